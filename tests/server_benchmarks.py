@@ -1,4 +1,4 @@
-"""What the tests of the server's and the proxy's benchmark share: running one, and a run and contestants made up."""
+"""What the tests of the server's and the proxy's benchmark share: running one, and a run and competitors made up."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from benchmarks.server.contestants import Contestant, Kind
+from benchmarks.server.competitors import Competitor, Kind
 from conftest import REPOSITORY
 from sojourn.systems import Running
 
@@ -40,18 +40,18 @@ def bench(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
 
 
-def says_what_it_cannot_run(name: str, contestants: str) -> None:
+def says_what_it_cannot_run(name: str, competitors: str) -> None:
     for arguments, what in (
         (("--only", "nothing"), "no condition is named nothing"),
-        ((contestants, "nobody"), "no server is named nobody"),
+        ((competitors, "nobody"), "no server is named nobody"),
     ):
         done = bench(name, *arguments)
         assert done.returncode == 2
         assert done.stderr.startswith(f"error: {what}\nhint: one or more of ")
 
 
-def contestant(name: str, kind: Kind) -> Contestant:
+def competitor(name: str, kind: Kind) -> Competitor:
     def start(*_: object) -> Running:
         raise AssertionError("nobody is started here")
 
-    return Contestant(name, kind, start, lambda condition: True)
+    return Competitor(name, kind, start, lambda condition: True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.server.contestants import null_responder_path
+from benchmarks.server.competitors import null_responder_path
 from conftest import REPOSITORY
 from sojourn.failure import CouldNotRun
 

@@ -115,8 +115,8 @@ def test_what_servers_do_wrong_is_named() -> None:
 
 def test_connections_that_are_closed_between_answers_are_opened_again() -> None:
     with playlist_server(FILM, answers_max=2) as server:
-        crowd = ("--clients", "4", "--slow", "25%", "--slow-rate", "2Mbit/s", "--vanish", "25%")
-        streams = load(server.url(), *crowd, "--duration", "1s", "--buffer", "6s")["streaming"]["streams"]
+        viewers = ("--clients", "4", "--slow", "25%", "--slow-rate", "2Mbit/s", "--vanish", "25%")
+        streams = load(server.url(), *viewers, "--duration", "1s", "--buffer", "6s")["streaming"]["streams"]
     assert streams["conforming"] == streams["judged"]
     assert streams["judged"] + streams["slow"] + streams["vanishing"] == 4
     assert not streams["failures_by_cause"]

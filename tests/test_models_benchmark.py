@@ -27,7 +27,7 @@ def test_a_quick_run_measures_ours_and_the_c_loop_and_writes_the_page(tmp_path: 
     assert done.returncode == 0, done.stderr
     about, *runs = map(json.loads, (tmp_path / "run" / "runs.jsonl").read_text().splitlines())
     assert about["environment"]["processor"]
-    assert {(run["case"], run["contestant"]) for run in runs} == {
+    assert {(run["case"], run["competitor"]) for run in runs} == {
         *((name, "sojourn") for name in ("mm1", "lps-H2-4", "thesis-4", "closed-thesis")),
         ("thesis-4", "c"),
     }
@@ -35,7 +35,7 @@ def test_a_quick_run_measures_ours_and_the_c_loop_and_writes_the_page(tmp_path: 
         assert run["visits"] >= run["jobs"] * 0.9 > 0
         assert run["cpu_seconds"] > 0
     # The C loop and ours say the same of the thesis's server.
-    means = {run["contestant"]: run["mean_response_time_seconds"] for run in runs if run["case"] == "thesis-4"}
+    means = {run["competitor"]: run["mean_response_time_seconds"] for run in runs if run["case"] == "thesis-4"}
     assert means["c"] == pytest.approx(means["sojourn"], rel=0.15)
     text = (tmp_path / "docs" / "models-benchmark.md").read_text()
     assert text == (tmp_path / "run" / "models-benchmark.md").read_text()

@@ -83,7 +83,7 @@ def test_an_interruption_keeps_what_was_sampled(tmp_path: Path) -> None:
     assert json.loads(output)["samples"] >= 2
 
 
-CROWDED = """
+SERVER_WITH_QUEUE = """
 import fcntl, os, socket, struct, sys, time
 SIOCSIFFLAGS, UP = 0x8914, 1
 listener = socket.create_server(("0.0.0.0", 0))
@@ -104,7 +104,7 @@ time.sleep(60)
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may make a network namespace")
 @pytest.mark.parametrize("may_enter", [True, False])
 def test_the_accept_queue_is_seen_in_another_network_namespace(may_enter: bool) -> None:
-    namespace = ["unshare", "--net", sys.executable, "-c", CROWDED]
+    namespace = ["unshare", "--net", sys.executable, "-c", SERVER_WITH_QUEUE]
     with subprocess.Popen(namespace, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         assert server.stderr is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.proxy.conditions import STORED_OBJECTS
-from benchmarks.server.contestants import null_responder_path
+from benchmarks.server.competitors import null_responder_path
 from server_benchmarks import bench, says_what_it_cannot_run
 from sojourn.failure import CouldNotRun
 

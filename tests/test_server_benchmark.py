@@ -21,7 +21,7 @@ def test_a_quick_run_measures_every_cell_and_writes_the_page(tmp_path: Path) -> 
     run, *cells = map(json.loads, (tmp_path / "run" / "cells.jsonl").read_text().splitlines())
     assert run["congestion_control"]
     assert sorted(cell["condition"] for cell in cells) == sorted(names)
-    assert {cell["contestant"] for cell in cells} == {"amped"}
+    assert {cell["competitor"] for cell in cells} == {"amped"}
     for cell in cells:
         assert cell["trouble"] is None, cell
         if cell["condition"] == "idle":

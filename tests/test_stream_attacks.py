@@ -99,17 +99,17 @@ def test_half_open_sessions_and_connections_keep_nobody_out(films: Path) -> None
     with streaming(films, *places, listen="0.0.0.0:0") as server:
         server.address = server.address.replace("0.0.0.0", "127.0.0.1")
         with players(server):
-            crowd = []
+            attackers = []
             for number in range(600):
                 one = Talk(server, "127.0.0.1" if number % 2 else f"127.1.0.{1 + number % 200}")
-                crowd.append(one)
+                attackers.append(one)
                 # Some set a session up by either way and never play, others say nothing.
                 ports = f"{20000 + 2 * number}-{20001 + 2 * number}"
                 if number % 3:
                     one.set_up("film.mp4", f"RTP/AVP;unicast;client_port={ports}" if number % 2 else "RTP/AVP/TCP")
             server.wait_for("limit_hits_setups_max", 200)
             server.wait_for("limit_hits_newcomers_max", 100)
-            # The crowd is there, and others come: from an address of their own, and from the crowd's.
+            # The limits are reached, and others come: from an address of their own, and from an attacker's.
             for source in ("127.9.9.9", "127.0.0.1"):
                 newcomer = Talk(server, source)
                 session = newcomer.set_up("film.mp4", "RTP/AVP/TCP")
@@ -117,7 +117,7 @@ def test_half_open_sessions_and_connections_keep_nobody_out(films: Path) -> None
                 assert newcomer.ask("TEARDOWN", "film.mp4", session)[0] == 200
                 newcomer.close()
             assert server.counters()["sessions_unplayed"] <= 100
-            for one in crowd:
+            for one in attackers:
                 one.close()
 
 
@@ -128,9 +128,9 @@ def test_others_play_on_under_attack(films: Path) -> None:
         playing = [decoder(server.url("film.mp4"), "-rtsp_transport", way) for way in ("udp", "tcp")]
         server.wait_for("sessions_playing", 2)
         # More connections than may be without a session, half a request in each, then rubbish.
-        crowd = [socket.create_connection((host, int(port)), timeout=10) for _ in range(800)]
+        attackers = [socket.create_connection((host, int(port)), timeout=10) for _ in range(800)]
         rubbish = [b"DESCRIBE rtsp", b"\x16\x03\x01\x02\x00", b"$\x09\xff\xff", b"GET / HTTP/1.1\r\n\r\n", bytes(9000)]
-        for number, connection in enumerate(crowd):
+        for number, connection in enumerate(attackers):
             with contextlib.suppress(OSError):
                 connection.sendall(rubbish[number % len(rubbish)])
         # Datagrams that are nobody's, among them a goodbye and a report for any source.
@@ -147,7 +147,7 @@ def test_others_play_on_under_attack(films: Path) -> None:
         server.wait_for("limit_hits_newcomers_max", 50)
         server.wait_for("rtcp_ignored", 1)
         assert [len(hashes(decoding)) for decoding in playing] == [expected] * 2
-        for connection in crowd:
+        for connection in attackers:
             connection.close()
         counters = server.counters()
         assert counters["frames_dropped"] == counters["sessions_timed_out"] == 0

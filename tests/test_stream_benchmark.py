@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.stream import unread_sessions
-from benchmarks.stream.contestants import CONTESTANTS
+from benchmarks.stream.competitors import COMPETITORS
 from conftest import REPOSITORY
 from film_server import film_server
 from sojourn.failure import CouldNotRun
@@ -59,15 +59,15 @@ def test_what_is_asked_for_wrongly_is_said() -> None:
 def test_a_quick_run_measures_what_is_installed(entered_path: Path) -> None:
     done = bench("--quick", "--rates", "300k", "--transports", "udp", "--output", str(entered_path))
     assert done.returncode == 0, done.stderr
-    lacking = {each.name for each in CONTESTANTS if each.lacking() is not None}
+    lacking = {each.name for each in COMPETITORS if each.lacking() is not None}
     cells = [json.loads(line) for line in (entered_path / "cells.jsonl").read_text().splitlines()[1:]]
     for part in ("costs", "capacity"):
-        assert {cell["contestant"] for cell in cells if cell["part"] == part} == {each.name for each in CONTESTANTS}
+        assert {cell["competitor"] for cell in cells if cell["part"] == part} == {each.name for each in COMPETITORS}
     for cell in cells:
         if cell["part"] == "pace":
             assert (cell["trouble"], cell["playing"]) == (None, 50), cell
             assert cell["samples"] > 0
-        elif cell["contestant"] in lacking:
+        elif cell["competitor"] in lacking:
             assert cell["trouble"]
         elif cell["part"] == "costs":
             # On a busy machine streams of a second may not conform.

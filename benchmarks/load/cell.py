@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.load.conditions import Condition
 from benchmarks.load.generators import Generator, Task
 from benchmarks.server import conditions as server_conditions
-from benchmarks.server.contestants import null_responder
+from benchmarks.server.competitors import null_responder
 from sojourn.failure import CouldNotRun
 from sojourn.machine.cores import Cores, pinned_command
 from sojourn.systems import Launch

@@ -15,10 +15,10 @@ import typer
 from rich.console import Console
 
 from benchmarks import entry, machine
-from benchmarks.models import contestants
+from benchmarks.models import competitors
 from benchmarks.models.answers import Answer, measure
 from benchmarks.models.cases import Case, cases
-from benchmarks.models.contestants import Contestant
+from benchmarks.models.competitors import Competitor
 from benchmarks.models.page import page
 from benchmarks.models.plot import charts
 from benchmarks.models.record import Record, Run
@@ -35,12 +35,12 @@ NETWORK_SHARE = 3
 """A network's jobs visit several stations: so many times fewer of them."""
 talk = Console(stderr=True)
 
-Step = tuple[Case, Contestant, int]
+Step = tuple[Case, Competitor, int]
 
 
 def _bench(
     only: Annotated[str | None, typer.Option(help="Cases, comma-separated, * allowed; --list shows all.")] = None,
-    tools: Annotated[str | None, typer.Option(help="Contestants, in the same way.")] = None,
+    tools: Annotated[str | None, typer.Option(help="Competitors, in the same way.")] = None,
     repetitions: Annotated[int, typer.Option(min=1, max=100, help="How often each cell is measured.")] = 5,
     core: Annotated[int | None, typer.Option(help="The core to run on; the last one unless said.")] = None,
     seed: Annotated[int, typer.Option(help="The order of cells and all runs are drawn from this.")] = 1,
@@ -59,8 +59,8 @@ def _bench(
         print(*(each.name for each in cases()))
         return
     if not quick:
-        contestants.install_peers()
-    everybody = [each for each in contestants.contestants(quick) if _matches(each.name, tools)]
+        competitors.install_peers()
+    everybody = [each for each in competitors.competitors(quick) if _matches(each.name, tools)]
     chosen = [each for each in cases() if _matches(each.name, only or (",".join(QUICK_CASES) if quick else None))]
     if not everybody or not chosen:
         raise CouldNotRun("nothing to measure", "see --list, and --help for the names")
@@ -93,7 +93,7 @@ def _matches(name: str, patterns: str | None) -> bool:
     return patterns is None or any(fnmatch(name, pattern) for pattern in patterns.split(","))
 
 
-def _plan(chosen: Sequence[Case], everybody: Sequence[Contestant], repetitions: int, seed: int) -> list[Step]:
+def _plan(chosen: Sequence[Case], everybody: Sequence[Competitor], repetitions: int, seed: int) -> list[Step]:
     """Each repetition has all cells in an order of its own, so that no program always follows another."""
     plan: list[Step] = []
     for repetition in range(repetitions):
@@ -105,11 +105,11 @@ def _plan(chosen: Sequence[Case], everybody: Sequence[Contestant], repetitions: 
 def _run_all(plan: Sequence[Step], record: Record, seed: int, stages: Stages) -> bool:
     stages.begin("runs", len(plan))
     try:
-        for index, (case, contestant, repetition) in enumerate(plan):
-            stages.update(index, len(plan), f"{case.name} {contestant.name}")
-            jobs = contestant.jobs // (NETWORK_SHARE if case.group == "network" else 1)
-            figures = contestant.run(case, jobs, 1000 * seed + repetition)
-            record.add(Run(case.name, contestant.name, repetition, **figures))
+        for index, (case, competitor, repetition) in enumerate(plan):
+            stages.update(index, len(plan), f"{case.name} {competitor.name}")
+            jobs = competitor.jobs // (NETWORK_SHARE if case.group == "network" else 1)
+            figures = competitor.run(case, jobs, 1000 * seed + repetition)
+            record.add(Run(case.name, competitor.name, repetition, **figures))
     except KeyboardInterrupt:
         return False
     stages.done(f"{len(plan)} runs")
@@ -119,7 +119,7 @@ def _run_all(plan: Sequence[Step], record: Record, seed: int, stages: Stages) ->
 def _write(
     record: Record,
     chosen: Sequence[Case],
-    everybody: Sequence[Contestant],
+    everybody: Sequence[Competitor],
     answers: Sequence[Answer],
     folders: Sequence[Path],
 ) -> None:
@@ -133,7 +133,7 @@ def _write(
         talk.print(f"page: {folder / NAME}.md", soft_wrap=True, highlight=False)
 
 
-def _about(core: int, repetitions: int, seed: int, everybody: Sequence[Contestant]) -> dict[str, Any]:
+def _about(core: int, repetitions: int, seed: int, everybody: Sequence[Competitor]) -> dict[str, Any]:
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "command": shlex.join(["benchmarks/models/bench", *_without_output(sys.argv[1:])]),
@@ -142,7 +142,7 @@ def _about(core: int, repetitions: int, seed: int, everybody: Sequence[Contestan
         "repetitions": repetitions,
         "seed": seed,
         "complete": False,
-        "peers": contestants.versions() if any(each.is_peer for each in everybody) else {},
+        "peers": competitors.versions() if any(each.is_peer for each in everybody) else {},
         "environment": environment.describe(),
     }
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 
-from benchmarks.models.contestants import HERE, call, ours, python_of_peers
+from benchmarks.models.competitors import HERE, call, ours, python_of_peers
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.markdown import table_of
 from benchmarks.models.answers import Answer
 from benchmarks.models.cases import Case
-from benchmarks.models.contestants import Contestant
+from benchmarks.models.competitors import Competitor
 from benchmarks.models.record import Cell, Record
 from benchmarks.models.targets import judge
 from sojourn.report.assessment.measurement_tables import written
@@ -23,7 +23,7 @@ OURS = "sojourn"
 def page(
     record: Record,
     cases: Sequence[Case],
-    everybody: Sequence[Contestant],
+    everybody: Sequence[Competitor],
     answers: Sequence[Answer],
     images: Sequence[tuple[str, str]],
 ) -> str:
@@ -58,7 +58,7 @@ def page(
     )
 
 
-def _speed(record: Record, cases: Sequence[Case], everybody: Sequence[Contestant]) -> str:
+def _speed(record: Record, cases: Sequence[Case], everybody: Sequence[Competitor]) -> str:
     shown = [each for each in everybody if each.jobs]
     rows = []
     for case in cases:
@@ -77,7 +77,7 @@ def _rate(cell: Cell | None, ours: Cell | None) -> str:
     return f"{format.number(cell.rate)} ±{format.percent(spread)}{beside}"
 
 
-def _truth(record: Record, cases: Sequence[Case], everybody: Sequence[Contestant]) -> str:
+def _truth(record: Record, cases: Sequence[Case], everybody: Sequence[Competitor]) -> str:
     rows = []
     for case in cases:
         ours = record.cell(case.name, OURS)
@@ -104,7 +104,7 @@ def _error(cell: Cell, reference: float, itself: bool) -> str:
     return f"**{error} wrong**" if cell.is_wrong(reference) else error
 
 
-def _wrong(record: Record, cases: Sequence[Case], everybody: Sequence[Contestant]) -> str:
+def _wrong(record: Record, cases: Sequence[Case], everybody: Sequence[Competitor]) -> str:
     """The error of each solver, and whether its answer is for first come, first served."""
     lines = []
     for each in everybody:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from math import isfinite
 
 from benchmarks.models.cases import LIMITS, Case
-from benchmarks.models.contestants import Contestant
+from benchmarks.models.competitors import Competitor
 from benchmarks.models.record import Cell, Record
 from sojourn.report.chart import Axis, Chart, Line, Mark, Point, Series
 from sojourn.report.scales import Logarithmic, logarithmic
@@ -21,7 +21,7 @@ LOOKS: dict[str, tuple[int, Mark, Line]] = {
 }
 
 
-def charts(record: Record, cases: Sequence[Case], everybody: Sequence[Contestant]) -> list[Chart]:
+def charts(record: Record, cases: Sequence[Case], everybody: Sequence[Competitor]) -> list[Chart]:
     """Those for which there are figures."""
     found = [_speed(record, everybody)]
     exact = [case for case in cases if case.law == "H2" and case.r is not None]
@@ -30,7 +30,7 @@ def charts(record: Record, cases: Sequence[Case], everybody: Sequence[Contestant
     return found
 
 
-def _speed(record: Record, everybody: Sequence[Contestant]) -> Chart:
+def _speed(record: Record, everybody: Sequence[Competitor]) -> Chart:
     def rate(cell: Cell) -> tuple[float, float, float]:
         return cell.rate, min(cell.rates), max(cell.rates)
 
@@ -52,7 +52,7 @@ def _speed(record: Record, everybody: Sequence[Contestant]) -> Chart:
     )
 
 
-def _truth(record: Record, exact: Sequence[Case], everybody: Sequence[Contestant]) -> Chart:
+def _truth(record: Record, exact: Sequence[Case], everybody: Sequence[Competitor]) -> Chart:
     def mean(cell: Cell) -> tuple[float, float, float]:
         width = cell.half_width if isfinite(cell.half_width) else 0.0
         return cell.mean, cell.mean - width, cell.mean + width
@@ -77,7 +77,7 @@ def _truth(record: Record, exact: Sequence[Case], everybody: Sequence[Contestant
 
 def _series(
     record: Record,
-    everybody: Sequence[Contestant],
+    everybody: Sequence[Competitor],
     case_of: Callable[[str, int], str],
     figure: Callable[[Cell], tuple[float, float, float]],
     word: Callable[[float], str],

@@ -1,4 +1,4 @@
-"""The runs of a benchmark as JSON lines, written as each ends, and what they say per case and contestant."""
+"""The runs of a benchmark as JSON lines, written as each ends, and what they say per case and competitor."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ some miss by a little, and a discipline that is not that of the case is far off.
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a contestant on a case."""
+    """One run of a competitor on a case."""
 
     case: str
-    contestant: str
+    competitor: str
     repetition: int
     jobs: float
     visits: float
@@ -32,7 +32,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Cell:
-    """All runs of a contestant on a case."""
+    """All runs of a competitor on a case."""
 
     runs: tuple[Run, ...]
 
@@ -91,7 +91,7 @@ class Record:
         with self.path.open("a") as file:
             file.write(json.dumps(asdict(run)) + "\n")
 
-    def cell(self, case: str, contestant: str) -> Cell | None:
-        """All runs of a contestant on a case."""
-        found = tuple(run for run in self.runs if (run.case, run.contestant) == (case, contestant))
+    def cell(self, case: str, competitor: str) -> Cell | None:
+        """All runs of a competitor on a case."""
+        found = tuple(run for run in self.runs if (run.case, run.competitor) == (case, competitor))
         return Cell(found) if found else None

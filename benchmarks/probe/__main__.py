@@ -13,11 +13,11 @@ import typer
 from rich.console import Console
 
 from benchmarks import entry, machine, run
-from benchmarks.probe.cell import CROWDED, SATURATED, STEADY, Agreement, Cell, Load, Setting, agreement, cost, load
+from benchmarks.probe.cell import SATURATED, STEADY, TIME_WAIT, Agreement, Cell, Load, Setting, agreement, cost, load
 from benchmarks.probe.ended import make_enough
 from benchmarks.probe.page import judge, page
 from benchmarks.probe.variants import COMPARED, VARIANTS, Variant
-from benchmarks.server import conditions, contestants
+from benchmarks.server import competitors, conditions
 from sojourn.engine.description import default_architecture
 from sojourn.failure import CouldNotRun
 from sojourn.machine import cores
@@ -55,7 +55,7 @@ def _bench(
 
     Example: benchmarks/probe/bench --repetitions 5 --servers nginx
     """
-    chosen = contestants.chosen(servers or f"{default_architecture()},{contestants.REFERENCE}")
+    chosen = competitors.chosen(servers or f"{default_architecture()},{competitors.REFERENCE}")
     seconds = QUICK_SECONDS if quick else quantity.seconds(duration)
     setting = Setting(run.small_site(output / "site"), machine.two_cores(), seed, rate, seconds)
     repetitions = 2 if quick else repetitions
@@ -68,12 +68,12 @@ def _bench(
     run.finish(NAME, page(about, cells, complete=complete), (output, docs), complete=complete, console=talk)
 
 
-def _cells(chosen: list[contestants.Contestant], setting: Setting, repetitions: int) -> Iterator[Cell | Agreement]:
+def _cells(chosen: list[competitors.Competitor], setting: Setting, repetitions: int) -> Iterator[Cell | Agreement]:
     """A repetition is a server started anew and observed in every way, in an order of its own.
 
     Ended connections are remembered for longer than a repetition takes, so what is measured among them comes last.
     """
-    forking = contestants.chosen(FORKING)[0]
+    forking = competitors.chosen(FORKING)[0]
     for repetition in range(repetitions):
         random = Random(f"{setting.seed} {repetition}")
         is_detailed = repetition < DETAILED_REPETITIONS
@@ -91,20 +91,20 @@ def _cells(chosen: list[contestants.Contestant], setting: Setting, repetitions: 
                 for how in FORKED:
                     yield agreement(server, forking.name, how, repetition, setting)
     for repetition in range(repetitions):
-        random = Random(f"{setting.seed} crowded {repetition}")
+        random = Random(f"{setting.seed} time-wait {repetition}")
         for who in random.sample(chosen, len(chosen)):
             with _started(who, setting) as server:
-                yield from _crowded(server, who.name, repetition, random, setting)
+                yield from _time_wait(server, who.name, repetition, random, setting)
 
 
-def _crowded(server: Running, who: str, repetition: int, random: Random, setting: Setting) -> Iterator[Cell]:
+def _time_wait(server: Running, who: str, repetition: int, random: Random, setting: Setting) -> Iterator[Cell]:
     for variant in _shuffled(COMPARED, random):
         try:
             make_enough()
         except CouldNotRun as error:
-            yield Cell(who, CROWDED.name, variant.name, repetition, trouble=error.what)
+            yield Cell(who, TIME_WAIT.name, variant.name, repetition, trouble=error.what)
         else:
-            yield cost(server, who, CROWDED, variant, repetition, setting)
+            yield cost(server, who, TIME_WAIT, variant, repetition, setting)
 
 
 def _shuffled(variants: Sequence[Variant], random: Random) -> list[Variant]:
@@ -112,7 +112,7 @@ def _shuffled(variants: Sequence[Variant], random: Random) -> list[Variant]:
 
 
 @contextmanager
-def _started(who: contestants.Contestant, setting: Setting) -> Iterator[Running]:
+def _started(who: competitors.Competitor, setting: Setting) -> Iterator[Running]:
     condition = conditions.Condition("", "", "500B")
     with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as work:
         # Peers' workers may be other users.

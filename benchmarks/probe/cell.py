@@ -92,8 +92,8 @@ class Load:
 
 STEADY = Load("steady")
 SATURATED = Load("saturated", rate_share=None)
-CROWDED = Load("crowded", rate_share=None)
-"""Saturated, among connections that have ended."""
+TIME_WAIT = Load("time-wait", rate_share=None)
+"""Saturated, while the kernel remembers many connections that have ended."""
 
 
 def load(server: Running, setting: Setting, how: Load = STEADY) -> int:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from benchmarks.proxy import conditions
 from benchmarks.proxy.cell import Cell, measure
-from benchmarks.proxy.contestants import contestants
+from benchmarks.proxy.competitors import competitors
 from benchmarks.proxy.outcome import Outcome
 from benchmarks.server.command import Command
-from benchmarks.server.contestants import null_responder_path
-from benchmarks.server.sitting import Benchmark
+from benchmarks.server.competitors import null_responder_path
+from benchmarks.server.runner import Benchmark
 
 COMMAND = Command(
     benchmark=Benchmark(
@@ -20,7 +20,7 @@ COMMAND = Command(
         cell=Cell,
     ),
     conditions=conditions.CONDITIONS,
-    everybody=contestants,
+    everybody=competitors,
     kind="proxies",
     about="Measure our caching proxy's architectures beside other proxies and the null responder.",
     # It is the origin for every proxy.

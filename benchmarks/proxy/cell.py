@@ -15,7 +15,7 @@ from benchmarks.proxy.conditions import STORED_OBJECTS, Condition, Kind
 from benchmarks.proxy.stored import Forgotten, Stored
 from benchmarks.server import cell, network
 from benchmarks.server.cell import Setting, WrongResponse, verify, with_figures, with_trouble
-from benchmarks.server.contestants import Contestant
+from benchmarks.server.competitors import Competitor
 from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped
 from sojourn.failure import CouldNotRun
 from sojourn.systems import Launch, Running
@@ -79,16 +79,16 @@ class Trial:
         verify(self.proxy.url + self.condition.path, self.setting.site / self.condition.size)
 
 
-def measure(condition: Condition, contestant: Contestant, repetition: int, setting: Setting) -> Cell:
+def measure(condition: Condition, competitor: Competitor, repetition: int, setting: Setting) -> Cell:
     """Measures one cell. A proxy that fails is a cell with trouble; only Ctrl-C goes on to the caller."""
     began = time.monotonic()
     if setting.congestion_control is not None:
         network.enter_own(setting.congestion_control)
-    found = _measure(Cell(condition.name, contestant.name, repetition), condition, contestant, setting)
+    found = _measure(Cell(condition.name, competitor.name, repetition), condition, competitor, setting)
     return replace(found, seconds=time.monotonic() - began)
 
 
-def _measure(found: Cell, condition: Condition, contestant: Contestant, setting: Setting) -> Cell:
+def _measure(found: Cell, condition: Condition, competitor: Competitor, setting: Setting) -> Cell:
     # Where there is a file system in memory, a cache that consists of files is in memory as well.
     folder = MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="sojourn-bench-", dir=folder) as scratch:
@@ -98,7 +98,7 @@ def _measure(found: Cell, condition: Condition, contestant: Contestant, setting:
         try:
             with upstream.start(setting.site, work / "origin", setting.cores.generator, condition) as origin:
                 launch = Launch(setting.site, work, setting.cores.server, "", upstream=origin.url)
-                with contestant.start(launch, condition) as proxy:
+                with competitor.start(launch, condition) as proxy:
                     trial = Trial(condition, setting, proxy, origin, work)
                     trial.verify()
                     return _MEASURES[condition.of](replace(found, version=proxy.version), trial)

@@ -40,7 +40,7 @@ def page(run: dict[str, Any], measured: Sequence[Table], tables: Tables) -> str:
 def _upstream_connections(measured: Sequence[Table]) -> str:
     """Requests per connection to the origin: a row per proxy, a column per condition."""
     passing = [table for table in measured if any(_per_connection(row) is not None for row in table.rows)]
-    names = list(dict.fromkeys(row.contestant for table in passing for row in table.rows))
+    names = list(dict.fromkeys(row.competitor for table in passing for row in table.rows))
     header = ["proxy", *(table.condition.name for table in passing)]
     rows = []
     for name in names:
@@ -64,7 +64,7 @@ def _stored(table: Table) -> str:
     for row in cheapest_first(table.rows):
         kept = next((cell.stored for cell in row.cells if isinstance(cell, Cell) and cell.stored), None)
         figures = ["–"] * 5 if kept is None else _figures(kept)
-        rows.append([f"{row.contestant}{mark(row)}", KINDS[row.kind], *figures, ratio_of(row, table.reference)])
+        rows.append([f"{row.competitor}{mark(row)}", KINDS[row.kind], *figures, ratio_of(row, table.reference)])
     return table_of(header, rows, "llrrrrrr")
 
 

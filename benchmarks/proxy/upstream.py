@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from benchmarks.proxy.conditions import CACHE_CONTROL, Condition
-from benchmarks.server.contestants import start_null_responder
+from benchmarks.server.competitors import start_null_responder
 from sojourn.systems import Launch, Running
 
 # The states of /proc/net/tcp, include/net/tcp_states.h.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from benchmarks.server import conditions
 from benchmarks.server.cell import measure
 from benchmarks.server.command import Command
-from benchmarks.server.contestants import contestants
+from benchmarks.server.competitors import competitors
 from benchmarks.server.outcome import Outcome
-from benchmarks.server.sitting import Benchmark
+from benchmarks.server.runner import Benchmark
 
 COMMAND = Command(
     benchmark=Benchmark(
@@ -18,7 +18,7 @@ COMMAND = Command(
         outcome=Outcome,
     ),
     conditions=conditions.CONDITIONS,
-    everybody=contestants,
+    everybody=competitors,
     kind="servers",
     about="Measure our server's architectures beside other servers and the null responder.",
     example="--only keep-alive-500B,close-* --servers amped,nginx,null-*",

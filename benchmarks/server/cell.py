@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from benchmarks.server import idle, network
+from benchmarks.server.competitors import Competitor
 from benchmarks.server.conditions import Condition
-from benchmarks.server.contestants import Contestant
 from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped
 from sojourn.failure import CouldNotRun
 from sojourn.machine.cores import Cores
@@ -64,7 +64,7 @@ class Cell:
     """What came out: a figure that could not be measured is None, and `trouble` says why."""
 
     condition: str
-    contestant: str
+    competitor: str
     repetition: int
     seconds: float = 0.0
     """How long measuring it took, starting and stopping the server included."""
@@ -110,22 +110,22 @@ class Cell:
 C = TypeVar("C", bound=Cell)
 
 
-def measure(condition: Condition, contestant: Contestant, repetition: int, setting: Setting) -> Cell:
+def measure(condition: Condition, competitor: Competitor, repetition: int, setting: Setting) -> Cell:
     """Measures one cell. A server that fails is a cell with trouble; only Ctrl-C goes on to the caller."""
     began = time.monotonic()
     if setting.congestion_control is not None:
         network.enter_own(setting.congestion_control)
-    cell = _measure(Cell(condition.name, contestant.name, repetition), condition, contestant, setting)
+    cell = _measure(Cell(condition.name, competitor.name, repetition), condition, competitor, setting)
     return replace(cell, seconds=time.monotonic() - began)
 
 
-def _measure(cell: Cell, condition: Condition, contestant: Contestant, setting: Setting) -> Cell:
+def _measure(cell: Cell, condition: Condition, competitor: Competitor, setting: Setting) -> Cell:
     with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as work:
         # Apache's worker is another user and has to enter it.
         Path(work).chmod(0o755)
         launch = Launch(setting.site, Path(work), setting.cores.server, "", condition.access_log)
         try:
-            with contestant.start(launch, condition) as server:
+            with competitor.start(launch, condition) as server:
                 verify(server.url + condition.path, setting.site / condition.size)
                 cell = replace(cell, version=server.version)
                 if condition.idle:

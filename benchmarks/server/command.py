@@ -10,9 +10,9 @@ import typer
 from rich.console import Console
 
 from benchmarks import entry, machine, selection
-from benchmarks.server import contestants, options, sitting
-from benchmarks.server.contestants import Contestant
-from benchmarks.server.sitting import Benchmark, K
+from benchmarks.server import competitors, options, runner
+from benchmarks.server.competitors import Competitor
+from benchmarks.server.runner import Benchmark, K
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Command(Generic[K]):
 
     benchmark: Benchmark[K]
     conditions: Sequence[K]
-    everybody: Callable[[], Sequence[Contestant]]
+    everybody: Callable[[], Sequence[Competitor]]
     kind: str
     """What takes part, in the plural: the name of the option that chooses among them."""
     example: str
@@ -54,9 +54,9 @@ class Command(Generic[K]):
                 return
             asked = options.Asked(repetitions, duration, warm_up, congestion_control, seed, output, docs, resume, quick)
             conditions = selection.chosen(only, self.conditions, "condition")
-            everybody = contestants.chosen(who, self.everybody())
+            everybody = competitors.chosen(who, self.everybody())
             self.check()
-            sitting.sit(self.benchmark, asked, conditions, everybody, Console(stderr=True))
+            runner.run_and_end(self.benchmark, asked, conditions, everybody, Console(stderr=True))
 
         bench.__doc__ = f"""{self.about}
 

@@ -11,8 +11,8 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from benchmarks.server import page, plot
+from benchmarks.server.competitors import Competitor
 from benchmarks.server.conditions import Condition
-from benchmarks.server.contestants import Contestant
 from benchmarks.server.results import Record, Table, tables
 from benchmarks.server.targets import Tables, Verdict, judge
 from sojourn.engine.description import default_architecture
@@ -29,13 +29,13 @@ class Outcome:
         self,
         record: Record,
         chosen: Sequence[Condition],
-        everybody: Sequence[Contestant],
+        everybody: Sequence[Competitor],
         *,
         complete: bool,
     ) -> None:
         self.measured = tables(record.cells, chosen, everybody)
         self.tables = Tables(self.measured, self._default())
-        versions = {cell.contestant: cell.version for cell in record.cells if cell.version}
+        versions = {cell.competitor: cell.version for cell in record.cells if cell.version}
         peers = {each.name: versions[each.name] for each in everybody if each.kind == "peer" and each.name in versions}
         seconds = sum(cell.seconds for cell in record.cells)
         self.run: dict[str, Any] = record.run | {"complete": complete, "seconds": seconds, "versions": peers}
@@ -84,6 +84,6 @@ def grid(table: Table) -> Grid:
     for row in page.cheapest_first(table.rows):
         rate = page.median_of(row.spread(lambda cell: cell.requests_per_second))
         response = page.median_of(row.spread(lambda cell: cell.response_time_p50_seconds))
-        cells = (f"{row.contestant}{page.mark(row)}", page.cost_of(row, idle=idle), format.number(rate))
+        cells = (f"{row.competitor}{page.mark(row)}", page.cost_of(row, idle=idle), format.number(rate))
         drawn.add_row(*map(Text, (*cells, format.seconds(response), page.ratio_of(row, table.reference))))
     return drawn

@@ -8,7 +8,7 @@ from string import Template
 from typing import Any
 
 from benchmarks.markdown import machine_rows, table_of, warnings
-from benchmarks.server.contestants import Kind
+from benchmarks.server.competitors import Kind
 from benchmarks.server.results import Row, Spread, Table, ratio
 from benchmarks.server.targets import Tables, Verdict, judge
 from sojourn.text import format
@@ -61,7 +61,7 @@ def circumstances(run: dict[str, Any]) -> dict[str, object]:
 def notes(measured: Iterable[Table]) -> list[str]:
     """Why figures are marked."""
     return [
-        f"{sign} {row.contestant}, {table.condition.title}: {why}"
+        f"{sign} {row.competitor}, {table.condition.title}: {why}"
         for table in measured
         for row in table.rows
         for sign, why in _doubts(row)
@@ -83,7 +83,7 @@ def cheapest_first(rows: Iterable[Row]) -> list[Row]:
 
 
 def mark(row: Row) -> str:
-    """What a contestant's name is followed by where its figures need a note."""
+    """What a competitor's name is followed by where its figures need a note."""
     return "".join(f" {sign}" for sign, _ in _doubts(row))
 
 
@@ -139,7 +139,7 @@ def loaded(table: Table) -> str:
     others = (table.reference, table.best("peer"), table.best("null"))
     rows = [
         [
-            f"{row.contestant}{mark(row)}",
+            f"{row.competitor}{mark(row)}",
             KINDS[row.kind],
             cost_of(row, idle=False),
             format.percent(median_of(row.spread(lambda cell: cell.cpu_user_fraction))),
@@ -161,7 +161,7 @@ def _idle(table: Table) -> str:
         before = row.spread(lambda cell: cell.memory.proportional_bytes_before if cell.memory else None)
         rows.append(
             [
-                f"{row.contestant}{mark(row)}",
+                f"{row.competitor}{mark(row)}",
                 KINDS[row.kind],
                 format.count(median_of(processes)),
                 cost_of(row, idle=True),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from benchmarks.server.competitors import REFERENCE
 from benchmarks.server.conditions import CLIENTS, Condition
-from benchmarks.server.contestants import REFERENCE
 from benchmarks.server.results import Row, Table
 from benchmarks.server.targets import Tables
 from sojourn.report.chart import Axis, Chart, Guide, Line, Mark, Point, Series

@@ -14,8 +14,8 @@ from statistics import median
 from typing import Any
 
 from benchmarks.server.cell import Cell
+from benchmarks.server.competitors import REFERENCE, Competitor, Kind
 from benchmarks.server.conditions import Condition
-from benchmarks.server.contestants import REFERENCE, Contestant, Kind
 from sojourn.failure import CouldNotRun
 
 FILE = "cells.jsonl"
@@ -53,7 +53,7 @@ class Record:
     @property
     def done(self) -> set[Key]:
         """The cells that are there."""
-        return {(cell.condition, cell.contestant, cell.repetition) for cell in self.cells}
+        return {(cell.condition, cell.competitor, cell.repetition) for cell in self.cells}
 
     def add(self, cell: Cell) -> None:
         """Keeps a cell, in the file before anything else happens."""
@@ -79,9 +79,9 @@ class Spread:
 
 @dataclass(frozen=True)
 class Row:
-    """A contestant in a condition, over the repetitions."""
+    """A competitor in a condition, over the repetitions."""
 
-    contestant: str
+    competitor: str
     kind: Kind
     cells: list[Cell]
 
@@ -112,14 +112,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """All contestants of a condition."""
+    """All competitors of a condition."""
 
     condition: Condition
     rows: list[Row]
 
-    def row(self, contestant: str) -> Row | None:
+    def row(self, competitor: str) -> Row | None:
         """One of them."""
-        return next((row for row in self.rows if row.contestant == contestant), None)
+        return next((row for row in self.rows if row.competitor == competitor), None)
 
     def best(self, kind: Kind) -> Row | None:
         """The cheapest of a kind, among those without trouble."""
@@ -133,11 +133,11 @@ class Table:
         return None if row is None or row.trouble else row
 
 
-def tables(cells: Iterable[Cell], conditions: Iterable[Condition], everybody: Iterable[Contestant]) -> list[Table]:
+def tables(cells: Iterable[Cell], conditions: Iterable[Condition], everybody: Iterable[Competitor]) -> list[Table]:
     """A table per condition that has cells."""
     by_place: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
-        by_place.setdefault((cell.condition, cell.contestant), []).append(cell)
+        by_place.setdefault((cell.condition, cell.competitor), []).append(cell)
     known = list(everybody)
     found = [
         Table(

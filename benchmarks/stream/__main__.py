@@ -12,13 +12,13 @@ from rich.console import Console
 
 from benchmarks import entry, machine, run, selection
 from benchmarks.stream import pace
-from benchmarks.stream.contestants import CONTESTANTS
+from benchmarks.stream.competitors import COMPETITORS
 from benchmarks.stream.effort import FULL, PACE, PARTS, QUICK, Effort, Part, within
 from benchmarks.stream.measured import Measured
 from benchmarks.stream.page import page, verdicts
 from benchmarks.stream.plot import charts
 from benchmarks.stream.results import tables
-from benchmarks.stream.sitting import Sitting
+from benchmarks.stream.session import MeasurementSession
 from benchmarks.stream.viewers import Play
 from sojourn.machine.cores import Cores, keep_off_server_core
 from sojourn.report.image import image
@@ -51,36 +51,36 @@ def _bench(
     """
     began = time.monotonic()
     parts = selection.chosen(only, PARTS, "part")
-    contestants = selection.chosen(servers, CONTESTANTS, "server")
+    competitors = selection.chosen(servers, COMPETITORS, "server")
     cores = machine.two_cores()
     machine.raise_descriptors()
     # The pace has one film and one server.
     played = [] if parts == [PACE] else rates.split(",")
     places = [
-        (contestant, rate, transport)
-        for contestant in contestants
+        (competitor, rate, transport)
+        for competitor in competitors
         for rate in played
         for transport in transports.split(",")
-        if transport in contestant.transports
+        if transport in competitor.transports
     ]
     effort = _effort(quick, minutes, parts, len(places), repetitions)
     films = {rate: _film(output, rate, effort.film_seconds) for rate in dict.fromkeys([*played, pace.RATE])}
-    plays = [Play(contestant, rate, transport, films[rate]) for contestant, rate, transport in places]
+    plays = [Play(competitor, rate, transport, films[rate]) for competitor, rate, transport in places]
     about = run.describe("benchmarks/stream/bench", talk) | _about(seed, quick, effort, cores)
-    sitting = Sitting(plays, films[pace.RATE], effort, seed, cores)
-    count = sitting.count(parts)
+    session = MeasurementSession(plays, films[pace.RATE], effort, seed, cores)
+    count = session.count(parts)
     with keep_off_server_core(cores):
         _, complete = run.keep(
-            sitting.measurements(parts),
+            session.measurements(parts),
             about,
             output / "cells.jsonl",
             talk,
             lambda number, cell: f"{number} of {count}: {cell.said}",
         )
-    for verdict in verdicts(sitting.measured):
+    for verdict in verdicts(session.measured):
         print(verdict.line)
     about |= {"seconds": time.monotonic() - began}
-    text = page(about, sitting.measured, _images(sitting.measured, (output, docs)), complete=complete)
+    text = page(about, session.measured, _images(session.measured, (output, docs)), complete=complete)
     run.finish(NAME, text, (output, docs), complete=complete, console=talk)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.stream import unread_sessions, viewers
-from benchmarks.stream.contestants import running
+from benchmarks.stream.competitors import running
 from benchmarks.stream.costs import core_fraction
 from benchmarks.stream.effort import Effort
 from benchmarks.stream.results import Row
@@ -42,7 +42,7 @@ UNREAD_BEGIN_WITHIN_SECONDS = 10.0
 class Capacity:
     """What a search found; None where it did not, with the reason in `trouble`."""
 
-    contestant: str
+    competitor: str
     rate: str
     transport: str
     start: int = 0
@@ -72,7 +72,7 @@ class Capacity:
     def said(self) -> str:
         """What is said when it ends."""
         found = self.trouble or f"{self.figure} streams conform ({self.runs} runs, {self.ending})"
-        return f"{self.rate}, {self.transport}: {self.contestant}: {found}"
+        return f"{self.rate}, {self.transport}: {self.competitor}: {found}"
 
     def as_json(self) -> dict[str, Any]:
         """As a line of the results' file."""
@@ -113,14 +113,14 @@ def start_clients(rows: Iterable[Row], *, all_are_judged: bool) -> int:
 
 def measure(play: Play, start: int, effort: Effort, cores: Cores) -> Capacity:
     """Searches, each run with the server started anew."""
-    capacity = Capacity(play.contestant.name, play.rate, play.transport, start)
+    capacity = Capacity(play.competitor.name, play.rate, play.transport, start)
     core_fractions: dict[float, float | None] = {}
 
     def run(words: Sequence[str]) -> LoadResult:
         clients = int(option(words, "--clients") or start)
         judged = int(min(clients, judged_max(play.transport)))
         with (
-            running(play.contestant, play.film, cores.server) as server,
+            running(play.competitor, play.film, cores.server) as server,
             unread_sessions.watching(
                 server.url, clients - judged, UNREAD_COME_WITHIN_SECONDS, UNREAD_BEGIN_WITHIN_SECONDS
             ),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.stream import viewers
-from benchmarks.stream.contestants import running
+from benchmarks.stream.competitors import running
 from benchmarks.stream.viewers import Play
 from sojourn.failure import CouldNotRun
 from sojourn.loading.result import LoadResult
@@ -25,7 +25,7 @@ CONFORMING_MIN = 0.99
 class Cost:
     """What one repetition measured; None where it did not, with the reason in `trouble`."""
 
-    contestant: str
+    competitor: str
     rate: str
     transport: str
     clients: int
@@ -45,7 +45,7 @@ class Cost:
         """What is said when it ends."""
         cpu, memory = format.seconds(self.cpu_seconds_per_stream_second), format.size(self.resident_bytes_per_stream)
         found = self.trouble or f"{cpu} per stream-second, {memory} per stream"
-        return f"{self.rate}, {self.transport}, {self.clients} streams: {self.contestant}: {found}"
+        return f"{self.rate}, {self.transport}, {self.clients} streams: {self.competitor}: {found}"
 
     def as_json(self) -> dict[str, Any]:
         """As a line of the results' file."""
@@ -54,9 +54,9 @@ class Cost:
 
 def measure(play: Play, clients: int, repetition: int, seconds: float, cores: Cores) -> Cost:
     """Starts the server anew and lets so many watch. A server that fails is a cost with trouble."""
-    cost = Cost(play.contestant.name, play.rate, play.transport, clients, repetition)
+    cost = Cost(play.competitor.name, play.rate, play.transport, clients, repetition)
     try:
-        with running(play.contestant, play.film, cores.server) as server:
+        with running(play.competitor, play.film, cores.server) as server:
             idle_bytes = resident_bytes(server.pid)
             words = [*viewers.options(play, clients, seconds, cores), *viewers.coming(clients)]
             return _with_figures(cost, viewers.run(server, words), idle_bytes)

@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.probe.processes import cpu_seconds
 from benchmarks.stream import unread_sessions
-from benchmarks.stream.contestants import ours_with, running
+from benchmarks.stream.competitors import ours_with, running
 from benchmarks.stream.costs import resident_bytes
 from sojourn.failure import CouldNotRun
 from sojourn.machine.cores import Cores

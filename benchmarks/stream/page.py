@@ -12,7 +12,7 @@ from benchmarks.run import circumstances
 from benchmarks.server.results import Spread
 from benchmarks.stream import targets
 from benchmarks.stream.capacity import CONDITION, JUDGED_MAX, Capacity
-from benchmarks.stream.contestants import OURS
+from benchmarks.stream.competitors import OURS
 from benchmarks.stream.measured import Measured
 from benchmarks.stream.pace import Pace
 from benchmarks.stream.results import Row, Table, place_key, tables
@@ -95,9 +95,9 @@ def _costs(table: Table) -> str:
 def _cost_row(table: Table, row: Row) -> list[str]:
     rate = _median(row.spread(lambda cell: cell.bits_per_second_per_stream))
     return [
-        row.contestant + _mark(row),
+        row.competitor + _mark(row),
         _microseconds(row.cost),
-        format.NOT_MEASURED if row.contestant == OURS else targets.said(table.ours_over(row)),
+        format.NOT_MEASURED if row.competitor == OURS else targets.said(table.ours_over(row)),
         format.size(_median(row.spread(lambda cell: cell.resident_bytes_per_stream))),
         format.percent(_median(row.spread(lambda cell: cell.conforming_fraction))),
         format.seconds(_median(row.spread(lambda cell: cell.behind_p99_seconds))),
@@ -113,14 +113,14 @@ def _notes(measured: Sequence[Table]) -> str:
     said = []
     for table in measured:
         for row in table.rows:
-            where = f"{row.contestant}, {table.rate}, {table.transport}, {table.clients} viewers"
+            where = f"{row.competitor}, {table.rate}, {table.transport}, {table.clients} viewers"
             said += [f"- {TROUBLE} {where}: {row.trouble}"] if row.trouble else []
             said += [f"- {LIMITED} {where}: {row.limited_because}"] if row.limited_because else []
     return "\n".join(said)
 
 
 def _capacities(found: Iterable[Capacity]) -> str:
-    ordered = sorted(found, key=lambda each: (place_key(each.transport, each.rate), each.contestant != OURS))
+    ordered = sorted(found, key=lambda each: (place_key(each.transport, each.rate), each.competitor != OURS))
     rows = [_capacity_row(each) for each in ordered]
     return table_of(_CAPACITIES, rows, "lrrrrrl") if rows else _NOTHING
 
@@ -130,7 +130,7 @@ def _capacity_row(found: Capacity) -> list[str]:
     if found.limited_because:
         why += f"; the generator: {found.limited_because}"
     return [
-        f"{found.rate}, {found.transport}: {found.contestant}",
+        f"{found.rate}, {found.transport}: {found.competitor}",
         found.figure,
         format.number(found.low),
         format.number(found.high),

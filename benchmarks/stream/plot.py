@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from benchmarks.stream.contestants import CONTESTANTS
+from benchmarks.stream.competitors import COMPETITORS
 from benchmarks.stream.results import Table
 from sojourn.report.chart import Axis, Chart, Line, Mark, Point, Series
 from sojourn.report.scales import logarithmic
@@ -41,15 +41,15 @@ def _chart(transport: str, tables: Sequence[Table], series: Sequence[Series]) ->
 def _series(tables: Sequence[Table]) -> list[Series]:
     """A colour and a mark per server, a line per rate."""
     drawn = []
-    for number, contestant in enumerate(CONTESTANTS):
+    for number, competitor in enumerate(COMPETITORS):
         for line, rate in zip(LINES, dict.fromkeys(table.rate for table in tables), strict=False):
             points: list[Point | None] = []
             for table in tables:
-                row = table.row(contestant.name) if table.rate == rate else None
+                row = table.row(competitor.name) if table.rate == rate else None
                 if row is not None and row.cost is not None and row.is_sound:
                     cost = row.cost
                     points.append(Point(table.clients, cost.median, format.seconds(cost.median), cost.low, cost.high))
             if points:
-                name = f"{contestant.name}, {rate}bit/s"
+                name = f"{competitor.name}, {rate}bit/s"
                 drawn.append(Series(name, number + 1, points, MARKS[number % len(MARKS)], line))
     return drawn

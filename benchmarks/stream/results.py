@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from benchmarks.ratio import mean_ratio
 from benchmarks.server.results import Spread
-from benchmarks.stream.contestants import OURS
+from benchmarks.stream.competitors import OURS
 from benchmarks.stream.costs import Cost
 from sojourn.loading.confidence import Estimate
 from sojourn.workload import media
@@ -17,7 +17,7 @@ from sojourn.workload import media
 class Row:
     """A server with so many viewers, over the repetitions."""
 
-    contestant: str
+    competitor: str
     cells: Sequence[Cost]
 
     @property
@@ -70,14 +70,14 @@ class Table:
     clients: int
     rows: Sequence[Row]
 
-    def row(self, contestant: str) -> Row | None:
+    def row(self, competitor: str) -> Row | None:
         """One of them."""
-        return next((row for row in self.rows if row.contestant == contestant), None)
+        return next((row for row in self.rows if row.competitor == competitor), None)
 
     @property
     def best_peer(self) -> Row | None:
         """The cheapest of those that are sound and not ours."""
-        sound = [row for row in self.rows if row.contestant != OURS and row.cost and row.is_sound]
+        sound = [row for row in self.rows if row.competitor != OURS and row.cost and row.is_sound]
         return sound[0] if sound else None
 
     def ours_over(self, other: Row | None) -> Estimate | None:
@@ -95,7 +95,7 @@ def tables(cells: Iterable[Cost]) -> list[Table]:
     by_place: dict[tuple[str, str, int], dict[str, list[Cost]]] = {}
     for cell in cells:
         rows = by_place.setdefault((cell.transport, cell.rate, cell.clients), {})
-        rows.setdefault(cell.contestant, []).append(cell)
+        rows.setdefault(cell.competitor, []).append(cell)
     return [
         Table(rate, transport, clients, sorted((Row(*each) for each in rows.items()), key=_cost_of))
         for (transport, rate, clients), rows in sorted(by_place.items(), key=lambda item: place_key(*item[0]))

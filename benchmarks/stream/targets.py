@@ -39,7 +39,7 @@ def of_costs(tables: Iterable[Table]) -> list[Verdict]:
     found = []
     for table in tables:
         peer = table.best_peer
-        against = "the best peer" if peer is None else f"{peer.contestant}, the best peer"
+        against = "the best peer" if peer is None else f"{peer.competitor}, the best peer"
         aim = f"CPU per stream, {table.rate}, {table.transport}, {table.clients} streams ÷ {against}"
         measured = table.ours_over(peer)
         found.append(Verdict(aim, f"≤ {COST_RATIO_MAX:g}", said(measured), ratio.word(measured, COST_RATIO_MAX)))

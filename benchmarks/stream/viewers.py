@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.stream.contestants import Contestant, Running
+from benchmarks.stream.competitors import Competitor, Running
 from sojourn.loading.probed import probed
 from sojourn.loading.result import LoadResult
 from sojourn.loading.run import run_load
@@ -23,7 +23,7 @@ COME_WITHIN_SECONDS = 2
 class Play:
     """Who sends what to whom: a row of the tables, over its repetitions."""
 
-    contestant: Contestant
+    competitor: Competitor
     rate: str
     transport: str
     film: Path
@@ -31,7 +31,7 @@ class Play:
     @property
     def name(self) -> str:
         """In the tables and on the terminal."""
-        return f"{self.rate}, {self.transport}: {self.contestant.name}"
+        return f"{self.rate}, {self.transport}: {self.competitor.name}"
 
 
 def options(play: Play, clients: int, seconds: float, cores: Cores) -> list[str]:

@@ -85,6 +85,6 @@ def _cells(texts: Iterable[str]) -> list[str]:
 
 
 def _machine(folders: Iterable[Path]) -> list[list[str]]:
-    """As at the first sitting; the studies' own pages say in which it differed."""
+    """As in the first session; the studies' own pages say in which it differed."""
     seen = next((each for folder in folders for each in json.loads((folder / ENVIRONMENTS).read_text())), {})
     return machine_rows(seen)

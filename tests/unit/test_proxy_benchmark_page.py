@@ -16,14 +16,14 @@ from benchmarks.proxy.targets import TARGETS
 from benchmarks.selection import chosen
 from benchmarks.server.results import tables
 from benchmarks.server.targets import Tables, judge
-from server_benchmarks import RUN, contestant
+from server_benchmarks import RUN, competitor
 from sojourn.failure import CouldNotRun
 from sojourn.systems import Running
 
 STORED = Stored(10, 1000, 11_000, 500, 2_500, 1.0)
 
 
-EVERYBODY = [contestant("amped", "ours"), contestant("nginx", "peer"), contestant("squid", "peer")]
+EVERYBODY = [competitor("amped", "ours"), competitor("nginx", "peer"), competitor("squid", "peer")]
 FOUND = [
     Cell("hit-500B", "amped", 0, cpu_seconds_per_request=3e-6),
     Cell("hit-500B", "nginx", 0, cpu_seconds_per_request=6e-6),

@@ -16,21 +16,21 @@ from benchmarks.server.page import page
 from benchmarks.server.plot import charts
 from benchmarks.server.results import Record, Spread, ratio, tables
 from benchmarks.server.targets import Tables, judge
-from server_benchmarks import RUN, contestant
+from server_benchmarks import RUN, competitor
 from sojourn.failure import CouldNotRun
 from sojourn.report.image import image
 
 EVERYBODY = [
-    contestant("sped", "ours"),
-    contestant("amped", "ours"),
-    contestant("nginx", "peer"),
-    contestant("h2o", "peer"),
-    contestant("null-epoll", "null"),
+    competitor("sped", "ours"),
+    competitor("amped", "ours"),
+    competitor("nginx", "peer"),
+    competitor("h2o", "peer"),
+    competitor("null-epoll", "null"),
 ]
 
 
 def cells(condition: str, **microseconds: float) -> list[Cell]:
-    """A cell per contestant and repetition; repetitions are 10 % below and above the figure."""
+    """A cell per competitor and repetition; repetitions are 10 % below and above the figure."""
     return [
         Cell(condition, name.replace("_", "-"), repetition, cpu_seconds_per_request=figure * factor * 1e-6)
         for name, figure in microseconds.items()

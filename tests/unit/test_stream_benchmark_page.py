@@ -45,10 +45,10 @@ RUN: dict[str, Any] = {
 }
 
 
-def cost(contestant: str, repetition: int, cpu: float | None, **more: Any) -> Cost:
+def cost(competitor: str, repetition: int, cpu: float | None, **more: Any) -> Cost:
     figures = {"conforming_fraction": 1.0, "resident_bytes_per_stream": 4096.0, "bits_per_second_per_stream": 310e3}
     return Cost(
-        contestant,
+        competitor,
         "300k",
         "udp",
         20,
@@ -143,8 +143,8 @@ def test_a_plot_needs_two_numbers_of_viewers() -> None:
     measured = Measured()
     for clients in (20, 100):
         assert charts(tables(measured.costs)) == []
-        for contestant, cpu in (("sojourn", 1e-3), ("VLC", 4e-3)):
-            measured.add(replace(cost(contestant, 0, cpu), clients=clients))
+        for competitor, cpu in (("sojourn", 1e-3), ("VLC", 4e-3)):
+            measured.add(replace(cost(competitor, 0, cpu), clients=clients))
     measured.add(cost("gst-rtsp-server", 0, 5e-3, trouble="5 % of its streams conformed"))
     (chart,) = charts(tables(measured.costs))
     assert [(each.name, len(each.points)) for each in chart.series] == [

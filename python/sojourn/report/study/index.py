@@ -135,7 +135,9 @@ def _held_out(runs: Path) -> Markup | None:
         ]
         for each in assessed(runs)
     ]
-    return texts("table-held-out", "How far the models were off", HELD_OUT_HEAD, rows, HELD_OUT_NOTE) if rows else None
+    return (
+        texts("table-held-out", "Model errors on held-out steps", HELD_OUT_HEAD, rows, HELD_OUT_NOTE) if rows else None
+    )
 
 
 def _summary(folder: Path) -> Summary | None:

@@ -1,4 +1,4 @@
-"""A sitting of a benchmark of servers: its plan, its cells one after the other, and what the run's page says of it."""
+"""Runs a benchmark of servers: its plan, its cells one after the other, and what the run's page says of it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rich.console import Console
 from benchmarks import run
 from benchmarks.order import shuffled
 from benchmarks.server.cell import Cell, Setting
+from benchmarks.server.competitors import Competitor
 from benchmarks.server.conditions import Condition
-from benchmarks.server.contestants import Contestant
 from benchmarks.server.options import Asked
 from benchmarks.server.outcome import Outcome
 from benchmarks.server.progress import Progress
@@ -36,13 +36,13 @@ class Benchmark(Generic[K]):
     program: str
     documents: Sequence[Document]
     site_bytes_max: int
-    measure: Callable[[K, Contestant, int, Setting], Cell]
+    measure: Callable[[K, Competitor, int, Setting], Cell]
     outcome: type[Outcome]
     cell: type[Cell] = Cell
 
 
-def sit(
-    benchmark: Benchmark[K], asked: Asked, chosen: Sequence[K], everybody: Sequence[Contestant], console: Console
+def run_and_end(
+    benchmark: Benchmark[K], asked: Asked, chosen: Sequence[K], everybody: Sequence[Competitor], console: Console
 ) -> NoReturn:
     """Measures what was asked for, prints it, writes the page where it was wanted, and ends."""
     setting = asked.setting(benchmark.documents, benchmark.site_bytes_max)
@@ -59,26 +59,26 @@ def sit(
 
 
 def plan(
-    chosen: Sequence[K], everybody: Sequence[Contestant], repetitions: int, seed: int
-) -> list[tuple[K, Contestant, int]]:
+    chosen: Sequence[K], everybody: Sequence[Competitor], repetitions: int, seed: int
+) -> list[tuple[K, Competitor, int]]:
     """Each repetition has all cells in an order of its own, so that no server always follows another."""
-    steps: list[tuple[K, Contestant, int]] = []
+    steps: list[tuple[K, Competitor, int]] = []
     for repetition in range(repetitions):
         cells = [
-            (condition, contestant, repetition)
+            (condition, competitor, repetition)
             for condition in chosen
-            for contestant in everybody
-            if contestant.takes(condition) and not (condition.idle and repetition >= ONCE_REPETITIONS)
+            for competitor in everybody
+            if competitor.takes(condition) and not (condition.idle and repetition >= ONCE_REPETITIONS)
         ]
         steps += shuffled(cells, repetition, seed)
     return steps
 
 
 def measure_all(
-    steps: Sequence[tuple[K, Contestant, int]],
+    steps: Sequence[tuple[K, Competitor, int]],
     setting: Setting,
     record: Record,
-    measure: Callable[[K, Contestant, int, Setting], Cell],
+    measure: Callable[[K, Competitor, int, Setting], Cell],
     console: Console,
 ) -> bool:
     """Measures what the record lacks; answers whether it came to the end."""
@@ -86,9 +86,9 @@ def measure_all(
     load_seconds = [setting.seconds_of(condition) for condition, _, _ in missing]
     with cores.keep_off_server_core(setting.cores), Progress(console, load_seconds) as progress:
         try:
-            for condition, contestant, repetition in missing:
-                progress.begin(f"{condition.name} {contestant.name}")
-                cell = measure(condition, contestant, repetition, setting)
+            for condition, competitor, repetition in missing:
+                progress.begin(f"{condition.name} {competitor.name}")
+                cell = measure(condition, competitor, repetition, setting)
                 record.add(cell)
                 progress.done(cell)
         except KeyboardInterrupt:

@@ -27,7 +27,7 @@ SESSIONS_MAX = 65536
 
 
 @dataclass(frozen=True)
-class Contestant:
+class Competitor:
     """A streaming server."""
 
     name: str
@@ -52,31 +52,31 @@ class Running:
 
 
 @contextmanager
-def running(contestant: Contestant, film: Path, core: int | None) -> Iterator[Running]:
+def running(competitor: Competitor, film: Path, core: int | None) -> Iterator[Running]:
     """The server on a free port, with one film, on a core of its own.
 
     Raises:
         CouldNotRun: it is not installed, or did not begin to listen.
     """
-    if (why := contestant.lacking()) is not None:
-        raise CouldNotRun(f"{contestant.name}: {why}")
+    if (why := competitor.lacking()) is not None:
+        raise CouldNotRun(f"{competitor.name}: {why}")
     with tempfile.TemporaryDirectory() as folder:
         # A server that gives up root's rights has to read it.
         Path(folder).chmod(0o777)
-        process, port = _started(contestant, film, core, Path(folder))
+        process, port = _started(competitor, film, core, Path(folder))
         try:
-            url = f"rtsp://127.0.0.1:{port}{contestant.path(film)}"
+            url = f"rtsp://127.0.0.1:{port}{competitor.path(film)}"
             yield Running(process.pid, url, Path(folder) / SAID)
         finally:
             _end(process)
 
 
-def _started(contestant: Contestant, film: Path, core: int | None, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
+def _started(competitor: Competitor, film: Path, core: int | None, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
     """The server, listening, and on which port: another one if somebody took the first before it."""
     environment = {**os.environ, "HOME": str(folder)}
     for _ in range(STARTS_MAX):
         port = free_port()
-        command = pinned_command(core, contestant.command(film, port, folder))
+        command = pinned_command(core, competitor.command(film, port, folder))
         process = start_process(command, folder / SAID, env=environment)
         deadline = time.monotonic() + STARTED_WITHIN_SECONDS
         try:
@@ -91,7 +91,7 @@ def _started(contestant: Contestant, film: Path, core: int | None, folder: Path)
         _end(process)
         if hangs:
             break
-    raise CouldNotRun(f"{contestant.name} did not begin to listen on port {port}")
+    raise CouldNotRun(f"{competitor.name} did not begin to listen on port {port}")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -139,16 +139,16 @@ def _vlc_lacks() -> str | None:
     return None if shutil.which("cvlc") else "not installed (benchmarks/stream/peers)"
 
 
-def ours_with(*options: str) -> Contestant:
+def ours_with(*options: str) -> Competitor:
     """Our server with more options than it has in the comparison."""
-    return replace(CONTESTANTS[0], command=lambda film, port, folder: [*_ours(film, port, folder), *options])
+    return replace(COMPETITORS[0], command=lambda film, port, folder: [*_ours(film, port, folder), *options])
 
 
 OURS = "sojourn"
-CONTESTANTS = (
-    Contestant(OURS, _ours, lambda film: f"/{film.name}", _ours_lacks),
-    Contestant("gst-rtsp-server", _gstreamer, lambda film: f"/{film.name}", _gstreamer_lacks),
-    Contestant("VLC", _vlc, lambda film: "/film", _vlc_lacks, ("udp",)),
+COMPETITORS = (
+    Competitor(OURS, _ours, lambda film: f"/{film.name}", _ours_lacks),
+    Competitor("gst-rtsp-server", _gstreamer, lambda film: f"/{film.name}", _gstreamer_lacks),
+    Competitor("VLC", _vlc, lambda film: "/film", _vlc_lacks, ("udp",)),
 )
 """VLC refuses packets within the connection (461). MediaMTX is not among them: it has no films of its own, but runs one
 ffmpeg per film."""

@@ -32,7 +32,7 @@ _LISTENING = re.compile(r"^listening on (\S+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Contestant:
+class Competitor:
     """A server in one of its forms."""
 
     name: str
@@ -42,7 +42,7 @@ class Contestant:
     """Whether it has a part in a condition."""
 
 
-def contestants() -> list[Contestant]:
+def competitors() -> list[Competitor]:
     """Everybody, in the order of the tables: ours, peers, null."""
     return [
         *(_ours(name) for name in architectures()),
@@ -51,33 +51,33 @@ def contestants() -> list[Contestant]:
     ]
 
 
-def chosen(patterns: str | None, everybody: Sequence[Contestant] | None = None) -> list[Contestant]:
+def chosen(patterns: str | None, everybody: Sequence[Competitor] | None = None) -> list[Competitor]:
     """Those whose names match one of the comma-separated patterns; all without patterns."""
-    everybody = contestants() if everybody is None else everybody
+    everybody = competitors() if everybody is None else everybody
     found = selection.chosen(patterns, everybody, "server")
     if any(each.kind == "null" for each in found):
         null_responder_path()
     return found
 
 
-def _ours(name: str) -> Contestant:
+def _ours(name: str) -> Competitor:
     def start(launch: Launch, condition: Condition) -> Running:
         del condition
         return systems.SYSTEMS["sojourn"].start(launch.with_architecture(name))
 
     # The log is written in the same way by all of them.
-    return Contestant(name, "ours", start, lambda condition: name == default_architecture() or not condition.access_log)
+    return Competitor(name, "ours", start, lambda condition: name == default_architecture() or not condition.access_log)
 
 
-def _peer(peer: systems.Server) -> Contestant:
+def _peer(peer: systems.Server) -> Competitor:
     def start(launch: Launch, condition: Condition) -> Running:
         del condition
         return peer.start(launch)
 
-    return Contestant(peer.name, "peer", start, lambda condition: peer.name == REFERENCE or not condition.access_log)
+    return Competitor(peer.name, "peer", start, lambda condition: peer.name == REFERENCE or not condition.access_log)
 
 
-def null_responder(variant: str) -> Contestant:
+def null_responder(variant: str) -> Competitor:
     """The null responder in one of its variants."""
 
     def start(launch: Launch, condition: Condition) -> Running:
@@ -88,7 +88,7 @@ def null_responder(variant: str) -> Contestant:
         "sendfile": lambda condition: condition.size_bytes >= NULL_LARGE_BYTES,
         "ring": lambda condition: condition.connection == "close",
     }
-    return Contestant(f"null-{variant}", "null", start, takes[variant])
+    return Competitor(f"null-{variant}", "null", start, takes[variant])
 
 
 def start_null_responder(launch: Launch, condition: Condition, *options: str) -> Running:

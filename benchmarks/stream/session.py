@@ -1,4 +1,4 @@
-"""A sitting of the benchmark: its parts one after the other, a measurement at a time."""
+"""A session of measurements: its parts one after the other, a measurement at a time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sojourn.machine.cores import Cores
 
 
 @dataclass(frozen=True)
-class Sitting:
+class MeasurementSession:
     """What is measured, and what has been."""
 
     plays: Sequence[Play]
@@ -63,12 +63,12 @@ class Sitting:
             yield capacity.measure(play, start, self.effort, self.cores)
 
     def _row(self, play: Play, clients: int) -> Row:
-        """What so many viewers cost; measured once, and not kept, where costs are no part of this sitting."""
-        place = (play.contestant.name, play.rate, play.transport, clients)
+        """What so many viewers cost; measured once, and not kept, where costs are no part of this session."""
+        place = (play.competitor.name, play.rate, play.transport, clients)
         known = [
-            cost for cost in self.measured.costs if place == (cost.contestant, cost.rate, cost.transport, cost.clients)
+            cost for cost in self.measured.costs if place == (cost.competitor, cost.rate, cost.transport, cost.clients)
         ]
-        return Row(play.contestant.name, known or [costs.measure(play, clients, 0, COST_SECONDS_MIN, self.cores)])
+        return Row(play.competitor.name, known or [costs.measure(play, clients, 0, COST_SECONDS_MIN, self.cores)])
 
     def _paces(self) -> Iterator[Pace]:
         for repetition in range(self.effort.repetitions):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.proxy.conditions import Condition
 from benchmarks.server import conditions
-from benchmarks.server.contestants import Contestant, null_responder
+from benchmarks.server.competitors import Competitor, null_responder
 from sojourn import systems
 from sojourn.engine.description import architectures
 from sojourn.systems import Launch, Running
@@ -12,31 +12,31 @@ from sojourn.systems import Launch, Running
 OURS = "sojourn-proxy"
 
 
-def contestants() -> list[Contestant]:
+def competitors() -> list[Competitor]:
     """Everybody, in the order of the tables: ours, peers, null."""
     null = null_responder("epoll")
     return [
         *(_ours(name) for name in architectures("proxy")),
         *(_peer(peer) for peer in systems.PROXIES),
-        Contestant(null.name, null.kind, null.start, lambda condition: _is_hit(condition)),
+        Competitor(null.name, null.kind, null.start, lambda condition: _is_hit(condition)),
     ]
 
 
-def _ours(name: str) -> Contestant:
+def _ours(name: str) -> Competitor:
     def start(launch: Launch, condition: conditions.Condition) -> Running:
         del condition
         return systems.SYSTEMS[OURS].start(launch.with_architecture(name))
 
-    return Contestant(name, "ours", start, lambda condition: True)
+    return Competitor(name, "ours", start, lambda condition: True)
 
 
-def _peer(peer: systems.Server) -> Contestant:
+def _peer(peer: systems.Server) -> Competitor:
     def start(launch: Launch, condition: conditions.Condition) -> Running:
         del condition
         return peer.start(launch)
 
     # The reference is nginx, here as a proxy.
-    return Contestant(peer.name.removesuffix("-proxy"), "peer", start, lambda condition: True)
+    return Competitor(peer.name.removesuffix("-proxy"), "peer", start, lambda condition: True)
 
 
 def _is_hit(condition: conditions.Condition) -> bool:

@@ -21,7 +21,7 @@ TIMEOUT_SECONDS = 600
 
 
 @dataclass(frozen=True)
-class Contestant:
+class Competitor:
     """A program; `jobs` for a case of one station, a third of them for a network."""
 
     name: str
@@ -88,12 +88,12 @@ def install_peers() -> None:
     print(done.stdout, end="", file=sys.stderr)
 
 
-def contestants(quick: bool) -> list[Contestant]:
+def competitors(quick: bool) -> list[Competitor]:
     """All of them; quick: only ours and the C loop, and few jobs."""
     program = build_c()
     everybody = [
-        Contestant("sojourn", "Sojourn", 200_000 if quick else 6_000_000, lambda *_: ours("simulate"), lambda _: True),
-        Contestant(
+        Competitor("sojourn", "Sojourn", 200_000 if quick else 6_000_000, lambda *_: ours("simulate"), lambda _: True),
+        Competitor(
             "c",
             "C loop",
             200_000 if quick else 10_000_000,
@@ -124,10 +124,10 @@ def versions() -> dict[str, str]:
     return {each["name"]: each["version"] for each in listed if each["name"].lower() in ("ciw", "simpy", "line-solver")}
 
 
-def _peer(name: str, title: str, jobs: int, script: str, takes: Callable[[Case], bool]) -> Contestant:
+def _peer(name: str, title: str, jobs: int, script: str, takes: Callable[[Case], bool]) -> Competitor:
     program, *arguments = script.split()
     command = [python_of_peers(), str(HERE / "peers" / program), *arguments]
-    return Contestant(name, title, jobs, lambda *_: command, takes, is_peer=True)
+    return Competitor(name, title, jobs, lambda *_: command, takes, is_peer=True)
 
 
 def _is_product_form(case: Case) -> bool:
