@@ -139,8 +139,14 @@ MODEL = Model(
 )
 ANSWER = Answer(
     largest_rate_requests_per_second=KNEE,
+    low_requests_per_second=12_040.0,
+    high_requests_per_second=12_520.0,
+    interval_because=["3 repetitions found 12,000 to 12,500"],
     is_lower_bound=False,
+    lower_bound_because=None,
     bottleneck="server CPU",
+    bottleneck_because="the p95 time to first byte passed the target while the server CPU was full: 98 %",
+    withheld=[],
     next_bottleneck="access line",
     resources=[
         Resource(
@@ -172,7 +178,7 @@ ANSWER = Answer(
     sentences=[
         "This site can take 12,300 requests/s on this machine with the p95 time to first byte within 200 ms:"
         " 128 times the log's busiest minute (96 requests/s).",
-        "The server CPU saturates first; next is the access line, at 15,900 requests/s.",
+        "The server CPU is the bottleneck; next is the access line, at 15,900 requests/s.",
         "Twice as much server CPU gives 15,900 requests/s (+29%).",
         "Twice as much access line gives 12,300 requests/s (+0%).",
     ],

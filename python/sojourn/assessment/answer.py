@@ -1,141 +1,184 @@
-"""The answer: the largest rate within the target, the bottleneck, the next one, and what doubling each resource gives.
+"""The answer: the capacity as an interval, the bottleneck, the next one, and what doubling each resource gives.
 
-Every resource alone would bound the system at some rate; the smallest bound is the bottleneck. The server's CPU is
-bounded by the measured knee. The access line is computed, not measured: an M/G/1 processor-sharing station (thesis,
-chapter 4) whose p95 transfer time, found by simulation, must stay within the target. Helpers are bounded by the rate
-at which the busy time they reported would fill all of them.
+One verdict from two sources. What each resource alone would allow is computed (`resources`, the model); which resource
+was full at the knee was measured (`loading.saturation`). A resource is named where both agree, or where the
+measurement could not have shown it: the access line is computed, not shaped. Where they disagree, none is named.
+Every figure passes the gate (`plausibility`) before it is said.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
-from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sojourn import _native
-from sojourn.assessment.steps import OTHERS_FRACTION_MAX
-from sojourn.assessment.summary import Answer, Doubling, Knee, Model, Resource, Step
+from sojourn.assessment import plausibility
+from sojourn.assessment.plausibility import BOTTLENECK_UTILISATION_MIN, OTHERS_FRACTION_MAX, QUIET
+from sojourn.assessment.resources import Helpers, Line, LogRates
+from sojourn.assessment.summary import Answer, Doubling, Knee, Model, Resource, Step, Withheld
+from sojourn.loading.saturation import Saturation, Use, written
 from sojourn.text import format
 
-LINE_JOBS = 100_000
-BISECTIONS = 20
+CPU, LINE, HELPERS = "server CPU", "access line", "helpers"
 HELPERS_UTILISATION_MIN = 0.01
 """Helpers that are busy for less than this at the CPU's limit foretell nothing: extrapolation would be all there is."""
+CPU_SATURATED_FRACTION = 0.85
+"""Of the server's core, at the knee: the rest are moments at which nothing was to be done."""
+SAME_LIMIT = 0.02
+"""Steps whose rates differ by less are one level of load."""
 
-ResourceName = Literal["server CPU", "access line", "helpers"]
+NAMES = {"CPU": CPU, "network": LINE, "helpers": HELPERS}
+"""Of measured resources, where the answer calls them otherwise."""
 
-
-@dataclass(frozen=True)
-class Line:
-    """The access line and what crosses it."""
-
-    bits_per_second: float
-    transfer_bytes: NDArray[np.float64]
-    """Bytes of a response per request of the log, heads included; shape (requests,)."""
-
-    def utilisation(self, rate: float) -> float:
-        return rate * 8 * float(self.transfer_bytes.mean()) / self.bits_per_second
-
-    def largest_rate(self, target_p95_seconds: float, seed: int) -> float:
-        """The largest request rate at which the p95 transfer time stays within the target; 0 if none does."""
-        random = np.random.default_rng(seed)
-        sample = random.choice(self.transfer_bytes, LINE_JOBS)
-        # The sample is made to have the log's mean, so that it saturates the line where the log does.
-        transfers = 8 * sample / self.bits_per_second * (self.transfer_bytes.mean() / sample.mean())
-        if np.quantile(transfers, 0.95) > target_p95_seconds:
-            return 0.0
-        gaps = np.cumsum(random.exponential(size=LINE_JOBS))
-
-        def within(rate: float) -> bool:
-            times = _native.simulate_station(gaps / rate, transfers, None)
-            return float(np.quantile(times[LINE_JOBS // 10 :], 0.95)) <= target_p95_seconds
-
-        return _bisect(within, 1.0 / float(transfers.mean()))
+REASONS = {
+    "throughput": "throughput stopped following the offered load",
+    "time to first byte": "the p95 time to first byte passed the target",
+    "errors": "requests began to fail",
+    "generator": "the load generator reached its own limit before the server did",
+    "server stopped": "the server stopped",
+    "not reached": "the server kept up with every load up to the highest that may be offered",
+}
+"""What ended the climb, as a clause."""
 
 
 @dataclass(frozen=True)
-class Helpers:
-    """What the server's helpers did during the measurement."""
+class Evidence:
+    """What an answer is drawn from."""
 
-    count: int
-    busy_seconds_per_request: float
-
-    def utilisation(self, rate: float) -> float:
-        return rate * self.busy_seconds_per_request / self.count
-
-
-@dataclass(frozen=True)
-class LogRates:
-    """Average and peak request rates of the log, in requests per second."""
-
-    average: float
-    peak: float
+    knee: Knee
+    steps: Sequence[Step]
+    model: Model | None
+    saturation: Saturation | None
+    line: Line | None
+    helpers: Helpers | None
+    rates: LogRates
+    target_p95_seconds: float
+    seed: int
+    withheld: Sequence[Withheld] = ()
+    """What the gate refused before."""
 
 
-def answer(
-    knee: Knee,
-    steps: Sequence[Step],
-    model: Model | None,
-    line: Line | None,
-    helpers: Helpers | None,
-    rates: LogRates,
-    target_p95_seconds: float,
-    seed: int,
-) -> Answer:
-    """Puts the bounds of all resources together."""
-    measured = knee.requests_per_second
-    limits: dict[ResourceName, float] = {}
-    if not knee.is_lower_bound:
-        limits["server CPU"] = measured
-    elif model is not None:
-        limits["server CPU"] = max(measured, model.capacity_requests_per_second)
-    if line is not None:
-        limits["access line"] = line.largest_rate(target_p95_seconds, seed)
-    if helpers is not None and helpers.utilisation(limits.get("server CPU", measured)) >= HELPERS_UTILISATION_MIN:
-        limits["helpers"] = helpers.count / helpers.busy_seconds_per_request
-    largest = min([measured, *limits.values()])
-    is_lower_bound = knee.is_lower_bound and largest == measured
-    # The bottleneck stays unknown if the server was not saturated and no model describes it.
-    is_known = "server CPU" in limits or not is_lower_bound
-    ranked: list[ResourceName] = sorted(limits, key=lambda name: limits[name]) if is_known else []
-    resources = [
-        _server_cpu(limits, steps, largest, knee),
-        _access_line(limits, line, largest),
-        _helpers(limits, helpers, largest),
-    ]
-    known: dict[ResourceName, float] = {"server CPU": measured, **limits}
-    doubling = [_doubling(name, known, min(limits.values())) for name in ranked]
-    result = Answer(
+def answer(evidence: Evidence) -> Answer:
+    """Puts limits and measurements together."""
+    limits, withheld = _limits(evidence)
+    knee = evidence.knee
+    disturbed = _disturbance(knee)
+    line_limit = limits.get(LINE)
+    line_ends_it = line_limit is not None and line_limit < knee.low
+    largest = line_limit if line_ends_it and line_limit is not None else knee.requests_per_second
+    is_lower_bound = not line_ends_it and (knee.is_lower_bound or disturbed is not None)
+    bound_because = None
+    if is_lower_bound:
+        bound_because = disturbed if not knee.is_lower_bound else REASONS[knee.reason]
+    low, high, because = _interval(evidence, largest, line_ends_it)
+    resources = _resources(evidence, limits, largest)
+    bottleneck, why = _bottleneck(evidence, limits, resources, line_ends_it)
+    ranked = sorted(limits, key=lambda name: limits[name])
+    others = [name for name in ranked if name != bottleneck]
+    doubling: list[Doubling] = []
+    if bottleneck in limits:
+        doubling, refused = _doublings(limits, ranked, _highest(evidence))
+        withheld += refused
+    found = Answer(
         largest_rate_requests_per_second=largest,
+        low_requests_per_second=min(low, largest),
+        high_requests_per_second=None if is_lower_bound else max(high, largest),
+        interval_because=because,
         is_lower_bound=is_lower_bound,
-        bottleneck=ranked[0] if ranked else None,
-        next_bottleneck=ranked[1] if len(ranked) > 1 else None,
+        lower_bound_because=bound_because,
+        bottleneck=bottleneck,
+        bottleneck_because=why,
+        next_bottleneck=others[0] if bottleneck in limits and others else None,
         resources=resources,
         doubling=doubling,
-        log_average_requests_per_second=rates.average,
-        log_peak_requests_per_second=rates.peak,
-        headroom_over_log_peak=largest / rates.peak,
+        withheld=withheld,
+        log_average_requests_per_second=evidence.rates.average,
+        log_peak_requests_per_second=evidence.rates.peak,
+        headroom_over_log_peak=largest / evidence.rates.peak if evidence.rates.peak > 0 else None,
         sentences=[],
     )
-    return result.model_copy(update={"sentences": _sentences(result, knee, target_p95_seconds)})
+    return found.model_copy(update={"sentences": _sentences(found, evidence.target_p95_seconds)})
 
 
-def _server_cpu(limits: dict[ResourceName, float], steps: Sequence[Step], rate: float, knee: Knee) -> Resource:
-    utilisation, evidence = _interpolated_busy(steps, rate)
-    if "server CPU" not in limits:
-        evidence += "; its limit is not known, for the measurement ended before the server did"
-    elif knee.is_lower_bound:
-        evidence += "; its limit is the model's, for the measurement ended before the server did"
-    return Resource(
-        name="server CPU",
-        limit_requests_per_second=limits.get("server CPU"),
-        utilisation=utilisation,
-        evidence=evidence,
-    )
+def _limits(evidence: Evidence) -> tuple[dict[str, float], list[Withheld]]:
+    """The rate at which each resource alone would bound the system, as far as the measurements bear it."""
+    knee, withheld = evidence.knee, list(evidence.withheld)
+    limits: dict[str, float] = {}
+    highest = _highest(evidence)
+    kept_up = max([knee.low, *(step.offered_requests_per_second for step in evidence.steps if step.within_target)])
+    if not knee.is_lower_bound:
+        limits[CPU] = knee.requests_per_second
+    elif evidence.model is not None:
+        limits[CPU] = max(knee.requests_per_second, evidence.model.capacity_requests_per_second)
+    if evidence.line is not None:
+        limits[LINE] = evidence.line.largest_rate(evidence.target_p95_seconds, evidence.seed)
+        if limits[LINE] > plausibility.LIMIT_OVER_HIGHEST_MAX * highest:
+            del limits[LINE]
+            withheld.append(plausibility.beyond(f"limit of the {LINE}", highest))
+    helpers = evidence.helpers
+    if helpers is not None and helpers.utilisation(knee.requests_per_second) >= HELPERS_UTILISATION_MIN:
+        refused = plausibility.limit(HELPERS, helpers.limit, highest, kept_up)
+        if refused is None:
+            limits[HELPERS] = helpers.limit
+        else:
+            withheld.append(refused)
+    if CPU in limits and knee.is_lower_bound:
+        refused = plausibility.limit(CPU, limits[CPU], highest, 0.0)
+        if refused is not None:
+            withheld.append(refused)
+            del limits[CPU]
+    return limits, withheld
+
+
+def _highest(evidence: Evidence) -> float:
+    """The highest rate that was measured, requests/s."""
+    return max([evidence.knee.high, *(step.requests_per_second.maximum for step in evidence.steps)])
+
+
+def _disturbance(knee: Knee) -> str | None:
+    """Why other work makes the knee a lower bound, or None where it does not."""
+    if knee.others_fraction is None or knee.others_fraction <= OTHERS_FRACTION_MAX:
+        return None
+    return f"other work had {format.percent(knee.others_fraction)} of the server's core at the knee"
+
+
+def _interval(evidence: Evidence, largest: float, line_ends_it: bool) -> tuple[float, float, list[str]]:
+    knee = evidence.knee
+    if line_ends_it:
+        return largest, largest, ["computed from the line's rate and the log's transfer sizes, not measured"]
+    because = []
+    if len(knee.per_repetition) < 2:
+        because.append("one repetition: its spread is not known")
+    else:
+        lowest, highest = min(knee.per_repetition), max(knee.per_repetition)
+        because.append(
+            f"{len(knee.per_repetition)} repetitions found {format.number(lowest)} to {format.number(highest)}"
+        )
+    spread = max(knee.per_repetition) - min(knee.per_repetition)
+    if knee.high - knee.low > spread * (1 + SAME_LIMIT):
+        because.append("loads between two steps were not measured")
+    disturbed = _disturbance(knee)
+    if disturbed is not None:
+        because.append(disturbed)
+    return knee.low, knee.high, because
+
+
+def _resources(evidence: Evidence, limits: dict[str, float], rate: float) -> list[Resource]:
+    return [
+        _server_cpu(evidence, limits.get(CPU), rate),
+        _access_line(evidence.line, limits.get(LINE), rate),
+        _helpers(evidence.helpers, limits.get(HELPERS), rate),
+    ]
+
+
+def _server_cpu(evidence: Evidence, limit: float | None, rate: float) -> Resource:
+    utilisation, said = _interpolated_busy(evidence.steps, rate)
+    if limit is None:
+        said += "; its limit is not known, for the measurement ended before the server did"
+    elif evidence.knee.is_lower_bound:
+        said += "; its limit is the model's, for the measurement ended before the server did"
+    return Resource(name=CPU, limit_requests_per_second=limit, utilisation=utilisation, evidence=said)
 
 
 def _interpolated_busy(steps: Sequence[Step], rate: float) -> tuple[float | None, str]:
@@ -145,86 +188,143 @@ def _interpolated_busy(steps: Sequence[Step], rate: float) -> tuple[float | None
     known = [(offered, fraction.median) for offered, fraction in busy if fraction is not None]
     if not known:
         return None, "unavailable: the server's processes are not on this machine"
-    offered, fractions = zip(*known, strict=True)
+    offered, fractions = zip(*sorted(known), strict=True)
     # Below the lowest step utilisation is in proportion to the rate.
     utilisation = float(np.interp(rate, [0.0, *offered], [0.0, *fractions]))
-    return utilisation, f"measured: busy share of the server's core, interpolated between steps{_of_others(steps)}"
+    return utilisation, "measured: busy share of the server's core, interpolated between steps"
 
 
-def _of_others(steps: Sequence[Step]) -> str:
-    shares = [
-        step.server_core_busy_fraction.median - step.server_cpu_fraction.median
-        for step in steps
-        if step.server_core_busy_fraction is not None and step.server_cpu_fraction is not None
-    ]
-    if not shares or fmean(shares) <= OTHERS_FRACTION_MAX:
-        return ""
-    return f"; other processes had {format.percent(fmean(shares))} of the core"
-
-
-def _access_line(limits: dict[ResourceName, float], line: Line | None, rate: float) -> Resource:
-    if line is None:
-        return Resource(
-            name="access line",
-            limit_requests_per_second=None,
-            utilisation=None,
-            evidence="not asked for: give --access-line, for example 100Mbit/s",
-        )
+def _access_line(line: Line | None, limit: float | None, rate: float) -> Resource:
     return Resource(
-        name="access line",
-        limit_requests_per_second=limits["access line"],
-        utilisation=line.utilisation(rate),
-        evidence="computed: M/G/1 processor sharing of the log's transfer sizes, 95 % of them within the target; "
+        name=LINE,
+        limit_requests_per_second=limit,
+        utilisation=None if line is None else line.utilisation(rate),
+        evidence="not asked for: give --access-line, for example 100Mbit/s"
+        if line is None
+        else "computed: M/G/1 processor sharing of the log's transfer sizes, 95 % of them within the target; "
         "TCP and IP headers not counted",
     )
 
 
-def _helpers(limits: dict[ResourceName, float], helpers: Helpers | None, rate: float) -> Resource:
+def _helpers(helpers: Helpers | None, limit: float | None, rate: float) -> Resource:
     if helpers is None:
-        return Resource(
-            name="helpers",
-            limit_requests_per_second=None,
-            utilisation=None,
-            evidence="this server has no helpers, or does not say what they do",
-        )
+        said = "this server has no helpers, or does not say what they do"
+        return Resource(name=HELPERS, limit_requests_per_second=None, utilisation=None, evidence=said)
     return Resource(
-        name="helpers",
-        limit_requests_per_second=limits.get("helpers"),
+        name=HELPERS,
+        limit_requests_per_second=limit,
         utilisation=helpers.utilisation(rate),
         evidence=f"measured: busy time reported by {helpers.count} helpers over all requests of the rising load"
-        + ("" if "helpers" in limits else "; used too little to tell where they would be the limit"),
+        + ("" if limit is not None else "; used too little to tell where they would be the limit"),
     )
 
 
-def _doubling(name: ResourceName, limits: dict[ResourceName, float], rate: float) -> Doubling:
-    doubled = min(2 * limit if other == name else limit for other, limit in limits.items())
-    return Doubling(resource=name, requests_per_second=doubled, gain_fraction=doubled / rate - 1.0 if rate > 0 else 0.0)
+def _bottleneck(
+    evidence: Evidence, limits: dict[str, float], resources: Sequence[Resource], line_ends_it: bool
+) -> tuple[str | None, str]:
+    """The resource that bounds the rate and the evidence, or None and why it is not known."""
+    used = {resource.name: resource.utilisation for resource in resources}
+    if line_ends_it:
+        return LINE, next(resource.evidence for resource in resources if resource.name == LINE)
+    knee = evidence.knee
+    if knee.is_lower_bound:
+        if knee.reason == "generator":
+            cure = "give the generator more of the machine (cores of its own), or a second machine"
+        else:
+            cure = "assess on a machine where the server can be brought to its limit"
+        return None, f"{REASONS[knee.reason]}; {cure}"
+    disturbed = _disturbance(knee)
+    if disturbed is not None:
+        return None, f"{disturbed}, so that the server's own limit was not seen; {QUIET}"
+    computed = min(limits, key=lambda name: limits[name])
+    full = _full_at(evidence, knee)
+    if full:
+        name = NAMES.get(full[0].name, full[0].name)
+        if computed not in (CPU, name):
+            return None, (
+                f"at the knee the {name} was full, but by its own limit the {computed} would be first; "
+                "look at both in the report, and raise one of them"
+            )
+        place = _place(evidence, knee)
+        assert place is not None
+        said = f"{REASONS[knee.reason]} while the {name} was full: {written(full[0], full[0].values[place])}"
+        return _if_used(name, used.get(name), said if full[0].unit == "share" else f"{said} {full[0].unit}")
+    busy = used[CPU]
+    if busy is None:
+        return None, (
+            f"{REASONS[knee.reason]}, and the server's use of its machine could not be read; assess where it runs"
+        )
+    if computed == CPU and busy >= CPU_SATURATED_FRACTION:
+        return CPU, f"{REASONS[knee.reason]} with the server's core {format.percent(busy)} busy"
+    return None, (
+        f"{REASONS[knee.reason]} with the server's core {format.percent(busy)} busy, and nothing else that was looked "
+        "at was full; look for a limit in the server: workers, connections, locks, its accept queue"
+    )
 
 
-def _sentences(answer: Answer, knee: Knee, target: float) -> list[str]:
+def _if_used(name: str, utilisation: float | None, said: str) -> tuple[str | None, str]:
+    if utilisation is not None and utilisation < BOTTLENECK_UTILISATION_MIN:
+        return None, f"the {name} seemed full, but it was only {format.percent(utilisation)} used; {QUIET}"
+    return name, said
+
+
+def _full_at(evidence: Evidence, knee: Knee) -> list[Use]:
+    """What was full at the first load beyond the knee, the cause before its effect."""
+    place = _place(evidence, knee)
+    if evidence.saturation is None or place is None:
+        return []
+    return [use for use in evidence.saturation.uses if use.is_saturated(place)]
+
+
+def _place(evidence: Evidence, knee: Knee) -> int | None:
+    rates = evidence.saturation.rates if evidence.saturation else []
+    return next((place for place, rate in enumerate(rates) if rate > knee.low * (1 + SAME_LIMIT)), None)
+
+
+def _doublings(
+    limits: dict[str, float], ranked: Sequence[str], highest: float
+) -> tuple[list[Doubling], list[Withheld]]:
+    """What twice as much of each resource gives, as long as that is not far above what was measured."""
+    now = min(limits.values())
+    found, withheld = [], []
+    for name in ranked:
+        doubled = min(2 * limit if other == name else limit for other, limit in limits.items())
+        if doubled > plausibility.LIMIT_OVER_HIGHEST_MAX * highest:
+            withheld.append(plausibility.beyond(f"what twice as much {name} gives", highest))
+            continue
+        gain = doubled / now - 1.0 if now > 0 else 0.0
+        found.append(Doubling(resource=name, requests_per_second=doubled, gain_fraction=gain))
+    return found, withheld
+
+
+def _sentences(answer: Answer, target: float) -> list[str]:
+    if answer.largest_rate_requests_per_second == 0:
+        because = f"the {LINE} alone takes longer than that" if answer.bottleneck == LINE else answer.bottleneck_because
+        return [f"No rate keeps the p95 within {target * 1000:g} ms: {because}."]
     at_least = "at least " if answer.is_lower_bound else ""
     sentences = [
         f"This site can take {at_least}{format.rate(answer.largest_rate_requests_per_second)} on this machine "
-        f"with the p95 time to first byte within {target * 1000:g} ms: {format.number(answer.headroom_over_log_peak)} "
-        f"times the log's busiest minute ({format.rate(answer.log_peak_requests_per_second)})."
+        f"with the p95 time to first byte within {target * 1000:g} ms{_headroom(answer)}."
     ]
-    if answer.largest_rate_requests_per_second == 0:
-        sentences = [
-            f"No rate keeps the p95 within {target * 1000:g} ms: the {answer.bottleneck} alone takes longer than that."
-        ]
     if answer.is_lower_bound:
-        why = {"generator": "the load generator was the limit", "not reached": "no step failed"}
-        sentences.append(f"This is a lower bound: {why.get(knee.reason, knee.reason)}, not the server.")
+        sentences.append(f"This is a lower bound: {answer.lower_bound_because}.")
     if answer.bottleneck is None:
-        sentences.append("The bottleneck is not known: the load did not saturate the server.")
+        sentences.append(f"Bottleneck unknown: {answer.bottleneck_because}.")
     else:
-        sentences.append(f"The {answer.bottleneck} saturates first{_next(answer)}.")
+        sentences.append(f"The {answer.bottleneck} is the bottleneck{_next(answer)}.")
     sentences += [
         f"Twice as much {doubling.resource} gives {format.rate(doubling.requests_per_second)} "
         f"({doubling.gain_fraction:+.0%})."
         for doubling in answer.doubling
     ]
     return sentences
+
+
+def _headroom(answer: Answer) -> str:
+    if answer.headroom_over_log_peak is None:
+        return ""
+    peak = format.rate(answer.log_peak_requests_per_second)
+    return f": {format.number(answer.headroom_over_log_peak)} times the log's busiest minute ({peak})"
 
 
 def _next(answer: Answer) -> str:
@@ -234,11 +334,3 @@ def _next(answer: Answer) -> str:
         resource.limit_requests_per_second for resource in answer.resources if resource.name == answer.next_bottleneck
     )
     return f"; next is the {answer.next_bottleneck}, at {format.rate(limit)}"
-
-
-def _bisect(within: Callable[[float], bool], saturation: float) -> float:
-    low, high = 0.0, saturation
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if within(middle) else (low, middle)
-    return low

@@ -11,8 +11,8 @@ from typing import Any
 import polars
 
 from sojourn.assessment import rising_load, steps
-from sojourn.assessment.answer import Helpers
-from sojourn.loading.saturation import Setting, find
+from sojourn.assessment.resources import Helpers
+from sojourn.loading.saturation import Saturation, Setting, find
 from sojourn.probe import files
 from sojourn.probe.merging import merge
 from sojourn.probe.recording import Recording
@@ -61,12 +61,16 @@ class Climbs:
             name: rising_load.whole(found, self.effort) if name.endswith(rising_load.CUT_SHORT) else found
             for name, found in self._steps.items()
         }
-        repeated = [climbs[name] for name in climbs if rising_load.is_repetition(name)]
+        repeated: dict[str, list[dict[str, Any]]] = {}
+        for name, found in climbs.items():
+            repetition = rising_load.repetition_of(name)
+            if repetition is not None:
+                repeated[repetition] = repeated.get(repetition, []) + found
         # Every exploring climb goes on where the one before it ended: together they are one.
         explored = [step for name, found in climbs.items() if name.startswith("explore") for step in found]
-        return repeated or [explored]
+        return list(repeated.values()) or [explored]
 
-    def saturation(self, helpers: Helpers | None) -> dict[str, Any] | None:
+    def saturation(self, helpers: Helpers | None) -> Saturation | None:
         """Which resource was full first, over the climbs that were repeated."""
         points: dict[float, list[dict[str, Any]]] = {}
         for step in (step for repetition in self.repetitions() for step in repetition):
@@ -76,8 +80,7 @@ class Climbs:
             helpers=helpers.count if helpers else None,
             helper_seconds_per_request=helpers.busy_seconds_per_request if helpers else None,
         )
-        found = find([(rate, f"{format.number(rate, 4)}/s", steps) for rate, steps in points.items()], setting)
-        return None if found is None else found.as_json()
+        return find([(rate, f"{format.number(rate, 4)}/s", steps) for rate, steps in points.items()], setting)
 
 
 def _timeline_rows(timeline: dict[str, Any], climb: str, recording: Recording | None) -> list[dict[str, Any]]:

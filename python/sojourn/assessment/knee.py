@@ -11,35 +11,47 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from sojourn.assessment.rising_load import Limit, generator_limited, limit_of, server_saturated
+from sojourn.assessment.rising_load import Limit, generator_limited, limit_of, others_fraction, server_saturated
 from sojourn.assessment.summary import Knee
 
 Reason = Limit | Literal["server stopped", "not reached"]
 Repetition = Sequence[dict[str, Any]]
 
 
+@dataclass(frozen=True)
+class _Found:
+    """The knee of one repetition, requests/s."""
+
+    rate: float
+    low: float
+    high: float
+    reason: Reason
+    others_fraction: float | None = None
+
+
 def locate(repetitions: Sequence[Repetition], target_p95_seconds: float) -> Knee | None:
-    """The median knee over repetitions with its extremes; None where no step says anything of the server."""
+    """The median knee over repetitions with its interval; None where no step says anything of the server."""
     found = list(filter(None, (_locate_one(steps, target_p95_seconds) for steps in repetitions if steps)))
     if not found:
         return None
-    rates = [rate for rate, _ in found]
-    reasons = [reason for _, reason in found]
     # The usual reason names the knee; one repetition cut short by the generator does not make it a lower bound.
-    reason = statistics.mode(reasons)
+    reason = statistics.mode(each.reason for each in found)
+    others = [each.others_fraction for each in found if each.others_fraction is not None]
     return Knee(
-        requests_per_second=statistics.median(rates),
-        low=min(rates),
-        high=max(rates),
-        per_repetition=rates,
+        requests_per_second=statistics.median(each.rate for each in found),
+        low=min(each.low for each in found),
+        high=max(each.high for each in found),
+        per_repetition=[each.rate for each in found],
+        others_fraction=statistics.median(others) if others else None,
         reason=reason,
         is_lower_bound=reason in ("generator", "not reached"),
     )
 
 
-def _locate_one(steps: Repetition, target: float) -> tuple[float, Reason] | None:
+def _locate_one(steps: Repetition, target: float) -> _Found | None:
     # A step that fails below one that passes was disturbed, not overloaded: the backlog it left has gone again.
     passed = [index for index, step in enumerate(steps) if limit_of(step, target) is None]
     last = passed[-1] if passed else -1
@@ -47,21 +59,24 @@ def _locate_one(steps: Repetition, target: float) -> tuple[float, Reason] | None
     beyond = steps[last + 1 :]
     if not beyond:
         # Where the generator was already at its limit, more load would not have told more.
-        return within, "generator" if generator_limited(steps[last]) else "not reached"
+        reason: Reason = "generator" if generator_limited(steps[last]) else "not reached"
+        return _Found(within, within, within, reason, others_fraction(steps[last]))
     limit = limit_of(beyond[0], target)
     assert limit is not None
     if limit == "generator":
         # What was answered beyond was answered late, if by the generator's doing: of the server it says no more.
-        return (within, limit) if passed else None
+        return _Found(within, within, within, limit, others_fraction(steps[last])) if passed else None
     reached = statistics.median(
         min(step["requests_per_second"], step["offered_requests_per_second"]) for step in beyond
     )
+    low = rate = high = max(within, reached)
     if limit == "throughput" and server_saturated(beyond[0]):
         # It may be less than a step within carried; once disturbed, that step would not have: overload is slower.
-        return reached, limit
-    if limit == "time to first byte" and passed:
-        return max(within, min(reached, _crossing(steps[last], beyond[0], target))), limit
-    return max(within, reached), limit
+        low = rate = reached
+    elif limit == "time to first byte" and passed:
+        rate = max(within, min(reached, _crossing(steps[last], beyond[0], target)))
+        low, high = within, beyond[0]["offered_requests_per_second"]
+    return _Found(rate, low, max(rate, high), limit, others_fraction(beyond[0]))
 
 
 def _crossing(within: dict[str, Any], beyond: dict[str, Any], target: float) -> float:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sojourn import __version__, _native
-from sojourn.assessment import demand, rising_load, steps
-from sojourn.assessment.answer import Helpers, Line, LogRates, answer
+from sojourn.assessment import demand, plausibility, rising_load, steps
+from sojourn.assessment.answer import Evidence, answer
 from sojourn.assessment.climbs import Climbs
 from sojourn.assessment.connections import think_scale_within_limits
 from sojourn.assessment.knee import locate
@@ -21,10 +21,20 @@ from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped
 from sojourn.assessment.model import Mix, Station
 from sojourn.assessment.prediction import predict
 from sojourn.assessment.request import Request, as_study, settings
+from sojourn.assessment.resources import Helpers, Line, LogRates
 from sojourn.assessment.simulation import Sessions
-from sojourn.assessment.summary import Answer, DemandFit, DemandPoint, Summary, SystemUnderTest, write_summary
+from sojourn.assessment.summary import (
+    Answer,
+    DemandFit,
+    DemandPoint,
+    Summary,
+    SystemUnderTest,
+    Withheld,
+    write_summary,
+)
 from sojourn.assessment.system_file import COMMENT, describe
 from sojourn.failure import CouldNotRun
+from sojourn.loading.saturation import Saturation
 from sojourn.machine import cores, environment
 from sojourn.queueing import system_file
 from sojourn.results.run_folder import RunFolder
@@ -229,7 +239,9 @@ class _Assessment:
         assert self.mix is not None
         self.summary.steps = steps.over_repetitions(self.climbs.repetitions(), self.request.target_p95_seconds)
         self.summary.knee = locate(self.climbs.repetitions(), self.request.target_p95_seconds)
-        self.summary.saturation = self.climbs.saturation(self.helpers)
+        saturation = self.climbs.saturation(self.helpers)
+        self.summary.saturation = None if saturation is None else saturation.as_json()
+        withheld: list[Withheld] = []
         if self.summary.demand_fit is not None and self.summary.steps and self.summary.knee is not None:
             self.stages.begin("model")
             self.summary.model, self.summary.steps, self.station = predict(
@@ -241,23 +253,39 @@ class _Assessment:
                 self.request.seed,
                 self.stages.update,
             )
-            self.stages.done("predicted beside measured" if self.station else "no step to fit one on")
-        self._answer()
+            withheld = self._judge_model()
+            self.stages.done("predicted beside measured" if self.station else "no model that could be believed")
+        self._answer(saturation, withheld)
 
-    def _answer(self) -> None:
+    def _judge_model(self) -> list[Withheld]:
+        """Takes back a model that the measurements contradict, with all that it said."""
+        if self.summary.model is None:
+            return []
+        refused = plausibility.model(self.summary.model, self.summary.steps)
+        if refused is None:
+            return []
+        self.summary.model = self.station = None
+        self.summary.steps = [steps.without_predictions(step) for step in self.summary.steps]
+        return [refused]
+
+    def _answer(self, saturation: Saturation | None, withheld: list[Withheld]) -> None:
         if self.summary.knee is None or self.mix is None:
             return
         line_rate = self.request.access_line_bits_per_second
         table = self.summary.characteristics["table1"]
         self.summary.answer = answer(
-            self.summary.knee,
-            self.summary.steps,
-            self.summary.model,
-            None if line_rate is None else Line(line_rate, self.mix.sizes_bytes + RESPONSE_HEAD_BYTES),
-            self.helpers,
-            LogRates(table["average_requests_per_second"], table["peak_requests_per_second"]),
-            self.request.target_p95_seconds,
-            self.request.seed,
+            Evidence(
+                knee=self.summary.knee,
+                steps=self.summary.steps,
+                model=self.summary.model,
+                saturation=saturation,
+                line=None if line_rate is None else Line(line_rate, self.mix.sizes_bytes + RESPONSE_HEAD_BYTES),
+                helpers=self.helpers,
+                rates=LogRates(table["average_requests_per_second"], table["peak_requests_per_second"]),
+                target_p95_seconds=self.request.target_p95_seconds,
+                seed=self.request.seed,
+                withheld=withheld,
+            )
         )
 
     def cut_short(self, because: str) -> None:

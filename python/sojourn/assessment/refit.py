@@ -14,6 +14,7 @@ import numpy as np
 from sojourn import _native
 from sojourn.assessment import demand
 from sojourn.assessment.model import Mix, Station, fit_station
+from sojourn.assessment.plausibility import CALIBRATION_PLAUSIBLE
 from sojourn.assessment.prediction import is_below
 from sojourn.assessment.summary import DemandFit, Step, Summary, read_summary
 from sojourn.assessment.system_file import describe
@@ -23,8 +24,6 @@ from sojourn.calibration.fit import Fit
 from sojourn.failure import CouldNotRun
 from sojourn.results.run_folder import RunFolder
 
-CALIBRATION_PLAUSIBLE = (0.2, 5.0)
-"""A mix that costs another multiple of what g foretells was measured on a disturbed machine."""
 START_FRACTION = 0.5
 """The file begins with this share of what the overloaded server delivers."""
 

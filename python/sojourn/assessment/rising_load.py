@@ -2,15 +2,20 @@
 
 A first staircase explores: it starts low and rises until a step fails. The repetitions then all climb the same
 staircase, laid around the knee that was found, so that every step is measured once per repetition and a drift of
-the machine touches all steps alike.
+the machine touches all steps alike. A repetition whose highest step passes climbs on: the server says where it ends,
+not the estimate. Repetitions go on until the mean response times are known well enough, or the limit is reached.
 """
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from scipy.stats import t as student_t
 
 from sojourn import engine
 from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped, observed
@@ -20,12 +25,22 @@ EXPLORED_FRACTIONS = (0.25, 0.5, 0.7, 0.85, 1.0, 1.15, 1.3, 1.5)
 EXPLORATION_GROWTH = 1.5
 EXPLORATIONS_MAX = 6
 REPEATED_FRACTIONS = (0.2, 0.35, 0.5, 0.62, 0.74, 0.84, 0.92, 1.06, 1.15)
+HIGHER_FRACTIONS = (1.12, 1.26, 1.4)
+"""Of the highest step that passed, where a repetition climbs on."""
+HIGHER_MAX = 6
+"""Times that a repetition may climb on: to seven times the load that the exploration found."""
+HALF_WIDTH_MAX = 0.1
+"""Of a mean response time's 95 % confidence interval, over the mean: what repetitions are repeated for."""
+REPETITIONS_GROWTH_MAX = 2
+"""Times as many repetitions as the effort says, at the most."""
 
 FOLLOWED_FRACTION = 0.97
 """Throughput follows the offered load as long as it reaches this share of it."""
 ERRORS_FRACTION_MAX = 0.001
 """More errors than this end the climb, whatever the response times."""
 
+HIGHER = "-higher-"
+"""Between the name of a repetition and how often it has climbed on."""
 CUT_SHORT = "-cut-short"
 """Added to the name of a climb that did not come to its end: it says nothing of the load it would have ended at."""
 
@@ -72,10 +87,24 @@ class Climb:
         return passed
 
     def repeat(self, knee: float) -> None:
-        """Climbs the staircase around the knee, once per repetition."""
+        """Climbs the staircase around the knee, once per repetition, until the times are known well enough."""
+        climbed: list[list[dict[str, Any]]] = []
+        while len(climbed) < self.effort.repetitions or (
+            len(climbed) < REPETITIONS_GROWTH_MAX * self.effort.repetitions
+            and not is_settled(climbed, self.target_p95_seconds)
+        ):
+            climbed.append(self._repetition(f"repetition-{len(climbed) + 1}", knee))
+
+    def _repetition(self, name: str, knee: float) -> list[dict[str, Any]]:
         rates = [knee * fraction for fraction in REPEATED_FRACTIONS]
-        for repetition in range(self.effort.repetitions):
-            self._climb(f"repetition-{repetition + 1}", rates, stop_when_failing=False)
+        steps = self._climb(name, rates, stop_when_failing=False)
+        for attempt in range(HIGHER_MAX):
+            if limit_of(steps[-1], self.target_p95_seconds) is not None or generator_limited(steps[-1]):
+                break
+            highest = steps[-1]["offered_requests_per_second"]
+            rates = [highest * fraction for fraction in HIGHER_FRACTIONS]
+            steps = steps + self._climb(f"{name}{HIGHER}{attempt + 1}", rates, stop_when_failing=True)
+        return steps
 
     def _climb(self, name: str, rates: Sequence[float], *, stop_when_failing: bool) -> list[dict[str, Any]]:
         options = ["--step", f"{self.effort.step_seconds:g}s", "--settle", f"{self.effort.settle_seconds:g}s"]
@@ -119,9 +148,27 @@ def limit_of(step: dict[str, Any], target_p95_seconds: float) -> Limit | None:
     return "time to first byte" if late else None
 
 
-def is_repetition(name: str) -> bool:
-    """True if a climb of this name is one that was repeated, and came to its end."""
-    return name.startswith("repetition") and not name.endswith(CUT_SHORT)
+def is_settled(repetitions: Sequence[Sequence[dict[str, Any]]], target_p95_seconds: float) -> bool:
+    """True if repetitions know the mean response time of most steps within the target to `HALF_WIDTH_MAX`.
+
+    One repetition says nothing of its spread; asking for one asks for a rough answer.
+    """
+    if len(repetitions) < 2:
+        return True
+    widths = []
+    for level in zip(*repetitions, strict=False):
+        if any(limit_of(step, target_p95_seconds) is not None for step in level):
+            continue
+        means = [step["response_time_seconds"]["mean"] for step in level]
+        half_width = student_t.ppf(0.975, len(means) - 1) * statistics.stdev(means) / math.sqrt(len(means))
+        widths.append(float(half_width) / statistics.mean(means))
+    return not widths or statistics.median(widths) <= HALF_WIDTH_MAX
+
+
+def repetition_of(name: str) -> str | None:
+    """The repetition that a climb of this name belongs to; None: it explored, or did not come to its end."""
+    is_whole = name.startswith("repetition") and not name.endswith(CUT_SHORT)
+    return name.partition(HIGHER)[0] if is_whole else None
 
 
 def whole(steps: Sequence[dict[str, Any]], effort: Effort) -> list[dict[str, Any]]:
@@ -144,6 +191,12 @@ def server_saturated(step: dict[str, Any]) -> bool:
     """True if the server's core had nothing left to give, and it was the server that used it."""
     busy, own = observed(step, "core_busy_fraction"), observed(step, "cpu_fraction")
     return busy is not None and own is not None and busy >= 0.95 and own >= 0.85
+
+
+def others_fraction(step: dict[str, Any]) -> float | None:
+    """The share of the server's core that the server's processes did not have: other work, and some interrupts."""
+    busy, own = observed(step, "core_busy_fraction"), observed(step, "cpu_fraction")
+    return None if busy is None or own is None else max(0.0, busy - own)
 
 
 def _capacity(step: dict[str, Any], passed: float) -> float:

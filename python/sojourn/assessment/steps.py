@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sojourn.assessment.measurement import observed
+from sojourn.assessment.plausibility import OTHERS_FRACTION_MAX
 from sojourn.assessment.rising_load import error_fraction, generator_limited, limit_of
 from sojourn.assessment.summary import Step
 from sojourn.results.records import Spread
@@ -109,12 +110,16 @@ def _step(level: Sequence[dict[str, Any]], target: float) -> Step:
     )
 
 
+def without_predictions(step: Step) -> Step:
+    """The step as measured."""
+    predictions = ("closed_form", "simulation", "closed_form_error", "simulation_error")
+    return step.model_copy(update=dict.fromkeys(predictions))
+
+
 def _majority(votes: Sequence[bool]) -> bool:
     return 2 * sum(votes) > len(votes)
 
 
-OTHERS_FRACTION_MAX = 0.15
-"""Interrupts and kernel threads of the load itself take up to this share of the server's core."""
 WAIT_FRACTION_MAX = 0.05
 
 

@@ -125,11 +125,23 @@ class Knee(Record):
 
     requests_per_second: float
     low: float
+    """The lowest load at which a repetition may have reached its knee."""
     high: float
+    """The highest: what lies between two steps of load was not measured."""
     per_repetition: list[float]
+    others_fraction: float | None = None
+    """Of the server's core, what other work had in the steps around the knee; None: not known."""
     reason: Literal["throughput", "time to first byte", "errors", "generator", "server stopped", "not reached"]
     """What ended the climb. "generator" and "not reached": the figure is a lower bound, not the server's knee."""
     is_lower_bound: bool
+
+
+class Withheld(Record):
+    """A figure that was computed and is not printed, since the measurements contradict it."""
+
+    figure: str
+    reason: str
+    cure: str
 
 
 class Model(Record):
@@ -164,7 +176,7 @@ class Model(Record):
 class Resource(Record):
     """One resource at the answer's rate."""
 
-    name: Literal["server CPU", "access line", "helpers"]
+    name: str
     limit_requests_per_second: float | None
     """The rate at which it alone would bound the system; None: it was not used at all."""
     utilisation: float | None
@@ -183,15 +195,27 @@ class Answer(Record):
     """How much traffic fits, the bottleneck, and what to change."""
 
     largest_rate_requests_per_second: float
+    low_requests_per_second: float
+    """The capacity lies between this and `high_requests_per_second`."""
+    high_requests_per_second: float | None
+    """None: how far above the lower end is not known."""
+    interval_because: list[str]
+    """What the interval's width comes from."""
     is_lower_bound: bool
+    lower_bound_because: str | None
     bottleneck: str | None
-    """None: not known, where the server was not brought to its limit and there is no model of it."""
+    """None: not known, for the reason in `bottleneck_because`."""
+    bottleneck_because: str
+    """The evidence for the bottleneck; without one why it is not known, and the cure."""
     next_bottleneck: str | None
     resources: list[Resource]
     doubling: list[Doubling]
+    withheld: list[Withheld]
     log_average_requests_per_second: float
     log_peak_requests_per_second: float
-    headroom_over_log_peak: float
+    """Over all requests of the log, those that a static copy cannot answer included."""
+    headroom_over_log_peak: float | None
+    """None: the log has no peak to compare with."""
     sentences: list[str]
     """The answer in words, most important first."""
 

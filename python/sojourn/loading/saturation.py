@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sojourn.text import format
@@ -79,6 +79,8 @@ class Saturation:
     at: str | None
     """The load at which."""
     sentence: str
+    rates: list[float] = field(default_factory=list)
+    """The loads as numbers, in the same order; results of older versions have none."""
 
     def as_json(self) -> dict[str, Any]:
         """The finding as JSON for results and summaries."""
@@ -113,13 +115,13 @@ def find(points: Sequence[tuple[float, str, Sequence[Step]]], setting: Setting) 
         )
         for each in RESOURCES
     ]
-    loads = [said for _, said, _ in ordered]
+    loads, rates = [said for _, said, _ in ordered], [rate for rate, _, _ in ordered]
     for place, load in enumerate(loads):
         full = [use for use in uses if use.is_saturated(place)]
         if full:
             sentence = _sentence(full[0], full[1:], place, load, ordered[place][2])
-            return Saturation(loads, uses, full[0].name, load, sentence)
-    return Saturation(loads, uses, None, None, _nothing(uses))
+            return Saturation(loads, uses, full[0].name, load, sentence, rates)
+    return Saturation(loads, uses, None, None, _nothing(uses), rates)
 
 
 def written(use: Use, value: float | None) -> str:

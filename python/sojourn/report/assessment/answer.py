@@ -14,7 +14,8 @@ def first_screen(run: Run) -> Markup:
     summary = run.summary
     answer = summary.answer
     body = _answered(answer, summary) if answer else _unanswered(summary)
-    return join(_marks(summary), body, _warnings(summary.warnings))
+    withheld = [wording.withheld(each) for each in answer.withheld] if answer else []
+    return join(_marks(summary), body, _warnings([*summary.warnings, *withheld]))
 
 
 def _marks(summary: Summary) -> list[Markup]:
@@ -48,9 +49,9 @@ def _answered(answer: Answer, summary: Summary) -> Markup:
         class_="number",
     )
     condition = element("p", f"{wording.target(summary.settings)}.", class_="condition")
-    interval = element("p", f"{wording.repetitions(summary.knee)}.", class_="interval") if summary.knee else None
+    interval = element("p", f"{wording.interval(answer)}.", class_="interval")
     left = element("div", number, condition, interval, _sentences(answer), class_="headline")
-    return element("div", left, element("div", _facts(answer, summary), class_="facts"), class_="answer")
+    return element("div", left, element("div", _facts(answer), class_="facts"), class_="answer")
 
 
 def _unanswered(summary: Summary) -> Markup:
@@ -62,13 +63,9 @@ def _sentences(answer: Answer) -> Markup:
     return element("div", [element("p", sentence) for sentence in answer.sentences], class_="sentences")
 
 
-def _facts(answer: Answer, summary: Summary) -> Markup:
+def _facts(answer: Answer) -> Markup:
     facts = [
-        (
-            "Bottleneck",
-            wording.bottleneck(answer),
-            wording.bottleneck_evidence(answer, summary.knee) if summary.knee else None,
-        ),
+        ("Bottleneck", wording.bottleneck(answer), answer.bottleneck_because),
         ("Next", answer.next_bottleneck or "not measured: no other resource was used enough to say", None),
         ("Headroom", wording.headroom(answer), None),
     ]

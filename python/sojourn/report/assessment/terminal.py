@@ -5,7 +5,6 @@ Says the same in the same words as the report; reads without colour and at 80 co
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -21,9 +20,6 @@ from sojourn.workload.characteristics import Characteristics, LogImport
 
 STEPS_SHOWN_MAX = 8
 """More steps than this would push the answer off the screen; the highest are nearest to the knee."""
-WARNINGS_SHOWN_MAX = 2
-"""One line each; the report has all of them in full."""
-
 Solver = tuple[str, Callable[[Step], Prediction | None], Callable[[Step], PredictionError | None]]
 
 
@@ -39,9 +35,9 @@ def print_summary(summary: Summary, console: Console) -> None:
         _print_answer(summary.answer, summary, console)
     if summary.steps:
         _print_steps(summary.steps, console)
-    if summary.saturation is not None:
-        console.print(Text(f"where the time goes: {summary.saturation['sentence']}", style="dim"))
-    _print_warnings(summary.warnings, console)
+    withheld = [wording.withheld(each) for each in summary.answer.withheld] if summary.answer else []
+    for warning in [*summary.warnings, *withheld]:
+        console.print(Text(f"warning: {warning}", style="yellow"))
 
 
 def print_trace(log: str, imported: Mapping[str, Any], characteristics: Mapping[str, Any], console: Console) -> None:
@@ -60,14 +56,13 @@ def _print_answer(answer: Answer, summary: Summary, console: Console) -> None:
     because = wording.lower_bound(summary)
     if because:
         console.print(Text(f"LOWER BOUND: {because}", style="bold yellow"))
-    reason = f": {wording.bottleneck_evidence(answer, summary.knee)}" if summary.knee else ""
     doubling = [
         f"{each.resource} {format.rate(each.requests_per_second)} ({wording.gain(each.gain_fraction)})"
         for each in answer.doubling
     ]
     rows = [
-        ("knee", wording.repetitions(summary.knee) if summary.knee else "not measured"),
-        ("bottleneck", f"{wording.bottleneck(answer)}{reason}"),
+        ("capacity", wording.interval(answer)),
+        ("bottleneck", f"{wording.bottleneck(answer)}: {answer.bottleneck_because}"),
         ("next", answer.next_bottleneck or "not measured"),
         ("headroom", wording.headroom(answer)),
         ("doubled", "\n".join(doubling) or "not measured"),
@@ -108,11 +103,3 @@ def _solver(steps: Iterable[Step]) -> Solver:
     if any(step.simulation for step in steps):
         return "simulated", lambda step: step.simulation, lambda step: step.simulation_error
     return "predicted", lambda step: step.closed_form, lambda step: step.closed_form_error
-
-
-def _print_warnings(warnings: list[str], console: Console) -> None:
-    for warning in warnings[:WARNINGS_SHOWN_MAX]:
-        short = textwrap.shorten(warning, width=console.width - 9, placeholder=" ...")
-        console.print(Text(f"warning: {short}", style="yellow"))
-    if len(warnings) > WARNINGS_SHOWN_MAX:
-        console.print(Text(f"{len(warnings) - WARNINGS_SHOWN_MAX} more warnings: see the report", style="yellow"))

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sojourn.assessment.summary import Answer, Knee, Settings, Step, Summary
+from sojourn.assessment.answer import REASONS
+from sojourn.assessment.summary import Answer, Settings, Step, Summary, Withheld
 from sojourn.text import format
-
-REASONS = {
-    "throughput": "throughput stopped following the offered load",
-    "time to first byte": "the p95 of time to first byte passed the target",
-    "errors": "requests began to fail",
-    "generator": "the load generator reached its own limit",
-    "server stopped": "the server stopped",
-    "not reached": "the load was not raised far enough to find it",
-}
-"""What ended the climb, as the end of a sentence."""
-
 
 STEP_MARKS = {
     "h": "held out of the fit",
@@ -31,31 +21,21 @@ def target(settings: Settings) -> str:
     return f"with p95 time to first byte within {format.seconds(settings.target_p95_seconds)}"
 
 
-def repetitions(knee: Knee) -> str:
-    """The range of the knee over the repetitions."""
-    count = len(knee.per_repetition)
-    if count < 2:
-        return "one repetition, its spread is not known"
-    return f"{format.number(knee.low)} to {format.number(knee.high)} over {count} repetitions"
+def interval(answer: Answer) -> str:
+    """The capacity as an interval, with what its width comes from."""
+    low, high = answer.low_requests_per_second, answer.high_requests_per_second
+    between = f"{format.number(low)} to {format.number(high)}" if high is not None else f"{format.number(low)} or more"
+    return f"{between}: {'; '.join(answer.interval_because)}"
 
 
 def bottleneck(answer: Answer) -> str:
-    return answer.bottleneck or "not known"
-
-
-def bottleneck_evidence(answer: Answer, knee: Knee) -> str:
-    """The evidence that this is the bottleneck."""
-    if answer.bottleneck is None:
-        return f"{REASONS[knee.reason]}, and no step is left to fit a model on"
-    if answer.bottleneck != "server CPU":
-        return next(resource.evidence for resource in answer.resources if resource.name == answer.bottleneck)
-    if knee.is_lower_bound:
-        return f"by the models: {REASONS[knee.reason]}"
-    return REASONS[knee.reason]
+    return answer.bottleneck or "unknown"
 
 
 def headroom(answer: Answer) -> str:
     """How the answer compares with the log's own peak."""
+    if answer.headroom_over_log_peak is None:
+        return "not known: the log has no busiest minute"
     peak = format.rate(answer.log_peak_requests_per_second)
     return f"{format.factor(answer.headroom_over_log_peak)} the log's busiest minute ({peak})"
 
@@ -73,12 +53,15 @@ def no_answer(summary: Summary) -> str:
 
 def lower_bound(summary: Summary) -> str | None:
     """Why the figure is a lower bound, or None where it is the server's own limit."""
-    answer, knee = summary.answer, summary.knee
-    # A lower bound of the server's knee does not make the answer one where another resource saturates first.
-    if not (answer.is_lower_bound if answer else knee and knee.is_lower_bound):
+    answer = summary.answer
+    if answer is None or not answer.is_lower_bound:
         return None
-    reason = REASONS[knee.reason] if knee else "the knee was not found"
-    return f"{reason}; the server can take at least this much"
+    return f"{answer.lower_bound_because}; the server can take at least this much"
+
+
+def withheld(refused: Withheld) -> str:
+    """A figure that is not printed, why, and the cure."""
+    return f"withheld: {refused.figure}: {refused.reason}; {refused.cure}"
 
 
 def gain(fraction: float | None) -> str:
