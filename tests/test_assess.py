@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import signal
@@ -31,11 +32,19 @@ def looks_like_an_answer(summary: dict[str, Any]) -> None:
     assert summary["complete"]
     assert summary["knee"]["requests_per_second"] > 500
     assert summary["answer"]["largest_rate_requests_per_second"] > 500
-    assert summary["answer"]["bottleneck"] in ("server CPU", "access line", "helpers")
+    answer = summary["answer"]
+    # On a machine with other work the bottleneck may stay unknown, but then for a reason.
+    assert answer["bottleneck"] in ("server CPU", "access line", "helpers", None)
+    assert answer["bottleneck_because"]
+    assert answer["is_lower_bound"] == (answer["lower_bound_because"] is not None)
+    highest = max(step["requests_per_second"]["maximum"] for step in summary["steps"])
+    assert answer["largest_rate_requests_per_second"] <= 3 * highest
     assert any(step["within_target"] for step in summary["steps"])
     held_out = [step for step in summary["steps"] if step["held_out"]]
     assert held_out
-    assert all(step["simulation"] is not None for step in held_out)
+    withheld = any(each["figure"].startswith("model") for each in answer["withheld"])
+    assert withheld == (summary["model"] is None)
+    assert all((step["simulation"] is None) == withheld for step in held_out)
     assert summary["demand_fit"]["fixed_seconds"]["low"] > 0
 
 
@@ -63,7 +72,7 @@ def test_the_example_log_on_our_server(example_run: Path) -> None:
     assert 0.5 < line["utilisation"] <= 1.0
     doubled = {entry["resource"]: entry["gain_fraction"] for entry in answer["doubling"]}
     assert doubled["access line"] > 0.5
-    assert doubled["server CPU"] == pytest.approx(0.0, abs=1e-6)
+    assert doubled.get("server CPU", 0.0) == pytest.approx(0.0, abs=1e-6)
     assert tomllib.loads((output / "study.toml").read_text())["access_line_bits_per_second"] == 1e8
     points = polars.read_parquet(output / "points.parquet")
     assert points.height >= len(summary["steps"])
@@ -71,6 +80,9 @@ def test_the_example_log_on_our_server(example_run: Path) -> None:
     assert list((output / "latency").glob("*.hlog"))
     assert (output / "report.html").stat().st_size > 50_000
     assert not (output / "work").exists()
+    assert (output / "system.toml").exists() == (summary["model"] is not None)
+    if summary["model"] is None:
+        return
     simulated = run("simulate", output / "system.toml", "--half-width", "0.05", "--format", "json")
     assert simulated.returncode == 0, simulated.stderr
     assert json.loads(simulated.stdout)["response_time_seconds"]["mean"] > 0
@@ -177,7 +189,11 @@ def left_behind(output: Path) -> list[int]:
 @pytest.mark.slow
 def test_two_runs_agree(example_log: Path, example_run: Path, tmp_path: Path) -> None:
     one, two = json.loads((example_run / "summary.json").read_text()), assess_the_example(example_log, tmp_path / "two")
-    knees = [summary["knee"]["requests_per_second"] for summary in (one, two)]
+    answers = [summary["answer"] for summary in (one, two)]
+    (low, high), (other_low, other_high) = (
+        (each["low_requests_per_second"], each["high_requests_per_second"] or math.inf) for each in answers
+    )
     # Not the accuracy of an assessment, which needs the normal effort and a quiet machine: only that the quick one,
-    # on a machine that may do other work, does not answer at random.
-    assert max(knees) / min(knees) < 1.5
+    # on a machine that may do other work, does not contradict itself: the intervals overlap, or are near.
+    assert low <= 1.5 * other_high
+    assert other_low <= 1.5 * high

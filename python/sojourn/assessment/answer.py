@@ -57,6 +57,9 @@ class Evidence:
     seed: int
     withheld: Sequence[Withheld] = ()
     """What the gate refused before."""
+    requests_fraction: float | None = None
+    """Of the log's requests, those that the static copy stands for; None: not counted."""
+    bytes_fraction: float | None = None
 
 
 def answer(evidence: Evidence) -> Answer:
@@ -78,7 +81,7 @@ def answer(evidence: Evidence) -> Answer:
     others = [name for name in ranked if name != bottleneck]
     doubling: list[Doubling] = []
     if bottleneck in limits:
-        doubling, refused = _doublings(limits, ranked, _highest(evidence))
+        doubling, refused = _doublings(limits, ranked, evidence.knee.requests_per_second, _highest(evidence))
         withheld += refused
     found = Answer(
         largest_rate_requests_per_second=largest,
@@ -95,6 +98,8 @@ def answer(evidence: Evidence) -> Answer:
         withheld=withheld,
         log_average_requests_per_second=evidence.rates.average,
         log_peak_requests_per_second=evidence.rates.peak,
+        requests_fraction=evidence.requests_fraction,
+        bytes_fraction=evidence.bytes_fraction,
         headroom_over_log_peak=largest / evidence.rates.peak if evidence.rates.peak > 0 else None,
         sentences=[],
     )
@@ -282,13 +287,14 @@ def _place(evidence: Evidence, knee: Knee) -> int | None:
 
 
 def _doublings(
-    limits: dict[str, float], ranked: Sequence[str], highest: float
+    limits: dict[str, float], ranked: Sequence[str], kept_up: float, highest: float
 ) -> tuple[list[Doubling], list[Withheld]]:
     """What twice as much of each resource gives, as long as that is not far above what was measured."""
-    now = min(limits.values())
+    # More than the server was seen to do is not foretold where its own limit is not known.
+    known, now = {CPU: kept_up, **limits}, min(limits.values())
     found, withheld = [], []
     for name in ranked:
-        doubled = min(2 * limit if other == name else limit for other, limit in limits.items())
+        doubled = min(2 * limit if other == name else limit for other, limit in known.items())
         if doubled > plausibility.LIMIT_OVER_HIGHEST_MAX * highest:
             withheld.append(plausibility.beyond(f"what twice as much {name} gives", highest))
             continue
@@ -306,6 +312,12 @@ def _sentences(answer: Answer, target: float) -> list[str]:
         f"This site can take {at_least}{format.rate(answer.largest_rate_requests_per_second)} on this machine "
         f"with the p95 time to first byte within {target * 1000:g} ms{_headroom(answer)}."
     ]
+    if answer.requests_fraction is not None:
+        of_bytes = f" and {format.percent(answer.bytes_fraction)} of its bytes" if answer.bytes_fraction else ""
+        sentences.append(
+            f"It is about {format.percent(answer.requests_fraction)} of the log's requests{of_bytes}: those that a "
+            "static copy of the site answers."
+        )
     if answer.is_lower_bound:
         sentences.append(f"This is a lower bound: {answer.lower_bound_because}.")
     if answer.bottleneck is None:

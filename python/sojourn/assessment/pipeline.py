@@ -35,14 +35,18 @@ from sojourn.assessment.summary import (
 from sojourn.assessment.system_file import COMMENT, describe
 from sojourn.failure import CouldNotRun
 from sojourn.loading.saturation import Saturation
-from sojourn.machine import cores, environment
+from sojourn.machine import cores, disturbance, environment
 from sojourn.queueing import system_file
 from sojourn.results.run_folder import RunFolder
 from sojourn.systems import Launch, Running
+from sojourn.text import format
 from sojourn.workload import site
+from sojourn.workload.coverage import Coverage, coverage
 from sojourn.workload.log import import_log
 from sojourn.workload.site import work_folder
 
+COVERAGE_MIN = 0.8
+"""Of a log's requests; with less, the answer about a static copy is not one about the site."""
 RESPONSE_HEAD_BYTES = 250
 """What a response head adds to a body on the line, about."""
 
@@ -85,6 +89,7 @@ class _Assessment:
         self.mix: Mix | None = None
         self.station: Station | None = None
         self.helpers: Helpers | None = None
+        self.coverage: Coverage | None = None
         self.think_scale = 1.0 if request.think_scale is None else request.think_scale
         self.summary = Summary(
             sojourn_version=__version__,
@@ -112,6 +117,7 @@ class _Assessment:
         self.summary.machine = environment.machine()
         self.folder.write_json("environment.json", environment.describe(self.summary.machine))
         self.folder.write_text("study.toml", as_study(self.request.log, self.summary.settings))
+        self._look_around()
         trace = self._import()
         with ExitStack() as cleanup:
             work = cleanup.enter_context(work_folder(self.request.work_dir, self.folder.path))
@@ -124,11 +130,25 @@ class _Assessment:
         self._predict(trace)
         self.summary.complete = True
 
+    def _look_around(self) -> None:
+        """Measures what disturbs the cores before anything of ours does."""
+        self.stages.begin("preflight")
+        found = disturbance.measure(self.cores)
+        self.summary.disturbance = found
+        self.summary.warnings += found.sentences
+        self.stages.done("quiet" if found.is_quiet else " ".join(found.sentences))
+        if self.request.require_quiet and not found.is_quiet:
+            raise CouldNotRun(
+                f"the machine is not quiet: {' '.join(found.sentences)}",
+                "end the other work, or leave --require-quiet out",
+            )
+
     def _import(self) -> _native.Trace:
         self.stages.begin("import")
         trace, self.summary.log_import = import_log(
             self.request.log, self.request.log_options, self.request.seed, self.stages.update
         )
+        self._check_coverage()
         self.summary.characteristics = trace.characterise()
         self.trace = trace
         sizes = trace.transfer_sizes().astype(float)
@@ -136,6 +156,19 @@ class _Assessment:
         self.folder.write("trace.sojourn", lambda partial: trace.save(str(partial)))
         self.stages.done(f"{len(sizes):,} requests for {len(trace.documents()):,} documents")
         return trace
+
+    def _check_coverage(self) -> None:
+        """Refuses to speak of a site of which a static copy shows little."""
+        self.coverage = coverage(self.summary.log_import)
+        if self.coverage is None or self.coverage.requests_fraction >= COVERAGE_MIN:
+            return
+        said = static_share(self.coverage)
+        if not self.request.static_only:
+            raise CouldNotRun(
+                f"{said}: an answer about that copy would not be about the site",
+                "replay the log against the application itself (sojourn replay LOG URL), or give --static-only",
+            )
+        self.summary.warnings.append(f"{said}: this answer is about that part of the site alone.")
 
     def _build_site(self, trace: _native.Trace, work: Path) -> Path:
         self.stages.begin("site")
@@ -272,7 +305,6 @@ class _Assessment:
         if self.summary.knee is None or self.mix is None:
             return
         line_rate = self.request.access_line_bits_per_second
-        table = self.summary.characteristics["table1"]
         self.summary.answer = answer(
             Evidence(
                 knee=self.summary.knee,
@@ -281,12 +313,25 @@ class _Assessment:
                 saturation=saturation,
                 line=None if line_rate is None else Line(line_rate, self.mix.sizes_bytes + RESPONSE_HEAD_BYTES),
                 helpers=self.helpers,
-                rates=LogRates(table["average_requests_per_second"], table["peak_requests_per_second"]),
+                rates=self._log_rates(),
                 target_p95_seconds=self.request.target_p95_seconds,
                 seed=self.request.seed,
                 withheld=withheld,
+                requests_fraction=self.coverage.requests_fraction if self.coverage else None,
+                bytes_fraction=self.coverage.bytes_fraction if self.coverage else None,
             )
         )
+
+    def _log_rates(self) -> LogRates:
+        """Over all requests of the log, as far as the import counted them."""
+        table = self.summary.characteristics["table1"]
+        average, peak = table["average_requests_per_second"], table["peak_requests_per_second"]
+        if self.coverage is not None and self.coverage.peak_requests_per_second_all is not None:
+            kept = self.summary.log_import["requests"]
+            return LogRates(
+                average * self.coverage.requests_all / max(1, kept), self.coverage.peak_requests_per_second_all
+            )
+        return LogRates(average, peak)
 
     def cut_short(self, because: str) -> None:
         """Computes the answer from the steps that finished before the run was cut short."""
@@ -325,6 +370,18 @@ class _Assessment:
             self.summary.warnings.append(f"Not steady within the step: {rates} requests/s.")
         if self.summary.knee is not None and self.summary.knee.reason == "generator":
             self.summary.warnings.append("The load generator was the limit: the server's knee lies higher.")
+
+
+def static_share(found: Coverage) -> str:
+    """How much a static copy stands for, and what most of the rest is."""
+    said = f"a static copy of this site stands for {format.percent(found.requests_fraction)} of the log's requests"
+    if found.bytes_fraction is not None:
+        said += f" and {format.percent(found.bytes_fraction)} of their bytes"
+    rest = [*found.dynamic, *found.left_out]
+    if not rest:
+        return said
+    classes = ", ".join(f"{each.name.replace('_', ' ')} {each.count:,}" for each in rest)
+    return f"{said} (not in it: {classes})"
 
 
 def _helpers(server: Running, before: dict[str, float]) -> Helpers | None:

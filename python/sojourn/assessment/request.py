@@ -32,6 +32,10 @@ class Request:
     """True if the server's counters are sampled under the rising load."""
     seed: int
     effort: Effort
+    static_only: bool = False
+    """True to go on where a static copy stands for little of the log."""
+    require_quiet: bool = False
+    """True to refuse a machine with other work."""
 
 
 def settings(request: Request, think_scale: float) -> Settings:

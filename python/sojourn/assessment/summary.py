@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from sojourn.failure import CouldNotRun
+from sojourn.machine.disturbance import Disturbance
 from sojourn.results.records import Interval, Record, Spread
 from sojourn.results.run_folder import RunFolder
 
@@ -214,6 +215,9 @@ class Answer(Record):
     log_average_requests_per_second: float
     log_peak_requests_per_second: float
     """Over all requests of the log, those that a static copy cannot answer included."""
+    requests_fraction: float | None = None
+    """Of the log's requests, those that the static copy stands for."""
+    bytes_fraction: float | None = None
     headroom_over_log_peak: float | None
     """None: the log has no peak to compare with."""
     sentences: list[str]
@@ -237,6 +241,8 @@ class Summary(Record):
     system: SystemUnderTest | None
     machine: dict[str, Any] | None = None
     """Where it was measured; folders of older versions have it in `environment.json` alone."""
+    disturbance: Disturbance | None = None
+    """Of both cores, before the first stage."""
     demand_points: list[DemandPoint]
     demand_fit: DemandFit | None
     steps: list[Step]

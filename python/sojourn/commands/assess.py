@@ -59,6 +59,12 @@ def _assess(
     probe: Annotated[
         bool, FurtherOption(help="Sample what the server uses under the rising load, where it can be seen.")
     ] = True,
+    static_only: Annotated[
+        bool, FurtherOption("--static-only", help="Go on where a static copy stands for little of the log.")
+    ] = False,
+    require_quiet: Annotated[
+        bool, FurtherOption("--require-quiet", help="Refuse to measure on a machine with other work.")
+    ] = False,
     seed: Annotated[int, FurtherOption(help="Everything that is drawn at random is drawn from this.")] = 1,
     output_format: FormatOption = Format.text,
     *,
@@ -87,6 +93,8 @@ def _assess(
         probe=probe,
         seed=seed,
         effort=EFFORTS[effort].with_repetitions(repetitions),
+        static_only=static_only,
+        require_quiet=require_quiet,
     )
     require_log(log)
     folder = RunFolder.create(output or _default_output(log))

@@ -68,6 +68,7 @@ def _facts(answer: Answer) -> Markup:
         ("Bottleneck", wording.bottleneck(answer), answer.bottleneck_because),
         ("Next", answer.next_bottleneck or "not measured: no other resource was used enough to say", None),
         ("Headroom", wording.headroom(answer), None),
+        ("Covers", wording.covers(answer), None),
     ]
     rows = [
         element("div", element("dt", name), element("dd", value, element("small", more) if more else None))

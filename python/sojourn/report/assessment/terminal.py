@@ -65,6 +65,7 @@ def _print_answer(answer: Answer, summary: Summary, console: Console) -> None:
         ("bottleneck", f"{wording.bottleneck(answer)}: {answer.bottleneck_because}"),
         ("next", answer.next_bottleneck or "not measured"),
         ("headroom", wording.headroom(answer)),
+        ("covers", wording.covers(answer)),
         ("doubled", "\n".join(doubling) or "not measured"),
     ]
     print_pairs(rows, console)

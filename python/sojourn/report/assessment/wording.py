@@ -40,6 +40,14 @@ def headroom(answer: Answer) -> str:
     return f"{format.factor(answer.headroom_over_log_peak)} the log's busiest minute ({peak})"
 
 
+def covers(answer: Answer) -> str:
+    """What share of the log the answer is about."""
+    if answer.requests_fraction is None:
+        return "not counted"
+    of_bytes = f", {format.percent(answer.bytes_fraction)} of its bytes" if answer.bytes_fraction is not None else ""
+    return f"{format.percent(answer.requests_fraction)} of the log's requests{of_bytes}"
+
+
 def no_answer(summary: Summary) -> str:
     """Why there is no answer, and how far the run came."""
     because = summary.incomplete_because or "no knee was found"
