@@ -117,7 +117,7 @@ impl Run<'_> {
     fn wait(&mut self, until: Nanos, events: &mut [MaybeUninit<Event>]) -> Result<(), RunError> {
         let mut before = clock::now();
         if until > before {
-            before = self.wakeups.sleep_for_batch(before);
+            before = self.wakeups.batching.sleep(before);
         }
         loop {
             let timeout = match self.settings.waiting {

@@ -2,16 +2,10 @@
 
 use std::os::fd::OwnedFd;
 
-use rustix::{
-    event::epoll::{self, CreateFlags},
-    thread::clock_nanosleep_absolute,
-    time::{ClockId, Timespec},
-};
-use sojourn_measure::{Nanos, clock};
+use rustix::event::epoll::{self, CreateFlags};
+use sojourn_measure::Nanos;
 
 use crate::runtime::{RunError, batching::Batching, timers::Timers, timestamps};
-
-const SECOND: u64 = 1_000_000_000;
 
 pub(crate) struct Wakeups {
     pub(crate) epoll: OwnedFd,
@@ -41,14 +35,5 @@ impl Wakeups {
     /// When a connection may be read again without an event on its socket.
     pub(crate) fn next_read(&self) -> Nanos {
         if self.unread.is_empty() { self.slow_reads.next().unwrap_or(Nanos::MAX) } else { Nanos::ZERO }
-    }
-
-    /// Sleeps until batching allows the next turn of the loop; returns the time after that.
-    pub(crate) fn sleep_for_batch(&self, now: Nanos) -> Nanos {
-        let Some(turn) = self.batching.put_off_until(now) else { return now };
-        let time = Timespec { tv_sec: (turn.0 / SECOND) as i64, tv_nsec: (turn.0 % SECOND) as i64 };
-        // A signal ends it early: the loop then checks if it was interrupted.
-        let _ = clock_nanosleep_absolute(ClockId::Monotonic, &time);
-        clock::now()
     }
 }

@@ -4,8 +4,13 @@
 //! it twice per request; one that sleeps on for a bounded while, the *slack*, finds several and pays once. Turns
 //! beyond one per slack are put off, those below it never: at low rates every request goes out when it is due.
 
-use sojourn_measure::Nanos;
+use rustix::{
+    thread::clock_nanosleep_absolute,
+    time::{ClockId, Timespec},
+};
+use sojourn_measure::{Nanos, clock};
 
+const SECOND: u64 = 1_000_000_000;
 /// Turns saved up while there was little to do; a burst of so many is on time at any rate.
 const SAVED_TURNS_MAX: u64 = 4;
 /// The longest slack: beyond it the arrivals' law would no longer be the one that was asked for.
@@ -40,8 +45,17 @@ impl Batching {
         self.not_before = self.not_before.max(now - saved) + self.slack;
     }
 
+    /// Sleeps until the next turn may begin; returns the time then.
+    pub fn sleep(&self, now: Nanos) -> Nanos {
+        let Some(turn) = self.put_off_until(now) else { return now };
+        let time = Timespec { tv_sec: (turn.0 / SECOND) as i64, tv_nsec: (turn.0 % SECOND) as i64 };
+        // A signal ends it early: the loop then checks if it was interrupted.
+        let _ = clock_nanosleep_absolute(ClockId::Monotonic, &time);
+        clock::now()
+    }
+
     /// When the next turn may begin, if that is later than `now`.
-    pub fn put_off_until(&self, now: Nanos) -> Option<Nanos> {
+    fn put_off_until(&self, now: Nanos) -> Option<Nanos> {
         (self.not_before > now).then_some(self.not_before)
     }
 }

@@ -1,13 +1,12 @@
-//! How viewers end: limits that are met, films that are over, verdicts, and saying goodbye.
+//! How viewers end: timeouts, films that are over, and the end of the session.
 
-use rustix::event::epoll;
 use sojourn_measure::Nanos;
 
 use crate::{
     hls::course::Line,
     viewers::{
-        conformance as verdict,
         conformance::{Ending, Failure},
+        measurements::STARVATION_ASKED_AFTER,
         plan::StreamLimits,
         rtsp::REPORTS_EVERY,
         run::Run,
@@ -17,14 +16,12 @@ use crate::{
 
 /// For the answer to TEARDOWN.
 const LEAVE_WITHIN: Nanos = Nanos(2_000_000_000);
-/// After this long without a packet, the clock decides whether the viewer starves.
-const STARVATION_ASKED_AFTER: Nanos = Nanos(1_000_000_000);
 
 impl Run {
     /// Looks at a viewer's limits, and does what is due.
     pub(crate) fn check(&mut self, key: usize, now: Nanos) {
         let limits = self.plan.limits;
-        let viewer = &mut self.viewers[key];
+        let viewer = &mut self.table.viewers[key];
         // Servers close what is idle; another connection is a new one.
         let line = viewer.hls.as_ref().map(|course| course.line);
         match viewer.phase {
@@ -47,7 +44,7 @@ impl Run {
 
     fn check_playing(&mut self, key: usize, now: Nanos) {
         let limits = self.plan.limits;
-        let viewer = &mut self.viewers[key];
+        let viewer = &mut self.table.viewers[key];
         let playing_since = viewer.playing_since.unwrap_or(now);
         if matches!(viewer.manner, Manner::Vanishing(after) if now - playing_since >= after) {
             return self.vanish(key, now);
@@ -60,10 +57,7 @@ impl Run {
         }
         let is_silent = viewer.last_packet.is_some_and(|last| now - last >= STARVATION_ASKED_AFTER);
         if (is_silent || viewer.hls.is_some()) && !viewer.is_near_end(now) {
-            let before = viewer.counts;
-            viewer.starve_until(now);
-            self.counts.starvations += viewer.counts.starvations - before.starvations;
-            self.counts.starved = self.counts.starved + (viewer.counts.starved - before.starved);
+            self.measurements.starve(viewer, now);
         }
         if viewer.hls.is_some() {
             return;
@@ -74,7 +68,7 @@ impl Run {
             viewer.reports_due = now + REPORTS_EVERY;
             self.report(key, now);
         }
-        if sign_of_life && self.is_live(key, serial) {
+        if sign_of_life && self.table.is_live(key, serial) {
             self.say_alive(key, now);
         }
     }
@@ -82,13 +76,13 @@ impl Run {
     /// Falls silent: nothing is read or said any more, and nothing is closed.
     fn vanish(&mut self, key: usize, now: Nanos) {
         self.settle(key, Ending::Vanished, now);
-        self.viewers[key].phase = Phase::Gone;
+        self.table.viewers[key].phase = Phase::Gone;
         self.ignore(key, true);
     }
 
     /// Ends a stream because of a failure; what fails after its end only ends the talk.
     pub(crate) fn fail(&mut self, key: usize, failure: Failure, now: Nanos) {
-        if self.viewers[key].ending.is_none() {
+        if self.table.viewers[key].ending.is_none() {
             self.settle(key, Ending::Failed(failure), now);
         }
         self.remove(key, matches!(failure, Failure::Reset | Failure::Closed));
@@ -96,13 +90,13 @@ impl Run {
 
     /// Ends a stream, and the session in good order where there is one.
     pub(crate) fn end(&mut self, key: usize, ending: Ending, now: Nanos) {
-        let viewer = &mut self.viewers[key];
+        let viewer = &mut self.table.viewers[key];
         if viewer.ending.is_some() {
             return;
         }
         let is_connected = viewer.phase != Phase::Connecting;
         self.settle(key, ending, now);
-        let viewer = &mut self.viewers[key];
+        let viewer = &mut self.table.viewers[key];
         viewer.phase = Phase::Leaving;
         viewer.leave_by = now + LEAVE_WITHIN;
         let goodbye = viewer.dialogue.tear_down().filter(|_| is_connected && viewer.hls.is_none());
@@ -121,10 +115,9 @@ impl Run {
 
     /// Ends all streams, because the run is over.
     pub(crate) fn end_all(&mut self, now: Nanos) {
-        self.mark();
-        let all: Vec<usize> = self.viewers.iter().map(|(key, _)| key).collect();
-        for key in all {
-            let viewer = &self.viewers[key];
+        self.take_snapshot();
+        for key in self.table.keys() {
+            let viewer = &self.table.viewers[key];
             let is_over =
                 viewer.has_seen_all(now) || (viewer.last_packet.is_some() && viewer.is_near_end(now));
             let ending = match viewer.last_packet {
@@ -136,67 +129,26 @@ impl Run {
         }
     }
 
-    /// Counts how a stream ended, and judges it.
     fn settle(&mut self, key: usize, ending: Ending, now: Nanos) {
-        let viewer = &mut self.viewers[key];
-        viewer.ending = Some(ending);
-        if viewer.playing_since.is_some() {
-            self.playing.down(now);
-        }
-        let last = viewer.last_packet.unwrap_or(now);
-        // By HLS the film is over when it has been shown, not when it has come.
-        let until = if ending == Ending::FilmOver && viewer.hls.is_none() { last } else { now };
-        if matches!(ending, Ending::Played | Ending::Failed(_)) && now - last >= STARVATION_ASKED_AFTER {
-            viewer.starve_until(now);
-        }
-        self.streams.end(ending);
-        match viewer.manner {
-            Manner::Slow => self.streams.slow += 1,
-            Manner::Vanishing(_) => self.streams.vanishing += 1,
-            Manner::Usual => self.judge(key, ending, until),
-        }
+        self.measurements.ended(&mut self.table.viewers[key], ending, &self.plan.quality, now);
     }
 
-    /// Adds what a viewer received to the figures, and judges it.
-    fn judge(&mut self, key: usize, ending: Ending, until: Nanos) {
-        let (viewer, streams) = (&self.viewers[key], &mut self.streams);
-        streams.counts += viewer.counts;
-        streams.starved += u64::from(viewer.counts.starvations > 0);
-        let (expected, lost) = viewer.expected_and_lost();
-        streams.expected += expected;
-        streams.lost += lost;
-        if let Some(first) = viewer.first_packet() {
-            streams.played_seconds += (until - first).seconds();
-        }
-        viewer.tracks.iter().filter_map(|track| track.playout.jitter()).for_each(|jitter| {
-            self.times.jitter.record(jitter);
-        });
-        streams.bits_per_second.extend(verdict::bits_per_second(viewer, until));
-        if ending != Ending::Unfinished {
-            streams.judge(verdict::fault(ending, viewer, &self.plan.quality, until));
-        }
-    }
-
-    /// Stops listening to what a viewer receives; and to its connection.
+    /// Ignores the packets that a viewer receives from now on, and its connection.
     fn ignore(&mut self, key: usize, connection: bool) {
-        let viewer = &self.viewers[key];
-        for pair in viewer.tracks.iter().filter_map(|way| way.udp.as_ref()) {
-            // What is not watched need not be forgotten.
-            let _ = epoll::delete(&self.epoll, &pair.media);
-            let _ = epoll::delete(&self.epoll, &pair.reports);
+        let viewer = &self.table.viewers[key];
+        for pair in viewer.tracks.iter().filter_map(|track| track.udp.as_ref()) {
+            self.wakeups.ignore(&pair.media);
+            self.wakeups.ignore(&pair.reports);
         }
         if connection {
-            let _ = epoll::delete(&self.epoll, &viewer.socket);
+            self.wakeups.ignore(&viewer.socket);
         }
     }
 
-    /// Closes everything that a viewer has.
+    /// Removes a viewer and closes its sockets.
     pub(crate) fn remove(&mut self, key: usize, by_server: bool) {
-        let viewer = self.viewers.remove(key);
-        let (connector, source) = viewer.opened_by;
-        self.connectors[connector].closed(source, by_server);
-        let pairs = viewer.tracks.iter().filter(|way| way.udp.is_some()).count();
-        self.descriptors_left += 1 + 2 * pairs as u64;
+        let viewer = self.table.viewers.remove(key);
+        self.sockets.close(viewer, by_server);
     }
 }
 

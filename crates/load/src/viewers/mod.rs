@@ -1,18 +1,20 @@
 //! Viewers of films: many clients of a server, and what a player would make of what they receive, by RTSP or HLS.
 //!
-//! A [`StreamPlan`] says what is wanted, [`run_streams`] does it and answers a [`StreamOutcome`]. A stream conforms by
-//! the rule in `verdict`: it was neither refused nor cut off, its player never had nothing to show, and packets were
+//! A [`StreamPlan`] says what is wanted, [`run_streams`] does it and returns a [`StreamOutcome`]. A stream conforms by
+//! the rule in `conformance`: it was neither refused nor cut off, its player never had nothing to show, and packets were
 //! neither late nor lost nor too few. The generator measures its own lateness beside it.
 //!
-//! Reading order: `plan`; pure `dialogue`, `description`, `authorization`, `sequence`, `playout`, `verdict`; then what
-//! performs: `run`, `come`, `talk`, `receive`, `leave`; `tally`, `outcome`, `report`. Messages, and headers of RTP and
-//! RTCP, are the streaming crate's. What is HLS's own is in `hls`.
+//! Reading order: `plan`, `conformance`; `run` and `event_loop`; a viewer's life in `start`, `rtsp` or `hls`, `rtp`,
+//! `end`; `measurements`, `outcome`, `report`. The protocols without their sockets are the crate's modules `rtsp`,
+//! `hls` and `playout`; messages of RTSP and headers of RTP and RTCP are the media crate's.
 
 mod conformance;
 mod counts;
 mod end;
+mod event_loop;
 mod film;
 mod hls;
+mod measurements;
 mod outcome;
 mod plan;
 mod progress;
@@ -21,8 +23,10 @@ mod rtp;
 mod rtsp;
 mod run;
 mod snapshot;
+mod sockets;
 mod start;
 mod viewer;
+mod wakeups;
 
 pub use crate::hls::{HlsPlan, Variant};
 pub use counts::StreamTimeline;

@@ -1,7 +1,6 @@
 //! The outcome of a run of viewers, and the report made of it.
 
 use std::{
-    collections::BTreeMap,
     io::{self, Write},
     time::SystemTime,
 };
@@ -12,13 +11,14 @@ use sojourn_measure::{
 };
 
 use crate::viewers::{
-    counts::{StreamTimeline, Streams, Times},
+    counts::{StreamTimeline, Streams},
+    measurements::Measurements,
     plan::{StreamPlan, Transport},
     report::{
         BitRates, Deliveries, Packets, Starvation, StreamFigures, StreamGenerator, StreamReport, StreamStep,
         Streaming,
     },
-    snapshot::{Snapshot, Span},
+    snapshot::Span,
 };
 
 /// A generator whose thread was busier than this was the limit.
@@ -40,14 +40,9 @@ pub struct StreamOutcome {
     pub(crate) origin: Nanos,
     pub(crate) ramp: Nanos,
     pub(crate) descriptors: u64,
-    /// Where the measured part begins, if it did, and where it ends.
-    pub(crate) marks: Vec<Snapshot>,
-    pub(crate) streams: Streams,
-    pub(crate) times: Times,
-    pub(crate) timeline: StreamTimeline,
+    pub(crate) measurements: Measurements,
     pub(crate) stamped: u64,
     pub(crate) unstamped: u64,
-    pub(crate) complaints: BTreeMap<String, u64>,
     pub(crate) plan: StreamPlan,
 }
 
@@ -56,7 +51,7 @@ impl StreamOutcome {
         let span = self.span();
         let generator = self.generator(span.as_ref());
         let step = span.map(|span| StreamStep {
-            start_seconds: (self.marks[0].time() - self.origin).seconds(),
+            start_seconds: (self.measurements.snapshots[0].time() - self.origin).seconds(),
             clients: self.plan.clients,
             span,
             generator: generator.clone(),
@@ -74,12 +69,12 @@ impl StreamOutcome {
             ramp_seconds: self.ramp.seconds(),
             bytes_per_second: step.as_ref().and_then(|step| step.span.bytes_per_second),
             streaming: self.streaming(),
-            setup_time_seconds: self.times.setup.summary(),
-            time_to_first_packet_seconds: self.times.first_packet.summary(),
-            behind_seconds: self.times.behind.summary(),
-            jitter_seconds: self.times.jitter.summary(),
-            segment_time_seconds: self.is_hls().then(|| self.times.segment.summary()),
-            startup_time_seconds: self.is_hls().then(|| self.times.startup.summary()),
+            setup_time_seconds: self.measurements.times.setup.summary(),
+            time_to_first_packet_seconds: self.measurements.times.first_packet.summary(),
+            behind_seconds: self.measurements.times.behind.summary(),
+            jitter_seconds: self.measurements.times.jitter.summary(),
+            segment_time_seconds: self.is_hls().then(|| self.measurements.times.segment.summary()),
+            startup_time_seconds: self.is_hls().then(|| self.measurements.times.startup.summary()),
             generator,
             steps: step.into_iter().collect(),
         }
@@ -87,14 +82,14 @@ impl StreamOutcome {
 
     /// The run interval by interval.
     pub fn timeline(&self) -> &StreamTimeline {
-        &self.timeline
+        &self.measurements.timeline
     }
 
     /// Writes the times of all streams as an HDR interval log.
     pub fn write_histograms(&self, output: &mut impl Write) -> io::Result<()> {
         let length = self.span().map_or(Nanos::ZERO, |span| Nanos::from_seconds(span.duration_seconds));
-        let start = self.marks.first().map_or(Nanos::ZERO, |mark| mark.time() - self.origin);
-        let rows = self.times.tagged().into_iter().map(|(tag, histogram)| Interval {
+        let start = self.measurements.snapshots.first().map_or(Nanos::ZERO, |mark| mark.time() - self.origin);
+        let rows = self.measurements.times.tagged().into_iter().map(|(tag, histogram)| Interval {
             tag,
             start,
             length,
@@ -104,7 +99,7 @@ impl StreamOutcome {
     }
 
     fn span(&self) -> Option<Span> {
-        let [from, to] = self.marks.as_slice() else { return None };
+        let [from, to] = self.measurements.snapshots.as_slice() else { return None };
         Some(to.since(from))
     }
 
@@ -113,8 +108,8 @@ impl StreamOutcome {
     }
 
     fn streaming(&self) -> Streaming {
-        let Streams { judged, conforming, counts, .. } = self.streams;
-        let streams = &self.streams;
+        let Streams { judged, conforming, counts, .. } = self.measurements.streams;
+        let streams = &self.measurements.streams;
         let named = |(name, count): (&'static str, u64)| (name, count);
         Streaming {
             streams: StreamFigures {
@@ -157,7 +152,7 @@ impl StreamOutcome {
     }
 
     fn deliveries(&self) -> Deliveries {
-        let Streams { counts, expected, lost, .. } = self.streams;
+        let Streams { counts, expected, lost, .. } = self.measurements.streams;
         Deliveries {
             received: counts.packets,
             expected,
@@ -189,7 +184,7 @@ impl StreamOutcome {
             limited: !reasons.is_empty(),
             limited_because: (!reasons.is_empty()).then(|| reasons.join("; ")),
             reasons,
-            receive_lag_seconds: self.times.receive_lag.summary(),
+            receive_lag_seconds: self.measurements.times.receive_lag.summary(),
             receive_lag_limit_seconds: self.plan.limits.receive_lag.seconds(),
             arrival_clock: clock,
             turns_per_second: span.and_then(|span| span.turns_per_second),
@@ -199,8 +194,14 @@ impl StreamOutcome {
 
     fn reasons(&self, span: Option<&Span>) -> Vec<String> {
         let mut reasons = Vec::new();
-        let own: u64 =
-            self.streams.failures.iter().filter(|(each, _)| each.is_own()).map(|(_, count)| count).sum();
+        let own: u64 = self
+            .measurements
+            .streams
+            .failures
+            .iter()
+            .filter(|(each, _)| each.is_own())
+            .map(|(_, count)| count)
+            .sum();
         if own > 0 {
             reasons.push(format!(
                 "the generator ran out of descriptors ({}) or ports for {own} streams: raise ulimit -n, or play by \
@@ -237,7 +238,7 @@ impl StreamOutcome {
 
     fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        if self.marks.len() < 2 {
+        if self.measurements.snapshots.len() < 2 {
             warnings.push(
                 "the run ended while clients were still to come: there is no throughput of all of them"
                     .to_owned(),
@@ -250,7 +251,7 @@ impl StreamOutcome {
                 self.plan.hls.buffer.seconds()
             ));
         }
-        let said = self.complaints.iter().take(COMPLAINTS_MAX);
+        let said = self.measurements.complaints.iter().take(COMPLAINTS_MAX);
         warnings.extend(said.map(|(why, count)| format!("{count} times: {why}")));
         warnings
     }

@@ -1,11 +1,13 @@
-//! How a run of viewers goes: a row of the timeline per interval, and the same for who watches.
+//! How a run of viewers goes: a row of the timeline per interval, and the same as progress.
 
+use slab::Slab;
 use sojourn_measure::{Nanos, Summary, clock};
 
 use crate::viewers::{
     conformance::{Ending, fault},
     counts::Counts,
-    plan::Transport,
+    measurements::Measurements,
+    plan::{StreamPlan, Transport},
     run::Run,
     viewer::{Phase, Viewer},
 };
@@ -64,13 +66,25 @@ impl LastRow {
 }
 
 impl Run {
-    /// Adds a row to the timeline; the same for who watches.
+    /// Adds a row to the timeline; returns the same as progress.
     pub(crate) fn add_row(&mut self, now: Nanos) -> StreamProgress {
+        self.measurements.add_row(&self.table.viewers, &self.plan, self.origin, now)
+    }
+}
+
+impl Measurements {
+    fn add_row(
+        &mut self,
+        viewers: &Slab<Viewer>,
+        plan: &StreamPlan,
+        origin: Nanos,
+        now: Nanos,
+    ) -> StreamProgress {
         let before = self.last_row;
-        let viewers = || self.viewers.iter().map(|(_, viewer)| viewer);
+        let viewers = || viewers.iter().map(|(_, viewer)| viewer);
         let playing = viewers().filter(|viewer| viewer.phase == Phase::Playing);
         let judged: Vec<&Viewer> = playing.clone().filter(|viewer| viewer.is_judged()).collect();
-        let quality = &self.plan.quality;
+        let quality = &plan.quality;
         let is_good = |viewer: &&&Viewer| fault(Ending::Played, viewer, quality, now).is_none();
         let conforming = judged.iter().filter(is_good).count();
         let lost = self.streams.lost + judged.iter().map(|viewer| viewer.expected_and_lost().1).sum::<u64>();
@@ -87,7 +101,7 @@ impl Run {
         let grown = |of: fn(&Counts) -> u64| per_second(of(&this.counts) - of(&before.counts));
         let bits_per_second = grown(|counts| 8 * counts.bytes);
         let cpu_fraction = (seconds > 0.0).then(|| (this.cpu - before.cpu).seconds() / seconds);
-        let [came, late, missing, void] = match self.plan.transport {
+        let [came, late, missing, void] = match plan.transport {
             Transport::Http => SEGMENT_COLUMNS,
             Transport::Udp | Transport::Interleaved => PACKET_COLUMNS,
         };
@@ -110,7 +124,7 @@ impl Run {
             ("behind_p99_seconds", behind.p99),
             ("generator_cpu_fraction", cpu_fraction),
         ];
-        self.timeline.push(now - self.origin, length, &row);
+        self.timeline.push(now - origin, length, &row);
         StreamProgress {
             fraction: 0.0,
             started: self.streams.started,

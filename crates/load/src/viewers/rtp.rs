@@ -6,12 +6,13 @@ use rustix::net::{SendFlags, sendto};
 use sojourn_measure::{Nanos, clock};
 use sojourn_media::{
     rtp::{Header, rtcp},
-    rtsp::write::interleaved_head,
+    rtsp::{Interleaved, write::interleaved_head},
 };
 
 use crate::{
     playout::track::Packet,
     viewers::{
+        measurements::Measurements,
         run::Run,
         viewer::{OUTPUT_BYTES_MAX, Viewer},
     },
@@ -23,142 +24,79 @@ const BATCHES_MAX: usize = 4;
 const NO_PACKET: &str = "a packet is no RTP";
 
 impl Run {
-    /// Takes what has come on a track's port for packets.
+    /// Receives what has arrived on a track's port for packets.
     pub(crate) fn receive_media(&mut self, key: usize, track: usize) {
-        let Some(mut batch) = self.batch.take() else { return };
+        let Run { table, sockets, wakeups, measurements, .. } = self;
+        let viewer = &mut table.viewers[key];
         for _ in 0..BATCHES_MAX {
             let now = clock::now();
-            let viewer = &self.viewers[key];
-            let (server, is_over) = (viewer.server, viewer.ending.is_some());
-            let Some(pair) = viewer.tracks.get(track).and_then(|way| way.udp.as_ref()) else { break };
-            let Ok(more) = batch.receive(pair.media.as_fd()) else { break };
-            for datagram in batch.datagrams() {
+            let Some(pair) = viewer.tracks.get(track).and_then(|track| track.udp.as_ref()) else { return };
+            let Ok(more) = sockets.batch.receive(pair.media.as_fd()) else { return };
+            for datagram in sockets.batch.datagrams() {
                 if let Some(overflowed) = datagram.overflowed {
-                    self.note_overflow(key, track, overflowed);
+                    measurements.overflow(viewer, track, overflowed);
                 }
-                let arrival = self.arrival(datagram.arrived);
-                let way = &self.viewers[key].tracks[track];
-                let is_ours =
-                    datagram.from.is_some_and(|from| way.may_come_from(server, from, |ports| ports.0));
-                if is_over {
+                let arrival = wakeups.arrivals.arrival(datagram.arrived);
+                let is_own = datagram.from.is_some_and(|from| {
+                    viewer.tracks[track].may_come_from(viewer.server, from, |ports| ports.0)
+                });
+                if viewer.ending.is_some() {
                     continue;
-                } else if !is_ours {
-                    self.count_foreign(key);
+                } else if !is_own {
+                    measurements.foreign(viewer);
                 } else if datagram.is_cut {
-                    self.count_malformed(key);
+                    measurements.malformed(viewer, NO_PACKET);
                 } else {
-                    self.take_media(key, track, datagram.bytes, arrival, now);
+                    take_media(viewer, measurements, track, datagram.bytes, (arrival, now));
                 }
             }
             if !more {
-                break;
+                return;
             }
         }
-        self.batch = Some(batch);
     }
 
-    /// Takes what has come on a track's port for reports.
+    /// Receives what has arrived on a track's port for reports.
     pub(crate) fn receive_reports(&mut self, key: usize, track: usize) {
-        let Some(mut batch) = self.batch.take() else { return };
-        let viewer = &self.viewers[key];
-        let (server, pair) = (viewer.server, viewer.tracks.get(track).and_then(|way| way.udp.as_ref()));
-        if pair.is_some_and(|pair| batch.receive(pair.reports.as_fd()).is_ok()) {
-            for datagram in batch.datagrams() {
-                let arrival = self.arrival(datagram.arrived);
-                let way = &self.viewers[key].tracks[track];
-                if datagram.from.is_some_and(|from| way.may_come_from(server, from, |ports| ports.1)) {
-                    self.take_report(key, track, datagram.bytes, arrival);
-                }
+        let Run { table, sockets, wakeups, measurements, .. } = self;
+        let viewer = &mut table.viewers[key];
+        let Some(pair) = viewer.tracks.get(track).and_then(|track| track.udp.as_ref()) else { return };
+        if sockets.batch.receive(pair.reports.as_fd()).is_err() {
+            return;
+        }
+        for datagram in sockets.batch.datagrams() {
+            let arrival = wakeups.arrivals.arrival(datagram.arrived);
+            let way = &viewer.tracks[track];
+            if datagram.from.is_some_and(|from| way.may_come_from(viewer.server, from, |ports| ports.1)) {
+                take_report(viewer, measurements, track, datagram.bytes, arrival);
             }
         }
-        self.batch = Some(batch);
     }
 
     /// Takes a packet that came between replies.
     pub(crate) fn take_interleaved(
         &mut self,
         key: usize,
-        channel: u8,
-        payload: &[u8],
+        packet: &Interleaved<'_>,
         arrival: Nanos,
         now: Nanos,
     ) {
-        let viewer = &self.viewers[key];
+        let (viewer, measurements) = (&mut self.table.viewers[key], &mut self.measurements);
         if viewer.ending.is_some() {
             return;
         }
-        let media = viewer.tracks.iter().position(|way| way.channels.0 == channel);
-        let reports = viewer.tracks.iter().position(|way| way.channels.1 == channel);
+        let media = viewer.tracks.iter().position(|way| way.channels.0 == packet.channel);
+        let reports = viewer.tracks.iter().position(|way| way.channels.1 == packet.channel);
         match (media, reports) {
-            (Some(track), _) => self.take_media(key, track, payload, arrival, now),
-            (None, Some(track)) => self.take_report(key, track, payload, arrival),
-            (None, None) => self.count_foreign(key),
+            (Some(track), _) => take_media(viewer, measurements, track, packet.payload, (arrival, now)),
+            (None, Some(track)) => take_report(viewer, measurements, track, packet.payload, arrival),
+            (None, None) => measurements.foreign(viewer),
         }
-    }
-
-    fn take_media(&mut self, key: usize, track: usize, bytes: &[u8], arrival: Nanos, now: Nanos) {
-        let way = &mut self.viewers[key].tracks[track];
-        let Ok((header, _)) = Header::parse(bytes) else { return self.count_malformed(key) };
-        if header.payload_type != way.payload_type {
-            return self.count_malformed(key);
-        }
-        let packet = Packet { ssrc: header.source, sequence: header.sequence, timestamp: header.timestamp };
-        let lag = now - arrival;
-        self.times.receive_lag.record(lag);
-        let found = way.playout.take(&packet, arrival, lag > self.plan.limits.receive_lag);
-        let viewer = &mut self.viewers[key];
-        if let Some(behind) = found.behind.filter(|_| viewer.is_judged()) {
-            self.times.behind.record(behind);
-            self.recent.record(behind);
-        }
-        viewer.counts.take(&found, bytes.len());
-        self.counts.take(&found, bytes.len());
-        if found.place.is_some() {
-            if viewer.last_packet.is_none() {
-                self.times.first_packet.record(arrival - viewer.play_asked);
-            }
-            viewer.last_packet = Some(viewer.last_packet.unwrap_or(arrival).max(arrival));
-        }
-    }
-
-    fn take_report(&mut self, key: usize, track: usize, bytes: &[u8], arrival: Nanos) {
-        let way = &mut self.viewers[key].tracks[track];
-        for packet in rtcp::packets(bytes) {
-            match packet {
-                Ok(rtcp::Packet::Sender(report, _)) => {
-                    way.sender_report = Some((report.ntp.middle(), arrival))
-                }
-                Ok(rtcp::Packet::Goodbye { .. }) => way.is_over = true,
-                Ok(_) => {}
-                Err(_) => return self.count_malformed(key),
-            }
-        }
-    }
-
-    fn count_foreign(&mut self, key: usize) {
-        self.viewers[key].counts.foreign += 1;
-        self.counts.foreign += 1;
-    }
-
-    fn count_malformed(&mut self, key: usize) {
-        self.viewers[key].counts.malformed += 1;
-        self.counts.malformed += 1;
-        self.complain(NO_PACKET.to_owned());
-    }
-
-    /// The kernel says how many it has thrown away at a socket since that was opened.
-    fn note_overflow(&mut self, key: usize, track: usize, overflowed: u32) {
-        let viewer = &mut self.viewers[key];
-        let Some(pair) = &mut viewer.tracks[track].udp else { return };
-        let more = u64::from(overflowed.wrapping_sub(pair.overflowed));
-        pair.overflowed = overflowed;
-        viewer.counts.overflowed += more;
-        self.counts.overflowed += more;
     }
 
     /// Sends a receiver report for every track.
     pub(crate) fn report(&mut self, key: usize, now: Nanos) {
-        let viewer = &mut self.viewers[key];
+        let viewer = &mut self.table.viewers[key];
         let name = format!("viewer-{}@sojourn", viewer.serial);
         let mut is_queued = false;
         for track in 0..viewer.tracks.len() {
@@ -184,6 +122,49 @@ impl Run {
         }
         if is_queued {
             self.flush(key, now);
+        }
+    }
+}
+
+/// Takes a packet of media that came at `arrival` and was looked at `now`.
+fn take_media(
+    viewer: &mut Viewer,
+    measurements: &mut Measurements,
+    track: usize,
+    bytes: &[u8],
+    (arrival, now): (Nanos, Nanos),
+) {
+    let way = &mut viewer.tracks[track];
+    let header = match Header::parse(bytes) {
+        Ok((header, _)) if header.payload_type == way.payload_type => header,
+        _ => return measurements.malformed(viewer, NO_PACKET),
+    };
+    let packet = Packet { ssrc: header.source, sequence: header.sequence, timestamp: header.timestamp };
+    let is_void = measurements.receive_lag(now - arrival);
+    let found = way.playout.take(&packet, arrival, is_void);
+    measurements.arrival(viewer, &found, bytes.len());
+    if found.place.is_some() {
+        if viewer.last_packet.is_none() {
+            measurements.times.first_packet.record(arrival - viewer.play_asked);
+        }
+        viewer.last_packet = Some(viewer.last_packet.unwrap_or(arrival).max(arrival));
+    }
+}
+
+fn take_report(
+    viewer: &mut Viewer,
+    measurements: &mut Measurements,
+    track: usize,
+    bytes: &[u8],
+    arrival: Nanos,
+) {
+    for packet in rtcp::packets(bytes) {
+        let way = &mut viewer.tracks[track];
+        match packet {
+            Ok(rtcp::Packet::Sender(report, _)) => way.sender_report = Some((report.ntp.middle(), arrival)),
+            Ok(rtcp::Packet::Goodbye { .. }) => way.is_over = true,
+            Ok(_) => {}
+            Err(_) => return measurements.malformed(viewer, NO_PACKET),
         }
     }
 }

@@ -1,12 +1,7 @@
 //! Starts viewers: when, which of them are slow or vanish, and their first connection.
 
-use std::net::SocketAddr;
-
 use rand::RngExt;
-use rustix::{
-    event::epoll::{self, EventData, EventFlags},
-    io::Errno,
-};
+use rustix::event::epoll::EventFlags;
 use sojourn_measure::Nanos;
 use sojourn_media::rtsp::Parser;
 
@@ -14,59 +9,51 @@ use crate::{
     hls::{course::Course, playback::Playback},
     http::cause::{Cause, cause},
     rtsp::dialogue::Dialogue,
-    runtime::{
-        connector::{ConnectOptions, Connector},
-        read_rate::Reader,
-    },
+    runtime::read_rate::Reader,
     viewers::{
-        conformance::{Ending, Failure, Fault},
+        conformance::{Ending, Failure},
         counts::Counts,
-        plan::Transport,
-        run::{CHECK_EVERY, Run, event_data},
+        event_loop::CHECK_EVERY,
+        plan::{StreamPlan, Transport},
+        run::{Run, ViewerTable},
         viewer::{Manner, Phase, Viewer},
+        wakeups::{CONNECTION_SLOT, EventSource},
     },
 };
 
 impl Run {
-    /// When the next of the clients comes that the plan speaks of.
+    /// When the plan's next viewer begins.
     pub(crate) fn next_start(&self) -> Nanos {
-        let come = self.serial_of_plan();
-        if self.draining || come >= u64::from(self.plan.clients) {
+        // A viewer that begins another film is not one more of the plan's.
+        let begun = self.table.begun - self.measurements.streams.films_over;
+        if self.draining || begun >= u64::from(self.plan.clients) {
             return Nanos::MAX;
         }
-        self.origin + Nanos::from_seconds(come as f64 / self.plan.clients_per_second)
+        self.origin + Nanos::from_seconds(begun as f64 / self.plan.clients_per_second)
     }
 
-    /// The number of viewers started so far, without those that start another film.
-    fn serial_of_plan(&self) -> u64 {
-        self.begun - self.streams.films_over
-    }
-
-    /// Lets in a viewer: it connects.
+    /// Begins a viewer: it connects.
     pub(crate) fn begin_viewer(&mut self, now: Nanos) {
-        let film = self.plan.films[(self.begun % self.plan.films.len() as u64) as usize].clone();
-        self.begun += 1;
-        self.streams.started += 1;
-        let manner = self.draw_manner();
-        let start = self.plan.random_start.then(|| self.random.random::<f64>());
+        let film = self.plan.films[(self.table.begun % self.plan.films.len() as u64) as usize].clone();
+        self.table.begun += 1;
+        self.measurements.streams.started += 1;
+        let manner = self.table.draw_manner(&self.plan);
+        let start = self.plan.random_start.then(|| self.table.random.random::<f64>());
         let is_slow = manner == Manner::Slow;
-        let connector = self.connector(film.address, is_slow);
-        let opened =
-            if self.descriptors_left == 0 { Err(Errno::MFILE) } else { self.connectors[connector].open() };
-        let (socket, source) = match opened {
+        let (socket, opened_by) = match self.sockets.connect(film.address, is_slow) {
             Ok(opened) => opened,
-            Err(error) => return self.fail_to_begin(manner, failure(cause(error))),
+            Err(error) => {
+                return self.measurements.not_begun(manner, Ending::Failed(failure(cause(error))));
+            }
         };
-        self.descriptors_left -= 1;
-        self.serial = self.serial.wrapping_add(1);
-        let serial = self.serial;
-        let entry = self.viewers.vacant_entry();
+        self.table.serial = self.table.serial.wrapping_add(1);
+        let serial = self.table.serial;
+        let entry = self.table.viewers.vacant_entry();
         let key = entry.key();
-        let flags = EventFlags::IN | EventFlags::OUT;
-        if epoll::add(&self.epoll, &socket, EventData::new_u64(event_data(key, serial, 0)), flags).is_err() {
-            self.connectors[connector].closed(source, false);
-            self.descriptors_left += 1;
-            return self.fail_to_begin(manner, Failure::Descriptors);
+        let source = EventSource { viewer: key, serial, slot: CONNECTION_SLOT };
+        if self.wakeups.watch(&socket, source, EventFlags::IN | EventFlags::OUT).is_err() {
+            self.sockets.disconnected(opened_by, false);
+            return self.measurements.not_begun(manner, Ending::Failed(Failure::Descriptors));
         }
         entry.insert(Viewer {
             serial,
@@ -79,7 +66,7 @@ impl Run {
                 Box::new(Course::new(playback, now))
             }),
             socket,
-            opened_by: (connector, source),
+            opened_by,
             local: None,
             input: Vec::new(),
             parser: Parser::default(),
@@ -98,40 +85,22 @@ impl Run {
             leave_by: Nanos::MAX,
             ending: None,
         });
-        self.timers.set(now + CHECK_EVERY, key, serial);
+        self.wakeups.checks.set(now + CHECK_EVERY, key, serial);
     }
+}
 
-    fn fail_to_begin(&mut self, manner: Manner, failure: Failure) {
-        self.streams.end(Ending::Failed(failure));
-        if manner == Manner::Usual {
-            self.streams.judge(Some(Fault::Failed));
-        }
-    }
-
-    /// Each viewer draws as often, so that one share does not change who falls into another.
-    fn draw_manner(&mut self) -> Manner {
+impl ViewerTable {
+    /// Each viewer draws as often, so that one share does not change which viewers fall into another.
+    fn draw_manner(&mut self, plan: &StreamPlan) -> Manner {
         let (vanishes, slow, when): (f64, f64, f64) =
             (self.random.random(), self.random.random(), self.random.random());
-        if vanishes < self.plan.vanishing_share {
-            Manner::Vanishing(Nanos::from_seconds(when * self.plan.duration.seconds()))
-        } else if slow < self.plan.slow_share && self.plan.transport != Transport::Udp {
+        if vanishes < plan.vanishing_share {
+            Manner::Vanishing(Nanos::from_seconds(when * plan.duration.seconds()))
+        } else if slow < plan.slow_share && plan.transport != Transport::Udp {
             Manner::Slow
         } else {
             Manner::Usual
         }
-    }
-
-    fn connector(&mut self, server: SocketAddr, is_slow: bool) -> usize {
-        let (connectors, plan, descriptors) = (&mut self.connectors, &self.plan, self.descriptors);
-        *self.connector_of.entry((server, is_slow)).or_insert_with(|| {
-            let options = ConnectOptions {
-                read_bytes_per_second: is_slow.then_some(plan.slow_bytes_per_second),
-                timestamps: true,
-                ..ConnectOptions::default()
-            };
-            connectors.push(Connector::new(server, true, descriptors, &options));
-            connectors.len() - 1
-        })
     }
 }
 

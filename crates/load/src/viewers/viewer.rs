@@ -13,7 +13,12 @@ use crate::{
     playout::track::Playout,
     rtsp::dialogue::Dialogue,
     runtime::{read_rate::Reader, udp::UdpPair},
-    viewers::{conformance::Ending, counts::Counts},
+    viewers::{
+        conformance::Ending,
+        counts::Counts,
+        sockets::OpenedBy,
+        wakeups::{CONNECTION_SLOT, EventSource},
+    },
 };
 
 /// A viewer with more unsent bytes is given up: the server does not read.
@@ -87,8 +92,7 @@ pub struct Viewer {
     /// Its HLS state; such a viewer does not speak RTSP.
     pub hls: Option<Box<Course>>,
     pub socket: OwnedFd,
-    /// Which connector opened the connection, and from which of its sources.
-    pub opened_by: (usize, usize),
+    pub(crate) opened_by: OpenedBy,
     /// Our end of the connection; reports and packets go to the same address.
     pub local: Option<IpAddr>,
     /// Received and not yet taken apart.
@@ -114,6 +118,11 @@ pub struct Viewer {
 }
 
 impl Viewer {
+    /// The name of its connection in epoll.
+    pub(crate) fn connection_source(&self, key: usize) -> EventSource {
+        EventSource { viewer: key, serial: self.serial, slot: CONNECTION_SLOT }
+    }
+
     /// Learns how packets come, as far as the server has said so.
     pub fn learn_ways(&mut self) {
         for (way, granted) in self.tracks.iter_mut().zip(self.dialogue.granted()) {

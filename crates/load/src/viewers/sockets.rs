@@ -1,0 +1,124 @@
+//! Opens and closes the sockets of viewers: connections, pairs of UDP ports, and the descriptors left for more.
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+    os::fd::OwnedFd,
+};
+
+use rustix::io::Errno;
+
+use crate::{
+    runtime::{
+        connector::{ConnectOptions, Connector},
+        udp::{Batch, Ports, UdpPair},
+    },
+    viewers::viewer::Viewer,
+};
+
+/// Descriptors kept free of viewers.
+const DESCRIPTORS_RESERVED: u64 = 64;
+/// Bytes per read of a connection.
+const BUFFER_BYTES: usize = 64 * 1024;
+
+pub(crate) struct Sockets {
+    connectors: Vec<Connector>,
+    /// By server, and whether they read slowly.
+    connector_of: BTreeMap<(SocketAddr, bool), usize>,
+    slow_bytes_per_second: f64,
+    ports: Ports,
+    receive_buffer_bytes: Option<usize>,
+    /// The limit on descriptors.
+    pub(crate) descriptors: u64,
+    descriptors_left: u64,
+    /// What one call receives from a UDP socket.
+    pub(crate) batch: Batch,
+    /// What one call receives from a connection.
+    pub(crate) buffer: Box<[u8]>,
+}
+
+/// Which connector opened a connection, and from which of its source addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OpenedBy {
+    connector: usize,
+    source: usize,
+}
+
+impl Sockets {
+    pub(crate) fn new(
+        descriptors: u64,
+        slow_bytes_per_second: f64,
+        receive_buffer_bytes: Option<usize>,
+    ) -> Sockets {
+        Sockets {
+            connectors: Vec::new(),
+            connector_of: BTreeMap::new(),
+            slow_bytes_per_second,
+            ports: Ports::new(),
+            receive_buffer_bytes,
+            descriptors,
+            descriptors_left: descriptors.saturating_sub(DESCRIPTORS_RESERVED),
+            batch: Batch::new(),
+            buffer: vec![0; BUFFER_BYTES].into(),
+        }
+    }
+
+    /// Begins to connect to a server.
+    pub(crate) fn connect(
+        &mut self,
+        server: SocketAddr,
+        is_slow: bool,
+    ) -> rustix::io::Result<(OwnedFd, OpenedBy)> {
+        if self.descriptors_left == 0 {
+            return Err(Errno::MFILE);
+        }
+        let connector = self.connector(server, is_slow);
+        let (socket, source) = self.connectors[connector].open()?;
+        self.descriptors_left -= 1;
+        Ok((socket, OpenedBy { connector, source }))
+    }
+
+    /// Begins to connect anew in the place of a connection that the server has closed.
+    pub(crate) fn connect_again(&mut self, before: OpenedBy) -> rustix::io::Result<(OwnedFd, OpenedBy)> {
+        let connector = &mut self.connectors[before.connector];
+        let (socket, source) = connector.open()?;
+        connector.closed(before.source, true);
+        Ok((socket, OpenedBy { source, ..before }))
+    }
+
+    /// Opens a track's pair of ports at an address of this machine.
+    pub(crate) fn open_pair(&mut self, local: IpAddr) -> rustix::io::Result<UdpPair> {
+        if self.descriptors_left < 2 {
+            return Err(Errno::MFILE);
+        }
+        let pair = self.ports.open(local, self.receive_buffer_bytes)?;
+        self.descriptors_left -= 2;
+        Ok(pair)
+    }
+
+    /// Notes that a connection was closed, by the server first or by us.
+    pub(crate) fn disconnected(&mut self, opened_by: OpenedBy, by_server: bool) {
+        self.connectors[opened_by.connector].closed(opened_by.source, by_server);
+        self.descriptors_left += 1;
+    }
+
+    /// Closes all sockets of a viewer.
+    pub(crate) fn close(&mut self, viewer: Viewer, by_server: bool) {
+        self.disconnected(viewer.opened_by, by_server);
+        let pairs = viewer.tracks.iter().filter(|track| track.udp.is_some()).count();
+        self.descriptors_left += 2 * pairs as u64;
+    }
+
+    fn connector(&mut self, server: SocketAddr, is_slow: bool) -> usize {
+        let Sockets { connectors, slow_bytes_per_second, descriptors, .. } = self;
+        *self.connector_of.entry((server, is_slow)).or_insert_with(|| {
+            let options = ConnectOptions {
+                read_bytes_per_second: is_slow.then_some(*slow_bytes_per_second),
+                timestamps: true,
+                ..ConnectOptions::default()
+            };
+            connectors.push(Connector::new(server, true, *descriptors, &options));
+            connectors.len() - 1
+        })
+    }
+}
