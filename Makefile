@@ -6,7 +6,7 @@ VENV := .venv
 INSTALLED := $(VENV)/.installed
 DEVELOPED := $(VENV)/.developed
 
-.PHONY: demo test quick peers bench-server bench-proxy bench-load bench-probe bench-memory bench-stream bench-conformance bench-models bench-import bench-studies clean
+.PHONY: demo test quick peers bench-assess bench-server bench-proxy bench-load bench-probe bench-memory bench-stream bench-conformance bench-models bench-import bench-studies clean
 
 ## demo: set everything up and assess an example log, or LOG=path
 demo: $(INSTALLED)
@@ -23,6 +23,10 @@ quick: $(DEVELOPED)
 ## peers: the servers and the browser that tests and benches run beside ours
 peers:
 	scripts/peers
+
+## bench-assess: whether the answer of sojourn assess can be believed, quiet and beside other work; writes docs/assessment-benchmark.md; BENCH="--repetitions 3" is short
+bench-assess: $(INSTALLED)
+	benchmarks/assessment/bench --docs docs $(BENCH)
 
 ## bench-server: our server beside nginx, h2o, lighttpd, Apache and the null responder; writes docs/server-benchmark.md; BENCH=--resume goes on
 bench-server: $(INSTALLED) peers

@@ -1,0 +1,114 @@
+"""Other work of one kind, until it is told to stop: `python -m benchmarks.assessment.burner KIND CORES FOLDER`.
+
+One process per core. It ends with its parent, so that an interrupted benchmark leaves nothing that burns.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import machine
+from sojourn.machine.cores import Cores
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of other work, and the cores that have it."""
+
+    name: str
+    on_server: bool
+    on_generator: bool
+
+
+QUIET = Kind("quiet", on_server=False, on_generator=False)
+KINDS = (
+    QUIET,
+    Kind("server core", on_server=True, on_generator=False),
+    Kind("both cores", on_server=True, on_generator=True),
+    Kind("bursts", on_server=True, on_generator=True),
+    Kind("memory", on_server=True, on_generator=True),
+    Kind("disk", on_server=False, on_generator=True),
+)
+BURST_SECONDS = (0.05, 0.15)
+"""Busy, and not."""
+MEMORY_BYTES = 256 << 20
+DISK_BYTES = 32 << 20
+STOP_SECONDS_MAX = 10.0
+
+
+@contextmanager
+def burning(kind: Kind, cores: Cores, folder: Path) -> Iterator[None]:
+    """Does work of that kind beside what the caller does."""
+    where = [cores.server] * kind.on_server + [cores.generator] * kind.on_generator
+    command = [sys.executable, "-m", "benchmarks.assessment.burner", kind.name]
+    started = [
+        subprocess.Popen([*command, str(core), str(folder)], stdin=subprocess.DEVNULL, cwd=machine.ROOT)
+        for core in where
+    ]
+    try:
+        yield
+    finally:
+        for process in started:
+            process.kill()
+            process.wait(STOP_SECONDS_MAX)
+
+
+def burn(kind: str, core: int, folder: Path) -> None:
+    """Works on the core until its parent has gone."""
+    os.sched_setaffinity(0, {core})
+    parent = os.getppid()
+    kinds: dict[str, Callable[[], None]] = {"bursts": _burst, "memory": _Memory(), "disk": _Disk(folder)}
+    work = kinds.get(kind, _count)
+    while os.getppid() == parent:
+        work()
+
+
+def _count() -> None:
+    sum(range(200_000))
+
+
+def _burst() -> None:
+    busy, idle = BURST_SECONDS
+    until = time.monotonic() + busy
+    while time.monotonic() < until:
+        _count()
+    time.sleep(idle)
+
+
+class _Memory:
+    """Copies more than any cache holds."""
+
+    def __init__(self) -> None:
+        self._from = self._to = np.zeros(0)
+
+    def __call__(self) -> None:
+        if not self._from.size:
+            self._from, self._to = np.ones(MEMORY_BYTES // 16), np.zeros(MEMORY_BYTES // 16)
+        np.copyto(self._to, self._from)
+
+
+class _Disk:
+    """Writes to the disk and waits for it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "burner"
+
+    def __call__(self) -> None:
+        with self._path.open("wb") as file:
+            file.write(bytes(DISK_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        self._path.unlink()
+
+
+if __name__ == "__main__":
+    burn(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))

@@ -1,0 +1,163 @@
+"""The page: every answer beside its kind of disturbance, and whether it may be believed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from string import Template
+from typing import Any
+
+from benchmarks.assessment.burner import KINDS, QUIET
+from benchmarks.markdown import table_of
+from benchmarks.run import circumstances
+from sojourn.assessment.plausibility import LIMIT_OVER_HIGHEST_MAX
+from sojourn.text import format
+
+ORDER = [kind.name for kind in KINDS]
+AGREE_FRACTION = 0.15
+"""A definite answer beside other work is within this of the quiet one."""
+PAIR_FRACTION = 0.10
+"""Two runs in a row agree within this, or their intervals overlap."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one assessment answered; rates in requests/s."""
+
+    kind: str
+    repetition: int
+    rate: float | None
+    """None: no answer."""
+    low: float | None
+    high: float | None
+    is_lower_bound: bool
+    bottleneck: str | None
+    because: str
+    highest_measured: float
+    held_out_throughput: float | None
+    """The largest absolute relative error of the steps that the model was not fitted on."""
+    held_out_mean: float | None
+    held_out_p95: float | None
+    withheld: list[str]
+
+    def as_json(self) -> dict[str, Any]:
+        """As a line of the results' file."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A target and what was found."""
+
+    what: str
+    found: str
+    word: str
+
+    def line(self) -> str:
+        """For a terminal."""
+        return f"{self.what:70} {self.found:>20} {self.word}"
+
+
+def judge(runs: Sequence[Run]) -> list[Verdict]:
+    """Every target."""
+    return [
+        _absurd(runs),
+        *(_agrees(kind.name, runs) for kind in KINDS if kind != QUIET),
+        *_pairs(runs),
+        *_errors(runs),
+    ]
+
+
+def page(run: dict[str, Any], runs: Sequence[Run], *, complete: bool) -> str:
+    """The page of a run."""
+    template = Template(Path(__file__).with_name("page.md.template").read_text())
+    return template.substitute(
+        circumstances(run, complete=complete),
+        effort=run["effort"],
+        targets=table_of(["target", "found", ""], [[each.what, each.found, each.word] for each in judge(runs)], "llr"),
+        answers=table_of(
+            ["beside", "answer, requests/s", "interval", "bottleneck", "held out: throughput, mean, p95"],
+            [_row(each) for each in sorted(runs, key=lambda each: (ORDER.index(each.kind), each.repetition))],
+            "lrrlr",
+        ),
+    )
+
+
+def is_absurd(run: Run) -> bool:
+    """True if the answer contradicts what the run itself measured."""
+    if run.rate is None:
+        return False
+    ordered = (run.low or 0.0) <= run.rate and (run.high is None or run.rate <= run.high)
+    return not ordered or run.rate > LIMIT_OVER_HIGHEST_MAX * run.highest_measured
+
+
+def _absurd(runs: Sequence[Run]) -> Verdict:
+    found = [each for each in runs if is_absurd(each)]
+    return Verdict("no absurd answer", f"{len(found)} of {len(runs)}", _word(runs, not found))
+
+
+def _agrees(kind: str, runs: Sequence[Run]) -> Verdict:
+    what = f"beside {kind}: definite answers within {format.percent(AGREE_FRACTION)} of the quiet one"
+    quiet = [each.rate for each in runs if each.kind == QUIET.name and each.rate is not None]
+    of_kind = [each for each in runs if each.kind == kind]
+    definite = [each.rate for each in of_kind if each.rate is not None and not each.is_lower_bound]
+    # A bound may lie anywhere below; above, it would not be one.
+    bounds = [each.rate for each in of_kind if each.rate is not None and each.is_lower_bound]
+    if not quiet or not of_kind:
+        return Verdict(what, format.NOT_MEASURED, "not measured")
+    near = all(abs(rate / median(quiet) - 1) <= AGREE_FRACTION for rate in definite)
+    below = all(rate <= (1 + AGREE_FRACTION) * median(quiet) for rate in bounds)
+    found = f"{len(definite)} definite, {len(bounds)} bounds, {len(of_kind) - len(definite) - len(bounds)} none"
+    return Verdict(what, found, _word(of_kind, near and below))
+
+
+def _pairs(runs: Sequence[Run]) -> list[Verdict]:
+    quiet = sorted((each for each in runs if each.kind == QUIET.name), key=lambda each: each.repetition)
+    pairs = list(pairwise(quiet))
+    agree = sum(agrees(one, two) for one, two in pairs)
+    what = f"two quiet runs in a row within {format.percent(PAIR_FRACTION)}, or their intervals overlap"
+    return [Verdict(what, f"{agree} of {len(pairs)}", _word(pairs, agree == len(pairs)))]
+
+
+def agrees(one: Run, two: Run) -> bool:
+    """True if two answers say the same: near, or with overlapping intervals. A bound reaches up without end."""
+    if one.rate is None or two.rate is None or one.low is None or two.low is None:
+        return False
+    if max(one.rate, two.rate) <= (1 + PAIR_FRACTION) * min(one.rate, two.rate):
+        return True
+    return (two.high is None or one.low <= two.high) and (one.high is None or two.low <= one.high)
+
+
+def _errors(runs: Sequence[Run]) -> list[Verdict]:
+    aims = (("throughput", 0.05), ("mean", 0.15), ("p95", 0.25))
+    found = []
+    for name, aim in aims:
+        errors = [getattr(each, f"held_out_{name}") for each in runs if each.kind == QUIET.name]
+        known = [error for error in errors if error is not None]
+        what = f"quiet: held-out error of {name}, below 90 % utilisation, at most {format.percent(aim)}"
+        said = f"median {format.percent(median(known))}, worst {format.percent(max(known))}" if known else "–"
+        found.append(Verdict(what, said, _word(known, bool(known) and median(known) <= aim)))
+    return found
+
+
+def _row(run: Run) -> list[str]:
+    bound = "at least " if run.is_lower_bound else ""
+    high = "" if run.high is None else format.number(run.high)
+    interval = f"{format.number(run.low)} – {high}" if run.rate is not None else ""
+    errors = (run.held_out_throughput, run.held_out_mean, run.held_out_p95)
+    return [
+        run.kind,
+        f"{bound}{format.number(run.rate)}" if run.rate is not None else "none",
+        interval,
+        run.bottleneck or f"unknown: {run.because}",
+        ", ".join(map(format.percent, errors)),
+    ]
+
+
+def _word(measured: Sequence[object], met: bool) -> str:
+    if not measured:
+        return "not measured"
+    return "met" if met else "not met"

@@ -1,0 +1,98 @@
+"""The assessment benchmark: what counts as absurd, and when two answers agree."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks import machine
+from benchmarks.assessment.page import Run, agrees, is_absurd, judge, page
+
+QUIET = Run(
+    kind="quiet",
+    repetition=0,
+    rate=1000.0,
+    low=950.0,
+    high=1050.0,
+    is_lower_bound=False,
+    bottleneck="server CPU",
+    because="",
+    highest_measured=1040.0,
+    held_out_throughput=0.01,
+    held_out_mean=0.1,
+    held_out_p95=0.3,
+    withheld=[],
+)
+ABOUT = {
+    "date": "2026-11-22",
+    "command": "bench",
+    "revision": "abc",
+    "repetitions": 2,
+    "seed": 1,
+    "effort": "quick",
+    "busy_fraction": 0.0,
+    "environment": {"processor": "one"},
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [({}, False), ({"rate": 1e24}, True), ({"rate": 900.0}, True), ({"rate": None}, False)],
+)
+def test_what_contradicts_its_own_measurements_is_absurd(changes: dict[str, float | None], expected: bool) -> None:
+    assert is_absurd(replace(QUIET, **changes)) == expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        (replace(QUIET, rate=1090.0, low=1085.0, high=1095.0), True),
+        (replace(QUIET, rate=1300.0, low=1045.0, high=1400.0), True),
+        (replace(QUIET, rate=1300.0, low=1250.0, high=1400.0), False),
+        (replace(QUIET, rate=500.0, low=500.0, high=None, is_lower_bound=True), True),
+        (replace(QUIET, rate=None), False),
+    ],
+)
+def test_answers_agree_if_they_are_near_or_their_intervals_overlap(other: Run, expected: bool) -> None:
+    assert agrees(QUIET, other) == agrees(other, QUIET) == expected
+
+
+def test_a_definite_answer_far_from_the_quiet_one_fails_its_target_and_a_bound_below_does_not() -> None:
+    far = replace(QUIET, kind="bursts", rate=700.0, low=700.0, high=700.0)
+    words = {each.what.split(":")[0]: each.word for each in judge([QUIET, far])}
+    assert words["beside bursts"] == "not met"
+    words = {each.what.split(":")[0]: each.word for each in judge([QUIET, replace(far, is_lower_bound=True)])}
+    assert (words["beside bursts"], words["beside disk"]) == ("met", "not measured")
+
+
+def test_the_page_has_every_answer() -> None:
+    text = page(ABOUT, [QUIET, replace(QUIET, repetition=1, bottleneck=None, because="it was idle")], complete=True)
+    assert "| quiet | 1,000 | 950 – 1,050 | server CPU | 1 %, 10 %, 30 % |" in text
+    assert "unknown: it was idle" in text
+    assert "median 30 %, worst 30 % | not met |" in text
+
+
+@pytest.mark.parametrize("kind", ["both cores", "bursts", "memory", "disk"])
+def test_a_burner_burns_and_ends_with_its_parent(kind: str, tmp_path: Path) -> None:
+    core = min(os.sched_getaffinity(0))
+    arguments = ["-m", "benchmarks.assessment.burner", kind, str(core), str(tmp_path)]
+    # The parent starts it and says its number; then it ends.
+    parent = (
+        "import subprocess, sys, time; print(subprocess.Popen([sys.executable, *sys.argv[1:]]).pid, flush=True)\n"
+        "time.sleep(1.5)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", parent, *arguments], stdout=subprocess.PIPE, text=True, cwd=machine.ROOT
+    ) as started:
+        assert started.stdout is not None
+        process = Path("/proc") / started.stdout.readline().strip()
+    deadline = time.monotonic() + 30
+    while process.exists() and "benchmarks.assessment.burner" in (process / "cmdline").read_text():
+        assert time.monotonic() < deadline, "it goes on without its parent"
+        time.sleep(0.1)
