@@ -47,13 +47,16 @@ class Climbs:
         recording, self._recording = self._recording, None
         if recording is not None:
             files.write(self.folder.path / "latency" / f"{climb}.probe.parquet", recording)
-        self.rows += [steps.row(step, climb) for step in self._steps[climb]]
-        self.folder.write_table("points.parquet", self.rows)
         timeline = self.folder.path / "latency" / f"{climb}.timeline.json"
         if timeline.is_file():
-            self._timeline += _timeline_rows(json.loads(timeline.read_text()), climb, recording)
+            written = json.loads(timeline.read_text())
+            for index, step in enumerate(self._steps[climb]):
+                step[steps.LOST_SQUARED] = steps.lost_squared(written, index, step)
+            self._timeline += _timeline_rows(written, climb, recording)
             timeline.unlink()
             self.folder.write_table("timeline.parquet", self._timeline)
+        self.rows += [steps.row(step, climb) for step in self._steps[climb]]
+        self.folder.write_table("points.parquet", self.rows)
 
     def repetitions(self) -> list[list[dict[str, Any]]]:
         """The climbs that the answer comes from: what was cut short says nothing of the load it would have come to."""

@@ -89,6 +89,23 @@ def distances(summary: Summary) -> list[Distance | None]:
     return [_largest(aim, summary) for aim in AIMS]
 
 
+def as_it_was_error(summary: Summary) -> float | None:
+    """The largest error of the mean response time as the machine was, what others took of the core added as measured.
+
+    Over the held-out steps below 90 % utilisation; None where what others took is not known.
+    """
+    assert summary.model is not None, "callers ask only where there is a model"
+    capacity = summary.model.busy_capacity_requests_per_second
+    found = [
+        abs(step.simulation.response_time_mean_as_it_was_seconds / step.response_time_mean_seconds.median - 1)
+        for step in summary.steps
+        if _counts(step, capacity)
+        and step.simulation is not None
+        and step.simulation.response_time_mean_as_it_was_seconds is not None
+    ]
+    return max(found, default=None)
+
+
 def _largest(aim: Aim, summary: Summary) -> Distance | None:
     assert summary.model is not None, "callers ask only where there is a model"
     capacity = summary.model.busy_capacity_requests_per_second

@@ -7,13 +7,16 @@ Four figures join g to a live server, each fitted on every other step below the 
   Per request an idle server spends more, since every request wakes it, so the CPU time is fitted as a line in the
   idle share of the core;
 - a latency that no load changes: wake-ups, the network stack, the generator's own turn;
-- the interruptions of the server's core by the kernel and the hypervisor, as nu E[H^2]: preemptive work of a higher
+- the interruptions of the server's core that its counters do not show, as nu E[H^2]: preemptive work of a higher
   class that comes nu times a second for H seconds adds nu E[H^2] / (2 (1 - rho)) to every response (M/G/1 with
   preemptive-resume priorities);
 - the overloaded capacity: a server whose requests have waited finds its caches cold, and is slower than a busy one
   that keeps up. The backlog an interruption leaves is taken to be worked off half at the one speed, half at the other.
 
 The p95 has a latency and an interruption term of its own, of the same form: both have tails.
+
+Times and demands are those over undisturbed windows, where the generator could tell them. What others took of the core
+is measured, not fitted: the same formula adds it to a prediction of the step as it was.
 
 r, the limit of jobs in service, is the candidate that explains the fitted steps best. Everything else is predicted:
 the steps left out, and all steps beyond the knee.
@@ -106,13 +109,24 @@ class Station:
         """What is added to the p95 of the response time at a rate."""
         return self._delay(self.p95_delays, rate)
 
+    def interrupted(self, rate: float, lost_squared: float | None) -> float | None:
+        """What a core that others take adds to the mean response time, in seconds.
+
+        Args:
+            rate: requests/s.
+            lost_squared: nu E[H^2] as it was measured, in seconds; None: not measured.
+        """
+        if lost_squared is None or rate * float(self.demands.mean()) >= 1:
+            return None
+        return lost_squared * self._interruption_weight(rate)
+
     def with_delays(self, steps: Sequence[Step]) -> Station:
         """The same station with the delays fitted to the response times of the steps."""
         if not steps:
             return self
         rates = np.array([step.offered_requests_per_second for step in steps])
-        means = np.array([step.response_time_mean_seconds.median for step in steps])
-        p95s = np.array([step.response_time_p95_seconds.median for step in steps])
+        means = np.array([step.mean_for_model for step in steps])
+        p95s = np.array([step.p95_for_model for step in steps])
         weights = np.array([self._interruption_weight(rate) for rate in rates])
         return replace(
             self,
@@ -142,9 +156,9 @@ def fit_station(mix: Mix, demand_fit: DemandFit, below: Sequence[Step], overload
 
 def _calibration(predicted: float, steps: Sequence[Step], seed: int) -> Interval:
     known = [
-        (1.0 - step.server_cpu_fraction.median, step.server_cpu_seconds_per_request.median)
+        (1.0 - step.server_cpu_fraction.median, cpu)
         for step in steps
-        if step.server_cpu_fraction is not None and step.server_cpu_seconds_per_request is not None
+        if step.server_cpu_fraction is not None and (cpu := step.cpu_for_model) is not None
     ]
     if len(known) < 2:
         return Interval(estimate=1.0, low=1.0, high=1.0)
@@ -180,8 +194,8 @@ def _misfit(station: Station, steps: Sequence[Step]) -> float:
     for step in steps:
         predicted = station.closed_form(step.offered_requests_per_second)
         pairs = (
-            (predicted.response_time_mean_seconds, step.response_time_mean_seconds.median),
-            (predicted.response_time_p95_seconds, step.response_time_p95_seconds.median),
+            (predicted.response_time_mean_seconds, step.mean_for_model),
+            (predicted.response_time_p95_seconds, step.p95_for_model),
         )
         total += sum((said / seen - 1.0) ** 2 for said, seen in pairs if said is not None)
     return total

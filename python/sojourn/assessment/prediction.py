@@ -56,8 +56,8 @@ def _hold_out(steps: Sequence[Step], knee: Knee) -> list[Step]:
 
 def _with_predictions(step: Step, station: Station, sessions: Sessions, seed: int) -> Step:
     rate = step.offered_requests_per_second
-    closed_form = station.closed_form(rate)
-    simulation = simulate(station, sessions, rate, seed)
+    closed_form = _as_it_was(station.closed_form(rate), station, step)
+    simulation = _as_it_was(simulate(station, sessions, rate, seed), station, step)
     return step.model_copy(
         update={
             "closed_form": closed_form,
@@ -68,6 +68,14 @@ def _with_predictions(step: Step, station: Station, sessions: Sessions, seed: in
     )
 
 
+def _as_it_was(said: Prediction, station: Station, step: Step) -> Prediction:
+    added = station.interrupted(step.offered_requests_per_second, step.server_core_lost_squared)
+    mean = said.response_time_mean_seconds
+    if added is None or mean is None:
+        return said
+    return said.model_copy(update={"response_time_mean_as_it_was_seconds": mean + added})
+
+
 def _error(said: Prediction, step: Step) -> PredictionError:
     def relative(predicted: float | None, measured: float) -> float | None:
         return None if predicted is None or not np.isfinite(measured) else predicted / measured - 1.0
@@ -76,8 +84,8 @@ def _error(said: Prediction, step: Step) -> PredictionError:
     assert throughput is not None
     return PredictionError(
         requests_per_second=throughput,
-        response_time_mean=relative(said.response_time_mean_seconds, step.response_time_mean_seconds.median),
-        response_time_p95=relative(said.response_time_p95_seconds, step.response_time_p95_seconds.median),
+        response_time_mean=relative(said.response_time_mean_seconds, step.mean_for_model),
+        response_time_p95=relative(said.response_time_p95_seconds, step.p95_for_model),
     )
 
 

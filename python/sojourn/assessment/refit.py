@@ -6,7 +6,7 @@ turn. The runs must be of one server, or their demands are not of one thing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -116,8 +116,8 @@ def _held_out(mix: Mix, fit: DemandFit, below: Sequence[Step], overloaded: Step 
         for fitted, _ in splits
     }
 
-    def errors(quantity: str) -> HeldOut:
-        measured = np.array([getattr(step, f"{quantity}_seconds").median for step in below])
+    def errors(quantity: str, measured_of: Callable[[Step], float]) -> HeldOut:
+        measured = np.array([measured_of(step) for step in below])
 
         def predict(fitted: IndexArray, out: IndexArray) -> FloatArray:
             rates = [below[index].offered_requests_per_second for index in out]
@@ -127,7 +127,10 @@ def _held_out(mix: Mix, fit: DemandFit, below: Sequence[Step], overloaded: Step 
 
         return cross_validated(quantity, f"steps below the knee in {FOLDS} parts", splits, measured, predict)
 
-    return [errors("response_time_mean"), errors("response_time_p95")]
+    return [
+        errors("response_time_mean", lambda step: step.mean_for_model),
+        errors("response_time_p95", lambda step: step.p95_for_model),
+    ]
 
 
 def _estimates(fit: DemandFit, station: Station) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from sojourn.assessment.measurement import observed
 from sojourn.assessment.plausibility import OTHERS_FRACTION_MAX
 from sojourn.assessment.rising_load import error_fraction, generator_limited, limit_of
-from sojourn.assessment.summary import Step
+from sojourn.assessment.summary import Step, Undisturbed
 from sojourn.results.records import Spread
 from sojourn.text import format
 
@@ -102,12 +103,85 @@ def _step(level: Sequence[dict[str, Any]], target: float) -> Step:
         generator_limited=_majority(limited),
         steady=_majority(steady),
         within_target=_majority(within),
+        undisturbed=_undisturbed(level),
+        undisturbed_unavailable=_unavailable(level),
+        server_core_lost_squared=_median([step.get(LOST_SQUARED) for step in level]),
         held_out=False,
         closed_form=None,
         simulation=None,
         closed_form_error=None,
         simulation_error=None,
     )
+
+
+WINDOWS_MIN = 5
+"""A step's figures over fewer undisturbed windows would be those of half a second."""
+
+
+def _undisturbed(level: Sequence[dict[str, Any]]) -> Undisturbed | None:
+    """The figures over undisturbed windows of all repetitions; None where there are too few."""
+    found = [each for step in level if (each := step.get("undisturbed")) and each.get("requests")]
+    if sum(each["windows"] for each in found) < WINDOWS_MIN:
+        return None
+
+    def spread(of: Callable[[dict[str, Any]], float | None]) -> Spread | None:
+        values = [value for value in map(of, found) if value is not None]
+        return Spread(median=statistics.median(values), minimum=min(values), maximum=max(values)) if values else None
+
+    rate = spread(lambda each: each["requests_per_second"])
+    mean = spread(lambda each: each["response_time_seconds"]["mean"])
+    p95 = spread(lambda each: each["response_time_seconds"]["p95"])
+    first_byte = spread(lambda each: each["time_to_first_byte_intended_seconds"]["p95"])
+    if rate is None or mean is None or p95 is None or first_byte is None:
+        return None
+    return Undisturbed(
+        windows=sum(each["windows"] for each in found),
+        windows_total=sum(each["windows_total"] for each in found),
+        requests_per_second=rate,
+        response_time_mean_seconds=mean,
+        response_time_p95_seconds=p95,
+        time_to_first_byte_p95_seconds=first_byte,
+        server_cpu_seconds_per_request=spread(lambda each: each["server_cpu_seconds_per_request"]),
+    )
+
+
+LOST_SQUARED = "server_core_lost_squared_seconds"
+"""The key of a step's figure that `lost_squared` gives."""
+LOST_RESOLUTION_MAX_SECONDS = 0.002
+"""A source that counts in ticks of 10 ms tells little of interruptions that are as long."""
+
+
+def lost_squared(timeline: dict[str, Any], index: int, step: dict[str, Any]) -> float | None:
+    """The interruptions of a step as nu E[H^2], in seconds: what the core lost in each window squared, over the time.
+
+    Several interruptions within a window count as one that is as long as all.
+
+    Args:
+        timeline: as the engine wrote it.
+        index: of the step in its climb.
+        step: the step's result, for the resolution of what is known of the core.
+    """
+    columns = timeline["columns"]
+    core = (step.get("undisturbed") or {}).get("server_core") or {}
+    if core.get("resolution_seconds", math.inf) > LOST_RESOLUTION_MAX_SECONDS:
+        return None
+    rows = zip(columns["step"], columns.get("server_core_lost_seconds", []), strict=False)
+    lost = [seconds for of, seconds in rows if of == index and seconds is not None]
+    if not lost:
+        return None
+    return float(sum(seconds**2 for seconds in lost) / (len(lost) * timeline["interval_seconds"]))
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def _unavailable(level: Sequence[dict[str, Any]]) -> str | None:
+    if _undisturbed(level) is not None:
+        return None
+    reasons = [each["unavailable"] for step in level if "unavailable" in (each := step.get("undisturbed") or {})]
+    return reasons[0] if reasons else f"fewer than {WINDOWS_MIN} windows were undisturbed"
 
 
 def without_predictions(step: Step) -> Step:

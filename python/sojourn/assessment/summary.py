@@ -76,12 +76,14 @@ class DemandFit(Record):
 
 
 class Prediction(Record):
-    """What one solver says of one step."""
+    """What one solver says of one step on a core that nobody else takes."""
 
     requests_per_second: float
     response_time_mean_seconds: float | None
     """None where the station is saturated: the open model has no steady state there."""
     response_time_p95_seconds: float | None
+    response_time_mean_as_it_was_seconds: float | None = None
+    """With what the server's core lost to others in the step added; None where that is not known."""
 
 
 class PredictionError(Record):
@@ -90,6 +92,19 @@ class PredictionError(Record):
     requests_per_second: float
     response_time_mean: float | None
     response_time_p95: float | None
+
+
+class Undisturbed(Record):
+    """A step over the windows of about 0.1 s in which nobody else took the server's or the generator's core."""
+
+    windows: int
+    """Of all repetitions together."""
+    windows_total: int
+    requests_per_second: Spread
+    response_time_mean_seconds: Spread
+    response_time_p95_seconds: Spread
+    time_to_first_byte_p95_seconds: Spread
+    server_cpu_seconds_per_request: Spread | None
 
 
 class Step(Record):
@@ -113,12 +128,34 @@ class Step(Record):
     generator_limited: bool
     steady: bool
     within_target: bool
+    undisturbed: Undisturbed | None = None
+    undisturbed_unavailable: str | None = None
+    """Why there are no figures over undisturbed windows."""
+    server_core_lost_squared: float | None = None
+    """Seconds: the squares of what the server's core lost to others in each window, summed, over the time measured."""
     held_out: bool
     """True: the model's parameters were fitted without this step."""
     closed_form: Prediction | None
     simulation: Prediction | None
     closed_form_error: PredictionError | None
     simulation_error: PredictionError | None
+
+    @property
+    def mean_for_model(self) -> float:
+        """The mean response time that the model is fitted and tried on, in seconds: undisturbed where that is known."""
+        return (self.undisturbed or self).response_time_mean_seconds.median
+
+    @property
+    def p95_for_model(self) -> float:
+        """The same for the p95."""
+        return (self.undisturbed or self).response_time_p95_seconds.median
+
+    @property
+    def cpu_for_model(self) -> float | None:
+        """CPU seconds of the server per request, over undisturbed windows where that is known."""
+        over = self.undisturbed.server_cpu_seconds_per_request if self.undisturbed else None
+        found = over or self.server_cpu_seconds_per_request
+        return None if found is None else found.median
 
 
 class Knee(Record):

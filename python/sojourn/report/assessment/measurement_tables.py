@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sojourn.assessment.held_out import AIMS, UTILISATION_MAX, distances
+from sojourn.assessment.held_out import AIMS, UTILISATION_MAX, as_it_was_error, distances
 from sojourn.report.assessment.run import Run
 from sojourn.report.markup import Markup
 from sojourn.report.tables import absent, grid, pairs
@@ -89,6 +89,7 @@ def validation(run: Run) -> Markup:
         ("Held-out error, mean response time", _largest(fit.held_out_error_response_time_mean)),
         ("Held-out error, p95 response time", _largest(fit.held_out_error_response_time_p95)),
     ]
+    rows.append(("Held-out error, mean with the measured disturbance", _largest(as_it_was_error(run.summary))))
     for aim, found in zip(AIMS, distances(run.summary), strict=True):
         name = (
             f"Aim: {aim.name} within {format.percent(aim.fraction)} below {format.percent(UTILISATION_MAX)} utilisation"

@@ -22,7 +22,9 @@ HEAD: tuple[Row, ...] = (
 )
 NOTE = (
     "Measured figures are medians over repetitions. Beside each prediction its error: predicted minus"
-    " measured, relative to measured. Throughput is predicted by the closed form. A dash: not measured,"
+    " measured, relative to measured. Response times are those over the windows of 0.1 s in which nobody else took"
+    " either core, with the step as it was beside them; predictions are for an undisturbed core."
+    " Throughput is predicted by the closed form. A dash: not measured,"
     " or the model has no steady state there."
 )
 
@@ -45,10 +47,10 @@ def _row(step: Step) -> Row:
         format.number(step.requests_per_second.median, 4),
         _throughput(step.closed_form, step.closed_form_error),
         format.seconds(step.time_to_first_byte_p95_seconds.median),
-        format.seconds(step.response_time_mean_seconds.median),
+        _twice(step.mean_for_model, step.response_time_mean_seconds.median),
         closed_mean,
         simulated_mean,
-        format.seconds(step.response_time_p95_seconds.median),
+        _twice(step.p95_for_model, step.response_time_p95_seconds.median),
         closed_p95,
         simulated_p95,
         format.percent(step.error_fraction.median),
@@ -56,6 +58,12 @@ def _row(step: Step) -> Row:
         format.percent(step.generator_cpu_fraction.median),
         " ".join(wording.step_marks(step)),
     )
+
+
+def _twice(undisturbed: float, as_it_was: float) -> str:
+    if undisturbed == as_it_was:
+        return format.seconds(as_it_was)
+    return join(format.seconds(undisturbed), element("small", f"as it was {format.seconds(as_it_was)}"))
 
 
 def _throughput(said: Prediction | None, error: PredictionError | None) -> str:

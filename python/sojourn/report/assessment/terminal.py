@@ -85,14 +85,14 @@ def _print_steps(steps: list[Step], console: Console) -> None:
             format.number(step.offered_requests_per_second, 4),
             format.number(step.requests_per_second.median, 4),
             format.seconds(step.time_to_first_byte_p95_seconds.median),
-            format.seconds(step.response_time_mean_seconds.median),
+            format.seconds(step.mean_for_model),
             format.seconds(prediction.response_time_mean_seconds if prediction else None),
             format.error(wrong.response_time_mean if wrong else None),
             format.percent(cpu.median if cpu else None),
             " ".join(wording.step_marks(step)),
         )
     console.print(table)
-    legend = [each for each in [wording.step_marks_legend(shown)] if each]
+    legend = [each for each in [wording.step_marks_legend(shown), wording.windows(steps)] if each]
     if len(shown) < len(steps):
         legend.append(f"lower steps in the report: {len(steps) - len(shown)}")
     if legend:

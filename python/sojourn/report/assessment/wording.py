@@ -94,3 +94,12 @@ def step_marks_legend(steps: Sequence[Step]) -> str:
     """The meaning of the letters that occur among the steps."""
     occurring = {letter for step in steps for letter in step_marks(step)}
     return ", ".join(f"{letter} {meaning}" for letter, meaning in STEP_MARKS.items() if letter in occurring)
+
+
+def windows(steps: Sequence[Step]) -> str:
+    """What share of the windows the response times are over; empty where they are over all."""
+    found = [step.undisturbed for step in steps if step.undisturbed]
+    if not found:
+        return ""
+    share = sum(each.windows for each in found) / max(1, sum(each.windows_total for each in found))
+    return f"mean R over the undisturbed {format.percent(share)} of the windows"
