@@ -9,18 +9,20 @@ For scripts and notebooks: `sojourn.load`, `sojourn.search` and `sojourn.compare
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sojourn.loading.api import compare, load, search
 
-__version__ = version("sojourn")
+    __version__: str
+
 __all__ = ["compare", "load", "search"]
 
 
 def __getattr__(name: str) -> object:
     # The commands import this package too, and need not wait for what scripts use.
+    if name == "__version__":
+        return import_module("importlib.metadata").version("sojourn")
     if name in __all__:
         return getattr(import_module("sojourn.loading.api"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

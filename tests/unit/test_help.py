@@ -7,7 +7,7 @@ import re
 import pytest
 import typer
 
-from sojourn.cli import app, register
+from sojourn.commands.app import app, register
 from sojourn.commands.command_table import Command, commands, flattened
 from sojourn.engine import description
 

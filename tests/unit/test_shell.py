@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.cli import app, register
+from sojourn.commands.app import app, register
 from sojourn.commands.command_table import Command, commands, flattened
 from sojourn.commands.completion_scripts import script
 from sojourn.commands.manual_pages import write_pages

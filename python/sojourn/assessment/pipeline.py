@@ -11,7 +11,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from sojourn import __version__, _native
+from sojourn import __version__, _native, interrupts
 from sojourn.assessment import demand, plausibility, rising_load, steps
 from sojourn.assessment.answer import Evidence, answer
 from sojourn.assessment.climbs import Climbs
@@ -71,7 +71,8 @@ def assess(request: Request, folder: RunFolder, stages: Stages) -> Summary:
     except OSError as error:
         # A disk that is full, mostly.
         assessment.cut_short(str(error))
-    return assessment.finish()
+    with interrupts.held(to_the_end=True):
+        return assessment.finish()
 
 
 class _Assessment:

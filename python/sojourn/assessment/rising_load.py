@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from scipy.stats import t as student_t
 
-from sojourn import engine
+from sojourn import engine, interrupts
 from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped, observed
 
 # Fractions of the estimated capacity, then of the explored knee. Steps above 1 show the overload.
@@ -118,12 +118,13 @@ class Climb:
         options += ["--timeline", str(self.latency / f"{name}.timeline.json")]
         if stop_when_failing:
             options.append("--stop-when-failing")
-        try:
-            result = self.bench.rising_load(self.trace, list(rates), options, self.progress)
-        except (Interrupted, ServerStopped) as ending:
-            self.keep(ending.result, name + CUT_SHORT)
-            raise
-        self.keep(result, name)
+        with interrupts.held():
+            try:
+                result = self.bench.rising_load(self.trace, list(rates), options, self.progress)
+            except (Interrupted, ServerStopped) as ending:
+                self.keep(ending.result, name + CUT_SHORT)
+                raise
+            self.keep(result, name)
         steps: list[dict[str, Any]] = result["steps"]
         return steps
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from sojourn import systems
+from sojourn import interrupts, systems
 from sojourn.assessment.pipeline import assess
 from sojourn.assessment.request import EFFORTS, EffortName, Request
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
@@ -100,6 +100,9 @@ def _assess(
     folder = RunFolder.create(output or _default_output(log))
     with Stages(talk, quiet=output_format is Format.json) as stages:
         summary = assess(request, folder, stages)
+        if not summary.complete:
+            # The answer is to be said, however often Ctrl-C is typed.
+            interrupts.ignore_from_now_on()
         report = _drawn(folder)
     if output_format is Format.json:
         print_json(summary.model_dump(mode="json"))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sojourn import engine
+from sojourn import engine, interrupts
 from sojourn.commands.help import Command, options_text
 from sojourn.commands.run_options import RunOptions
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
@@ -36,7 +36,8 @@ def run(tool: Tool, words: Sequence[str], wanted: RunOptions, typed: Sequence[st
     draws = sys.stderr.isatty() and as_text if wanted.live is None else wanted.live
     if not (draws or wanted.wants_more_than_the_engine):
         engine.replace_process([tool, *words, "--format", wanted.output_format])
-    _measure(tool, runner(tool, words, wanted), words, wanted, draws, words if typed is None else typed)
+    with interrupts.held(to_the_end=True):
+        _measure(tool, runner(tool, words, wanted), words, wanted, draws, words if typed is None else typed)
 
 
 def runner(tool: Tool, words: Sequence[str], wanted: RunOptions) -> Runner:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from sojourn import interrupts
 from sojourn.commands import engine_run
 from sojourn.commands.data_plane import EVERYTHING
 from sojourn.commands.help import FurtherOption
@@ -43,7 +44,8 @@ def _load(
     if run_options.show_help:
         engine_run.print_help(context, "load", everything=run_options.show_all_help)
     elif search:
-        _search(context.args, run_options, search, search_time, search_precision)
+        with interrupts.held(to_the_end=True):
+            _search(context.args, run_options, search, search_time, search_precision)
     else:
         engine_run.run("load", context.args, run_options)
 

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from sojourn import interrupts
 from sojourn.commands.formats import Format, FormatOption, show, talk
 from sojourn.commands.progress import Stages
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
@@ -79,12 +80,13 @@ def _memory(
         seed=seed,
     )
     folder = prepare(output) if output else None
-    with Stages(talk, quiet=output_format is Format.json) as stages:
-        stages.begin("memory", 1.0)
-        found = characterise(chosen, request, stages.update)
-        stages.done(f"{len(found.points) + len(found.latencies):,} points")
-    page = write(folder, found) if folder else None
-    show(output_format, found.model_dump, lambda console: print_characterisation(found, console), page)
+    with interrupts.held(to_the_end=True):
+        with Stages(talk, quiet=output_format is Format.json) as stages:
+            stages.begin("memory", 1.0)
+            found = characterise(chosen, request, stages.update)
+            stages.done(f"{len(found.points) + len(found.latencies):,} points")
+        page = write(folder, found) if folder else None
+        show(output_format, found.model_dump, lambda console: print_characterisation(found, console), page)
     if not found.complete:
         raise typer.Exit(EXIT_RAN_WITH_FAILURES)
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 from rich.live import Live
 
-from sojourn import engine
+from sojourn import engine, interrupts
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
 from sojourn.commands.help import FurtherOption
 from sojourn.failure import CouldNotRun
@@ -103,16 +103,17 @@ def _probe(
     for each in pid or []:
         arguments += ["--pid", str(each)]
     drawing = _FlameGraph(profile) if profile else None
-    recording = _recorded([*arguments, "--format", "json", "--", *(command or [])], output_format, drawing)
-    if drawing is not None:
-        drawing.write()
-    for path in output or []:
-        files.write(path, recording)
-        talk.print(f"wrote {path}", soft_wrap=True)
-    if output_format is Format.json:
-        print_json(as_json(recording))
-    else:
-        print_totals(recording, data)
+    with interrupts.held(to_the_end=True):
+        recording = _recorded([*arguments, "--format", "json", "--", *(command or [])], output_format, drawing)
+        if drawing is not None:
+            drawing.write()
+        for path in output or []:
+            files.write(path, recording)
+            talk.print(f"wrote {path}", soft_wrap=True)
+        if output_format is Format.json:
+            print_json(as_json(recording))
+        else:
+            print_totals(recording, data)
 
 
 class _FlameGraph:

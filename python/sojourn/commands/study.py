@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sojourn import interrupts
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
 from sojourn.text import quantity
@@ -206,8 +207,12 @@ def _run(part: _Part, asked: _Asked) -> tuple[Findings, str, Path]:
             stages.update(sitting.done, sitting.points, f"{named}, {format.duration(seconds)} left")
 
         sitting = runner.run(folder, measure, budget_seconds=part.seconds, told=told)
-        findings = find(folder, sitting.missing)
-        report = page.write(folder, findings)
+        if sitting.ending == "interrupted":
+            # What was measured is to be said, however often it is typed.
+            interrupts.ignore_from_now_on()
+        with interrupts.held(to_the_end=True):
+            findings = find(folder, sitting.missing)
+            report = page.write(folder, findings)
         failed = f"{sitting.failed:,} failed, " if sitting.failed else ""
         stages.done(f"{sitting.ending}: {sitting.measured:,} points measured, {failed}{sitting.before:,} were there")
     if not asked.quiet:

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
+from sojourn import interrupts
 from sojourn.failure import EXIT_COULD_NOT_RUN, CouldNotRun
 
 Progress = Callable[[dict[str, Any]], None]
@@ -48,21 +49,30 @@ def run(
 ) -> dict[str, Any]:
     """Runs the engine to its end and returns the object it prints; progress is listened to off the `quiet_cores`.
 
-    Ctrl-C is handed on to the engine; what it had measured then comes back with `complete` false, and
+    Ctrl-C and kill are handed on to the engine; what it had measured then comes back with `complete` false, and
     `KeyboardInterrupt` is raised only if it says nothing.
     """
     command = [str(path()), *arguments, "--format", "json"]
     if progress is not None:
         command.append("--progress")
-    with _started(command, progress, quiet_cores) as (process, talk):
-        output = _output(process)
-    return _result(command, process.returncode, output, talk)
+    with interrupts.handed_on() as handed:
+        with _started(command, progress, quiet_cores) as (process, talk):
+            handed.to(lambda: _stop(process))
+            assert process.stdout is not None
+            output = process.stdout.read()
+            process.wait()
+        if handed.asked and not output.strip():
+            raise KeyboardInterrupt
+        result = _result(command, process.returncode, output, talk)
+        if handed.asked and result.get("complete", True):
+            handed.not_heard()
+    return result
 
 
 class Stream:
     """The engine at work, whose objects come a line each; a context manager and an iterator.
 
-    `stop` is handed on to the engine, whose last lines then still come.
+    The engine's last lines still come after `stop`.
     """
 
     def __init__(self, arguments: Sequence[str]) -> None:
@@ -75,7 +85,7 @@ class Stream:
         return self
 
     def __exit__(self, *error: Any) -> None:
-        self._process.send_signal(signal.SIGINT)
+        self.stop()
         self._context.__exit__(*error)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -87,7 +97,7 @@ class Stream:
 
     def stop(self) -> None:
         """Asks the engine to end."""
-        self._process.send_signal(signal.SIGINT)
+        _stop(self._process)
 
     def check(self) -> None:
         """Once it is over: raises what the engine said where it could not run."""
@@ -100,24 +110,16 @@ def lines(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
 
     Ctrl-C and kill end the engine, whose last lines then still come.
     """
-    with Stream(arguments) as stream, _stopped_by_signals(stream):
-        yield from stream
-    stream.check()
-
-
-@contextmanager
-def _stopped_by_signals(stream: Stream) -> Iterator[None]:
-    # An exception instead would come anywhere, also where the caller is about to keep a line: it would lose the others.
-    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
-    for each, handler in before.items():
-        # A shell that runs us in the background has told us to ignore Ctrl-C.
-        if handler != signal.SIG_IGN:
-            signal.signal(each, lambda *_: stream.stop())
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+    with interrupts.handed_on() as handed:
+        with Stream(arguments) as stream:
+            handed.to(stream.stop)
+            yield from stream
+        try:
+            stream.check()
+        except CouldNotRun:
+            if handed.asked:
+                raise KeyboardInterrupt from None
+            raise
 
 
 @contextmanager
@@ -125,7 +127,6 @@ def _started(
     command: list[str], progress: Progress | None = None, quiet_cores: frozenset[int] = frozenset()
 ) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
     """The running engine and what it says besides progress, which is whole once this has ended."""
-    _take_ctrl_c_back()
     # In a process group of its own: Ctrl-C on a terminal reaches us alone, and we hand it on once. A second signal
     # would end the engine before it says what it measured.
     with subprocess.Popen(
@@ -138,33 +139,14 @@ def _started(
         listener.join()
 
 
-def _take_ctrl_c_back() -> None:
-    """Puts Python's handler of Ctrl-C in place again.
-
-    Polars installs one of its own when it is imported, under which a read that waits is begun again: the interrupt
-    would be noticed only after the run.
-    """
-    handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is threading.main_thread() and handler is not None:
-        signal.signal(signal.SIGINT, handler)
-
-
-def _output(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    try:
-        output = process.stdout.read()
-        process.wait()
-    except KeyboardInterrupt:
-        process.send_signal(signal.SIGINT)
-        try:
-            output = process.stdout.read()
-            process.wait(INTERRUPT_GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            raise KeyboardInterrupt from None
-        if not output.strip():
-            raise
-    return output
+def _stop(process: subprocess.Popen[str]) -> None:
+    """Asks the engine to end, and ends it if it does not."""
+    if process.poll() is not None:
+        return
+    process.send_signal(signal.SIGINT)
+    last = threading.Timer(INTERRUPT_GRACE_SECONDS, process.kill)
+    last.daemon = True
+    last.start()
 
 
 def _listen(

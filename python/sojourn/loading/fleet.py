@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
-from sojourn import engine
+from sojourn import engine, interrupts
 from sojourn.failure import CouldNotRun
 from sojourn.loading.merging import Part, merge
 from sojourn.loading.result import LoadResult
@@ -80,16 +80,21 @@ class Fleet:
         shared = shares(recorded(self.tool, options), self.machines)
         runs: list[_MachineRun] = []
         try:
-            for machine, part in zip(self.machines, shared, strict=True):
-                runs.append(_MachineRun(machine, self._command(machine, part), cores_of(options), progress))
-            for run in runs:
-                run.wait_ready()
-            for run in runs:
-                run.read_clock()
+            with interrupts.raised():
+                for machine, part in zip(self.machines, shared, strict=True):
+                    runs.append(_MachineRun(machine, self._command(machine, part), cores_of(options), progress))
+                for run in runs:
+                    run.wait_ready()
+                for run in runs:
+                    run.read_clock()
             start = time.time() + START_LEAD_SECONDS + 3 * max(run.round_trip_seconds for run in runs)
-            for run in runs:
-                run.say(f"go {start + run.clock_offset_seconds:.6f}")
-            return with_confidence(merge([run.part() for run in _all_ended(runs)]))
+            with interrupts.handed_on() as handed:
+                for run in runs:
+                    run.say(f"go {start + run.clock_offset_seconds:.6f}")
+                handed.to(lambda: _stop(runs))
+                for run in runs:
+                    run.wait()
+            return with_confidence(merge([run.part() for run in runs]))
         finally:
             for run in runs:
                 run.end()
@@ -136,18 +141,18 @@ def apportioned(total: int, fractions: Sequence[float]) -> list[int]:
     return counts
 
 
-def _all_ended(runs: Sequence[_MachineRun]) -> Sequence[_MachineRun]:
-    """Waits for all; Ctrl-C stops them, and what they measured is read."""
-    try:
-        for run in runs:
-            run.wait()
-    except KeyboardInterrupt:
-        for run in runs:
-            run.say("stop")
-        deadline = time.monotonic() + STOP_GRACE_SECONDS
-        for run in runs:
-            run.wait(max(0.1, deadline - time.monotonic()))
-    return runs
+def _stop(runs: Sequence[_MachineRun]) -> None:
+    """Asks all to end, and ends those that do not."""
+    for run in runs:
+        run.say("stop")
+    last = threading.Timer(STOP_GRACE_SECONDS, _kill, (runs,))
+    last.daemon = True
+    last.start()
+
+
+def _kill(runs: Sequence[_MachineRun]) -> None:
+    for run in runs:
+        run.kill()
 
 
 @dataclass
@@ -212,12 +217,15 @@ class _MachineRun:
             readings.append((answered - asked, told - (asked + answered) / 2))
         self.round_trip_seconds, self.clock_offset_seconds = min(readings)
 
-    def wait(self, seconds: float | None = None) -> None:
+    def wait(self) -> None:
         """Waits until the remote engine ends."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(seconds)
-            for thread in self._threads:
-                thread.join(seconds)
+        self._process.wait()
+        for thread in self._threads:
+            thread.join()
+
+    def kill(self) -> None:
+        """Ends what does not end when it is asked to."""
+        self._process.kill()
 
     def part(self) -> Part:
         """What it measured, or why nothing is known."""

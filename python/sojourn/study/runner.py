@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from sojourn import interrupts
 from sojourn.failure import CouldNotRun
 from sojourn.study.declarations import SYSTEM
 from sojourn.study.document import Study
@@ -121,11 +122,12 @@ def run(
                 ran.add(system)
                 tries.pop(system, None)
                 sitting.missing.pop(system, None)
-            folder.keep(point, record)
-            if record["metrics"]:
-                sitting.measured += 1
-            else:
-                sitting.failed += 1
+            with interrupts.held():
+                folder.keep(point, record)
+                if record["metrics"]:
+                    sitting.measured += 1
+                else:
+                    sitting.failed += 1
             point_seconds = (clock() - began) / (sitting.measured + sitting.failed)
     except KeyboardInterrupt:
         sitting.ending = "interrupted"

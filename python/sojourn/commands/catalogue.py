@@ -1,0 +1,83 @@
+"""Every command by name, in the groups and the order of the help: which module registers it, and what it does.
+
+Nothing is imported for it, so that the help is there at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+ABOUT = "How much traffic can this web system take, what is its bottleneck, and what should change?"
+EXIT_CODES = (
+    "Exit codes: 0 ran, 1 ran with failures or was interrupted, 2 could not run; 130 interrupted before it began."
+)
+
+GROUPS = {
+    "From a log to an answer": {
+        "assess": ("assess", "Find out how much traffic a site can take here, its bottleneck, and what to change."),
+        "trace": ("trace", "Import an access log and characterise it: rates, sizes, popularity, sessions."),
+        "report": ("report", "Draw a run's report.html again and print its summary."),
+        "example-log": ("example_log", "Write an access log made from published statistics of web traffic."),
+    },
+    "Servers and what they serve": {
+        "serve": ("data_plane", "Serve a folder over HTTP."),
+        "proxy": ("data_plane", "Pass requests on to other servers, and keep their answers."),
+        "stream": ("data_plane", "Stream films to players: RTSP, video on demand."),
+        "fileset": ("fileset", "Write the files that a workload asks for, with a manifest and a WebStone file list."),
+        "media": ("media", "Make test films of a rate with ffmpeg, and say the rate that ffprobe finds in them."),
+    },
+    "Load": {
+        "load": ("load", "Load a server and measure what its clients see: requests, or viewers of films."),
+        "replay": ("replay", "Replay a log's or a trace's sessions."),
+        "compare": ("compare", "Compare load runs: is the second faster, by how much, and is that more than chance?"),
+        "link": ("data_plane", "Run a command behind a slow, long or lossy link."),
+    },
+    "What a server and a machine do": {
+        "probe": ("probe", "Sample what processes use: CPU, faults, switches, memory, disk, queues, cache misses."),
+        "join-probe": ("join_probe", "Join a recording of a server to a run by time, and draw the run's report again."),
+        "misses": ("misses", "Simulate the caches under a server (valgrind's cachegrind): instructions and misses."),
+        "memory": ("memory", "Measure memory bandwidth over working set and stride, and latency."),
+        "confine": ("data_plane", "Run a program with less memory, a slower disk or a slower processor."),
+    },
+    "Models and plans": {
+        "predict": (
+            "predict",
+            "Predict response times, utilisations and the bottleneck, by every solver that applies.",
+        ),
+        "simulate": ("simulate", "Simulate a system of stations: response times, utilisations, throughputs."),
+        "plan": ("plan", "Plan capacity: what a target needs, what each resource gives and costs, how long it lasts."),
+        "fit": ("fit", "Fit service demands to measurements and write the system file they make."),
+        "cache": ("cache", "What a cache would make of a trace."),
+        "import-jmt": ("jmt", "Read a model of Java Modelling Tools as a system file."),
+        "export-jmt": ("jmt", "Write a system file as a model of Java Modelling Tools."),
+    },
+    "The literature": {
+        "study": ("study", "Measure a table or figure of the literature again: what holds here, and what does not."),
+    },
+    "This program": {
+        "completion": ("shell", "Print the completion script of a shell."),
+        "man": ("shell", "Write the manual pages, one per command."),
+    },
+}
+"""The module below `sojourn.commands` and the summary of each command."""
+COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
+
+
+def help_text() -> str:
+    """The help of `sojourn` itself."""
+    return "\n".join(_help_lines()) + "\n"
+
+
+def _help_lines() -> Iterator[str]:
+    yield from ("Usage: sojourn COMMAND [OPTIONS]", "", ABOUT, "Start with `sojourn assess access.log`.")
+    width = max(map(len, COMMANDS))
+    for title, group in GROUPS.items():
+        yield from ("", f"{title}:")
+        yield from (f"  {name:<{width}}  {summary}" for name, (_, summary) in group.items())
+    yield from (
+        "",
+        "Options:",
+        f"  {'--version':<{width}}  Show the version.",
+        f"  {'--help, -h':<{width}}  Show this.",
+    )
+    yield from ("", "sojourn COMMAND --help shows a command's options, with an example.", EXIT_CODES)

@@ -1,0 +1,58 @@
+"""The way in: the help and the version are there at once, and the table of commands is that of the modules."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sojourn.commands import catalogue
+
+COMMANDS = Path(catalogue.__file__).parent
+SAID = """
+import sys
+sys.argv = ["sojourn", {word!r}]
+from sojourn.cli import main
+try:
+    main()
+finally:
+    print(*sorted(sys.modules), file=sys.stderr)
+"""
+SLOW = {"typer", "rich", "numpy", "polars", "scipy", "pydantic", "sojourn.engine"}
+"""Libraries that take longer than the help may."""
+
+
+@pytest.mark.parametrize("word", ["--version", "--help", "-h"])
+def test_the_help_and_the_version_import_nothing_slow(word: str) -> None:
+    said = SAID.format(word=word)
+    done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
+    assert "sojourn" in done.stdout
+    assert not SLOW & set(done.stderr.split())
+
+
+def test_the_help_names_every_command_that_a_module_adds() -> None:
+    modules = {path.stem for path in COMMANDS.glob("*.py") if "def register(app" in path.read_text()}
+    assert {module for module, _ in catalogue.COMMANDS.values()} == modules - {"app"}
+    text = catalogue.help_text()
+    assert all(f"  {name} " in text and summary in text for name, (_, summary) in catalogue.COMMANDS.items())
+
+
+@pytest.mark.parametrize(("word", "said"), [("asses", "sojourn assess"), ("--verbose", "--help"), ("zzz", "--help")])
+def test_what_is_no_command_is_refused_with_a_hint(word: str, said: str) -> None:
+    program = f"import sys; sys.argv = ['sojourn', {word!r}]; from sojourn.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert word in done.stderr
+    assert said in done.stderr.split("hint:")[1]
+
+
+def test_the_table_imports_nothing() -> None:
+    imported = [each for each in ast.walk(ast.parse((COMMANDS / "catalogue.py").read_text())) if _imports(each)]
+    assert len(imported) == 2, "__future__ and collections.abc"
+
+
+def _imports(node: ast.AST) -> bool:
+    return isinstance(node, ast.Import | ast.ImportFrom)
