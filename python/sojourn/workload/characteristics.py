@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sojourn.workload.coverage import Coverage, coverage
+
 
 @dataclass(frozen=True)
 class LogNormal:
@@ -107,13 +109,9 @@ class LogImport:
             return name
         return f"{name}: reads {detected.get('sample_entries')} of the first {detected.get('sample_lines')} lines"
 
-    def skipped(self) -> list[tuple[str, float]]:
-        """Well-formed requests that were set aside: reason and how many."""
-        by_reason = self._values.get("skipped")
-        if not isinstance(by_reason, Mapping):
-            return []
-        reasons = [(str(reason).replace("_", " "), _number(by_reason, reason)) for reason in by_reason]
-        return [(reason, value) for reason, value in reasons if value]
+    def coverage(self) -> Coverage | None:
+        """The share of the log's requests that a static copy of its site can stand for."""
+        return coverage(self._values)
 
     def malformed_examples(self) -> list[tuple[str, str, str]]:
         """The first malformed lines: number, why, and how they begin."""
@@ -122,11 +120,11 @@ class LogImport:
             return []
         names = ("line", "message", "text")
         found = (tuple(str(row.get(name, "")) for name in names) for row in rows if isinstance(row, Mapping))
-        return [(line, message, _visible(text)) for line, message, text in found]
+        return [(line, message, visible(text)) for line, message, text in found]
 
 
-def _visible(text: str) -> str:
-    """Control characters as escapes: a line of zeros is not an empty one, and none may reach a terminal."""
+def visible(text: str) -> str:
+    """A text with its control characters as escapes: a line of zeros is no empty one, and none may reach a terminal."""
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
     )

@@ -48,7 +48,7 @@ pub fn parse(line: &[u8]) -> Result<Entry<'_>, Malformed> {
         method: Cow::Borrowed(method),
         target: Cow::Borrowed(target),
         status,
-        size_bytes,
+        size_bytes: Some(size_bytes),
     })
 }
 
@@ -80,7 +80,7 @@ fn date(text: &[u8]) -> Option<Date> {
 }
 
 /// ` 200 2326` or ` 304 -`, then a space or the end.
-fn status_and_size(text: &[u8]) -> Option<(u16, Option<u64>)> {
+fn status_and_size(text: &[u8]) -> Option<(u16, u64)> {
     let [b' ', a, b, c, b' ', size @ ..] = text else { return None };
     let size = &size[..memchr(b' ', size).unwrap_or(size.len())];
     Some((status(&[*a, *b, *c])?, size_bytes(size)?))
@@ -111,14 +111,14 @@ mod tests {
     #[test]
     fn requests_as_real_logs_have_them() {
         check_request(r#""GET /a.gif HTTP/1.0" 200 2326"#, ("GET", "/a.gif", 200, Some(2326)));
-        check_request(r#""GET /a HTTP/1.1" 304 - "http://r/" "Agent (X; Y)""#, ("GET", "/a", 304, None));
+        check_request(r#""GET /a HTTP/1.1" 304 - "http://r/" "Agent (X; Y)""#, ("GET", "/a", 304, Some(0)));
         check_request(r#""GET /a" 200 5"#, ("GET", "/a", 200, Some(5)));
         check_request(r#""GET index.html HTTP/V1.0" 200 5"#, ("GET", "index.html", 200, Some(5)));
         check_request(r#""GET /a b  c HTTP/1.0" 404 5"#, ("GET", "/a b  c", 404, Some(5)));
         check_request(r#""GET /a"b" 200 3 HTTP/1.0" 404 5"#, ("GET", "/a\"b", 200, Some(3)));
         check_request(r#""GET /a HTTP/1.0"" 200 5"#, ("GET", "/a", 200, Some(5)));
         check_request(r#""GET /\"x\" HTTP/1.0" 200 5"#, ("GET", r#"/\"x\""#, 200, Some(5)));
-        check_request(r#""-" 408 -"#, ("-", "", 408, None));
+        check_request(r#""-" 408 -"#, ("-", "", 408, Some(0)));
         check_request(r#""" 400 0"#, ("", "", 400, Some(0)));
         check_request(r#""GET HTTP/1.0" 400 0"#, ("GET", "", 400, Some(0)));
     }

@@ -5,9 +5,11 @@
 use crate::limits::{DOCUMENTS_MAX, NAMES_MAX, REQUESTS_MAX};
 use std::hash::BuildHasher;
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
+use super::behaviour::{Behaviour, Sizes};
 use super::compression::Compression;
+use super::coverage::{ByName, Class, Counter, Coverage};
 use super::detect::detect;
 use super::entry::{Entry, Malformed};
 use super::error::ImportError;
@@ -22,8 +24,14 @@ use crate::sorting::{Sorted, Sorter, Spill};
 use crate::trace::Document;
 
 /// Marks a row whose `document` is still a name, because it came before the name's first size. Above all document
-/// numbers.
+/// numbers, as are the other marks.
 const BY_NAME: u32 = 1 << 31;
+
+/// Marks a row that does not count as covered, whatever its document turns out to be.
+const UNCOVERED: u32 = 1 << 30;
+
+/// Marks a row without a size of its own.
+const SIZELESS: u32 = 1 << 29;
 
 /// Stands for no document yet.
 const NONE: u32 = u32::MAX;
@@ -33,7 +41,35 @@ const NONE: u32 = u32::MAX;
 struct Known {
     first: u32,
     last: u32,
+    /// Of its covered requests.
+    behaviour: Behaviour,
+    /// Covered requests without a size of their own.
+    by_name: u32,
 }
+
+const UNKNOWN: Known = Known { first: NONE, last: NONE, behaviour: Behaviour::NEW, by_name: 0 };
+
+/// A document as the collector keeps it.
+#[derive(Clone, Copy)]
+struct Stored {
+    size_bytes: u64,
+    name: u32,
+    /// Its covered requests that got it.
+    covered: u32,
+    status: u16,
+}
+
+impl Stored {
+    fn key(&self) -> (u32, u64, u16) {
+        (self.name, self.size_bytes, self.status)
+    }
+}
+
+/// Clients that posted a form and were sent elsewhere, at most.
+const POSTED_MAX: usize = 1 << 16;
+
+/// A browser follows a redirection within this.
+const FOLLOWS_NS: i64 = 5 * NS_PER_SECOND;
 
 /// The status of a document that was got.
 const OK: u16 = 200;
@@ -46,11 +82,13 @@ pub struct Collector<'o> {
     clients: Interner,
     names: Interner,
     known: Vec<Known>,
-    /// Name, size and status of each document.
-    documents: Vec<(u32, u64, u16)>,
+    documents: Vec<Stored>,
     document_table: HashTable<u32>,
     hasher: DefaultHashBuilder,
     rows: Sorter<Row>,
+    coverage: Counter,
+    /// Hashes of clients that were redirected when they posted, and when.
+    posted: HashMap<u64, i64>,
     /// The first and the latest moment of the log.
     window_ns: Option<(i64, i64)>,
     /// Target and host of the current line.
@@ -82,6 +120,8 @@ impl<'o> Collector<'o> {
             document_table: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
             rows: Sorter::default(),
+            coverage: Counter::default(),
+            posted: HashMap::new(),
             window_ns: None,
             name: Vec::new(),
         }
@@ -120,26 +160,46 @@ impl<'o> Collector<'o> {
         }
         self.options.selection.rename(&mut entry);
         self.tally.count(&entry);
-        let document = match judge(&entry, self.options.keep) {
-            Verdict::Skip(reason) => {
-                self.skip(reason);
-                return Ok(());
+        let class = Class::of(&entry);
+        if let Some(class) = class {
+            self.coverage.count(class, &entry);
+        }
+        let follows_form = self.follows_form(&entry);
+        let is_covered = class == Some(Class::Covered);
+        let verdict = judge(&entry, self.options.keep);
+        if let Verdict::Skip(reason) = verdict {
+            self.skip(reason);
+            return Ok(());
+        }
+        let client = self.clients.number(&entry.client).ok_or_else(|| self.too_many("clients", NAMES_MAX))?;
+        let document = match verdict {
+            Verdict::Skip(_) => unreachable!("skipped above"),
+            Verdict::Sized(size_bytes) => {
+                let (document, before) = self.document(&entry, size_bytes, OK)?;
+                if is_covered {
+                    let stored = &mut self.documents[document as usize];
+                    stored.covered = stored.covered.saturating_add(1);
+                    let changed = !matches!(before, NONE) && before != document;
+                    self.known[stored.name as usize].behaviour.answer(client, changed, follows_form);
+                }
+                document
             }
-            Verdict::Sized(size_bytes) => self.document(&entry, size_bytes, OK)?,
             Verdict::Failed(status) => {
                 self.report.failed_requests += 1;
-                self.document(&entry, 0, status)?
+                self.document(&entry, 0, status)?.0
             }
             Verdict::ByName => {
                 self.report.by_name_requests += 1;
                 let name = self.name(&entry)?;
-                match self.known[name as usize].last {
-                    NONE => BY_NAME | name,
-                    last => last,
+                let known = &mut self.known[name as usize];
+                known.by_name += u32::from(is_covered);
+                match known.last {
+                    NONE => SIZELESS | BY_NAME | name,
+                    last => SIZELESS | last,
                 }
             }
         };
-        let client = self.clients.number(&entry.client).ok_or_else(|| self.too_many("clients", NAMES_MAX))?;
+        let document = if is_covered { document } else { document | UNCOVERED };
         if self.rows.count() == REQUESTS_MAX as u64 {
             return Err(self.too_many("requests", REQUESTS_MAX));
         }
@@ -165,6 +225,27 @@ impl<'o> Collector<'o> {
         *latest_ns = now_ns.max(*latest_ns);
     }
 
+    /// Whether a GET comes from where a form that was posted sent its client; takes in such forms.
+    fn follows_form(&mut self, entry: &Entry<'_>) -> bool {
+        let is_redirected = matches!(entry.status, 302 | 303);
+        let posts = is_redirected && matches!(&*entry.method, b"POST" | b"PUT" | b"PATCH" | b"DELETE");
+        if !posts && self.posted.is_empty() {
+            return false; // by far the most common
+        }
+        let client = self.hasher.hash_one(&entry.client);
+        let now_ns = entry.logged_unix_ns;
+        if posts {
+            if self.posted.len() == POSTED_MAX {
+                self.posted.retain(|_, posted_ns| now_ns - *posted_ns <= FOLLOWS_NS);
+            }
+            if self.posted.len() < POSTED_MAX {
+                self.posted.insert(client, now_ns);
+            }
+            return false;
+        }
+        self.posted.remove(&client).is_some_and(|posted_ns| (0..=FOLLOWS_NS).contains(&(now_ns - posted_ns)))
+    }
+
     fn skip(&mut self, reason: Reason) {
         let skipped = &mut self.report.skipped;
         *match reason {
@@ -188,20 +269,27 @@ impl<'o> Collector<'o> {
             return Err(self.too_many("document names", NAMES_MAX));
         };
         if name as usize == self.known.len() {
-            self.known.push(Known { first: NONE, last: NONE });
+            self.known.push(UNKNOWN);
         }
         Ok(name)
     }
 
-    fn document(&mut self, entry: &Entry<'_>, size_bytes: u64, status: u16) -> Result<u32, ImportError> {
+    /// An entry's document, and the one that its name had last.
+    fn document(
+        &mut self,
+        entry: &Entry<'_>,
+        size_bytes: u64,
+        status: u16,
+    ) -> Result<(u32, u32), ImportError> {
         let name = self.name(entry)?;
-        let known = self.known[name as usize];
+        let last = self.known[name as usize].last;
         let key = (name, size_bytes, status);
-        if known.last != NONE && self.documents[known.last as usize] == key {
-            return Ok(known.last); // by far the most common
+        if last != NONE && self.documents[last as usize].key() == key {
+            return Ok((last, last)); // by far the most common
         }
         let hash = self.hasher.hash_one(key);
-        let found = self.document_table.find(hash, |&document| self.documents[document as usize] == key);
+        let found =
+            self.document_table.find(hash, |&document| self.documents[document as usize].key() == key);
         let document = match found {
             Some(&document) => document,
             None if self.documents.len() == DOCUMENTS_MAX => {
@@ -209,18 +297,19 @@ impl<'o> Collector<'o> {
             }
             None => {
                 let document = self.documents.len() as u32;
-                self.documents.push(key);
+                self.documents.push(Stored { size_bytes, name, covered: 0, status });
                 let (hasher, documents) = (&self.hasher, &self.documents);
-                let rehash = |&document: &u32| hasher.hash_one(documents[document as usize]);
+                let rehash = |&document: &u32| hasher.hash_one(documents[document as usize].key());
                 self.document_table.insert_unique(hash, document, rehash);
                 document
             }
         };
         if status == OK {
-            let first = if known.first == NONE { document } else { known.first };
-            self.known[name as usize] = Known { first, last: document };
+            let known = &mut self.known[name as usize];
+            known.first = if known.first == NONE { document } else { known.first };
+            known.last = document;
         }
-        Ok(document)
+        Ok((document, last))
     }
 
     fn too_many(&self, what: &'static str, limit: usize) -> ImportError {
@@ -240,16 +329,24 @@ impl<'o> Collector<'o> {
         report.clients = self.clients.len() as u64;
         report.documents = self.documents.len() as u64;
         let rows = self.rows.finish(spill).map_err(ImportError::Scratch)?;
-        let rows = Rows { rows, known: self.known, unknown: 0 };
+        let classes = dynamic_names(&self.known, &self.documents);
+        let by_name = by_name(&self.known, &self.documents, &self.names, &classes);
+        let class_of = |(number, document): (usize, &Stored)| {
+            classes.get(&document.name).map(|&class| (number as u32, (class, document.size_bytes)))
+        };
+        let dynamic = self.documents.iter().enumerate().filter_map(class_of).collect();
+        let rows = Rows { rows, known: self.known, unknown: 0, dynamic, coverage: self.coverage };
         let escapes = self.format.escapes();
         let documents = Documents { documents: self.documents, names: self.names, escapes };
-        Ok(Collected { documents, rows, report, entries })
+        Ok(Collected { documents, rows, by_name, report, entries })
     }
 }
 
 pub struct Collected {
     pub documents: Documents,
     pub rows: Rows,
+    /// The covered requests that are of another class.
+    pub by_name: Vec<ByName>,
     pub report: ImportReport,
     /// All entries that were selected.
     pub entries: u64,
@@ -257,7 +354,7 @@ pub struct Collected {
 
 /// The distinct documents, as names' numbers.
 pub struct Documents {
-    documents: Vec<(u32, u64, u16)>,
+    documents: Vec<Stored>,
     names: Interner,
     escapes: bool,
 }
@@ -268,7 +365,7 @@ impl Documents {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = Document> {
-        self.documents.iter().map(|&(name, size_bytes, status)| {
+        self.documents.iter().map(|&Stored { name, size_bytes, status, .. }| {
             let (target, host) = names::split(self.names.name(name));
             let host = String::from_utf8_lossy(host).into_owned();
             Document { name: names::spelled(target, self.escapes), host, size_bytes, status }
@@ -282,6 +379,16 @@ pub struct Rows {
     rows: Sorted<Row>,
     known: Vec<Known>,
     pub unknown: u64,
+    /// Class and size of the documents of dynamic names.
+    dynamic: HashMap<u32, (Class, u64)>,
+    coverage: Counter,
+}
+
+impl Rows {
+    /// What was counted, once all rows were given.
+    pub fn into_coverage(self, by_name: &[ByName], utc_offset_seconds: i32) -> Coverage {
+        self.coverage.finish(by_name, utc_offset_seconds)
+    }
 }
 
 impl Iterator for Rows {
@@ -293,15 +400,70 @@ impl Iterator for Rows {
                 Ok(row) => row,
                 Err(error) => return Some(Err(ImportError::Scratch(error))),
             };
-            if row.document & BY_NAME != 0 {
-                row.document = self.known[(row.document & !BY_NAME) as usize].first;
+            let marks = row.document & (BY_NAME | UNCOVERED | SIZELESS);
+            row.document &= !(BY_NAME | UNCOVERED | SIZELESS);
+            if marks & BY_NAME != 0 {
+                row.document = self.known[row.document as usize].first;
             }
-            if row.document != NONE {
+            let is_unknown = row.document == NONE;
+            if marks & UNCOVERED == 0 {
+                let class =
+                    if is_unknown { Some((Class::OfUnknownSize, 0)) } else { self.class_of(row.document) };
+                if let Some((class, size_bytes)) = class {
+                    let bytes = if marks & SIZELESS == 0 { size_bytes } else { 0 };
+                    self.coverage.reclassify(row.time_ns, class, bytes);
+                }
+            }
+            if !is_unknown {
                 return Some(Ok(row));
             }
             self.unknown += 1;
         }
     }
+}
+
+impl Rows {
+    fn class_of(&self, document: u32) -> Option<(Class, u64)> {
+        if self.dynamic.is_empty() { None } else { self.dynamic.get(&document).copied() }
+    }
+}
+
+/// The names whose answers are made for the request, and their classes.
+fn dynamic_names(known: &[Known], documents: &[Stored]) -> HashMap<u32, Class> {
+    let mut sizes: HashMap<u32, Sizes> = HashMap::new();
+    for document in documents.iter().filter(|document| document.covered > 0) {
+        if known[document.name as usize].behaviour.may_be_dynamic() {
+            sizes.entry(document.name).or_default().add(document.size_bytes, document.covered);
+        }
+    }
+    let class = |(name, sizes): (u32, Sizes)| Some((name, known[name as usize].behaviour.class(&sizes)?));
+    sizes.into_iter().filter_map(class).collect()
+}
+
+/// The covered requests of names that are dynamic, or never got a size.
+fn by_name(
+    known: &[Known],
+    documents: &[Stored],
+    names: &Interner,
+    classes: &HashMap<u32, Class>,
+) -> Vec<ByName> {
+    let mut bytes: HashMap<u32, u64> = HashMap::new();
+    for document in documents.iter().filter(|document| classes.contains_key(&document.name)) {
+        let sum = bytes.entry(document.name).or_default();
+        *sum = document.size_bytes.saturating_mul(document.covered.into()).saturating_add(*sum);
+    }
+    let found = |(number, known): (usize, &Known)| {
+        let number = number as u32;
+        let is_unknown = known.first == NONE && known.by_name > 0;
+        let class = if is_unknown { Some(&Class::OfUnknownSize) } else { classes.get(&number) };
+        Some(ByName {
+            name: names.name(number).to_vec(),
+            class: *class?,
+            requests: u64::from(known.behaviour.sized) + u64::from(known.by_name),
+            bytes: bytes.get(&number).copied().unwrap_or(0),
+        })
+    };
+    known.iter().enumerate().filter_map(found).collect()
 }
 
 /// The error for a log without a usable entry.

@@ -106,13 +106,13 @@ pub fn status(text: &[u8]) -> Option<u16> {
     super::time::number(&[*a, *b, *c]).map(|status| status as u16)
 }
 
-/// A number of bytes; the outer `None` where the text is no such number, the inner for `-`.
-pub fn size_bytes(text: &[u8]) -> Option<Option<u64>> {
+/// A number of bytes; `-` is none at all (Apache's `%b`). `None` where the text is no such number.
+pub fn size_bytes(text: &[u8]) -> Option<u64> {
     if text == b"-" {
-        return Some(None);
+        return Some(0);
     }
     let size_bytes = super::time::number(text)? as u64;
-    (size_bytes <= SIZE_BYTES_MAX).then_some(Some(size_bytes))
+    (size_bytes <= SIZE_BYTES_MAX).then_some(size_bytes)
 }
 
 /// Method and target of a request line. The target is all that lies between the first word and a last word
@@ -161,9 +161,9 @@ mod tests {
 
     #[test]
     fn sizes_are_numbers_or_a_dash() {
-        assert_eq!(size_bytes(b"-"), Some(None));
-        assert_eq!(size_bytes(b"0"), Some(Some(0)));
-        assert_eq!(size_bytes(b"1099511627776"), Some(Some(1 << 40)));
+        assert_eq!(size_bytes(b"-"), Some(0));
+        assert_eq!(size_bytes(b"0"), Some(0));
+        assert_eq!(size_bytes(b"1099511627776"), Some(1 << 40));
         assert_eq!(size_bytes(b"1099511627777"), None);
         assert_eq!(size_bytes(b""), None);
         assert_eq!(size_bytes(b"-1"), None);

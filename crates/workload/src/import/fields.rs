@@ -48,8 +48,10 @@ pub enum Field {
     Status,
     /// Squid's `TCP_MISS/200`.
     ResultAndStatus,
-    /// The size of the body.
+    /// The size of the body; a dash is none.
     Size,
+    /// The size of the body as the answer declares it; a dash says nothing.
+    ContentLength,
     /// The size of head and body; used where nothing says the body's alone.
     SizeWithHead,
 }
@@ -123,9 +125,11 @@ pub struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    /// Takes in a field's text. A dash or nothing says nothing, whatever the field.
+    /// Takes in a field's text. A dash or nothing says nothing, but for the size of a body.
     pub fn set(&mut self, field: Field, text: Text<'a>) -> Result<(), Malformed> {
-        if matches!(&*text, b"" | b"-") && !matches!(field, Field::Request) {
+        if matches!(&*text, b"" | b"-")
+            && !matches!((field, &*text), (Field::Request, _) | (Field::Size, b"-"))
+        {
             return Ok(());
         }
         match field {
@@ -158,8 +162,8 @@ impl<'a> Draft<'a> {
                 let slash = memchr::memchr(b'/', &text).ok_or(Malformed::BadStatus)?;
                 self.status = Some(status(&text[slash + 1..]).ok_or(Malformed::BadStatus)?);
             }
-            Field::Size => self.size_bytes = whole_bytes(&text)?,
-            Field::SizeWithHead => self.size_with_head_bytes = whole_bytes(&text)?,
+            Field::Size | Field::ContentLength => self.size_bytes = Some(whole_bytes(&text)?),
+            Field::SizeWithHead => self.size_with_head_bytes = Some(whole_bytes(&text)?),
         }
         Ok(())
     }
@@ -296,7 +300,7 @@ fn duration_ns(text: &[u8], unit_ns: i64) -> Result<i64, Malformed> {
 }
 
 /// Sizes come as numbers, or as strings of digits; JSON writers may give them a fraction of zero.
-fn whole_bytes(text: &[u8]) -> Result<Option<u64>, Malformed> {
+fn whole_bytes(text: &[u8]) -> Result<u64, Malformed> {
     let text = text.strip_suffix(b".0").unwrap_or(text);
     debug_assert!(SIZE_BYTES_MAX.ilog10() < 18, "a size is a number");
     size_bytes(text).ok_or(Malformed::BadSize)

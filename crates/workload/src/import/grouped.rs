@@ -57,7 +57,7 @@ pub fn grouped(
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(()) => Err(ImportError::Stopped),
     };
-    let Collected { documents, mut rows, mut report, entries } =
+    let Collected { documents, mut rows, by_name, mut report, entries } =
         collected(reader, options, spill, &mut tell)?;
     let mut sessions = Sorter::default();
     let mut first_ns = i64::MAX;
@@ -72,6 +72,7 @@ pub fn grouped(
     })?;
     report.by_name_requests -= rows.unknown;
     report.skipped.of_unknown_size = rows.unknown;
+    report.coverage = rows.into_coverage(&by_name, report.utc_offset_seconds);
     if report.requests == 0 {
         return Err(ImportError::NoStaticRequest { requests: entries, skipped: report.skipped });
     }
@@ -84,7 +85,6 @@ pub fn grouped(
         requests: report.requests as u32,
     };
     debug_assert!(report.requests <= REQUESTS_MAX as u64, "more are refused as they come");
-    drop(rows);
     let sessions = sessions.finish(spill).map_err(ImportError::Scratch)?;
     Ok(GroupedLog { documents, sessions, report, head })
 }

@@ -36,6 +36,12 @@ impl Interner {
         Some(number)
     }
 
+    /// The number of `name`, if it has one.
+    pub fn known(&self, name: &[u8]) -> Option<u32> {
+        let hash = self.hasher.hash_one(name);
+        self.table.find(hash, |&number| at(&self.text, &self.ends, number) == name).copied()
+    }
+
     pub fn len(&self) -> usize {
         self.ends.len()
     }
@@ -66,5 +72,6 @@ mod tests {
             }
         }
         assert_eq!(interner.len(), 1000);
+        assert_eq!((interner.known(b"/7"), interner.known(b"/x")), (Some(7), None));
     }
 }

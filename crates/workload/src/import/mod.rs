@@ -7,9 +7,11 @@
 //! each within its limit. Both give the same trace.
 
 mod apache;
+mod behaviour;
 mod clf;
 mod collector;
 mod compression;
+mod coverage;
 mod detect;
 mod entry;
 mod error;
@@ -36,6 +38,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 pub use crate::limits::{DOCUMENTS_MAX, HOST_BYTES_MAX, LINE_BYTES_MAX, NAMES_MAX, REQUESTS_MAX};
 pub use compression::Compression;
+pub use coverage::{BusiestMinute, Class, ClassCount, Coverage, PATHS_MAX, PathCount, TOP_PATHS_MAX};
 pub use detect::{SAMPLE_BYTES_MAX, SAMPLE_LINES_MAX};
 pub use entry::{DURATION_NS_MAX, Entry, Malformed, SIZE_BYTES_MAX};
 pub use error::ImportError;

@@ -5,10 +5,10 @@
 //! | no target (`-`: a connection without a request) | skipped |
 //! | a method other than GET and HEAD | skipped, or as GET (`as_get`) |
 //! | a target with `?` | skipped: dynamic (seed IBM RC22629, 3.3); or like any other (`with_query`) |
-//! | GET 200 with a size | a request for the document (target, size) |
-//! | GET 200 without a size | skipped |
-//! | HEAD 200, GET or HEAD 304 | a request for the document last seen under that name: its own size is not the document's; where the name first gets a size later, for that document; where it never does, skipped |
-//! | 206 | skipped: its size is the range's; or kept as failed (`failed`) |
+//! | GET 200 or any other 2xx but 206, with a size | a request for the document (target, size) |
+//! | the same without a size | skipped; 204 and 205 have no body and need none |
+//! | HEAD 2xx, GET or HEAD 304 | a request for the document last seen under that name: its own size is not the document's; where the name first gets a size later, for that document; where it never does, skipped |
+//! | GET 206 | skipped: its size is the range's; or kept as failed (`failed`) |
 //! | any other status | skipped: failed or redirected; or kept, marked with its status (`failed`) |
 //!
 //! An aborted transfer is logged as 200 with the bytes that were sent (nginx: 499), so it counts as a
@@ -48,7 +48,7 @@ pub enum Reason {
     WithQuery,
     /// 206.
     Partial,
-    /// Neither 200, 206 nor 304.
+    /// Neither 2xx nor 304.
     Failed,
     WithoutSize,
 }
@@ -62,16 +62,30 @@ pub fn judge(entry: &Entry<'_>, keep: Keep) -> Verdict {
     } else if !keep.with_query && memchr::memchr(b'?', &entry.target).is_some() {
         Verdict::Skip(Reason::WithQuery)
     } else {
-        match (entry.status, entry.size_bytes) {
-            (304, _) => Verdict::ByName,
-            (200, _) if is_head => Verdict::ByName,
-            (200, Some(size_bytes)) => Verdict::Sized(size_bytes),
-            (200, None) => Verdict::Skip(Reason::WithoutSize),
+        match (entry.status, body_bytes(entry)) {
+            (status, _) if takes_by_name(status, is_head) => Verdict::ByName,
+            (status, Some(size_bytes)) if is_whole(status) => Verdict::Sized(size_bytes),
+            (status, None) if is_whole(status) => Verdict::Skip(Reason::WithoutSize),
             (status, _) if keep.failed => Verdict::Failed(status),
             (206, _) => Verdict::Skip(Reason::Partial),
             _ => Verdict::Skip(Reason::Failed),
         }
     }
+}
+
+/// True for a status that says that the answer is there as a whole (RFC 9110, 15.3): 206 is a part of one.
+pub fn is_whole(status: u16) -> bool {
+    matches!(status, 200..=299) && status != 206
+}
+
+/// True for answers without a body: their size is not the document's.
+pub fn takes_by_name(status: u16, is_head: bool) -> bool {
+    status == 304 || is_head && is_whole(status)
+}
+
+/// The size of the body; RFC 9110, 15.3.5 and 15.3.6: there is none behind 204 and 205.
+pub fn body_bytes(entry: &Entry<'_>) -> Option<u64> {
+    entry.size_bytes.or(matches!(entry.status, 204 | 205).then_some(0))
 }
 
 #[cfg(test)]
@@ -95,13 +109,28 @@ mod tests {
         check(r#""GET /find?q=x HTTP/1.0" 200 12"#, Verdict::Skip(Reason::WithQuery));
         check(r#""GET /a HTTP/1.0" 200 12"#, Verdict::Sized(12));
         check(r#""GET /a HTTP/1.0" 200 0"#, Verdict::Sized(0));
-        check(r#""GET /a HTTP/1.0" 200 -"#, Verdict::Skip(Reason::WithoutSize));
+        check(r#""GET /a HTTP/1.0" 200 -"#, Verdict::Sized(0));
+        check(r#""GET /a HTTP/1.0" 201 7"#, Verdict::Sized(7));
+        check(r#""GET /a HTTP/1.0" 203 7"#, Verdict::Sized(7));
+        check(r#""HEAD /a HTTP/1.0" 204 -"#, Verdict::ByName);
         check(r#""HEAD /a HTTP/1.0" 200 0"#, Verdict::ByName);
         check(r#""GET /a HTTP/1.0" 304 -"#, Verdict::ByName);
         check(r#""GET /a HTTP/1.0" 206 5"#, Verdict::Skip(Reason::Partial));
         check(r#""GET /a HTTP/1.0" 404 5"#, Verdict::Skip(Reason::Failed));
         check(r#""GET /a HTTP/1.0" 301 5"#, Verdict::Skip(Reason::Failed));
     }
+
+    #[test]
+    fn an_answer_whose_size_is_unknown_is_no_document() {
+        let line = br#"host - - [10/Oct/2000:13:55:36 -0700] "GET /a HTTP/1.0" 200 5"#;
+        let check = |status, expected| {
+            let entry = Entry { status, size_bytes: None, ..clf::parse(line).unwrap() };
+            assert_eq!(judge(&entry, Keep::default()), expected, "{status}");
+        };
+        check(200, Verdict::Skip(Reason::WithoutSize));
+        check(204, Verdict::Sized(0));
+    }
+
     #[test]
     fn what_is_to_be_kept_is_kept() {
         let failed = Keep { failed: true, ..Keep::default() };
@@ -113,5 +142,6 @@ mod tests {
         check_keeping(with_query, r#""GET /a?q HTTP/1.0" 200 5"#, Verdict::Sized(5));
         let as_get = Keep { as_get: true, ..Keep::default() };
         check_keeping(as_get, r#""POST /a HTTP/1.0" 200 5"#, Verdict::Sized(5));
+        check_keeping(as_get, r#""PUT /a HTTP/1.0" 201 5"#, Verdict::Sized(5));
     }
 }

@@ -6,6 +6,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::compression::Compression;
+use super::coverage::Coverage;
 use super::entry::{Entry, Malformed};
 
 pub const MALFORMED_SHOWN_MAX: usize = 10;
@@ -47,6 +48,8 @@ pub struct ImportReport {
     pub time_resolution_ns: i64,
     /// Entries that are not in the trace.
     pub skipped: Skipped,
+    /// The requests that a static copy of the site can stand for, and the others by class.
+    pub coverage: Coverage,
     /// Lines earlier in time than a line before them.
     pub out_of_order_lines: u64,
     /// By how much at most.
@@ -77,7 +80,7 @@ const REQUESTS_MANY: u64 = 1000;
 
 /// With a larger share of damaged or dynamic entries the trace no longer represents the log, and a warning says so.
 const MALFORMED_FRACTION_MAX: f64 = 0.01;
-const WITH_QUERY_FRACTION_MAX: f64 = 0.1;
+const DYNAMIC_FRACTION_MAX: f64 = 0.1;
 
 /// A clock that goes back further than requests take to end was set back, or logs were put together.
 const BACKWARD_JUMP_SECONDS_MAX: u64 = 3600;
@@ -100,10 +103,10 @@ impl ImportReport {
                 "the log's clock goes back by {seconds} s: it was set back, or logs were put together; the lines were sorted"
             ));
         }
-        if self.skipped.with_query as f64 > WITH_QUERY_FRACTION_MAX * lines {
-            let percent = 100.0 * self.skipped.with_query as f64 / lines;
-            let text =
-                "of the requests have a query and are left out: the trace stands for static documents only";
+        let (dynamic, requests) = (self.coverage.dynamic_requests() as f64, self.coverage.requests as f64);
+        if dynamic > DYNAMIC_FRACTION_MAX * requests {
+            let percent = 100.0 * dynamic / requests;
+            let text = "of the requests are dynamic: the trace stands for static documents only";
             self.warnings.push(format!("{percent:.0} % {text}"));
         }
     }

@@ -67,7 +67,7 @@ fn field(name: &[u8]) -> Field {
         b"cs-uri-query" => Field::Query,
         b"sc-status" => Field::Status,
         b"sc-bytes" => Field::SizeWithHead,
-        b"sc-content-len" => Field::Size,
+        b"sc-content-len" => Field::ContentLength,
         b"time-taken" => Field::TimeTaken,
         _ => Field::Ignored,
     }

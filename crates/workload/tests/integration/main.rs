@@ -1,6 +1,7 @@
 //! Access logs and traces, from text to statistics and back.
 
 mod arrivals;
+mod coverage;
 mod formats;
 mod import;
 mod real_logs;

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sojourn_workload::characterise::{Table1, characterise};
-use sojourn_workload::import::{ImportReport, Imported, Options, import};
+use sojourn_workload::import::{Class, ClassCount, ImportReport, Imported, Options, import};
 
 fn imported(name: &str) -> Option<(ImportReport, Table1)> {
     let beside = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces"));
@@ -27,6 +27,10 @@ fn imported(name: &str) -> Option<(ImportReport, Table1)> {
     Some((report, characterise(&trace).unwrap().table1))
 }
 
+fn counts(classes: &[ClassCount]) -> Vec<(Class, u64)> {
+    classes.iter().map(|class| (class.class, class.requests)).collect()
+}
+
 #[test]
 fn calgary_1994() {
     let Some((report, table)) = imported("calgary_1994-10-24_1995-01-31.log.gz") else { return };
@@ -38,6 +42,9 @@ fn calgary_1994() {
     assert_eq!((report.requests_by_status[&200], report.requests_by_status[&304]), (108_193, 7142));
     assert_eq!((report.clients, report.out_of_order_lines), (2, 10));
     assert_eq!((table.requests, table.files), (115_286, 6321));
+    let coverage = &report.coverage;
+    assert_eq!((coverage.requests, coverage.bytes), (125_824, 1_673_011_420));
+    assert_eq!(coverage.peak_requests_per_second, 49.0 / 60.0);
 }
 
 #[test]
@@ -48,6 +55,15 @@ fn nasa_1995() {
     assert_eq!(report.utc_offset_seconds, -4 * 3600);
     assert_eq!(report.skipped.with_query, 546);
     assert_eq!((table.requests, table.files), (34_145, 2047));
+    // Counted by awk. Three files look like dynamic pages: clients were cut off at another size each time.
+    let coverage = &report.coverage;
+    assert_eq!((coverage.requests, coverage.bytes), (35_272, 754_180_424));
+    assert_eq!(coverage.covered_requests, 34_145 - 27);
+    assert_eq!(counts(&coverage.dynamic), [(Class::Query, 546), (Class::VaryingSize, 27), (Class::Method, 4)]);
+    let left_out = [(Class::Failed, 348), (Class::Redirected, 227), (Class::OfUnknownSize, 2)];
+    assert_eq!(counts(&coverage.left_out), left_out);
+    assert_eq!(coverage.peak_requests_per_second, 85.0 / 60.0);
+    assert_eq!(coverage.busiest_minute.begins, "1995-07-09T19:08:00-04:00");
     assert!((table.average_requests_per_second - 0.395).abs() < 0.001, "{table:?}");
     assert_eq!(table.peak_requests_per_second, 81.0 / 60.0);
 }

@@ -6,7 +6,23 @@ from sojourn.report.assessment.run import Run
 from sojourn.report.markup import Markup
 from sojourn.report.tables import absent, grid, pairs
 from sojourn.text import format
-from sojourn.workload.characteristics import Characteristics, LogImport
+from sojourn.workload.characteristics import Characteristics, LogImport, visible
+from sojourn.workload.coverage import Coverage, RequestClass
+
+PATHS_SHOWN_MAX = 3
+PATH_SHOWN_MAX = 48
+
+CLASSES = {
+    "query": "with a query",
+    "method": "other methods",
+    "after_post": "results of forms",
+    "user_dependent": "differ by user",
+    "varying_size": "sizes keep changing",
+    "partial": "ranges",
+    "without_size": "no size in the log",
+    "of_unknown_size": "no size known",
+}
+"""Classes of requests whose names say too little."""
 
 
 def table_one(run: Run) -> Markup:
@@ -52,12 +68,49 @@ def import_figures(log: LogImport) -> list[tuple[str, str]]:
         ("Malformed lines", format.count(log.figure("malformed"))),
         *_if_any("Not selected", log.figure("not_selected")),
         *_if_any("Failed, kept and marked", log.figure("failed_requests")),
-        *((f"Set aside: {reason}", format.count(value)) for reason, value in log.skipped()),
+        *coverage_figures(log.coverage()),
         ("Not modified or HEAD, sized by name", format.count(log.figure("by_name_requests"))),
         ("Lines out of order", format.count(log.figure("out_of_order_lines"))),
         ("Clients", format.count(log.figure("clients"))),
         ("Sessions", format.count(log.figure("sessions"))),
     ]
+
+
+def coverage_figures(found: Coverage | None) -> list[tuple[str, str]]:
+    """What share of the log a static copy of the site can stand for, and what the rest is."""
+    if found is None:
+        return []
+    covered = f"{_share(found.requests_fraction)} of the requests"
+    if found.bytes_fraction is not None:
+        covered += f", {_share(found.bytes_fraction)} of the bytes"
+    rows = [("A static copy stands for", covered)]
+    if found.peak_requests_per_second_all is not None:
+        rate = format.rate(found.peak_requests_per_second_all)
+        rows.append(("All requests, busiest minute", f"{rate}, {_share(found.peak_requests_fraction)} covered"))
+    rows.extend((f"Dynamic: {_words(each)}", _counted(each)) for each in found.dynamic)
+    rows.extend((f"Left out: {_words(each)}", _counted(each)) for each in found.left_out)
+    return rows
+
+
+def _share(fraction: float | None) -> str:
+    # To a tenth: 99.6 % is not all.
+    return format.NOT_MEASURED if fraction is None else f"{100 * fraction:.1f} %"
+
+
+def _words(requests: RequestClass) -> str:
+    return CLASSES.get(requests.name, requests.name.replace("_", " "))
+
+
+def _counted(requests: RequestClass) -> str:
+    paths = [f"{shortened(each.path)} {format.count(each.count)}" for each in requests.top_paths[:PATHS_SHOWN_MAX]]
+    counted = f"{format.count(requests.count)} ({_share(requests.share)})"
+    return f"{counted}: {', '.join(paths)}" if paths else counted
+
+
+def shortened(path: str) -> str:
+    """A path that leaves room for others, and that no terminal takes for a command."""
+    said = visible(path)
+    return said if len(said) <= PATH_SHOWN_MAX else f"{said[: PATH_SHOWN_MAX - 1]}…"
 
 
 def _if_any(name: str, count: float | None) -> list[tuple[str, str]]:

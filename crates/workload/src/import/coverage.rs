@@ -1,0 +1,306 @@
+//! Coverage: which requests of a log a static copy of its site can stand for, and what the others are.
+//!
+//! A request is of one class. Its line alone says most classes; whether a path is *dynamic* although its requests look
+//! static (its answers change in size, differ between clients, or show the result of a form) is known at the end, from
+//! what was counted by name ([`Behaviour`]). Counts are by minute too, because capacity is asked for the busiest one.
+//!
+//! Paths beyond [`PATHS_MAX`] are counted by class alone.
+
+use std::cmp::Reverse;
+
+use hashbrown::HashMap;
+use serde::Serialize;
+
+use super::entry::Entry;
+use super::interner::Interner;
+use super::names;
+use super::policy::{body_bytes, is_whole, takes_by_name};
+use super::time::{self, NS_PER_SECOND};
+
+/// The most paths whose requests are counted apart.
+pub const PATHS_MAX: usize = 1 << 16;
+
+/// The longest path that is counted apart.
+const PATH_BYTES_MAX: usize = 1024;
+
+/// The paths that are shown of a class.
+pub const TOP_PATHS_MAX: usize = 10;
+
+const NS_PER_MINUTE: i64 = 60 * NS_PER_SECOND;
+
+/// What a request is to a static copy of its site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    /// A file's answer, whole or not modified.
+    Covered,
+    /// The target has a query.
+    Query,
+    /// A method other than GET and HEAD.
+    Method,
+    /// Its path is asked for after a form was posted.
+    AfterPost,
+    /// The answers of its path differ in size between clients, but not between one client's requests.
+    UserDependent,
+    /// The answers of its path keep changing in size.
+    VaryingSize,
+    /// A status of 4xx or 5xx, or none.
+    Failed,
+    /// A status of 3xx other than 304.
+    Redirected,
+    /// 206.
+    Partial,
+    /// The log does not have its size.
+    WithoutSize,
+    /// Not modified or HEAD, and no other request says the size.
+    OfUnknownSize,
+}
+
+const CLASSES: usize = Class::OfUnknownSize as usize + 1;
+
+impl Class {
+    /// What the line itself says; `None` where nothing was asked for.
+    pub fn of(entry: &Entry<'_>) -> Option<Class> {
+        let is_head = &*entry.method == b"HEAD";
+        Some(if entry.target.is_empty() {
+            return None;
+        } else if !is_head && &*entry.method != b"GET" {
+            Class::Method
+        } else if memchr::memchr(b'?', &entry.target).is_some() {
+            Class::Query
+        } else if takes_by_name(entry.status, is_head) {
+            Class::Covered
+        } else if is_whole(entry.status) {
+            if body_bytes(entry).is_some() { Class::Covered } else { Class::WithoutSize }
+        } else {
+            match entry.status {
+                206 => Class::Partial,
+                300..=399 => Class::Redirected,
+                _ => Class::Failed,
+            }
+        })
+    }
+
+    fn is_dynamic(self) -> bool {
+        (Class::Query..=Class::VaryingSize).contains(&self)
+    }
+}
+
+/// The coverage of a log.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Coverage {
+    /// All requests of the log that were selected.
+    pub requests: u64,
+    /// What was sent in answer to them.
+    pub bytes: u64,
+    pub covered_requests: u64,
+    pub covered_bytes: u64,
+    /// The rate of all requests in the busiest minute; the average, if the log is shorter than a minute.
+    pub peak_requests_per_second: f64,
+    pub busiest_minute: BusiestMinute,
+    /// The classes that no static copy can stand for, the most frequent first.
+    pub dynamic: Vec<ClassCount>,
+    /// Requests for documents that are static, but not answered by one as a whole.
+    pub left_out: Vec<ClassCount>,
+}
+
+/// The minute of the clock with the most requests.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct BusiestMinute {
+    /// By the log's clock, as ISO 8601 has it.
+    pub begins: String,
+    pub requests: u64,
+    pub bytes: u64,
+    pub covered_requests: u64,
+    pub covered_bytes: u64,
+    pub dynamic_requests: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClassCount {
+    pub class: Class,
+    pub requests: u64,
+    pub bytes: u64,
+    /// The paths with the most requests, without their queries, behind the host where the log has one.
+    pub top_paths: Vec<PathCount>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PathCount {
+    pub path: String,
+    pub requests: u64,
+}
+
+impl Coverage {
+    pub fn dynamic_requests(&self) -> u64 {
+        self.dynamic.iter().map(|class| class.requests).sum()
+    }
+}
+
+/// Counts requests by class, by path and by minute.
+#[derive(Default)]
+pub struct Counter {
+    requests: [u64; CLASSES],
+    bytes: [u64; CLASSES],
+    paths: Interner,
+    by_path: HashMap<(Class, u32), u64>,
+    minutes: HashMap<i64, Minute>,
+    /// The minute of the latest line, not yet among the others.
+    current: (i64, Minute),
+    /// The first and the last moment of a request.
+    window_ns: Option<(i64, i64)>,
+    /// Target and host of the current line.
+    name: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Minute {
+    requests: u32,
+    covered: u32,
+    dynamic: u32,
+    bytes: u64,
+    covered_bytes: u64,
+}
+
+impl Counter {
+    pub fn count(&mut self, class: Class, entry: &Entry<'_>) {
+        let bytes = entry.size_bytes.unwrap_or(0);
+        self.requests[class as usize] += 1;
+        self.bytes[class as usize] = self.bytes[class as usize].saturating_add(bytes);
+        let (first_ns, last_ns) = self.window_ns.unwrap_or((entry.unix_ns, entry.unix_ns));
+        self.window_ns = Some((first_ns.min(entry.unix_ns), last_ns.max(entry.unix_ns)));
+        let minute = self.minute(entry.unix_ns);
+        minute.requests = minute.requests.saturating_add(1);
+        minute.bytes = minute.bytes.saturating_add(bytes);
+        if class == Class::Covered {
+            minute.covered = minute.covered.saturating_add(1);
+            minute.covered_bytes = minute.covered_bytes.saturating_add(bytes);
+            return;
+        }
+        minute.dynamic = minute.dynamic.saturating_add(u32::from(class.is_dynamic()));
+        if let Some(path) = self.path(entry) {
+            *self.by_path.entry((class, path)).or_default() += 1;
+        }
+    }
+
+    /// Lines come nearly in order, so most are of the minute of the line before.
+    fn minute(&mut self, unix_ns: i64) -> &mut Minute {
+        let minute = unix_ns.div_euclid(NS_PER_MINUTE);
+        if self.current.0 != minute {
+            self.put_away();
+            self.current = (minute, self.minutes.get(&minute).copied().unwrap_or_default());
+        }
+        &mut self.current.1
+    }
+
+    fn put_away(&mut self) {
+        if self.current.1.requests > 0 {
+            self.minutes.insert(self.current.0, self.current.1);
+        }
+    }
+
+    fn path(&mut self, entry: &Entry<'_>) -> Option<u32> {
+        let end = memchr::memchr(b'?', &entry.target).unwrap_or(entry.target.len());
+        let name = names::join(&mut self.name, &entry.target[..end], &entry.host);
+        if name.len() > PATH_BYTES_MAX {
+            return None;
+        }
+        if self.paths.len() < PATHS_MAX { self.paths.number(name) } else { self.paths.known(name) }
+    }
+
+    /// A covered request whose name turned out to be of another class.
+    pub fn reclassify(&mut self, unix_ns: i64, class: Class, bytes: u64) {
+        let minute = self.minute(unix_ns);
+        minute.covered = minute.covered.saturating_sub(1);
+        minute.covered_bytes = minute.covered_bytes.saturating_sub(bytes);
+        minute.dynamic += u32::from(class.is_dynamic());
+    }
+
+    /// All that was counted; `names` are those of another class than their requests looked to be of.
+    pub fn finish(mut self, names: &[ByName], utc_offset_seconds: i32) -> Coverage {
+        self.put_away();
+        let mut tops: HashMap<Class, Vec<PathCount>> = HashMap::new();
+        for (&(class, path), &requests) in &self.by_path {
+            let path = spelled(self.paths.name(path));
+            tops.entry(class).or_default().push(PathCount { path, requests });
+        }
+        for name in names {
+            self.move_covered(name);
+            let path = spelled(&name.name);
+            tops.entry(name.class).or_default().push(PathCount { path, requests: name.requests });
+        }
+        let mut classes: Vec<ClassCount> = Vec::new();
+        for class in ALL.into_iter().filter(|class| self.requests[*class as usize] > 0) {
+            let mut top_paths = tops.remove(&class).unwrap_or_default();
+            top_paths.sort_unstable_by(|a, b| b.requests.cmp(&a.requests).then_with(|| a.path.cmp(&b.path)));
+            top_paths.truncate(TOP_PATHS_MAX);
+            let (requests, bytes) = (self.requests[class as usize], self.bytes[class as usize]);
+            classes.push(ClassCount { class, requests, bytes, top_paths });
+        }
+        classes.sort_by_key(|class| Reverse(class.requests));
+        let (dynamic, left_out) = classes.into_iter().partition(|class| class.class.is_dynamic());
+        let requests = self.requests.iter().sum();
+        let busiest = self.minutes.iter().max_by_key(|(begin, minute)| (minute.requests, Reverse(**begin)));
+        let (begin, most) = busiest.map_or((0, Minute::default()), |(begin, minute)| (*begin, *minute));
+        let (first_ns, last_ns) = self.window_ns.unwrap_or_default();
+        let span_seconds = (last_ns - first_ns) as f64 / NS_PER_SECOND as f64;
+        let average = requests as f64 / span_seconds.max(1.0);
+        Coverage {
+            requests,
+            bytes: self.bytes.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes)),
+            covered_requests: self.requests[Class::Covered as usize],
+            covered_bytes: self.bytes[Class::Covered as usize],
+            peak_requests_per_second: if span_seconds < 60.0 {
+                average
+            } else {
+                f64::from(most.requests) / 60.0
+            },
+            busiest_minute: BusiestMinute {
+                begins: time::written(begin * NS_PER_MINUTE, utc_offset_seconds),
+                requests: most.requests.into(),
+                bytes: most.bytes,
+                covered_requests: most.covered.into(),
+                covered_bytes: most.covered_bytes,
+                dynamic_requests: most.dynamic.into(),
+            },
+            dynamic,
+            left_out,
+        }
+    }
+}
+
+impl Counter {
+    fn move_covered(&mut self, name: &ByName) {
+        let (covered, class) = (Class::Covered as usize, name.class as usize);
+        self.requests[covered] -= name.requests;
+        self.requests[class] += name.requests;
+        self.bytes[covered] = self.bytes[covered].saturating_sub(name.bytes);
+        self.bytes[class] = self.bytes[class].saturating_add(name.bytes);
+    }
+}
+
+const ALL: [Class; CLASSES - 1] = [
+    Class::Query,
+    Class::Method,
+    Class::AfterPost,
+    Class::UserDependent,
+    Class::VaryingSize,
+    Class::Failed,
+    Class::Redirected,
+    Class::Partial,
+    Class::WithoutSize,
+    Class::OfUnknownSize,
+];
+
+/// The requests of a name that is not what its lines look like.
+pub struct ByName {
+    pub name: Vec<u8>,
+    pub class: Class,
+    pub requests: u64,
+    pub bytes: u64,
+}
+
+fn spelled(name: &[u8]) -> String {
+    let (target, host) = names::split(name);
+    format!("{}{}", String::from_utf8_lossy(host), names::spelled(target, true))
+}
