@@ -58,6 +58,7 @@ class LogOptions:
         keep_failed: bool = False,
         keep_queries: bool = False,
         keep_methods: bool = False,
+        assumed_size_bytes: int | None = None,
     ) -> None: ...
 
 def import_log(

@@ -14,7 +14,9 @@ use pyo3::prelude::*;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sojourn_workload::import::selection::{self, Pattern, SelectionError};
-use sojourn_workload::import::{self, Format, FormatError, ImportError, Imported, Keep, Progress, Selection};
+use sojourn_workload::import::{
+    self, Format, FormatError, ImportError, Imported, Keep, Progress, SIZE_BYTES_MAX, Selection,
+};
 use sojourn_workload::sorting::{SORT_BYTES, Scratch, Spill};
 
 use crate::workload::{BUFFER_BYTES, NS_PER_SECOND, Trace, dictionary, named};
@@ -37,7 +39,7 @@ impl LogOptions {
     #[pyo3(signature = (
         *, session_gap_seconds=15.0, log_format=None, json_fields=vec![], statuses=vec![], methods=vec![], paths=vec![],
         hosts=vec![], clients=vec![], begin=None, end=None, path_map=vec![], host_map=vec![], keep_failed=false,
-        keep_queries=false, keep_methods=false,
+        keep_queries=false, keep_methods=false, assumed_size_bytes=None,
     ))]
     #[allow(clippy::too_many_arguments, reason = "they are keywords on the other side")]
     fn new(
@@ -56,6 +58,7 @@ impl LogOptions {
         keep_failed: bool,
         keep_queries: bool,
         keep_methods: bool,
+        assumed_size_bytes: Option<u64>,
     ) -> PyResult<Self> {
         if !(session_gap_seconds.is_finite() && session_gap_seconds >= 0.0) {
             let message = format!("the session gap must be a number of seconds, not {session_gap_seconds}");
@@ -80,6 +83,7 @@ impl LogOptions {
             session_gap_ns: (session_gap_seconds * NS_PER_SECOND) as u64,
             selection,
             keep: Keep { failed: keep_failed, with_query: keep_queries, as_get: keep_methods },
+            assumed_size_bytes: assumed_size_bytes.map(|bytes| bytes.min(SIZE_BYTES_MAX)),
         }))
     }
 }

@@ -63,6 +63,8 @@ pub fn log_format(bytes: &[u8]) {
             entry.unix_ns <= entry.logged_unix_ns && entry.unix_ns >= entry.logged_unix_ns - DURATION_NS_MAX
         );
         assert!(entry.size_bytes.is_none_or(|size| size <= SIZE_BYTES_MAX));
+        let is_time = |ns: i64| (0..=DURATION_NS_MAX).contains(&ns);
+        assert!(entry.duration_ns.is_none_or(is_time) && entry.upstream_ns.is_none_or(is_time));
         assert!((0..1000).contains(&entry.status) && entry.resolution_ns > 0);
         assert!(entry.target.len() <= line.len() + 1 && !entry.target.contains(&b'\n'));
     }

@@ -38,8 +38,8 @@ def read_options(
         str | None,
         _option(
             "--log-format",
-            help="common, combined, vhost_combined, squid, w3c, json, or the server's own LogFormat or log_format "
-            "string [default: found out].",
+            help="common, combined, vhost_combined, squid, w3c, json, alb, haproxy, envoy, s3, or the server's own "
+            "LogFormat or log_format string [default: found out].",
         ),
     ] = None,
     json_field: Annotated[
@@ -73,6 +73,10 @@ def read_options(
             help="Keep what is left out otherwise: failed requests, marked; queries; other methods, as GET.",
         ),
     ] = None,
+    assume_size: Annotated[
+        str | None,
+        _option("--assume-size", help="Where the log has no sizes: give every document this one, as 20kB."),
+    ] = None,
 ) -> LogOptions:
     """The options as they are typed."""
     kept = keep or []
@@ -92,6 +96,7 @@ def read_options(
         keep_failed=Keep.failed in kept,
         keep_queries=Keep.queries in kept,
         keep_methods=Keep.methods in kept,
+        assumed_size_bytes=None if assume_size is None else round(quantity.size_bytes(assume_size)),
     )
 
 

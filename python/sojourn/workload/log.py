@@ -41,6 +41,8 @@ class LogOptions:
     keep_failed: bool = False
     keep_queries: bool = False
     keep_methods: bool = False
+    assumed_size_bytes: int | None = None
+    """The size of documents whose size the log does not say; None leaves them out."""
 
     def given(self) -> list[str]:
         """The options that differ from their defaults, as `name=value`, for the record of a run."""
@@ -203,6 +205,7 @@ def native_options(options: LogOptions) -> _native.LogOptions:
             keep_failed=options.keep_failed,
             keep_queries=options.keep_queries,
             keep_methods=options.keep_methods,
+            assumed_size_bytes=options.assumed_size_bytes,
         )
     except ValueError as error:
         what, _, hint = str(error).partition("\nhint: ")

@@ -44,6 +44,7 @@ pub fn parse(line: &[u8]) -> Result<Entry<'_>, Malformed> {
         resolution_ns: NS_PER_SECOND,
         utc_offset_seconds: date.utc_offset_seconds,
         duration_ns: None,
+        upstream_ns: None,
         host: Cow::Borrowed(host),
         method: Cow::Borrowed(method),
         target: Cow::Borrowed(target),

@@ -15,7 +15,7 @@ use super::entry::{Entry, Malformed};
 use super::error::ImportError;
 use super::format::Format;
 use super::interner::Interner;
-use super::policy::{Reason, Verdict, judge};
+use super::policy::{Reason, Verdict, is_whole, judge, takes_by_name};
 use super::report::{DetectedBy, ImportReport, MalformedLine, Tally};
 use super::time::{self, NS_PER_SECOND};
 use super::{Options, names};
@@ -159,6 +159,7 @@ impl<'o> Collector<'o> {
             return Ok(());
         }
         self.options.selection.rename(&mut entry);
+        self.assume_size(&mut entry);
         self.tally.count(&entry);
         let class = Class::of(&entry);
         if let Some(class) = class {
@@ -223,6 +224,14 @@ impl<'o> Collector<'o> {
             *largest = jump_seconds.max(*largest);
         }
         *latest_ns = now_ns.max(*latest_ns);
+    }
+
+    fn assume_size(&mut self, entry: &mut Entry<'_>) {
+        let is_head = &*entry.method == b"HEAD";
+        if entry.size_bytes.is_none() && is_whole(entry.status) && !takes_by_name(entry.status, is_head) {
+            entry.size_bytes = self.options.assumed_size_bytes;
+            self.report.assumed_size_requests += u64::from(entry.size_bytes.is_some());
+        }
     }
 
     /// Whether a GET comes from where a form that was posted sent its client; takes in such forms.

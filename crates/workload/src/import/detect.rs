@@ -11,7 +11,8 @@ pub const SAMPLE_LINES_MAX: usize = 100;
 pub const SAMPLE_BYTES_MAX: usize = 256 * 1024;
 
 /// In the order in which they are preferred: a line of `vhost_combined` can be read as `common`.
-const CANDIDATES: [&str; 5] = ["vhost_combined", "common", "squid", "json", "w3c"];
+const CANDIDATES: [&str; 9] =
+    ["vhost_combined", "common", "squid", "json", "w3c", "alb", "haproxy", "envoy", "s3"];
 
 /// The evidence for a format.
 #[derive(Clone, Debug)]

@@ -27,6 +27,8 @@ pub struct Entry<'a> {
     pub utc_offset_seconds: i32,
     /// `None` if the log does not have it.
     pub duration_ns: Option<i64>,
+    /// What a server behind the one that logs took; `None` if the log does not have it.
+    pub upstream_ns: Option<i64>,
     /// The site that was asked for; empty where the log does not say.
     pub host: Cow<'a, [u8]>,
     /// The method; what stands in its place where the request is none.
@@ -120,6 +122,9 @@ pub fn size_bytes(text: &[u8]) -> Option<u64> {
 pub fn method_and_target(request: &[u8]) -> (&[u8], &[u8]) {
     let Some(space) = memchr::memchr(b' ', request) else { return (request, b"") };
     let (method, rest) = request.split_at(space);
+    if method == b"-" {
+        return (method, b""); // load balancers write `- - -` where nothing was asked
+    }
     let is_version = |word: &[u8]| word.starts_with(b"HTTP/");
     let target = match memchr::memrchr(b' ', rest) {
         Some(last) if is_version(&rest[last + 1..]) => &rest[..last],

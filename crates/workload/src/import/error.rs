@@ -63,7 +63,7 @@ impl ImportError {
                 Some("give a log that holds requests; rotated logs are often empty, try the one before it")
             }
             ImportError::NotALog { format: None, .. } => Some(
-                "name the format: --log-format with the server's own LogFormat or log_format string in single quotes, or one of common, combined, vhost_combined, squid, w3c, json",
+                "name the format: --log-format with the server's own LogFormat or log_format string in single quotes, or one of common, combined, vhost_combined, squid, w3c, json, alb, haproxy, envoy, s3",
             ),
             ImportError::NotALog { format: Some(_), .. } => {
                 Some("compare the format with the line above, or leave out --log-format to have it found out")
@@ -71,6 +71,9 @@ impl ImportError {
             ImportError::NothingSelected { .. } => {
                 Some("widen the selection: --from, --to, --status, --method, --path, --host, --client")
             }
+            ImportError::NoStaticRequest { skipped, .. } if skipped.without_size > 0 => Some(
+                "the log has no sizes: let the server log them (IIS: sc-bytes), or assume one for all with --assume-size 20kB",
+            ),
             ImportError::NoStaticRequest { .. } => {
                 Some("give a log with successful GET requests without a query, and with their sizes")
             }

@@ -34,6 +34,15 @@ pub enum Field {
     Duration {
         unit_ns: i64,
     },
+    /// A time that adds to the request's duration, and maybe to its upstream's; below zero where there was none.
+    DurationPart {
+        unit_ns: i64,
+        is_upstream: bool,
+    },
+    /// What the server behind this one took; of several, one after the other, all together.
+    Upstream {
+        unit_ns: i64,
+    },
     /// The duration of W3C logs: seconds with a fraction, else milliseconds.
     TimeTaken,
     /// `GET /x HTTP/1.1`.
@@ -61,6 +70,8 @@ pub enum Field {
 pub enum Time {
     /// `10/Oct/2000:13:55:36 -0700`.
     Clf,
+    /// `10/Oct/2000:13:55:36.123`.
+    ClfWithoutZone,
     /// `2000-10-10T13:55:36.123-07:00`.
     Iso8601,
     /// Since 1970, in units of so many nanoseconds.
@@ -116,6 +127,7 @@ pub struct Draft<'a> {
     size_bytes: Option<u64>,
     size_with_head_bytes: Option<u64>,
     duration_ns: Option<i64>,
+    upstream_ns: Option<i64>,
     civil: Option<Civil>,
     civil_fraction_ns: i64,
     epoch_ns: Option<i64>,
@@ -144,6 +156,14 @@ impl<'a> Draft<'a> {
             Field::Port => drop(time::number(&text).ok_or(Malformed::BadPort)?),
             Field::Time(form) => self.set_time(form, &text).ok_or(Malformed::BadTime)?,
             Field::Duration { unit_ns } => self.duration_ns = Some(duration_ns(&text, unit_ns)?),
+            Field::DurationPart { unit_ns, is_upstream } => {
+                if text.first() != Some(&b'-') {
+                    let ns = duration_ns(&text, unit_ns)?;
+                    self.duration_ns = Some(added(self.duration_ns, ns)?);
+                    self.upstream_ns = if is_upstream { Some(ns) } else { self.upstream_ns };
+                }
+            }
+            Field::Upstream { unit_ns } => self.upstream_ns = upstream_ns(&text, unit_ns)?,
             Field::TimeTaken => {
                 let is_seconds = memchr::memchr(b'.', &text).is_some();
                 let unit_ns = if is_seconds { NS_PER_SECOND } else { NS_PER_SECOND / 1000 };
@@ -157,7 +177,7 @@ impl<'a> Draft<'a> {
             Field::Target => self.target = Some(text),
             Field::Path => self.path = Some(text),
             Field::Query => self.query = text,
-            Field::Status => self.status = Some(status(&text).ok_or(Malformed::BadStatus)?),
+            Field::Status => self.status = Some(logged_status(&text).ok_or(Malformed::BadStatus)?),
             Field::ResultAndStatus => {
                 let slash = memchr::memchr(b'/', &text).ok_or(Malformed::BadStatus)?;
                 self.status = Some(status(&text[slash + 1..]).ok_or(Malformed::BadStatus)?);
@@ -174,6 +194,11 @@ impl<'a> Draft<'a> {
             Time::Clf => {
                 let (civil, offset) = time::clf(text)?;
                 (self.civil, self.utc_offset_seconds) = (Some(civil), offset);
+            }
+            Time::ClfWithoutZone => {
+                let (civil, fraction) = time::clf_without_zone(text)?;
+                self.civil = Some(civil);
+                self.set_civil_fraction(fraction);
             }
             Time::Iso8601 => {
                 let (civil, fraction, offset) = time::iso_8601(text)?;
@@ -255,6 +280,7 @@ impl<'a> Draft<'a> {
             resolution_ns: self.resolution_ns.unwrap_or(NS_PER_SECOND),
             utc_offset_seconds: self.utc_offset_seconds,
             duration_ns: self.duration_ns,
+            upstream_ns: self.upstream_ns,
             host,
             method: self.method.unwrap_or_default(),
             target,
@@ -297,6 +323,24 @@ fn duration_ns(text: &[u8], unit_ns: i64) -> Result<i64, Malformed> {
     let (digits, unit_ns) = own.unwrap_or((text, unit_ns));
     let decimal = time::decimal(digits, unit_ns).filter(|decimal| decimal.ns <= DURATION_NS_MAX);
     decimal.map(|decimal| decimal.ns).ok_or(Malformed::BadDuration)
+}
+
+/// Proxies write 0 or -1 where the client went away before there was an answer.
+fn logged_status(text: &[u8]) -> Option<u16> {
+    if matches!(text, b"0" | b"-1") { Some(0) } else { status(text) }
+}
+
+fn added(before: Option<i64>, ns: i64) -> Result<i64, Malformed> {
+    let sum = before.unwrap_or(0) + ns;
+    if sum <= DURATION_NS_MAX { Ok(sum) } else { Err(Malformed::BadDuration) }
+}
+
+/// nginx writes `0.010, 0.200 : 0.005` where several servers were asked, and a dash for one that did not answer.
+fn upstream_ns(text: &[u8], unit_ns: i64) -> Result<Option<i64>, Malformed> {
+    let times = text.split(|byte| matches!(byte, b',' | b':' | b' ')).filter(|time| !time.is_empty());
+    times
+        .filter(|time| time[0] != b'-')
+        .try_fold(None, |sum, time| added(sum, duration_ns(time, unit_ns)?).map(Some))
 }
 
 /// Sizes come as numbers, or as strings of digits; JSON writers may give them a fraction of zero.
@@ -379,6 +423,33 @@ mod tests {
             with(&[(Field::Duration { unit_ns: NS_PER_SECOND }, "604801")]),
             Err(Malformed::BadDuration)
         );
+    }
+
+    #[test]
+    fn times_of_parts_and_of_several_servers_are_added() {
+        let part = |text, is_upstream| (Field::DurationPart { unit_ns: NS_PER_SECOND, is_upstream }, text);
+        let found = with(&[part("0.001", false), part("0.020", true), part("0.300", false)]).unwrap();
+        assert_eq!((found.duration_ns, found.upstream_ns), (Some(321_000_000), Some(20_000_000)));
+        let found = with(&[part("-1", false), part("-1", true), part("-1", false)]).unwrap();
+        assert_eq!((found.duration_ns, found.upstream_ns), (None, None));
+        assert_eq!(with(&[part("604800", false), part("1", false)]), Err(Malformed::BadDuration));
+        for (text, expected) in [
+            ("0.010, 0.200 : 0.005", Some(215_000_000)),
+            ("-", None),
+            ("-, 0.5", Some(500_000_000)),
+            ("0.000", Some(0)),
+        ] {
+            let found = with(&[(Field::Upstream { unit_ns: NS_PER_SECOND }, text)]).unwrap();
+            assert_eq!(found.upstream_ns, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_never_came_has_no_status() {
+        for text in ["0", "-1", "000"] {
+            let found = entry(&[NEEDED[0], NEEDED[1], (Field::Status, text)], Stamp::Start).unwrap();
+            assert_eq!(found.status, 0, "{text}");
+        }
     }
 
     #[test]

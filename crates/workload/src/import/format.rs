@@ -11,13 +11,14 @@ use super::fields::{Draft, Field, Stamp};
 use super::json::{MEANINGS, Names};
 use super::template::{PARTS_MAX, Template};
 use super::w3c::Columns;
-use super::{apache, clf, nginx, squid};
+use super::{alb, apache, clf, envoy, haproxy, nginx, s3, squid};
 
 /// Apache's `vhost_combined`, as Debian's configuration defines it, up to what matters.
 const VHOST_COMBINED: &str = r#"%v:%p %h %l %u %t "%r" %>s %O "%{Referer}i" "%{User-Agent}i""#;
 
 /// The names a format can be chosen by.
-pub const FORMAT_NAMES: [&str; 6] = ["common", "combined", "vhost_combined", "squid", "w3c", "json"];
+pub const FORMAT_NAMES: [&str; 10] =
+    ["common", "combined", "vhost_combined", "squid", "w3c", "json", "alb", "haproxy", "envoy", "s3"];
 
 #[derive(Clone, Debug)]
 pub struct Format {
@@ -31,6 +32,7 @@ enum Reader {
     Template { template: Template, stamp: Stamp, escapes: bool },
     W3c(Columns),
     Json(Names),
+    Haproxy,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -82,10 +84,11 @@ impl Format {
         match text {
             "common" | "combined" => Ok(Format::clf(text)),
             "vhost_combined" => Format::compiled(text, VHOST_COMBINED),
-            "squid" => {
-                let template = squid::template();
-                Ok(Format::of("squid", Reader::Template { template, stamp: Stamp::End, escapes: false }))
-            }
+            "squid" => Ok(Format::template(text, squid::template(), Stamp::End, false)),
+            "alb" => Ok(Format::template(text, alb::template(), Stamp::End, true)),
+            "envoy" => Ok(Format::template(text, envoy::template(), Stamp::Start, true)),
+            "s3" => Ok(Format::template(text, s3::template(), Stamp::Start, false)),
+            "haproxy" => Ok(Format::of(text, Reader::Haproxy)),
             "w3c" => Ok(Format::of("w3c", Reader::W3c(Columns::default()))),
             "json" => {
                 let fields: Result<Vec<_>, _> = json_fields.iter().map(|field| json_field(field)).collect();
@@ -103,6 +106,10 @@ impl Format {
 
     fn of(name: &str, reader: Reader) -> Self {
         Format { name: name.to_owned(), reader }
+    }
+
+    fn template(name: &str, template: Template, stamp: Stamp, escapes: bool) -> Self {
+        Format::of(name, Reader::Template { template, stamp, escapes })
     }
 
     fn compiled(name: &str, format: &str) -> Result<Self, FormatError> {
@@ -131,7 +138,7 @@ impl Format {
         match &self.reader {
             Reader::Clf => true,
             Reader::Template { escapes, .. } => *escapes,
-            Reader::W3c(_) | Reader::Json(_) => false,
+            Reader::W3c(_) | Reader::Json(_) | Reader::Haproxy => false,
         }
     }
 
@@ -160,6 +167,10 @@ impl Format {
             Reader::W3c(columns) => {
                 columns.fill(&mut draft, line)?;
                 Stamp::End
+            }
+            Reader::Haproxy => {
+                haproxy::fill(&mut draft, line)?;
+                Stamp::Start
             }
             Reader::Json(names) => {
                 names.fill(&mut draft, line)?;

@@ -16,7 +16,7 @@ use super::time::NS_PER_SECOND;
 const MILLISECOND_NS: i64 = NS_PER_SECOND / 1000;
 
 /// The meanings for `--json-field MEANING=NAME`.
-pub const MEANINGS: [(&str, Field); 16] = [
+pub const MEANINGS: [(&str, Field); 18] = [
     ("time", Field::Time(Time::Any)),
     ("client", Field::Client),
     ("forwarded_for", Field::ForwardedFor),
@@ -33,11 +33,13 @@ pub const MEANINGS: [(&str, Field); 16] = [
     ("duration_ms", Field::Duration { unit_ns: MILLISECOND_NS }),
     ("duration_us", Field::Duration { unit_ns: 1000 }),
     ("duration_ns", Field::Duration { unit_ns: 1 }),
+    ("upstream_s", Field::Upstream { unit_ns: NS_PER_SECOND }),
+    ("upstream_ms", Field::Upstream { unit_ns: MILLISECOND_NS }),
 ];
 
 /// The names that are known without being given. Google Cloud's `timestamp` is the start of a request, so its
 /// `latency` must not lead back from it and is left out.
-const DEFAULTS: [(&str, Field); 56] = [
+const DEFAULTS: [(&str, Field); 59] = [
     ("time", Field::Time(Time::Any)),
     ("timestamp", Field::Time(Time::Any)),
     ("@timestamp", Field::Time(Time::Any)),
@@ -94,6 +96,9 @@ const DEFAULTS: [(&str, Field); 56] = [
     ("duration", Field::Duration { unit_ns: NS_PER_SECOND }),
     ("duration_ms", Field::Duration { unit_ns: MILLISECOND_NS }),
     ("Duration", Field::Duration { unit_ns: 1 }),
+    ("upstream_response_time", Field::Upstream { unit_ns: NS_PER_SECOND }),
+    ("upstream_service_time", Field::Upstream { unit_ns: MILLISECOND_NS }),
+    ("OriginDuration", Field::Upstream { unit_ns: 1 }),
 ];
 
 /// The names that matter, as a tree.
@@ -153,7 +158,8 @@ fn same_meaning(one: &Field, other: &Field) -> bool {
         Field::Time(_) => 5,
         Field::Status => 6,
         Field::Method => 7,
-        _ => 8,
+        Field::Upstream { .. } => 8,
+        _ => 9,
     };
     class(one) == class(other)
 }

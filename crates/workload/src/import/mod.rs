@@ -6,6 +6,7 @@
 //! [`import`] returns a trace in memory. [`import_to_file`] writes one; its memory grows only with the distinct names,
 //! each within its limit. Both give the same trace.
 
+mod alb;
 mod apache;
 mod behaviour;
 mod clf;
@@ -14,10 +15,12 @@ mod compression;
 mod coverage;
 mod detect;
 mod entry;
+mod envoy;
 mod error;
 mod fields;
 mod format;
 mod grouped;
+mod haproxy;
 mod interner;
 mod json;
 mod lines;
@@ -25,6 +28,7 @@ mod names;
 mod nginx;
 mod policy;
 mod report;
+mod s3;
 pub mod selection;
 mod squid;
 mod template;
@@ -65,6 +69,8 @@ pub struct Options {
     pub selection: Selection,
     /// Entries to keep besides successful GET and HEAD of static documents.
     pub keep: Keep,
+    /// The size of documents whose size the log does not say; without one they are left out.
+    pub assumed_size_bytes: Option<u64>,
 }
 
 impl Default for Options {
@@ -74,6 +80,7 @@ impl Default for Options {
             session_gap_ns: sessions::SESSION_GAP_NS,
             selection: Selection::default(),
             keep: Keep::default(),
+            assumed_size_bytes: None,
         }
     }
 }

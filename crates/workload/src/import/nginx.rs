@@ -50,6 +50,7 @@ fn part(name: &str) -> Part {
         "time_iso8601" => Field::Time(Time::Iso8601),
         "msec" => Field::Time(Time::Epoch { unit_ns: NS_PER_SECOND }),
         "request_time" => Field::Duration { unit_ns: NS_PER_SECOND },
+        "upstream_response_time" => Field::Upstream { unit_ns: NS_PER_SECOND },
         "remote_addr" => Field::Client,
         "http_x_forwarded_for" | "proxy_add_x_forwarded_for" => Field::ForwardedFor,
         "http_host" | "host" => Field::Host,

@@ -42,6 +42,8 @@ pub struct ImportReport {
     pub by_name_requests: u64,
     /// Those among them that are marked as failed.
     pub failed_requests: u64,
+    /// Whole answers whose size was assumed, because the log does not say it.
+    pub assumed_size_requests: u64,
     /// Entries that say how long they took.
     pub with_duration: u64,
     /// The coarsest resolution of the timestamps.
@@ -102,6 +104,11 @@ impl ImportReport {
             self.warnings.push(format!(
                 "the log's clock goes back by {seconds} s: it was set back, or logs were put together; the lines were sorted"
             ));
+        }
+        if self.assumed_size_requests > 0 {
+            let count = self.assumed_size_requests;
+            self.warnings
+                .push(format!("{count} answers have an assumed size: figures of bytes are no measurements"));
         }
         let (dynamic, requests) = (self.coverage.dynamic_requests() as f64, self.coverage.requests as f64);
         if dynamic > DYNAMIC_FRACTION_MAX * requests {

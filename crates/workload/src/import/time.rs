@@ -17,6 +17,9 @@ const ZONE_HOURS_MAX: i64 = 18;
 /// The length of `10/Oct/2000:13:55:36 -0700`.
 pub const CLF_BYTES: usize = 26;
 
+/// The length of `10/Oct/2000:13:55:36`.
+const CLF_CLOCK_BYTES: usize = 20;
+
 /// A number with a fraction, scaled to nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decimal {
@@ -51,17 +54,29 @@ impl Civil {
 /// `10/Oct/2000:13:55:36 -0700`, fixed columns, as every server writes it: the date and what its zone is
 /// ahead of UTC.
 pub fn clf(text: &[u8]) -> Option<(Civil, i32)> {
-    let [d1, d2, b'/', m1, m2, m3, b'/', y @ .., z0, z1, z2, z3, z4] = text else { return None };
-    let [y1, y2, y3, y4, b':', h1, h2, b':', i1, i2, b':', s1, s2, b' '] = y else { return None };
-    let civil = Civil {
+    let [clock @ .., b' ', z0, z1, z2, z3, z4] = text else { return None };
+    Some((clf_clock(clock)?, zone(&[*z0, *z1, *z2, *z3, *z4])?))
+}
+
+/// `10/Oct/2000:13:55:36.123`, with any number of digits behind the point.
+pub fn clf_without_zone(text: &[u8]) -> Option<(Civil, Decimal)> {
+    let (clock, fraction) = text.split_at_checked(CLF_CLOCK_BYTES)?;
+    let digits = fraction.strip_prefix(b".").filter(|digits| !digits.is_empty())?;
+    Some((clf_clock(clock)?, fraction_of(digits, NS_PER_SECOND)?))
+}
+
+/// `10/Oct/2000:13:55:36`.
+fn clf_clock(text: &[u8]) -> Option<Civil> {
+    let [d1, d2, b'/', m1, m2, m3, b'/', y @ ..] = text else { return None };
+    let [y1, y2, y3, y4, b':', h1, h2, b':', i1, i2, b':', s1, s2] = y else { return None };
+    Some(Civil {
         year: number(&[*y1, *y2, *y3, *y4])?,
         month: month(&[*m1, *m2, *m3])?,
         day: number(&[*d1, *d2])?,
         hour: number(&[*h1, *h2])?,
         minute: number(&[*i1, *i2])?,
         second: number(&[*s1, *s2])?,
-    };
-    Some((civil, zone(&[*z0, *z1, *z2, *z3, *z4])?))
+    })
 }
 
 /// `2000-10-10T13:55:36`, with a space instead of the T too, then maybe a fraction of a second and a zone:

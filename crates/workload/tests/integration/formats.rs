@@ -330,7 +330,39 @@ fn spellings() -> Vec<(&'static str, Spell)> {
             end_ms(line)
         )
     }
+    fn clock(ms: u64) -> String {
+        let ms = ms - OCTOBER_2000 as u64 * 1000 + (20 * 3600 + 55 * 60 + 36) * 1000;
+        format!("{:02}:{:02}:{:02}.{:03}", ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60, ms % 1000)
+    }
+    fn alb(line: &Line) -> String {
+        let Line { client, document, status, size_bytes, duration_ms, .. } = line;
+        let (end, taken) = (clock(end_ms(line)), seconds(*duration_ms));
+        format!(
+            "h2 2000-10-10T{end}Z app/a/1 10.0.0.{client}:5 10.0.0.1:80 0.000 {taken} 0.000 {status} {status} 1 {size_bytes} \
+             \"GET /{document} HTTP/2.0\" \"agent\" -"
+        )
+    }
+    fn haproxy(line: &Line) -> String {
+        let Line { client, document, status, size_bytes, duration_ms, .. } = line;
+        let start = clock(end_ms(line) - duration_ms);
+        format!(
+            "Oct 10 {} lb haproxy[7]: 10.0.0.{client}:9 [10/Oct/2000:{start}] in app/web 0/0/0/1/{duration_ms} {status} \
+             {size_bytes} - - ---- 1/1/1/1/0 0/0 \"GET /{document} HTTP/1.1\"",
+            &start[..8]
+        )
+    }
+    fn envoy(line: &Line) -> String {
+        let Line { client, document, status, size_bytes, duration_ms, .. } = line;
+        let start = clock(end_ms(line) - duration_ms);
+        format!(
+            "[2000-10-10T{start}Z] \"GET /{document} HTTP/1.1\" {status} - 0 {size_bytes} {duration_ms} 1 \"10.0.0.{client}\" \
+             \"agent\" \"id\" \"-\" \"-\""
+        )
+    }
     vec![
+        ("alb", alb),
+        ("haproxy", haproxy),
+        ("envoy", envoy),
         (r#"$msec $remote_addr "$request" $status $body_bytes_sent $request_time"#, nginx),
         (r#"%h %{msec}t %D "%r" %>s %b"#, apache),
         ("w3c", w3c),

@@ -4,6 +4,7 @@ mod arrivals;
 mod coverage;
 mod formats;
 mod import;
+mod proxy_formats;
 mod real_logs;
 mod synthesis;
 mod trace_file;

@@ -59,7 +59,10 @@ fn nasa_1995() {
     let coverage = &report.coverage;
     assert_eq!((coverage.requests, coverage.bytes), (35_272, 754_180_424));
     assert_eq!(coverage.covered_requests, 34_145 - 27);
-    assert_eq!(counts(&coverage.dynamic), [(Class::Query, 546), (Class::VaryingSize, 27), (Class::Method, 4)]);
+    assert_eq!(
+        counts(&coverage.dynamic),
+        [(Class::Query, 546), (Class::VaryingSize, 27), (Class::Method, 4)]
+    );
     let left_out = [(Class::Failed, 348), (Class::Redirected, 227), (Class::OfUnknownSize, 2)];
     assert_eq!(counts(&coverage.left_out), left_out);
     assert_eq!(coverage.peak_requests_per_second, 85.0 / 60.0);
