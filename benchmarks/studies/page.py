@@ -11,11 +11,18 @@ from typing import Any
 
 from benchmarks.markdown import machine_rows, table_of
 from sojourn.report.study.index import HELD_OUT_HEAD, HELD_OUT_NOTE, Assessed, remarks
-from sojourn.study.checks import FINDINGS
 from sojourn.study.contents import by_source
 from sojourn.study.folder import ENVIRONMENTS, POINTS
+from sojourn.study.samples import FINDINGS
+from sojourn.study.sources import citation
+from sojourn.study.tally import by_evidence, counted
 from sojourn.text import format
 
+EVIDENCE_NOTE = (
+    "*Measured*: a server, a disk or memory was. *Simulated*: by Sojourn's simulator, or the processor's caches by "
+    "valgrind. *Arithmetic* and *identities of the model* come out the same each time: they show what the source's own "
+    "numbers and formulas give, and nothing about a machine."
+)
 Found = tuple[Path, Any]
 """A study's folder and what its summary says."""
 
@@ -31,7 +38,7 @@ def page(found: Sequence[Found], assessed: Sequence[Assessed], command: str, rev
         counts=_counts({name: [each for _, each in placed] for name, placed in sources.items()}),
         held_out=_held_out(assessed),
         findings="\n\n".join(
-            f"### {name}\n\n" + "\n\n".join(_study(place, summary) for place, (_, summary) in placed)
+            f"### {name}\n\n{_cited(name)}" + "\n\n".join(_study(place, summary) for place, (_, summary) in placed)
             for name, placed in sources.items()
         ),
         machine=table_of(["", ""], _machine([path for path, _ in found])),
@@ -50,13 +57,22 @@ def _when(folders: Iterable[Path]) -> str:
 
 def _counts(sources: dict[str, list[Found]]) -> str:
     rows = [[name, *_counted(found)] for name, found in sources.items()]
-    every = ["all", *_counted([each for found in sources.values() for each in found])]
-    return table_of(["source", "studies", "points", "findings", *FINDINGS], [*rows, every])
+    whole = [each for found in sources.values() for each in found]
+    verdicts = [(each["finding"], each.get("evidence")) for _, summary in whole for each in summary["verdicts"]]
+    apart = [[kind, *(f"{each:,}" for each in counts)] for kind, counts in by_evidence(verdicts)]
+    return "\n\n".join(
+        [
+            f"Of {len(verdicts):,} findings: {'; '.join(counted(verdicts))}.",
+            table_of(["source", "studies", "points", "findings", *FINDINGS], [*rows, ["all", *_counted(whole)]]),
+            table_of(["what they rest on", "findings", *FINDINGS], apart),
+            EVIDENCE_NOTE,
+        ]
+    )
 
 
 def _counted(found: Sequence[Found]) -> list[str]:
     findings = [verdict["finding"] for _, summary in found for verdict in summary["verdicts"]]
-    points = sum(summary["points"] for _, summary in found)
+    points = sum(summary["points"] + summary.get("points_repeated", 0) for _, summary in found)
     return [f"{each:,}" for each in (len(found), points, len(findings), *map(findings.count, FINDINGS))]
 
 
@@ -71,13 +87,30 @@ def _held_out(assessed: Sequence[Assessed]) -> str:
 
 def _study(place: str, summary: Any) -> str:
     rows = [
-        _cells([each["says"], each["finding"], "; ".join([f"{each['metric']}: {each['why']}", *each["because"]])])
+        _cells([each["says"], each["finding"], each.get("evidence") or "", _figures(each)])
         for each in summary["verdicts"]
     ]
     said = f"#### {summary['title']} ({place})\n\n`{summary['study']}`, {summary['points']:,} points"
+    if repeated := summary.get("points_repeated"):
+        said += f" and {repeated:,} to decide what was open"
     if without := remarks(summary):
         said += f"; {without}"
-    return f"{said}\n\n{table_of(['finding', 'here', 'figures'], rows, 'lll')}" if rows else f"{said}; no findings"
+    return (
+        f"{said}\n\n{table_of(['finding', 'here', 'rests on', 'figures'], rows, 'llll')}"
+        if rows
+        else f"{said}; no findings"
+    )
+
+
+def _figures(verdict: Any) -> str:
+    """With what explains it, or would decide it."""
+    notes = [*verdict["because"], *filter(None, [verdict.get("to_decide")])]
+    return "; ".join([f"{verdict['metric']}: {verdict['why']}", *notes])
+
+
+def _cited(name: str) -> str:
+    full = citation(name)
+    return "" if full is None else f"{full}.\n\n"
 
 
 def _cells(texts: Iterable[str]) -> list[str]:

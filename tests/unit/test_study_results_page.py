@@ -29,10 +29,12 @@ def test_findings_are_counted_and_written_in_the_order_of_their_sources(tmp_path
     made(tmp_path, "c", "Another, table 1")
     assessed = Assessed(tmp_path / "shop", "access.log", "nginx", "3 of 9", ["1 %: met", "no step", "30 %"], "waiting")
     text = page(summaries(tmp_path), [assessed], "sojourn study --all", "abc")
+    assert "Of 3 findings: 3 hold (3 measured)." in text
+    assert "| measured | 3 | 3 | 0 | 0 | 0 |" in text
     assert "| The source | 2 | 48 | 2 | 2 | 0 | 0 | 0 |" in text
     assert "| all | 3 | 72 | 3 | 3 | 0 | 0 | 0 |" in text
     assert text.index("(figure 2)") < text.index("(figure 10)")
-    assert "| fast is faster | holds | rps: fast over slow is 2" in text
+    assert "| fast is faster | holds | measured | rps: fast over slow is as expected at each of 3 places" in text
     assert "| shop | access.log | nginx | 3 of 9 | 1 %: met | no step | 30 % | waiting |" in text
     assert "one \\| two" in text, "what is in a cell does not end it"
 

@@ -163,10 +163,11 @@ def test_the_page_and_the_summary_come_from_the_folder_alone(tmp_path: Path) -> 
     opened = StudyFolder.open(tmp_path / "run")
     page = write(opened, find(opened)).read_text()
     assert "holds here" in page
-    assert "fast over slow is 2" in page
+    assert "(measured). rps: fast over slow is as expected at each of 3 places, from 2 (1.98 to 2.01) at size" in page
     assert "<td>42/s</td>" in page, "the printed value stands beside ours"
     summary = json.loads((tmp_path / "run" / "study.json").read_text())
     assert [each["finding"] for each in summary["verdicts"]] == ["holds"]
+    assert summary["counts"]["measured"]["holds"] == 1
     assert summary["points"] == summary["points_planned"] == 24
     table = opened.run.table("points.parquet")
     assert table is not None

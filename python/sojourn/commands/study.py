@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 LIST = "list"
 RUNS = Path("runs/study")
+PLANNED = 0.6
+"""Of a budget for all studies: what their planned points may take; the rest is for what these leave open."""
 
 
 def register(app: typer.Typer) -> None:
@@ -37,7 +40,8 @@ def _study(
     budget: Annotated[
         str | None,
         typer.Option(
-            help="Stop before a point that would end later, as 30m; with --all, shared out: each made shorter."
+            help="Repeat what is open until it is decided, for so long, as 30m; with --all, shared out: studies made "
+            "shorter, and the rest for what a decision takes least of."
         ),
     ] = None,
     output: Annotated[
@@ -55,7 +59,8 @@ def _study(
 
     A study is a TOML file: systems, a workload, factors, repetitions, and the shape that its source reports. Points
     are measured in random order, each in a repetition of all; each is written when it is done. After Ctrl-C, a kill
-    or the end of --budget the same command goes on where it ended. The files in `studies/` are examples.
+    or the end of --budget the same command goes on where it ended. With a budget, what the planned repetitions leave
+    open is repeated until it is decided. The files in `studies/` are examples.
 
     Examples: sojourn study flash/single-file --quick
 
@@ -81,8 +86,10 @@ def _study(
     asked = _Asked(quick, budget, output, work_dir, log, output_format is Format.json)
     parts = [asked.part_of(file) for file in files]
     if every and budget is not None:
-        parts = _shared_out(parts, asked, budget)
-    _run_all(parts, asked)
+        began = time.monotonic()
+        _run_all(_shared_out(parts, asked, budget), asked, began + quantity.seconds(budget))
+    else:
+        _run_all(parts, asked)
 
 
 def _listed(study: Study) -> dict[str, Any]:
@@ -109,6 +116,8 @@ class _Asked:
 
         whole, text = document.read(file)
         study = whole.shortened() if self.quick else whole
+        if self.budget is not None and not self.quick:
+            study = study.model_copy(update={"until_decided": True})
         if self.log is not None and study.takes_log:
             study = study.model_copy(update={"log": str(self.log.resolve())})
         folder = self.output or RUNS / (study.name + ("-quick" if self.quick else ""))
@@ -132,7 +141,7 @@ def _shared_out(parts: list[_Part], asked: _Asked, budget: str) -> list[_Part]:
     from sojourn.report.study.terminal import print_shares
     from sojourn.study import shares
 
-    shared = shares.shared_out([part.study for part in parts], quantity.seconds(budget))
+    shared = shares.shared_out([part.study for part in parts], PLANNED * quantity.seconds(budget))
     if not asked.quiet:
         print_shares(shared, talk)
     suffix = budget.replace(" ", "")
@@ -142,12 +151,11 @@ def _shared_out(parts: list[_Part], asked: _Asked, budget: str) -> list[_Part]:
     ]
 
 
-def _run_all(parts: list[_Part], asked: _Asked) -> None:
+def _run_all(parts: list[_Part], asked: _Asked, deadline: float | None = None) -> None:
+    """All studies one after the other; up to a deadline then those with open findings, what takes least first."""
     from sojourn.report.study.index import write_index
 
-    results: list[dict[str, Any]] = []
-    whole = True
-    index = None
+    done: dict[Path, _Done] = {}
     began = time.monotonic()
     for place, part in enumerate(parts):
         if len(parts) > 1 and part.seconds is not None:
@@ -157,29 +165,77 @@ def _run_all(parts: list[_Part], asked: _Asked) -> None:
             mean = left / len(shares[place:])
             part = replace(part, seconds=max(mean, left * shares[place] / sum(shares[place:])))
         try:
-            findings, ending, report = _run(part, asked)
+            done[part.folder] = _run(part, asked, may_repeat=deadline is None)
         except CouldNotRun as error:
             if len(parts) == 1:
                 raise
             # The other studies are none the worse for it.
             talk.print(f"{part.study.name} could not run: {error.said}", style="yellow", highlight=False)
-            results.append({"study": part.study.name, "ending": "could not run", "because": error.said})
-            whole = False
+            done[part.folder] = _Done(part, because=error.said)
             continue
-        whole = whole and findings.is_whole
-        results.append({**findings.as_json(), "ending": ending, "report": str(report)})
-        index = write_index(RUNS) if asked.output is None else None
-        if ending == "interrupted":
+        if asked.output is None:
+            write_index(RUNS)
+        if done[part.folder].ending == "interrupted":
             break
+    if deadline is not None:
+        _decide(done, asked, deadline)
+    index = write_index(RUNS) if asked.output is None else None
     if asked.quiet:
-        print_json({"studies": results})
+        print_json({"studies": [each.as_json() for each in done.values()]})
     elif index is not None:
         data.print(f"all studies: {index}", soft_wrap=True)
-    if not whole:
+    if not all(each.is_whole for each in done.values()):
         raise typer.Exit(EXIT_RAN_WITH_FAILURES)
 
 
-def _run(part: _Part, asked: _Asked) -> tuple[Findings, str, Path]:
+def _decide(done: dict[Path, _Done], asked: _Asked, deadline: float) -> None:
+    """Repeats what is open, look by look, the study first whose next decision takes least, until the time is over."""
+    tried: set[tuple[Path, int]] = set()
+    while not any(each.ending == "interrupted" for each in done.values()):
+        left = deadline - time.monotonic()
+        open_ones = [
+            (each.next_decision_seconds, folder)
+            for folder, each in done.items()
+            if each.next_decision_seconds <= left and (folder, each.repeated) not in tried
+        ]
+        if not open_ones:
+            return
+        _, folder = min(open_ones)
+        tried.add((folder, done[folder].repeated))
+        done[folder] = _run(replace(done[folder].part, seconds=left), asked, may_repeat=True, looks=1)
+
+
+@dataclass(frozen=True)
+class _Done:
+    """How a study ended."""
+
+    part: _Part
+    findings: Findings | None = None
+    ending: str = "could not run"
+    report: Path | None = None
+    because: str | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        return self.findings is not None and self.findings.is_whole
+
+    @property
+    def repeated(self) -> int:
+        return 0 if self.findings is None else self.findings.repeated
+
+    @property
+    def next_decision_seconds(self) -> float:
+        """What the nearest of its decisions would take; endless where none is to be had."""
+        times = [] if self.findings is None else [each.seconds_to_decide for each in self.findings.verdicts]
+        return min((each for each in times if each is not None), default=math.inf)
+
+    def as_json(self) -> dict[str, Any]:
+        if self.findings is None:
+            return {"study": self.part.study.name, "ending": self.ending, "because": self.because}
+        return {**self.findings.as_json(), "ending": self.ending, "report": str(self.report)}
+
+
+def _run(part: _Part, asked: _Asked, *, may_repeat: bool, looks: int | None = None) -> _Done:
     from sojourn.commands.progress import Stages
     from sojourn.machine import environment
     from sojourn.report.study import page
@@ -201,12 +257,20 @@ def _run(part: _Part, asked: _Asked) -> tuple[Findings, str, Path]:
             takes = format.duration(runner.estimate_seconds(study, left))
             talk.print(f"{study.name}: {left:,} points to measure, about {takes}; Ctrl-C keeps them", highlight=False)
         stages.begin(study.name, len(in_order(study)))
+        taken = 0
 
         def told(sitting: runner.Sitting, point: Point, seconds: float) -> None:
             named = " ".join(str(value) for value in point.settings.values())
             stages.update(sitting.done, sitting.points, f"{named}, {format.duration(seconds)} left")
 
-        sitting = runner.run(folder, measure, budget_seconds=part.seconds, told=told)
+        def more(seconds: float | None) -> list[Point]:
+            nonlocal taken
+            taken += 1
+            if not (study.until_decided and may_repeat) or (looks is not None and taken > looks):
+                return []
+            return find(folder).open_points(seconds)
+
+        sitting = runner.run(folder, measure, budget_seconds=part.seconds, more=more, told=told)
         if sitting.ending == "interrupted":
             # What was measured is to be said, however often it is typed.
             interrupts.ignore_from_now_on()
@@ -214,8 +278,11 @@ def _run(part: _Part, asked: _Asked) -> tuple[Findings, str, Path]:
             findings = find(folder, sitting.missing)
             report = page.write(folder, findings)
         failed = f"{sitting.failed:,} failed, " if sitting.failed else ""
-        stages.done(f"{sitting.ending}: {sitting.measured:,} points measured, {failed}{sitting.before:,} were there")
+        repeated = f" ({sitting.repeated:,} of them to decide what was open)" if sitting.repeated else ""
+        stages.done(
+            f"{sitting.ending}: {sitting.measured:,} points measured{repeated}, {failed}{sitting.before:,} were there"
+        )
     if not asked.quiet:
         print_findings(findings, data)
         data.print(f"report: {report}", soft_wrap=True)
-    return findings, sitting.ending, report
+    return _Done(part, findings, sitting.ending, report)

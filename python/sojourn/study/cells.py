@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import mean, stdev
+from statistics import mean, variance
 
 from sojourn.loading.confidence import LEVEL, Estimate, over_runs, student_t
 from sojourn.study.declarations import SYSTEM, Where
@@ -97,6 +97,14 @@ class Cells:
             groups.setdefault(key, {})[record["repetition"]] = record
         return cls([Cell(next(iter(each.values()))["settings"], each) for each in groups.values()], linked)
 
+    def until(self, repetition: int) -> Cells:
+        """What was measured up to a repetition, and in it."""
+        kept = (
+            Cell(cell.settings, {each: record for each, record in cell.records.items() if each <= repetition})
+            for cell in self.cells
+        )
+        return Cells([cell for cell in kept if cell.records], self.linked)
+
     def where(self, where: Where) -> list[Cell]:
         """The cells that are meant."""
         return [cell for cell in self.cells if matches(cell.settings, where)]
@@ -116,25 +124,33 @@ class Cells:
         return {name: counts.most_common(1)[0][0] for name, counts in found.items()}
 
 
-def estimate(values: Sequence[float]) -> Estimate | None:
-    """The values' geometric mean and its interval; where some are not positive, the arithmetic mean and its own."""
+def estimate(values: Sequence[float], level: float = LEVEL, repetitions: int | None = None) -> Estimate | None:
+    """The values' geometric mean and its interval; where some are not positive, the arithmetic mean and its own.
+
+    With `repetitions` the interval is the one that so many of them with the same spread would have.
+    """
     if not values:
         return None
     spread = over_runs(values)
-    if spread is not None:
-        half = student_t(LEVEL, spread.freedom) * math.sqrt(spread.variance)
-        centre = math.exp(spread.centre)
-        return Estimate(centre, centre * math.exp(-half), centre * math.exp(half), len(values))
-    return linear_estimate(values)
+    if spread is None:
+        return linear_estimate(values, level, repetitions)
+    half = _half_width(spread.variance * len(values), level, repetitions or len(values))
+    middle = math.exp(spread.centre)
+    return Estimate(middle, middle * math.exp(-half), middle * math.exp(half), len(values))
 
 
-def linear_estimate(values: Sequence[float]) -> Estimate:
+def linear_estimate(values: Sequence[float], level: float = LEVEL, repetitions: int | None = None) -> Estimate:
     """The arithmetic mean and its interval, of figures that may be 0 or negative; one value has none."""
-    centre = mean(values)
+    middle = mean(values)
     if len(values) < 2:
-        return Estimate(centre, batches=len(values))
-    half = student_t(LEVEL, len(values) - 1) * stdev(values) / math.sqrt(len(values))
-    return Estimate(centre, centre - half, centre + half, len(values))
+        return Estimate(middle, batches=len(values))
+    half = _half_width(variance(values), level, repetitions or len(values))
+    return Estimate(middle, middle - half, middle + half, len(values))
+
+
+def _half_width(of_one: float, level: float, repetitions: int) -> float:
+    """Student's, from the variance of one value."""
+    return student_t(level, repetitions - 1) * math.sqrt(of_one / repetitions)
 
 
 def ratios(

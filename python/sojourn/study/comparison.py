@@ -14,9 +14,9 @@ from typing import Any
 
 from sojourn.failure import CouldNotRun
 from sojourn.study.cells import Cell, geometric_mean
-from sojourn.study.checks import Finding
 from sojourn.study.findings import Findings, find
 from sojourn.study.folder import PLAN, POINTS, StudyFolder
+from sojourn.study.samples import Finding
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,14 @@ Value = str | int | float
 Where = dict[str, Value | list[Value]]
 """Which cells: factors and their values, or bounds as in `<= 10KiB`."""
 
+Places = Literal["each", "together"]
+Evidence = Literal["measured", "simulated", "arithmetic", "identity of the model"]
+"""What points come from: arithmetic and a model's formulas say the same each time."""
+
 SYSTEM = "system"
 """The factor that every study has."""
+SIMULATION = "simulation"
+"""The solver of a model that is none."""
 NONE = "none"
 """Of a link or a limit: there is none."""
 
@@ -125,6 +131,8 @@ class Program(_Part):
     """A site for them, `{root}` in their commands; its list of files is `{mix}`."""
     films: Films | None = None
     """Films instead, in `{root}`; their list is `{media}`."""
+    evidence: Evidence | None = None
+    """What its figures come from; of a command that is not ours `measured`, if this is not given."""
 
     @model_validator(mode="after")
     def _has_one_site(self) -> Self:
@@ -142,14 +150,31 @@ class _Claim(_Part):
     """What would explain that it does not hold, each a check of its own: an explanation is measured, too."""
     over: Where = {}
 
+    @property
+    def wheres(self) -> list[Where]:
+        """The cells of its sides, or all that it is of."""
+        sides = [getattr(self, name) for name in ("left", "right") if hasattr(self, name)]
+        return [{**self.over, **side} for side in sides] or [self.over]
+
+    def goes_along(self, factor: str) -> bool:
+        """Whether it compares the values of a factor with each other, all of them."""
+        return getattr(self, "along", None) == factor and factor not in self.over
+
     def named(self, factor: str) -> list[Value]:
         """What it says of a factor: values and bounds."""
         sides = [side[factor] for name in ("left", "right", "over") if factor in (side := getattr(self, name, {}))]
         return [value for side in sides for value in (side if isinstance(side, list) else [side])]
 
 
-class Ratio(_Claim):
-    """Left over right lies between `least` and `most`, taken together over all places where both were measured."""
+class _Placed(_Claim):
+    """A finding of several places."""
+
+    places: Places = "each"
+    """Whether it is said of each place by itself, or of the mean over all of them."""
+
+
+class Ratio(_Placed):
+    """Left over right lies between `least` and `most`, of every left cell and every right one that go together."""
 
     kind: Literal["ratio"] = "ratio"
     right_metric: str | None = None
@@ -160,24 +185,29 @@ class Ratio(_Claim):
     most: float | None = None
 
 
-class Within(_Claim):
-    """The metric itself lies between `least` and `most`, taken together over the cells."""
+class Within(_Placed):
+    """The metric itself lies between `least` and `most`, in every cell."""
 
     kind: Literal["within"]
     least: float | None = None
     most: float | None = None
 
 
-class Monotone(_Claim):
-    """The metric rises, or falls, along a factor."""
+class Monotone(_Placed):
+    """The metric rises, or falls, along a factor: in every step from one value to the next, and from end to end."""
 
     kind: Literal["monotone"]
     along: str
     direction: Literal["rises", "falls"]
+    slack: float = Field(default=0.0, ge=0, lt=1)
+    """By which part a step may go back, so that a level stretch does not leave it open."""
 
 
-class Crossing(_Claim):
-    """Left is below right at one end of a factor and above at the other, with the change between two of its values."""
+class Crossing(_Placed):
+    """Left is below right up to the value `after` of a factor, and above it from the value `before` on.
+
+    Without them at its first value and at its last.
+    """
 
     kind: Literal["crossing"]
     right_metric: str | None = None

@@ -31,8 +31,6 @@ from sojourn.study.declarations import (
     Ratio,
     SystemEntry,
     Value,
-    Where,
-    Within,
     Workload,
     with_explanations,
 )
@@ -43,6 +41,8 @@ from sojourn.text.toml import read_text
 _KINDS = ("workload", "model", "program")
 _PLANNED = ("repetitions", "warm_up_seconds", "duration_seconds", "seed", "log", "factors", "listed")
 """What decides the measurements, beside the systems and what they are asked."""
+_MARKS = ("tried", "until_decided")
+"""What a plan has where it is so."""
 
 
 class Study(BaseModel):
@@ -79,6 +79,8 @@ class Study(BaseModel):
     quick: Quick = Quick()
     tried: bool = False
     """Whether it is measured to try it only, as by `--quick`: no verdict comes of it."""
+    until_decided: bool = False
+    """Whether it is repeated where a finding is open, as with a budget: looks at the points then share the error."""
 
     @model_validator(mode="after")
     def _holds_together(self) -> Self:
@@ -90,7 +92,7 @@ class Study(BaseModel):
         if empty := [name for name, values in known.items() if not values]:
             raise ValueError(f"the factor {empty[0]} has no values")
         checks = with_explanations(self.checks)
-        named = [where for each in checks for where in _wheres(each)]
+        named = [where for each in checks for where in each.wheres]
         named += [each.over for each in self.plots] + [each.over for each in self.fits]
         named += [each.at for each in self.printed] + [each.only for each in self.systems]
         used = {name for where in named for name in where}
@@ -162,9 +164,11 @@ class Study(BaseModel):
         return list(dict.fromkeys(self._known()[factor]))
 
     def checked_values(self, factor: str) -> list[Value]:
-        """The values of a factor that checks name, the most often named first."""
+        """The values of a factor that checks name, or whose ends they compare; the most often named first."""
+        values = self.values(factor)
         named = Counter(value for check in self.checks for value in check.named(factor))
-        return [value for value, _ in named.most_common() if value in self.values(factor)]
+        named.update(end for check in self.checks if check.goes_along(factor) for end in (values[0], values[-1]))
+        return [value for value, _ in named.most_common() if value in values]
 
     def names(self) -> list[str]:
         """All factors, the system first."""
@@ -214,7 +218,7 @@ class Study(BaseModel):
         """
         try:
             part = {name: plan[name] for name in _PLANNED}
-            part["tried"] = plan.get("tried", False)
+            part |= {name: plan.get(name, False) for name in _MARKS}
             part["systems"] = [SystemEntry.model_validate(each) for each in plan["systems"]]
             part[self.kind] = type(getattr(self, self.kind)).model_validate(plan[self.kind])
         except (KeyError, ValidationError):
@@ -226,8 +230,8 @@ class Study(BaseModel):
 
     def plan(self) -> dict[str, Any]:
         """What decides the measurements: a folder whose plan differs holds another study."""
-        tried = {"tried"} if self.tried else set()
-        return self.model_dump(mode="json", include={"name", *_PLANNED, "systems", self.kind, *tried})
+        marks = {name for name in _MARKS if getattr(self, name)}
+        return self.model_dump(mode="json", include={"name", *_PLANNED, "systems", self.kind, *marks})
 
 
 def parsed(text: str) -> Study:
@@ -250,7 +254,3 @@ def read(path: Path) -> tuple[Study, str]:
         raise CouldNotRun(f"{path}: {place}: {first['msg']}", "docs/studies.md has the keys of a study") from None
     except ValueError as error:
         raise CouldNotRun(f"{path} is no study: {error}", "give a study (TOML); docs/studies.md has its keys") from None
-
-
-def _wheres(check: Check) -> list[Where]:
-    return [check.over] if isinstance(check, Monotone | Within | FixedPart) else [check.left, check.right, check.over]

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from sojourn import __version__
 from sojourn.study.cells import Cell, Cells
-from sojourn.study.checks import Verdict, judge
+from sojourn.study.checks import Verdict
 from sojourn.study.document import Study
+from sojourn.study.evidence import evidence
 from sojourn.study.fits import Line, fitted
 from sojourn.study.folder import StudyFolder
-from sojourn.study.points import in_order
+from sojourn.study.looks import Looks
+from sojourn.study.points import Point, in_order
+from sojourn.study.samples import FINDINGS
 from sojourn.study.scale import given_up
-
-QUICK = "--quick is to try, not to believe"
+from sojourn.study.sources import citation
+from sojourn.study.tally import by_evidence
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,12 @@ class Findings:
     """Why servers had more of their core than the study gives them, and at how many points."""
     given_up: list[str] = field(default_factory=list)
     """What the whole study has and this has not."""
+    repeated: int = 0
+    """Points beyond the planned repetitions, to decide what was open."""
+
+    def open_points(self, seconds: float | None) -> list[Point]:
+        """What to measure next to decide what may be decided in so much time."""
+        return Looks(self.study, self.cells).open_points(self.verdicts, seconds)
 
     @property
     def is_whole(self) -> bool:
@@ -47,18 +56,24 @@ class Findings:
             "study": self.study.name,
             "title": self.study.title,
             "source": self.study.source,
+            "source_in_full": citation(self.study.source),
             "sojourn_version": __version__,
             "points": self.points,
             "points_planned": self.planned,
+            "points_repeated": self.repeated,
             "tried": self.study.tried,
             "given_up": self.given_up,
             "missing": self.missing,
             "failed": self.failed,
             "cpu_unlimited": self.unlimited,
             "verdicts": [each.as_json() for each in self.verdicts],
+            "counts": {kind: dict(zip(("all", *FINDINGS), counts, strict=True)) for kind, counts in self._counts()},
             "fits": [each.as_json() for each in self.lines],
             "cells": [{"settings": dict(cell.settings), **self._figures(cell)} for cell in self.cells.cells],
         }
+
+    def _counts(self) -> list[tuple[str, list[int]]]:
+        return by_evidence((each.finding, each.evidence) for each in self.verdicts)
 
     def _figures(self, cell: Cell) -> dict[str, Any]:
         found = {}
@@ -74,11 +89,22 @@ def find(folder: StudyFolder, missing: dict[str, str] | None = None) -> Findings
     records = folder.records()
     study = folder.study
     cells = Cells.of(records, study.linked)
-    tried = QUICK if study.tried else None
-    verdicts = [judge(check, cells, study.figure, tried) for check in study.checks]
+    looks = Looks(study, cells)
+    verdicts = [replace(looks.verdict(check), evidence=evidence(study, check)) for check in study.checks]
     lines = [fitted(fit, cells) for fit in study.fits]
     failed = Counter(str(each["failed"]) for each in records if not each["metrics"])
-    points = len(records), len(in_order(study))
+    repeated = sum(each["repetition"] > study.repetitions for each in records)
     unlimited = Counter(str(each["cpu_unlimited"]) for each in records if each.get("cpu_unlimited"))
-    left_out = given_up(folder.whole, study)
-    return Findings(study, cells, verdicts, lines, *points, missing or {}, dict(failed), dict(unlimited), left_out)
+    return Findings(
+        study,
+        cells,
+        verdicts,
+        lines,
+        points=len(records) - repeated,
+        planned=len(in_order(study)),
+        missing=missing or {},
+        failed=dict(failed),
+        unlimited=dict(unlimited),
+        given_up=given_up(folder.whole, study),
+        repeated=repeated,
+    )

@@ -12,7 +12,7 @@ from statistics import linear_regression
 from typing import Any
 
 from sojourn.loading.confidence import Estimate
-from sojourn.study.cells import Cell, Cells, estimate, linear_estimate
+from sojourn.study.cells import Cell, Cells, linear_estimate
 from sojourn.study.declarations import Fit, FixedPart
 from sojourn.study.points import Settings, number
 
@@ -58,28 +58,31 @@ def fitted(fit: Fit, cells: Cells) -> Line:
     found = _lines(fit, chosen, cells.repetitions)
     if not found:
         return Line(fit, why=f"no repetition has two values of {fit.along}")
-    intercepts, slopes = zip(*found, strict=True)
+    intercepts, slopes = zip(*found.values(), strict=True)
     # Coefficients may be negative, so not on logarithms.
     return Line(fit, linear_estimate(intercepts), linear_estimate(slopes))
 
 
-def fixed_part(check: FixedPart, cells: Cells) -> tuple[Estimate, Estimate] | None:
-    """The fixed part, and as much of the factor as costs the same; None where no repetition has a rising line."""
+def fixed_part(check: FixedPart, cells: Cells) -> dict[int, tuple[float, float]] | None:
+    """By repetition what the fixed part costs, and as much of the factor as costs the same; None unless all rise.
+
+    Repetitions whose line falls are not left out: those that are left would say more than was measured.
+    """
     fit = Fit(says=check.says, metric=check.metric, along=check.along, over=check.over)
-    rising = [line for line in _lines(fit, cells.where(check.over), cells.repetitions) if line[1] > 0]
-    costs = estimate([intercept for intercept, _ in rising])
-    worth = estimate([intercept / slope for intercept, slope in rising])
-    return None if costs is None or worth is None else (costs, worth)
+    lines = _lines(fit, cells.where(check.over), cells.repetitions)
+    if not lines or any(slope <= 0 for _, slope in lines.values()):
+        return None
+    return {each: (intercept, intercept / slope) for each, (intercept, slope) in lines.items()}
 
 
-def _lines(fit: Fit, chosen: Sequence[Cell], repetitions: Sequence[int]) -> list[tuple[float, float]]:
-    """Intercept and slope in each repetition that has two places."""
-    found = []
+def _lines(fit: Fit, chosen: Sequence[Cell], repetitions: Sequence[int]) -> dict[int, tuple[float, float]]:
+    """Intercept and slope of each repetition that has two places."""
+    found = {}
     for repetition in repetitions:
         points = _points(fit, chosen, repetition)
         if len({place for place, _ in points}) > 1:
             slope, intercept = linear_regression(*zip(*points, strict=True))
-            found.append((intercept, slope))
+            found[repetition] = (intercept, slope)
     return found
 
 

@@ -22,15 +22,13 @@ from sojourn.planning.target import parse_target
 from sojourn.queueing import Simulation, SolverAnswer, System
 from sojourn.study.answers import Answered
 from sojourn.study.by_size import simulated_mean
-from sojourn.study.declarations import SYSTEM, Model
+from sojourn.study.declarations import SIMULATION, SYSTEM, Model
 from sojourn.study.document import Study
 from sojourn.study.figures import BY_SIZE, FOUND
 from sojourn.study.folder import Record
 from sojourn.study.points import Point, Settings, filled
 from sojourn.text import quantity
 
-SIMULATION = "simulation"
-"""The solver that is none."""
 METRICS = ("mean", "p50", "p95", "p99", "rps")
 """What is kept of every point that has it, beside what the study's own checks and plots speak of."""
 

@@ -57,13 +57,15 @@ def cells(study: Study) -> list[Settings]:
 
 
 def in_order(study: Study) -> list[Point]:
-    """All points as they are measured; the order follows from the study's seed."""
-    found = []
-    for repetition in range(1, study.repetitions + 1):
-        block = list(enumerate(cells(study)))
-        Random(f"{study.seed} {repetition}").shuffle(block)
-        found += [Point(cell, repetition, settings) for cell, settings in block]
-    return found
+    """All planned points as they are measured; the order follows from the study's seed."""
+    return [point for repetition in range(1, study.repetitions + 1) for point in shuffled(study, repetition)]
+
+
+def shuffled(study: Study, repetition: int) -> list[Point]:
+    """The points of a repetition, planned or not, in the order that it has."""
+    block = list(enumerate(cells(study)))
+    Random(f"{study.seed} {repetition}").shuffle(block)
+    return [Point(cell, repetition, settings) for cell, settings in block]
 
 
 def number(value: Value) -> float | None:

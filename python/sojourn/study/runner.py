@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from sojourn import interrupts
 from sojourn.failure import CouldNotRun
-from sojourn.study.declarations import SYSTEM
+from sojourn.study.declarations import SYSTEM, Value
 from sojourn.study.document import Study
 from sojourn.study.folder import Record, StudyFolder, nothing
 from sojourn.study.points import Point, in_order
@@ -63,6 +63,8 @@ class Sitting:
     missing: dict[str, str] = field(default_factory=dict)
     """Systems that never ran, and why not."""
     skipped: int = 0
+    repeated: int = 0
+    """Of those measured, beyond the planned repetitions."""
 
     @property
     def done(self) -> int:
@@ -84,51 +86,96 @@ def run(
     measure: Measure,
     *,
     budget_seconds: float | None = None,
+    more: Callable[[float | None], Sequence[Point]] = lambda left: (),
     told: Callable[[Sitting, Point, float], None] = lambda sitting, point, left: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Sitting:
-    """Measures what is missing; `told` hears before each point, with the seconds that are probably left."""
-    study = folder.study
-    order = in_order(study)
-    missing = [point for point in order if not folder.has(point)]
-    sitting = Sitting(len(order), len(order) - len(missing))
-    ran = {point.settings[SYSTEM] for point in order if folder.has(point)}
-    tries = Counter[str]()
-    began, point_seconds = clock(), estimate_seconds(study, 1)
+    """Measures what is missing, and then what `more` wants in the seconds that are left, until that is nothing.
+
+    `told` hears before each point, with the seconds that are probably left.
+    """
+    order = in_order(folder.study)
+    before = [point for point in order if folder.has(point)]
+    sitting = Sitting(len(order), len(before))
+    running = _Running(folder, measure, sitting, budget_seconds, told, clock)
+    running.ran.update(point.settings[SYSTEM] for point in before)
     try:
-        for place, point in enumerate(missing):
-            system = str(point.settings[SYSTEM])
-            if tries[system] >= TRIES:
-                sitting.skipped += 1
-                continue
-            still = sum(tries[str(each.settings[SYSTEM])] < TRIES for each in missing[place:])
-            if budget_seconds is not None and clock() - began + point_seconds > budget_seconds:
-                sitting.ending = "out of time"
-                break
-            told(sitting, point, still * point_seconds)
-            try:
-                record = measure(point)
-            except SystemMissing as error:
-                if system not in ran:
-                    tries[system] += 1
-                    sitting.missing[system] = str(error)
-                    sitting.skipped += 1
-                    continue
-                record = nothing(str(error))
-            except (CouldNotRun, OSError) as error:
-                # One point's trouble is not the study's: the next sitting tries it again.
-                record = nothing(error.said if isinstance(error, CouldNotRun) else str(error))
-            else:
-                ran.add(system)
-                tries.pop(system, None)
-                sitting.missing.pop(system, None)
-            with interrupts.held():
-                folder.keep(point, record)
-                if record["metrics"]:
-                    sitting.measured += 1
-                else:
-                    sitting.failed += 1
-            point_seconds = (clock() - began) / (sitting.measured + sitting.failed)
+        if running.measure_all([point for point in order if point not in before]):
+            asked: set[str] = set()
+            while wanted := [
+                point for point in more(running.left) if point.name not in asked and not folder.has(point)
+            ]:
+                asked |= {point.name for point in wanted}
+                sitting.points += len(wanted)
+                if not running.measure_all(wanted):
+                    # What was planned is there.
+                    sitting.ending = "complete"
+                    break
     except KeyboardInterrupt:
         sitting.ending = "interrupted"
     return sitting
+
+
+@dataclass
+class _Running:
+    """A sitting that is under way."""
+
+    folder: StudyFolder
+    measure: Measure
+    sitting: Sitting
+    budget_seconds: float | None
+    told: Callable[[Sitting, Point, float], None]
+    clock: Callable[[], float]
+    ran: set[Value] = field(default_factory=set)
+    """Systems that have run."""
+
+    def __post_init__(self) -> None:
+        self._tries = Counter[str]()
+        self._began = self.clock()
+        self._point_seconds = estimate_seconds(self.folder.study, 1)
+
+    @property
+    def left(self) -> float | None:
+        """Seconds of the budget."""
+        return None if self.budget_seconds is None else self.budget_seconds - (self.clock() - self._began)
+
+    def measure_all(self, points: Sequence[Point]) -> bool:
+        """Measures these; False where the time was over before."""
+        for place, point in enumerate(points):
+            if self._tries[str(point.settings[SYSTEM])] >= TRIES:
+                self.sitting.skipped += 1
+                continue
+            if self.left is not None and self._point_seconds > self.left:
+                self.sitting.ending = "out of time"
+                return False
+            still = sum(self._tries[str(each.settings[SYSTEM])] < TRIES for each in points[place:])
+            self.told(self.sitting, point, still * self._point_seconds)
+            self._measure(point)
+        return True
+
+    def _measure(self, point: Point) -> None:
+        sitting, system, began = self.sitting, str(point.settings[SYSTEM]), self.clock()
+        try:
+            record = self.measure(point)
+        except SystemMissing as error:
+            if system not in self.ran:
+                self._tries[system] += 1
+                sitting.missing[system] = str(error)
+                sitting.skipped += 1
+                return
+            record = nothing(str(error))
+        except (CouldNotRun, OSError) as error:
+            # One point's trouble is not the study's: the next sitting tries it again.
+            record = nothing(error.said if isinstance(error, CouldNotRun) else str(error))
+        else:
+            self.ran.add(system)
+            self._tries.pop(system, None)
+            sitting.missing.pop(system, None)
+        with interrupts.held():
+            self.folder.keep(point, {**record, "took_seconds": round(self.clock() - began, 3)})
+            if record["metrics"]:
+                sitting.measured += 1
+                sitting.repeated += point.repetition > self.folder.study.repetitions
+            else:
+                sitting.failed += 1
+        self._point_seconds = (self.clock() - self._began) / (sitting.measured + sitting.failed)

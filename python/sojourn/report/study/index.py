@@ -16,9 +16,11 @@ from sojourn.failure import CouldNotRun
 from sojourn.report.markup import Markup, element, join, shell
 from sojourn.report.tables import texts
 from sojourn.results.run_folder import RunFolder
-from sojourn.study.checks import FINDINGS
 from sojourn.study.contents import by_source
 from sojourn.study.folder import REPORT, SUMMARY
+from sojourn.study.samples import FINDINGS
+from sojourn.study.sources import citation
+from sojourn.study.tally import counted
 from sojourn.text import format
 
 INDEX = "index.html"
@@ -40,15 +42,21 @@ def write_index(runs: Path) -> Path | None:
     if not found:
         return None
     rows, claims = [], []
+    cited: set[str] = set()
     for path, summary in found:
         counts = [sum(each["finding"] == name for each in summary["verdicts"]) for name in FINDINGS]
+        full = citation(summary["source"]) if summary["source"].partition(", ")[0] not in cited else None
+        cited.add(summary["source"].partition(", ")[0])
         page = f"{path.relative_to(runs)}/{REPORT}"
-        notes = [f"{path.relative_to(runs)}: {summary['source']}", remarks(summary)]
+        notes = [f"{path.relative_to(runs)}: {summary['source']}", full, remarks(summary)]
         titled = join(element("a", summary["title"], href=page), [_noted(note) for note in notes if note])
         there, planned = (f"{summary[name]:,}" for name in ("points", "points_planned"))
         measured = there if there == planned else f"{there} of {planned}"
         rows.append([titled, measured, *map(str, counts)])
-        found_here = ((each["says"], element("strong", each["finding"]), _why(each)) for each in summary["verdicts"])
+        found_here = (
+            (each["says"], join(element("strong", each["finding"]), _noted(each.get("evidence") or "")), _why(each))
+            for each in summary["verdicts"]
+        )
         named = join(element("a", summary["study"], href=page), _noted(summary["source"]))
         claims += [[named, *each] for each in found_here]
     head = ["study", "points", *FINDINGS]
@@ -72,14 +80,15 @@ def summaries(runs: Path) -> list[tuple[Path, Any]]:
 
 def _counted(found: Sequence[tuple[Path, Any]]) -> str:
     """How many findings came to which verdict, over all studies."""
-    verdicts = [each["finding"] for _, summary in found for each in summary["verdicts"]]
-    counts = ", ".join(f"{verdicts.count(name)} {name}" for name in FINDINGS)
-    return f"Of {len(verdicts)} findings: {counts}. By 95 % intervals; each stands for itself."
+    verdicts = [(each["finding"], each.get("evidence")) for _, summary in found for each in summary["verdicts"]]
+    return f"Of {len(verdicts)} findings: {'; '.join(counted(verdicts))}. By 95 % intervals; each stands for itself."
 
 
 def _why(verdict: Any) -> Markup:
-    """The figures and, of what does not hold, what explains it."""
-    return join(verdict["why"], [_noted(said) for said in verdict.get("because", ())])
+    """The figures and, of what does not hold, what explains it; of what is open, what would decide it."""
+    return join(
+        verdict["why"], [_noted(said) for said in (*verdict.get("because", ()), verdict.get("to_decide")) if said]
+    )
 
 
 def _noted(text: str) -> Markup:

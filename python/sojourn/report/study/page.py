@@ -14,10 +14,13 @@ from sojourn.report.markup import Markup, element, join, shell
 from sojourn.report.study.charts import charts
 from sojourn.report.tables import grid, pairs, texts
 from sojourn.study.cells import Cell
+from sojourn.study.checks import Verdict
 from sojourn.study.document import Study
 from sojourn.study.figures import Figure
 from sojourn.study.findings import Findings
 from sojourn.study.folder import DOCUMENT, ENVIRONMENTS, REPORT, SUMMARY, StudyFolder
+from sojourn.study.sources import citation
+from sojourn.study.tally import counted
 from sojourn.text import format
 
 _SOURCES = (DOCUMENT, ENVIRONMENTS, "points.parquet", SUMMARY)
@@ -39,9 +42,10 @@ def write(folder: StudyFolder, findings: Findings) -> Path:
         _machine(findings, environments),
     )
     study = findings.study
+    source = study.source if (full := citation(study.source)) is None else f"{study.source}: {full}"
     folder.run.write_text(
         REPORT,
-        shell(f"study {study.name}", study.title, f"{study.source}. {study.question}", main, __version__, _SOURCES),
+        shell(f"study {study.name}", study.title, f"{source}. {study.question}", main, __version__, _SOURCES),
     )
     folder.run.write_json(SUMMARY, findings.as_json())
     return folder.run.path / REPORT
@@ -54,6 +58,10 @@ def _notes(findings: Findings, environments: list[dict[str, Any]]) -> Markup | N
         notes.append(f"{why}: {'; '.join(findings.given_up)}.")
     if findings.points < findings.planned:
         notes.append(f"{findings.points:,} of {findings.planned:,} points were measured; the same command goes on.")
+    if findings.repeated:
+        notes.append(
+            f"{findings.repeated:,} points were measured beyond the planned repetitions, to decide what was open."
+        )
     notes += [f"{name} was left out: {because}" for name, because in findings.missing.items()]
     notes += [f"{number:,} points failed: {because}" for because, number in findings.failed.items()]
     notes += [
@@ -72,18 +80,26 @@ def _verdicts(findings: Findings) -> Markup:
         (
             each.says,
             join(
-                element("strong", f"{each}."),
-                element("span", f" {each.metric}: {each.why}."),
-                [element("p", f"{_sentence(said)}.", class_="note") for said in each.because],
+                element("strong", f"{each}"),
+                element("span", f" ({each.evidence}). {each.metric}: {each.why}."),
+                [element("p", f"{_sentence(said)}.", class_="note") for said in notes_of(each)],
             ),
         )
         for each in findings.verdicts
     ]
+    found = [(each.finding, each.evidence) for each in findings.verdicts]
+    once = "By 95 % intervals over the repetitions"
+    often = "Intervals widen from look to look, so that 5 % is the error of all together"
     note = (
-        "By 95 % intervals over the repetitions; not decided: the interval does not tell, or cannot be trusted; not "
-        "enough points: some are missing, or the study was only tried."
+        f"{'; '.join(counted(found))}. {often if findings.study.until_decided else once}; not decided: an interval "
+        "does not tell, or cannot be trusted; not enough points: some are missing, or the study was only tried."
     )
     return pairs("table-verdicts", "The source's findings, here", rows, note)
+
+
+def notes_of(verdict: Verdict) -> list[str]:
+    """What explains a verdict, or what would decide it."""
+    return [*verdict.because, *([verdict.to_decide] if verdict.to_decide else [])]
 
 
 def _sentence(text: str) -> str:

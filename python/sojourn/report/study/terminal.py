@@ -15,6 +15,7 @@ from sojourn.study.document import Study
 from sojourn.study.findings import Findings
 from sojourn.study.scale import whole_seconds
 from sojourn.study.shares import Share
+from sojourn.study.sources import citation
 from sojourn.text import format
 
 _STYLES = {"holds": "green", "does not hold": "bold red", "not decided": "yellow", "not enough points": "yellow"}
@@ -26,12 +27,16 @@ def print_findings(findings: Findings, console: Console) -> None:
     """Verdicts with their reasons, and what is missing."""
     title = f"{findings.study.name}: {findings.study.title} ({findings.points:,} of {findings.planned:,} points)"
     console.print(Text(title, style="bold"), soft_wrap=True)
+    if (source := citation(findings.study.source)) is not None:
+        console.print(Text(f"{findings.study.source}: {source}", style="dim"), soft_wrap=True)
     for verdict in findings.verdicts:
+        rests = Text(f" ({verdict.evidence})", style="dim")
         console.print(
-            Text(f"{verdict}: ", style=_STYLES[verdict.finding]) + Text(verdict.says, style="bold"), soft_wrap=True
+            Text(f"{verdict}: ", style=_STYLES[verdict.finding]) + Text(verdict.says, style="bold") + rests,
+            soft_wrap=True,
         )
         console.print(Text(f"  {verdict.metric}: {verdict.why}"), soft_wrap=True)
-        for said in verdict.because:
+        for said in (*verdict.because, *filter(None, [verdict.to_decide])):
             console.print(Text(f"    {said}"), soft_wrap=True)
     for line in findings.lines:
         console.print(Text("line: ", style="dim") + Text(f"{line}"), soft_wrap=True)
@@ -74,6 +79,8 @@ def print_list(studies: Sequence[Study], console: Console) -> None:
     """A table of contents of the sources: what is measured again of each, by which study, and how long it takes."""
     for source, placed in by_source(studies, lambda study: study.source).items():
         console.print(Text(source, style="bold"))
+        if (full := citation(source)) is not None:
+            console.print(Text(full, style="dim"))
         contents = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
         contents.add_column(width=_PLACE_COLUMNS)
         for place, study in placed:

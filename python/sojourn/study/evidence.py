@@ -1,0 +1,52 @@
+"""What a finding rests on: points that were measured, simulated, or reckoned, which no repetition changes.
+
+It follows from who answers at the points. A comparison of several is of the first of them in the order of `EVIDENCE`:
+where a simulation is compared with a formula, it is the simulation that may differ.
+"""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from sojourn.study.declarations import SIMULATION, SYSTEM, Check, Evidence, SystemEntry
+from sojourn.study.document import Study
+from sojourn.study.logs import EXAMPLE
+from sojourn.study.points import matches
+
+EVIDENCE: tuple[Evidence, ...] = get_args(Evidence)
+_OURS = ("sojourn", "sojourn-engine")
+_OF_COMMANDS: dict[str, Evidence] = {
+    # Valgrind simulates the caches.
+    "misses": "simulated",
+    "simulate": "simulated",
+    "predict": "identity of the model",
+    "plan": "arithmetic",
+}
+"""Of our own commands; what is not named measures."""
+
+
+def evidence(study: Study, check: Check) -> Evidence:
+    """What the points of a check come from."""
+    asked = [
+        system
+        for system in study.systems
+        if any(matches({SYSTEM: system.name}, {SYSTEM: where.get(SYSTEM, system.name)}) for where in check.wheres)
+    ]
+    found = {_of_points(study, system) for system in asked}
+    return next((each for each in EVIDENCE if each in found), "measured")
+
+
+def _of_points(study: Study, system: SystemEntry) -> Evidence:
+    if study.model is not None:
+        return "simulated" if system.solver == SIMULATION else "identity of the model"
+    if study.program is None:
+        return "measured"
+    if study.program.evidence is not None:
+        return study.program.evidence
+    program, command, *_ = (*system.run, "")
+    if program not in _OURS:
+        return "measured"
+    if command == "trace" and study.log == EXAMPLE:
+        # The example log is drawn from distributions.
+        return "simulated"
+    return _OF_COMMANDS.get(command, "measured")

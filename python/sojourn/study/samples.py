@@ -1,0 +1,142 @@
+"""What decides a finding: figures by repetition, each with the bounds that it has to keep.
+
+What is said of every place holds if each place's own interval lies within its bounds. That is an intersection-union
+test: its error is that of one place, however many there are (R. Berger, Technometrics 24, 1982). It does not hold if
+one place, or the mean over them, is shown to be outside; these are many questions, and share the error (Bonferroni).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from sojourn.loading.confidence import LEVEL, Estimate
+from sojourn.study.cells import estimate, geometric_mean
+
+Finding = Literal["holds", "does not hold", "not decided", "not enough points"]
+FINDINGS: tuple[Finding, ...] = get_args(Finding)
+DECIDED: tuple[Finding, ...] = ("holds", "does not hold")
+Side = Literal["above", "below"]
+"""Of a bound."""
+BOTH: frozenset[Side] = frozenset(("above", "below"))
+ABOVE: frozenset[Side] = frozenset(("above",))
+BELOW: frozenset[Side] = frozenset(("below",))
+NEITHER: frozenset[Side] = frozenset()
+ERROR = 1 - LEVEL
+"""The probability that a finding is wrong, for one look at the points."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Between which a figure has to lie."""
+
+    least: float | None = None
+    most: float | None = None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A figure at a place, by repetition, and where it has to lie."""
+
+    name: str
+    """The place."""
+    values: Mapping[int, float]
+    bounds: Bounds
+    sides: frozenset[Side] = BOTH
+    """On which sides of a bound it can be shown to be: a lower bound shows nothing below."""
+    spoilt: str | None = None
+    """Why not on both."""
+    lacking: str | None = None
+    """Why it has no values, where repetitions do not cure it."""
+
+    def interval(self, error: float, repetitions: int | None = None) -> Estimate | None:
+        """The figure with its interval, or with the one that so many repetitions of the same spread would have."""
+        return estimate(list(self.values.values()), 1 - error, repetitions)
+
+    def is_inside(self, error: float, repetitions: int | None = None) -> bool:
+        """Whether it is shown to keep its bounds."""
+        least, most = self.bounds.least, self.bounds.most
+        above = least is None or self._is("above", least, error, repetitions)
+        return above and (most is None or self._is("below", most, error, repetitions))
+
+    def is_outside(self, error: float, repetitions: int | None = None) -> bool:
+        """Whether it is shown to keep one of them not."""
+        least, most = self.bounds.least, self.bounds.most
+        below = least is not None and self._is("below", least, error, repetitions)
+        return below or (most is not None and self._is("above", most, error, repetitions))
+
+    def _is(self, side: Side, bound: float, error: float, repetitions: int | None) -> bool:
+        found = self.interval(error, repetitions)
+        if found is None or found.low is None or found.high is None or side not in self.sides:
+            return False
+        return found.low > bound if side == "above" else found.high < bound
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What samples say together, which of them says it where one alone does, and the error of its interval."""
+
+    finding: Finding
+    by: Sample | None = None
+    error: float = ERROR
+
+
+@dataclass(frozen=True)
+class Question:
+    """All samples that have to keep their bounds."""
+
+    samples: Sequence[Sample]
+    mean: Sample | None = None
+    """Over several that have the same bounds: where the mean is outside, one of them is."""
+
+    def outcome(self, error: float, repetitions: int | None = None) -> Outcome:
+        """The finding with this error; or what so many repetitions of the same spread would find."""
+        ways = len(self.samples) * (2 if self.mean else 1)
+        for sample in self.samples:
+            if sample.is_outside(error / ways, repetitions):
+                return Outcome("does not hold", sample, error / ways)
+        if self.mean is not None and self.mean.is_outside(error / 2, repetitions):
+            return Outcome("does not hold", self.mean, error / 2)
+        open_ones = [each for each in self.samples if not each.is_inside(error, repetitions)]
+        if not open_ones:
+            return Outcome("holds", error=error)
+        if lacking := next((each for each in open_ones if each.spoilt or each.lacking), None):
+            return Outcome("not decided", lacking, error)
+        if few := next((each for each in open_ones if len(each.values) < 2), None):
+            return Outcome("not enough points", few, error)
+        return Outcome("not decided", open_ones[0], error)
+
+    def open_places(self, error: float) -> int:
+        """How many of the samples are not shown to keep their bounds."""
+        return sum(not each.is_inside(error) for each in self.samples)
+
+    def ends(self) -> tuple[Sample, Sample]:
+        """The samples with the least and the largest figure, of those that have one."""
+        known = [each for each in self.samples if each.values]
+        ordered = sorted(known, key=lambda each: centre(list(each.values.values())))
+        return ordered[0], ordered[-1]
+
+    def repetitions_to_decide(self, looks: Iterable[tuple[int, float]]) -> int | None:
+        """At which of the looks (repetitions, and the error of each) it would be decided if the spread stays as it is.
+
+        None where no look of these would decide, or more of the same cannot.
+        """
+        return next((count for count, error in looks if self.outcome(error, count).finding in DECIDED), None)
+
+
+def mean_of(samples: Sequence[Sample], name: str) -> Sample | None:
+    """The mean over samples with the same bounds, in the repetitions that all have; None of fewer than two."""
+    if len(samples) < 2:
+        return None
+    first = samples[0]
+    whole = [each for each in first.values if all(each in sample.values for sample in samples)]
+    values = {each: centre([sample.values[each] for sample in samples]) for each in whole}
+    sides = frozenset.intersection(*(sample.sides for sample in samples))
+    return Sample(name, values, first.bounds, sides)
+
+
+def centre(values: Sequence[float]) -> float:
+    """The geometric mean; of what may be 0 the arithmetic one."""
+    return geometric_mean(values) if all(value > 0 for value in values) else math.fsum(values) / len(values)

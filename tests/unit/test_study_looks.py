@@ -1,0 +1,165 @@
+"""Repeating what is open: when it is looked at, that looks share the error, what is measured next, and when it ends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+from scripted_study import TEXT, folder, record, study
+
+from sojourn.report.study.page import write
+from sojourn.study.cells import Cells
+from sojourn.study.findings import find
+from sojourn.study.folder import Record, StudyFolder
+from sojourn.study.looks import LOOKS_MAX, Looks, schedule
+from sojourn.study.points import Point, Settings, shuffled
+from sojourn.study.runner import Sitting, run
+from sojourn.study.samples import ERROR
+
+SEQUENTIAL = TEXT.replace("repetitions = 4", "repetitions = 4\nuntil_decided = true")
+Rate = Callable[[Settings, int], float]
+
+
+def test_looks_are_farther_and_farther_apart_and_spend_the_error_once() -> None:
+    looks = schedule(5)
+    assert [count for count, _ in looks] == [5, 8, 12, 18, 27, 41, 62, 93]
+    assert looks[0][1] == pytest.approx(ERROR / 2)
+    assert sum(error for _, error in schedule(5, 50)) <= ERROR
+    assert [count for count, _ in schedule(1, 4)] == [1, 2, 3, 5]
+
+
+def rate(ratio: float, spread: float, seed: int = 1) -> Rate:
+    """Fast over slow, with chance; the sizes alike."""
+
+    def figure(settings: Settings, repetition: int) -> float:
+        draw = Random(f"{seed} {settings} {repetition}")
+        return (ratio if settings["system"] == "fast" else 1.0) * math.exp(draw.gauss(0, spread))
+
+    return figure
+
+
+def points_of(figure: Rate) -> Callable[[Point], Record]:
+    return lambda point: record(figure(point.settings, point.repetition))
+
+
+def decided(
+    path: Path, measure: Callable[[Point], Record], text: str = SEQUENTIAL, seconds: float | None = None
+) -> tuple[StudyFolder, Sitting]:
+    begun = folder(path, text)
+    now = 0.0
+
+    def timed(point: Point) -> Record:
+        nonlocal now
+        now += 1.0
+        return measure(point)
+
+    def more(left: float | None) -> list[Point]:
+        return find(begun).open_points(left)
+
+    return begun, run(begun, timed, budget_seconds=seconds, more=more, clock=lambda: now)
+
+
+def test_what_is_open_is_repeated_until_it_is_decided(tmp_path: Path) -> None:
+    begun, sitting = decided(tmp_path, points_of(rate(1.2, 0.1)))
+    found = find(begun)
+    (verdict,) = found.verdicts
+    assert verdict.finding == "holds"
+    assert verdict.repetitions > 4
+    assert sitting.repeated == found.repeated == 6 * (verdict.repetitions - 4)
+    assert (found.points, found.planned, found.is_whole) == (24, 24, True)
+    assert f"{found.repeated} points were measured beyond the planned repetitions" in write(begun, found).read_text()
+    again, nothing = decided(tmp_path, points_of(rate(0.5, 0.1)))
+    assert (nothing.measured, nothing.before) == (0, 24), "what is decided is not measured again"
+    assert find(again).verdicts == found.verdicts
+
+
+def test_what_is_decided_at_once_is_not_repeated(tmp_path: Path) -> None:
+    begun, sitting = decided(tmp_path, points_of(rate(5, 0.01)))
+    assert (sitting.measured, sitting.repeated) == (24, 0)
+    assert find(begun).verdicts[0].repetitions == 4
+
+
+def test_only_the_cells_of_open_findings_are_repeated(tmp_path: Path) -> None:
+    text = SEQUENTIAL + 'over = { size = "10KiB" }\n'
+    begun, sitting = decided(tmp_path, points_of(rate(1.1, 0.1, seed=2)), text)
+    (verdict,) = find(begun).verdicts
+    assert sitting.repeated == 2 * (verdict.repetitions - 4) > 0
+
+
+def test_it_ends_with_the_time_or_where_no_decision_fits_into_it(tmp_path: Path) -> None:
+    begun, sitting = decided(tmp_path / "hopeless", points_of(rate(1.0001, 0.2)), seconds=1000)
+    assert (sitting.ending, sitting.repeated) == ("complete", 0), "what would take longer than there is is not begun"
+    (verdict,) = find(begun).verdicts
+    assert verdict.finding == "not decided"
+    assert verdict.seconds_to_decide is None or verdict.seconds_to_decide > 1000
+    begun, sitting = decided(tmp_path / "short", points_of(rate(1.2, 0.1)), seconds=24)
+    assert (sitting.ending, sitting.measured) == ("complete", 24)
+    (verdict,) = find(begun).verdicts
+    assert verdict.seconds_to_decide is not None
+    assert "would decide it" in str(verdict.to_decide)
+    assert str(verdict.to_decide).removeprefix("about") in write(begun, find(begun)).read_text()
+
+
+def test_a_look_needs_all_its_points(tmp_path: Path) -> None:
+    begun, sitting = decided(tmp_path, points_of(rate(5, 0.01)), seconds=20)
+    assert sitting.ending == "out of time"
+    (verdict,) = find(begun).verdicts
+    assert verdict.finding == "not enough points"
+    assert "not all of the first 4 repetitions are there" in verdict.why
+
+
+def test_what_repetitions_do_not_cure_is_not_repeated(tmp_path: Path) -> None:
+    def limited(point: Point) -> Record:
+        because = "it was late" if point.settings["system"] == "slow" else None
+        return {**record(rate(1.2, 0.1)(point.settings, point.repetition)), "generator_limited": because}
+
+    begun, sitting = decided(tmp_path, limited)
+    assert (sitting.measured, sitting.repeated) == (24, 0)
+    assert find(begun).verdicts[0].to_decide is None
+
+
+def test_what_a_decision_would_take_is_said_of_a_study_that_is_not_repeated(tmp_path: Path) -> None:
+    begun = folder(tmp_path)
+    run(begun, points_of(rate(1.1, 0.1)), clock=iter(range(10_000)).__next__)
+    (verdict,) = find(begun).verdicts
+    assert verdict.finding == "not decided"
+    assert verdict.repetitions_to_decide is not None
+    assert verdict.seconds_to_decide == pytest.approx(6 * (verdict.repetitions_to_decide - 4), rel=0.01)
+    assert find(begun).as_json()["verdicts"][0]["to_decide"] == verdict.to_decide
+
+
+def test_a_first_look_of_a_fixed_study_is_not_one_of_many(tmp_path: Path) -> None:
+    """Its folder is refused to a run that would look again, whose first look has less of the error."""
+    run(folder(tmp_path), points_of(rate(1.1, 0.1)))
+    with pytest.raises(Exception, match="until_decided"):
+        folder(tmp_path, SEQUENTIAL)
+
+
+CHANCES = 150
+
+
+def test_looking_often_errs_as_seldom_as_looking_once() -> None:
+    """Of studies about nothing one in twenty is decided at last, though each is looked at eight times."""
+    declared = study(SEQUENTIAL.replace("least = 1", 'least = 1\nover = { size = "1KiB" }'))
+    wrong = naive = 0
+    for seed in range(CHANCES):
+        figure = rate(1.0, 0.1, seed)
+        records = [
+            {"settings": point.settings, "repetition": point.repetition, **record(figure(point.settings, repetition))}
+            for repetition in range(1, schedule(4)[LOOKS_MAX - 1][0] + 1)
+            for point in shuffled(declared, repetition)
+            if point.settings["size"] == "1KiB"
+        ]
+        cells = Cells.of(records)
+        looks = Looks(declared, cells)
+        wrong += looks.verdict(declared.checks[0]).finding in ("holds", "does not hold")
+        fixed = declared.model_copy(update={"until_decided": False})
+        naive += any(
+            Looks(fixed, cells.until(count)).verdict(fixed.checks[0]).finding in ("holds", "does not hold")
+            for count, _ in schedule(4)
+        )
+    assert wrong / CHANCES <= ERROR + 3 * math.sqrt(ERROR * (1 - ERROR) / CHANCES)
+    assert naive / CHANCES > 2 * ERROR, "what looking with 95 % each time would do"
