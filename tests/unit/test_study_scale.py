@@ -8,7 +8,8 @@ import pytest
 from scripted_study import TEXT, scripted, study
 
 from sojourn.report.study.page import write
-from sojourn.study import scale, shares
+from sojourn.study import catalogue, scale, shares
+from sojourn.study.document import Study
 from sojourn.study.findings import find
 from sojourn.study.folder import StudyFolder
 from sojourn.study.points import in_order
@@ -99,6 +100,27 @@ def test_a_time_is_shared_out() -> None:
     floors = [scale.whole_seconds(scale.floor(each)) for each in studies]
     little = shares.shared_out(studies, sum(floors) / 2)
     assert [each.seconds for each in little] == pytest.approx([each / 2 for each in floors])
+
+
+def test_what_checks_ask_for_comes_before_more_of_the_rest() -> None:
+    rises = '[[checks]]\nkind = "monotone"\nsays = ""\nmetric = "rps"\nalong = "size"\ndirection = "falls"\n'
+    whole = study(TEXT + rises)
+    assert not scale.can_be_asked(scale.floor(whole)), "one size has no steps"
+    least = scale.least_asked(whole)
+    assert least.factors == {"size": ["1KiB", "100KiB"]}, "the ends"
+    assert (least.repetitions, least.duration_seconds) == (3, 2)
+    asked, floor = scale.whole_seconds(least), scale.whole_seconds(scale.floor(whole))
+    (share,) = shares.shared_out([whole], asked)
+    assert scale.can_be_asked(share.study)
+    first, second = shares.shared_out([whole, whole], asked + floor)
+    assert first.seconds == second.seconds == pytest.approx((asked + floor) / 2), "too little for both"
+
+
+@pytest.mark.parametrize("study", [pytest.param(each, id=each.name) for _, each in catalogue.studies()])
+def test_all_checks_of_every_study_can_be_asked_of_little(study: Study) -> None:
+    least = scale.least_asked(study)
+    assert scale.can_be_asked(least)
+    assert least.repetitions == min(study.repetitions, scale.REPETITIONS_MIN)
 
 
 def test_quick_replaces_what_it_names() -> None:

@@ -28,11 +28,14 @@ class Share:
 def shared_out(studies: Sequence[Study], seconds: float) -> list[Share]:
     """Shares of a time, in the studies' order.
 
-    No study gets less than its floor while all have theirs; where even the floors take longer than there is, all are
-    cut by the same part, and points are left unmeasured.
+    No study gets less than all its checks need, while there is time for that; else none gets less than its floor. Where
+    even the floors take longer than there is, all are cut by the same part, and points are left unmeasured.
     """
     wholes = [scale.whole_seconds(each) for each in studies]
-    floors = [min(whole, scale.whole_seconds(scale.floor(each))) for each, whole in zip(studies, wholes, strict=True)]
+    floors = [scale.whole_seconds(scale.least_asked(each)) for each in studies]
+    if sum(floors) > seconds:
+        floors = [scale.whole_seconds(scale.floor(each)) for each in studies]
+    floors = [min(pair) for pair in zip(floors, wholes, strict=True)]
     level = _level(floors, wholes, seconds)
     cut = min(1.0, seconds / sum(floors))
     found = []
