@@ -318,11 +318,13 @@ def _sentences(answer: Answer, target: float) -> list[str]:
             f"It is about {format.percent(answer.requests_fraction)} of the log's requests{of_bytes}: those that a "
             "static copy of the site answers."
         )
-    if answer.is_lower_bound:
+    if answer.is_lower_bound and answer.bottleneck is None:
+        sentences.append(f"This is a lower bound, and the bottleneck is unknown: {answer.bottleneck_because}.")
+    elif answer.is_lower_bound:
         sentences.append(f"This is a lower bound: {answer.lower_bound_because}.")
-    if answer.bottleneck is None:
-        sentences.append(f"Bottleneck unknown: {answer.bottleneck_because}.")
-    else:
+    elif answer.bottleneck is None:
+        sentences.append(f"The bottleneck is unknown: {answer.bottleneck_because}.")
+    if answer.bottleneck is not None:
         sentences.append(f"The {answer.bottleneck} is the bottleneck{_next(answer)}.")
     sentences += [
         f"Twice as much {doubling.resource} gives {format.rate(doubling.requests_per_second)} "

@@ -37,7 +37,8 @@ def headroom(answer: Answer) -> str:
     if answer.headroom_over_log_peak is None:
         return "not known: the log has no busiest minute"
     peak = format.rate(answer.log_peak_requests_per_second)
-    return f"{format.factor(answer.headroom_over_log_peak)} the log's busiest minute ({peak})"
+    at_least = "at least " if answer.is_lower_bound else ""
+    return f"{at_least}{format.factor(answer.headroom_over_log_peak)} the log's busiest minute ({peak})"
 
 
 def covers(answer: Answer) -> str:
