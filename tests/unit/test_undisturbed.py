@@ -40,12 +40,14 @@ def step(mean: float, seen: dict[str, Any] | None) -> dict[str, Any]:
         "generator": {"limited": False, "cpu_fraction": 0.2},
         "server": {"cpu_seconds_per_request": 9e-6, "cpu_fraction": 0.5, "core_busy_fraction": 0.5},
         "steady": True,
+        "limit": None,
+        "server_saturated": False,
         "undisturbed": seen,
     }
 
 
 def test_the_model_is_fitted_on_undisturbed_windows_where_there_are_enough() -> None:
-    (found,) = over_repetitions([[step(900e-6, undisturbed(100e-6, 15))], [step(300e-6, undisturbed(110e-6, 18))]], 0.2)
+    (found,) = over_repetitions([[step(900e-6, undisturbed(100e-6, 15))], [step(300e-6, undisturbed(110e-6, 18))]])
     assert (found.mean_for_model, found.p95_for_model) == pytest.approx((105e-6, 315e-6))
     assert found.cpu_for_model == 8e-6
     assert found.response_time_mean_seconds.median == pytest.approx(600e-6)
@@ -54,11 +56,11 @@ def test_the_model_is_fitted_on_undisturbed_windows_where_there_are_enough() -> 
 
 
 def test_without_enough_windows_the_step_as_it_was_is_taken_and_the_reason_is_said() -> None:
-    (few,) = over_repetitions([[step(900e-6, undisturbed(100e-6, 2))]], 0.2)
+    (few,) = over_repetitions([[step(900e-6, undisturbed(100e-6, 2))]])
     assert few.mean_for_model == 900e-6
     assert few.cpu_for_model == 9e-6
     assert few.undisturbed_unavailable == "fewer than 5 windows were undisturbed"
-    (unseen,) = over_repetitions([[step(900e-6, {"unavailable": "no process is observed"})]], 0.2)
+    (unseen,) = over_repetitions([[step(900e-6, {"unavailable": "no process is observed"})]])
     assert unseen.undisturbed_unavailable == "no process is observed"
 
 
@@ -68,7 +70,7 @@ def test_interruptions_are_measured_from_what_windows_lost() -> None:
     # One interruption of 10 ms in 0.4 s.
     found = lost_squared(timeline, 0, step(1e-3, undisturbed(1e-4, 15)))
     assert found == pytest.approx(0.01**2 / 0.4)
-    (kept,) = over_repetitions([[step(1e-3, None) | {LOST_SQUARED: found}]], 0.2)
+    (kept,) = over_repetitions([[step(1e-3, None) | {LOST_SQUARED: found}]])
     assert kept.server_core_lost_squared == found
     coarse = step(1e-3, undisturbed(1e-4, 15) | {"server_core": {"resolution_seconds": 0.01}})
     assert lost_squared(timeline, 0, coarse) is None

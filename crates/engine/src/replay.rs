@@ -8,8 +8,8 @@ use std::{path::PathBuf, process::ExitCode};
 use anyhow::ensure;
 use clap::{Args, ValueEnum};
 use sojourn_load::{
-    Arrivals, Catalogue, Connections, Failed, Form, Host, Law, Paths, Plan, Replayed, Requests, Schedule,
-    StopRule, Target, Think, Version, duration,
+    Arrivals, Catalogue, Connections, Failed, Form, Host, Law, Limits, Paths, Plan, Replayed, Requests,
+    Schedule, StopRule, Target, Think, Version, duration,
 };
 use sojourn_measure::Nanos;
 use sojourn_workload::{
@@ -149,7 +149,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         }
     };
     let stop = match options.stop_when_failing {
-        true => StopRule::Failing { target_p95: options.target_p95 },
+        true => StopRule::Failing,
         false => StopRule::ScheduleEnd,
     };
     let tls = common.tls(&target)?;
@@ -164,7 +164,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         transport: common.transport(),
         schedule,
         stop,
-        limits: common.limits(),
+        limits: Limits { target_p95: Some(options.target_p95), ..common.limits() },
         waiting: common.waiting(),
         observe: common.observe(),
         seed: common.seed,

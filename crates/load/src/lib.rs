@@ -36,4 +36,4 @@ pub use plan::{
     parse_rate, parse_schedule,
 };
 pub use runtime::{RunError, TIMER_SLACK_MAX, timestamps};
-pub use statistics::{Figures, Outcome, Report, TICK, Timeline, report, webstone};
+pub use statistics::{Figures, Outcome, Report, StepLimit, TICK, Timeline, report, webstone};

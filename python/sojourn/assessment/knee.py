@@ -1,9 +1,9 @@
 """Where the knee is: the largest offered load at which the server still keeps up within the target.
 
 A step is beyond the knee when its p95 time to first byte passes the target, when more than one request in a thousand
-fails, or when throughput stops following the offered load (`rising_load.limit_of`). Between the last step within and
-the first beyond, the crossing is interpolated for a response-time limit; for a throughput limit the knee is the
-throughput that the overloaded server delivers.
+fails, or when throughput stops following the offered load. The engine judges each step and says why (`limit`). Between
+the last step within and the first beyond, the crossing is interpolated for a response-time limit; for a throughput
+limit the knee is the throughput that the overloaded server delivers.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sojourn.assessment.rising_load import Limit, generator_limited, limit_of, others_fraction, server_saturated
+from sojourn.assessment.rising_load import generator_limited, others_fraction
 from sojourn.assessment.summary import Knee
 
-Reason = Limit | Literal["server stopped", "not reached"]
+Reason = Literal["throughput", "time to first byte", "errors", "generator", "server stopped", "not reached"]
 Repetition = Sequence[dict[str, Any]]
 
 
@@ -53,7 +53,7 @@ def locate(repetitions: Sequence[Repetition], target_p95_seconds: float) -> Knee
 
 def _locate_one(steps: Repetition, target: float) -> _Found | None:
     # A step that fails below one that passes was disturbed, not overloaded: the backlog it left has gone again.
-    passed = [index for index, step in enumerate(steps) if limit_of(step, target) is None]
+    passed = [index for index, step in enumerate(steps) if step["limit"] is None]
     last = passed[-1] if passed else -1
     within = steps[last]["offered_requests_per_second"] if passed else 0.0
     beyond = steps[last + 1 :]
@@ -61,8 +61,7 @@ def _locate_one(steps: Repetition, target: float) -> _Found | None:
         # Where the generator was already at its limit, more load would not have told more.
         reason: Reason = "generator" if generator_limited(steps[last]) else "not reached"
         return _Found(within, within, within, reason, others_fraction(steps[last]))
-    limit = limit_of(beyond[0], target)
-    assert limit is not None
+    limit: Reason = beyond[0]["limit"]
     if limit == "generator":
         # What was answered beyond was answered late, if by the generator's doing: of the server it says no more.
         return _Found(within, within, within, limit, others_fraction(steps[last])) if passed else None
@@ -70,7 +69,7 @@ def _locate_one(steps: Repetition, target: float) -> _Found | None:
         min(step["requests_per_second"], step["offered_requests_per_second"]) for step in beyond
     )
     low = rate = high = max(within, reached)
-    if limit == "throughput" and server_saturated(beyond[0]):
+    if limit == "throughput" and beyond[0]["server_saturated"]:
         # It may be less than a step within carried; once disturbed, that step would not have: overload is slower.
         low = rate = reached
     elif limit == "time to first byte" and passed:
@@ -80,8 +79,10 @@ def _locate_one(steps: Repetition, target: float) -> _Found | None:
 
 
 def _crossing(within: dict[str, Any], beyond: dict[str, Any], target: float) -> float:
-    # Response time grows by factors near the knee: interpolate its logarithm.
-    low, high = (math.log(step["time_to_first_byte_intended_seconds"]["p95"]) for step in (within, beyond))
-    share = (math.log(target) - low) / (high - low)
     start, end = (float(step["offered_requests_per_second"]) for step in (within, beyond))
-    return start + share * (end - start)
+    low, high = (step["time_to_first_byte_intended_seconds"]["p95"] for step in (within, beyond))
+    if low is None or high is None or high <= target:
+        # The p95 is of what was answered; the step is beyond the target by what was not.
+        return start
+    # Response time grows by factors near the knee: interpolate its logarithm.
+    return start + (math.log(target / low) / math.log(high / low)) * (end - start)

@@ -271,7 +271,7 @@ class _Assessment:
 
     def _predict(self, trace: _native.Trace) -> None:
         assert self.mix is not None
-        self.summary.steps = steps.over_repetitions(self.climbs.repetitions(), self.request.target_p95_seconds)
+        self.summary.steps = steps.over_repetitions(self.climbs.repetitions())
         self.summary.knee = locate(self.climbs.repetitions(), self.request.target_p95_seconds)
         saturation = self.climbs.saturation(self.helpers)
         self.summary.saturation = None if saturation is None else saturation.as_json()

@@ -2,7 +2,8 @@
 
 A first staircase explores: it starts low and rises until a step fails. The repetitions then all climb the same
 staircase, laid around the knee that was found, so that every step is measured once per repetition and a drift of
-the machine touches all steps alike. A repetition whose highest step passes climbs on: the server says where it ends,
+the machine touches all steps alike. Which step is beyond what the server takes, and why, the engine says (`limit`).
+A repetition whose highest step passes climbs on: the server says where it ends,
 not the estimate. Repetitions go on until the mean response times are known well enough, or the limit is reached.
 """
 
@@ -13,7 +14,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from scipy.stats import t as student_t
 
@@ -34,11 +35,6 @@ HALF_WIDTH_MAX = 0.1
 REPETITIONS_GROWTH_MAX = 2
 """Times as many repetitions as the effort says, at the most."""
 
-FOLLOWED_FRACTION = 0.97
-"""Throughput follows the offered load as long as it reaches this share of it."""
-ERRORS_FRACTION_MAX = 0.001
-"""More errors than this end the climb, whatever the response times."""
-
 HIGHER = "-higher-"
 """Between the name of a repetition and how often it has climbed on."""
 CUT_SHORT = "-cut-short"
@@ -46,8 +42,6 @@ CUT_SHORT = "-cut-short"
 
 WHOLE_FRACTION = 0.9
 """A step that was measured for less of its time did not come to its end."""
-
-Limit = Literal["throughput", "time to first byte", "errors", "generator"]
 
 
 @dataclass(frozen=True)
@@ -81,7 +75,7 @@ class Climb:
             rates = [scale * fraction for fraction in EXPLORED_FRACTIONS if scale * fraction > passed]
             steps = self._climb(f"explore-{attempt + 1}", rates, stop_when_failing=True)
             for step in steps:
-                if limit_of(step, self.target_p95_seconds) is not None:
+                if step["limit"] is not None:
                     return _capacity(step, passed)
                 passed = step["offered_requests_per_second"]
         return passed
@@ -90,8 +84,7 @@ class Climb:
         """Climbs the staircase around the knee, once per repetition, until the times are known well enough."""
         climbed: list[list[dict[str, Any]]] = []
         while len(climbed) < self.effort.repetitions or (
-            len(climbed) < REPETITIONS_GROWTH_MAX * self.effort.repetitions
-            and not is_settled(climbed, self.target_p95_seconds)
+            len(climbed) < REPETITIONS_GROWTH_MAX * self.effort.repetitions and not is_settled(climbed)
         ):
             climbed.append(self._repetition(f"repetition-{len(climbed) + 1}", knee))
 
@@ -99,7 +92,7 @@ class Climb:
         rates = [knee * fraction for fraction in REPEATED_FRACTIONS]
         steps = self._climb(name, rates, stop_when_failing=False)
         for attempt in range(HIGHER_MAX):
-            if limit_of(steps[-1], self.target_p95_seconds) is not None or generator_limited(steps[-1]):
+            if steps[-1]["limit"] is not None or generator_limited(steps[-1]):
                 break
             highest = steps[-1]["offered_requests_per_second"]
             rates = [highest * fraction for fraction in HIGHER_FRACTIONS]
@@ -129,27 +122,7 @@ class Climb:
         return steps
 
 
-def limit_of(step: dict[str, Any], target_p95_seconds: float) -> Limit | None:
-    """Why a step is beyond the knee, or None where it is not.
-
-    The time to first byte counts from the intended start, so that a request that had to wait for its turn shows.
-    """
-    offered = step["offered_requests_per_second"]
-    p95 = step["time_to_first_byte_intended_seconds"]["p95"]
-    followed = step["requests_per_second"] >= FOLLOWED_FRACTION * offered
-    late = p95 is None or p95 > target_p95_seconds
-    failing = error_fraction(step) > ERRORS_FRACTION_MAX
-    beyond = late or failing or not followed
-    if beyond and generator_limited(step):
-        return "generator"
-    if failing:
-        return "errors"
-    if not followed:
-        return "throughput"
-    return "time to first byte" if late else None
-
-
-def is_settled(repetitions: Sequence[Sequence[dict[str, Any]]], target_p95_seconds: float) -> bool:
+def is_settled(repetitions: Sequence[Sequence[dict[str, Any]]]) -> bool:
     """True if repetitions know the mean response time of most steps within the target to `HALF_WIDTH_MAX`.
 
     One repetition says nothing of its spread; asking for one asks for a rough answer.
@@ -158,7 +131,7 @@ def is_settled(repetitions: Sequence[Sequence[dict[str, Any]]], target_p95_secon
         return True
     widths = []
     for level in zip(*repetitions, strict=False):
-        if any(limit_of(step, target_p95_seconds) is not None for step in level):
+        if any(step["limit"] is not None for step in level):
             continue
         means = [step["response_time_seconds"]["mean"] for step in level]
         half_width = student_t.ppf(0.975, len(means) - 1) * statistics.stdev(means) / math.sqrt(len(means))
@@ -185,13 +158,7 @@ def error_fraction(step: dict[str, Any]) -> float:
 
 def generator_limited(step: dict[str, Any]) -> bool:
     """True if the generator was the limit and the server was not: both may be at their end at once."""
-    return bool(step["generator"]["limited"]) and not server_saturated(step)
-
-
-def server_saturated(step: dict[str, Any]) -> bool:
-    """True if the server's core had nothing left to give, and it was the server that used it."""
-    busy, own = observed(step, "core_busy_fraction"), observed(step, "cpu_fraction")
-    return busy is not None and own is not None and busy >= 0.95 and own >= 0.85
+    return bool(step["generator"]["limited"] and not step["server_saturated"])
 
 
 def others_fraction(step: dict[str, Any]) -> float | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sojourn.assessment.measurement import observed
 from sojourn.assessment.plausibility import OTHERS_FRACTION_MAX
-from sojourn.assessment.rising_load import error_fraction, generator_limited, limit_of
+from sojourn.assessment.rising_load import error_fraction, generator_limited
 from sojourn.assessment.summary import Step, Undisturbed
 from sojourn.results.records import Spread
 from sojourn.text import format
@@ -60,16 +60,16 @@ def _probed(probe: dict[str, Any]) -> Row:
     return flat | {f"probe_{key}": None if isinstance(value, dict) else value for key, value in per_request.items()}
 
 
-def over_repetitions(repetitions: Sequence[Sequence[dict[str, Any]]], target_p95_seconds: float) -> list[Step]:
+def over_repetitions(repetitions: Sequence[Sequence[dict[str, Any]]]) -> list[Step]:
     """The staircase's steps, each with the spread over the repetitions that reached it."""
     height = max((len(steps) for steps in repetitions), default=0)
     levels = [[steps[index] for steps in repetitions if index < len(steps)] for index in range(height)]
     # A step in which nothing was answered has no times and no rate to show; it stays in points.parquet.
     answered = [[step for step in level if step["requests"] > 0 and step["requests_per_second"]] for level in levels]
-    return [_step(level, target_p95_seconds) for level in answered if level]
+    return [_step(level) for level in answered if level]
 
 
-def _step(level: Sequence[dict[str, Any]], target: float) -> Step:
+def _step(level: Sequence[dict[str, Any]]) -> Step:
     def spread(of: Callable[[dict[str, Any]], float | None]) -> Spread | None:
         values = [value for value in map(of, level) if value is not None]
         if not values:
@@ -81,7 +81,7 @@ def _step(level: Sequence[dict[str, Any]], target: float) -> Step:
         assert found is not None, "a step with answers has all figures"
         return found
 
-    within = [limit_of(step, target) is None for step in level]
+    within = [step["limit"] is None for step in level]
     limited = [generator_limited(step) for step in level]
     steady = [bool(step["steady"]) for step in level]
     return Step(

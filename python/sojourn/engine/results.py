@@ -19,6 +19,7 @@ HugePages = Literal["off", "on"]
 Kernel = Literal["load-sum", "const-store", "copy-strided-load", "copy-strided-store", "copy-block"]
 OptionKind = Literal["boolean", "choice", "integer", "number", "duration", "path", "text", "flag", "size", "rate"]
 Shaper = Literal["user", "kernel"]
+StepLimit = Literal["errors", "throughput", "time to first byte", "generator"]
 
 
 class Architecture(Record):
@@ -654,6 +655,10 @@ class StepReport(Record):
     offered_requests_per_second: float | None
     ramp: bool
     """True if the rate moved while it was measured: its figures are means over loads, not those of one."""
+    limit: StepLimit | None
+    """What puts it beyond what the server takes; none if the server kept up within the target."""
+    server_saturated: bool
+    """True if the server's core had nothing left to give, and its processes used it."""
     clients: int | None
     """Clients of a closed loop."""
     sessions_started: int

@@ -229,6 +229,7 @@ impl Common {
             response_timeout: self.timeout,
             drain: self.drain,
             send_lag_p99: self.lag_limit,
+            target_p95: None,
         }
     }
 

@@ -10,7 +10,9 @@ use crate::{
     },
     http::cause::Cause,
     plan::StopRule,
-    statistics::{checks, observer::TICK, recorder::Totals},
+    statistics::{
+        checks::StepEvidence, measured_interval::MeasuredInterval, observer::TICK, recorder::Totals,
+    },
 };
 
 const SECOND: Nanos = Nanos(1_000_000_000);
@@ -74,16 +76,31 @@ impl Run<'_> {
         None
     }
 
+    /// Why the step that has just ended is beyond what the server takes, if the run is to stop there.
     fn failing(&self, index: usize, now: Nanos) -> Option<String> {
-        let StopRule::Failing { target_p95 } = self.settings.stop else { return None };
+        if self.settings.stop != StopRule::Failing {
+            return None;
+        }
+        let target = self.settings.limits.target_p95.unwrap_or(Nanos::MAX);
         let unsent = self.table.clients.iter().filter_map(|(_, client)| client.pending);
         let sent = self.table.connections.iter().flat_map(|(_, connection)| connection.under_way());
         let waiting = unsent
             .chain(sent.map(|exchange| exchange.pending))
             .filter(|pending| pending.step == Some(index) && pending.acted > Nanos::ZERO);
-        let overdue = waiting.filter(|pending| now - pending.intended > target_p95).count() as u64;
-        checks::failing(&self.recorder.steps[index], &self.measurement.steps[index], overdue, target_p95)
-            .map(|why| format!("step {}: {why}", index + 1))
+        let (record, marks) = (&self.recorder.steps[index], &self.measurement.steps[index]);
+        let span = MeasuredInterval::between(marks.from.as_ref()?, marks.end.as_ref()?);
+        let evidence = StepEvidence {
+            offered_requests_per_second: self.settings.schedule.steps()[index].offered_requests_per_second,
+            seconds: span.seconds(),
+            answered: span.growth(|mark| mark.totals.answered),
+            requests: record.answered,
+            late: record.time_to_first_byte_intended.count_above(target),
+            overdue: waiting.filter(|pending| now - pending.intended > target).count() as u64,
+            errors: record.errors.total(),
+            // What the generator failed is known when the run is over; it makes the load no higher either.
+            generator_limited: false,
+        };
+        evidence.limit().map(|limit| format!("step {}: {}", index + 1, evidence.said(limit)))
     }
 
     /// Runs ten times a second; returns why the server is considered gone, if it is.

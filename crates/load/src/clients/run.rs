@@ -112,7 +112,7 @@ impl<'a> Run<'a> {
         let quota = match plan.stop {
             StopRule::Requests(requests) => Quota { requests, ..Quota::UNLIMITED },
             StopRule::Visits(visits) => Quota { visits, ..Quota::UNLIMITED },
-            StopRule::ScheduleEnd | StopRule::Failing { .. } => Quota::UNLIMITED,
+            StopRule::ScheduleEnd | StopRule::Failing => Quota::UNLIMITED,
         };
         // Two sequences, so that what is asked for does not depend on how connections are used.
         let mut random = Xoshiro256PlusPlus::seed_from_u64(plan.seed);
@@ -235,7 +235,7 @@ impl<'a> Run<'a> {
             },
             intervals: self.measurement.intervals,
             timer_slack: self.wakeups.batching.slack(),
-            send_lag_p99_max: self.settings.limits.send_lag_p99,
+            limits: self.settings.limits,
         }
     }
 }

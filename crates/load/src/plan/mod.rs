@@ -190,11 +190,8 @@ pub enum StopRule {
     Requests(u64),
     /// When this many visits are over; no more are begun.
     Visits(u64),
-    /// At the end of a step that the server failed: beyond it there is nothing to learn.
-    Failing {
-        /// The 95th percentile of the time to first byte, from the intended start, that must be met.
-        target_p95: Nanos,
-    },
+    /// At the end of a step beyond what the server takes: there is nothing to learn above it.
+    Failing,
 }
 
 /// Sleep or poll between events.
@@ -224,6 +221,8 @@ pub struct Limits {
     pub drain: Nanos,
     /// A generator that sends 1 % of its requests later than this was the limit.
     pub send_lag_p99: Nanos,
+    /// The p95 of the time to first byte, from the intended start, that the server has to meet.
+    pub target_p95: Option<Nanos>,
 }
 
 impl Default for Limits {
@@ -234,6 +233,7 @@ impl Default for Limits {
             response_timeout: Nanos(10 * SECOND),
             drain: Nanos(2 * SECOND),
             send_lag_p99: SEND_LAG_P99_MAX,
+            target_p95: None,
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use sojourn_measure::{Nanos, Reading};
+use sojourn_measure::Reading;
 
 use crate::{
     plan::mix::MixCheck,
@@ -11,7 +11,6 @@ use crate::{
         measured_interval::MeasuredInterval,
         report::{ServerUse, StepReport},
         snapshot::StepMarks,
-        step::StepRecord,
     },
 };
 
@@ -24,8 +23,12 @@ const MIX_P_VALUE_MIN: f64 = 1e-4;
 /// Little's law holds better than this in a steady step with this many answers or more.
 const LITTLE_ERROR_MAX: f64 = 0.05;
 const LITTLE_REQUESTS_MIN: u64 = 1000;
-/// Throughput below this share of the offered rate has left it behind, chance set aside.
-const FOLLOWS_FRACTION_MIN: f64 = 0.8;
+/// Throughput follows the offered rate as long as it reaches this share of it, chance set aside.
+const FOLLOWS_FRACTION_MIN: f64 = 0.97;
+/// Counts of a step come in bursts of a session: twice the variance of independent ones; two deviations are chance.
+const CHANCE_DEVIATIONS: f64 = 2.0;
+/// More errors than this are too many, whatever the response times.
+const ERRORS_FRACTION_MAX: f64 = 0.001;
 /// The share of requests that may miss the target when it is a 95th percentile.
 const MISSED_FRACTION_MAX: f64 = 0.05;
 /// Halves of a steady step differ by less than this, chance set aside.
@@ -121,21 +124,94 @@ pub fn is_saturated(server: &ServerUse) -> bool {
         && (!observed || at_least(&server.cpu_fraction, SERVER_SHARE_MIN))
 }
 
-/// Why the server failed a step, if it did. `overdue` are its requests that have waited longer than the
-/// target for an answer; they are not in the record yet.
-pub fn failing(record: &StepRecord, marks: &StepMarks, overdue: u64, target_p95: Nanos) -> Option<String> {
-    let late = record.time_to_first_byte_intended.count_above(target_p95);
-    let missed = late + overdue + record.errors.total();
-    let seen = record.answered + overdue + record.errors.total();
-    if seen > 0 && missed as f64 > MISSED_FRACTION_MAX * seen as f64 {
-        let target_ms = target_p95.seconds() * 1e3;
-        return Some(format!("{missed} of {seen} requests failed or waited longer than {target_ms:.0} ms"));
+/// What a step is judged by. Counts are of its measured part.
+#[derive(Debug)]
+pub struct StepEvidence {
+    pub offered_requests_per_second: Option<f64>,
+    pub seconds: f64,
+    /// Good answers completed in it.
+    pub answered: u64,
+    /// Requests due in it that were answered as they should be.
+    pub requests: u64,
+    /// Of these, those whose first byte came later than the target.
+    pub late: u64,
+    /// Requests due in it that were never answered, or have waited longer than the target for it.
+    pub overdue: u64,
+    pub errors: u64,
+    /// True if the generator was the limit, and the server was not at its own.
+    pub generator_limited: bool,
+}
+
+/// What puts a step beyond what the server takes. This is the one rule of saturation: it ends a climb, and where a
+/// climb's steps meet it lies the knee.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub enum StepLimit {
+    /// More than one request in a thousand failed.
+    #[serde(rename = "errors")]
+    Errors,
+    /// Throughput did not follow the offered rate.
+    #[serde(rename = "throughput")]
+    Throughput,
+    /// More than 5 % of the requests failed or had their first byte later than the target, from the intended start.
+    #[serde(rename = "time to first byte")]
+    TimeToFirstByte,
+    /// One of these, but by the generator's doing: nothing is learned about the server.
+    #[serde(rename = "generator")]
+    Generator,
+}
+
+impl StepEvidence {
+    /// Why the step is beyond what the server takes; none if it is not.
+    pub fn limit(&self) -> Option<StepLimit> {
+        let limit = if self.has_many_errors() {
+            StepLimit::Errors
+        } else if !self.follows() {
+            StepLimit::Throughput
+        } else if self.misses_the_target() {
+            StepLimit::TimeToFirstByte
+        } else {
+            return None;
+        };
+        Some(if self.generator_limited { StepLimit::Generator } else { limit })
     }
-    let achieved =
-        MeasuredInterval::between(marks.from.as_ref()?, marks.end.as_ref()?).requests_per_second()?;
-    let offered = record.begun as f64 / (marks.end.as_ref()?.time - marks.from.as_ref()?.time).seconds();
-    let left_behind = achieved < FOLLOWS_FRACTION_MIN * offered;
-    left_behind.then(|| format!("{achieved:.0} requests/s were answered of {offered:.0} asked"))
+
+    /// The limit as a sentence with its figures.
+    pub fn said(&self, limit: StepLimit) -> String {
+        let (seen, missed) = (self.seen(), self.late + self.overdue + self.errors);
+        match limit {
+            StepLimit::Errors => format!("{} of {seen} requests failed", self.errors),
+            StepLimit::Throughput => format!(
+                "{:.0} requests/s were answered of {:.0} offered",
+                self.answered as f64 / self.seconds,
+                self.offered_requests_per_second.unwrap_or_default()
+            ),
+            StepLimit::TimeToFirstByte => {
+                format!("{missed} of {seen} requests failed or waited longer than the target")
+            }
+            StepLimit::Generator => "the generator was the limit".to_owned(),
+        }
+    }
+
+    fn seen(&self) -> u64 {
+        self.requests + self.overdue + self.errors
+    }
+
+    fn has_many_errors(&self) -> bool {
+        self.errors as f64 > ERRORS_FRACTION_MAX * self.seen() as f64
+    }
+
+    fn follows(&self) -> bool {
+        let Some(rate) = self.offered_requests_per_second else { return true };
+        let offered = rate * self.seconds;
+        let chance = CHANCE_DEVIATIONS * (2.0 * offered).sqrt();
+        self.answered as f64 >= FOLLOWS_FRACTION_MIN * offered - chance
+    }
+
+    fn misses_the_target(&self) -> bool {
+        let seen = self.seen();
+        let missed = self.late + self.overdue + self.errors;
+        seen == 0 || missed as f64 > MISSED_FRACTION_MAX * seen as f64
+    }
 }
 
 /// Doubts that do not void the results.
@@ -192,6 +268,50 @@ mod tests {
         assert!(!halves([1000.0, 1010.0], [50.0, 450.0]).is_steady(4.0));
         assert!(!halves([10_000.0, 5_000.0], [5.0, 5.0]).is_steady(4.0));
         assert!(halves([2.0, 4.0], [0.1, 0.2]).is_steady(4.0), "few requests differ by chance");
+    }
+
+    /// A second at 10,000 requests/s that is within every limit.
+    const WITHIN: StepEvidence = StepEvidence {
+        offered_requests_per_second: Some(10_000.0),
+        seconds: 1.0,
+        answered: 9900,
+        requests: 10_000,
+        late: 400,
+        overdue: 0,
+        errors: 10,
+        generator_limited: false,
+    };
+
+    #[test]
+    fn the_rule_of_saturation() {
+        for (evidence, expected) in [
+            (WITHIN, None),
+            (StepEvidence { errors: 11, ..WITHIN }, Some(StepLimit::Errors)),
+            (StepEvidence { answered: 9300, ..WITHIN }, Some(StepLimit::Throughput)),
+            (StepEvidence { late: 600, ..WITHIN }, Some(StepLimit::TimeToFirstByte)),
+            (StepEvidence { overdue: 200, ..WITHIN }, Some(StepLimit::TimeToFirstByte)),
+            (StepEvidence { answered: 9300, generator_limited: true, ..WITHIN }, Some(StepLimit::Generator)),
+            (StepEvidence { generator_limited: true, ..WITHIN }, None),
+            (StepEvidence { offered_requests_per_second: None, answered: 1, ..WITHIN }, None),
+        ] {
+            assert_eq!(evidence.limit(), expected, "{evidence:?}");
+        }
+    }
+
+    #[test]
+    fn few_requests_fall_short_by_chance() {
+        let slow = StepEvidence {
+            offered_requests_per_second: Some(100.0),
+            answered: 75,
+            requests: 75,
+            late: 0,
+            errors: 0,
+            ..WITHIN
+        };
+        assert_eq!(slow.limit(), None);
+        assert_eq!(StepEvidence { answered: 60, ..slow }.limit(), Some(StepLimit::Throughput));
+        let nothing = StepEvidence { answered: 0, requests: 0, ..slow };
+        assert_eq!(nothing.limit(), Some(StepLimit::Throughput));
     }
 
     #[test]

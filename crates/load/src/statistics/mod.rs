@@ -14,6 +14,7 @@ pub(crate) mod step;
 pub(crate) mod timeline;
 pub mod webstone;
 
+pub use checks::StepLimit;
 pub use observer::TICK;
 pub use outcome::Outcome;
 pub use report::{Figures, Report};

@@ -9,13 +9,13 @@ use sojourn_measure::{
 
 use crate::{
     plan::{
-        Think,
+        Limits, Think,
         mix::MixCheck,
         schedule::{Schedule, Step},
     },
     statistics::{
         checks,
-        checks::{Little, LittleInFlight, SteadyEvidence},
+        checks::{Little, LittleInFlight, SteadyEvidence, StepEvidence},
         generator_limit::GeneratorEvidence,
         interval_totals::IntervalTotals,
         intervals::Intervals,
@@ -62,7 +62,7 @@ pub struct Outcome {
     pub(crate) timestamps: Reading<()>,
     pub(crate) intervals: Option<Intervals>,
     pub(crate) timer_slack: Nanos,
-    pub(crate) send_lag_p99_max: Nanos,
+    pub(crate) limits: Limits,
 }
 
 impl Outcome {
@@ -138,7 +138,23 @@ impl Outcome {
             .map(|(((clients, think), rate), response)| Little::of(clients, rate, response, think.seconds()));
         let server = span.server_use();
         let saturated = server.as_ref().is_some_and(checks::is_saturated);
+        let generator = self.generator_in(record, &total, self.reasons(measured, &total, saturated));
+        let evidence_of_limit = StepEvidence {
+            offered_requests_per_second: step.offered_requests_per_second,
+            seconds: span.seconds(),
+            answered: span.growth(|mark| mark.totals.answered),
+            requests: figures.requests,
+            late: self
+                .limits
+                .target_p95
+                .map_or(0, |target| record.time_to_first_byte_intended.count_above(target)),
+            overdue: figures.unfinished,
+            errors: figures.errors,
+            generator_limited: generator.limited && !saturated,
+        };
         StepReport {
+            limit: evidence_of_limit.limit(),
+            server_saturated: saturated,
             start_seconds: (span.start() - self.origin).seconds(),
             offered_requests_per_second: step.offered_requests_per_second,
             ramp: step.ramp,
@@ -159,7 +175,7 @@ impl Outcome {
             ),
             response_bytes_mean: (record.answered > 0)
                 .then(|| record.body_bytes as f64 / record.answered as f64),
-            generator: self.generator_in(record, &total, self.reasons(measured, &total, saturated)),
+            generator,
             server,
             tcp: span.tcp_trouble(),
             figures,
@@ -183,7 +199,7 @@ impl Outcome {
         let evidence = GeneratorEvidence {
             cpu_fraction: total.generator_cpu_fraction().unwrap_or(0.0),
             send_lag_p99_seconds: record.send_lag.quantile_seconds(0.99),
-            send_lag_p99_max: self.send_lag_p99_max,
+            send_lag_p99_max: self.limits.send_lag_p99,
             begun_late: span.start() - (self.origin + step.measured_from()),
             measured: step.measured,
             core_wait_fraction: total.core_wait_fraction().value().copied(),
@@ -216,7 +232,7 @@ impl Outcome {
             reasons,
             late_sends: record.send_lag.count_above(LATE),
             send_lag_p99_seconds: record.send_lag.quantile_seconds(0.99),
-            send_lag_limit_seconds: self.send_lag_p99_max.seconds(),
+            send_lag_limit_seconds: self.limits.send_lag_p99.seconds(),
             timer_slack_seconds: self.timer_slack.seconds(),
             turns_per_second: total.per_second(total.turns),
         }

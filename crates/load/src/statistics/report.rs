@@ -14,7 +14,7 @@ use sojourn_measure::{Reading, Summary};
 
 use crate::{
     plan::mix::MixCheck,
-    statistics::checks::{Little, LittleInFlight, SteadyEvidence},
+    statistics::checks::{Little, LittleInFlight, SteadyEvidence, StepLimit},
 };
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -47,6 +47,10 @@ pub struct StepReport {
     pub offered_requests_per_second: Option<f64>,
     /// True if the rate moved while it was measured: its figures are means over loads, not those of one.
     pub ramp: bool,
+    /// What puts it beyond what the server takes; none if the server kept up within the target.
+    pub limit: Option<StepLimit>,
+    /// True if the server's core had nothing left to give, and its processes used it.
+    pub server_saturated: bool,
     /// Clients of a closed loop.
     pub clients: Option<u32>,
     /// Visits that began in it: clients, sessions, single requests of an open loop.

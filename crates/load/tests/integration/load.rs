@@ -10,7 +10,8 @@ use crate::scripted::{
     MS, Server, Then, answer, closed, closing, due, logged, ok, open, replay, report, size_in, trace,
 };
 use sojourn_load::{
-    Catalogue, Connections, Count, Form, Limits, Observe, Plan, Requests, Schedule, StopRule, Version, run,
+    Catalogue, Connections, Count, Form, Limits, Observe, Plan, Requests, Schedule, StepLimit, StopRule,
+    Version, run,
 };
 use sojourn_measure::Nanos;
 use sojourn_workload::{
@@ -153,10 +154,12 @@ fn a_failing_server_ends_the_staircase() {
     });
     let trace = trace(1, 0, &[0], 500);
     let plan = staircase(&server, &trace, &[50.0, 100.0, 200.0], 1);
-    let report = report(Plan { stop: StopRule::Failing { target_p95: Nanos(20 * MS) }, ..plan });
+    let limits = Limits { target_p95: Some(Nanos(20 * MS)), ..plan.limits };
+    let report = report(Plan { stop: StopRule::Failing, limits, ..plan });
     assert_eq!(report.steps.len(), 1);
+    assert_eq!(report.steps[0].limit, Some(StepLimit::TimeToFirstByte));
     assert!(report.complete);
-    assert!(report.stopped_because.unwrap().contains("longer than 20 ms"));
+    assert!(report.stopped_because.unwrap().contains("longer than the target"));
 }
 
 #[test]
