@@ -245,3 +245,40 @@ def test_every_study_that_comes_along_can_be_read() -> None:
     unknown = run("study", "flash/single-fil")
     assert unknown.returncode == 2
     assert "did you mean flash/single-file?" in unknown.stderr
+
+
+SOLVED = """
+name = "test/{name}"
+title = "A line"
+source = "nobody"
+question = "do they agree?"
+repetitions = 3
+systems = [{{ name = "analysis", solver = "open" }}, {{ name = "simulation", solver = "simulation" }}]
+factors = {{ rate = [8] }}
+model = {{ system = "public-site", settings = ["class.visitors.rate={{rate}}/s"], half_width = 0.05 }}
+
+[[checks]]
+says = "they agree"
+metric = "residence.line"
+left = {{ system = "analysis" }}
+right = {{ system = "simulation" }}
+least = {least}
+most = {most}
+"""
+
+
+def test_a_budget_for_all_studies_goes_to_what_is_open(tmp_path: Path) -> None:
+    folder = tmp_path / "studies" / "test"
+    folder.mkdir(parents=True)
+    (folder / "clear.toml").write_text(SOLVED.format(name="clear", least=0.5, most=2))
+    (folder / "narrow.toml").write_text(SOLVED.format(name="narrow", least=0.98, most=1.02))
+    done = run("study", "--all", "--budget", "40s", "--format", "json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    clear, narrow = json.loads(done.stdout)["studies"]
+    assert [each["finding"] for each in clear["verdicts"]] == ["holds"]
+    assert clear["points_repeated"] == 0
+    assert narrow["points_repeated"] > 0, "the time that was left is spent on what was open"
+    (verdict,) = narrow["verdicts"]
+    assert verdict["evidence"] == "simulated"
+    assert verdict["finding"] == "holds" or verdict["repetitions"] > 3
+    assert (tmp_path / "runs" / "study" / "index.html").is_file()

@@ -157,15 +157,20 @@ def _run_all(parts: list[_Part], asked: _Asked, deadline: float | None = None) -
 
     done: dict[Path, _Done] = {}
     began = time.monotonic()
+    planned = sum(each.seconds or 0.0 for each in parts)
+    if deadline is not None:
+        # Estimates may be too short: what nobody needs is there for those who overrun theirs.
+        planned = max(planned, PLANNED * (deadline - began))
     for place, part in enumerate(parts):
         if len(parts) > 1 and part.seconds is not None:
             # What earlier studies left or overdrew is the later ones', in proportion; the small may take what all may.
             shares = [each.seconds or 0.0 for each in parts]
-            left = max(0.0, sum(shares) - (time.monotonic() - began))
+            left = max(0.0, planned - (time.monotonic() - began))
             mean = left / len(shares[place:])
             part = replace(part, seconds=max(mean, left * shares[place] / sum(shares[place:])))
         try:
             done[part.folder] = _run(part, asked, may_repeat=deadline is None)
+            done[part.folder].print(asked)
         except CouldNotRun as error:
             if len(parts) == 1:
                 raise
@@ -178,7 +183,8 @@ def _run_all(parts: list[_Part], asked: _Asked, deadline: float | None = None) -
         if done[part.folder].ending == "interrupted":
             break
     if deadline is not None:
-        _decide(done, asked, deadline)
+        for folder in _decide(done, asked, deadline):
+            done[folder].print(asked)
     index = write_index(RUNS) if asked.output is None else None
     if asked.quiet:
         print_json({"studies": [each.as_json() for each in done.values()]})
@@ -188,8 +194,8 @@ def _run_all(parts: list[_Part], asked: _Asked, deadline: float | None = None) -
         raise typer.Exit(EXIT_RAN_WITH_FAILURES)
 
 
-def _decide(done: dict[Path, _Done], asked: _Asked, deadline: float) -> None:
-    """Repeats what is open, look by look, the study first whose next decision takes least, until the time is over."""
+def _decide(done: dict[Path, _Done], asked: _Asked, deadline: float) -> list[Path]:
+    """Repeats what is open, look by look, the study first whose next decision takes least; returns which it were."""
     tried: set[tuple[Path, int]] = set()
     while not any(each.ending == "interrupted" for each in done.values()):
         left = deadline - time.monotonic()
@@ -199,10 +205,11 @@ def _decide(done: dict[Path, _Done], asked: _Asked, deadline: float) -> None:
             if each.next_decision_seconds <= left and (folder, each.repeated) not in tried
         ]
         if not open_ones:
-            return
+            break
         _, folder = min(open_ones)
         tried.add((folder, done[folder].repeated))
         done[folder] = _run(replace(done[folder].part, seconds=left), asked, may_repeat=True, looks=1)
+    return list(dict.fromkeys(folder for folder, _ in tried))
 
 
 @dataclass(frozen=True)
@@ -229,7 +236,16 @@ class _Done:
         times = [] if self.findings is None else [each.seconds_to_decide for each in self.findings.verdicts]
         return min((each for each in times if each is not None), default=math.inf)
 
+    def print(self, asked: _Asked) -> None:
+        """For people."""
+        from sojourn.report.study.terminal import print_findings
+
+        if self.findings is not None and not asked.quiet:
+            print_findings(self.findings, data)
+            data.print(f"report: {self.report}", soft_wrap=True)
+
     def as_json(self) -> dict[str, Any]:
+        """For programs."""
         if self.findings is None:
             return {"study": self.part.study.name, "ending": self.ending, "because": self.because}
         return {**self.findings.as_json(), "ending": self.ending, "report": str(self.report)}
@@ -239,7 +255,6 @@ def _run(part: _Part, asked: _Asked, *, may_repeat: bool, looks: int | None = No
     from sojourn.commands.progress import Stages
     from sojourn.machine import environment
     from sojourn.report.study import page
-    from sojourn.report.study.terminal import print_findings
     from sojourn.study import kinds, runner
     from sojourn.study.findings import find
     from sojourn.study.folder import StudyFolder
@@ -282,7 +297,4 @@ def _run(part: _Part, asked: _Asked, *, may_repeat: bool, looks: int | None = No
         stages.done(
             f"{sitting.ending}: {sitting.measured:,} points measured{repeated}, {failed}{sitting.before:,} were there"
         )
-    if not asked.quiet:
-        print_findings(findings, data)
-        data.print(f"report: {report}", soft_wrap=True)
     return _Done(part, findings, sitting.ending, report)

@@ -20,7 +20,7 @@ from sojourn.study.contents import by_source
 from sojourn.study.folder import REPORT, SUMMARY
 from sojourn.study.samples import FINDINGS
 from sojourn.study.sources import citation
-from sojourn.study.tally import counted
+from sojourn.study.tally import by_evidence, counted
 from sojourn.text import format
 
 INDEX = "index.html"
@@ -62,6 +62,7 @@ def write_index(runs: Path) -> Path | None:
     head = ["study", "points", *FINDINGS]
     main = join(
         texts("table-studies", "What holds here, and what does not", head, rows, _counted(found)),
+        _resting(found),
         _held_out(runs),
         texts("table-claims", "Every finding of the sources", ["study", "finding", "here", "why"], claims),
     )
@@ -82,6 +83,12 @@ def _counted(found: Sequence[tuple[Path, Any]]) -> str:
     """How many findings came to which verdict, over all studies."""
     verdicts = [(each["finding"], each.get("evidence")) for _, summary in found for each in summary["verdicts"]]
     return f"Of {len(verdicts)} findings: {'; '.join(counted(verdicts))}. By 95 % intervals; each stands for itself."
+
+
+def _resting(found: Sequence[tuple[Path, Any]]) -> Markup | None:
+    verdicts = [(each["finding"], each.get("evidence")) for _, summary in found for each in summary["verdicts"]]
+    rows = [[kind, *(f"{each:,}" for each in counts)] for kind, counts in by_evidence(verdicts)]
+    return texts("table-evidence", "What they rest on", ["points", "findings", *FINDINGS], rows) if rows else None
 
 
 def _why(verdict: Any) -> Markup:
