@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from sojourn import _native
+from sojourn.loading.record import RequestsRecord
 from sojourn.loading.result import LoadResult
 
 
@@ -39,7 +39,7 @@ def simulated_run(
         rows += [(tag, float(second), 1.0, histogram) for tag in ("response_time", "time_to_first_byte_intended")]
     steps = [(tag, 0.0, float(seconds), whole) for tag in ("response_time", "time_to_first_byte_intended")]
     because = "the generator's thread used 99 % of a core" if limited else None
-    record: dict[str, Any] = {
+    record = {
         "tool": "load",
         "version": "0",
         "url": "http://127.0.0.1/",
@@ -62,10 +62,10 @@ def simulated_run(
             "cpu_fraction": 0.1,
             "cpu_seconds_per_request": 1e-5,
             "core_wait_fraction": 0.01,
-            "core_steal_fraction": "unavailable: made up",
+            "core_steal_fraction": {"unavailable": "made up"},
             "send_lag_p99_seconds": 1e-5,
         },
         "steps": [],
     }
     logs = [_native.write_interval_log(0.0, each) for each in (steps, rows)]
-    return LoadResult(record, {}, logs[0], logs[1])
+    return LoadResult(RequestsRecord.model_validate(record), {}, logs[0], logs[1])

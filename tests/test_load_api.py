@@ -22,7 +22,7 @@ def url() -> object:
 def test_a_result_holds_figures_and_arrays(url: str) -> None:
     result = sojourn.load(url, clients=2, duration=1.0, warm_up="200ms", seed=3, think_time="1ms")
     assert result.complete
-    assert result.record["seed"] == 3
+    assert result.record.seed == 3
     assert result.requests > 100
     quantiles = result.quantiles([0.5, 0.9, 0.99])
     assert isinstance(quantiles, np.ndarray)
@@ -35,7 +35,7 @@ def test_a_result_holds_figures_and_arrays(url: str) -> None:
     assert intervals["requests"].sum() == result.requests
     seconds, counts = result.latencies["response_time"].recorded()
     assert counts.sum() == result.requests
-    assert seconds.max() == pytest.approx(result.record["response_time_seconds"]["max"], rel=1e-3)
+    assert seconds.max() == pytest.approx(result.of_requests.response_time_seconds.max, rel=1e-3)
 
 
 def test_results_are_compared(url: str) -> None:

@@ -72,7 +72,9 @@ def test_a_recording_from_elsewhere_is_joined_by_time(root: Path, tmp_path: Path
     assert apart.returncode == 2
     assert "--offset" in apart.stderr
     # What could not be joined leaves the run as it was.
-    assert folder.read(kept).record["probe"]["offset_seconds"] == -0.5
+    probe = folder.read(kept).record.probe
+    assert probe is not None
+    assert probe.offset_seconds == -0.5
 
 
 def test_a_server_elsewhere_cannot_be_probed_from_here() -> None:

@@ -10,6 +10,7 @@ import polars
 
 from conftest import run
 from paced_server import paced_server
+from sojourn.engine.results import Machine
 from sojourn.machine import environment
 from sojourn.probe import files
 
@@ -28,7 +29,7 @@ def machine_in(*arguments: str | Path) -> dict[str, Any]:
 
 def test_every_command_that_measures_says_what_the_machine_is(small_log: Path) -> None:
     here, json_format = environment.machine(), ("--format", "json")
-    assert set(SETTINGS) < here.keys()
+    assert set(SETTINGS) < Machine.model_fields.keys()
     with paced_server(0.0005) as url:
         found = [
             machine_in("load", url, "--clients", "1", "--duration", "200ms", *json_format),
@@ -39,8 +40,8 @@ def test_every_command_that_measures_says_what_the_machine_is(small_log: Path) -
             ),
         ]
     for each in found:
-        assert each["boot_id"] == here["boot_id"]
-        assert each.keys() == here.keys()
+        assert each["boot_id"] == here.boot_id
+        assert each.keys() == here.as_json().keys()
 
 
 def test_a_recording_carries_what_merging_it_elsewhere_needs(tmp_path: Path) -> None:
@@ -48,8 +49,8 @@ def test_a_recording_carries_what_merging_it_elsewhere_needs(tmp_path: Path) -> 
     done = run("probe", "--duration", "300ms", "--interval", "50ms", "--output", path, "--", "sleep", "60")
     assert done.returncode == 0, done.stderr
     recording = files.read(path)
-    assert recording.machine["boot_id"] == environment.machine()["boot_id"]
-    assert recording.clocks == {"unix_seconds": "CLOCK_REALTIME", "time_seconds": "CLOCK_MONOTONIC"}
+    assert recording.machine.boot_id == environment.machine().boot_id
+    assert recording.clocks.as_json() == {"unix_seconds": "CLOCK_REALTIME", "time_seconds": "CLOCK_MONOTONIC"}
     frame = polars.read_parquet(path)
     assert frame["unix_seconds"].is_sorted()
     assert frame["time_seconds"].is_sorted()
@@ -57,13 +58,15 @@ def test_a_recording_carries_what_merging_it_elsewhere_needs(tmp_path: Path) -> 
 
 def test_what_is_missing_is_said_in_words() -> None:
     plain = environment.plain(
-        {
-            "kernel": "6.1",
-            "boot_id": "a",
-            "caches": [{"level": 1, "kind": "Data", "size_bytes": 49152, "line_bytes": 64, "shared_by": "0-1"}],
-            "frequency_governor": {"unavailable": "no such file"},
-            "read_ahead_bytes": {"vda": 131072},
-        }
+        Machine.model_validate(
+            {
+                "kernel": "6.1",
+                "boot_id": "a",
+                "caches": [{"level": 1, "kind": "Data", "size_bytes": 49152, "line_bytes": 64, "shared_by": "0-1"}],
+                "frequency_governor": {"unavailable": "no such file"},
+                "read_ahead_bytes": {"vda": 131072},
+            }
+        )
     )
     assert plain == {
         "kernel": "6.1",

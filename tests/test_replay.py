@@ -46,8 +46,8 @@ def test_a_log_is_replayed_into_a_run_folder_with_files_and_verdicts(
     assert done.returncode == 0, done.stdout + done.stderr
     result = folder.read(kept)
     assert (result.requests, result.errors) == (600, 0)
-    assert result.record["tool"] == "replay"
-    assert str(small_log) in result.record["options"]
+    assert result.record.tool == "replay"
+    assert str(small_log) in result.record.options
     rows = polars.read_csv(csv)
     assert rows["requests"].sum() == polars.read_parquet(parquet)["requests"].sum() == 600
     assert "sojourn_load_requests 600" in prometheus.read_text()

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sojourn import engine
+from sojourn.engine.results import MemoryRecord
 from sojourn.failure import CouldNotRun
 from sojourn.machine.cores import pinned_command
 
@@ -59,8 +60,8 @@ def sojourn(array_bytes: int, core: int | None) -> Found:
         options = ["memory", "--kernels", kernel, "--working-sets", str(2 * array_bytes)]
         options += ["--repetitions", str(RUNS), "--measure", ONE_COPY]
         options += ["--core", str(core)] if core is not None else []
-        (point,) = engine.run(options)["points"]
-        found[kernel] = [point["bytes_per_second"][end] for end in ("median", "max")]
+        (point,) = engine.run(options, MemoryRecord).points
+        found[kernel] = [point.bytes_per_second.median, point.bytes_per_second.max]
     return found
 
 

@@ -17,6 +17,7 @@ from benchmarks.probe.processes import cpu_seconds
 from benchmarks.probe.variants import Variant
 from benchmarks.probe.watching import INTERVAL_SECONDS, Watched, probe
 from sojourn import engine
+from sojourn.engine.results import LoadRecord
 from sojourn.failure import CouldNotRun
 from sojourn.machine.cores import Cores
 from sojourn.probe.profile import tree
@@ -108,10 +109,10 @@ def load(server: Running, setting: Setting, how: Load = STEADY) -> int:
     options += ["--duration", f"{setting.duration_seconds:g}s", "--warm-up", "0s"]
     if setting.cores.generator is not None:
         options += ["--core", str(setting.cores.generator)]
-    result = engine.run(options)
-    requests: int = result["requests"]
-    if result["errors"]:
-        raise CouldNotRun(f"{result['errors']:,} of {requests + result['errors']:,} requests failed")
+    result = engine.run(options, LoadRecord)
+    requests = result.requests
+    if result.errors:
+        raise CouldNotRun(f"{result.errors:,} of {requests + result.errors:,} requests failed")
     due = (rate or 0.0) * setting.duration_seconds
     if requests < RATE_FRACTION_MIN * due or not requests:
         raise CouldNotRun(f"{requests:,} requests were answered of {due:,.0f}")

@@ -11,10 +11,13 @@ from typing import Any
 from benchmarks.stream import viewers
 from benchmarks.stream.competitors import running
 from benchmarks.stream.viewers import Play
+from sojourn.engine.results import StreamFigures
 from sojourn.failure import CouldNotRun
+from sojourn.loading.record import ProbeUse
 from sojourn.loading.result import LoadResult
 from sojourn.machine.cores import Cores
 from sojourn.probe.profile import tree
+from sojourn.probe.totals import CounterUse
 from sojourn.text import format
 
 CONFORMING_MIN = 0.99
@@ -65,29 +68,31 @@ def measure(play: Play, clients: int, repetition: int, seconds: float, cores: Co
 
 
 def _with_figures(cost: Cost, result: LoadResult, idle_bytes: int) -> Cost:
-    record = result.record
-    probe = record["probe"]
-    resident = probe["counters"].get("resident_bytes", {}).get("maximum")
+    record = result.of_streams
+    probe = record.probe or ProbeUse()
+    resident = probe.counters.get("resident_bytes", CounterUse()).maximum
     return dataclasses.replace(
         cost,
-        conforming_fraction=record["streaming"]["streams"]["conforming_fraction"],
-        cpu_seconds_per_stream_second=_number(probe.get("cpu_seconds_per_stream_second")),
+        conforming_fraction=record.streaming.streams.conforming_fraction,
+        cpu_seconds_per_stream_second=_number(probe.cpu_seconds_per_stream_second),
         resident_bytes_per_stream=None if resident is None else (resident - idle_bytes) / cost.clients,
-        behind_p99_seconds=record["behind_seconds"]["p99"],
-        bits_per_second_per_stream=(record["streaming"]["bit_rate"] or {}).get("mean_bits_per_second"),
-        generator_cpu_seconds_per_stream_second=_number(record["generator"]["cpu_seconds_per_stream_second"]),
+        behind_p99_seconds=record.behind_seconds.p99,
+        bits_per_second_per_stream=(
+            record.streaming.bit_rate.mean_bits_per_second if record.streaming.bit_rate else None
+        ),
+        generator_cpu_seconds_per_stream_second=record.generator.cpu_seconds_per_stream_second,
         limited_because=result.limited_because,
-        trouble=_trouble(record["streaming"]["streams"]),
+        trouble=_trouble(record.streaming.streams),
     )
 
 
-def _trouble(streams: dict[str, Any]) -> str | None:
+def _trouble(streams: StreamFigures) -> str | None:
     """What makes the figures mean something else than they seem to."""
-    if streams["played_seconds"] == 0:
-        refused = {f"refused with {code}": count for code, count in streams["refused_by_status"].items()}
-        causes = {**refused, **streams["failures_by_cause"]}
+    if streams.played_seconds == 0:
+        refused = {f"refused with {code}": count for code, count in streams.refused_by_status.items()}
+        causes = {**refused, **streams.failures_by_cause}
         return "no stream played: " + ", ".join(f"{count} {cause.replace('_', ' ')}" for cause, count in causes.items())
-    conforming = streams["conforming_fraction"]
+    conforming = streams.conforming_fraction
     if conforming is None or conforming < CONFORMING_MIN:
         return f"{format.percent(conforming)} of its streams conformed"
     return None
@@ -101,7 +106,7 @@ def resident_bytes(pid: int) -> int:
 
 def core_fraction(result: LoadResult) -> float | None:
     """What the server used of its core."""
-    return _number(result.record["probe"]["counters"].get("cpu_seconds", {}).get("per_second"))
+    return result.record.probe.counters.get("cpu_seconds", CounterUse()).per_second if result.record.probe else None
 
 
 def _number(value: object) -> float | None:

@@ -52,6 +52,6 @@ def run(server: Running, words: Sequence[str]) -> LoadResult:
         KeyboardInterrupt: it was interrupted, and what it measured is not whole.
     """
     result = probed(run_load, Watched((server.pid,), None, PROBE_INTERVAL))([server.url, *words], None)
-    if result.record["interrupted"]:
+    if result.record.interrupted:
         raise KeyboardInterrupt
     return result

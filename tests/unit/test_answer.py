@@ -13,7 +13,8 @@ from sojourn.assessment import plausibility
 from sojourn.assessment.answer import Evidence, answer
 from sojourn.assessment.resources import Helpers, Line, LogRates
 from sojourn.assessment.summary import Answer, Knee, Model, PredictionError, Step
-from sojourn.loading.saturation import RESOURCES, Saturation, Use
+from sojourn.loading.record import Saturation, Use
+from sojourn.loading.saturation import RESOURCES
 from sojourn.results.records import Interval, Spread
 
 TARGET = 0.2
@@ -75,11 +76,12 @@ def saturation(**values: list[float | None]) -> Saturation:
     names = {"cpu": "CPU", "queue": "accept queue", "helpers": "helpers", "disk": "disk"}
     by_name = {names[key]: value for key, value in values.items()}
     uses = [
-        Use(each.name, each.criterion, each.limit, each.unit, by_name[each.name])
+        Use(name=each.name, criterion=each.criterion, limit=each.limit, unit=each.unit, values=by_name[each.name])
         for each in RESOURCES
         if each.name in by_name
     ]
-    return Saturation(["500/s", "900/s", "1,100/s"], uses, None, None, "", [500.0, 900.0, 1100.0])
+    loads, rates = ["500/s", "900/s", "1,100/s"], [500.0, 900.0, 1100.0]
+    return Saturation(loads=loads, uses=uses, first=None, at=None, sentence="", rates=rates)
 
 
 def answered(
@@ -287,10 +289,17 @@ def measured(random: Random) -> Evidence:
         }
     )
     uses = [
-        Use(each.name, each.criterion, each.limit, each.unit, [random.choice([None, 0.0, 0.95, 99.0]) for _ in rates])
+        Use(
+            name=each.name,
+            criterion=each.criterion,
+            limit=each.limit,
+            unit=each.unit,
+            values=[random.choice([None, 0.0, 0.95, 99.0]) for _ in rates],
+        )
         for each in RESOURCES
     ]
-    seen = Saturation([f"{rate:g}" for rate in rates], uses, None, None, "", rates)
+    loads = [f"{rate:g}" for rate in rates]
+    seen = Saturation(loads=loads, uses=uses, first=None, at=None, sentence="", rates=rates)
     busy = random.choice([0.0, 1e-30, 1e-12, 10 ** random.uniform(-9, 0)])
     line = KnownLine(10 ** random.uniform(3, 12), np.full(2, 12_500.0))
     fitted = FITTED.model_copy(update={"capacity_requests_per_second": random.choice([rate(), 1e24, math.inf])})

@@ -41,7 +41,7 @@ def test_merging_equals_one_machine_that_saw_everything() -> None:
     together = _native.Histogram()
     for run in runs:
         together.merge(run.latencies["response_time"])
-    assert whole.record["response_time_seconds"] == together.summary()
+    assert whole.of_requests.response_time_seconds.as_json() == together.summary()
     assert whole.requests == sum(run.requests for run in runs)
     assert whole.requests_per_second == pytest.approx(sum(run.requests_per_second for run in runs))
     averaged = np.mean([run.quantile(0.5) for run in runs])
@@ -55,8 +55,8 @@ def test_a_machine_that_died_is_named_and_the_others_are_kept() -> None:
     whole = merge([Part("one", 0.5, run), Part("two", 0.5, None, "it ended without a result: killed")])
     assert whole.requests == run.requests
     assert not whole.complete
-    assert whole.record["stopped_because"] == "two: it ended without a result: killed"
-    assert [machine["requests"] for machine in whole.record["machines"]] == [run.requests, None]
+    assert whole.record.stopped_because == "two: it ended without a result: killed"
+    assert [machine.requests for machine in whole.of_requests.machines] == [run.requests, None]
     with pytest.raises(CouldNotRun, match="two"):
         merge([Part("two", 1.0, None, "killed")])
 

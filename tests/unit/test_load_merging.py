@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from sojourn import _native
 from sojourn.loading.merging import Part, merge
+from sojourn.loading.record import RequestsRecord
 from sojourn.loading.result import LoadResult
 
 Answer = tuple[int, bool, int, int, float]
@@ -37,10 +38,10 @@ def test_merging_equals_recording_once(machines: list[list[Answer]]) -> None:
     parts = [Part(f"m{number}", 0.25, _recorded(each)) for number, each in enumerate(machines)]
     together = merge(parts)
     for key in ("requests", "errors", "errors_by_cause", "censored", "by_status", "by_size", "error_time_seconds"):
-        assert _rounded(together.record[key]) == _rounded(whole.record[key]), key
-    for step, once in zip(together.record["steps"], whole.record["steps"], strict=True):
+        assert _rounded(together.record.as_json()[key]) == _rounded(whole.record.as_json()[key]), key
+    for step, once in zip(together.record.steps, whole.record.steps, strict=True):
         for key in ("requests", "by_status", "by_size", "response_time_seconds", "error_time_seconds"):
-            assert _rounded(step[key]) == _rounded(once[key]), key
+            assert _rounded(step.as_json()[key]) == _rounded(once.as_json()[key]), key
     assert together.latencies["response_time"].summary() == whole.latencies["response_time"].summary()
     assert len(together.step_latencies) == len(whole.step_latencies) == 3
 
@@ -48,17 +49,19 @@ def test_merging_equals_recording_once(machines: list[list[Answer]]) -> None:
 def test_laws_that_add_up_still_hold_for_the_whole() -> None:
     results = [_recorded([(0, True, 200, 0, 0.1)] * count) for count in (30, 10)]
     whole = merge([Part(name, 0.5, result) for name, result in zip("ab", results, strict=True)])
-    step = whole.record["steps"][0]
-    assert step["little"] == {"clients": 40, "accounted": pytest.approx(40.0), "relative_error": pytest.approx(0.0)}
-    assert step["clients"] == 40
-    assert step["response_bytes_mean"] == pytest.approx(100.0)
+    step = whole.of_requests.steps[0]
+    assert step.little is not None
+    assert (step.little.clients, step.little.accounted) == (40, pytest.approx(40.0))
+    assert step.little.relative_error == pytest.approx(0.0)
+    assert step.clients == 40
+    assert step.response_bytes_mean == pytest.approx(100.0)
 
 
 def test_a_step_that_one_machine_did_not_reach_is_kept() -> None:
     long, short = _recorded([(step, True, 200, 0, 0.1) for step in (0, 1, 2)]), _recorded([(0, True, 200, 0, 0.1)])
-    cut = LoadResult({**short.record, "steps": short.record["steps"][:1]}, {}, _log(short, 1), "")
+    cut = LoadResult(short.record.model_copy(update={"steps": short.record.steps[:1]}), {}, _log(short, 1), "")
     whole = merge([Part("long", 0.5, long), Part("short", 0.5, cut)])
-    assert [step["requests"] for step in whole.record["steps"]] == [2, 1, 1]
+    assert [step.requests for step in whole.of_requests.steps] == [2, 1, 1]
 
 
 def _recorded(seen: Sequence[Answer]) -> LoadResult:
@@ -75,7 +78,7 @@ def _recorded(seen: Sequence[Answer]) -> LoadResult:
     whole = _figures(latencies, 30.0)
     record = {"tool": "load", "version": "0", "url": "http://x/", "seed": 1, "connection": "close", "complete": True}
     record |= {"interrupted": False, "stopped_because": None, "started_unix_seconds": 0.0, **whole, "steps": steps}
-    return LoadResult(record, {}, _native.write_interval_log(0.0, rows), "")
+    return LoadResult(RequestsRecord.model_validate(record), {}, _native.write_interval_log(0.0, rows), "")
 
 
 def _tagged(seen: Sequence[Answer]) -> dict[str, _native.Histogram]:
@@ -104,7 +107,10 @@ def _figures(tagged: dict[str, _native.Histogram], seconds: float) -> dict[str, 
         "duration_seconds": seconds,
         "requests_per_second": requests / seconds,
         "bytes_per_second": 0.0,
-        "by_size": [{"bytes_from": size, "bytes_below": _ENDS[size]} for size in sizes],
+        "by_size": [
+            {"bytes_from": size, "bytes_below": _ENDS[size], "requests": 0, "response_time_seconds": {}}
+            for size in sizes
+        ],
         "receive_lag_seconds": {"unavailable": "made up"},
         "response_bytes_mean": 100.0 if requests else None,
         "clients": requests,

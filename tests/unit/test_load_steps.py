@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from sojourn.loading.record import Step
 from sojourn.loading.steps import StepResult
 
 
@@ -19,5 +18,5 @@ from sojourn.loading.steps import StepResult
         ({}, "as logged"),
     ],
 )
-def test_what_was_offered_is_said_as_people_write_it(record: dict[str, Any], said: str) -> None:
-    assert StepResult(1, record, {}, []).offered == said
+def test_what_was_offered_is_said_as_people_write_it(record: dict[str, int | float | bool], said: str) -> None:
+    assert StepResult(1, Step.model_construct(**record), {}, []).offered == said

@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from sojourn.loading.saturation import Saturation, Setting, find
+from sojourn.engine.results import ServerUse, TcpTrouble
+from sojourn.loading.record import ProbeUse, Saturation, Step
+from sojourn.loading.saturation import Setting, find
+from sojourn.probe.totals import CounterUse
 
 TWO_CORES = Setting(cores=2)
 
 
-def step(rate: float, *, user: float = 0.2, **levels: float) -> dict[str, Any]:
+def step(rate: float, *, user: float = 0.2, **levels: float) -> Step:
     """A probed step of a second; the levels are in the counters' own units."""
-    counters: dict[str, dict[str, float]] = {
-        "cpu_seconds": {"per_second": levels.get("cpu", 0.1), "total": levels.get("cpu", 0.1)},
-        "busiest_thread_fraction": {"mean": levels.get("thread", 0.1)},
-        "memory_pressure_some_seconds": {"per_second": levels.get("memory", 0.0)},
-        "blocked_threads": {"mean": levels.get("disk", 0.0)},
-        "major_faults": {"total": levels.get("faults", 0.0)},
-        "accept_queue": {"minimum": levels.get("queue", 0.0)},
-        "listen_overflows": {"total": levels.get("overflows", 0.0)},
+    counters = {
+        "cpu_seconds": CounterUse(per_second=levels.get("cpu", 0.1), total=levels.get("cpu", 0.1)),
+        "busiest_thread_fraction": CounterUse(mean=levels.get("thread", 0.1)),
+        "memory_pressure_some_seconds": CounterUse(per_second=levels.get("memory", 0.0)),
+        "blocked_threads": CounterUse(mean=levels.get("disk", 0.0)),
+        "major_faults": CounterUse(total=levels.get("faults", 0.0)),
+        "accept_queue": CounterUse(minimum=levels.get("queue", 0.0)),
+        "listen_overflows": CounterUse(total=levels.get("overflows", 0.0)),
     }
-    parts = {"cpu_user_seconds_per_request": user, "cpu_system_seconds_per_request": 1 - user}
-    return {
-        "requests_per_second": rate,
-        "duration_seconds": 1.0,
-        "bytes_per_second": 1000 * rate,
-        "probe": {"counters": counters, **parts},
-    }
+    probe = ProbeUse(counters=counters, cpu_user_seconds_per_request=user, cpu_system_seconds_per_request=1 - user)
+    return Step.model_construct(
+        requests_per_second=rate, duration_seconds=1.0, bytes_per_second=1000 * rate, probe=probe
+    )
 
 
-def found_in(*steps: dict[str, Any], setting: Setting = TWO_CORES) -> Saturation:
-    points = [(each["requests_per_second"], f"{each['requests_per_second']:g}/s", [each]) for each in steps]
+def found_in(*steps: Step, setting: Setting = TWO_CORES) -> Saturation:
+    points = [(each.requests_per_second or 0.0, f"{each.requests_per_second:g}/s", [each]) for each in steps]
     found = find(points, setting)
     assert found is not None
     return found
@@ -79,16 +77,20 @@ def test_nothing_full_is_said_and_what_was_not_looked_at_is_named() -> None:
     assert found.first is None
     assert found.sentence.startswith("Not shown")
     assert "network, helpers" in found.sentence
-    assert Saturation.of_json(found.as_json()) == found
+    assert Saturation.model_validate(found.as_json()) == found
 
 
 def test_a_server_that_nobody_looked_at_has_no_finding() -> None:
-    assert find([(1.0, "1/s", [{"requests_per_second": 1.0, "duration_seconds": 1.0}])], Setting()) is None
+    assert (
+        find([(1.0, "1/s", [Step.model_construct(requests_per_second=1.0, duration_seconds=1.0)])], Setting()) is None
+    )
 
 
 def test_without_a_probe_the_servers_own_core_tells() -> None:
-    observed = {"core_busy_fraction": 0.97, "cpu_fraction": 0.95, "cpu_user_fraction": 0.3, "major_faults": 0}
-    seen = {"requests_per_second": 10.0, "duration_seconds": 1.0, "server": observed, "tcp": {"listen_overflows": 0}}
+    observed = ServerUse(core_busy_fraction=0.97, cpu_fraction=0.95, cpu_user_fraction=0.3, major_faults=0)
+    seen = Step.model_construct(
+        requests_per_second=10.0, duration_seconds=1.0, server=observed, tcp=TcpTrouble(listen_overflows=0)
+    )
     found = find([(10.0, "10/s", [seen])], Setting())
     assert found is not None
     assert found.first == "CPU"

@@ -17,7 +17,8 @@ from sojourn.assessment import plausibility
 from sojourn.assessment.plausibility import BOTTLENECK_UTILISATION_MIN, OTHERS_FRACTION_MAX, QUIET
 from sojourn.assessment.resources import Helpers, Line, LogRates
 from sojourn.assessment.summary import Answer, Doubling, Knee, Model, Resource, Step, Withheld
-from sojourn.loading.saturation import Saturation, Use, written
+from sojourn.loading.record import Saturation, Use
+from sojourn.loading.saturation import written
 from sojourn.text import format
 
 CPU, LINE, HELPERS = "server CPU", "access line", "helpers"

@@ -12,7 +12,8 @@ import polars
 
 from sojourn.assessment import rising_load, steps
 from sojourn.assessment.resources import Helpers
-from sojourn.loading.saturation import Saturation, Setting, find
+from sojourn.loading.record import Saturation, Step
+from sojourn.loading.saturation import Setting, find
 from sojourn.probe import files
 from sojourn.probe.merging import merge
 from sojourn.probe.recording import Recording
@@ -83,7 +84,13 @@ class Climbs:
             helpers=helpers.count if helpers else None,
             helper_seconds_per_request=helpers.busy_seconds_per_request if helpers else None,
         )
-        return find([(rate, f"{format.number(rate, 4)}/s", steps) for rate, steps in points.items()], setting)
+        return find(
+            [
+                (rate, f"{format.number(rate, 4)}/s", [Step.model_validate(step) for step in steps])
+                for rate, steps in points.items()
+            ],
+            setting,
+        )
 
 
 def _timeline_rows(timeline: dict[str, Any], climb: str, recording: Recording | None) -> list[dict[str, Any]]:

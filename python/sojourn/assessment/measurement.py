@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from sojourn import engine
 from sojourn.failure import CouldNotRun
 from sojourn.loading.probed import attached
+from sojourn.loading.record import RequestsRecord
 from sojourn.machine.cores import Cores
 from sojourn.probe.companion import Companion, Watched
 from sojourn.probe.recording import Recording
@@ -88,7 +89,8 @@ class Bench:
             finally:
                 # Of a run that was cut short too.
                 self.recorded(companion.recording)
-        return attached(result, companion.recording, cores=companion.cores)
+        whole = attached(RequestsRecord.model_validate(result), companion.recording, cores=companion.cores)
+        return whole.as_json()
 
     def _run(self, options: list[str], progress: engine.Progress | None) -> dict[str, Any]:
         options += ["--seed", str(self.seed)]
@@ -100,7 +102,7 @@ class Bench:
         for pid in self.server.pids:
             options += ["--observe-pid", str(pid)]
         try:
-            result = engine.run(options, progress)
+            result: dict[str, Any] = engine.run(options, RequestsRecord, progress).as_json()
         except CouldNotRun as error:
             if self.server.has_died:
                 raise ServerStopped(f"the server ended by itself: {error.what}", {}) from error

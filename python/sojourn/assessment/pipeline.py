@@ -9,7 +9,7 @@ import datetime
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from sojourn import __version__, _native, interrupts
 from sojourn.assessment import demand, plausibility, rising_load, steps
@@ -33,8 +33,9 @@ from sojourn.assessment.summary import (
     write_summary,
 )
 from sojourn.assessment.system_file import COMMENT, describe
+from sojourn.engine.progress import ProgressLine, RequestsAdvance
 from sojourn.failure import CouldNotRun
-from sojourn.loading.saturation import Saturation
+from sojourn.loading.record import Saturation
 from sojourn.machine import cores, disturbance, environment
 from sojourn.queueing import system_file
 from sojourn.results.run_folder import RunFolder
@@ -261,12 +262,13 @@ class _Assessment:
             if because is not None:
                 self.summary.warnings.append(because)
 
-    def _show(self, progress: dict[str, Any]) -> None:
+    def _show(self, progress: ProgressLine) -> None:
+        if not isinstance(progress, RequestsAdvance):
+            return
         climbs = 1 + self.request.effort.rising_load.repetitions
-        rate = progress.get("requests_per_second") or 0.0
-        p95 = progress.get("time_to_first_byte_p95_seconds")
+        rate, p95 = progress.requests_per_second, progress.time_to_first_byte_p95_seconds
         p95_text = "" if p95 is None else f", p95 {p95 * 1e3:.2f} ms"
-        done = min(climbs, len(self.climbs) + float(progress.get("progress") or 0.0))
+        done = min(climbs, len(self.climbs) + progress.progress)
         self.stages.update(done, climbs, f"{rate:,.0f} requests/s{p95_text}")
 
     def _predict(self, trace: _native.Trace) -> None:
@@ -274,7 +276,7 @@ class _Assessment:
         self.summary.steps = steps.over_repetitions(self.climbs.repetitions())
         self.summary.knee = locate(self.climbs.repetitions(), self.request.target_p95_seconds)
         saturation = self.climbs.saturation(self.helpers)
-        self.summary.saturation = None if saturation is None else saturation.as_json()
+        self.summary.saturation = saturation
         withheld: list[Withheld] = []
         if self.summary.demand_fit is not None and self.summary.steps and self.summary.knee is not None:
             self.stages.begin("model")

@@ -11,7 +11,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from sojourn.engine.results import Machine
 from sojourn.failure import CouldNotRun
+from sojourn.loading.record import Saturation
 from sojourn.machine.disturbance import Disturbance
 from sojourn.results.records import Interval, Record, Spread
 from sojourn.results.run_folder import RunFolder
@@ -276,7 +278,7 @@ class Summary(Record):
     site_documents: int | None
     site_bytes: int | None
     system: SystemUnderTest | None
-    machine: dict[str, Any] | None = None
+    machine: Machine | None = None
     """Where it was measured; folders of older versions have it in `environment.json` alone."""
     disturbance: Disturbance | None = None
     """Of both cores, before the first stage."""
@@ -286,7 +288,7 @@ class Summary(Record):
     knee: Knee | None
     model: Model | None
     answer: Answer | None
-    saturation: dict[str, Any] | None = None
+    saturation: Saturation | None = None
     """Which resource of the server was full first, with the evidence (`loading.saturation`)."""
     warnings: list[str]
 

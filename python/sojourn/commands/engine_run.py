@@ -163,7 +163,7 @@ def _write(
         from sojourn.machine import environment
         from sojourn.report.load.writing import write_report
 
-        load_folder.write(folder, result, words, verdicts, environment.describe(result.record.get("machine")))
+        load_folder.write(folder, result, words, verdicts, environment.describe(result.record.machine))
         written.append(write_report(folder.path))
     return written
 
@@ -175,8 +175,8 @@ def _print(
     from sojourn.report.load.terminal import print_result, print_verdicts
 
     if wanted.output_format == "json":
-        record = result.embedded() if embed else result.record
-        print_json({**record, "thresholds": [verdict.as_json() for verdict in verdicts]})
+        record = result.embedded() if embed else result.record.as_json()
+        print_json({**record, "thresholds": [verdict.record.as_json() for verdict in verdicts]})
         return
     print_result(result, data)
     print_verdicts(verdicts, data)

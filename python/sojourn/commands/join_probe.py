@@ -60,7 +60,7 @@ def _join_load(run: Path, recorded: Recording, moved: float, output_format: Form
     load_folder.rewrite(RunFolder(run), result)
     report = write_load_report(run)
     if output_format is Format.json:
-        print_json(dict(result.record))
+        print_json(result.record.as_json())
         return
     print_result(result, data)
     data.print(f"report: {report}", soft_wrap=True)

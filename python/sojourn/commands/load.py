@@ -77,7 +77,7 @@ def _search(words: list[str], wanted: RunOptions, limits: list[str], budget: str
 
         write_report(folder)
     if wanted.output_format == "json":
-        print_json(search.as_json(found))
+        print_json(search.record(found).as_json())
     else:
         print_found(found, search, data)
     if found.ending in ("interrupted", "never passed"):

@@ -86,7 +86,7 @@ def _memory(
             found = characterise(chosen, request, stages.update)
             stages.done(f"{len(found.points) + len(found.latencies):,} points")
         page = write(folder, found) if folder else None
-        show(output_format, found.model_dump, lambda console: print_characterisation(found, console), page)
+        show(output_format, found.as_json, lambda console: print_characterisation(found, console), page)
     if not found.complete:
         raise typer.Exit(EXIT_RAN_WITH_FAILURES)
 

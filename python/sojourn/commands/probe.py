@@ -11,11 +11,12 @@ from rich.live import Live
 from sojourn import engine, interrupts
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
 from sojourn.commands.help import FurtherOption
+from sojourn.engine.results import ProbeHeader, ProbeRow
 from sojourn.failure import CouldNotRun
 from sojourn.probe import files
 from sojourn.probe.profile import Profiler
 from sojourn.probe.recording import Recording
-from sojourn.probe.totals import as_json
+from sojourn.probe.totals import summary
 from sojourn.report.probe.flame_graph import flame_graph
 from sojourn.report.probe.live import print_totals, view
 
@@ -111,7 +112,7 @@ def _probe(
             files.write(path, recording)
             talk.print(f"wrote {path}", soft_wrap=True)
         if output_format is Format.json:
-            print_json(as_json(recording))
+            print_json(summary(recording).as_json())
         else:
             print_totals(recording, data)
 
@@ -141,19 +142,16 @@ class _FlameGraph:
 
 def _recorded(arguments: list[str], output_format: Format, drawing: _FlameGraph | None) -> Recording:
     lines = engine.lines(arguments)
-    recording = Recording.begin(next(lines))
+    recording = Recording.begin(ProbeHeader.model_validate_json(next(lines)))
     if drawing is not None:
         drawing.begin(recording.pids)
     with Live(console=talk, refresh_per_second=_VIEWS_PER_SECOND, auto_refresh=False, transient=True) as live:
         shown = 0.0
         for line in lines:
-            recording.add(line)
-            if (
-                talk.is_terminal
-                and output_format is Format.text
-                and line["time_seconds"] >= shown + 1 / _VIEWS_PER_SECOND
-            ):
-                shown = line["time_seconds"]
+            row = ProbeRow.model_validate_json(line)
+            recording.add(row)
+            if talk.is_terminal and output_format is Format.text and row.time_seconds >= shown + 1 / _VIEWS_PER_SECOND:
+                shown = row.time_seconds
                 live.update(view(recording), refresh=True)
     if not recording.rows:
         raise CouldNotRun("the probe took no sample")

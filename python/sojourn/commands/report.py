@@ -51,7 +51,7 @@ def _report_load(run: Path, output_format: Format) -> None:
     path = write_load_report(run)
     result = load_folder.read(run)
     if output_format is Format.json:
-        print_json(dict(result.record))
+        print_json(result.record.as_json())
         return
     print_result(result, data)
     data.print(f"report: {path}", soft_wrap=True)

@@ -6,7 +6,6 @@ error) go to a callback; its other lines on standard error are kept and end up i
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -16,12 +15,20 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from types import TracebackType
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from sojourn import interrupts
 from sojourn.failure import EXIT_COULD_NOT_RUN, CouldNotRun
 
-Progress = Callable[[dict[str, Any]], None]
+if TYPE_CHECKING:
+    # A process that becomes the engine has no use for the types of its results, which take a while to be made.
+    from pydantic import BaseModel
+
+    from sojourn.engine.progress import ProgressLine
+
+Progress = Callable[["ProgressLine"], None]
+T = TypeVar("T", bound="BaseModel")
 
 # How long an interrupted engine may take to say what it measured before it is killed.
 INTERRUPT_GRACE_SECONDS = 15.0
@@ -45,9 +52,12 @@ def replace_process(arguments: Sequence[str]) -> NoReturn:
 
 
 def run(
-    arguments: Sequence[str], progress: Progress | None = None, quiet_cores: frozenset[int] = frozenset()
-) -> dict[str, Any]:
-    """Runs the engine to its end and returns the object it prints; progress is listened to off the `quiet_cores`.
+    arguments: Sequence[str],
+    result: type[T],
+    progress: Progress | None = None,
+    quiet_cores: frozenset[int] = frozenset(),
+) -> T:
+    """Runs the engine to its end and returns the `result` it prints; progress is listened to off the `quiet_cores`.
 
     Ctrl-C and kill are handed on to the engine; what it had measured then comes back with `complete` false, and
     `KeyboardInterrupt` is raised only if it says nothing.
@@ -63,14 +73,16 @@ def run(
             process.wait()
         if handed.asked and not output.strip():
             raise KeyboardInterrupt
-        result = _result(command, process.returncode, output, talk)
-        if handed.asked and result.get("complete", True):
+        if not output.strip() or process.returncode == EXIT_COULD_NOT_RUN:
+            raise _failure(command, process.returncode, talk)
+        found = result.model_validate_json(output)
+        if handed.asked and getattr(found, "complete", True):
             handed.not_heard()
-    return result
+    return found
 
 
 class Stream:
-    """The engine at work, whose objects come a line each; a context manager and an iterator.
+    """The engine at work, whose objects come as JSON, a line each; a context manager and an iterator.
 
     The engine's last lines still come after `stop`.
     """
@@ -84,15 +96,20 @@ class Stream:
         self._process, self._talk = self._context.__enter__()
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        trace: TracebackType | None = None,
+    ) -> None:
         self.stop()
-        self._context.__exit__(*error)
+        self._context.__exit__(kind, error, trace)
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[str]:
         assert self._process.stdout is not None
         while line := self._process.stdout.readline():
             self._count += 1
-            yield json.loads(line)
+            yield line
         self._process.wait()
 
     def stop(self) -> None:
@@ -105,7 +122,7 @@ class Stream:
             raise _failure(self._command, self._process.returncode, self._talk)
 
 
-def lines(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
+def lines(arguments: Sequence[str]) -> Iterator[str]:
     """Runs the engine and yields the objects it prints, a line each, as they come; of the main thread.
 
     Ctrl-C and kill end the engine, whose last lines then still come.
@@ -152,11 +169,13 @@ def _stop(process: subprocess.Popen[str]) -> None:
 def _listen(
     process: subprocess.Popen[str], talk: list[str], progress: Progress | None, quiet_cores: frozenset[int]
 ) -> None:
+    from sojourn.engine.progress import parse
+
     assert process.stderr is not None
     stand_back(quiet_cores)
     for line in process.stderr:
         if progress is not None and line.startswith("{"):
-            progress(json.loads(line))
+            progress(parse(line))
         else:
             talk.append(line.rstrip())
 
@@ -169,13 +188,6 @@ def stand_back(quiet_cores: frozenset[int]) -> None:
     others = os.sched_getaffinity(0) - quiet_cores
     if others:
         os.sched_setaffinity(thread, others)
-
-
-def _result(command: list[str], code: int, output: str, talk: list[str]) -> dict[str, Any]:
-    if output.strip() and code != EXIT_COULD_NOT_RUN:
-        result: dict[str, Any] = json.loads(output)
-        return result
-    raise _failure(command, code, talk)
 
 
 def _failure(command: list[str], code: int, talk: list[str]) -> CouldNotRun:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 
 class Record(BaseModel):
-    """An object that the engine printed. Keys that this version does not know are kept."""
+    """An object that the engine printed. Keys that this version does not know are kept.
+
+    What a file of an older version lacks has a default, where there is one that claims nothing.
+    """
 
     model_config = ConfigDict(extra="allow", frozen=True)
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """The object as it was read, and what was added to it since."""
+        return self.model_dump(mode="json", exclude_unset=True)
+
+
+def _not_recorded() -> Unavailable:
+    return Unavailable(unavailable="an older version did not record it")
 
 
 CounterKind = Literal["total", "level", "derived"]
@@ -29,7 +40,7 @@ class Architecture(Record):
     summary: str
     takes_workers: bool
     """`--workers` sets how many processes, threads or loops there are."""
-    proxy_cache_per: str | None
+    proxy_cache_per: str | None = None
     """What has a proxy's cache of its own; null where it cannot be a proxy."""
 
 
@@ -60,11 +71,11 @@ class Cache(Record):
 class Censored(Record):
     """Requests without an answer within the run's timeouts."""
 
-    timeouts: int
+    timeouts: int = 0
     """Ended by a time-out, in whatever phase; they are among the errors too."""
-    unfinished: int
+    unfinished: int = 0
     """Unanswered when the run ended."""
-    fraction: float | None
+    fraction: float | None = None
     """Both over all requests due in the span: percentiles above one minus this are not known."""
 
 
@@ -72,26 +83,55 @@ class Choice(Record):
     """A value that an option accepts."""
 
     name: str
-    help: str | None
+    help: str | None = None
 
 
 class Columns(Record):
     """Columns."""
 
-    time_seconds: list[float]
-    unix_seconds: list[float]
-    step: list[int | None]
-    offered_requests_per_second: list[float | None]
-    requests_per_second: list[float]
-    errors_per_second: list[float]
-    bytes_per_second: list[float]
-    in_flight: list[int]
-    connections_open: list[int]
-    time_to_first_byte_intended_p95_seconds: list[float | None]
-    generator_cpu_fraction: list[float]
-    server_cpu_fraction: list[float | None]
-    core_busy_fraction: list[float | None]
-    core_steal_fraction: list[float | None]
+    time_seconds: list[float] = Field(default_factory=list)
+    unix_seconds: list[float] = Field(default_factory=list)
+    step: list[int | None] = Field(default_factory=list)
+    offered_requests_per_second: list[float | None] = Field(default_factory=list)
+    requests_per_second: list[float] = Field(default_factory=list)
+    errors_per_second: list[float] = Field(default_factory=list)
+    bytes_per_second: list[float] = Field(default_factory=list)
+    in_flight: list[int] = Field(default_factory=list)
+    connections_open: list[int] = Field(default_factory=list)
+    time_to_first_byte_intended_p95_seconds: list[float | None] = Field(default_factory=list)
+    generator_cpu_fraction: list[float] = Field(default_factory=list)
+    server_cpu_fraction: list[float | None] = Field(default_factory=list)
+    core_busy_fraction: list[float | None] = Field(default_factory=list)
+    core_steal_fraction: list[float | None] = Field(default_factory=list)
+
+
+class Option(Record):
+    """An option, or an argument without a name."""
+
+    name: str
+    """Without dashes; of an argument, what the usage calls it."""
+    short: str | None = None
+    value: str | None = None
+    """What the help calls its value; null for a flag."""
+    kind: OptionKind
+    """What the value is."""
+    unit: str | None = None
+    """The units that may follow the number, or must."""
+    default: str | None = None
+    """The default, as it is typed or in words."""
+    choices: list[Choice] = Field(default_factory=list)
+    """The values there are, each with a line of help."""
+    range: tuple[int, int] | None = None
+    """The least and the greatest whole number that is accepted."""
+    repeats: bool
+    """It may be given several times."""
+    required: bool
+    group: str
+    """The heading under which the help has it."""
+    essential: bool
+    """`--help` shows it, not only `--help-all`."""
+    help: str
+    """What it does, in one line."""
 
 
 class Command(Record):
@@ -108,9 +148,9 @@ class Command(Record):
     """One example, as it is typed."""
     details: str
     """What `--help-all` adds below the options: more examples, exit codes."""
-    arguments: list[Option]
+    arguments: list[Option] = Field(default_factory=list)
     """Words without a name of their own."""
-    options: list[Option]
+    options: list[Option] = Field(default_factory=list)
 
 
 class Counter(Record):
@@ -133,65 +173,93 @@ class Deliveries(Record):
     received: int
     expected: int
     lost: int
-    lost_fraction: float | None
+    lost_fraction: float | None = None
     late: int
-    late_fraction: float | None
+    late_fraction: float | None = None
     void: int
-    void_fraction: float | None
+    void_fraction: float | None = None
+
+
+class Here(Record):
+    """Here."""
+
+    architectures_unavailable: dict[str, str] = Field(default_factory=dict)
+    """The architectures that this system cannot run, with the reason."""
+
+
+class ServerCounter(Record):
+    """A counter of a server."""
+
+    name: str
+    kind: str
+    """`total` and `seconds` only grow, `gauge` is what is now, `limit` counts how often a limit was reached."""
+    help: str
 
 
 class Description(Record):
     """What other programs must know of the engine."""
 
     version: str
-    commands: list[Command]
-    architectures: list[Architecture]
-    counters: dict[str, list[ServerCounter]]
+    commands: list[Command] = Field(default_factory=list)
+    architectures: list[Architecture] = Field(default_factory=list)
+    counters: dict[str, list[ServerCounter]] = Field(default_factory=dict)
     """What each server counts: keys of its final report, and of its metrics page behind a prefix."""
-    exit_codes: dict[str, str]
-    schemas: dict[str, Any]
+    exit_codes: dict[str, str] = Field(default_factory=dict)
+    schemas: dict[str, JsonValue] = Field(default_factory=dict)
     """JSON Schemas (draft 2020-12) by name; a reference is `#/schemas/` and the name."""
     here: Here
     """What depends on this machine."""
 
 
+class Unavailable(Record):
+    """Unavailable."""
+
+    unavailable: str
+
+
 class Generator(Record):
     """Generator."""
 
-    cpu_fraction: float | None
+    cpu_fraction: float | None = None
     """CPU time over wall time."""
-    cpu_seconds_per_request: float | None
+    cpu_seconds_per_request: float | None = None
     """CPU time per good answer."""
-    core_wait_fraction: float | Unavailable
+    core_wait_fraction: float | Unavailable = Field(default_factory=_not_recorded)
     """The share of the time that it was ready to run and others held its core."""
-    core_steal_fraction: float | Unavailable
+    core_steal_fraction: float | Unavailable = Field(default_factory=_not_recorded)
     """The share of its core, or of all cores if it is not pinned, that the hypervisor took."""
     limited: bool
     """True if it, not the server, was the limit."""
-    limited_because: str | None
-    reasons: list[str]
-    late_sends: int
+    limited_because: str | None = None
+    reasons: list[str] = Field(default_factory=list)
+    late_sends: int = 0
     """Requests sent more than a millisecond after their intended start."""
-    send_lag_p99_seconds: float | None
-    send_lag_limit_seconds: float
+    send_lag_p99_seconds: float | None = None
+    send_lag_limit_seconds: float | None = None
     """How late it may be before it counts as the limit."""
-    timer_slack_seconds: float
+    timer_slack_seconds: float | None = None
     """By how much it may have put off sends and answers at high rates, to do several in one turn."""
-    turns_per_second: float | None
+    turns_per_second: float | None = None
     """How often it looked for what there was to do."""
 
 
-class Here(Record):
-    """Here."""
+class Summary(Record):
+    """A histogram's figures, in seconds; all but the count are missing when nothing was recorded."""
 
-    architectures_unavailable: dict[str, str]
-    """The architectures that this system cannot run, with the reason."""
+    count: int = 0
+    mean: float | None = None
+    p50: float | None = None
+    p90: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+    p999: float | None = None
+    max: float | None = None
 
 
 class LinkDirection(Record):
     """LinkDirection."""
 
-    rate_bits_per_second: float | None
+    rate_bits_per_second: float | None = None
     """The rate of each line; null is unlimited."""
     mean_delay_seconds: float
     """The mean delay of a packet, without what each line adds."""
@@ -199,26 +267,26 @@ class LinkDirection(Record):
     """The share of packets that is to be lost."""
     packets: int
     """Packets that were sent into it."""
-    bytes: int | None
+    bytes: int | None = None
     """Bytes of theirs, IP headers included."""
     delivered_packets: int
     """Packets that were handed over at the other end."""
     delivered_bytes: int
     dropped_packets: int
     """Packets that found the queue full or were lost; by the kernel's shaper what TCP handed over as one is one."""
-    overflowed_packets: int | None
+    overflowed_packets: int | None = None
     """Packets that found the queue full."""
-    lost_packets: int | None
+    lost_packets: int | None = None
     """Packets that were lost as they were to be."""
-    foreign_packets: int | None
+    foreign_packets: int | None = None
     """Packets that were of no client's line, or not IPv4: dropped."""
-    refused_packets: int | None
+    refused_packets: int | None = None
     """Packets that the kernel did not take at the other end."""
     pending_packets: int
     """Packets in transit at the end."""
-    queue_packets_max: int | None
+    queue_packets_max: int | None = None
     """The most packets of one line that waited or were being sent."""
-    lateness_seconds: Summary | None
+    lateness_seconds: Summary | None = None
     """Delivery time less due time."""
 
 
@@ -232,16 +300,16 @@ class LinkReport(Record):
     """The first client's; the others follow."""
     lines: int
     """Clients, each behind a line of its own."""
-    seed: int | None
+    seed: int | None = None
     """Says everything that was random."""
     duration_seconds: float
-    cpu_seconds: float | None
+    cpu_seconds: float | None = None
     """CPU time that it took, the kernel's work for it included."""
-    limited: bool | None
+    limited: bool | None = None
     """True if more than one packet in a hundred, in either direction, was later than the limit: part of the delay was
     this machine's, not the line's.
     """
-    lateness_limit_seconds: float | None
+    lateness_limit_seconds: float | None = None
     up: LinkDirection
     """From the clients to the server."""
     down: LinkDirection
@@ -272,7 +340,7 @@ class LittleInFlight(Record):
     """L, requests under way on average."""
     accounted: float
     """X W, requests accounted for: good answers per second times their mean time since they were sent."""
-    relative_error: float | None
+    relative_error: float | None = None
     """How far they are apart. Requests that fail, pile up or outlive the step are not accounted for."""
 
 
@@ -280,13 +348,257 @@ class LoadProgress(Record):
     """How a run goes: a line on standard error, once a second."""
 
     progress: float
-    step: int | None
+    step: int | None = None
     requests_per_second: float
     errors_per_second: float
     in_flight: int
     generator_cpu_fraction: float
-    time_to_first_byte_p95_seconds: float | None
-    time_to_first_byte_intended_seconds: Summary
+    time_to_first_byte_p95_seconds: float | None = None
+    time_to_first_byte_intended_seconds: Summary = Field(default_factory=lambda: Summary())
+
+
+class Machine(Record):
+    """The machine, its kernel and the settings that figures depend on."""
+
+    host_name: str | Unavailable = Field(default_factory=_not_recorded)
+    """Its name in the network."""
+    boot_id: str | Unavailable = Field(default_factory=_not_recorded)
+    """Differs between machines and from boot to boot: recordings that share it also share the monotonic clock."""
+    clock_source: str | Unavailable = Field(default_factory=_not_recorded)
+    """The kernel's clock source, such as `tsc`."""
+    clock_synchronised: bool | Unavailable = Field(default_factory=_not_recorded)
+    """True if the wall clock is synchronised, so that timestamps of several machines can be compared."""
+    processor: str | Unavailable = Field(default_factory=_not_recorded)
+    """The model that it calls itself."""
+    cores_usable: int | Unavailable = Field(default_factory=_not_recorded)
+    """Cores that this process may use."""
+    smt_siblings: list[str] | Unavailable = Field(default_factory=_not_recorded)
+    """Groups of CPUs that share a physical core, as the kernel lists them."""
+    caches: list[Cache] | Unavailable = Field(default_factory=_not_recorded)
+    """The caches of the first of them."""
+    memory_bytes: int | Unavailable = Field(default_factory=_not_recorded)
+    kernel: str | Unavailable = Field(default_factory=_not_recorded)
+    operating_system: str | Unavailable = Field(default_factory=_not_recorded)
+    """The distribution, as it calls itself."""
+    virtualised: bool | Unavailable = Field(default_factory=_not_recorded)
+    hypervisor: str | Unavailable = Field(default_factory=_not_recorded)
+    """The hypervisor's CPUID signature."""
+    frequency_governor: list[str] | Unavailable = Field(default_factory=_not_recorded)
+    """The governors of the usable cores; more than one if they differ."""
+    congestion_control: str | Unavailable = Field(default_factory=_not_recorded)
+    default_qdisc: str | Unavailable = Field(default_factory=_not_recorded)
+    """The queueing discipline of new interfaces."""
+    listen_backlog_limit: str | Unavailable = Field(default_factory=_not_recorded)
+    port_range: str | Unavailable = Field(default_factory=_not_recorded)
+    """The ports that connections are made from."""
+    transparent_huge_pages: str | Unavailable = Field(default_factory=_not_recorded)
+    """The kernel's setting; the active choice is in brackets."""
+    read_ahead_bytes: dict[str, int] | Unavailable = Field(default_factory=_not_recorded)
+    """The kernel's read-ahead, by disk."""
+    hardware_counters: bool | Unavailable = Field(default_factory=_not_recorded)
+    """True if the processor's own counters are visible."""
+
+
+class MixCheck(Record):
+    """How well what was asked for fits the weights, over the whole run."""
+
+    draws: int
+    chi_square: float
+    """The sum of (drawn - expected)² / expected over documents; rare ones are put together."""
+    degrees_of_freedom: int
+    """The number of such cells less one."""
+    p_value: float
+    """How likely a deviation at least as large is by chance alone."""
+
+
+class SizeFigures(Record):
+    """Good answers whose bodies have about this size."""
+
+    bytes_from: int
+    """The smallest body of the class."""
+    bytes_below: int | None = None
+    """All bodies are smaller than this; `null` for the last class."""
+    requests: int
+    response_time_seconds: Summary = Field(default_factory=lambda: Summary())
+    """From the intended start to the last byte."""
+
+
+class StatusFigures(Record):
+    """Complete responses of one status."""
+
+    responses: int
+    response_time_seconds: Summary = Field(default_factory=lambda: Summary())
+    """From the intended start to the last byte."""
+
+
+class Rated(Record):
+    """Clients that are to be served at a rate."""
+
+    bits_per_second: float
+    """The rate; the next request waits until the answers so far would have taken this long."""
+    conforming_bits_per_second: float
+    """A client that received less on average over the step does not conform."""
+    clients: int
+    """Clients at the step's end."""
+    conforming: int
+
+
+class ServerUse(Record):
+    """ServerUse."""
+
+    cpu_seconds: float | Unavailable = Field(default_factory=_not_recorded)
+    cpu_user_fraction: float | Unavailable = Field(default_factory=_not_recorded)
+    cpu_fraction: float | Unavailable = Field(default_factory=_not_recorded)
+    cpu_seconds_per_request: float | Unavailable = Field(default_factory=_not_recorded)
+    core_busy_fraction: float | Unavailable = Field(default_factory=_not_recorded)
+    core_steal_fraction: float | Unavailable = Field(default_factory=_not_recorded)
+    core_softirq_fraction: float | Unavailable = Field(default_factory=_not_recorded)
+    major_faults: int | Unavailable = Field(default_factory=_not_recorded)
+    minor_faults: int | Unavailable = Field(default_factory=_not_recorded)
+    voluntary_switches: int | Unavailable = Field(default_factory=_not_recorded)
+    involuntary_switches: int | Unavailable = Field(default_factory=_not_recorded)
+    resident_bytes: int | Unavailable = Field(default_factory=_not_recorded)
+
+
+class SteadyEvidence(Record):
+    """Both halves of a step."""
+
+    requests_per_second_first_half: float
+    """Good answers per second in the first half."""
+    requests_per_second_second_half: float
+    in_flight_first_half: float
+    """Requests under way on average in the first half."""
+    in_flight_second_half: float
+
+
+class TcpTrouble(Record):
+    """TCP counters that explain steps of 1 s and 3 s in latencies."""
+
+    listen_overflows: int | Unavailable = Field(default_factory=_not_recorded)
+    listen_drops: int | Unavailable = Field(default_factory=_not_recorded)
+    retransmitted_segments: int | Unavailable = Field(default_factory=_not_recorded)
+
+
+class StepReport(Record):
+    """The clients' view of one step or of the whole run."""
+
+    start_seconds: float
+    """When its measured part began, since the run's start."""
+    offered_requests_per_second: float | None = None
+    ramp: bool = False
+    """True if the rate moved while it was measured: its figures are means over loads, not those of one."""
+    limit: StepLimit | None = None
+    """What puts it beyond what the server takes; none if the server kept up within the target."""
+    server_saturated: bool = False
+    """True if the server's core had nothing left to give, and its processes used it."""
+    clients: int | None = None
+    """Clients of a closed loop."""
+    sessions_started: int = 0
+    """Visits that began in it: clients, sessions, single requests of an open loop."""
+    sessions_completed: int = 0
+    """Visits that ended in it with every request answered."""
+    sessions_failed: int = 0
+    """Visits that ended in it because a request failed."""
+    rated: Rated | None = None
+    """Clients that are to be served at a rate."""
+    connections_opened: int = 0
+    reconnects: int = 0
+    """Connections opened because the server had closed one between requests."""
+    connections_open_mean: float | None = None
+    in_flight_mean: float | None = None
+    """Requests under way on average."""
+    steady: bool = True
+    steady_evidence: SteadyEvidence | None = None
+    """By what that is judged."""
+    little: Little | None = None
+    """Little's law, in a closed loop."""
+    little_in_flight: LittleInFlight | None = None
+    """Little's law for requests in progress, with any arrivals."""
+    requests: int = 0
+    """Requests due in the span and answered as they should be."""
+    errors: int = 0
+    """Requests due in the span that failed."""
+    errors_by_cause: dict[str, int] = Field(default_factory=dict)
+    """The same by cause; causes that did not occur are left out."""
+    error_time_seconds: dict[str, Summary] = Field(default_factory=dict)
+    """How long requests took to fail, by cause: from the intended start until the failure showed."""
+    censored: Censored = Field(default_factory=lambda: Censored())
+    """Requests whose latency is known only to be longer than they were waited for; not in any latency."""
+    skipped: int = 0
+    """Arrivals due in the span that were not begun because as many as allowed were under way."""
+    unfinished: int = 0
+    """Requests due in the span and unanswered at the end, or not even begun by a late generator: the longest latencies
+    are among them.
+    """
+    abandoned: int = 0
+    """Requests due in the span and never sent because their session had failed."""
+    duration_seconds: float
+    requests_per_second: float | None = None
+    """Good answers completed in the span, whenever due, per second."""
+    bytes_per_second: float | None = None
+    """Heads and bodies received in the span per second."""
+    response_time_seconds: Summary = Field(default_factory=lambda: Summary())
+    """From the intended start to the last byte, connecting included where it was needed."""
+    response_time_sent_seconds: Summary = Field(default_factory=lambda: Summary())
+    """From when the generator acted to the last byte: what a tool reports that does not know when a request was due.
+
+    The difference to the line above is what it would have hidden.
+    """
+    time_to_first_byte_seconds: Summary = Field(default_factory=lambda: Summary())
+    """From the actual send to the first byte."""
+    time_to_first_byte_intended_seconds: Summary = Field(default_factory=lambda: Summary())
+    """From the intended start to the first byte: the generator's lateness is included."""
+    transfer_time_seconds: Summary = Field(default_factory=lambda: Summary())
+    """From the first byte to the last."""
+    connect_time_seconds: Summary = Field(default_factory=lambda: Summary())
+    """From the first packet to an established connection."""
+    handshake_time_seconds: Summary = Field(default_factory=lambda: Summary())
+    """From an established connection to a secured one, where TLS is spoken."""
+    handshakes_resumed: int = 0
+    """Handshakes that resumed the session of an earlier connection."""
+    send_lag_seconds: Summary = Field(default_factory=lambda: Summary())
+    """From the intended start until the generator sent, or began to connect."""
+    receive_lag_seconds: Summary | Unavailable = Field(default_factory=_not_recorded)
+    """From when the kernel had the first bytes of an answer until the generator looked: a part of every other latency
+    that is not the server's.
+
+    Known only with kernel timestamps.
+    """
+    by_status: dict[str, StatusFigures] = Field(default_factory=dict)
+    """Complete responses by status code, good or not."""
+    by_size: list[SizeFigures] = Field(default_factory=list)
+    """Good answers by the size of their body."""
+    response_bytes_mean: float | None = None
+    """The mean body of a good answer."""
+    generator: Generator
+    server: ServerUse | None = None
+    tcp: TcpTrouble = Field(default_factory=lambda: TcpTrouble())
+    """TCP trouble in the whole network namespace."""
+
+
+class Timeline(Record):
+    """A run's rows as columns."""
+
+    interval_seconds: float | None = None
+    columns: Columns
+
+
+class WebStone(Record):
+    """WebStone."""
+
+    server_connection_rate_per_second: float | None = None
+    """Connections served per second. To be quoted with the number of clients."""
+    server_error_rate_per_second: float | None = None
+    error_level_percent: float | None = None
+    """Failed connections over served ones."""
+    server_throughput_mebibit_per_second: float | None = None
+    littles_load_factor: float | None = None
+    """All response times together over the run's length: close to the number of clients unless they waited for
+    something else.
+    """
+    average_response_time_ms: float | None = None
+    average_client_throughput_mebibit_per_second: float | None = None
+    """The rate at which a client received while it waited."""
 
 
 class LoadRecord(Record):
@@ -294,80 +606,80 @@ class LoadRecord(Record):
 
     tool: str
     version: str
-    machine: Machine
+    machine: Machine | None = None
     """The generator's."""
     url: str
-    seed: int
+    seed: int = 0
     connection: str
     complete: bool
     """True if it went to its end, or to the step that it was to stop at."""
-    interrupted: bool
+    interrupted: bool = False
     """True if a signal ended it."""
-    stopped_because: str | None
+    stopped_because: str | None = None
     """Why it stopped before the schedule's end."""
-    started_unix_seconds: float
+    started_unix_seconds: float | None = None
     """When it began, in seconds since 1970 by the generator's clock."""
-    warnings: list[str]
+    warnings: list[str] = Field(default_factory=list)
     """Doubts that do not void the figures, as sentences."""
-    mix: MixCheck | None
+    mix: MixCheck | None = None
     """A test of the drawn requests against their weights, including settle times."""
-    requests: int
+    requests: int = 0
     """Requests due in the span and answered as they should be."""
-    errors: int
+    errors: int = 0
     """Requests due in the span that failed."""
-    errors_by_cause: dict[str, int]
+    errors_by_cause: dict[str, int] = Field(default_factory=dict)
     """The same by cause; causes that did not occur are left out."""
-    error_time_seconds: dict[str, Summary]
+    error_time_seconds: dict[str, Summary] = Field(default_factory=dict)
     """How long requests took to fail, by cause: from the intended start until the failure showed."""
-    censored: Censored
+    censored: Censored = Field(default_factory=lambda: Censored())
     """Requests whose latency is known only to be longer than they were waited for; not in any latency."""
-    skipped: int
+    skipped: int = 0
     """Arrivals due in the span that were not begun because as many as allowed were under way."""
-    unfinished: int
+    unfinished: int = 0
     """Requests due in the span and unanswered at the end, or not even begun by a late generator: the longest latencies
     are among them.
     """
-    abandoned: int
+    abandoned: int = 0
     """Requests due in the span and never sent because their session had failed."""
     duration_seconds: float
-    requests_per_second: float | None
+    requests_per_second: float | None = None
     """Good answers completed in the span, whenever due, per second."""
-    bytes_per_second: float | None
+    bytes_per_second: float | None = None
     """Heads and bodies received in the span per second."""
-    response_time_seconds: Summary
+    response_time_seconds: Summary = Field(default_factory=lambda: Summary())
     """From the intended start to the last byte, connecting included where it was needed."""
-    response_time_sent_seconds: Summary
+    response_time_sent_seconds: Summary = Field(default_factory=lambda: Summary())
     """From when the generator acted to the last byte: what a tool reports that does not know when a request was due.
 
     The difference to the line above is what it would have hidden.
     """
-    time_to_first_byte_seconds: Summary
+    time_to_first_byte_seconds: Summary = Field(default_factory=lambda: Summary())
     """From the actual send to the first byte."""
-    time_to_first_byte_intended_seconds: Summary
+    time_to_first_byte_intended_seconds: Summary = Field(default_factory=lambda: Summary())
     """From the intended start to the first byte: the generator's lateness is included."""
-    transfer_time_seconds: Summary
+    transfer_time_seconds: Summary = Field(default_factory=lambda: Summary())
     """From the first byte to the last."""
-    connect_time_seconds: Summary
+    connect_time_seconds: Summary = Field(default_factory=lambda: Summary())
     """From the first packet to an established connection."""
-    handshake_time_seconds: Summary
+    handshake_time_seconds: Summary = Field(default_factory=lambda: Summary())
     """From an established connection to a secured one, where TLS is spoken."""
-    handshakes_resumed: int
+    handshakes_resumed: int = 0
     """Handshakes that resumed the session of an earlier connection."""
-    send_lag_seconds: Summary
+    send_lag_seconds: Summary = Field(default_factory=lambda: Summary())
     """From the intended start until the generator sent, or began to connect."""
-    receive_lag_seconds: Summary | Unavailable
+    receive_lag_seconds: Summary | Unavailable = Field(default_factory=_not_recorded)
     """From when the kernel had the first bytes of an answer until the generator looked: a part of every other latency
     that is not the server's.
 
     Known only with kernel timestamps.
     """
-    by_status: dict[str, StatusFigures]
+    by_status: dict[str, StatusFigures] = Field(default_factory=dict)
     """Complete responses by status code, good or not."""
-    by_size: list[SizeFigures]
+    by_size: list[SizeFigures] = Field(default_factory=list)
     """Good answers by the size of their body."""
     generator: Generator
     """The generator in all steps."""
-    steps: list[StepReport]
+    steps: list[StepReport] = Field(default_factory=list)
     """The steps that were measured."""
     histograms: str | None = None
     """HDR interval logs."""
@@ -377,56 +689,24 @@ class LoadRecord(Record):
     """The run by WebStone's definitions, where that was asked for."""
 
 
-class Machine(Record):
-    """The machine, its kernel and the settings that figures depend on."""
-
-    host_name: str | Unavailable
-    """Its name in the network."""
-    boot_id: str | Unavailable
-    """Differs between machines and from boot to boot: recordings that share it also share the monotonic clock."""
-    clock_source: str | Unavailable
-    """The kernel's clock source, such as `tsc`."""
-    clock_synchronised: bool | Unavailable
-    """True if the wall clock is synchronised, so that timestamps of several machines can be compared."""
-    processor: str | Unavailable
-    """The model that it calls itself."""
-    cores_usable: int | Unavailable
-    """Cores that this process may use."""
-    smt_siblings: list[str] | Unavailable
-    """Groups of CPUs that share a physical core, as the kernel lists them."""
-    caches: list[Cache] | Unavailable
-    """The caches of the first of them."""
-    memory_bytes: int | Unavailable
-    kernel: str | Unavailable
-    operating_system: str | Unavailable
-    """The distribution, as it calls itself."""
-    virtualised: bool | Unavailable
-    hypervisor: str | Unavailable
-    """The hypervisor's CPUID signature."""
-    frequency_governor: list[str] | Unavailable
-    """The governors of the usable cores; more than one if they differ."""
-    congestion_control: str | Unavailable
-    default_qdisc: str | Unavailable
-    """The queueing discipline of new interfaces."""
-    listen_backlog_limit: str | Unavailable
-    port_range: str | Unavailable
-    """The ports that connections are made from."""
-    transparent_huge_pages: str | Unavailable
-    """The kernel's setting; the active choice is in brackets."""
-    read_ahead_bytes: dict[str, int] | Unavailable
-    """The kernel's read-ahead, by disk."""
-    hardware_counters: bool | Unavailable
-    """True if the processor's own counters are visible."""
-
-
 class MemoryBacking(Record):
     """The memory that the kernel granted."""
 
     huge_pages: HugePages
-    cores: list[int]
+    cores: list[int] = Field(default_factory=list)
     """The cores, in the order in which teams grow."""
     bytes: int
-    huge_page_bytes: list[int | Unavailable]
+    huge_page_bytes: list[int | Unavailable] = Field(default_factory=list)
+
+
+class Spread(Record):
+    """The repetitions of a figure."""
+
+    median: float
+    """The middle one, or the mean of the middle two."""
+    min: float
+    max: float
+    repetitions: int
 
 
 class MemoryLatency(Record):
@@ -460,56 +740,15 @@ class MemoryRecord(Record):
     machine: Machine
     seed: int
     word_bytes: int
-    caches: list[Cache] | Unavailable
-    points: list[MemoryPoint]
-    latencies: list[MemoryLatency]
-    backing: list[MemoryBacking]
+    caches: list[Cache] | Unavailable = Field(default_factory=_not_recorded)
+    points: list[MemoryPoint] = Field(default_factory=list)
+    latencies: list[MemoryLatency] = Field(default_factory=list)
+    backing: list[MemoryBacking] = Field(default_factory=list)
     """The memory that was walked."""
     disturbed: int
     """Measurements kept although others held the core for part of them."""
     complete: bool
     """False if it was interrupted; the points are then those measured at least once."""
-
-
-class MixCheck(Record):
-    """How well what was asked for fits the weights, over the whole run."""
-
-    draws: int
-    chi_square: float
-    """The sum of (drawn - expected)² / expected over documents; rare ones are put together."""
-    degrees_of_freedom: int
-    """The number of such cells less one."""
-    p_value: float
-    """How likely a deviation at least as large is by chance alone."""
-
-
-class Option(Record):
-    """An option, or an argument without a name."""
-
-    name: str
-    """Without dashes; of an argument, what the usage calls it."""
-    short: str | None
-    value: str | None
-    """What the help calls its value; null for a flag."""
-    kind: OptionKind
-    """What the value is."""
-    unit: str | None
-    """The units that may follow the number, or must."""
-    default: str | None
-    """The default, as it is typed or in words."""
-    choices: list[Choice]
-    """The values there are, each with a line of help."""
-    range: tuple[int, int] | None
-    """The least and the greatest whole number that is accepted."""
-    repeats: bool
-    """It may be given several times."""
-    required: bool
-    group: str
-    """The heading under which the help has it."""
-    essential: bool
-    """`--help` shows it, not only `--help-all`."""
-    help: str
-    """What it does, in one line."""
 
 
 class Packets(Record):
@@ -518,11 +757,11 @@ class Packets(Record):
     received: int
     expected: int
     lost: int
-    lost_fraction: float | None
+    lost_fraction: float | None = None
     late: int
-    late_fraction: float | None
+    late_fraction: float | None = None
     void: int
-    void_fraction: float | None
+    void_fraction: float | None = None
     reordered: int
     duplicates: int
     out_of_sequence: int
@@ -536,404 +775,6 @@ class ProbeClocks(Record):
 
     unix_seconds: str
     time_seconds: str
-
-
-class ProbeHeader(Record):
-    """The first line: what follows, and why what is missing is missing."""
-
-    tool: str
-    version: str
-    machine: Machine
-    clocks: ProbeClocks
-    pids: list[int]
-    columns: list[Counter]
-    unavailable: list[UnavailableCounter]
-
-
-class ProbeRow(Record):
-    """A sample: values in the order of the columns, and what it cost."""
-
-    unix_seconds: float
-    time_seconds: float
-    sampling_seconds: float
-    values: list[float | Unavailable]
-
-
-class Rated(Record):
-    """Clients that are to be served at a rate."""
-
-    bits_per_second: float
-    """The rate; the next request waits until the answers so far would have taken this long."""
-    conforming_bits_per_second: float
-    """A client that received less on average over the step does not conform."""
-    clients: int
-    """Clients at the step's end."""
-    conforming: int
-
-
-class ServerCounter(Record):
-    """A counter of a server."""
-
-    name: str
-    kind: str
-    """`total` and `seconds` only grow, `gauge` is what is now, `limit` counts how often a limit was reached."""
-    help: str
-
-
-class ServerUse(Record):
-    """ServerUse."""
-
-    cpu_seconds: float | Unavailable
-    cpu_user_fraction: float | Unavailable
-    cpu_fraction: float | Unavailable
-    cpu_seconds_per_request: float | Unavailable
-    core_busy_fraction: float | Unavailable
-    core_steal_fraction: float | Unavailable
-    core_softirq_fraction: float | Unavailable
-    major_faults: int | Unavailable
-    minor_faults: int | Unavailable
-    voluntary_switches: int | Unavailable
-    involuntary_switches: int | Unavailable
-    resident_bytes: int | Unavailable
-
-
-class SizeFigures(Record):
-    """Good answers whose bodies have about this size."""
-
-    bytes_from: int
-    """The smallest body of the class."""
-    bytes_below: int | None
-    """All bodies are smaller than this; `null` for the last class."""
-    requests: int
-    response_time_seconds: Summary
-    """From the intended start to the last byte."""
-
-
-class Spread(Record):
-    """The repetitions of a figure."""
-
-    median: float
-    """The middle one, or the mean of the middle two."""
-    min: float
-    max: float
-    repetitions: int
-
-
-class Starvation(Record):
-    """Times with nothing to show."""
-
-    streams: int
-    count: int
-    seconds: float
-    """How long they were together."""
-
-
-class StatusFigures(Record):
-    """Complete responses of one status."""
-
-    responses: int
-    response_time_seconds: Summary
-    """From the intended start to the last byte."""
-
-
-class SteadyEvidence(Record):
-    """Both halves of a step."""
-
-    requests_per_second_first_half: float
-    """Good answers per second in the first half."""
-    requests_per_second_second_half: float
-    in_flight_first_half: float
-    """Requests under way on average in the first half."""
-    in_flight_second_half: float
-
-
-class StepReport(Record):
-    """The clients' view of one step or of the whole run."""
-
-    start_seconds: float
-    """When its measured part began, since the run's start."""
-    offered_requests_per_second: float | None
-    ramp: bool
-    """True if the rate moved while it was measured: its figures are means over loads, not those of one."""
-    limit: StepLimit | None
-    """What puts it beyond what the server takes; none if the server kept up within the target."""
-    server_saturated: bool
-    """True if the server's core had nothing left to give, and its processes used it."""
-    clients: int | None
-    """Clients of a closed loop."""
-    sessions_started: int
-    """Visits that began in it: clients, sessions, single requests of an open loop."""
-    sessions_completed: int
-    """Visits that ended in it with every request answered."""
-    sessions_failed: int
-    """Visits that ended in it because a request failed."""
-    rated: Rated | None
-    """Clients that are to be served at a rate."""
-    connections_opened: int
-    reconnects: int
-    """Connections opened because the server had closed one between requests."""
-    connections_open_mean: float | None
-    in_flight_mean: float | None
-    """Requests under way on average."""
-    steady: bool
-    steady_evidence: SteadyEvidence | None
-    """By what that is judged."""
-    little: Little | None
-    """Little's law, in a closed loop."""
-    little_in_flight: LittleInFlight | None
-    """Little's law for requests in progress, with any arrivals."""
-    requests: int
-    """Requests due in the span and answered as they should be."""
-    errors: int
-    """Requests due in the span that failed."""
-    errors_by_cause: dict[str, int]
-    """The same by cause; causes that did not occur are left out."""
-    error_time_seconds: dict[str, Summary]
-    """How long requests took to fail, by cause: from the intended start until the failure showed."""
-    censored: Censored
-    """Requests whose latency is known only to be longer than they were waited for; not in any latency."""
-    skipped: int
-    """Arrivals due in the span that were not begun because as many as allowed were under way."""
-    unfinished: int
-    """Requests due in the span and unanswered at the end, or not even begun by a late generator: the longest latencies
-    are among them.
-    """
-    abandoned: int
-    """Requests due in the span and never sent because their session had failed."""
-    duration_seconds: float
-    requests_per_second: float | None
-    """Good answers completed in the span, whenever due, per second."""
-    bytes_per_second: float | None
-    """Heads and bodies received in the span per second."""
-    response_time_seconds: Summary
-    """From the intended start to the last byte, connecting included where it was needed."""
-    response_time_sent_seconds: Summary
-    """From when the generator acted to the last byte: what a tool reports that does not know when a request was due.
-
-    The difference to the line above is what it would have hidden.
-    """
-    time_to_first_byte_seconds: Summary
-    """From the actual send to the first byte."""
-    time_to_first_byte_intended_seconds: Summary
-    """From the intended start to the first byte: the generator's lateness is included."""
-    transfer_time_seconds: Summary
-    """From the first byte to the last."""
-    connect_time_seconds: Summary
-    """From the first packet to an established connection."""
-    handshake_time_seconds: Summary
-    """From an established connection to a secured one, where TLS is spoken."""
-    handshakes_resumed: int
-    """Handshakes that resumed the session of an earlier connection."""
-    send_lag_seconds: Summary
-    """From the intended start until the generator sent, or began to connect."""
-    receive_lag_seconds: Summary | Unavailable
-    """From when the kernel had the first bytes of an answer until the generator looked: a part of every other latency
-    that is not the server's.
-
-    Known only with kernel timestamps.
-    """
-    by_status: dict[str, StatusFigures]
-    """Complete responses by status code, good or not."""
-    by_size: list[SizeFigures]
-    """Good answers by the size of their body."""
-    response_bytes_mean: float | None
-    """The mean body of a good answer."""
-    generator: Generator
-    server: ServerUse | None
-    tcp: TcpTrouble
-    """TCP trouble in the whole network namespace."""
-
-
-class StreamFigures(Record):
-    """StreamFigures."""
-
-    started: int
-    """Begun, whatever came of them."""
-    judged: int
-    """Judged: of usual clients, and not cut short before they played."""
-    conforming: int
-    """Judged streams without a fault."""
-    conforming_fraction: float | None
-    faults: dict[str, int]
-    """Judged streams with a fault, by the first rule they broke."""
-    refused: int
-    refused_by_status: dict[str, int]
-    timed_out: int
-    """That ended because a limit on waiting was met."""
-    failures_by_cause: dict[str, int]
-    films_over: int
-    """That played to the film's end."""
-    unfinished: int
-    """That had not begun to play when the run ended."""
-    slow: int
-    """Streams of clients that read slowly."""
-    vanishing: int
-    played_seconds: float
-    """From the first packet to the end, added over the streams."""
-
-
-class StreamGenerator(Record):
-    """StreamGenerator."""
-
-    cpu_fraction: float | None
-    """CPU time over wall time."""
-    cpu_seconds_per_stream_second: float | None
-    """CPU time per second of a stream."""
-    core_wait_fraction: float | Unavailable
-    """The share of the time that it was ready to run and others held its core."""
-    core_steal_fraction: float | Unavailable
-    """The share of its core, or of all cores if it is not pinned, that the hypervisor took."""
-    limited: bool
-    """True if it, not the server, was the limit."""
-    limited_because: str | None
-    reasons: list[str]
-    receive_lag_seconds: Summary
-    """From when a packet came until the generator looked."""
-    receive_lag_limit_seconds: float
-    """Beyond which a sample is void."""
-    arrival_clock: str
-    """By which clock packets arrive."""
-    turns_per_second: float | None
-    """How often it looked for what there was to do."""
-    descriptors: int
-    """The descriptor limit: a stream needs one, and one of two tracks by UDP four more."""
-
-
-class StreamProgress(Record):
-    """How a run of viewers goes: a line on standard error, once per interval."""
-
-    progress: float
-    streams_started: int
-    streams_playing: int
-    streams_conforming: int
-    streams_refused: int
-    streams_timed_out: int
-    streams_failed: int
-    bits_per_second: float
-    behind_seconds: Summary
-    generator_cpu_fraction: float
-
-
-class StreamRecord(Record):
-    """The result of a load of viewers; with `--embed`, its timeline and histograms too."""
-
-    tool: str
-    kind: str
-    """Tells it from a load of requests."""
-    version: str
-    machine: Machine
-    """The generator's."""
-    url: str
-    """The first."""
-    films: int
-    """How many films were dealt."""
-    seed: int
-    connection: str
-    """How packets came."""
-    complete: bool
-    """True if it went to its end."""
-    interrupted: bool
-    """True if a signal ended it."""
-    stopped_because: str | None
-    started_unix_seconds: float
-    """When it began, in seconds since 1970 by the generator's clock."""
-    warnings: list[str]
-    """Doubts that do not void the figures, as sentences."""
-    ramp_seconds: float
-    """How long the clients took to come."""
-    bytes_per_second: float | None
-    """Packets of RTP with their headers, once all clients had come."""
-    streaming: Streaming
-    setup_time_seconds: Summary
-    """From beginning to connect to PLAY's answer, or to the playlist of segments."""
-    time_to_first_packet_seconds: Summary
-    """From PLAY to the first packet of RTP; by HLS, from asking for the first segment, or what it needs, to its first
-    byte.
-    """
-    behind_seconds: Summary
-    """By how much each packet came after it would have with the pace of its track's first."""
-    jitter_seconds: Summary
-    """Each track's jitter at its end (RFC 3550)."""
-    generator: StreamGenerator
-    steps: list[StreamStep]
-    """The part in which all clients had come; none if the run ended before."""
-    histograms: str | None = None
-    """An HDR interval log."""
-    segment_time_seconds: Summary | None = None
-    """By HLS: from asking for a segment until it was there whole."""
-    startup_time_seconds: Summary | None = None
-    """By HLS: from beginning to connect until the player showed something."""
-    timeline: StreamTimeline | None = None
-
-
-class StreamStep(Record):
-    """The part of a run in which all clients had come."""
-
-    start_seconds: float
-    """When it began, since the run's start."""
-    clients: int
-    """The planned number of clients."""
-    duration_seconds: float
-    stream_seconds: float
-    """Seconds in which streams played, added over the streams."""
-    streams_playing_mean: float | None
-    """Streams that played, on average."""
-    bytes_per_second: float | None
-    """Packets of RTP with their headers."""
-    packets_per_second: float | None
-    generator: StreamGenerator
-
-
-class StreamTimeline(Record):
-    """The run interval by interval: columns of equal length."""
-
-    columns: dict[str, list[float | None]]
-
-
-class Streaming(Record):
-    """The fate of the judged streams, and the number of others."""
-
-    streams: StreamFigures
-    starvation: Starvation
-    """Times with nothing to show."""
-    bit_rate: BitRates | None
-    packets: Packets | None = None
-    """Packets of RTP, unless films came by HLS."""
-    segments: Deliveries | None = None
-
-
-class Summary(Record):
-    """A histogram's figures, in seconds; all but the count are missing when nothing was recorded."""
-
-    count: int
-    mean: float | None
-    p50: float | None
-    p90: float | None
-    p95: float | None
-    p99: float | None
-    p999: float | None
-    max: float | None
-
-
-class TcpTrouble(Record):
-    """TCP counters that explain steps of 1 s and 3 s in latencies."""
-
-    listen_overflows: int | Unavailable
-    listen_drops: int | Unavailable
-    retransmitted_segments: int | Unavailable
-
-
-class Timeline(Record):
-    """A run's rows as columns."""
-
-    interval_seconds: float
-    columns: Columns
-
-
-class Unavailable(Record):
-    """Unavailable."""
-
-    unavailable: str
 
 
 class UnavailableCounter(Record):
@@ -951,19 +792,189 @@ class UnavailableCounter(Record):
     because: str
 
 
-class WebStone(Record):
-    """WebStone."""
+class ProbeHeader(Record):
+    """The first line: what follows, and why what is missing is missing."""
 
-    server_connection_rate_per_second: float | None
-    """Connections served per second. To be quoted with the number of clients."""
-    server_error_rate_per_second: float | None
-    error_level_percent: float | None
-    """Failed connections over served ones."""
-    server_throughput_mebibit_per_second: float | None
-    littles_load_factor: float | None
-    """All response times together over the run's length: close to the number of clients unless they waited for
-    something else.
+    tool: str
+    version: str
+    machine: Machine
+    clocks: ProbeClocks
+    pids: list[int] = Field(default_factory=list)
+    columns: list[Counter] = Field(default_factory=list)
+    unavailable: list[UnavailableCounter] = Field(default_factory=list)
+
+
+class ProbeRow(Record):
+    """A sample: values in the order of the columns, and what it cost."""
+
+    unix_seconds: float
+    time_seconds: float
+    sampling_seconds: float
+    values: list[float | Unavailable] = Field(default_factory=list)
+
+
+class Starvation(Record):
+    """Times with nothing to show."""
+
+    streams: int
+    count: int
+    seconds: float
+    """How long they were together."""
+
+
+class StreamFigures(Record):
+    """StreamFigures."""
+
+    started: int = 0
+    """Begun, whatever came of them."""
+    judged: int = 0
+    """Judged: of usual clients, and not cut short before they played."""
+    conforming: int = 0
+    """Judged streams without a fault."""
+    conforming_fraction: float | None = None
+    faults: dict[str, int] = Field(default_factory=dict)
+    """Judged streams with a fault, by the first rule they broke."""
+    refused: int = 0
+    refused_by_status: dict[str, int] = Field(default_factory=dict)
+    timed_out: int = 0
+    """That ended because a limit on waiting was met."""
+    failures_by_cause: dict[str, int] = Field(default_factory=dict)
+    films_over: int = 0
+    """That played to the film's end."""
+    unfinished: int = 0
+    """That had not begun to play when the run ended."""
+    slow: int = 0
+    """Streams of clients that read slowly."""
+    vanishing: int = 0
+    played_seconds: float
+    """From the first packet to the end, added over the streams."""
+
+
+class StreamGenerator(Record):
+    """StreamGenerator."""
+
+    cpu_fraction: float | None = None
+    """CPU time over wall time."""
+    cpu_seconds_per_stream_second: float | None = None
+    """CPU time per second of a stream."""
+    core_wait_fraction: float | Unavailable = Field(default_factory=_not_recorded)
+    """The share of the time that it was ready to run and others held its core."""
+    core_steal_fraction: float | Unavailable = Field(default_factory=_not_recorded)
+    """The share of its core, or of all cores if it is not pinned, that the hypervisor took."""
+    limited: bool
+    """True if it, not the server, was the limit."""
+    limited_because: str | None = None
+    reasons: list[str] = Field(default_factory=list)
+    receive_lag_seconds: Summary = Field(default_factory=lambda: Summary())
+    """From when a packet came until the generator looked."""
+    receive_lag_limit_seconds: float
+    """Beyond which a sample is void."""
+    arrival_clock: str
+    """By which clock packets arrive."""
+    turns_per_second: float | None = None
+    """How often it looked for what there was to do."""
+    descriptors: int
+    """The descriptor limit: a stream needs one, and one of two tracks by UDP four more."""
+
+
+class StreamProgress(Record):
+    """How a run of viewers goes: a line on standard error, once per interval."""
+
+    progress: float
+    streams_started: int
+    streams_playing: int
+    streams_conforming: int
+    streams_refused: int
+    streams_timed_out: int
+    streams_failed: int
+    bits_per_second: float
+    behind_seconds: Summary = Field(default_factory=lambda: Summary())
+    generator_cpu_fraction: float
+
+
+class StreamStep(Record):
+    """The part of a run in which all clients had come."""
+
+    start_seconds: float
+    """When it began, since the run's start."""
+    clients: int
+    """The planned number of clients."""
+    duration_seconds: float
+    stream_seconds: float
+    """Seconds in which streams played, added over the streams."""
+    streams_playing_mean: float | None = None
+    """Streams that played, on average."""
+    bytes_per_second: float | None = None
+    """Packets of RTP with their headers."""
+    packets_per_second: float | None = None
+    generator: StreamGenerator
+
+
+class StreamTimeline(Record):
+    """The run interval by interval: columns of equal length."""
+
+    columns: dict[str, list[float | None]] = Field(default_factory=dict)
+
+
+class Streaming(Record):
+    """The fate of the judged streams, and the number of others."""
+
+    streams: StreamFigures
+    starvation: Starvation
+    """Times with nothing to show."""
+    bit_rate: BitRates | None = None
+    packets: Packets | None = None
+    """Packets of RTP, unless films came by HLS."""
+    segments: Deliveries | None = None
+
+
+class StreamRecord(Record):
+    """The result of a load of viewers; with `--embed`, its timeline and histograms too."""
+
+    tool: str
+    kind: str
+    """Tells it from a load of requests."""
+    version: str
+    machine: Machine | None = None
+    """The generator's."""
+    url: str
+    """The first."""
+    films: int
+    """How many films were dealt."""
+    seed: int
+    connection: str
+    """How packets came."""
+    complete: bool
+    """True if it went to its end."""
+    interrupted: bool
+    """True if a signal ended it."""
+    stopped_because: str | None = None
+    started_unix_seconds: float | None = None
+    """When it began, in seconds since 1970 by the generator's clock."""
+    warnings: list[str] = Field(default_factory=list)
+    """Doubts that do not void the figures, as sentences."""
+    ramp_seconds: float
+    """How long the clients took to come."""
+    bytes_per_second: float | None = None
+    """Packets of RTP with their headers, once all clients had come."""
+    streaming: Streaming
+    setup_time_seconds: Summary = Field(default_factory=lambda: Summary())
+    """From beginning to connect to PLAY's answer, or to the playlist of segments."""
+    time_to_first_packet_seconds: Summary = Field(default_factory=lambda: Summary())
+    """From PLAY to the first packet of RTP; by HLS, from asking for the first segment, or what it needs, to its first
+    byte.
     """
-    average_response_time_ms: float | None
-    average_client_throughput_mebibit_per_second: float | None
-    """The rate at which a client received while it waited."""
+    behind_seconds: Summary = Field(default_factory=lambda: Summary())
+    """By how much each packet came after it would have with the pace of its track's first."""
+    jitter_seconds: Summary = Field(default_factory=lambda: Summary())
+    """Each track's jitter at its end (RFC 3550)."""
+    generator: StreamGenerator
+    steps: list[StreamStep] = Field(default_factory=list)
+    """The part in which all clients had come; none if the run ended before."""
+    histograms: str | None = None
+    """An HDR interval log."""
+    segment_time_seconds: Summary | None = None
+    """By HLS: from asking for a segment until it was there whole."""
+    startup_time_seconds: Summary | None = None
+    """By HLS: from beginning to connect until the player showed something."""
+    timeline: StreamTimeline | None = None

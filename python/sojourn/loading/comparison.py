@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class Group:
 
     name: str
     runs: Sequence[LoadResult]
-    environments: Sequence[Mapping[str, Any]] = ()
+    environments: Sequence[Mapping[str, object]] = ()
 
     @property
     def void_because(self) -> str | None:
@@ -42,7 +42,7 @@ class Group:
             if run.limited_because:
                 return f"{self.name}: the generator was the limit: {run.limited_because}"
             if not run.complete:
-                return f"{self.name}: not complete: {run.record['stopped_because']}"
+                return f"{self.name}: not complete: {run.record.stopped_because}"
         return None
 
     def value(self, metric: Metric) -> float:
@@ -58,7 +58,7 @@ class Group:
         if len(self.runs) > 1:
             return over_runs([metric.of_run(run) for run in self.runs])
         run = self.runs[0]
-        if metric.of_intervals is None or len(run.record.get("steps", ())) > 1:
+        if metric.of_intervals is None or len(run.record.steps) > 1:
             return None
         return sections(run.intervals, metric.of_intervals)
 
@@ -100,7 +100,7 @@ class Difference:
         more = "more" if self.low > 1 else "less"
         return f"{self.finding}: {format.number(least * 100, 2)} to {format.number(most * 100, 2)} % {more}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The record as `--format json` prints it."""
         numbers = {"first": self.first, "second": self.second, "ratio": self.ratio}
         known = {key: None if math.isnan(value) else value for key, value in numbers.items()}
@@ -119,7 +119,7 @@ class Comparison:
     """Why there is no verdict, if there is none."""
     warnings: Sequence[str]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The record as `--format json` prints it."""
         return {
             "first": self.first.name,
@@ -187,10 +187,10 @@ def _plans(group: Group) -> dict[str, str]:
     found: dict[str, set[str]] = {}
     for run in group.runs:
         for key in _PLAN:
-            found.setdefault(key, set()).add(str(run.record.get(key)))
-        for step in run.record.get("steps", ()):
+            found.setdefault(key, set()).add(str(getattr(run.record, key)))
+        for step in run.record.steps:
             for key in ("clients", "offered_requests_per_second"):
-                found.setdefault(key, set()).add(str(step.get(key)))
+                found.setdefault(key, set()).add(str(getattr(step, key, None)))
     return {key: ", ".join(sorted(values)) for key, values in found.items()}
 
 

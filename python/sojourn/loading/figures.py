@@ -9,12 +9,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from sojourn import _native
+from sojourn.engine.results import (
+    Censored,
+    LoadRecord,
+    Record,
+    SizeFigures,
+    StatusFigures,
+    StepReport,
+    Summary,
+    Unavailable,
+)
 from sojourn.loading.result import merged
 
-Record = Mapping[str, Any]
+Part = LoadRecord | StepReport
+"""A machine's record of a run, or of a step."""
 Histograms = Mapping[str, _native.Histogram]
 
 COUNTS = ("requests", "errors", "unfinished", "abandoned", "skipped")
@@ -39,54 +49,56 @@ def add(histograms: Sequence[Histograms]) -> dict[str, _native.Histogram]:
     return {tag: merged(each[tag] for each in histograms if tag in each) for tag in tags}
 
 
-def figures(records: Sequence[Record], histograms: Histograms) -> dict[str, Any]:
-    """What all machines' clients saw together, under the keys of one machine's record."""
+def figures(records: Sequence[Part], histograms: Histograms) -> dict[str, object]:
+    """What all machines' clients saw together: the fields of one machine's record."""
     causes: Counter[str] = Counter()
     for record in records:
-        causes.update(record["errors_by_cause"])
+        causes.update(record.errors_by_cause)
     counts = {key: total(records, key) for key in COUNTS}
     return {
         **counts,
         "errors_by_cause": dict(causes),
         "error_time_seconds": {
-            tag.removeprefix(_ERROR_TIME): each.summary()
+            tag.removeprefix(_ERROR_TIME): summary(each)
             for tag, each in histograms.items()
             if tag.startswith(_ERROR_TIME)
         },
         "censored": _censored(records, counts),
-        "duration_seconds": max(float(record["duration_seconds"]) for record in records),
+        "duration_seconds": max(record.duration_seconds for record in records),
         **{key: total(records, key) for key in _RATES},
-        **{f"{tag}_seconds": histograms[tag].summary() for tag in _LATENCIES if tag in histograms},
+        **{f"{tag}_seconds": summary(histograms[tag]) for tag in _LATENCIES if tag in histograms},
         "receive_lag_seconds": _receive_lag(records, histograms),
         "by_status": _by_status(histograms),
         "by_size": _by_size(records, histograms),
     }
 
 
-def total(records: Sequence[Record], key: str) -> Any:
+def total(parts: Sequence[Record], key: str) -> float:
     """The sum of what the machines have of it."""
-    return sum(record.get(key) or 0 for record in records)
+    return sum(getattr(part, key) or 0 for part in parts)
 
 
-def total_if_known(records: Sequence[Record], key: str) -> Any:
+def total_if_known(parts: Sequence[Record], key: str) -> float | None:
     """The sum, or None where a machine has none."""
-    values = [record.get(key) for record in records]
-    return None if None in values else sum(value for value in values if value is not None)
+    values = [getattr(part, key) for part in parts]
+    return None if None in values else sum(values)
 
 
-def _censored(records: Sequence[Record], counts: Mapping[str, int]) -> dict[str, Any]:
-    timeouts = sum((record.get("censored") or {}).get("timeouts") or 0 for record in records)
+def summary(histogram: _native.Histogram) -> Summary:
+    """A histogram's figures as a record has them."""
+    return Summary.model_validate(histogram.summary())
+
+
+def _censored(records: Sequence[Part], counts: Mapping[str, float]) -> Censored:
+    timeouts = sum(record.censored.timeouts for record in records)
     asked = counts["requests"] + counts["errors"] + counts["unfinished"]
     fraction = (timeouts + counts["unfinished"]) / asked if asked else None
-    return {"timeouts": timeouts, "unfinished": counts["unfinished"], "fraction": fraction}
+    return Censored(timeouts=timeouts, unfinished=int(counts["unfinished"]), fraction=fraction)
 
 
-def _receive_lag(records: Sequence[Record], histograms: Histograms) -> Any:
-    for record in records:
-        found = record.get("receive_lag_seconds")
-        if found is None or "unavailable" in found:
-            return found or {"unavailable": "a machine does not report it"}
-    return histograms[_RECEIVE_LAG].summary()
+def _receive_lag(records: Sequence[Part], histograms: Histograms) -> Summary | Unavailable:
+    lacking = (each.receive_lag_seconds for each in records if isinstance(each.receive_lag_seconds, Unavailable))
+    return next(lacking, None) or summary(histograms[_RECEIVE_LAG])
 
 
 def _cells(histograms: Histograms) -> list[tuple[bool, int, int, _native.Histogram]]:
@@ -99,26 +111,33 @@ def _cells(histograms: Histograms) -> list[tuple[bool, int, int, _native.Histogr
     return cells
 
 
-def _by_status(histograms: Histograms) -> dict[str, Any]:
+def _by_status(histograms: Histograms) -> dict[str, StatusFigures]:
     found: dict[int, list[_native.Histogram]] = {}
     for _, status, _, histogram in _cells(histograms):
         found.setdefault(status, []).append(histogram)
     whole = {status: merged(each) for status, each in sorted(found.items())}
     return {
-        str(status): {"responses": len(each), "response_time_seconds": each.summary()} for status, each in whole.items()
+        str(status): StatusFigures(responses=len(each), response_time_seconds=summary(each))
+        for status, each in whole.items()
     }
 
 
-def _by_size(records: Sequence[Record], histograms: Histograms) -> list[dict[str, Any]]:
+def _by_size(records: Sequence[Part], histograms: Histograms) -> list[SizeFigures]:
     found: dict[int, list[_native.Histogram]] = {}
     for good, _, bytes_from, histogram in _cells(histograms):
         if good:
             found.setdefault(bytes_from, []).append(histogram)
     # Where a class ends is what the machines say of it.
-    ends = {each["bytes_from"]: each["bytes_below"] for record in records for each in record.get("by_size", ())}
+    ends = {each.bytes_from: each.bytes_below for record in records for each in record.by_size}
     rows = []
     for bytes_from in sorted(found):
         whole = merged(found[bytes_from])
-        bounds = {"bytes_from": bytes_from, "bytes_below": ends.get(bytes_from)}
-        rows.append({**bounds, "requests": len(whole), "response_time_seconds": whole.summary()})
+        rows.append(
+            SizeFigures(
+                bytes_from=bytes_from,
+                bytes_below=ends.get(bytes_from),
+                requests=len(whole),
+                response_time_seconds=summary(whole),
+            )
+        )
     return rows

@@ -10,7 +10,7 @@ weight's share of `--clients` or `--rate`.
 from __future__ import annotations
 
 import contextlib
-import json
+import math
 import queue
 import shlex
 import subprocess
@@ -18,11 +18,16 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import IO
+
+from pydantic import ValidationError
 
 from sojourn import engine, interrupts
+from sojourn.engine.progress import parse
+from sojourn.engine.results import Record
 from sojourn.failure import CouldNotRun
 from sojourn.loading.merging import Part, merge
+from sojourn.loading.record import RequestsRecord
 from sojourn.loading.result import LoadResult
 from sojourn.loading.run import Tool, cores_of, option, recorded, with_option
 from sojourn.loading.steps import with_confidence
@@ -155,6 +160,13 @@ def _kill(runs: Sequence[_MachineRun]) -> None:
         run.kill()
 
 
+class _Answer(Record):
+    """What an engine answers before it begins."""
+
+    ready: bool = False
+    clock_seconds: float | None = None
+
+
 @dataclass
 class _MachineRun:
     """The engine on one machine, seen from here."""
@@ -181,7 +193,7 @@ class _MachineRun:
             )
         except OSError as error:
             raise CouldNotRun(f"cannot run {self.command[0]}: {error.strerror}", "see --remote-shell") from error
-        self._answers: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        self._answers: queue.Queue[_Answer | None] = queue.Queue()
         process = self._process
         assert process.stdout is not None
         assert process.stderr is not None
@@ -201,7 +213,7 @@ class _MachineRun:
 
     def wait_ready(self) -> None:
         """Waits until the engine has prepared itself."""
-        if "ready" not in self._answer("it did not become ready"):
+        if not self._answer("it did not become ready").ready:
             raise CouldNotRun(
                 f"{self.machine.host} did not say that it is ready", "is its sojourn-engine of our version?"
             )
@@ -212,7 +224,7 @@ class _MachineRun:
         for _ in range(CLOCK_READINGS):
             asked = time.time()
             self.say("clock")
-            told = self._answer("it did not tell its time")["clock_seconds"]
+            told = self._answer("it did not tell its time").clock_seconds or math.nan
             answered = time.time()
             readings.append((answered - asked, told - (asked + answered) / 2))
         self.round_trip_seconds, self.clock_offset_seconds = min(readings)
@@ -231,8 +243,8 @@ class _MachineRun:
         """What it measured, or why nothing is known."""
         result, because = None, None
         try:
-            result = LoadResult.of(json.loads("".join(self._output)))
-        except ValueError:
+            result = LoadResult.of(RequestsRecord.model_validate_json("".join(self._output)))
+        except ValidationError:
             said = " ".join(self._talk).removeprefix("error: ") or f"exit code {self._process.returncode}"
             because = f"it ended without a result: {said}"
         offset, trip = self.clock_offset_seconds, self.round_trip_seconds
@@ -252,7 +264,7 @@ class _MachineRun:
             assert stream is not None
             stream.close()
 
-    def _answer(self, otherwise: str) -> dict[str, Any]:
+    def _answer(self, otherwise: str) -> _Answer:
         try:
             answer = self._answers.get(timeout=READY_SECONDS_MAX)
         except queue.Empty:
@@ -267,11 +279,10 @@ class _MachineRun:
     def _listen(self, stream: IO[str]) -> None:
         engine.stand_back(self.quiet_cores)
         for line in stream:
-            said = json.loads(line) if line.startswith("{") else None
-            if said is None:
+            if not line.startswith("{"):
                 self._talk.append(line.rstrip())
-            elif "requests_per_second" not in said:
-                self._answers.put(said)
+            elif '"requests_per_second"' not in line:
+                self._answers.put(_Answer.model_validate_json(line))
             elif self.progress is not None:
-                self.progress({**said, "host": self.machine.host})
+                self.progress(parse(line).model_copy(update={"host": self.machine.host}))
         self._answers.put(None)

@@ -10,14 +10,15 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from sojourn.failure import CouldNotRun
-from sojourn.loading import outputs
-from sojourn.loading.result import LoadResult
+from sojourn.loading import outputs, record
+from sojourn.loading.result import Column, LoadResult
 from sojourn.loading.threshold import Verdict
+from sojourn.machine.environment import Environment
 from sojourn.probe import files
 from sojourn.results.run_folder import RunFolder
 
@@ -39,12 +40,16 @@ def create(path: Path) -> RunFolder:
 
 
 def write(
-    folder: RunFolder, result: LoadResult, options: Sequence[str], verdicts: Sequence[Verdict], environment: Any
+    folder: RunFolder,
+    result: LoadResult,
+    options: Sequence[str],
+    verdicts: Sequence[Verdict],
+    environment: Environment,
 ) -> None:
     """Writes everything but the report. `options` are those of the engine: the plan, for who compares runs."""
     folder.write_json("environment.json", environment)
-    judged = [verdict.as_json() for verdict in verdicts]
-    rewrite(folder, replace(result, record={**result.record, "options": [*options], "thresholds": judged}))
+    added = {"options": [*options], "thresholds": [verdict.record for verdict in verdicts]}
+    rewrite(folder, replace(result, record=result.record.model_copy(update=added)))
 
 
 def rewrite(folder: RunFolder, result: LoadResult) -> None:
@@ -58,7 +63,7 @@ def rewrite(folder: RunFolder, result: LoadResult) -> None:
     folder.write_text(_STEPS_LOG, result.histogram_log)
     folder.write_text(_INTERVALS_LOG, result.interval_log)
     # Last: a folder with a result is whole.
-    folder.write_json(RESULT, dict(result.record))
+    folder.write_json(RESULT, result.record.as_json())
 
 
 def read(path: Path) -> LoadResult:
@@ -70,12 +75,10 @@ def read(path: Path) -> LoadResult:
     if path.is_dir():
         return _read_folder(path)
     try:
-        printed = json.loads(path.read_text())
+        text = path.read_text()
     except (OSError, ValueError) as error:
         raise CouldNotRun(f"cannot read {path}: {error}", "give a run folder or a JSON result") from error
-    if not isinstance(printed, dict) or not {"requests_per_second", "streaming"} & printed.keys():
-        raise CouldNotRun(f"{path} is not the result of a load run", "write one with sojourn load --format json")
-    return LoadResult.of(printed)
+    return LoadResult.of(_parsed(text, path))
 
 
 def _read_folder(path: Path) -> LoadResult:
@@ -85,15 +88,25 @@ def _read_folder(path: Path) -> LoadResult:
     timeline = {} if table is None else {name: _floats(table[name].to_list()) for name in table.columns}
     logs = [(path / name).read_text() if (path / name).is_file() else "" for name in (_STEPS_LOG, _INTERVALS_LOG)]
     recording = files.read(path / PROBE) if (path / PROBE).is_file() else None
-    return LoadResult(json.loads((path / RESULT).read_text()), timeline, logs[0], logs[1], recording)
+    return LoadResult(_parsed((path / RESULT).read_text(), path / RESULT), timeline, logs[0], logs[1], recording)
 
 
-def environment(path: Path) -> dict[str, Any]:
+def _parsed(text: str, path: Path) -> record.RunRecord:
+    try:
+        return record.parse(text)
+    except ValidationError as error:
+        raise CouldNotRun(
+            f"{path} is not the result of a load run: {error.errors()[0]['msg']}",
+            "write one with sojourn load --format json",
+        ) from error
+
+
+def environment(path: Path) -> Environment:
     """Where the run was measured; empty if the folder does not say."""
     file = path / "environment.json"
-    found: dict[str, Any] = json.loads(file.read_text()) if file.is_file() else {}
+    found: Environment = json.loads(file.read_text()) if file.is_file() else {}
     return found
 
 
-def _floats(values: list[float | None]) -> Any:
+def _floats(values: list[float | None]) -> Column:
     return np.array(values, dtype=np.float64)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from sojourn.failure import CouldNotRun
 from sojourn.loading import folder, metrics
+from sojourn.loading.record import AnyStep, Saturation, SearchRecord
 from sojourn.loading.result import LoadResult
 from sojourn.loading.run import option, plays_streams, with_option
-from sojourn.loading.saturation import Saturation, Setting
+from sojourn.loading.saturation import Setting
 from sojourn.loading.saturation import find as saturation_of
 from sojourn.loading.search import GROWTH, Found, OutOfTime, Plan, Trial, search
 from sojourn.loading.stream_metrics import require_of_streams
@@ -60,7 +60,7 @@ class LoadSearch:
         self._deadline = time.monotonic() + budget_seconds
         self._longest = 0.0
         self._line_bits_per_second = line_bits_per_second
-        self._points: dict[float, list[Mapping[str, Any]]] = {}
+        self._points: dict[float, list[AnyStep]] = {}
         self._cores: int | None = None
         self._runs = 0
 
@@ -76,12 +76,12 @@ class LoadSearch:
             raise OutOfTime
         result = self._runner(_at(self._options, self.name, load, self._runs))
         self._longest = max(self._longest, time.monotonic() - began)
-        if result.record["interrupted"]:
+        if result.record.interrupted:
             raise KeyboardInterrupt
         self._runs += 1
         if result.limited_because is None:
-            self._points.setdefault(load, []).extend(result.record.get("steps", ()))
-            self._cores = (result.record.get("probe") or {}).get("cores", self._cores)
+            self._points.setdefault(load, []).extend(result.record.steps)
+            self._cores = result.record.probe.cores if result.record.probe else self._cores
         if self._output is not None:
             point = self._output / f"point-{self._runs:03}.json"
             point.write_text(json.dumps(result.embedded()))
@@ -101,17 +101,24 @@ class LoadSearch:
         if self._output is not None:
             path = self._output / folder.SEARCH
             partial = path.with_name(path.name + ".partial")
-            partial.write_text(json.dumps(self.as_json(found), indent=2) + "\n")
+            partial.write_text(json.dumps(self.record(found).as_json(), indent=2) + "\n")
             partial.replace(path)
 
-    def as_json(self, found: Found) -> dict[str, object]:
+    def record(self, found: Found) -> SearchRecord:
         """What is known, with what was asked."""
-        asked = {"varied": self.name.removeprefix("--"), "unit": self.unit, "options": [*self._options]}
-        found_saturated = self._saturation()
-        saturation = {} if found_saturated is None else {"saturation": found_saturated.as_json()}
-        return {**asked, "thresholds": [str(each) for each in self.thresholds], **found.as_json(), **saturation}
+        saturation = self.saturation()
+        return SearchRecord.model_validate(
+            {
+                "varied": self.name.removeprefix("--"),
+                "unit": self.unit,
+                "options": [*self._options],
+                "thresholds": [str(each) for each in self.thresholds],
+                **found.as_json(),
+                **({"saturation": saturation} if saturation else {}),
+            }
+        )
 
-    def _saturation(self) -> Saturation | None:
+    def saturation(self) -> Saturation | None:
         """Which resource was full first, over all runs that were not the generator's limit."""
         points = [(load, f"{format.number(load, 4)} {self.unit}", steps) for load, steps in self._points.items()]
         return saturation_of(points, Setting(self._cores, self._line_bits_per_second))

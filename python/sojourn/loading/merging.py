@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
 
 import numpy as np
 
 from sojourn import _native
+from sojourn.engine.results import MixCheck, WebStone
 from sojourn.failure import CouldNotRun
-from sojourn.loading.figures import add, figures
+from sojourn.loading.figures import add, figures, total
+from sojourn.loading.record import MachineShare, RequestsRecord, Step
 from sojourn.loading.result import KINDS, Column, Interval, LoadResult, merged
 from sojourn.loading.step_merging import generators, merged_steps
 
@@ -32,26 +33,33 @@ class Part:
     clock_offset_seconds: float = 0.0
     round_trip_seconds: float = 0.0
 
-    def as_json(self) -> dict[str, Any]:
+    @property
+    def record(self) -> MachineShare:
         """The machine's entry in the merged result."""
-        record = self.result.record if self.result else None
-        generator = record["generator"] if record else {}
-        return {
-            "host": self.host,
-            "share": self.share,
-            "machine": record.get("machine") if record else None,
-            "failed_because": self.failed_because,
-            "clock_offset_seconds": self.clock_offset_seconds,
-            "round_trip_seconds": self.round_trip_seconds,
-            "requests": record["requests"] if record else None,
-            "requests_per_second": record["requests_per_second"] if record else None,
-            "errors": record["errors"] if record else None,
-            "generator_cpu_fraction": generator.get("cpu_fraction"),
-            "send_lag_p99_seconds": generator.get("send_lag_p99_seconds"),
-            "limited": generator.get("limited"),
-            "limited_because": generator.get("limited_because"),
-            "complete": record["complete"] if record else False,
-        }
+        own = MachineShare(
+            host=self.host,
+            share=self.share,
+            failed_because=self.failed_because,
+            clock_offset_seconds=self.clock_offset_seconds,
+            round_trip_seconds=self.round_trip_seconds,
+            complete=False,
+        )
+        if self.result is None:
+            return own
+        record = self.result.of_requests
+        return own.model_copy(
+            update={
+                "machine": record.machine,
+                "requests": record.requests,
+                "requests_per_second": record.requests_per_second,
+                "errors": record.errors,
+                "generator_cpu_fraction": record.generator.cpu_fraction,
+                "send_lag_p99_seconds": record.generator.send_lag_p99_seconds,
+                "limited": record.generator.limited,
+                "limited_because": record.generator.limited_because,
+                "complete": record.complete,
+            }
+        )
 
 
 def merge(parts: Sequence[Part]) -> LoadResult:
@@ -68,7 +76,7 @@ def merge(parts: Sequence[Part]) -> LoadResult:
     begun = [result.started_at - offset for result, offset in zip(results, offsets, strict=True)]
     started_at = float(np.nanmin(begun))
     record = _record(parts, results, started_at)
-    steps_log = _native.write_interval_log(started_at, _step_rows(record["steps"], results))
+    steps_log = _native.write_interval_log(started_at, _step_rows(record.steps, results))
     rows = [_interval([each for each in same if each]) for same in zip_longest(*(each.intervals for each in results))]
     intervals_log = _native.write_interval_log(started_at, [row for pair in rows for row in pair])
     return LoadResult(record, _timeline(results, started_at), steps_log, intervals_log)
@@ -81,47 +89,49 @@ def _interval(same: Sequence[Interval]) -> list[tuple[str, float, float, _native
 
 
 def _step_rows(
-    steps: Sequence[dict[str, Any]], results: Sequence[LoadResult]
+    steps: Sequence[Step], results: Sequence[LoadResult]
 ) -> list[tuple[str, float, float, _native.Histogram]]:
     """The rows of the merged steps' log."""
     by_step = zip_longest(*(result.step_latencies for result in results))
     whole = [add([each for each in same if each]) for same in by_step]
-    if not steps:
-        seconds = max(float(result.record["duration_seconds"]) for result in results)
+    spans = [(step.start_seconds, step.duration_seconds) for step in steps]
+    if not spans:
+        seconds = max(result.of_requests.duration_seconds for result in results)
         start = min((result.intervals[0].start_seconds for result in results if result.intervals), default=0.0)
-        steps = [{"start_seconds": start, "duration_seconds": seconds}] * len(whole)
+        spans = [(start, seconds)] * len(whole)
     return [
-        (tag, step["start_seconds"], step["duration_seconds"], histogram)
-        for step, histograms in zip(steps, whole, strict=True)
+        (tag, *span, histogram)
+        for span, histograms in zip(spans, whole, strict=True)
         for tag, histogram in histograms.items()
     ]
 
 
-def _record(parts: Sequence[Part], results: Sequence[LoadResult], started_at: float) -> dict[str, Any]:
-    records = [result.record for result in results]
+def _record(parts: Sequence[Part], results: Sequence[LoadResult], started_at: float) -> RequestsRecord:
+    records = [result.of_requests for result in results]
     latencies = add([result.latencies for result in results])
     lost = [f"{part.host}: {part.failed_because}" for part in parts if part.failed_because]
     stopped = [
-        f"{part.host}: {part.result.record['stopped_because']}"
+        f"{part.host}: {part.result.record.stopped_because}"
         for part in parts
         if part.result and not part.result.complete
     ]
     first = records[0]
-    webstones = [record["webstone"] for record in records if record.get("webstone")]
-    return {
-        **{key: first[key] for key in ("tool", "version", "url", "seed", "connection")},
+    webstones = [record.webstone for record in records if record.webstone]
+    fields = {
+        **{key: getattr(first, key) for key in ("tool", "version", "url", "seed", "connection")},
         **({"webstone": _webstone(webstones)} if webstones else {}),
         "complete": not lost and not stopped,
-        "interrupted": any(record["interrupted"] for record in records),
+        "interrupted": any(record.interrupted for record in records),
         "stopped_because": "; ".join([*lost, *stopped]) or None,
         "started_unix_seconds": started_at,
-        "warnings": list(dict.fromkeys(warning for record in records for warning in record.get("warnings", ()))),
-        "mix": _mix([record["mix"] for record in records if record.get("mix")]),
+        "warnings": list(dict.fromkeys(warning for record in records for warning in record.warnings)),
+        "mix": _mix([record.mix for record in records if record.mix]),
         **figures(records, latencies),
-        "generator": generators([record["generator"] for record in records], _reasons(parts), latencies),
-        "machines": [part.as_json() for part in parts],
+        "generator": generators([record.generator for record in records], _reasons(parts), latencies),
+        "machines": [part.record for part in parts],
         "steps": merged_steps(records, [result.step_latencies for result in results]),
     }
+    return RequestsRecord.model_validate(fields)
 
 
 def _reasons(parts: Sequence[Part]) -> list[str]:
@@ -129,14 +139,19 @@ def _reasons(parts: Sequence[Part]) -> list[str]:
     return [f"{host}: {because}" for host, because in limits if because]
 
 
-def _mix(parts: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+def _mix(parts: Sequence[MixCheck]) -> MixCheck | None:
     """Machines draw independently, so their chi-squares add up, with their degrees of freedom."""
     if not parts:
         return None
     from scipy.special import chdtrc
 
-    whole = {key: sum(part[key] for part in parts) for key in ("draws", "chi_square", "degrees_of_freedom")}
-    return {**whole, "p_value": float(chdtrc(whole["degrees_of_freedom"], whole["chi_square"]))}
+    freedom, chi_square = int(total(parts, "degrees_of_freedom")), total(parts, "chi_square")
+    return MixCheck(
+        draws=int(total(parts, "draws")),
+        chi_square=chi_square,
+        degrees_of_freedom=freedom,
+        p_value=float(chdtrc(freedom, chi_square)),
+    )
 
 
 _WEBSTONE_ADDED = (
@@ -147,16 +162,16 @@ _WEBSTONE_ADDED = (
 )
 
 
-def _webstone(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _webstone(parts: Sequence[WebStone]) -> WebStone:
     """Rates and loads add up; the other figures are ratios of these."""
-    added = {key: sum(part[key] or 0.0 for part in parts) for key in _WEBSTONE_ADDED}
+    added = {key: total(parts, key) for key in _WEBSTONE_ADDED}
     rate, errors, throughput, load = added.values()
-    return {
+    return WebStone(
         **added,
-        "error_level_percent": 100 * errors / rate if rate else None,
-        "average_response_time_ms": 1e3 * load / rate if rate else None,
-        "average_client_throughput_mebibit_per_second": throughput / load if load else None,
-    }
+        error_level_percent=100 * errors / rate if rate else None,
+        average_response_time_ms=1e3 * load / rate if rate else None,
+        average_client_throughput_mebibit_per_second=throughput / load if load else None,
+    )
 
 
 def _timeline(results: Sequence[LoadResult], started_at: float) -> dict[str, Column]:

@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from sojourn.engine.results import Unavailable
 from sojourn.failure import CouldNotRun
 from sojourn.loading.confidence import Estimate, estimate
 from sojourn.loading.result import Interval, LoadResult
+from sojourn.probe.totals import CounterUse
 from sojourn.text import format, quantity
 
 Quantity = Literal["time", "rate", "bandwidth", "fraction", "count", "number", "size", "byte rate"]
@@ -34,15 +36,16 @@ class Metric:
 
     def lacking_because(self, result: LoadResult) -> str | None:
         """Why a probe had not what it is made of; None where it had, or nothing was probed."""
-        probe = result.record.get("probe") or {}
-        readings = {**probe, **(probe.get("counters") or {})}
-        lacking = (each for name in self.counters if isinstance(each := readings.get(name), dict))
-        found = (each.get("unavailable") for each in lacking)
-        return next((str(why) for why in found if why is not None), None)
+        probe = result.record.probe
+        if probe is None:
+            return None
+        readings = [probe.counters.get(name) or getattr(probe, name, None) for name in self.counters]
+        found = (each.unavailable for each in readings if isinstance(each, CounterUse | Unavailable))
+        return next((why for why in found if why is not None), None)
 
     def estimate(self, result: LoadResult) -> Estimate:
         """The run's value, with its interval where there is one: several steps have one each, see `steps`."""
-        return self.estimate_of(result, None if len(result.record.get("steps", ())) > 1 else result.intervals)
+        return self.estimate_of(result, None if len(result.record.steps) > 1 else result.intervals)
 
     def estimate_of(self, result: LoadResult, intervals: Sequence[Interval] | None) -> Estimate:
         """The value, with the interval that these intervals of one load give."""

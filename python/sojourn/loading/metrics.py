@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
+from sojourn import _native
 from sojourn.failure import CouldNotRun
 from sojourn.loading.metric import Figure, Metric, known
+from sojourn.loading.record import ProbeUse, RequestsRecord, Step
 from sojourn.loading.result import Interval, LoadResult, merged
 from sojourn.loading.stream_metrics import STREAM_LATENCIES, STREAM_METRICS
+from sojourn.probe.totals import CounterUse
 
 LATENCIES = {
     "response": ("response_time", "response time, from when the request was due to the last byte"),
@@ -67,18 +69,18 @@ def _fraction(percent: str) -> float:
     return float(spelled) / 100
 
 
-def _of_intervals(tag: str, figure: Callable[[Any], float]) -> Figure | None:
+def _of_intervals(tag: str, figure: Callable[[_native.Histogram], float]) -> Figure | None:
     if tag not in ("response_time", "time_to_first_byte_intended"):
         return None
     return lambda intervals: figure(merged(interval.latencies[tag] for interval in intervals))
 
 
-def _quantile(histogram: Any, fraction: float) -> float:
+def _quantile(histogram: _native.Histogram, fraction: float) -> float:
     found = histogram.quantile(fraction)
     return math.nan if found is None else float(found)
 
 
-def _mean(histogram: Any) -> float:
+def _mean(histogram: _native.Histogram) -> float:
     found = histogram.summary()["mean"]
     return math.nan if found is None else float(found)
 
@@ -94,42 +96,45 @@ def _throughput(intervals: Sequence[Interval]) -> float:
 
 def _error_rate(run: LoadResult) -> float:
     # What never came back counts too: an overloaded server that answers nothing must not look fine.
-    missed = run.errors + int(run.record.get("unfinished", 0)) + int(run.record.get("skipped", 0) or 0)
+    record = run.record
+    missed = run.errors + (record.unfinished + record.skipped if isinstance(record, RequestsRecord) else 0)
     asked = run.requests + missed
     return missed / asked if asked else math.nan
 
 
 def _mean_of_class(run: LoadResult, place: int) -> float:
-    answered = [each for each in run.record.get("by_size") or () if each["requests"]]
-    return known(answered[place]["response_time_seconds"]["mean"]) if answered else math.nan
+    sizes = run.record.by_size if isinstance(run.record, RequestsRecord) else ()
+    answered = [each for each in sizes if each.requests]
+    return known(answered[place].response_time_seconds.mean) if answered else math.nan
 
 
 def _server_cpu_per_request(run: LoadResult) -> float:
-    steps = [step for step in run.record.get("steps", ()) if step.get("server")]
-    seconds = [known(step["server"].get("cpu_seconds")) for step in steps]
-    answered = sum(_answered(step) for step in steps)
-    return sum(seconds) / answered if steps and answered else _probed_per_request("cpu_seconds_per_request")(run)
+    steps = run.record.steps if isinstance(run.record, RequestsRecord) else []
+    used = [(step, step.server) for step in steps if step.server]
+    answered = sum(_answered(step) for step, _ in used)
+    if used and answered:
+        return sum(known(server.cpu_seconds) for _, server in used) / answered
+    return _probed(lambda probe: probe.cpu_seconds_per_request)(run)
 
 
-def _probed_per_request(key: str) -> Callable[[LoadResult], float]:
-    return lambda run: known((run.record.get("probe") or {}).get(key))
+def _probed(figure: Callable[[ProbeUse], object]) -> Callable[[LoadResult], float]:
+    return lambda run: known(figure(run.record.probe)) if run.record.probe else math.nan
 
 
 def _probed_per_second(*names: str) -> Callable[[LoadResult], float]:
     """Counters of a probed server, added up; NaN where one of them was not to be had."""
 
     def figure(run: LoadResult) -> float:
-        probe = run.record.get("probe") or {}
-        counters = probe.get("counters") or {}
-        total = math.fsum(known((counters.get(name) or {}).get("total")) for name in names)
-        seconds = known(probe.get("duration_seconds"))
+        probe = run.record.probe or ProbeUse()
+        total = math.fsum(known(probe.counters.get(name, CounterUse()).total) for name in names)
+        seconds = known(probe.duration_seconds)
         return total / seconds if seconds > 0 else math.nan
 
     return figure
 
 
-def _answered(step: Mapping[str, Any]) -> float:
-    return float((step.get("requests_per_second") or 0.0) * step["duration_seconds"])
+def _answered(step: Step) -> float:
+    return (step.requests_per_second or 0.0) * step.duration_seconds
 
 
 def _server_cpu_of(intervals: Sequence[Interval]) -> float:
@@ -154,7 +159,7 @@ _SCALARS = (
         "bits received per second: heads and bodies, or packets of streams",
         "bandwidth",
         "higher",
-        lambda run: 8 * known(run.record["bytes_per_second"]),
+        lambda run: 8 * known(run.record.bytes_per_second),
     ),
     Metric("errors", "requests that failed", "count", "lower", lambda run: float(run.errors)),
     Metric("error_rate", "share of requests that failed or were not answered", "fraction", "lower", _error_rate),
@@ -177,7 +182,7 @@ _SCALARS = (
         "CPU of the generator, as a share of one core",
         "fraction",
         "lower",
-        lambda run: known(run.record["generator"]["cpu_fraction"]),
+        lambda run: known(run.record.generator.cpu_fraction),
     ),
     Metric(
         "server.cpu_per_request",
@@ -192,7 +197,7 @@ _SCALARS = (
         "CPU time in user code per good answer, of a probed server",
         "time",
         "lower",
-        _probed_per_request("cpu_user_seconds_per_request"),
+        _probed(lambda probe: probe.cpu_user_seconds_per_request),
         counters=("cpu_user_seconds_per_request",),
     ),
     Metric(
@@ -200,7 +205,7 @@ _SCALARS = (
         "CPU time in the kernel per good answer, of a probed server",
         "time",
         "lower",
-        _probed_per_request("cpu_system_seconds_per_request"),
+        _probed(lambda probe: probe.cpu_system_seconds_per_request),
         counters=("cpu_system_seconds_per_request",),
     ),
     Metric(

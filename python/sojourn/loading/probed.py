@@ -8,26 +8,29 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import polars
 
 from sojourn import engine
+from sojourn.engine.results import Unavailable
 from sojourn.failure import CouldNotRun
+from sojourn.loading.record import AnyStep, ProbeUse, RequestsRecord, RunRecord, StreamsRecord, StreamsStep
 from sojourn.loading.result import LoadResult
 from sojourn.loading.run import Runner, option
 from sojourn.probe.companion import Companion, Watched, with_probe
 from sojourn.probe.merging import PREFIX, merge, require_overlap, within
 from sojourn.probe.recording import Recording
-from sojourn.probe.totals import as_json
+from sojourn.probe.totals import CounterUse, summary
 
 TICKED_SECONDS_MIN = 0.1
 """Ten ticks: with less CPU time, its split into user and system is chance."""
 PROBE = "probe"
 """The key in the record of a run and of each step."""
+T = TypeVar("T", RequestsRecord, StreamsRecord, RunRecord)
 _PORTS = {"https": 443, "rtsp": 554}
 
 
@@ -35,7 +38,7 @@ def probed(runner: Runner, watched: Watched) -> Runner:
     """The runner, with a probe from just before each run to just after it."""
 
     def run(options: Sequence[str], progress: engine.Progress | None) -> LoadResult:
-        with Companion(replace(watched, **_cores(options))) as companion:
+        with Companion(_on_cores(watched, options)) as companion:
             result = runner(options, with_probe(progress, companion))
         assert companion.recording is not None
         return attach(result, companion.recording, cores=companion.cores)
@@ -59,34 +62,38 @@ def attach(
     return replace(result, record=record, timeline=timeline, recording=recording)
 
 
-def attached(
-    record: Any, recording: Recording, *, offset_seconds: float = 0.0, cores: int | None = None
-) -> dict[str, Any]:
-    """The engine's record with what was used in the run and in each step."""
-    started = record.get("started_unix_seconds")
+def attached(record: T, recording: Recording, *, offset_seconds: float = 0.0, cores: int | None = None) -> T:
+    """The record with what was used in the run and in each step."""
+    started = record.started_unix_seconds
     if started is None:
         raise CouldNotRun("the run does not say when it began", "it was written by an older version: measure it again")
-    steps = record.get("steps", ())
-    spans = [(started + step["start_seconds"], step["duration_seconds"]) for step in steps]
+    spans = [(started + step.start_seconds, step.duration_seconds) for step in record.steps]
     if not spans:
-        return {**record, PROBE: {"unavailable": "no step was measured"}}
+        return record.model_copy(update={PROBE: ProbeUse(unavailable="no step was measured")})
     begin, end = spans[0][0], spans[-1][0] + spans[-1][1]
     require_overlap(recording, begin, end, offset_seconds)
     used = [within(recording, at, at + length, offset_seconds=offset_seconds) for at, length in spans]
-    whole = as_json(within(recording, begin, end, offset_seconds=offset_seconds))
-    described = {key: whole[key] for key in ("pids", "samples", "duration_seconds", "probe_cpu_fraction", "counters")}
-    parts = [as_json(each)["counters"] for each in used]
+    whole = summary(within(recording, begin, end, offset_seconds=offset_seconds))
+    parts = [summary(each).counters for each in used]
     # What the server's work is counted in.
-    unit = "stream_second" if record.get("kind") == "streams" else "request"
-    done = [_done(step, unit) for step in steps]
-    return {
-        **record,
-        PROBE: {**described, "offset_seconds": offset_seconds, "cores": cores, **_per_unit(parts, sum(done), unit)},
-        "steps": [
-            {**step, PROBE: {"counters": counters, **_per_unit([counters], count, unit)}}
-            for step, counters, count in zip(steps, parts, done, strict=True)
-        ],
-    }
+    unit = "stream_second" if isinstance(record, StreamsRecord) else "request"
+    done = [_done(step) for step in record.steps]
+    of_run = ProbeUse(
+        pids=whole.pids,
+        samples=whole.samples,
+        duration_seconds=whole.duration_seconds,
+        probe_cpu_fraction=whole.probe_cpu_fraction,
+        counters=whole.counters,
+        offset_seconds=offset_seconds,
+        cores=cores,
+    ).model_copy(update=_per_unit(parts, sum(done), unit))
+    steps = [
+        step.model_copy(
+            update={PROBE: ProbeUse(counters=counters).model_copy(update=_per_unit([counters], count, unit))}
+        )
+        for step, counters, count in zip(record.steps, parts, done, strict=True)
+    ]
+    return record.model_copy(update={PROBE: of_run, "steps": steps})
 
 
 def watched_by(url: str, pids: Sequence[int], port: int | None, interval: str) -> Watched:
@@ -103,35 +110,44 @@ def watched_by(url: str, pids: Sequence[int], port: int | None, interval: str) -
     return Watched((), named, interval)
 
 
-def _cores(options: Sequence[str]) -> dict[str, Any]:
-    server, generator = option(options, "--observe-core"), option(options, "--core")
-    found = {"server_core": server, "generator_core": generator}
-    return {name: int(core) for name, core in found.items() if core is not None and re.fullmatch(r"\d+", core)}
+def _on_cores(watched: Watched, options: Sequence[str]) -> Watched:
+    """The probe keeps off the cores that the run's options name."""
+    server, generator = _core(options, "--observe-core"), _core(options, "--core")
+    return replace(
+        watched,
+        server_core=watched.server_core if server is None else server,
+        generator_core=watched.generator_core if generator is None else generator,
+    )
 
 
-def _done(step: Any, unit: str) -> float:
+def _core(options: Sequence[str], name: str) -> int | None:
+    core = option(options, name)
+    return int(core) if core is not None and re.fullmatch(r"\d+", core) else None
+
+
+def _done(step: AnyStep) -> float:
     """Good answers completed in a step, or seconds of streams."""
-    if unit == "stream_second":
-        return float(step["stream_seconds"])
-    return float((step["requests_per_second"] or 0.0) * step["duration_seconds"])
+    if isinstance(step, StreamsStep):
+        return step.stream_seconds
+    return (step.requests_per_second or 0.0) * step.duration_seconds
 
 
-def _per_unit(spans: Sequence[Any], done: float, unit: str) -> dict[str, Any]:
+def _per_unit(spans: Sequence[Mapping[str, CounterUse]], done: float, unit: str) -> dict[str, float | Unavailable]:
     """What a unit of work cost over some spans, by the counters of each."""
     whole, user, system = (f"cpu_{part}seconds_per_{unit}" for part in ("", "user_", "system_"))
-    spent = [counters.get("cpu_seconds", {"unavailable": "no process was probed"}) for counters in spans]
-    lacking = next((each["unavailable"] for each in spent if "total" not in each), None)
+    spent = [counters.get("cpu_seconds", CounterUse(unavailable="no process was probed")) for counters in spans]
+    lacking = next((each.unavailable for each in spent if each.total is None), None)
     if done <= 0 or lacking:
-        why = lacking or "nothing was done for clients"
-        return {key: {"unavailable": why} for key in (whole, user, system)}
-    each = sum(part["total"] for part in spent) / done
+        why = Unavailable(unavailable=lacking or "nothing was done for clients")
+        return {whole: why, user: why, system: why}
+    each = sum(part.total or 0.0 for part in spent) / done
     ticks = [
-        sum(counters.get(name, {}).get("total") or 0.0 for counters in spans)
+        sum(counters.get(name, CounterUse()).total or 0.0 for counters in spans)
         for name in ("cpu_user_seconds", "cpu_system_seconds")
     ]
     if sum(ticks) < TICKED_SECONDS_MIN:
-        why = f"less than {TICKED_SECONDS_MIN} s of CPU time: ticks of 10 ms do not split it"
-        return {whole: each, user: {"unavailable": why}, system: {"unavailable": why}}
+        why = Unavailable(unavailable=f"less than {TICKED_SECONDS_MIN} s of CPU time: ticks of 10 ms do not split it")
+        return {whole: each, user: why, system: why}
     share = ticks[0] / sum(ticks)
     return {whole: each, user: each * share, system: each * (1 - share)}
 

@@ -1,7 +1,7 @@
 """What a load run left: the engine's figures, and the records that it embeds, as arrays and histograms.
 
-`record` is the engine's JSON object as it is (its keys are defined in the documentation of the load's results). What
-is derived here comes from the histograms, which are merged and never averaged.
+`record` is the engine's result with what was added to it (its keys are defined in the documentation of the load's
+results). What is derived here comes from the histograms, which are merged and never averaged.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import JsonValue
 
 from sojourn import _native
+from sojourn.engine.results import StreamTimeline
+from sojourn.loading.record import RequestsRecord, RunRecord, StreamsRecord
 from sojourn.probe.merging import PREFIX, per_interval
 from sojourn.probe.recording import Recording
 
@@ -51,8 +53,8 @@ class Interval:
 class LoadResult:
     """A load run. Times are in seconds, rates per second, sizes in bytes; what was not measured is NaN or None."""
 
-    record: Mapping[str, Any]
-    """The engine's JSON object, without the embedded records."""
+    record: RunRecord
+    """The engine's result, without the embedded records."""
     timeline: Mapping[str, Column]
     """Ten rows a second as columns of equal length, NaN where nothing was measured; empty if none was kept."""
     histogram_log: str
@@ -63,51 +65,69 @@ class LoadResult:
     """What the server used meanwhile, where it was probed."""
 
     @classmethod
-    def of(cls, printed: Mapping[str, Any]) -> LoadResult:
+    def of(cls, printed: RunRecord) -> LoadResult:
         """What the engine printed, embedded records or not."""
-        record = {key: value for key, value in printed.items() if key not in EMBEDDED}
-        columns = (printed.get("timeline") or {}).get("columns", {})
+        columns: Mapping[str, Sequence[float | None]] = {}
+        if isinstance(printed.timeline, StreamTimeline):
+            columns = printed.timeline.columns
+        elif printed.timeline is not None:
+            columns = dict(printed.timeline.columns)
         timeline = {name: np.array(values, dtype=np.float64) for name, values in columns.items()}
-        return cls(record, timeline, printed.get("histograms") or "", printed.get("intervals") or "")
+        intervals = printed.intervals if isinstance(printed, RequestsRecord) else None
+        return cls(_without(printed, EMBEDDED), timeline, printed.histograms or "", intervals or "")
 
-    def embedded(self) -> dict[str, Any]:
+    def embedded(self) -> dict[str, JsonValue]:
         """The object with its records inside again, as the engine would print it."""
-        columns = {name: [_plain(value) for value in column] for name, column in self.timeline.items()}
-        inside = {"timeline": {"columns": columns}, "histograms": self.histogram_log, "intervals": self.interval_log}
-        return {**self.record, **inside}
+        columns: dict[str, JsonValue] = {
+            name: [_plain(value) for value in column] for name, column in self.timeline.items()
+        }
+        logs: dict[str, JsonValue] = {"histograms": self.histogram_log, "intervals": self.interval_log}
+        return {**self.record.as_json(), "timeline": {"columns": columns}, **logs}
 
     # -- figures
 
     @property
     def requests(self) -> int:
         """Good answers to requests due in the measured time."""
-        return int(self.record.get("requests") or 0)
+        return self.record.requests if isinstance(self.record, RequestsRecord) else 0
 
     @property
     def errors(self) -> int:
         """Requests that failed."""
-        return int(self.record.get("errors") or 0)
+        return self.record.errors if isinstance(self.record, RequestsRecord) else 0
 
     @property
     def requests_per_second(self) -> float:
         """Good answers per second; NaN if nothing was measured."""
-        return _number(self.record.get("requests_per_second"))
+        return _number(self.record.requests_per_second if isinstance(self.record, RequestsRecord) else None)
 
     @property
     def is_streams(self) -> bool:
         """True if viewers of films made it, whose figures are others than those of requests."""
-        return self.record.get("kind") == "streams"
+        return isinstance(self.record, StreamsRecord)
 
     @property
     def complete(self) -> bool:
         """True if it went to its planned end."""
-        return bool(self.record["complete"])
+        return self.record.complete
 
     @property
     def limited_because(self) -> str | None:
         """Why the generator, not the server, was the limit; None when it was not."""
-        generator = self.record["generator"]
-        return (generator.get("limited_because") or "it says so itself") if generator["limited"] else None
+        generator = self.record.generator
+        return (generator.limited_because or "it says so itself") if generator.limited else None
+
+    @property
+    def of_requests(self) -> RequestsRecord:
+        """The record of a run of requests."""
+        assert isinstance(self.record, RequestsRecord), "viewers made it"
+        return self.record
+
+    @property
+    def of_streams(self) -> StreamsRecord:
+        """The record of a run of viewers."""
+        assert isinstance(self.record, StreamsRecord), "requests made it"
+        return self.record
 
     def quantile(self, fraction: float, kind: str = "response_time") -> float:
         """The latency in seconds that a fraction of the good answers stayed at or below; NaN if unknown."""
@@ -127,7 +147,7 @@ class LoadResult:
 
     @cached_property
     def step_latencies(self) -> Sequence[Mapping[str, _native.Histogram]]:
-        """The same step by step, in the order of `record["steps"]`."""
+        """The same step by step, in the order of `record.steps`."""
         steps: dict[float, dict[str, _native.Histogram]] = {}
         for tag, start, _, histogram in _native.read_interval_log(self.histogram_log):
             steps.setdefault(start, {})[tag] = histogram
@@ -136,8 +156,8 @@ class LoadResult:
     @cached_property
     def started_at(self) -> float:
         """When the run began, in seconds since the epoch by the generator's clock; NaN if unknown."""
-        if "started_unix_seconds" in self.record:
-            return float(self.record["started_unix_seconds"])
+        if self.record.started_unix_seconds is not None:
+            return self.record.started_unix_seconds
         line = next((line for line in self.histogram_log.splitlines() if line.startswith("#[StartTime: ")), None)
         return float(line.split()[1]) if line else np.nan
 
@@ -196,7 +216,7 @@ class LoadResult:
     def _probe_columns(self, begins: Column, lengths: Column) -> Mapping[str, Column]:
         if self.recording is None:
             return {}
-        offset = float(self.record["probe"].get("offset_seconds") or 0.0)
+        offset = self.record.probe.offset_seconds if self.record.probe else 0.0
         return per_interval(self.recording, begins, lengths, offset_seconds=offset)
 
 
@@ -226,6 +246,11 @@ def _row(interval: Interval) -> dict[str, float]:
     row["generator_cpu_fraction"] = interval.generator_cpu_fraction
     row["server_cpu_fraction"] = interval.server_cpu_seconds / length if length > 0 else np.nan
     return row
+
+
+def _without(record: RunRecord, names: Sequence[str]) -> RunRecord:
+    kept = {name: value for name, value in record if name in record.model_fields_set and name not in names}
+    return type(record).model_construct(**kept)
 
 
 def _number(value: float | None) -> float:

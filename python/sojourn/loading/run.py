@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from sojourn import engine
+from sojourn.loading.record import RequestsRecord, StreamsRecord
 from sojourn.loading.result import LoadResult
 from sojourn.loading.steps import with_confidence
 from sojourn.text import quantity
@@ -45,7 +46,7 @@ def behind(link: Sequence[str], tool: Tool) -> Runner:
 
     def run(options: Sequence[str], progress: engine.Progress | None = None) -> LoadResult:
         inside = [str(engine.path()), tool, *recorded(tool, options)]
-        return with_confidence(LoadResult.of(engine.run(["link", *link, "--", *inside], progress)))
+        return with_confidence(LoadResult.of(engine.run(["link", *link, "--", *inside], RequestsRecord, progress)))
 
     return run
 
@@ -57,8 +58,10 @@ def run_replay(options: Sequence[str], progress: engine.Progress | None = None) 
 
 def _run(tool: Tool, options: Sequence[str], progress: engine.Progress | None) -> LoadResult:
     words = [tool, *recorded(tool, options)]
-    result = LoadResult.of(engine.run(words, progress, quiet_cores=cores_of(options)))
-    return result if result.is_streams else with_confidence(result)
+    cores = cores_of(options)
+    if plays_streams(options):
+        return LoadResult.of(engine.run(words, StreamsRecord, progress, quiet_cores=cores))
+    return with_confidence(LoadResult.of(engine.run(words, RequestsRecord, progress, quiet_cores=cores)))
 
 
 def recorded(tool: Tool, options: Sequence[str]) -> list[str]:

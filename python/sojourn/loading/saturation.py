@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+from sojourn.engine.results import ServerUse
+from sojourn.loading.record import AnyStep, Saturation, Step, Use
+from sojourn.probe.totals import CounterUse
 from sojourn.text import format
 
 CPU_MAX = 0.9
@@ -24,8 +26,6 @@ BLOCKED_THREADS_MAX = 0.9
 LINE_MAX = 0.9
 ACCEPT_QUEUE_MIN = 1.0
 HELPERS_MAX = 0.9
-
-Step = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -48,51 +48,10 @@ class Resource:
     criterion: str
     unit: str
     """`share`, or what is counted."""
-    figure: Callable[[Step, Setting], float | None]
+    figure: Callable[[AnyStep, Setting], float | None]
 
 
-@dataclass(frozen=True)
-class Use:
-    """A resource at every load; a figure that is not known is None."""
-
-    name: str
-    criterion: str
-    limit: float
-    unit: str
-    values: list[float | None]
-
-    def is_saturated(self, place: int) -> bool:
-        """Returns true if the resource was saturated at that load."""
-        value = self.values[place]
-        return value is not None and value >= self.limit
-
-
-@dataclass(frozen=True)
-class Saturation:
-    """The resource that saturates first, with its evidence."""
-
-    loads: list[str]
-    """What was offered, from the least."""
-    uses: list[Use]
-    first: str | None
-    """The resource that was saturated first; None: not shown."""
-    at: str | None
-    """The load at which."""
-    sentence: str
-    rates: list[float] = field(default_factory=list)
-    """The loads as numbers, in the same order; results of older versions have none."""
-
-    def as_json(self) -> dict[str, Any]:
-        """The finding as JSON for results and summaries."""
-        return asdict(self)
-
-    @classmethod
-    def of_json(cls, value: Mapping[str, Any]) -> Saturation:
-        """Reads what `as_json` returned."""
-        return cls(**{**value, "uses": [Use(**use) for use in value["uses"]]})
-
-
-def find(points: Sequence[tuple[float, str, Sequence[Step]]], setting: Setting) -> Saturation | None:
+def find(points: Sequence[tuple[float, str, Sequence[AnyStep]]], setting: Setting) -> Saturation | None:
     """What was saturated first.
 
     Args:
@@ -103,15 +62,15 @@ def find(points: Sequence[tuple[float, str, Sequence[Step]]], setting: Setting) 
         The finding; None where the server was not looked at.
     """
     ordered = sorted(points, key=lambda point: point[0])
-    if not any(step.get("probe") or step.get("server") for _, _, steps in ordered for step in steps):
+    if not any(_is_looked_at(step) for _, _, steps in ordered for step in steps):
         return None
     uses = [
         Use(
-            each.name,
-            each.criterion,
-            each.limit,
-            each.unit,
-            [_median([each.figure(step, setting) for step in steps]) for _, _, steps in ordered],
+            name=each.name,
+            criterion=each.criterion,
+            limit=each.limit,
+            unit=each.unit,
+            values=[_median([each.figure(step, setting) for step in steps]) for _, _, steps in ordered],
         )
         for each in RESOURCES
     ]
@@ -120,8 +79,8 @@ def find(points: Sequence[tuple[float, str, Sequence[Step]]], setting: Setting) 
         full = [use for use in uses if use.is_saturated(place)]
         if full:
             sentence = _sentence(full[0], full[1:], place, load, ordered[place][2])
-            return Saturation(loads, uses, full[0].name, load, sentence, rates)
-    return Saturation(loads, uses, None, None, _nothing(uses), rates)
+            return Saturation(loads=loads, uses=uses, first=full[0].name, at=load, sentence=sentence, rates=rates)
+    return Saturation(loads=loads, uses=uses, first=None, at=None, sentence=_nothing(uses), rates=rates)
 
 
 def written(use: Use, value: float | None) -> str:
@@ -131,56 +90,56 @@ def written(use: Use, value: float | None) -> str:
     return format.percent(value) if use.unit == "share" else format.number(value)
 
 
-def _cpu(step: Step, setting: Setting) -> float | None:
-    busiest = _counter(step, "busiest_thread_fraction", "mean")
-    used = _counter(step, "cpu_seconds", "per_second")
+def _cpu(step: AnyStep, setting: Setting) -> float | None:
+    busiest = _number(_counter(step, "busiest_thread_fraction").mean)
+    used = _number(_counter(step, "cpu_seconds").per_second)
     shares = [busiest, used / setting.cores if used is not None and setting.cores else None]
     # Without a probe: the server's own core, as far as it was the server that used it.
-    server = step.get("server") or {}
-    seen = [_number(server.get(key)) for key in ("core_busy_fraction", "cpu_fraction")]
+    server = _server(step)
+    seen = [_number(server.core_busy_fraction), _number(server.cpu_fraction)] if server else [None]
     if None not in seen and shares == [None, None]:
         shares.append(min(value for value in seen if value is not None))
     known = [share for share in shares if share is not None]
     return max(known) if known else None
 
 
-def _memory(step: Step, setting: Setting) -> float | None:
-    return _counter(step, "memory_pressure_some_seconds", "per_second")
+def _memory(step: AnyStep, setting: Setting) -> float | None:
+    return _number(_counter(step, "memory_pressure_some_seconds").per_second)
 
 
-def _faults(step: Step, setting: Setting) -> float | None:
-    faults = _counter(step, "major_faults", "total")
-    if faults is None:
-        faults = _number((step.get("server") or {}).get("major_faults"))
-    answered = (step.get("requests_per_second") or 0.0) * step["duration_seconds"]
+def _faults(step: AnyStep, setting: Setting) -> float | None:
+    faults, server = _number(_counter(step, "major_faults").total), _server(step)
+    if faults is None and server is not None:
+        faults = _number(server.major_faults)
+    answered = _requests_per_second(step) * step.duration_seconds
     return faults / answered if faults is not None and answered > 0 else None
 
 
-def _disk(step: Step, setting: Setting) -> float | None:
-    return _counter(step, "blocked_threads", "mean")
+def _disk(step: AnyStep, setting: Setting) -> float | None:
+    return _number(_counter(step, "blocked_threads").mean)
 
 
-def _line(step: Step, setting: Setting) -> float | None:
-    if setting.line_bits_per_second is None or step.get("bytes_per_second") is None:
+def _line(step: AnyStep, setting: Setting) -> float | None:
+    if setting.line_bits_per_second is None or step.bytes_per_second is None:
         return None
-    return float(8 * step["bytes_per_second"] / setting.line_bits_per_second)
+    return float(8 * step.bytes_per_second / setting.line_bits_per_second)
 
 
-def _accept_queue(step: Step, setting: Setting) -> float | None:
+def _accept_queue(step: AnyStep, setting: Setting) -> float | None:
     """The least that waited; a queue that overflowed counts as one that was never empty."""
-    overflows = _counter(step, "listen_overflows", "total")
-    if overflows is None:
-        overflows = _number((step.get("tcp") or {}).get("listen_overflows"))
-    least = _counter(step, "accept_queue", "minimum")
+    overflows = _number(_counter(step, "listen_overflows").total)
+    if overflows is None and isinstance(step, Step):
+        overflows = _number(step.tcp.listen_overflows)
+    least = _number(_counter(step, "accept_queue").minimum)
     if overflows:
         return max(least or 0.0, ACCEPT_QUEUE_MIN)
     return least
 
 
-def _helpers(step: Step, setting: Setting) -> float | None:
+def _helpers(step: AnyStep, setting: Setting) -> float | None:
     if not setting.helpers or setting.helper_seconds_per_request is None:
         return None
-    return float((step["requests_per_second"] or 0.0) * setting.helper_seconds_per_request / setting.helpers)
+    return float(_requests_per_second(step) * setting.helper_seconds_per_request / setting.helpers)
 
 
 RESOURCES = (
@@ -221,7 +180,7 @@ RESOURCES = (
 """Causes before effects."""
 
 
-def _sentence(first: Use, others: Sequence[Use], place: int, load: str, steps: Sequence[Step]) -> str:
+def _sentence(first: Use, others: Sequence[Use], place: int, load: str, steps: Sequence[AnyStep]) -> str:
     said = (
         f"{first.name}{_split(steps) if first.name == 'CPU' else ''} was the first that had nothing left, at {load}: "
     )
@@ -232,13 +191,11 @@ def _sentence(first: Use, others: Sequence[Use], place: int, load: str, steps: S
     return said
 
 
-def _split(steps: Sequence[Step]) -> str:
-    keys = ("cpu_user_seconds_per_request", "cpu_system_seconds_per_request")
-    parts = [[_number((step.get("probe") or {}).get(key)) for step in steps] for key in keys]
-    user, system = (_median(part) for part in parts)
+def _split(steps: Sequence[AnyStep]) -> str:
+    user = _median([_number(step.probe.cpu_user_seconds_per_request) for step in steps if step.probe])
+    system = _median([_number(step.probe.cpu_system_seconds_per_request) for step in steps if step.probe])
     if user is None or system is None:
-        shares = [_number((step.get("server") or {}).get("cpu_user_fraction")) for step in steps]
-        share = _median(shares)
+        share = _median([_number(server.cpu_user_fraction) for step in steps if (server := _server(step))])
         if share is None:
             return ""
     else:
@@ -253,8 +210,20 @@ def _nothing(uses: Sequence[Use]) -> str:
     return f"{said} Not looked at: {', '.join(unknown)}." if unknown else said
 
 
-def _counter(step: Step, name: str, key: str) -> float | None:
-    return _number(((step.get("probe") or {}).get("counters") or {}).get(name, {}).get(key))
+def _is_looked_at(step: AnyStep) -> bool:
+    return step.probe is not None or _server(step) is not None
+
+
+def _server(step: AnyStep) -> ServerUse | None:
+    return step.server if isinstance(step, Step) else None
+
+
+def _requests_per_second(step: AnyStep) -> float:
+    return (step.requests_per_second or 0.0) if isinstance(step, Step) else 0.0
+
+
+def _counter(step: AnyStep, name: str) -> CounterUse:
+    return (step.probe.counters.get(name) if step.probe else None) or CounterUse()
 
 
 def _number(value: object) -> float | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +65,7 @@ class Trial:
     """What was measured, by metric."""
     phase: Phase = "bracket"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The record as files and `--format json` hold it."""
         values = {name: None if math.isnan(value) else value for name, value in self.values.items()}
         verdict = {"passed": self.passed, "void_because": self.void_because, "phase": self.phase}
@@ -107,7 +107,7 @@ class Found:
             for load, share in zip(loads, fitted, strict=True)
         ]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The record as files and `--format json` hold it."""
         fractions = [
             {"load": load, "runs": runs, "passed": passed, "pass_fraction_monotone": share}

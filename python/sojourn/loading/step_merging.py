@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
-from typing import Any
 
-from sojourn.loading.figures import Histograms, Record, add, figures, total, total_if_known
+from sojourn.engine.results import (
+    Generator,
+    Little,
+    LittleInFlight,
+    Rated,
+    ServerUse,
+    SteadyEvidence,
+    StepReport,
+    TcpTrouble,
+    Unavailable,
+)
+from sojourn.loading.figures import Histograms, add, figures, total, total_if_known
+from sojourn.loading.record import RequestsRecord, Step
 
 _ADDED = (
     "sessions_started",
@@ -18,10 +29,10 @@ _ADDED = (
 _ADDED_IF_KNOWN = ("offered_requests_per_second", "clients", "connections_open_mean", "in_flight_mean")
 
 
-def merged_steps(records: Sequence[Record], histograms: Sequence[Sequence[Histograms]]) -> list[dict[str, Any]]:
+def merged_steps(records: Sequence[RequestsRecord], histograms: Sequence[Sequence[Histograms]]) -> list[Step]:
     """The steps in order; one that a machine did not reach is made of the others."""
-    steps: list[dict[str, Any]] = []
-    for same in zip_longest(*(record.get("steps", ()) for record in records)):
+    steps: list[Step] = []
+    for same in zip_longest(*(record.steps for record in records)):
         place = len(steps)
         known = [step for step in same if step]
         parts = [each[place] for each in histograms if place < len(each)]
@@ -29,98 +40,110 @@ def merged_steps(records: Sequence[Record], histograms: Sequence[Sequence[Histog
     return steps
 
 
-def generators(each: Sequence[Record], reasons: Sequence[str], histograms: Histograms) -> dict[str, Any]:
+def generators(each: Sequence[Generator], reasons: Sequence[str], histograms: Histograms) -> Generator:
     """The busiest machine's figures: the load is only as good as its worst part."""
-    keys = (
-        "cpu_fraction",
-        "cpu_seconds_per_request",
-        "core_wait_fraction",
-        "core_steal_fraction",
-        "timer_slack_seconds",
-        "send_lag_limit_seconds",
-        "turns_per_second",
+    return Generator(
+        cpu_fraction=_most([one.cpu_fraction for one in each]),
+        cpu_seconds_per_request=_most([one.cpu_seconds_per_request for one in each]),
+        core_wait_fraction=_known_most([one.core_wait_fraction for one in each]),
+        core_steal_fraction=_known_most([one.core_steal_fraction for one in each]),
+        timer_slack_seconds=_most([one.timer_slack_seconds for one in each]),
+        send_lag_limit_seconds=_most([one.send_lag_limit_seconds for one in each]),
+        turns_per_second=_most([one.turns_per_second for one in each]),
+        limited=any(one.limited for one in each),
+        limited_because="; ".join(reasons) or None,
+        reasons=[*reasons],
+        late_sends=int(total(each, "late_sends")),
+        send_lag_p99_seconds=histograms["send_lag"].quantile(0.99) if "send_lag" in histograms else None,
     )
-    return {
-        **{key: _most(each, key) for key in keys},
-        "limited": any(one["limited"] for one in each),
-        "limited_because": "; ".join(reasons) or None,
-        "reasons": [*reasons],
-        "late_sends": total(each, "late_sends"),
-        "send_lag_p99_seconds": histograms["send_lag"].quantile(0.99) if "send_lag" in histograms else None,
-    }
 
 
-def _most(each: Sequence[Record], key: str) -> Any:
+def _most(values: Sequence[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _known_most(values: Sequence[float | Unavailable]) -> float | Unavailable:
     """The largest of the machines' figures; the reason where none has one."""
-    values = [one.get(key) for one in each]
-    known = [value for value in values if isinstance(value, int | float)]
-    return max(known) if known else next((value for value in values if value is not None), None)
+    return max((value for value in values if not isinstance(value, Unavailable)), default=values[0])
 
 
-def _step(steps: Sequence[Record], histograms: Histograms) -> dict[str, Any]:
+def _step(steps: Sequence[StepReport], histograms: Histograms) -> Step:
     seen = figures(steps, histograms)
-    evidence = [step.get("steady_evidence") for step in steps]
-    return {
-        "start_seconds": min(step["start_seconds"] for step in steps),
-        "ramp": any(step.get("ramp") for step in steps),
-        **{key: total(steps, key) for key in _ADDED},
-        **{key: total_if_known(steps, key) for key in _ADDED_IF_KNOWN},
-        "rated": _rated([step["rated"] for step in steps if step.get("rated")]),
-        "steady": all(step.get("steady") for step in steps),
-        "steady_evidence": None if None in evidence else _added([each for each in evidence if each]),
-        "little": _little(steps, "little", "clients"),
-        "little_in_flight": _little(steps, "little_in_flight", "in_flight_mean"),
-        **seen,
-        "response_bytes_mean": _body_mean(steps),
-        "generator": generators(
-            [step["generator"] for step in steps],
-            [reason for step in steps for reason in step["generator"].get("reasons", ())],
-            histograms,
-        ),
-        "server": _server(steps, seen),
-        "tcp": {key: _tcp(steps, key) for key in steps[0].get("tcp", {})},
-    }
+    evidence = [step.steady_evidence for step in steps if step.steady_evidence]
+    return Step.model_validate(
+        {
+            "start_seconds": min(step.start_seconds for step in steps),
+            "ramp": any(step.ramp for step in steps),
+            # A part that is beyond what the server takes puts the whole beyond it.
+            "limit": next((step.limit for step in steps if step.limit is not None), None),
+            "server_saturated": any(step.server_saturated for step in steps),
+            **{key: total(steps, key) for key in _ADDED},
+            **{key: total_if_known(steps, key) for key in _ADDED_IF_KNOWN},
+            "rated": _rated([step.rated for step in steps if step.rated]),
+            "steady": all(step.steady for step in steps),
+            "steady_evidence": _evidence(evidence) if len(evidence) == len(steps) else None,
+            "little": _little(steps),
+            "little_in_flight": _little_in_flight(steps),
+            **seen,
+            "response_bytes_mean": _body_mean(steps),
+            "generator": generators(
+                [step.generator for step in steps],
+                [reason for step in steps for reason in step.generator.reasons],
+                histograms,
+            ),
+            "server": _server(steps),
+            "tcp": TcpTrouble(
+                **{key: _tcp([getattr(step.tcp, key) for step in steps]) for key in TcpTrouble.model_fields}
+            ),
+        }
+    )
 
 
-def _added(parts: Sequence[Record]) -> dict[str, Any]:
-    return {key: sum(part[key] for part in parts) for key in parts[0]}
+def _evidence(parts: Sequence[SteadyEvidence]) -> SteadyEvidence:
+    return SteadyEvidence(**{key: total(parts, key) for key in SteadyEvidence.model_fields})
 
 
-def _rated(parts: Sequence[Record]) -> dict[str, Any] | None:
+def _rated(parts: Sequence[Rated]) -> Rated | None:
     if not parts:
         return None
-    return {**parts[0], **{key: sum(part[key] for part in parts) for key in ("clients", "conforming")}}
+    return parts[0].model_copy(update={key: int(total(parts, key)) for key in ("clients", "conforming")})
 
 
-def _little(steps: Sequence[Record], law: str, side: str) -> dict[str, Any] | None:
+def _little(steps: Sequence[StepReport]) -> Little | None:
     """Both sides of the law add up: X R of the whole is the sum of the machines' X R."""
-    parts = [step[law] for step in steps if step.get(law)]
+    parts = [step.little for step in steps if step.little]
     if len(parts) < len(steps):
         return None
-    sides = {key: sum(part[key] for part in parts) for key in (side, "accounted")}
-    error = sides["accounted"] / sides[side] - 1 if sides[side] else None
-    return {**sides, "relative_error": error}
+    clients, accounted = int(total(parts, "clients")), total(parts, "accounted")
+    return Little(clients=clients, accounted=accounted, relative_error=accounted / clients - 1)
 
 
-def _body_mean(steps: Sequence[Record]) -> float | None:
-    known = [step for step in steps if step.get("response_bytes_mean") is not None]
-    answered = sum(step["requests"] for step in known)
-    return sum(step["response_bytes_mean"] * step["requests"] for step in known) / answered if answered else None
-
-
-def _server(steps: Sequence[Record], seen: Mapping[str, Any]) -> dict[str, Any] | None:
-    """As the machine saw it that the server runs on; its CPU time is shared by everybody's answers."""
-    found = next((step["server"] for step in steps if step.get("server")), None)
-    if found is None:
+def _little_in_flight(steps: Sequence[StepReport]) -> LittleInFlight | None:
+    parts = [step.little_in_flight for step in steps if step.little_in_flight]
+    if len(parts) < len(steps):
         return None
-    answered = (seen["requests_per_second"] or 0) * seen["duration_seconds"]
-    seconds = found.get("cpu_seconds")
-    known = isinstance(seconds, int | float) and answered > 0
-    per_request = seconds / answered if known else found.get("cpu_seconds_per_request")
-    return {**found, "cpu_seconds_per_request": per_request}
+    mean, accounted = total(parts, "in_flight_mean"), total(parts, "accounted")
+    return LittleInFlight(
+        in_flight_mean=mean, accounted=accounted, relative_error=accounted / mean - 1 if mean else None
+    )
 
 
-def _tcp(steps: Sequence[Record], key: str) -> Any:
-    values = [step["tcp"][key] for step in steps if "tcp" in step]
-    known = all(isinstance(value, int | float) for value in values)
-    return sum(values) if known else next(value for value in values if not isinstance(value, int | float))
+def _body_mean(steps: Sequence[StepReport]) -> float | None:
+    known = [(step.response_bytes_mean, step.requests) for step in steps if step.response_bytes_mean is not None]
+    answered = sum(requests for _, requests in known)
+    return sum(mean * requests for mean, requests in known) / answered if answered else None
+
+
+def _server(steps: Sequence[StepReport]) -> ServerUse | None:
+    """As the machine saw it that the server runs on; its CPU time is shared by everybody's answers."""
+    found = next((step.server for step in steps if step.server), None)
+    answered = total(steps, "requests_per_second") * max(step.duration_seconds for step in steps)
+    if found is None or isinstance(found.cpu_seconds, Unavailable) or answered <= 0:
+        return found
+    return found.model_copy(update={"cpu_seconds_per_request": found.cpu_seconds / answered})
+
+
+def _tcp(values: Sequence[int | Unavailable]) -> int | Unavailable:
+    return next((value for value in values if isinstance(value, Unavailable)), None) or sum(
+        value for value in values if not isinstance(value, Unavailable)
+    )

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
+from sojourn.engine.results import Deliveries, Packets, StreamFigures, Streaming, Summary
 from sojourn.failure import CouldNotRun
 from sojourn.loading.metric import Metric, known
+from sojourn.loading.record import StreamsRecord
 from sojourn.loading.result import LoadResult
+
+Pieces = Packets | Deliveries
+"""What became of packets, or of segments."""
 
 STREAM_LATENCIES = {
     "setup": ("setup_time", "streams: time from connecting until PLAY was answered, or the playlist there"),
@@ -21,32 +25,34 @@ STREAM_LATENCIES = {
 """By the name before the dot: the histogram's tag, and what it measures."""
 
 
-def _figure(part: str, name: str) -> Callable[[LoadResult], float]:
-    """A figure of a part of what became of the streams; NaN in a run of requests."""
-    return lambda run: known(((run.record.get("streaming") or {}).get(part) or {}).get(name))
+def _figure(of: Callable[[Streaming], object]) -> Callable[[LoadResult], float]:
+    """A figure of what became of the streams; NaN in a run of requests."""
+    return lambda run: known(of(run.record.streaming)) if isinstance(run.record, StreamsRecord) else math.nan
 
 
-def _piece(name: str) -> Callable[[LoadResult], float]:
+def _piece(of: Callable[[Pieces], object]) -> Callable[[LoadResult], float]:
     """A figure of packets or segments; NaN in a run of requests."""
-    return lambda run: known(pieces(run).get(name))
+    return lambda run: known(of(found)) if (found := pieces(run)) else math.nan
 
 
 def _late_or_lost(run: LoadResult) -> float:
     found = pieces(run)
-    if not found or not found["expected"]:
+    if not found or not found.expected:
         return math.nan
-    return float((found["late"] + found["lost"]) / found["expected"])
+    return (found.late + found.lost) / found.expected
 
 
 def _served(run: LoadResult) -> float:
     """Viewers without a packet at the end of the run are not judged, but were not served either."""
-    streams = (run.record.get("streaming") or {}).get("streams") or {"judged": 0, "unfinished": 0}
-    came = streams["judged"] + streams["unfinished"]
-    return float(streams["conforming"] / came) if came else math.nan
+    if not isinstance(run.record, StreamsRecord):
+        return math.nan
+    streams: StreamFigures = run.record.streaming.streams
+    came = streams.judged + streams.unfinished
+    return streams.conforming / came if came else math.nan
 
 
 def _cpu_per_stream_second(run: LoadResult) -> float:
-    return known((run.record.get("probe") or {}).get("cpu_seconds_per_stream_second"))
+    return known(run.record.probe.cpu_seconds_per_stream_second) if run.record.probe else math.nan
 
 
 STREAM_METRICS = (
@@ -55,7 +61,7 @@ STREAM_METRICS = (
         "streams: the share that conforms",
         "fraction",
         "higher",
-        _figure("streams", "conforming_fraction"),
+        _figure(lambda streaming: streaming.streams.conforming_fraction),
     ),
     Metric(
         "served",
@@ -69,17 +75,45 @@ STREAM_METRICS = (
         "streams: how many had no packet yet when the run ended",
         "count",
         "lower",
-        _figure("streams", "unfinished"),
+        _figure(lambda streaming: streaming.streams.unfinished),
     ),
-    Metric("refused", "streams: how many the server refused", "count", "lower", _figure("streams", "refused")),
-    Metric("timed_out", "streams: how many waited too long", "count", "lower", _figure("streams", "timed_out")),
-    Metric("lost", "streams: the share of packets or segments lost", "fraction", "lower", _piece("lost_fraction")),
-    Metric("late", "streams: the share of packets or segments late", "fraction", "lower", _piece("late_fraction")),
+    Metric(
+        "refused",
+        "streams: how many the server refused",
+        "count",
+        "lower",
+        _figure(lambda streaming: streaming.streams.refused),
+    ),
+    Metric(
+        "timed_out",
+        "streams: how many waited too long",
+        "count",
+        "lower",
+        _figure(lambda streaming: streaming.streams.timed_out),
+    ),
+    Metric(
+        "lost",
+        "streams: the share of packets or segments lost",
+        "fraction",
+        "lower",
+        _piece(lambda found: found.lost_fraction),
+    ),
+    Metric(
+        "late",
+        "streams: the share of packets or segments late",
+        "fraction",
+        "lower",
+        _piece(lambda found: found.late_fraction),
+    ),
     Metric(
         "late_or_lost", "streams: the share of packets or segments late or lost", "fraction", "lower", _late_or_lost
     ),
     Metric(
-        "starved", "streams: how many had nothing to show at times", "count", "lower", _figure("starvation", "streams")
+        "starved",
+        "streams: how many had nothing to show at times",
+        "count",
+        "lower",
+        _figure(lambda streaming: streaming.starvation.streams),
     ),
     Metric(
         "server.cpu_per_stream_second",
@@ -114,34 +148,37 @@ def require_of_streams(metrics: Sequence[Metric]) -> None:
 PACKETS = "packets"
 SEGMENTS = "segments"
 
-_TIMES = {
+Time = tuple[str, Callable[[StreamsRecord], Summary | None]]
+
+_TIMES: dict[str, tuple[Time, ...]] = {
     PACKETS: (
-        ("connecting until playing", "setup_time_seconds"),
-        ("PLAY until the first packet", "time_to_first_packet_seconds"),
-        ("packets behind the first's pace", "behind_seconds"),
-        ("jitter of tracks", "jitter_seconds"),
+        ("connecting until playing", lambda record: record.setup_time_seconds),
+        ("PLAY until the first packet", lambda record: record.time_to_first_packet_seconds),
+        ("packets behind the first's pace", lambda record: record.behind_seconds),
+        ("jitter of tracks", lambda record: record.jitter_seconds),
     ),
     SEGMENTS: (
-        ("connecting until the playlist", "setup_time_seconds"),
-        ("asking until the first byte", "time_to_first_packet_seconds"),
-        ("connecting until it is shown", "startup_time_seconds"),
-        ("asking until a whole segment", "segment_time_seconds"),
-        ("segments behind the first's pace", "behind_seconds"),
+        ("connecting until the playlist", lambda record: record.setup_time_seconds),
+        ("asking until the first byte", lambda record: record.time_to_first_packet_seconds),
+        ("connecting until it is shown", lambda record: record.startup_time_seconds),
+        ("asking until a whole segment", lambda record: record.segment_time_seconds),
+        ("segments behind the first's pace", lambda record: record.behind_seconds),
     ),
 }
 
 
 def name(result: LoadResult) -> str:
     """`packets` or `segments`."""
-    return SEGMENTS if SEGMENTS in result.record["streaming"] else PACKETS
+    return PACKETS if result.of_streams.streaming.segments is None else SEGMENTS
 
 
-def pieces(result: LoadResult) -> Mapping[str, Any]:
-    """What became of them; nothing in a run of requests."""
-    streaming = result.record.get("streaming") or {}
-    return streaming.get(SEGMENTS) or streaming.get(PACKETS) or {}
+def pieces(result: LoadResult) -> Pieces | None:
+    """What became of them; None in a run of requests."""
+    if not isinstance(result.record, StreamsRecord):
+        return None
+    return result.record.streaming.segments or result.record.streaming.packets
 
 
-def times(result: LoadResult) -> tuple[tuple[str, str], ...]:
-    """Rows of a table of times, by the result's keys."""
+def times(result: LoadResult) -> tuple[Time, ...]:
+    """Rows of a table of times, with where the record has each."""
     return _TIMES[name(result)]

@@ -6,12 +6,12 @@ import math
 import operator
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from sojourn.failure import CouldNotRun
 from sojourn.loading import metrics
 from sojourn.loading.confidence import Estimate
 from sojourn.loading.metric import Metric
+from sojourn.loading.record import Judged
 from sojourn.loading.result import LoadResult
 
 _OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
@@ -77,16 +77,17 @@ class Verdict:
             said += f" (95 %: {write(found.low)} to {write(found.high)})"
         return said + (", too close to call" if self.is_clear is False else "")
 
-    def as_json(self) -> dict[str, Any]:
-        """The record as `--format json` prints it."""
+    @property
+    def record(self) -> Judged:
+        """As the run's record has it, and `--format json` prints it."""
         found = self.estimate
-        return {
-            "metric": self.threshold.metric.name,
-            "operator": self.threshold.operator,
-            "limit": self.threshold.limit,
-            "value": None if math.isnan(found.value) else found.value,
-            "low": found.low,
-            "high": found.high,
-            "passed": self.passed,
-            "clear": self.is_clear,
-        }
+        return Judged(
+            metric=self.threshold.metric.name,
+            operator=self.threshold.operator,
+            limit=self.threshold.limit,
+            value=None if math.isnan(found.value) else found.value,
+            low=found.low,
+            high=found.high,
+            passed=self.passed,
+            clear=self.is_clear,
+        )

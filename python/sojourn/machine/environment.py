@@ -7,21 +7,23 @@ and for comparing runs.
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
-from typing import Any
 
 from sojourn import __version__, engine
+from sojourn.engine.results import Cache, Machine, Unavailable
+
+Environment = dict[str, object]
+"""Figures, texts and lists of texts by name."""
 
 _OF_ONE_BOOT = "boot_id"
 """Tells recordings apart, not conditions: two runs of one machine may differ in it and be comparable."""
 
 
-def machine() -> dict[str, Any]:
+def machine() -> Machine:
     """The machine and its kernel's settings as the engine sees them; what is missing is an object that says why."""
-    return engine.run(["machine"])
+    return engine.run(["machine"], Machine)
 
 
-def describe(seen: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def describe(seen: Machine | None = None) -> Environment:
     """Our build and the machine, `seen` in a result or looked at now; what cannot be read says so."""
     return {
         "sojourn_version": __version__,
@@ -30,21 +32,20 @@ def describe(seen: Mapping[str, Any] | None = None) -> dict[str, Any]:
     }
 
 
-def plain(seen: Mapping[str, Any]) -> dict[str, Any]:
+def plain(seen: Machine) -> Environment:
     """A result's `machine` with lists of strings for what is nested, and `unavailable: why` for what is missing."""
-    return {name: _plain(name, value) for name, value in seen.items() if name != _OF_ONE_BOOT}
+    return {name: _plain(value) for name, value in seen if name in seen.model_fields_set and name != _OF_ONE_BOOT}
 
 
-def _plain(name: str, value: Any) -> Any:
+def _plain(value: object) -> object:
+    if isinstance(value, Unavailable):
+        return f"unavailable: {value.unavailable}"
     if isinstance(value, dict):
-        if "unavailable" in value:
-            return f"unavailable: {value['unavailable']}"
         return [f"{key} {each}" for key, each in value.items()]
-    if name == "caches":
-        return [_cache(each) for each in value]
+    if isinstance(value, list):
+        return [_cache(each) if isinstance(each, Cache) else each for each in value]
     return value
 
 
-def _cache(cache: Mapping[str, Any]) -> str:
-    size = cache["size_bytes"] >> 10
-    return f"L{cache['level']} {cache['kind']} {size}K, shared by cores {cache['shared_by']}"
+def _cache(cache: Cache) -> str:
+    return f"L{cache.level} {cache.kind} {cache.size_bytes >> 10}K, shared by cores {cache.shared_by}"

@@ -4,78 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from pydantic import BaseModel, ConfigDict
 
 from sojourn import engine
+from sojourn.engine.results import Cache, MemoryRecord
 from sojourn.memory.grid import Grid
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class Spread(_Frozen):
-    """The repetitions of one figure."""
-
-    median: float
-    min: float
-    max: float
-    repetitions: int
-
-
-class Point(_Frozen):
-    """Bandwidth at a place of the grid: the sum over the cores at work, each copied byte counted once."""
-
-    kernel: str
-    working_set_bytes: int
-    stride_words: int
-    cores: int
-    huge_pages: str
-    bytes_per_second: Spread
-
-
-class Latency(_Frozen):
-    """How long a load takes that has to wait for the one before."""
-
-    working_set_bytes: int
-    cores: int
-    huge_pages: str
-    seconds_per_load: Spread
-
-
-class Cache(_Frozen):
-    """A cache that the measuring core sees."""
-
-    level: int
-    kind: str
-    size_bytes: int
-    line_bytes: int
-    shared_by: str
-
-
-class Backing(_Frozen):
-    """The memory that was walked; how much of it huge pages held, per core, or why that is not known."""
-
-    huge_pages: str
-    cores: list[int]
-    bytes: int
-    huge_page_bytes: list[int | dict[str, str]]
-
-
-class Characterisation(_Frozen):
+class Characterisation(MemoryRecord):
     """All that was measured."""
-
-    version: str
-    machine: dict[str, Any]
-    seed: int
-    complete: bool
-    disturbed: int
-    caches: list[Cache] | dict[str, str]
-    backing: list[Backing]
-    points: list[Point]
-    latencies: list[Latency]
 
     def data_caches(self) -> list[Cache]:
         """The caches that data go through, nearest first; none where the machine does not tell."""
@@ -109,7 +45,7 @@ class Request:
 def characterise(grid: Grid, request: Request, progress: Callable[[float], None]) -> Characterisation:
     """Has the engine measure; interrupted, it answers with what it had, marked incomplete."""
     arguments = ["memory"]
-    lists: dict[str, Sequence[Any]] = {
+    lists: dict[str, Sequence[str | int]] = {
         "--kernels": request.kernels,
         "--working-sets": grid.working_sets,
         "--strides": grid.strides,
@@ -125,5 +61,4 @@ def characterise(grid: Grid, request: Request, progress: Callable[[float], None]
         arguments += ["--core", str(request.first_core)]
     if request.latency:
         arguments.append("--latency")
-    result = engine.run(arguments, lambda line: progress(line["progress"]))
-    return Characterisation.model_validate(result)
+    return engine.run(arguments, Characterisation, lambda line: progress(line.progress))

@@ -10,11 +10,13 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import TracebackType
 
 from sojourn import engine
+from sojourn.engine.progress import ProgressLine
+from sojourn.engine.results import ProbeHeader, ProbeRow
 from sojourn.failure import CouldNotRun
 from sojourn.probe.recording import Recording
 
@@ -76,10 +78,15 @@ class Companion:
         self.cores = _cores_of(self.recording.pids)
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        trace: TracebackType | None = None,
+    ) -> None:
         self._stream.stop()
         self._thread.join()
-        self._stream.__exit__(None, None, None)
+        self._stream.__exit__()
 
     def now(self) -> dict[str, float]:
         """What the server used in the last second: totals per second, levels as they are."""
@@ -102,9 +109,9 @@ class Companion:
     def _listen(self) -> None:
         for line in self._stream:
             if self.recording is None:
-                self.recording = Recording.begin(line)
+                self.recording = Recording.begin(ProbeHeader.model_validate_json(line))
             else:
-                self.recording.add(line)
+                self.recording.add(ProbeRow.model_validate_json(line))
                 self._begun.set()
         self._begun.set()
 
@@ -124,7 +131,7 @@ def with_probe(progress: engine.Progress | None, companion: Companion) -> engine
     if progress is None:
         return None
 
-    def told(line: Mapping[str, Any]) -> None:
-        progress({**line, "probe": companion.now()})
+    def told(line: ProgressLine) -> None:
+        progress(line.model_copy(update={"probe": companion.now()}))
 
     return told

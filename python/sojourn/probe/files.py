@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict
 from pathlib import Path
 
 import polars
+from pydantic import BaseModel, ValidationError
 
+from sojourn.engine.results import Counter, Machine, ProbeClocks
 from sojourn.failure import CouldNotRun
-from sojourn.probe.recording import Counter, Recording
-from sojourn.probe.totals import as_json
+from sojourn.probe.recording import Recording
+from sojourn.probe.totals import summary
 
 ENDINGS = (".parquet", ".json", ".prom")
 
@@ -32,36 +33,48 @@ def write(path: Path, recording: Recording) -> None:
     partial = path.with_name(path.name + ".partial")
     if path.suffix == ".parquet":
         frame = polars.DataFrame(recording.columns())
-        frame.write_parquet(partial, metadata={"sojourn": json.dumps(_described(recording))})
+        frame.write_parquet(partial, metadata={"sojourn": _described(recording).model_dump_json(exclude_unset=True)})
     elif path.suffix == ".json":
         samples = {name: _finite(values) for name, values in recording.columns().items()}
-        partial.write_text(json.dumps(as_json(recording) | {"samples_by_column": samples}) + "\n")
+        partial.write_text(json.dumps(summary(recording).as_json() | {"samples_by_column": samples}) + "\n")
     else:
         partial.write_text(prometheus(recording))
     partial.replace(path)
 
 
+class _Described(BaseModel):
+    """What a recording's file says beside the samples."""
+
+    version: str
+    machine: Machine
+    clocks: ProbeClocks
+    pids: list[int]
+    counters: list[Counter]
+    refused: list[Counter]
+    unavailable: dict[str, str]
+    missing: dict[str, str]
+
+
 def read(path: Path) -> Recording:
     """Reads what `write` wrote as Parquet."""
     try:
-        described = json.loads(polars.read_parquet_metadata(path)["sojourn"])
+        described = _Described.model_validate_json(polars.read_parquet_metadata(path)["sojourn"])
         frame = polars.read_parquet(path)
-    except (OSError, KeyError, ValueError, polars.exceptions.PolarsError) as error:
+    except (OSError, KeyError, ValidationError, polars.exceptions.PolarsError) as error:
         raise CouldNotRun(f"{path} is not a recording of sojourn probe: {error}", "give its .parquet file") from error
-    counters = [Counter.of(row) for row in described["counters"]]
     return Recording(
-        version=described["version"],
-        machine=described["machine"],
-        clocks=described["clocks"],
-        pids=described["pids"],
-        counters=counters,
-        unavailable=described["unavailable"],
-        refused=[Counter.of(row) for row in described["refused"]],
+        version=described.version,
+        machine=described.machine,
+        clocks=described.clocks,
+        pids=described.pids,
+        counters=described.counters,
+        unavailable=described.unavailable,
+        refused=described.refused,
         unix_seconds=frame["unix_seconds"].to_list(),
         time_seconds=frame["time_seconds"].to_list(),
         sampling_seconds=frame["sampling_seconds"].to_list(),
-        rows=[list(row) for row in frame.select([counter.name for counter in counters]).rows()],
-        missing=described["missing"],
+        rows=[list(row) for row in frame.select([counter.name for counter in described.counters]).rows()],
+        missing=described.missing,
     )
 
 
@@ -90,17 +103,17 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _described(recording: Recording) -> dict[str, object]:
-    return {
-        "version": recording.version,
-        "machine": recording.machine,
-        "clocks": recording.clocks,
-        "pids": recording.pids,
-        "counters": [asdict(counter) for counter in recording.counters],
-        "refused": [asdict(counter) for counter in recording.refused],
-        "unavailable": recording.unavailable,
-        "missing": recording.missing,
-    }
+def _described(recording: Recording) -> _Described:
+    return _Described(
+        version=recording.version,
+        machine=recording.machine,
+        clocks=recording.clocks,
+        pids=recording.pids,
+        counters=recording.counters,
+        refused=recording.refused,
+        unavailable=recording.unavailable,
+        missing=recording.missing,
+    )
 
 
 def _finite(values: object) -> list[float | None]:

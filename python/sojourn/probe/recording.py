@@ -5,32 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Self
 
 import numpy as np
 
+from sojourn.engine.results import Counter, Machine, ProbeClocks, ProbeHeader, ProbeRow, Unavailable
 from sojourn.queueing.arrays import Array
-
-Kind = Literal["total", "level", "derived"]
-
-
-@dataclass(frozen=True)
-class Counter:
-    """A row of the table of counters."""
-
-    name: str
-    unit: str
-    kind: Kind
-    """`total` only grows; `level` is as it is at the moment."""
-    tier: str
-    """`kernel` accounting, `software` events, or the `processor`'s own counters."""
-    source: str
-    meaning: str
-
-    @classmethod
-    def of(cls, row: dict[str, Any]) -> Counter:
-        """From the engine's object."""
-        return cls(row["name"], row["unit"], row["kind"], row["tier"], row["source"], row["meaning"])
 
 
 @dataclass
@@ -38,9 +18,9 @@ class Recording:
     """Samples so far. A value that was missing is NaN, with the last reason in `missing`."""
 
     version: str
-    machine: dict[str, Any]
+    machine: Machine
     """Which machine it was and under which settings; `boot_id` tells it from others."""
-    clocks: dict[str, str]
+    clocks: ProbeClocks
     """Which clock each of the two times is from: one can be compared between machines, the other never steps."""
     pids: list[int]
     counters: list[Counter]
@@ -55,27 +35,27 @@ class Recording:
     missing: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def begin(cls, header: dict[str, Any]) -> Recording:
+    def begin(cls, header: ProbeHeader) -> Self:
         """An empty recording from the engine's first line."""
         return cls(
-            version=header["version"],
-            machine=header["machine"],
-            clocks=header["clocks"],
-            pids=header["pids"],
-            counters=[Counter.of(row) for row in header["columns"]],
-            unavailable={row["name"]: row["because"] for row in header["unavailable"]},
-            refused=[Counter.of(row) for row in header["unavailable"]],
+            version=header.version,
+            machine=header.machine,
+            clocks=header.clocks,
+            pids=header.pids,
+            counters=header.columns,
+            unavailable={each.name: each.because for each in header.unavailable},
+            refused=[Counter.model_validate(each.model_dump(exclude={"because"})) for each in header.unavailable],
         )
 
-    def add(self, line: dict[str, Any]) -> None:
+    def add(self, line: ProbeRow) -> None:
         """Takes one of the engine's further lines."""
-        self.unix_seconds.append(line["unix_seconds"])
-        self.time_seconds.append(line["time_seconds"])
-        self.sampling_seconds.append(line["sampling_seconds"])
+        self.unix_seconds.append(line.unix_seconds)
+        self.time_seconds.append(line.time_seconds)
+        self.sampling_seconds.append(line.sampling_seconds)
         row = []
-        for counter, value in zip(self.counters, line["values"], strict=True):
-            if isinstance(value, dict):
-                self.missing[counter.name] = value["unavailable"]
+        for counter, value in zip(self.counters, line.values, strict=True):
+            if isinstance(value, Unavailable):
+                self.missing[counter.name] = value.unavailable
                 row.append(math.nan)
             else:
                 row.append(value)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
-from sojourn.probe.recording import Counter, Recording
+from sojourn.engine.results import Counter, Machine, ProbeClocks, Record
+from sojourn.probe.recording import Recording
 
 LAST_SAMPLES_MISSING_MAX = 2
 """A process that ends takes its last samples with it. Totals that went missing earlier are not of the whole span."""
@@ -33,26 +34,57 @@ def totals(recording: Recording) -> list[Used]:
     return found + [Used(each, unavailable=recording.unavailable[each.name]) for each in recording.refused]
 
 
-def as_json(recording: Recording) -> dict[str, Any]:
-    """The summary as one object; what is not available is an object that says why, never 0."""
-    cost = sum(recording.sampling_seconds)
-    return {
-        "tool": "probe",
-        "version": recording.version,
-        "machine": recording.machine,
-        "clocks": recording.clocks,
-        "pids": recording.pids,
-        "samples": len(recording.rows),
-        "duration_seconds": _span(recording),
-        "probe_cpu_fraction": cost / _span(recording) if _span(recording) else None,
-        "counters": {each.counter.name: _object(each) for each in totals(recording)},
-    }
+class CounterUse(Record):
+    """What was used of one counter, under the keys of a result; those that do not apply are left out."""
+
+    unit: str = ""
+    kind: str = ""
+    tier: str = ""
+    source: str = ""
+    meaning: str = ""
+    total: float | None = None
+    per_second: float | None = None
+    minimum: float | None = None
+    mean: float | None = None
+    maximum: float | None = None
+    unavailable: str | None = None
+    """Why there is nothing, which is never 0."""
+
+    @classmethod
+    def of(cls, used: Used) -> Self:
+        """The counter's own row, and the figures that there are."""
+        figures = {name: value for name, value in vars(used).items() if name != "counter" and value is not None}
+        return cls(**used.counter.model_dump(exclude={"name"}), **figures)
 
 
-def _object(used: Used) -> dict[str, Any]:
-    row = asdict(used)
-    counter = row.pop("counter")
-    return {name: value for name, value in (counter | row).items() if value is not None and name != "name"}
+class ProbeSummary(Record):
+    """A recording as one object."""
+
+    tool: str
+    version: str
+    machine: Machine
+    clocks: ProbeClocks
+    pids: list[int]
+    samples: int
+    duration_seconds: float
+    probe_cpu_fraction: float | None
+    counters: dict[str, CounterUse]
+
+
+def summary(recording: Recording) -> ProbeSummary:
+    """All counters over the recording, and what it cost."""
+    span = _span(recording)
+    return ProbeSummary(
+        tool="probe",
+        version=recording.version,
+        machine=recording.machine,
+        clocks=recording.clocks,
+        pids=recording.pids,
+        samples=len(recording.rows),
+        duration_seconds=span,
+        probe_cpu_fraction=sum(recording.sampling_seconds) / span if span else None,
+        counters={each.counter.name: CounterUse.of(each) for each in totals(recording)},
+    )
 
 
 def _used(recording: Recording, counter: Counter) -> Used:

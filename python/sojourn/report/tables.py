@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from sojourn.loading.record import Saturation
 from sojourn.report.markup import Markup, element
 
 Row = Sequence[str | None]
@@ -86,14 +86,13 @@ LOADS_SHOWN_MAX = 6
 _TITLE = "Where the time goes"
 
 
-def where_time_goes(found: Mapping[str, Any] | None) -> Markup:
+def where_time_goes(saturation: Saturation | None) -> Markup:
     """The saturated resource in a sentence, and the evidence for each in a table."""
     # What is found is worded with this package's formats, so it cannot be imported before them.
-    from sojourn.loading.saturation import Saturation, written
+    from sojourn.loading.saturation import written
 
-    if not found:
+    if saturation is None:
         return absent("table-saturation", _TITLE, "the server was not looked at (--probe)")
-    saturation = Saturation.of_json(found)
     # Where nothing was full, the highest loads came nearest to it.
     first = saturation.loads.index(saturation.at) if saturation.at is not None else len(saturation.loads)
     begin = max(0, min(first, len(saturation.loads) - LOADS_SHOWN_MAX))

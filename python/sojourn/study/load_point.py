@@ -121,7 +121,7 @@ class LoadPoints:
             )
         except CouldNotRun as error:
             return failed(error.said, server)
-        if result.record["interrupted"]:
+        if result.record.interrupted:
             raise KeyboardInterrupt
         if server.has_died:
             return failed(self._ended(point, server), server)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from sojourn.loading import metrics
 from sojourn.loading.result import LoadResult
+from sojourn.probe.totals import CounterUse
 from sojourn.study.folder import Record, nothing
 from sojourn.systems import Running
 
@@ -63,9 +63,9 @@ def measured(result: LoadResult, server: Running, names: Sequence[str]) -> Recor
     lacking = {name: why for name, metric in wanted.items() if (why := metric.lacking_because(result)) is not None}
     if not result.is_streams and result.requests == 0:
         lacking = {name: _NOTHING for name, value in values.items() if math.isnan(value)} | lacking
-    probe = result.record.get("probe") or {}
+    counters = result.record.probe.counters if result.record.probe else {}
     return {
-        "failed": None if result.complete else str(result.record["stopped_because"]),
+        "failed": None if result.complete else str(result.record.stopped_because),
         "generator_limited": result.limited_because,
         "server_version": server.version,
         "server_command": server.command,
@@ -73,14 +73,14 @@ def measured(result: LoadResult, server: Running, names: Sequence[str]) -> Recor
         # JSON has no NaN, and what was not measured is null.
         "metrics": {name: None if math.isnan(value) else value for name, value in values.items()},
         "unavailable": lacking,
-        "counters": {name: _figure(each) for name, each in (probe.get("counters") or {}).items()},
+        "counters": {name: _figure(each) for name, each in counters.items()},
     }
 
 
-def _became(result: LoadResult) -> dict[str, Any]:
+def _became(result: LoadResult) -> Record:
     """How many requests there were, or streams and what became of them."""
     if result.is_streams:
-        return {"streams": result.record["streaming"]["streams"]}
+        return {"streams": result.of_streams.streaming.streams.as_json()}
     return {"requests": result.requests, "errors": result.errors}
 
 
@@ -89,7 +89,6 @@ def failed(because: str, server: Running) -> Record:
     return {**nothing(because), "server_version": server.version, "server_command": server.command}
 
 
-def _figure(counter: dict[str, Any]) -> float | None:
+def _figure(counter: CounterUse) -> float | None:
     """A counter's total over the measured time, or a level's mean; None where there was none."""
-    value = counter.get("total", counter.get("mean"))
-    return None if value is None else float(value)
+    return counter.mean if counter.total is None else counter.total

@@ -10,11 +10,13 @@ import shutil
 import sys
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, TextIO
+from typing import TextIO
 
+from sojourn.engine.progress import ProgressLine, RequestsAdvance, StreamsAdvance
+from sojourn.engine.results import Summary
 from sojourn.text import format
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -61,7 +63,7 @@ class LiveView:
         self._rates: deque[float] = deque(maxlen=HISTORY_SECONDS)
         self._latencies: deque[float] = deque(maxlen=HISTORY_SECONDS)
         self._errors = 0.0
-        self._machines: dict[str, Mapping[str, Any]] = {}
+        self._machines: dict[str, RequestsAdvance] = {}
         self._began = time.monotonic()
 
     def __enter__(self) -> LiveView:
@@ -75,43 +77,41 @@ class LiveView:
             self._output.write("\r" + _UP.format(self._drawn) + _WIPE_BELOW)
             self._output.flush()
 
-    def __call__(self, progress: Mapping[str, Any]) -> None:
+    def __call__(self, progress: ProgressLine) -> None:
         """Shows a second of the run."""
-        if "requests_per_second" not in progress:
+        if not isinstance(progress, RequestsAdvance):
             return
-        if "host" in progress:
-            is_first = progress["host"] == next(iter(self._machines), progress["host"])
-            self._machines[progress["host"]] = progress
+        if progress.host is not None:
+            is_first = progress.host == next(iter(self._machines), progress.host)
+            self._machines[progress.host] = progress
             if not is_first:
                 return
             progress = _together(list(self._machines.values()))
-        latency = progress.get("time_to_first_byte_intended_seconds") or {}
-        self._rates.append(progress["requests_per_second"])
-        self._latencies.append(latency.get("p99") or 0.0)
-        self._errors += progress.get("errors_per_second") or 0.0
-        self._draw(self._lines(progress, latency))
+        self._rates.append(progress.requests_per_second)
+        self._latencies.append(progress.time_to_first_byte_intended_seconds.p99 or 0.0)
+        self._errors += progress.errors_per_second
+        self._draw(self._lines(progress))
 
-    def _lines(self, progress: Mapping[str, Any], latency: Mapping[str, Any]) -> list[str]:
+    def _lines(self, progress: RequestsAdvance) -> list[str]:
         screen = Screen.now()
-        state = "measuring" if progress.get("step") is not None else "warming up"
-        times = "  ".join(f"{name} {time_of(latency.get(name)):>8}" for name in ("p50", "p90", "p99", "max"))
-        errors = progress.get("errors_per_second") or 0.0
-        rate = f"{_BOLD}{progress['requests_per_second']:>11,.0f}{_PLAIN}   in flight {progress.get('in_flight', 0):,}"
+        state = "measuring" if progress.step is not None else "warming up"
+        times = _times(progress.time_to_first_byte_intended_seconds)
+        errors = progress.errors_per_second
+        rate = f"{_BOLD}{progress.requests_per_second:>11,.0f}{_PLAIN}   in flight {progress.in_flight:,}"
         return [
-            *self._head(screen, progress, state),
+            *self._head(screen, progress.progress, state),
             screen.line("requests/s", rate),
             screen.dim("", sparkline(self._rates, screen.room)),
             screen.line("first byte", times),
             screen.dim("  p99", sparkline(self._latencies, screen.room)),
             screen.line("errors", f"{_RED if self._errors else ''}{errors:,.0f}/s, {self._errors:,.0f} in all{_PLAIN}"),
-            self._generator(screen, progress),
-            *server_lines(progress.get("probe") or {}),
+            self._generator(screen, progress.generator_cpu_fraction),
+            *server_lines(progress.probe),
         ]
 
-    def _head(self, screen: Screen, progress: Mapping[str, Any], state: str) -> list[str]:
+    def _head(self, screen: Screen, done: float, state: str) -> list[str]:
         """What runs, and how much of it is over."""
         elapsed = time.monotonic() - self._began
-        done = progress.get("progress") or 0.0
         filled = round(done * (screen.room - 24))
         bar = "█" * filled + "░" * max(0, screen.room - 24 - filled)
         return [
@@ -119,9 +119,8 @@ class LiveView:
             screen.line(state, f"{bar} {done * 100:3.0f} %  {elapsed:4.0f} s"),
         ]
 
-    def _generator(self, screen: Screen, progress: Mapping[str, Any]) -> str:
+    def _generator(self, screen: Screen, busy: float) -> str:
         """The generator's CPU share, with a warning near its limit."""
-        busy = progress.get("generator_cpu_fraction") or 0.0
         warning = "  near its limit: figures may be the generator's" if busy > GENERATOR_BUSY else ""
         return screen.line("generator", f"{_YELLOW if warning else ''}{busy * 100:.0f} % of a core{warning}{_PLAIN}")
 
@@ -161,17 +160,26 @@ def server_lines(used: Mapping[str, float]) -> list[str]:
     return [f"{name:<11} {', '.join(parts)}" for name, parts in lines if parts]
 
 
-def _together(machines: list[Mapping[str, Any]]) -> Mapping[str, Any]:
+def _together(machines: Sequence[RequestsAdvance]) -> RequestsAdvance:
     """Several machines as one: rates added; of percentiles the worst machine's, for they do not add."""
-    added = ("requests_per_second", "errors_per_second", "in_flight")
-    kinds = [each.get("time_to_first_byte_intended_seconds") or {} for each in machines]
-    worst = {name: max((each.get(name) or 0.0 for each in kinds), default=0.0) for name in ("p50", "p90", "p99", "max")}
-    return {
-        **machines[0],
-        **{name: sum(each.get(name) or 0 for each in machines) for name in added},
-        "generator_cpu_fraction": max(each.get("generator_cpu_fraction") or 0.0 for each in machines),
-        "time_to_first_byte_intended_seconds": worst,
-    }
+    kinds = [each.time_to_first_byte_intended_seconds for each in machines]
+    worst = {name: max(getattr(each, name) or 0.0 for each in kinds) for name in _SHOWN}
+    return machines[0].model_copy(
+        update={
+            "requests_per_second": sum(each.requests_per_second for each in machines),
+            "errors_per_second": sum(each.errors_per_second for each in machines),
+            "in_flight": sum(each.in_flight for each in machines),
+            "generator_cpu_fraction": max(each.generator_cpu_fraction for each in machines),
+            "time_to_first_byte_intended_seconds": kinds[0].model_copy(update=worst),
+        }
+    )
+
+
+_SHOWN = ("p50", "p90", "p99", "max")
+
+
+def _times(found: Summary) -> str:
+    return "  ".join(f"{name} {time_of(getattr(found, name)):>8}" for name in _SHOWN)
 
 
 def time_of(seconds: float | None) -> str:
@@ -187,11 +195,11 @@ def time_of(seconds: float | None) -> str:
 class StreamView(LiveView):
     """Draws what the engine's progress lines say of streams."""
 
-    def __call__(self, progress: Mapping[str, Any]) -> None:
+    def __call__(self, progress: ProgressLine) -> None:
         """Shows an interval of the run."""
-        if "streams_playing" in progress:
-            self._playing.append(progress["streams_playing"])
-            self._behind.append((progress.get("behind_seconds") or {}).get("p99") or 0.0)
+        if isinstance(progress, StreamsAdvance):
+            self._playing.append(progress.streams_playing)
+            self._behind.append(progress.behind_seconds.p99 or 0.0)
             self._draw(self._stream_lines(progress))
 
     def __enter__(self) -> StreamView:
@@ -200,25 +208,23 @@ class StreamView(LiveView):
         super().__enter__()
         return self
 
-    def _stream_lines(self, progress: Mapping[str, Any]) -> list[str]:
+    def _stream_lines(self, progress: StreamsAdvance) -> list[str]:
         screen = Screen.now()
-        behind = progress.get("behind_seconds") or {}
-        times = "  ".join(f"{name} {time_of(behind.get(name)):>8}" for name in ("p50", "p90", "p99", "max"))
+        times = _times(progress.behind_seconds)
         failed = [
-            f"{progress[f'streams_{name}']:,} {said}"
-            for name, said in (("refused", "refused"), ("timed_out", "timed out"), ("failed", "failed otherwise"))
+            f"{progress.streams_refused:,} refused",
+            f"{progress.streams_timed_out:,} timed out",
+            f"{progress.streams_failed:,} failed otherwise",
         ]
-        playing, conforming = progress["streams_playing"], progress["streams_conforming"]
+        playing, conforming = progress.streams_playing, progress.streams_conforming
         return [
-            *self._head(screen, progress, "playing"),
-            screen.line(
-                "playing", f"{playing:>11,}   {conforming:,} conforming, {progress['streams_started']:,} started"
-            ),
+            *self._head(screen, progress.progress, "playing"),
+            screen.line("playing", f"{playing:>11,}   {conforming:,} conforming, {progress.streams_started:,} started"),
             screen.dim("", sparkline(self._playing, screen.room)),
-            screen.line("received", f"{format.bandwidth(progress['bits_per_second'])}"),
+            screen.line("received", f"{format.bandwidth(progress.bits_per_second)}"),
             screen.line("behind", times),
             screen.dim("  p99", sparkline(self._behind, screen.room)),
             screen.line("streams", ", ".join(failed)),
-            self._generator(screen, progress),
-            *server_lines(progress.get("probe") or {}),
+            self._generator(screen, progress.generator_cpu_fraction),
+            *server_lines(progress.probe),
         ]

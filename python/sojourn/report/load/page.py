@@ -35,7 +35,7 @@ def page(run: LoadRun) -> str:
         sizes=tables.sizes(run),
         errors=tables.errors(run),
         machines=tables.machines(run) or "",
-        saturation=where_time_goes(run.result.record.get("saturation")),
+        saturation=where_time_goes(run.result.record.saturation),
         server_over_time=server_plots(run),
         probe=tables.probe(run) or "",
         resources=element("div", tables.generator(run), tables.server(run), class_="columns"),
@@ -43,10 +43,10 @@ def page(run: LoadRun) -> str:
             "div", tables.plan(run), measurement_tables.environment_table(run.environment or None), class_="columns"
         ),
     )
-    record = run.result.record
-    subtitle = f"{record['connection']} connections · measured for {format.duration(record['duration_seconds'])}"
+    record = run.result.of_requests
+    subtitle = f"{record.connection} connections · measured for {format.duration(record.duration_seconds)}"
     sources = ("result.json", "latency/steps.hlog", "latency/intervals.hlog", "timeline.parquet", "environment.json")
-    return shell(f"{record['tool']} report", record["url"], subtitle, Markup(main), record["version"], sources)
+    return shell(f"{record.tool} report", record.url, subtitle, Markup(main), record.version, sources)
 
 
 def server_plots(run: LoadRun) -> Markup | str:
@@ -96,7 +96,7 @@ def marks(run: LoadRun) -> list[Markup]:
         said = f"{because}. These figures say what the generator can do, not the server."
         found.append(_mark("grave", "The generator was the limit", said))
     if not run.result.complete:
-        found.append(_mark("grave", "Incomplete run", f"{run.result.record['stopped_because']}."))
+        found.append(_mark("grave", "Incomplete run", f"{run.result.record.stopped_because}."))
     return found
 
 
@@ -106,7 +106,7 @@ def _mark(class_: str, title: str, text: str) -> Markup:
 
 def warnings(run: LoadRun) -> Markup | None:
     """What makes the figures doubtful without voiding them."""
-    found = run.result.record.get("warnings") or []
+    found = run.result.record.warnings
     if not found:
         return None
     heading = element("h2", f"{len(found)} warning" + ("s" if len(found) > 1 else ""))

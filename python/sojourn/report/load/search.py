@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 import operator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from sojourn import __version__
 from sojourn.loading import folder, metrics
+from sojourn.loading.record import SearchRecord
 from sojourn.loading.search import Found, Trial
 from sojourn.loading.threshold import Threshold
 from sojourn.report.chart import Axis, Chart, Guide, Missing, Point, Series, Trait
@@ -33,14 +33,14 @@ def is_search(path: Path) -> bool:
 def write_report(path: Path) -> Path:
     """Draws the report of the search in a folder and returns where it is."""
     report = path / NAME
-    report.write_text(page(json.loads((path / folder.SEARCH).read_text())))
+    report.write_text(page(SearchRecord.model_validate_json((path / folder.SEARCH).read_text())))
     return report
 
 
-def page(search: dict[str, Any]) -> str:
+def page(search: SearchRecord) -> str:
     found = _found(search)
-    unit = search["unit"]
-    conditions = " and ".join(search["thresholds"])
+    unit = search.unit
+    conditions = " and ".join(search.thresholds)
     plots = [_runs(found, search), _shares(found, unit)]
     main = join(
         element("section", _first_screen(found, unit, conditions), id="answer"),
@@ -48,7 +48,7 @@ def page(search: dict[str, Any]) -> str:
             "section",
             element("h2", "The evidence"),
             element("div", [figure(plot) for plot in plots], class_="plots"),
-            where_time_goes(search["saturation"]) if "saturation" in search else None,
+            where_time_goes(search.saturation) if search.saturation else None,
             _trials(found, unit),
             id="evidence",
         ),
@@ -59,18 +59,18 @@ def page(search: dict[str, Any]) -> str:
     return shell("load search", title, subtitle, Markup(main), __version__, (folder.SEARCH, "point-001.json"))
 
 
-def _found(search: dict[str, Any]) -> Found:
+def _found(search: SearchRecord) -> Found:
     trials = [
         Trial(
-            each["load"],
-            each["passed"],
-            each["void_because"],
-            {name: math.nan if value is None else value for name, value in each["values"].items()},
-            each["phase"],
+            each.load,
+            each.passed,
+            each.void_because,
+            {name: math.nan if value is None else value for name, value in each.values.items()},
+            each.phase,
         )
-        for each in search["trials"]
+        for each in search.trials
     ]
-    return Found(search["ending"], search["capacity"], search["low"], search["high"], trials)
+    return Found(search.ending, search.capacity, search.low, search.high, trials)
 
 
 def _first_screen(found: Found, unit: str, conditions: str) -> Markup:
@@ -85,13 +85,13 @@ def _first_screen(found: Found, unit: str, conditions: str) -> Markup:
     return join(marks, shown, element("p", f"{conditions}.", class_="condition"), said)
 
 
-def _runs(found: Found, search: dict[str, Any]) -> Chart | Missing:
+def _runs(found: Found, search: SearchRecord) -> Chart | Missing:
     """What every run measured, by its load."""
     identifier, title = "plot-runs", "Every run"
-    threshold = Threshold.parse(search["thresholds"][0].replace(" ", ""))
+    threshold = Threshold.parse(search.thresholds[0].replace(" ", ""))
     metric = threshold.metric
     points = [
-        Point(trial.load, trial.values[metric.name], _said(trial, search["unit"], metric.write), trait=_trait(trial))
+        Point(trial.load, trial.values[metric.name], _said(trial, search.unit, metric.write), trait=_trait(trial))
         for trial in sorted(found.trials, key=operator.attrgetter("load"))
         if not math.isnan(trial.values.get(metric.name, math.nan))
     ]
@@ -104,7 +104,7 @@ def _runs(found: Found, search: dict[str, Any]) -> Chart | Missing:
         identifier,
         title,
         "A mark is a run. The shaded band is the capacity's 95 % interval.",
-        Axis(search["unit"], _loads(found), format.number),
+        Axis(search.unit, _loads(found), format.number),
         Axis(metric.name, scale, metric.write),
         [Series(metric.name, 1, points, mark="disc")],
         guides=guides,
@@ -147,7 +147,7 @@ def _loads(found: Found) -> Scale:
     return linear(loads, low=min(loads) * 0.9)
 
 
-def _said(trial: Trial, unit: str, write: Any) -> str:
+def _said(trial: Trial, unit: str, write: Callable[[float], str]) -> str:
     value = write(next(iter(trial.values.values())))
     return f"{value} at {format.number(trial.load, 4)} {unit}"
 
@@ -171,6 +171,6 @@ def _trials(found: Found, unit: str) -> Markup:
     return grid("table-trials", "In the order of the search", [("Run", "Phase", unit, *names, "Verdict")], rows)
 
 
-def _plan(search: dict[str, Any]) -> Markup:
-    rows = [("Thresholds", ", ".join(search["thresholds"])), ("Options", " ".join(search["options"]))]
-    return pairs("table-plan", "The plan", [*rows, ("Varied", search["varied"])])
+def _plan(search: SearchRecord) -> Markup:
+    rows = [("Thresholds", ", ".join(search.thresholds)), ("Options", " ".join(search.options))]
+    return pairs("table-plan", "The plan", [*rows, ("Varied", search.varied)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sojourn.engine.results import Summary
 from sojourn.loading import stream_metrics
 from sojourn.report.assessment import measurement_tables
 from sojourn.report.chart import Chart, Missing
@@ -22,7 +23,7 @@ _SOURCES = ("result.json", "latency/steps.hlog", "intervals.parquet", "timeline.
 
 
 def page(run: LoadRun) -> str:
-    record = run.result.record
+    record = run.result.of_streams
     plots = element("div", [figure(plot) for plot in (_streams(run), _bandwidth(run), _behind(run))], class_="plots")
     environment = measurement_tables.environment_table(run.environment or None)
     main = join(
@@ -39,7 +40,7 @@ def page(run: LoadRun) -> str:
         element(
             "section",
             element("h2", "Generator and server"),
-            where_time_goes(record.get("saturation")),
+            where_time_goes(record.saturation),
             _generator(run),
             server_plots(run),
             tables.probe(run),
@@ -52,28 +53,25 @@ def page(run: LoadRun) -> str:
             id="environment",
         ),
     )
-    subtitle = f"{films(run.result)} · {stream_metrics.name(run.result)} by {record['connection']}"
-    return shell("load report", record["url"], subtitle, Markup(main), record["version"], _SOURCES)
+    subtitle = f"{films(run.result)} · {stream_metrics.name(run.result)} by {record.connection}"
+    return shell("load report", record.url, subtitle, Markup(main), record.version, _SOURCES)
 
 
 def _first_screen(run: LoadRun) -> Markup:
-    streaming = run.result.record["streaming"]
-    streams, came, kind = (
-        streaming["streams"],
-        stream_metrics.pieces(run.result),
-        stream_metrics.name(run.result).capitalize(),
-    )
-    share = format.percent(streams["conforming_fraction"])
+    record = run.result.of_streams
+    streams, came = record.streaming.streams, stream_metrics.pieces(run.result)
+    kind = stream_metrics.name(run.result).capitalize()
+    share = format.percent(streams.conforming_fraction)
     number = element("p", element("strong", share), " of streams conform", class_="number")
-    said = f"{streams['conforming']:,} of {streams['judged']:,} judged; {streams['started']:,} begun"
+    said = f"{streams.conforming:,} of {streams.judged:,} judged; {streams.started:,} begun"
     left = element("div", number, element("p", said, class_="interval"), class_="headline")
-    throughput = run.result.record["bytes_per_second"]
+    throughput = record.bytes_per_second
     facts = {
         "Received": format.bandwidth(None if throughput is None else 8 * throughput),
-        "Refused": format.count(streams["refused"]),
-        "Timed out": format.count(streams["timed_out"]),
-        f"{kind} lost": format.percent(came["lost_fraction"]),
-        f"{kind} late": format.percent(came["late_fraction"]),
+        "Refused": format.count(streams.refused),
+        "Timed out": format.count(streams.timed_out),
+        f"{kind} lost": format.percent(came.lost_fraction if came else None),
+        f"{kind} late": format.percent(came.late_fraction if came else None),
     }
     rows = [element("div", element("dt", name), element("dd", value)) for name, value in facts.items()]
     right = element("div", element("dl", rows), class_="facts")
@@ -106,56 +104,57 @@ def _behind(run: LoadRun) -> Chart | Missing:
 
 
 def _faults(run: LoadRun) -> Markup:
-    streams = run.result.record["streaming"]["streams"]
-    rows = [("conforming", format.count(streams["conforming"]))]
-    rows += [(f"fault: {name.replace('_', ' ')}", format.count(count)) for name, count in streams["faults"].items()]
-    rows += [(f"refused with {code}", format.count(count)) for code, count in streams["refused_by_status"].items()]
-    causes = streams["failures_by_cause"].items()
+    streams = run.result.of_streams.streaming.streams
+    rows = [("conforming", format.count(streams.conforming))]
+    rows += [(f"fault: {name.replace('_', ' ')}", format.count(count)) for name, count in streams.faults.items()]
+    rows += [(f"refused with {code}", format.count(count)) for code, count in streams.refused_by_status.items()]
+    causes = streams.failures_by_cause.items()
     rows += [(f"failed: {name.replace('_', ' ')}", format.count(count)) for name, count in causes]
     others = {"films_over": "played to the end", "unfinished": "not begun at the end", "slow": "slow, not judged"}
     others["vanishing"] = "vanishing, not judged"
-    rows += [(said, format.count(streams[key])) for key, said in others.items() if streams[key]]
+    rows += [(said, format.count(count)) for key, said in others.items() if (count := getattr(streams, key))]
     return pairs("table-streams", "What became of the streams", rows)
 
 
 def _packets(run: LoadRun) -> Markup:
-    streaming = run.result.record["streaming"]
-    came, starvation, rates = stream_metrics.pieces(run.result), streaming["starvation"], streaming["bit_rate"]
-    rows = [(name.replace("_", " "), format.count(came[name])) for name in came if not name.endswith("_fraction")]
+    streaming = run.result.of_streams.streaming
+    came, starvation, rates = stream_metrics.pieces(run.result), streaming.starvation, streaming.bit_rate
+    rows = [
+        (name.replace("_", " "), format.count(count)) for name, count in came or () if not name.endswith("_fraction")
+    ]
     rows += [
-        ("streams that starved", format.count(starvation["streams"])),
-        ("starvations", format.count(starvation["count"])),
-        ("time with nothing to show", format.seconds(starvation["seconds"])),
+        ("streams that starved", format.count(starvation.streams)),
+        ("starvations", format.count(starvation.count)),
+        ("time with nothing to show", format.seconds(starvation.seconds)),
     ]
     if rates:
         rows += [
-            (f"rate of a stream, {name}", format.bandwidth(rates[f"{name}_bits_per_second"]))
+            (f"rate of a stream, {name}", format.bandwidth(getattr(rates, f"{name}_bits_per_second")))
             for name in ("mean", "min", "p50", "max")
         ]
     return pairs("table-packets", f"{stream_metrics.name(run.result).capitalize()} and players", rows)
 
 
 def _times(run: LoadRun) -> Markup:
-    record = run.result.record
-    summaries = [
-        (name, record[key]) for name, key in (*stream_metrics.times(run.result), ("generator's lateness", "generator"))
+    record = run.result.of_streams
+    summaries = [(name, of(record) or Summary()) for name, of in stream_metrics.times(run.result)]
+    summaries.append(("generator's lateness", record.generator.receive_lag_seconds))
+    rows = [
+        (name, format.count(summary.count), *(format.seconds(getattr(summary, each)) for each in _STATISTICS))
+        for name, summary in summaries
     ]
-    rows = []
-    for name, found in summaries:
-        summary = found.get("receive_lag_seconds", found)
-        rows.append((name, format.count(summary["count"]), *(format.seconds(summary[each]) for each in _STATISTICS)))
     return grid("table-times", "Times", [("", "Count", *_HEAD)], rows)
 
 
 def _generator(run: LoadRun) -> Markup:
-    generator = run.result.record["generator"]
+    generator = run.result.of_streams.generator
     because = run.result.limited_because
     rows = [
         ("Was it the limit?", f"YES: {because}" if because else "no"),
-        ("CPU", format.percent(generator["cpu_fraction"])),
-        ("CPU per second of a stream", format.seconds(generator["cpu_seconds_per_stream_second"])),
-        ("Samples are void beyond", format.seconds(generator["receive_lag_limit_seconds"])),
-        ("Clock of arrivals", generator["arrival_clock"]),
-        ("Descriptors", format.count(generator["descriptors"])),
+        ("CPU", format.percent(generator.cpu_fraction)),
+        ("CPU per second of a stream", format.seconds(generator.cpu_seconds_per_stream_second)),
+        ("Samples are void beyond", format.seconds(generator.receive_lag_limit_seconds)),
+        ("Clock of arrivals", generator.arrival_clock),
+        ("Descriptors", format.count(generator.descriptors)),
     ]
     return pairs("table-generator", "The generator", rows)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
+from sojourn.engine.results import LoadRecord, Packets, Summary, Unavailable
 from sojourn.loading import metrics, stream_metrics
 from sojourn.loading.load_search import LoadSearch
+from sojourn.loading.record import Saturation
 from sojourn.loading.result import LoadResult
 from sojourn.loading.search import Found, Trial
 from sojourn.loading.steps import StepResult, steps_of
@@ -17,17 +19,17 @@ from sojourn.loading.threshold import Verdict
 from sojourn.report.terminal import print_pairs, table
 from sojourn.text import format
 
-LATENCIES = (
-    ("response time", "response_time_seconds"),
-    ("  from when it was sent", "response_time_sent_seconds"),
-    ("time to first byte", "time_to_first_byte_seconds"),
-    ("  from when it was due", "time_to_first_byte_intended_seconds"),
-    ("transfer", "transfer_time_seconds"),
-    ("connect", "connect_time_seconds"),
-    ("TLS handshake", "handshake_time_seconds"),
-    ("generator's lateness", "send_lag_seconds"),
+LATENCIES: tuple[tuple[str, Callable[[LoadRecord], Summary]], ...] = (
+    ("response time", lambda record: record.response_time_seconds),
+    ("  from when it was sent", lambda record: record.response_time_sent_seconds),
+    ("time to first byte", lambda record: record.time_to_first_byte_seconds),
+    ("  from when it was due", lambda record: record.time_to_first_byte_intended_seconds),
+    ("transfer", lambda record: record.transfer_time_seconds),
+    ("connect", lambda record: record.connect_time_seconds),
+    ("TLS handshake", lambda record: record.handshake_time_seconds),
+    ("generator's lateness", lambda record: record.send_lag_seconds),
 )
-"""Rows of the table of latencies, by the result's keys; those that a result does not hold are left out."""
+"""Rows of the table of latencies; those of which nothing was recorded are left out."""
 _WITH_INTERVAL = ("rps", "p50", "p99")
 SERVER_METRICS = {
     "server.cpu_per_request": " of CPU per request",
@@ -51,36 +53,37 @@ STEP_METRICS = ("rps", "p50", "p99")
 
 def print_result(result: LoadResult, console: Console) -> None:
     """The run in a screenful."""
-    record = result.record
     print_marks(result, console)
     if result.is_streams:
         print_streams(result, console)
-        print_saturation(record, console)
+        print_saturation(result.record.saturation, console)
         return
-    console.print(Text(f"{record['url']}, {record['connection']}", style="dim"), soft_wrap=True)
-    answered = (
-        f"{format.rate(result.requests_per_second, 4)}, {format.bandwidth(8 * (record['bytes_per_second'] or 0))}"
-    )
-    counts = f"{result.requests:,} requests in {format.duration(record['duration_seconds'])}"
-    failed = f"{result.errors:,} failed, {record['unfinished']:,} unfinished"
+    record = result.of_requests
+    console.print(Text(f"{record.url}, {record.connection}", style="dim"), soft_wrap=True)
+    answered = f"{format.rate(result.requests_per_second, 4)}, {format.bandwidth(8 * (record.bytes_per_second or 0))}"
+    counts = f"{result.requests:,} requests in {format.duration(record.duration_seconds)}"
+    failed = f"{result.errors:,} failed, {record.unfinished:,} unfinished"
     console.print(Text(answered, style="bold"), Text(f"{counts}; {failed}"), highlight=False)
-    for cause, count in record["errors_by_cause"].items():
+    for cause, count in record.errors_by_cause.items():
         console.print(Text(f"  {count:,} {cause.replace('_', ' ')}", style="red"))
     times = table("", "mean", "p50", "p90", "p99", "p99.9", "max")
-    for name, key in LATENCIES:
-        summary = record.get(key)
-        if isinstance(summary, dict) and summary["count"]:
-            figures = (summary[each] for each in ("mean", "p50", "p90", "p99", "p999", "max"))
-            times.add_row(Text(name), *map(format.seconds, figures))
+    for name, of in LATENCIES:
+        _add_times(times, name, of(record))
     console.print(times)
     _print_webstone(result, console)
     _print_steps(result, console)
     _print_intervals(result, console)
     _print_server(result, console)
-    print_saturation(result.record, console)
+    print_saturation(record.saturation, console)
     _print_machines(result, console)
-    for warning in record.get("warnings", ()):
+    for warning in record.warnings:
         console.print(Text(f"warning: {warning}", style="yellow"))
+
+
+def _add_times(times: Table, name: str, summary: Summary | None) -> None:
+    if summary is not None and summary.count:
+        figures = (summary.mean, summary.p50, summary.p90, summary.p99, summary.p999, summary.max)
+        times.add_row(Text(name), *map(format.seconds, figures))
 
 
 def print_marks(result: LoadResult, console: Console) -> None:
@@ -90,7 +93,7 @@ def print_marks(result: LoadResult, console: Console) -> None:
         text = f"THE GENERATOR WAS THE LIMIT, not the server: {because}. These are the generator's figures."
         console.print(Text(text, style="bold yellow"))
     if not result.complete:
-        console.print(Text(f"NOT COMPLETE: {result.record['stopped_because']}", style="bold red"))
+        console.print(Text(f"NOT COMPLETE: {result.record.stopped_because}", style="bold red"))
 
 
 def print_verdicts(verdicts: Sequence[Verdict], console: Console) -> None:
@@ -100,10 +103,10 @@ def print_verdicts(verdicts: Sequence[Verdict], console: Console) -> None:
 
 
 def _print_webstone(result: LoadResult, console: Console) -> None:
-    found = result.record.get("webstone")
+    found = result.of_requests.webstone
     if found:
         console.print(Text("by WebStone's definitions"))
-        print_pairs([(said, format.number(found[key], 4)) for key, said in WEBSTONE.items()], console)
+        print_pairs([(said, format.number(getattr(found, key), 4)) for key, said in WEBSTONE.items()], console)
 
 
 def _print_steps(result: LoadResult, console: Console) -> None:
@@ -115,7 +118,7 @@ def _print_steps(result: LoadResult, console: Console) -> None:
     rows.add_column("")
     for step in steps:
         figures = [between(name, step) for name in STEP_METRICS]
-        failed = format.count(step.record["errors"])
+        failed = format.count(step.of_requests.errors)
         rows.add_row(str(step.number), step.offered, *figures, failed, Text(marks(step), style="dim"))
     console.print(rows)
     console.print(Text("± is half of the 95 % interval", style="dim"))
@@ -132,9 +135,10 @@ def between(name: str, step: StepResult) -> str:
 
 def marks(step: StepResult) -> str:
     """What has to be known of a step before its figures are used."""
+    record = step.of_requests
     said = [step.no_interval_because]
-    said += ["the generator was the limit" if step.record["generator"]["limited"] else None]
-    said += [None if step.record.get("steady", True) or step.record.get("ramp") else "not steady"]
+    said += ["the generator was the limit" if record.generator.limited else None]
+    said += [None if record.steady or record.ramp else "not steady"]
     return "; ".join(each for each in said if each)
 
 
@@ -146,14 +150,13 @@ def _print_intervals(result: LoadResult, console: Console) -> None:
         if found.low is not None:
             said = f"{metric.write(found.value)} (95 %: {metric.write(found.low)} to {metric.write(found.high)})"
             rows.append((name, said))
-    generator = result.record["generator"]
-    rows.append(("generator", f"{format.percent(generator['cpu_fraction'])} of a core"))
+    rows.append(("generator", f"{format.percent(result.record.generator.cpu_fraction)} of a core"))
     print_pairs(rows, console)
 
 
 def _print_server(result: LoadResult, console: Console) -> None:
     """What a request cost a probed server, in user code and in the kernel."""
-    if "probe" not in result.record:
+    if result.record.probe is None:
         return
     found = [
         f"{metrics.find(name).write(metrics.find(name).of_run(result))}{said}" for name, said in SERVER_METRICS.items()
@@ -161,61 +164,58 @@ def _print_server(result: LoadResult, console: Console) -> None:
     print_pairs([("server", ", ".join(found))], console)
 
 
-def print_saturation(record: Mapping[str, Any], console: Console) -> None:
+def print_saturation(found: Saturation | None, console: Console) -> None:
     """Where the time went, in one sentence."""
-    if found := record.get("saturation"):
-        console.print(Text(f"where the time goes: {found['sentence']}"), soft_wrap=True)
+    if found is not None:
+        console.print(Text(f"where the time goes: {found.sentence}"), soft_wrap=True)
 
 
 def _print_machines(result: LoadResult, console: Console) -> None:
-    machines = result.record.get("machines")
+    machines = result.of_requests.machines
     if not machines:
         return
     rows = table("machine", "share", "requests/s", "generator", "clock apart")
     rows.add_column("")
     for each in machines:
         figures = (
-            format.percent(each["share"]),
-            format.number(each["requests_per_second"], 4),
-            format.percent(each["generator_cpu_fraction"]),
-            format.seconds(each["clock_offset_seconds"]),
+            format.percent(each.share),
+            format.number(each.requests_per_second, 4),
+            format.percent(each.generator_cpu_fraction),
+            format.seconds(each.clock_offset_seconds),
         )
-        rows.add_row(Text(each["host"]), *figures, Text(each["failed_because"] or "", style="bold red"))
+        rows.add_row(Text(each.host), *figures, Text(each.failed_because or "", style="bold red"))
     console.print(rows)
 
 
 def print_streams(result: LoadResult, console: Console) -> None:
     """The run in a screenful."""
-    record, streaming = result.record, result.record["streaming"]
-    streams = streaming["streams"]
+    record = result.of_streams
+    streams = record.streaming.streams
     console.print(
-        Text(f"{record['url']}, {films(result)}, {stream_metrics.name(result)} by {record['connection']}", style="dim"),
+        Text(f"{record.url}, {films(result)}, {stream_metrics.name(result)} by {record.connection}", style="dim"),
         soft_wrap=True,
     )
-    share = format.percent(streams["conforming_fraction"])
-    found = f"{streams['conforming']:,} of {streams['judged']:,} streams conform ({share})"
-    counted = ", ".join(f"{streams[key]:,} {said}" for key, said in _COUNTED)
+    share = format.percent(streams.conforming_fraction)
+    found = f"{streams.conforming:,} of {streams.judged:,} streams conform ({share})"
+    counted = ", ".join(f"{getattr(streams, key):,} {said}" for key, said in _COUNTED)
     console.print(Text(found, style="bold"), Text(counted), highlight=False)
-    for reasons in (streams["faults"], streams["refused_by_status"], streams["failures_by_cause"]):
+    for reasons in (streams.faults, streams.refused_by_status, streams.failures_by_cause):
         for reason, count in reasons.items():
             console.print(Text(f"  {count:,} {reason.replace('_', ' ')}", style="red"))
-    if streams["slow"] or streams["vanishing"]:
-        console.print(Text(f"  not judged: {streams['slow']:,} slow, {streams['vanishing']:,} vanishing", style="dim"))
+    if streams.slow or streams.vanishing:
+        console.print(Text(f"  not judged: {streams.slow:,} slow, {streams.vanishing:,} vanishing", style="dim"))
     times = table("", "mean", "p50", "p90", "p99", "p99.9", "max")
-    for name, key in stream_metrics.times(result):
-        summary = record[key]
-        if summary["count"]:
-            figures = (summary[each] for each in ("mean", "p50", "p90", "p99", "p999", "max"))
-            times.add_row(Text(name), *map(format.seconds, figures))
+    for name, of in stream_metrics.times(result):
+        _add_times(times, name, of(record))
     console.print(times)
     print_pairs([*_media(result), ("generator", _generator(result)), *_server(result)], console)
-    for warning in record["warnings"]:
+    for warning in record.warnings:
         console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
 
 
 def films(result: LoadResult) -> str:
     """How many were dealt to the viewers."""
-    count = result.record["films"]
+    count = result.of_streams.films
     return "1 film" if count == 1 else f"{count:,} films"
 
 
@@ -229,41 +229,46 @@ _COUNTED = (
 
 
 def _media(result: LoadResult) -> list[tuple[str, str]]:
-    streaming = result.record["streaming"]
-    came, starvation, rates = stream_metrics.pieces(result), streaming["starvation"], streaming["bit_rate"]
-    throughput = result.record["bytes_per_second"]
-    starved = format.seconds(starvation["seconds"])
-    said = (
-        f"{came['received']:,}: {came['lost']:,} lost ({format.percent(came['lost_fraction'])}), {came['late']:,} late"
-    )
-    if "reordered" in came:
-        said += f", {came['reordered']:,} out of order, {came['duplicates']:,} twice"
+    streaming = result.of_streams.streaming
+    came, starvation, rates = stream_metrics.pieces(result), streaming.starvation, streaming.bit_rate
+    throughput = result.record.bytes_per_second
+    starved = format.seconds(starvation.seconds)
+    said = format.NOT_MEASURED
+    if came is not None:
+        said = f"{came.received:,}: {came.lost:,} lost ({format.percent(came.lost_fraction)}), {came.late:,} late"
+    if isinstance(came, Packets):
+        said += f", {came.reordered:,} out of order, {came.duplicates:,} twice"
     rows = [
         ("received", format.bandwidth(None if throughput is None else 8 * throughput)),
         (stream_metrics.name(result), said),
-        ("starvation", f"{starvation['streams']:,} streams, {starvation['count']:,} times, {starved}"),
+        ("starvation", f"{starvation.streams:,} streams, {starvation.count:,} times, {starved}"),
     ]
     if rates:
-        mean, least, most = (format.bandwidth(rates[f"{name}_bits_per_second"]) for name in ("mean", "min", "max"))
+        mean, least, most = (
+            format.bandwidth(rate)
+            for rate in (rates.mean_bits_per_second, rates.min_bits_per_second, rates.max_bits_per_second)
+        )
         rows.append(("a stream", f"{mean} on average, from {least} to {most}"))
     return rows
 
 
 def _generator(result: LoadResult) -> str:
-    generator = result.record["generator"]
-    late = format.seconds(generator["receive_lag_seconds"]["p99"])
-    void = format.percent(stream_metrics.pieces(result)["void_fraction"])
-    return (
-        f"{format.percent(generator['cpu_fraction'])} of a core; 99 % looked at within {late}; {void} of samples void"
-    )
+    generator, came = result.of_streams.generator, stream_metrics.pieces(result)
+    late = format.seconds(generator.receive_lag_seconds.p99)
+    void = format.percent(came.void_fraction if came else None)
+    return f"{format.percent(generator.cpu_fraction)} of a core; 99 % looked at within {late}; {void} of samples void"
 
 
 def _server(result: LoadResult) -> list[tuple[str, str]]:
     """What a second of a stream cost a probed server."""
-    spent = (result.record.get("probe") or {}).get("cpu_seconds_per_stream_second")
+    spent = result.record.probe.cpu_seconds_per_stream_second if result.record.probe else None
     if spent is None:
         return []
-    said = spent["unavailable"] if isinstance(spent, dict) else f"{format.seconds(spent)} of CPU per second of a stream"
+    said = (
+        spent.unavailable
+        if isinstance(spent, Unavailable)
+        else f"{format.seconds(spent)} of CPU per second of a stream"
+    )
     return [("server", said)]
 
 
@@ -295,7 +300,7 @@ def print_found(found: Found, search: LoadSearch, console: Console) -> None:
     for load, runs, passed, share in found.pass_fractions:
         rows.add_row(format.number(load, 4), str(runs), str(passed), format.percent(share))
     console.print(rows)
-    print_saturation(search.as_json(found), console)
+    print_saturation(search.saturation(), console)
     void = [trial for trial in found.trials if trial.void_because]
     if void:
         text = f"{len(void)} runs are void: the generator was the limit: {void[-1].void_because}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from sojourn.memory.characterisation import Characterisation, Spread
+from sojourn.engine.results import Spread
+from sojourn.memory.characterisation import Characterisation
 from sojourn.memory.grid import KERNELS
 from sojourn.report.chart import Axis, Chart, Guide, Line, Mark, Point, Series
 from sojourn.report.scales import logarithmic

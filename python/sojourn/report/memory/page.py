@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
+from sojourn.engine.results import MemoryBacking, Record, Spread
 from sojourn.machine import environment
-from sojourn.memory.characterisation import Backing, Characterisation
+from sojourn.machine.environment import Environment
+from sojourn.memory.characterisation import Characterisation
 from sojourn.report.assessment.measurement_tables import written
 from sojourn.report.drawing import figure
 from sojourn.report.image import write_images
@@ -30,16 +31,20 @@ def prepare(path: Path) -> RunFolder:
 def write(folder: RunFolder, found: Characterisation) -> Path:
     """Writes everything and returns where the page is."""
     machine = environment.describe(found.machine)
-    folder.write_json(SUMMARY, found.model_dump())
+    folder.write_json(SUMMARY, found.as_json())
     folder.write_json("environment.json", machine)
-    folder.write_table("points.parquet", [_row(each.model_dump()) for each in found.points])
-    folder.write_table("latencies.parquet", [_row(each.model_dump()) for each in found.latencies])
+    folder.write_table(
+        "points.parquet", [_row(each, "bytes_per_second", each.bytes_per_second) for each in found.points]
+    )
+    folder.write_table(
+        "latencies.parquet", [_row(each, "seconds_per_load", each.seconds_per_load) for each in found.latencies]
+    )
     write_images(folder, [*curves(found), *latencies(found)])
     folder.write_text(REPORT, page(found, machine))
     return folder.path / REPORT
 
 
-def page(found: Characterisation, machine: dict[str, Any]) -> str:
+def page(found: Characterisation, machine: Environment) -> str:
     notes = [] if found.complete else ["Interrupted: what was measured until then is shown."]
     if found.disturbed:
         notes.append(f"{found.disturbed:,} measurements were kept although others held the core for part of them.")
@@ -60,7 +65,7 @@ def _section(identifier: str, title: str, figures: list[Markup]) -> Markup | Non
     return element("section", element("h2", title), element("div", figures, class_="plots"), id=identifier)
 
 
-def _machine(found: Characterisation, machine: dict[str, Any]) -> Markup:
+def _machine(found: Characterisation, machine: Environment) -> Markup:
     rows = [
         (f"L{each.level} {each.kind.lower()}", f"{format.size(each.size_bytes)}, shared by cores {each.shared_by}")
         for each in found.data_caches()
@@ -71,17 +76,15 @@ def _machine(found: Characterisation, machine: dict[str, Any]) -> Markup:
     return pairs("table-machine", "What was measured", rows)
 
 
-def _backing(backing: Backing) -> str:
+def _backing(backing: MemoryBacking) -> str:
     held = [
-        f"core {core}: {format.size(value) if isinstance(value, int) else value['unavailable']}"
+        f"core {core}: {format.size(value) if isinstance(value, int) else value.unavailable}"
         for core, value in zip(backing.cores, backing.huge_page_bytes, strict=True)
     ]
     return f"of {format.size(backing.bytes)} huge pages held {', '.join(held)}"
 
 
-def _row(nested: dict[str, Any]) -> dict[str, Any]:
+def _row(point: Record, figure: str, spread: Spread) -> dict[str, object]:
     """A row of a table from a point: its spread's keys after the figure's name."""
-    row: dict[str, Any] = {}
-    for name, value in nested.items():
-        row |= {f"{name}_{key}": part for key, part in value.items()} if isinstance(value, dict) else {name: value}
-    return row
+    own = {name: value for name, value in point.model_dump().items() if name != figure}
+    return own | {f"{figure}_{key}": value for key, value in spread.model_dump().items()}

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sojourn.memory.characterisation import Characterisation, Point
+from sojourn.engine.results import MemoryPoint
+from sojourn.memory.characterisation import Characterisation
 from sojourn.memory.grid import KERNELS
 from sojourn.report.markup import Markup, element
 from sojourn.report.memory.charts import bandwidth, condition
@@ -35,7 +36,7 @@ class Surface:
     huge_pages: str
     working_sets: list[int]
     strides: list[int]
-    points: dict[tuple[int, int], Point]
+    points: dict[tuple[int, int], MemoryPoint]
 
 
 def surfaces(found: Characterisation) -> list[Surface]:

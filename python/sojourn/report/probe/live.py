@@ -7,7 +7,8 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from sojourn.probe.recording import Counter, Recording
+from sojourn.engine.results import Counter
+from sojourn.probe.recording import Recording
 from sojourn.probe.totals import Used, totals
 from sojourn.queueing.arrays import Array
 from sojourn.report.terminal import table
