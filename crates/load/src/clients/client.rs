@@ -4,8 +4,8 @@
 //! request that waits for its time or for a connection. Requests already sent belong to the connection.
 
 use crate::{
-    clients::{connection::State, run::Run},
-    http::cause::Cause,
+    clients::run::Run,
+    http::{cause::Cause, connection::State},
     plan::workload::{Due, Itinerary},
     statistics::recorder::PendingRequest,
 };
@@ -98,7 +98,7 @@ impl Run<'_> {
         self.recorder.begin(pending.step, now);
         match client.connection {
             None => self.open(key),
-            Some(connection) if self.table.connections[connection].state == State::Idle => {
+            Some(connection) if self.table.connections[connection].http.state == State::Idle => {
                 self.send(connection, now)
             }
             // Still connecting: sent as soon as that is done.
@@ -112,7 +112,7 @@ impl Run<'_> {
         let Some(connection) = client.connection else { return };
         if self.settings.parks
             && self.draining.is_none()
-            && self.table.connections[connection].state == State::Idle
+            && self.table.connections[connection].http.state == State::Idle
         {
             self.table.park(connection);
         } else {

@@ -106,10 +106,10 @@ impl Run<'_> {
 
     fn read_on_one(&mut self, key: usize, serial: u32, now: Nanos) {
         let Some(connection) = self.table.live_connection(key, serial) else { return };
-        if let Some(reader) = &mut connection.reader {
+        if let Some(reader) = &mut connection.http.read_rate {
             reader.waiting = false;
         }
-        if connection.is_busy() {
+        if connection.http.is_busy() {
             self.receive(key, serial, now);
         }
     }

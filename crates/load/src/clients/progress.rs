@@ -4,11 +4,8 @@
 use sojourn_measure::{Histogram, Nanos, Summary, clock};
 
 use crate::{
-    clients::{
-        connection::{Connection, State},
-        run::Run,
-    },
-    http::cause::Cause,
+    clients::{connection::Connection, run::Run},
+    http::{cause::Cause, connection::State},
     plan::StopRule,
     statistics::{
         checks::StepEvidence, measured_interval::MeasuredInterval, observer::TICK, recorder::Totals,
@@ -135,15 +132,15 @@ impl Run<'_> {
     /// thousand within a second. Looking at all of them at once would hold up those that are due.
     fn expire(&mut self, now: Nanos) {
         let limits = self.settings.limits;
-        let late = |connection: &Connection| match connection.state {
-            State::Connecting if now - connection.opened > limits.connect_timeout => {
+        let late = |connection: &Connection| match connection.http.state {
+            State::Connecting if now - connection.http.opened > limits.connect_timeout => {
                 Some(Cause::ConnectTimeout)
             }
-            State::Shaking if connection.shaking_for(now) > limits.connect_timeout => {
+            State::Handshaking if connection.handshaking_for(now) > limits.connect_timeout => {
                 Some(Cause::HandshakeTimeout)
             }
             State::Sending | State::Receiving if now - connection.exchange.sent > limits.response_timeout => {
-                Some(match (connection.state, connection.exchange.first_byte) {
+                Some(match (connection.http.state, connection.exchange.first_byte) {
                     (_, Some(_)) => Cause::TransferTimeout,
                     (State::Sending, None) => Cause::SendTimeout,
                     _ => Cause::ResponseTimeout,

@@ -164,9 +164,9 @@ impl Playback {
         (self.taken + self.missed, self.missed)
     }
 
-    /// Appends the request for what is asked as it is sent.
-    pub fn write_request(&self, bytes: &mut Vec<u8>) {
-        let Some(asked) = &self.asked else { return };
+    /// The request for what is asked, as it is sent.
+    pub fn request(&self) -> Vec<u8> {
+        let Some(asked) = &self.asked else { return Vec::new() };
         let mut text = format!(
             "GET {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: {USER_AGENT}\r\nAccept: */*\r\n",
             asked.path, self.place.host
@@ -175,7 +175,7 @@ impl Playback {
             text += &format!("Range: bytes={first}-{}\r\n", first + (length - 1));
         }
         text += "\r\n";
-        bytes.extend(text.into_bytes());
+        text.into_bytes()
     }
 
     /// Says what is to be done next; what is to be asked for is known then.

@@ -1,6 +1,7 @@
-//! The one HTTP client: what requests say, the reader of responses, TLS, and why a request fails.
+//! The one HTTP client: requests, the connection, the reader of responses, TLS, and why a request fails.
 
 pub(crate) mod cause;
+pub(crate) mod connection;
 pub(crate) mod request;
 pub mod response_reader;
 pub(crate) mod target;

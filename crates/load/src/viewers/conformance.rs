@@ -97,7 +97,7 @@ pub fn fault(ending: Ending, viewer: &Viewer, quality: &Quality, until: Nanos) -
         Ending::Failed(_) => return Some(Fault::Failed),
         Ending::Played | Ending::FilmOver | Ending::Vanished | Ending::Unfinished => {}
     }
-    let Viewer { counts, tracks, hls, .. } = viewer;
+    let counts = &viewer.counts;
     if counts.starvations > 0 {
         return Some(Fault::Starved);
     }
@@ -106,21 +106,22 @@ pub fn fault(ending: Ending, viewer: &Viewer, quality: &Quality, until: Nanos) -
         return Some(Fault::LateOrLost);
     }
     let begun = viewer.first_packet().unwrap_or(until);
-    let is_slow_to_begin = hls.as_ref().is_some_and(|course| {
+    let is_slow_to_begin = viewer.hls().is_some_and(|session| {
         // Media that need longer than they are to be shown come at less than their pace.
-        !course.playback.player().has_begun() && until - begun > quality.prebuffer.max(PACE_JUDGED_AFTER)
+        !session.playback.player().has_begun() && until - begun > quality.prebuffer.max(PACE_JUDGED_AFTER)
     });
     if is_slow_to_begin {
         return Some(Fault::Pace);
     }
     if until - begun >= SILENT_TRACK_AFTER
-        && tracks.iter().any(|track| track.playout.first_arrival().is_none())
+        && viewer.tracks().iter().any(|track| track.playout.first_arrival().is_none())
     {
         return Some(Fault::Pace);
     }
     let is_slow = match quality.nominal_bits_per_second {
         Some(nominal) => bits_per_second(viewer, until).is_some_and(|rate| rate < quality.pace_min * nominal),
-        None => tracks
+        None => viewer
+            .tracks()
             .iter()
             .filter_map(|track| track.playout.pace(until, PACE_JUDGED_AFTER))
             .any(|pace| pace < quality.pace_min),

@@ -2,113 +2,108 @@
 
 use sojourn_measure::Nanos;
 
-use crate::{
-    hls::course::Line,
-    viewers::{
-        conformance::{Ending, Failure},
-        measurements::STARVATION_ASKED_AFTER,
-        plan::StreamLimits,
-        rtsp::REPORTS_EVERY,
-        run::Run,
-        viewer::{Manner, Phase, Viewer},
-    },
+use crate::viewers::{
+    conformance::{Ending, Failure},
+    measurements::STARVATION_ASKED_AFTER,
+    plan::StreamLimits,
+    rtsp::REPORTS_EVERY,
+    run::Run,
+    viewer::{Behaviour, Phase, Protocol, Viewer},
 };
 
 /// For the answer to TEARDOWN.
-const LEAVE_WITHIN: Nanos = Nanos(2_000_000_000);
+const TEARDOWN_TIMEOUT: Nanos = Nanos(2_000_000_000);
 
 impl Run {
-    /// Looks at a viewer's limits, and does what is due.
+    /// Checks a viewer's timeouts, and does what is due.
     pub(crate) fn check(&mut self, key: usize, now: Nanos) {
-        let limits = self.plan.limits;
+        let timeout = self.plan.limits.reply_timeout;
         let viewer = &mut self.table.viewers[key];
-        // Servers close what is idle; another connection is a new one.
-        let line = viewer.hls.as_ref().map(|course| course.line);
+        // Servers close what is idle, so that HLS may connect while it plays.
+        let is_connecting_too_long = match &viewer.protocol {
+            Protocol::Rtsp(_) => viewer.is_connecting() && now - viewer.began >= timeout,
+            Protocol::Hls(session) => session.connecting_since().is_some_and(|since| now - since >= timeout),
+        };
         match viewer.phase {
-            Phase::Gone => {}
-            _ if matches!(line, Some(Line::Connecting(since)) if now - since >= limits.reply_timeout) => {
-                self.fail(key, Failure::ConnectTimeout, now);
-            }
-            Phase::Connecting if now - viewer.asked >= limits.reply_timeout => {
-                self.fail(key, Failure::ConnectTimeout, now);
-            }
-            Phase::Leaving if now >= viewer.leave_by => self.remove(key, false),
-            Phase::Connecting | Phase::Leaving => {}
-            _ if viewer.is_waiting() && now - viewer.asked >= limits.reply_timeout => {
+            Phase::Vanished => {}
+            _ if is_connecting_too_long => self.fail(key, Failure::ConnectTimeout, now),
+            Phase::Connecting => {}
+            Phase::TearingDown { deadline } if now >= deadline => self.remove(key, false),
+            Phase::TearingDown { .. } => {}
+            _ if viewer.is_waiting() && now - viewer.requested >= timeout => {
                 self.fail(key, Failure::ReplyTimeout, now);
             }
-            Phase::Talking => {}
+            Phase::Preparing => {}
             Phase::Playing => self.check_playing(key, now),
         }
     }
 
     fn check_playing(&mut self, key: usize, now: Nanos) {
-        let limits = self.plan.limits;
         let viewer = &mut self.table.viewers[key];
         let playing_since = viewer.playing_since.unwrap_or(now);
-        if matches!(viewer.manner, Manner::Vanishing(after) if now - playing_since >= after) {
+        if matches!(viewer.behaviour, Behaviour::Vanishing(after) if now - playing_since >= after) {
             return self.vanish(key, now);
         }
         if viewer.has_seen_all(now) {
             return self.end(key, Ending::FilmOver, now);
         }
-        if let Some(failure) = silent_for_too_long(viewer, playing_since, &limits, now) {
+        if let Some(failure) = silent_for_too_long(viewer, playing_since, &self.plan.limits, now) {
             return self.end(key, Ending::Failed(failure), now);
         }
         let is_silent = viewer.last_packet.is_some_and(|last| now - last >= STARVATION_ASKED_AFTER);
-        if (is_silent || viewer.hls.is_some()) && !viewer.is_near_end(now) {
+        if (is_silent || viewer.hls().is_some()) && !viewer.is_near_end(now) {
             self.measurements.starve(viewer, now);
         }
-        if viewer.hls.is_some() {
-            return;
-        }
-        let (reports, sign_of_life) = (now >= viewer.reports_due, now >= viewer.sign_of_life_due);
         let serial = viewer.serial;
-        if reports {
-            viewer.reports_due = now + REPORTS_EVERY;
-            self.report(key, now);
+        let Some(session) = viewer.rtsp_mut() else { return };
+        let is_keep_alive_due = now >= session.keep_alive_due;
+        if now >= session.reports_due {
+            session.reports_due = now + REPORTS_EVERY;
+            self.send_reports(key, now);
         }
-        if sign_of_life && self.table.is_live(key, serial) {
-            self.say_alive(key, now);
+        if is_keep_alive_due && self.table.is_live(key, serial) {
+            self.send_keep_alive(key, now);
         }
     }
 
-    /// Falls silent: nothing is read or said any more, and nothing is closed.
+    /// Falls silent: nothing is read or sent any more, and nothing is closed.
     fn vanish(&mut self, key: usize, now: Nanos) {
-        self.settle(key, Ending::Vanished, now);
-        self.table.viewers[key].phase = Phase::Gone;
-        self.ignore(key, true);
+        self.record_end(key, Ending::Vanished, now);
+        self.table.viewers[key].phase = Phase::Vanished;
+        self.ignore_tracks(key);
+        if let Some(socket) = self.table.viewers[key].socket() {
+            self.wakeups.ignore(socket);
+        }
     }
 
-    /// Ends a stream because of a failure; what fails after its end only ends the talk.
+    /// Ends a stream because of a failure. A failure after its end only ends the session.
     pub(crate) fn fail(&mut self, key: usize, failure: Failure, now: Nanos) {
         if self.table.viewers[key].ending.is_none() {
-            self.settle(key, Ending::Failed(failure), now);
+            self.record_end(key, Ending::Failed(failure), now);
         }
         self.remove(key, matches!(failure, Failure::Reset | Failure::Closed));
     }
 
     /// Ends a stream, and the session in good order where there is one.
     pub(crate) fn end(&mut self, key: usize, ending: Ending, now: Nanos) {
-        let viewer = &mut self.table.viewers[key];
+        let viewer = &self.table.viewers[key];
         if viewer.ending.is_some() {
             return;
         }
-        let is_connected = viewer.phase != Phase::Connecting;
-        self.settle(key, ending, now);
+        let is_connected = !viewer.is_connecting();
+        self.record_end(key, ending, now);
         let viewer = &mut self.table.viewers[key];
-        viewer.phase = Phase::Leaving;
-        viewer.leave_by = now + LEAVE_WITHIN;
-        let goodbye = viewer.dialogue.tear_down().filter(|_| is_connected && viewer.hls.is_none());
-        match goodbye {
+        viewer.phase = Phase::TearingDown { deadline: now + TEARDOWN_TIMEOUT };
+        let teardown = viewer.rtsp_mut().and_then(|session| session.dialogue.tear_down());
+        match teardown.filter(|_| is_connected) {
             Some(request) => {
-                self.ignore(key, false);
-                self.ask(key, &request, now);
+                self.ignore_tracks(key);
+                self.send_rtsp(key, &request, now);
             }
             None => self.remove(key, false),
         }
         if ending == Ending::FilmOver && !self.draining {
-            // Whoever has seen a film begins with the next: as many as were asked for go on playing.
+            // A viewer that has seen a film begins the next: as many as were asked for go on playing.
             self.begin_viewer(now);
         }
     }
@@ -129,26 +124,22 @@ impl Run {
         }
     }
 
-    fn settle(&mut self, key: usize, ending: Ending, now: Nanos) {
+    fn record_end(&mut self, key: usize, ending: Ending, now: Nanos) {
         self.measurements.ended(&mut self.table.viewers[key], ending, &self.plan.quality, now);
     }
 
-    /// Ignores the packets that a viewer receives from now on, and its connection.
-    fn ignore(&mut self, key: usize, connection: bool) {
-        let viewer = &self.table.viewers[key];
-        for pair in viewer.tracks.iter().filter_map(|track| track.udp.as_ref()) {
+    /// Ignores the packets that a viewer receives by UDP from now on.
+    fn ignore_tracks(&mut self, key: usize) {
+        for pair in self.table.viewers[key].tracks().iter().filter_map(|track| track.udp.as_ref()) {
             self.wakeups.ignore(&pair.media);
             self.wakeups.ignore(&pair.reports);
-        }
-        if connection {
-            self.wakeups.ignore(&viewer.socket);
         }
     }
 
     /// Removes a viewer and closes its sockets.
     pub(crate) fn remove(&mut self, key: usize, by_server: bool) {
         let viewer = self.table.viewers.remove(key);
-        self.sockets.close(viewer, by_server);
+        self.sockets.close(&viewer, by_server);
     }
 }
 
@@ -158,20 +149,21 @@ fn silent_for_too_long(
     limits: &StreamLimits,
     now: Nanos,
 ) -> Option<Failure> {
-    if let Some(course) = &viewer.hls {
+    let is_older = |time: Nanos, limit: Nanos| now - time >= limit;
+    let no_packet = is_older(playing_since, limits.first_packet_timeout).then_some(Failure::NoPacket);
+    if let Some(session) = viewer.hls() {
+        if session.first_media.is_none() && no_packet.is_some() {
+            return no_packet;
+        }
         // A player with enough asks for nothing, and nothing comes.
-        let is_silent = course.under_way().is_some()
-            && course.last_byte.is_some_and(|last| now - last >= limits.silence_timeout);
-        let has_nothing = viewer.first_media.is_none() && now - playing_since >= limits.first_packet_timeout;
-        return match has_nothing {
-            true => Some(Failure::NoPacket),
-            false => (is_silent && now - viewer.asked >= limits.silence_timeout).then_some(Failure::Silence),
-        };
+        let is_silent = session.under_way().is_some()
+            && session.last_byte.is_some_and(|last| is_older(last, limits.silence_timeout))
+            && is_older(viewer.requested, limits.silence_timeout);
+        return is_silent.then_some(Failure::Silence);
     }
     match viewer.last_packet {
-        None if now - playing_since >= limits.first_packet_timeout => Some(Failure::NoPacket),
+        None => no_packet,
         Some(_) if viewer.was_left(now) => Some(Failure::Closed),
-        Some(last) if now - last >= limits.silence_timeout => Some(Failure::Silence),
-        _ => None,
+        Some(last) => is_older(last, limits.silence_timeout).then_some(Failure::Silence),
     }
 }

@@ -16,7 +16,6 @@ use crate::{
     viewers::{
         progress::StreamProgress,
         run::Run,
-        viewer::Phase,
         wakeups::{CONNECTION_SLOT, EventSource},
     },
 };
@@ -77,7 +76,7 @@ impl Run {
 
     /// Returns true if every session has ended.
     fn is_drained(&self) -> bool {
-        self.table.viewers.iter().all(|(_, viewer)| viewer.phase == Phase::Gone)
+        self.table.viewers.iter().all(|(_, viewer)| viewer.is_vanished())
     }
 
     /// Begins viewers and does what timers are due for; returns when the next is due.
@@ -107,7 +106,7 @@ impl Run {
             } else if let Some((key, serial)) = self.wakeups.slow_reads.take_due(now)
                 && self.table.is_live(key, serial)
             {
-                self.read_on(key, now);
+                self.read(key, now);
             }
         }
         now

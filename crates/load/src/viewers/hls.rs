@@ -1,33 +1,31 @@
-//! How viewers of HLS get what they ask for: connections that are kept, requests, answers.
+//! How viewers of HLS ask for playlists and segments, and take the responses.
 
-use std::{mem, os::fd::AsFd};
+use std::mem;
 
-use rustix::{event::epoll::EventFlags, io::Errno};
-use sojourn_measure::{Nanos, clock};
+use rustix::event::epoll::EventFlags;
+use sojourn_measure::Nanos;
 
 use crate::{
     hls::{
-        course::Line,
         location::Place,
         playback::{Answer, Answered, Next, Wanted},
         playlist::Playlist,
     },
     http::{
-        cause::cause,
+        cause::{Cause, cause},
+        connection::{Read, Received, State},
         response_reader::{Progress, Response},
     },
-    runtime::{connector::socket_error, receive::DISCARD_BYTES_MIN, timestamps},
+    runtime::read_rate::Reader,
     viewers::{
         conformance::{Ending, Failure},
         measurements::Measurements,
         run::Run,
         start::failure,
-        viewer::{Phase, Viewer},
+        viewer::{Behaviour, Phase, Viewer},
     },
 };
 
-/// The most that is thrown away at once: others have their turn.
-const DISCARD_BYTES_MAX: u64 = 1 << 20;
 /// Playlists of more places are read anew for each viewer.
 const PLAYLISTS_MAX: usize = 4096;
 
@@ -43,66 +41,72 @@ struct CachedPlaylist {
 }
 
 impl Run {
-    /// Something happened on the connection of a viewer of HLS.
-    pub(crate) fn on_http(&mut self, key: usize, serial: u32, flags: EventFlags) {
-        let now = clock::now();
-        let Some(course) = &mut self.table.viewers[key].hls else { return };
-        if matches!(course.line, Line::Connecting(_)) {
-            if !flags.intersects(EventFlags::OUT | EventFlags::ERR | EventFlags::HUP) {
-                return;
-            }
-            course.line = Line::Open;
-            if let Some(error) = socket_error(&self.table.viewers[key].socket) {
-                return self.end(key, Ending::Failed(failure(cause(error))), now);
-            }
-            let viewer = &mut self.table.viewers[key];
-            if viewer.phase == Phase::Connecting {
-                viewer.phase = Phase::Talking;
-            }
-            return self.go_on(key, now);
+    /// The handshake of TCP is over, one way or the other.
+    pub(crate) fn on_hls_connected(&mut self, key: usize, flags: EventFlags, now: Nanos) {
+        let viewer = &mut self.table.viewers[key];
+        let Some(connection) = viewer.hls_mut().and_then(|session| session.connection.as_mut()) else {
+            return;
+        };
+        connection.closed_by_server = flags.intersects(EventFlags::ERR | EventFlags::HUP);
+        if let Some(cause) = connection.connect_error() {
+            return self.end(key, Ending::Failed(failure(cause)), now);
         }
-        if flags.contains(EventFlags::OUT) {
-            self.flush(key, now);
+        connection.state = State::Idle;
+        if viewer.is_connecting() {
+            viewer.phase = Phase::Preparing;
         }
-        let is_readable = flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR);
-        if is_readable && self.table.is_live(key, serial) {
-            self.read_http(key, now);
-        }
+        self.limit_read_rate(key);
+        self.go_on(key, now);
     }
 
     /// Asks for what comes next, now or when it is time.
     pub(crate) fn go_on(&mut self, key: usize, now: Nanos) {
         let viewer = &mut self.table.viewers[key];
-        let Some(course) = viewer.hls.as_mut().filter(|_| viewer.phase != Phase::Gone) else { return };
-        if course.under_way().is_some() || matches!(course.line, Line::Connecting(_)) {
+        if viewer.is_vanished() {
             return;
         }
-        match course.playback.next(now) {
-            Next::Ask if course.line == Line::Closed => self.connect_again(key, now),
+        let serial = viewer.serial;
+        let Some(session) = viewer.hls_mut() else { return };
+        if session.under_way().is_some() || session.connecting_since().is_some() {
+            return;
+        }
+        match session.playback.next(now) {
+            Next::Ask if session.connection.is_none() => self.connect_again(key, now),
             Next::Ask => self.send_request(key, now),
-            Next::At(time) => self.wakeups.requests.set(time, key, viewer.serial),
+            Next::At(time) => self.wakeups.requests.set(time, key, serial),
             Next::Nothing => {}
         }
     }
 
     fn send_request(&mut self, key: usize, now: Nanos) {
-        let limit = self.plan.limits.receive_lag;
         let viewer = &mut self.table.viewers[key];
-        let Some(course) = &mut viewer.hls else { return };
-        course.playback.write_request(&mut viewer.output);
-        let Some(asked) = course.playback.asked_mut() else { return };
+        viewer.requested = now;
+        let Some(session) = viewer.hls_mut() else { return };
+        let Some(connection) = &mut session.connection else { return };
+        let request = session.playback.request();
+        let Some(asked) = session.playback.asked_mut() else { return };
         asked.sent = Some(now);
-        let keeps = asked.wanted == Wanted::Playlist;
         // What the generator asks for too late cannot come in time.
-        let lag = if course.is_retried || course.answered == 0 { Nanos::ZERO } else { now - asked.due };
-        course.is_void = lag > limit;
-        course.reception.reset_keeping(keeps);
-        viewer.asked = now;
-        self.measurements.times.receive_lag.record(lag);
-        self.flush(key, now);
+        let is_first = session.is_retried || connection.answered == 0;
+        let lag = if is_first { Nanos::ZERO } else { now - asked.due };
+        session.is_void = self.measurements.receive_lag(lag);
+        connection.response.reset_keeping(asked.wanted == Wanted::Playlist);
+        match connection.send(&request) {
+            Ok(_) => self.watch(key),
+            Err(error) => self.on_http_failed(key, cause(error), now),
+        }
     }
 
-    /// Opens another connection in the place of one that the server closed.
+    pub(crate) fn send_rest_of_request(&mut self, key: usize, now: Nanos) {
+        let session = self.table.viewers[key].hls_mut();
+        let Some(connection) = session.and_then(|session| session.connection.as_mut()) else { return };
+        match connection.send_rest() {
+            Ok(()) => self.watch(key),
+            Err(error) => self.on_http_failed(key, cause(error), now),
+        }
+    }
+
+    /// Opens another connection in the place of one that was closed.
     fn connect_again(&mut self, key: usize, now: Nanos) {
         let viewer = &mut self.table.viewers[key];
         let (socket, opened_by) = match self.sockets.connect_again(viewer.opened_by) {
@@ -110,142 +114,147 @@ impl Run {
             Err(error) => return self.end(key, Ending::Failed(failure(cause(error))), now),
         };
         let flags = EventFlags::IN | EventFlags::OUT;
-        let added = self.wakeups.watch(&socket, viewer.connection_source(key), flags);
-        (viewer.socket, viewer.opened_by) = (socket, opened_by);
-        if let Some(course) = &mut viewer.hls {
-            (course.line, course.answered) = (Line::Connecting(now), 0);
+        let watched = self.wakeups.watch(&socket, viewer.connection_source(key), flags);
+        viewer.opened_by = opened_by;
+        if let Some(session) = viewer.hls_mut() {
+            session.connect(socket, now);
         }
-        if added.is_err() {
+        if watched.is_err() {
             self.end(key, Ending::Failed(Failure::Descriptors), now);
         }
     }
 
-    /// Reads what has come, as much as one turn or a slow line takes.
-    pub(crate) fn read_http(&mut self, key: usize, now: Nanos) {
-        let Some(most) = self.allowance(key, now) else { return };
-        let viewer = &mut self.table.viewers[key];
-        let Some(course) = viewer.hls.as_mut().filter(|course| course.line == Line::Open) else { return };
-        let unseen = course.reception.discardable().filter(|&bytes| bytes >= DISCARD_BYTES_MIN);
-        let buffer = &mut self.sockets.buffer[..most];
-        let received = match unseen {
-            Some(bytes) => {
-                let bytes = bytes.min(DISCARD_BYTES_MAX);
-                // A slow line takes no more than it may.
-                let bytes = if viewer.reader.is_some() { bytes.min(most as u64) } else { bytes };
-                timestamps::discard(viewer.socket.as_fd(), bytes as usize)
-            }
-            None => timestamps::receive(viewer.socket.as_fd(), buffer),
-        };
-        match received {
-            Ok((0, _)) => self.on_http_closed(key, Failure::Closed, now),
-            Ok((count, stamp)) => {
-                let arrival = self.wakeups.arrivals.arrival(stamp);
-                if let Some(reader) = &mut viewer.reader {
-                    reader.took(count as u64, now);
-                }
-                count_bytes(viewer, &mut self.measurements, count, (arrival, now));
-                self.take_answer(key, count, unseen.is_some(), arrival, now);
-            }
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(_) => self.on_http_closed(key, Failure::Reset, now),
-        }
-    }
-
-    fn take_answer(&mut self, key: usize, count: usize, is_unseen: bool, arrival: Nanos, now: Nanos) {
-        let viewer = &mut self.table.viewers[key];
-        let Some(course) = &mut viewer.hls else { return };
-        if course.under_way().is_none() {
+    /// Reads a part of the response under way.
+    pub(crate) fn read_response(&mut self, key: usize, now: Nanos) {
+        let Run { table, sockets, wakeups, measurements, .. } = self;
+        let viewer = &mut table.viewers[key];
+        let session = viewer.hls_mut();
+        let Some(connection) = session.and_then(|session| session.connection.as_mut()) else { return };
+        if !connection.is_busy() {
             // Some servers say why they close an idle connection.
-            return self.on_http_closed(key, Failure::Closed, now);
-        }
-        let fed = match is_unseen {
-            true => Ok((count, course.reception.discarded(count as u64))),
-            false => course.reception.feed(&self.sockets.buffer[..count]),
-        };
-        match fed {
-            Ok((_, Progress::More)) => self.read_later_if_slow(key),
-            Ok((used, Progress::Complete(_))) if used < count => {
-                self.broken(key, "more than the answer that was asked for".to_owned(), now);
+            if connection.has_unsolicited(&mut sockets.buffer) {
+                self.on_http_failed(key, Cause::ClosedEarly, now);
             }
-            Ok((_, Progress::Complete(response))) => self.on_response(key, &response, arrival, now),
-            Err(_) => self.broken(key, "an answer is no HTTP, or too long for a playlist".to_owned(), now),
+            return;
+        }
+        match connection.read(&mut sockets.buffer, true, now) {
+            Ok(Read::Received(received)) if received.bytes == 0 => {
+                self.on_http_failed(key, Cause::ClosedEarly, now);
+            }
+            Ok(Read::Received(received)) => {
+                let arrival = wakeups.arrivals.arrival(received.stamp);
+                count_bytes(viewer, measurements, received.bytes, (arrival, now));
+                self.take_bytes(key, &received, arrival, now);
+            }
+            Ok(Read::Nothing) => {}
+            Ok(Read::Limited) => self.read_later_if_slow(key),
+            Err(trouble) => self.on_http_failed(key, trouble.cause(), now),
         }
     }
 
-    fn on_response(&mut self, key: usize, response: &Response, arrival: Nanos, now: Nanos) {
-        let viewer = &mut self.table.viewers[key];
-        let Some(course) = &mut viewer.hls else { return };
-        course.answered += 1;
-        course.is_retried = false;
-        if !response.keep_alive {
-            course.line = Line::Closed;
-            self.wakeups.ignore(&viewer.socket);
+    fn take_bytes(&mut self, key: usize, received: &Received, arrival: Nanos, now: Nanos) {
+        let session = self.table.viewers[key].hls_mut();
+        let Some(connection) = session.and_then(|session| session.connection.as_mut()) else { return };
+        match connection.take(&self.sockets.buffer, received, 0) {
+            Ok((_, Progress::More)) => self.read_later_if_slow(key),
+            Ok((used, Progress::Complete(_))) if used < received.bytes => {
+                self.on_bad_response(key, "more than the answer that was asked for".to_owned(), now);
+            }
+            Ok((_, Progress::Complete(response))) => {
+                connection.complete();
+                connection.answered += 1;
+                let text = connection.response.take_kept();
+                let is_closed = !response.keep_alive || connection.closed_by_server;
+                if is_closed && let Some(session) = self.table.viewers[key].hls_mut() {
+                    session.connection = None;
+                }
+                self.on_response(key, &response, &text, arrival, now);
+            }
+            Err(_) => {
+                let why = "an answer is no HTTP, or too long for a playlist";
+                self.on_bad_response(key, why.to_owned(), now);
+            }
         }
-        let sent = course.playback.asked().and_then(|asked| asked.sent);
-        let is_void = course.is_void;
+    }
+
+    fn on_response(&mut self, key: usize, response: &Response, text: &[u8], arrival: Nanos, now: Nanos) {
+        let Run { table, measurements, playlists, .. } = self;
+        let viewer = &mut table.viewers[key];
+        let Some(session) = viewer.hls_mut() else { return };
+        session.is_retried = false;
+        let sent = session.playback.asked().and_then(|asked| asked.sent);
+        let is_void = session.is_void;
         let answer = Answer { status: response.status, body_bytes: response.body_bytes, arrival, is_void };
-        let text = course.reception.take_kept();
-        match course.playback.on_answer(&answer, |place| self.playlists.read(place, &text)) {
+        match session.playback.on_answer(&answer, |place| playlists.read(place, text)) {
             Answered::Prepared => self.on_prepared(key, now),
             Answered::Segment(found) => {
-                let viewer = &mut self.table.viewers[key];
                 if found.behind.is_some() && viewer.is_judged() {
-                    self.measurements.times.segment.record(arrival - sent.unwrap_or(arrival));
+                    measurements.times.segment.record(arrival - sent.unwrap_or(arrival));
                 }
-                self.measurements.arrival(viewer, &found, 0);
+                measurements.arrival(viewer, &found, 0);
                 self.note_beginning(key, arrival);
                 self.go_on(key, now);
             }
             Answered::Refused(status) => self.end(key, Ending::Refused(status), now),
-            Answered::Broken(why) => self.broken(key, why, now),
+            Answered::Broken(why) => self.on_bad_response(key, why, now),
         }
     }
 
     fn on_prepared(&mut self, key: usize, now: Nanos) {
         let viewer = &mut self.table.viewers[key];
-        let is_ready = viewer.hls.as_ref().is_some_and(|course| course.playback.is_prepared());
-        if is_ready && viewer.phase == Phase::Talking {
+        let is_ready = viewer.hls().is_some_and(|session| session.playback.is_prepared());
+        if is_ready && viewer.phase == Phase::Preparing {
             viewer.phase = Phase::Playing;
             self.measurements.playing(viewer, now);
+            self.limit_read_rate(key);
         }
         self.go_on(key, now);
+    }
+
+    /// Emulates the line of a slow viewer from when it plays.
+    fn limit_read_rate(&mut self, key: usize) {
+        let viewer = &mut self.table.viewers[key];
+        if viewer.behaviour != Behaviour::Slow || viewer.playing_since.is_none() {
+            return;
+        }
+        if let Some(connection) = viewer.hls_mut().and_then(|session| session.connection.as_mut()) {
+            connection.read_rate = Some(Reader::new(self.plan.slow_bytes_per_second));
+        }
     }
 
     /// Notes when the player begins to show the film.
     fn note_beginning(&mut self, key: usize, now: Nanos) {
         let viewer = &mut self.table.viewers[key];
-        let is_judged = viewer.is_judged();
-        let Some(course) = &mut viewer.hls else { return };
-        if course.playback.player().has_begun() && !mem::replace(&mut course.has_begun, true) && is_judged {
-            self.measurements.times.startup.record(now - viewer.began);
+        let (began, is_judged) = (viewer.began, viewer.is_judged());
+        let Some(session) = viewer.hls_mut() else { return };
+        if session.playback.player().has_begun() && !mem::replace(&mut session.has_begun, true) && is_judged {
+            self.measurements.times.startup.record(now - began);
         }
     }
 
-    /// The server closed the connection, or broke it off.
-    pub(crate) fn on_http_closed(&mut self, key: usize, failed: Failure, now: Nanos) {
-        let viewer = &mut self.table.viewers[key];
-        let Some(course) = &mut viewer.hls else { return };
-        course.line = Line::Closed;
-        self.wakeups.ignore(&viewer.socket);
-        viewer.output.clear();
-        if course.under_way().is_none() {
+    /// The connection was closed, or failed: the end of some responses, and too early for others.
+    fn on_http_failed(&mut self, key: usize, cause: Cause, now: Nanos) {
+        let Some(session) = self.table.viewers[key].hls_mut() else { return };
+        let Some(mut connection) = session.connection.take() else { return };
+        if session.under_way().is_none() {
             return;
         }
-        if let Ok(response) = course.reception.end() {
-            let arrival = course.last_byte.unwrap_or(now);
-            return self.on_response(key, &response, arrival, now);
+        if let Ok(response) = connection.response.end() {
+            let arrival = session.last_byte.unwrap_or(now);
+            return self.on_response(key, &response, &connection.response.take_kept(), arrival, now);
         }
-        if !course.is_stale() {
-            return self.fail(key, failed, now);
+        if session.is_retried || !connection.is_stale() {
+            let failure = if cause == Cause::ClosedEarly { Failure::Closed } else { Failure::Reset };
+            return self.fail(key, failure, now);
         }
-        course.is_retried = true;
-        if let Some(asked) = course.playback.asked_mut() {
+        session.is_retried = true;
+        if let Some(asked) = session.playback.asked_mut() {
             asked.sent = None;
         }
         self.go_on(key, now);
     }
 
-    fn broken(&mut self, key: usize, why: String, now: Nanos) {
+    fn on_bad_response(&mut self, key: usize, why: String, now: Nanos) {
         self.measurements.complain(why);
         self.fail(key, Failure::BadReply, now);
     }
@@ -258,17 +267,18 @@ fn count_bytes(
     (arrival, now): (Nanos, Nanos),
 ) {
     let is_void = measurements.receive_lag(now - arrival);
-    let Some(course) = &mut viewer.hls else { return };
-    course.last_byte = Some(arrival);
-    course.is_void |= is_void;
-    let Some(asked) = course.playback.asked_mut().filter(|asked| asked.sent.is_some()) else { return };
+    let is_first = viewer.last_packet.is_none();
+    let Some(session) = viewer.hls_mut() else { return };
+    session.last_byte = Some(arrival);
+    session.is_void |= is_void;
+    let Some(asked) = session.playback.asked_mut().filter(|asked| asked.sent.is_some()) else { return };
     asked.first_byte.get_or_insert(arrival);
     if !asked.is_media() {
         return;
     }
-    if viewer.last_packet.is_none() {
-        viewer.first_media = Some(arrival);
+    if is_first {
         measurements.times.first_packet.record(arrival - asked.sent.unwrap_or(arrival));
+        session.first_media = Some(arrival);
     }
     viewer.last_packet = Some(arrival);
     viewer.counts.bytes += count as u64;

@@ -13,7 +13,7 @@ use crate::{
         plan::Quality,
         progress::LastRow,
         snapshot::Snapshot,
-        viewer::{Manner, Viewer},
+        viewer::{Behaviour, Viewer},
     },
 };
 
@@ -90,7 +90,7 @@ impl Measurements {
 
     /// The kernel says how many datagrams it has dropped at a track's socket since that was opened.
     pub(crate) fn overflow(&mut self, viewer: &mut Viewer, track: usize, overflowed: u32) {
-        let Some(pair) = &mut viewer.tracks[track].udp else { return };
+        let Some(pair) = &mut viewer.tracks_mut()[track].udp else { return };
         let more = u64::from(overflowed.wrapping_sub(pair.overflowed));
         pair.overflowed = overflowed;
         viewer.counts.overflowed += more;
@@ -113,9 +113,9 @@ impl Measurements {
     }
 
     /// A viewer could not even begin to connect.
-    pub(crate) fn not_begun(&mut self, manner: Manner, ending: Ending) {
+    pub(crate) fn not_begun(&mut self, behaviour: Behaviour, ending: Ending) {
         self.streams.end(ending);
-        if manner == Manner::Usual {
+        if behaviour == Behaviour::Normal {
             self.streams.judge(Some(Fault::Failed));
         }
     }
@@ -128,15 +128,15 @@ impl Measurements {
         }
         let last = viewer.last_packet.unwrap_or(now);
         // By HLS the film is over when it has been shown, not when it has come.
-        let until = if ending == Ending::FilmOver && viewer.hls.is_none() { last } else { now };
+        let until = if ending == Ending::FilmOver && viewer.hls().is_none() { last } else { now };
         if matches!(ending, Ending::Played | Ending::Failed(_)) && now - last >= STARVATION_ASKED_AFTER {
             viewer.starve_until(now);
         }
         self.streams.end(ending);
-        match viewer.manner {
-            Manner::Slow => self.streams.slow += 1,
-            Manner::Vanishing(_) => self.streams.vanishing += 1,
-            Manner::Usual => self.judge(viewer, ending, quality, until),
+        match viewer.behaviour {
+            Behaviour::Slow => self.streams.slow += 1,
+            Behaviour::Vanishing(_) => self.streams.vanishing += 1,
+            Behaviour::Normal => self.judge(viewer, ending, quality, until),
         }
     }
 
@@ -150,7 +150,7 @@ impl Measurements {
         if let Some(first) = viewer.first_packet() {
             streams.played_seconds += (until - first).seconds();
         }
-        viewer.tracks.iter().filter_map(|track| track.playout.jitter()).for_each(|jitter| {
+        viewer.tracks().iter().filter_map(|track| track.playout.jitter()).for_each(|jitter| {
             self.times.jitter.record(jitter);
         });
         streams.bits_per_second.extend(conformance::bits_per_second(viewer, until));

@@ -9,11 +9,13 @@
 //! `hls` and `playout`; messages of RTSP and headers of RTP and RTCP are the media crate's.
 
 mod conformance;
+mod connection;
 mod counts;
 mod end;
 mod event_loop;
 mod film;
 mod hls;
+mod hls_session;
 mod measurements;
 mod outcome;
 mod plan;
@@ -21,6 +23,7 @@ mod progress;
 mod report;
 mod rtp;
 mod rtsp;
+mod rtsp_session;
 mod run;
 mod snapshot;
 mod sockets;

@@ -88,7 +88,7 @@ impl Measurements {
         let is_good = |viewer: &&&Viewer| fault(Ending::Played, viewer, quality, now).is_none();
         let conforming = judged.iter().filter(is_good).count();
         let lost = self.streams.lost + judged.iter().map(|viewer| viewer.expected_and_lost().1).sum::<u64>();
-        let active = viewers().filter(|viewer| viewer.phase != Phase::Gone).count();
+        let active = viewers().filter(|viewer| !viewer.is_vanished()).count();
         let (playing, refused) = (playing.count(), self.streams.refused.values().sum::<u64>());
         let failed: u64 = self.streams.failures.values().sum();
         let behind = self.recent.summary();

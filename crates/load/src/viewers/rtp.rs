@@ -13,8 +13,9 @@ use crate::{
     playout::track::Packet,
     viewers::{
         measurements::Measurements,
+        rtsp_session::{OUTPUT_BYTES_MAX, RtspSession, TrackReceiver},
         run::Run,
-        viewer::{OUTPUT_BYTES_MAX, Viewer},
+        viewer::Viewer,
     },
 };
 
@@ -30,7 +31,7 @@ impl Run {
         let viewer = &mut table.viewers[key];
         for _ in 0..BATCHES_MAX {
             let now = clock::now();
-            let Some(pair) = viewer.tracks.get(track).and_then(|track| track.udp.as_ref()) else { return };
+            let Some(pair) = viewer.tracks().get(track).and_then(|track| track.udp.as_ref()) else { return };
             let Ok(more) = sockets.batch.receive(pair.media.as_fd()) else { return };
             for datagram in sockets.batch.datagrams() {
                 if let Some(overflowed) = datagram.overflowed {
@@ -38,7 +39,7 @@ impl Run {
                 }
                 let arrival = wakeups.arrivals.arrival(datagram.arrived);
                 let is_own = datagram.from.is_some_and(|from| {
-                    viewer.tracks[track].may_come_from(viewer.server, from, |ports| ports.0)
+                    viewer.tracks()[track].may_come_from(viewer.server, from, |ports| ports.0)
                 });
                 if viewer.ending.is_some() {
                     continue;
@@ -60,13 +61,13 @@ impl Run {
     pub(crate) fn receive_reports(&mut self, key: usize, track: usize) {
         let Run { table, sockets, wakeups, measurements, .. } = self;
         let viewer = &mut table.viewers[key];
-        let Some(pair) = viewer.tracks.get(track).and_then(|track| track.udp.as_ref()) else { return };
+        let Some(pair) = viewer.tracks().get(track).and_then(|track| track.udp.as_ref()) else { return };
         if sockets.batch.receive(pair.reports.as_fd()).is_err() {
             return;
         }
         for datagram in sockets.batch.datagrams() {
             let arrival = wakeups.arrivals.arrival(datagram.arrived);
-            let way = &viewer.tracks[track];
+            let way = &viewer.tracks()[track];
             if datagram.from.is_some_and(|from| way.may_come_from(viewer.server, from, |ports| ports.1)) {
                 take_report(viewer, measurements, track, datagram.bytes, arrival);
             }
@@ -85,8 +86,8 @@ impl Run {
         if viewer.ending.is_some() {
             return;
         }
-        let media = viewer.tracks.iter().position(|way| way.channels.0 == packet.channel);
-        let reports = viewer.tracks.iter().position(|way| way.channels.1 == packet.channel);
+        let media = viewer.tracks().iter().position(|way| way.channels.0 == packet.channel);
+        let reports = viewer.tracks().iter().position(|way| way.channels.1 == packet.channel);
         match (media, reports) {
             (Some(track), _) => take_media(viewer, measurements, track, packet.payload, (arrival, now)),
             (None, Some(track)) => take_report(viewer, measurements, track, packet.payload, arrival),
@@ -95,35 +96,44 @@ impl Run {
     }
 
     /// Sends a receiver report for every track.
-    pub(crate) fn report(&mut self, key: usize, now: Nanos) {
+    pub(crate) fn send_reports(&mut self, key: usize, now: Nanos) {
         let viewer = &mut self.table.viewers[key];
-        let name = format!("viewer-{}@sojourn", viewer.serial);
-        let mut is_queued = false;
-        for track in 0..viewer.tracks.len() {
-            let Some(report) = reception(viewer, track, now) else { continue };
+        let (serial, server) = (viewer.serial, viewer.server);
+        let name = format!("viewer-{serial}@sojourn");
+        let Some(RtspSession { tracks, output, .. }) = viewer.rtsp_mut() else { return };
+        for (number, track) in tracks.iter_mut().enumerate() {
+            let Some(report) = reception(track, now) else { continue };
             let mut datagram = Vec::new();
-            let own = viewer.serial ^ ((track as u32) << 24);
+            let own = serial ^ ((number as u32) << 24);
             rtcp::append_receiver_report(&mut datagram, own, &[report]);
             rtcp::append_description(&mut datagram, own, &name);
-            let way = &viewer.tracks[track];
-            match (&way.udp, way.server_ports) {
+            match (&track.udp, track.server_ports) {
                 (Some(pair), Some((_, port))) => {
-                    let to = SocketAddr::new(viewer.server, port);
+                    let to = SocketAddr::new(server, port);
                     // A report that is lost is one that a network could have lost.
                     let _ = sendto(&pair.reports, &datagram, SendFlags::NOSIGNAL, &to);
                 }
-                (None, _) if viewer.output.len() < OUTPUT_BYTES_MAX => {
-                    viewer.output.extend(interleaved_head(way.channels.1, datagram.len() as u16));
-                    viewer.output.extend(datagram);
-                    is_queued = true;
+                (None, _) if output.len() < OUTPUT_BYTES_MAX => {
+                    output.extend(interleaved_head(track.channels.1, datagram.len() as u16));
+                    output.extend(datagram);
                 }
                 _ => {}
             }
         }
-        if is_queued {
+        if !output.is_empty() {
             self.flush(key, now);
         }
     }
+}
+
+fn reception(track: &mut TrackReceiver, now: Nanos) -> Option<rtcp::Reception> {
+    let report = track.playout.receiver_report()?;
+    let (last_report, came) = track.sender_report.unwrap_or((0, now));
+    Some(rtcp::Reception {
+        last_report,
+        since_last_report: ((now - came).seconds() * 65_536.0) as u32,
+        ..report
+    })
 }
 
 /// Takes a packet of media that came at `arrival` and was looked at `now`.
@@ -134,7 +144,7 @@ fn take_media(
     bytes: &[u8],
     (arrival, now): (Nanos, Nanos),
 ) {
-    let way = &mut viewer.tracks[track];
+    let way = &mut viewer.tracks_mut()[track];
     let header = match Header::parse(bytes) {
         Ok((header, _)) if header.payload_type == way.payload_type => header,
         _ => return measurements.malformed(viewer, NO_PACKET),
@@ -145,7 +155,8 @@ fn take_media(
     measurements.arrival(viewer, &found, bytes.len());
     if found.place.is_some() {
         if viewer.last_packet.is_none() {
-            measurements.times.first_packet.record(arrival - viewer.play_asked);
+            let requested = viewer.rtsp().map_or(arrival, |session| session.play_requested);
+            measurements.times.first_packet.record(arrival - requested);
         }
         viewer.last_packet = Some(viewer.last_packet.unwrap_or(arrival).max(arrival));
     }
@@ -159,7 +170,7 @@ fn take_report(
     arrival: Nanos,
 ) {
     for packet in rtcp::packets(bytes) {
-        let way = &mut viewer.tracks[track];
+        let way = &mut viewer.tracks_mut()[track];
         match packet {
             Ok(rtcp::Packet::Sender(report, _)) => way.sender_report = Some((report.ntp.middle(), arrival)),
             Ok(rtcp::Packet::Goodbye { .. }) => way.is_over = true,
@@ -167,15 +178,4 @@ fn take_report(
             Err(_) => return measurements.malformed(viewer, NO_PACKET),
         }
     }
-}
-
-fn reception(viewer: &mut Viewer, track: usize, now: Nanos) -> Option<rtcp::Reception> {
-    let way = &mut viewer.tracks[track];
-    let report = way.playout.receiver_report()?;
-    let (last_report, came) = way.sender_report.unwrap_or((0, now));
-    Some(rtcp::Reception {
-        last_report,
-        since_last_report: ((now - came).seconds() * 65_536.0) as u32,
-        ..report
-    })
 }

@@ -102,10 +102,10 @@ impl Sockets {
         self.descriptors_left += 1;
     }
 
-    /// Closes all sockets of a viewer.
-    pub(crate) fn close(&mut self, viewer: Viewer, by_server: bool) {
+    /// Notes that all sockets of a viewer are closed, its connection by the server first or by us.
+    pub(crate) fn close(&mut self, viewer: &Viewer, by_server: bool) {
         self.disconnected(viewer.opened_by, by_server);
-        let pairs = viewer.tracks.iter().filter(|track| track.udp.is_some()).count();
+        let pairs = viewer.tracks().iter().filter(|track| track.udp.is_some()).count();
         self.descriptors_left += 2 * pairs as u64;
     }
 

@@ -3,20 +3,20 @@
 use rand::RngExt;
 use rustix::event::epoll::EventFlags;
 use sojourn_measure::Nanos;
-use sojourn_media::rtsp::Parser;
 
 use crate::{
-    hls::{course::Course, playback::Playback},
+    hls::playback::Playback,
     http::cause::{Cause, cause},
     rtsp::dialogue::Dialogue,
-    runtime::read_rate::Reader,
     viewers::{
         conformance::{Ending, Failure},
         counts::Counts,
         event_loop::CHECK_EVERY,
+        hls_session::HlsSession,
         plan::{StreamPlan, Transport},
+        rtsp_session::RtspSession,
         run::{Run, ViewerTable},
-        viewer::{Manner, Phase, Viewer},
+        viewer::{Behaviour, Phase, Protocol, Viewer},
         wakeups::{CONNECTION_SLOT, EventSource},
     },
 };
@@ -37,13 +37,13 @@ impl Run {
         let film = self.plan.films[(self.table.begun % self.plan.films.len() as u64) as usize].clone();
         self.table.begun += 1;
         self.measurements.streams.started += 1;
-        let manner = self.table.draw_manner(&self.plan);
+        let behaviour = self.table.draw_behaviour(&self.plan);
         let start = self.plan.random_start.then(|| self.table.random.random::<f64>());
-        let is_slow = manner == Manner::Slow;
+        let is_slow = behaviour == Behaviour::Slow;
         let (socket, opened_by) = match self.sockets.connect(film.address, is_slow) {
             Ok(opened) => opened,
             Err(error) => {
-                return self.measurements.not_begun(manner, Ending::Failed(failure(cause(error))));
+                return self.measurements.not_begun(behaviour, Ending::Failed(failure(cause(error))));
             }
         };
         self.table.serial = self.table.serial.wrapping_add(1);
@@ -53,36 +53,30 @@ impl Run {
         let source = EventSource { viewer: key, serial, slot: CONNECTION_SLOT };
         if self.wakeups.watch(&socket, source, EventFlags::IN | EventFlags::OUT).is_err() {
             self.sockets.disconnected(opened_by, false);
-            return self.measurements.not_begun(manner, Ending::Failed(Failure::Descriptors));
+            return self.measurements.not_begun(behaviour, Ending::Failed(Failure::Descriptors));
         }
+        let protocol = match film.playlist {
+            Some(place) => {
+                let playback = Playback::new(place, self.plan.hls, self.plan.quality.prebuffer, start, now);
+                Protocol::Hls(Box::new(HlsSession::new(playback, socket, now)))
+            }
+            None => {
+                let dialogue = Dialogue::new(&film.url, film.credentials, start);
+                Protocol::Rtsp(Box::new(RtspSession::new(socket, dialogue)))
+            }
+        };
         entry.insert(Viewer {
             serial,
-            manner,
+            behaviour,
             phase: Phase::Connecting,
             server: film.address.ip(),
-            dialogue: Dialogue::new(&film.url, film.credentials, start),
-            hls: film.playlist.map(|place| {
-                let playback = Playback::new(place, self.plan.hls, self.plan.quality.prebuffer, start, now);
-                Box::new(Course::new(playback, now))
-            }),
-            socket,
             opened_by,
-            local: None,
-            input: Vec::new(),
-            parser: Parser::default(),
-            output: Vec::new(),
-            reader: is_slow.then(|| Reader::new(self.plan.slow_bytes_per_second)),
-            tracks: Vec::new(),
+            protocol,
             counts: Counts::default(),
             began: now,
-            asked: now,
-            play_asked: now,
+            requested: now,
             playing_since: None,
-            first_media: None,
             last_packet: None,
-            reports_due: Nanos::MAX,
-            sign_of_life_due: Nanos::MAX,
-            leave_by: Nanos::MAX,
             ending: None,
         });
         self.wakeups.checks.set(now + CHECK_EVERY, key, serial);
@@ -91,15 +85,15 @@ impl Run {
 
 impl ViewerTable {
     /// Each viewer draws as often, so that one share does not change which viewers fall into another.
-    fn draw_manner(&mut self, plan: &StreamPlan) -> Manner {
+    fn draw_behaviour(&mut self, plan: &StreamPlan) -> Behaviour {
         let (vanishes, slow, when): (f64, f64, f64) =
             (self.random.random(), self.random.random(), self.random.random());
         if vanishes < plan.vanishing_share {
-            Manner::Vanishing(Nanos::from_seconds(when * plan.duration.seconds()))
+            Behaviour::Vanishing(Nanos::from_seconds(when * plan.duration.seconds()))
         } else if slow < plan.slow_share && plan.transport != Transport::Udp {
-            Manner::Slow
+            Behaviour::Slow
         } else {
-            Manner::Usual
+            Behaviour::Normal
         }
     }
 }

@@ -1,37 +1,35 @@
 //! One viewer: what it plays, how far it is, and what it has received.
 
 use std::{
-    net::{IpAddr, SocketAddr},
-    os::fd::OwnedFd,
+    net::IpAddr,
+    os::fd::{AsFd, BorrowedFd},
 };
 
+use rustix::event::epoll::EventFlags;
 use sojourn_measure::Nanos;
-use sojourn_media::rtsp::Parser;
 
 use crate::{
-    hls::course::Course,
-    playout::track::Playout,
-    rtsp::dialogue::Dialogue,
-    runtime::{read_rate::Reader, udp::UdpPair},
+    runtime::read_rate::Reader,
     viewers::{
         conformance::Ending,
         counts::Counts,
+        hls_session::HlsSession,
+        rtsp_session::{RtspSession, TrackReceiver},
         sockets::OpenedBy,
         wakeups::{CONNECTION_SLOT, EventSource},
     },
 };
 
-/// A viewer with more unsent bytes is given up: the server does not read.
-pub const OUTPUT_BYTES_MAX: usize = 64 * 1024;
 /// From the last packet of a film, once so little is left of it, ...
 pub const FILM_REST_SECONDS: f64 = 1.0;
 /// ... and nothing came for so long, it is over.
 pub const FILM_OVER_AFTER: Nanos = Nanos(2_000_000_000);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Manner {
+pub enum Behaviour {
     /// As it should: its streams are judged.
-    Usual,
+    Normal,
+    /// It reads too slowly.
     Slow,
     /// It falls silent without a word, so long after it began to play.
     Vanishing(Nanos),
@@ -40,166 +38,195 @@ pub enum Manner {
 /// How far a viewer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Its connection is not there yet.
+    /// Its first connection is not there yet.
     Connecting,
-    Talking,
+    /// It asks for what it needs before it can play.
+    Preparing,
     Playing,
-    /// The end of the session is to be answered.
-    Leaving,
-    /// It neither reads nor says anything any more.
-    Gone,
-}
-
-/// How the packets of a track come, and what became of them.
-#[derive(Debug)]
-pub struct TrackWay {
-    /// The player's state.
-    pub playout: Playout,
-    /// The payload type that they should have.
-    pub payload_type: u8,
-    /// Where they come by UDP.
-    pub udp: Option<UdpPair>,
-    /// The channels of the connection on which they and reports come.
-    pub channels: (u8, u8),
-    /// True if the server has said how they come; nothing is its own before that.
-    pub is_granted: bool,
-    /// The server's ports, of packets and of reports, if it says.
-    pub server_ports: Option<(u16, u16)>,
-    /// The last sender report: the middle of its time, and when it came.
-    pub sender_report: Option<(u32, Nanos)>,
-    /// True if the source said that it leaves.
-    pub is_over: bool,
-}
-
-impl TrackWay {
-    /// Returns true if a datagram may be the server's: it comes from it, and from the port that it named. Others may be
-    /// those of a session that ended, whose ports are ours now.
-    pub fn may_come_from(&self, server: IpAddr, from: SocketAddr, port: fn((u16, u16)) -> u16) -> bool {
-        self.is_granted
-            && from.ip().to_canonical() == server.to_canonical()
-            && self.server_ports.is_none_or(|ports| port(ports) == from.port())
-    }
+    /// The end of the session is to be answered by then.
+    TearingDown {
+        deadline: Nanos,
+    },
+    /// It neither reads nor sends any more.
+    Vanished,
 }
 
 /// One viewer, from its connection to the end of its session.
 #[derive(Debug)]
 pub struct Viewer {
     pub serial: u32,
-    pub manner: Manner,
+    pub behaviour: Behaviour,
     pub phase: Phase,
     pub server: IpAddr,
-    pub dialogue: Dialogue,
-    /// Its HLS state; such a viewer does not speak RTSP.
-    pub hls: Option<Box<Course>>,
-    pub socket: OwnedFd,
     pub(crate) opened_by: OpenedBy,
-    /// Our end of the connection; reports and packets go to the same address.
-    pub local: Option<IpAddr>,
-    /// Received and not yet taken apart.
-    pub input: Vec<u8>,
-    pub parser: Parser,
-    pub output: Vec<u8>,
-    pub reader: Option<Reader>,
-    pub tracks: Vec<TrackWay>,
+    pub(crate) protocol: Protocol,
     pub counts: Counts,
     pub began: Nanos,
     /// When the last request was sent, or connecting began.
-    pub asked: Nanos,
-    pub play_asked: Nanos,
+    pub requested: Nanos,
     pub playing_since: Option<Nanos>,
-    /// When the first of media came by HTTP.
-    pub first_media: Option<Nanos>,
+    /// When the last packet arrived, or the last bytes of media.
     pub last_packet: Option<Nanos>,
-    /// When receiver reports and signs of life are due.
-    pub reports_due: Nanos,
-    pub sign_of_life_due: Nanos,
-    pub leave_by: Nanos,
     pub ending: Option<Ending>,
 }
 
+/// How a viewer watches.
+#[derive(Debug)]
+pub(crate) enum Protocol {
+    Rtsp(Box<RtspSession>),
+    Hls(Box<HlsSession>),
+}
+
 impl Viewer {
+    pub(crate) fn rtsp(&self) -> Option<&RtspSession> {
+        match &self.protocol {
+            Protocol::Rtsp(session) => Some(session),
+            Protocol::Hls(_) => None,
+        }
+    }
+
+    pub(crate) fn rtsp_mut(&mut self) -> Option<&mut RtspSession> {
+        match &mut self.protocol {
+            Protocol::Rtsp(session) => Some(session),
+            Protocol::Hls(_) => None,
+        }
+    }
+
+    pub(crate) fn hls(&self) -> Option<&HlsSession> {
+        match &self.protocol {
+            Protocol::Hls(session) => Some(session),
+            Protocol::Rtsp(_) => None,
+        }
+    }
+
+    pub(crate) fn hls_mut(&mut self) -> Option<&mut HlsSession> {
+        match &mut self.protocol {
+            Protocol::Hls(session) => Some(session),
+            Protocol::Rtsp(_) => None,
+        }
+    }
+
+    pub fn is_connecting(&self) -> bool {
+        self.phase == Phase::Connecting
+    }
+
+    pub fn is_vanished(&self) -> bool {
+        self.phase == Phase::Vanished
+    }
+
+    /// The tracks that come as packets.
+    pub(crate) fn tracks(&self) -> &[TrackReceiver] {
+        self.rtsp().map_or(&[], |session| &session.tracks)
+    }
+
+    pub(crate) fn tracks_mut(&mut self) -> &mut [TrackReceiver] {
+        self.rtsp_mut().map_or(&mut [], |session| &mut session.tracks)
+    }
+
     /// The name of its connection in epoll.
     pub(crate) fn connection_source(&self, key: usize) -> EventSource {
         EventSource { viewer: key, serial: self.serial, slot: CONNECTION_SLOT }
     }
 
-    /// Learns how packets come, as far as the server has said so.
-    pub fn learn_ways(&mut self) {
-        for (way, granted) in self.tracks.iter_mut().zip(self.dialogue.granted()) {
-            let Some(transport) = granted.as_ref().filter(|_| !way.is_granted) else { continue };
-            way.is_granted = true;
-            if let Some(ssrc) = transport.source {
-                way.playout.name_source(ssrc);
-            }
-            way.channels = transport.channels.unwrap_or(way.channels);
-            way.server_ports = transport.server_ports;
+    /// The socket of its connection, where there is one.
+    pub(crate) fn socket(&self) -> Option<BorrowedFd<'_>> {
+        match &self.protocol {
+            Protocol::Rtsp(session) => Some(session.socket.as_fd()),
+            Protocol::Hls(session) => session.connection.as_ref().map(|connection| connection.socket.as_fd()),
         }
+    }
+
+    /// The limit on how fast its connection is read, where there is one.
+    pub(crate) fn read_rate(&mut self) -> Option<&mut Reader> {
+        match &mut self.protocol {
+            Protocol::Rtsp(session) => session.read_rate.as_mut(),
+            Protocol::Hls(session) => session.connection.as_mut()?.read_rate.as_mut(),
+        }
+    }
+
+    /// What its connection is to be watched for: room where something is unsent, bytes unless they may not be read yet.
+    pub(crate) fn interest(&mut self) -> EventFlags {
+        let has_unsent = match &self.protocol {
+            Protocol::Rtsp(session) => !session.output.is_empty(),
+            Protocol::Hls(session) => session.connection.as_ref().is_some_and(|each| each.has_unsent()),
+        };
+        let is_limited = self.read_rate().is_some_and(|rate| rate.waiting);
+        let writable = if has_unsent { EventFlags::OUT } else { EventFlags::empty() };
+        if is_limited { writable } else { writable | EventFlags::IN }
     }
 
     /// Returns true if its streams say something of the server.
     pub fn is_judged(&self) -> bool {
-        self.manner == Manner::Usual
+        self.behaviour == Behaviour::Normal
     }
 
     /// Returns true if a request is to be answered.
     pub fn is_waiting(&self) -> bool {
-        self.hls.as_ref().map_or_else(|| self.dialogue.is_waiting(), |course| course.is_waiting())
+        match &self.protocol {
+            Protocol::Rtsp(session) => session.dialogue.is_waiting(),
+            Protocol::Hls(session) => session.is_waiting(),
+        }
     }
 
     /// When its first packet came, or the first of a segment.
     pub fn first_packet(&self) -> Option<Nanos> {
-        let packets = self.tracks.iter().filter_map(|track| track.playout.first_arrival());
-        packets.chain(self.first_media).min()
+        match &self.protocol {
+            Protocol::Rtsp(session) => {
+                session.tracks.iter().filter_map(|track| track.playout.first_arrival()).min()
+            }
+            Protocol::Hls(session) => session.first_media,
+        }
     }
 
     /// Packets that were sent to it and that were lost, by their numbers; or segments.
     pub fn expected_and_lost(&self) -> (u64, u64) {
-        if let Some(course) = &self.hls {
-            return course.playback.expected_and_lost();
+        match &self.protocol {
+            Protocol::Rtsp(session) => {
+                let all = session.tracks.iter().map(|track| (track.playout.expected(), track.playout.lost()));
+                all.fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1))
+            }
+            Protocol::Hls(session) => session.playback.expected_and_lost(),
         }
-        let all = self.tracks.iter().map(|track| (track.playout.expected(), track.playout.lost()));
-        all.fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1))
     }
 
     /// Returns true if the film is over but for its last second, as far as its length is known.
     pub fn is_near_end(&self, now: Nanos) -> bool {
-        if let Some(course) = &self.hls {
-            return course
-                .playback
-                .player()
-                .left(now)
-                .is_some_and(|left| left.seconds() <= FILM_REST_SECONDS);
-        }
-        let furthest = self.tracks.iter().map(|track| track.playout.media_seconds()).fold(0.0, f64::max);
-        self.dialogue.left_seconds().is_some_and(|left| furthest >= left - FILM_REST_SECONDS)
+        let left_seconds = match &self.protocol {
+            Protocol::Rtsp(session) => session.left_seconds(),
+            Protocol::Hls(session) => session.playback.player().left(now).map(Nanos::seconds),
+        };
+        left_seconds.is_some_and(|left| left <= FILM_REST_SECONDS)
     }
 
     /// Returns true if the film is over: near its end or without one nothing comes any more, or every source said so.
     pub fn has_seen_all(&self, now: Nanos) -> bool {
-        if let Some(course) = &self.hls {
-            return course.playback.player().left(now) == Some(Nanos::ZERO);
+        match &self.protocol {
+            Protocol::Rtsp(session) => {
+                let has_no_end = session.is_over() && session.dialogue.left_seconds().is_none();
+                self.is_silent(now) && (self.is_near_end(now) || has_no_end)
+            }
+            Protocol::Hls(session) => session.playback.player().left(now) == Some(Nanos::ZERO),
         }
-        let Some(last) = self.last_packet else { return false };
-        let said_so = self.tracks.iter().any(|track| track.is_over);
-        let is_silent = now - last >= FILM_OVER_AFTER;
-        is_silent && (self.is_near_end(now) || (said_so && self.dialogue.left_seconds().is_none()))
     }
 
     /// Returns true if a source said that it leaves in the middle of the film.
     pub fn was_left(&self, now: Nanos) -> bool {
-        let is_silent = self.last_packet.is_some_and(|last| now - last >= FILM_OVER_AFTER);
-        is_silent && self.tracks.iter().any(|track| track.is_over)
+        self.is_silent(now) && self.rtsp().is_some_and(RtspSession::is_over)
+    }
+
+    fn is_silent(&self, now: Nanos) -> bool {
+        self.last_packet.is_some_and(|last| now - last >= FILM_OVER_AFTER)
     }
 
     /// Adds up the time with nothing to show that no packet has ended yet.
     pub fn starve_until(&mut self, now: Nanos) {
-        if let Some(course) = &mut self.hls {
-            let (begins, length) = course.playback.player_mut().stall_until(now);
-            self.counts.starve(begins, length);
-        }
-        for track in &mut self.tracks {
-            let (begins, length) = track.playout.starve_until(now);
-            self.counts.starve(begins, length);
+        let Viewer { protocol, counts, .. } = self;
+        let mut count = |(begins, length)| counts.starve(begins, length);
+        match protocol {
+            Protocol::Rtsp(session) => {
+                session.tracks.iter_mut().for_each(|track| count(track.playout.starve_until(now)));
+            }
+            Protocol::Hls(session) => count(session.playback.player_mut().stall_until(now)),
         }
     }
 }

@@ -3,11 +3,8 @@
 use sojourn_measure::{Nanos, clock};
 
 use crate::{
-    clients::{
-        connection::{Connection, State},
-        run::Run,
-    },
-    http::cause::Cause,
+    clients::{connection::Connection, run::Run},
+    http::{cause::Cause, connection::State},
     statistics::recorder::PendingRequest,
 };
 
@@ -19,7 +16,7 @@ impl Run<'_> {
         if server_closes {
             let connection = &mut self.table.connections[key];
             connection.owner = None;
-            connection.state = State::Lingering;
+            connection.http.state = State::Lingering;
             connection.exchange.sent = at;
         } else {
             self.close(key);
@@ -31,9 +28,8 @@ impl Run<'_> {
     pub(super) fn fail_or_retry(&mut self, key: usize, cause: Cause, at: Nanos) {
         let connection = &mut self.table.connections[key];
         let stale = matches!(cause, Cause::Reset | Cause::ClosedEarly)
-            && connection.answered > 0
             && connection.piped.is_empty()
-            && !connection.reception.has_begun();
+            && connection.http.is_stale();
         match connection.owner {
             Some(owner) if stale && !connection.exchange.pending.retried => {
                 let pending = connection.exchange.pending;
@@ -90,12 +86,8 @@ impl Run<'_> {
     /// Closes a connection, the normal way.
     pub(crate) fn close(&mut self, key: usize) -> Connection {
         let mut connection = self.table.connections.remove(key);
-        if let Some(secured) = &mut connection.secured
-            && !connection.closed_by_server
-        {
-            secured.say_goodbye(&connection.socket);
-        }
-        self.opener.connector.closed(connection.source, connection.closed_by_server);
+        connection.http.say_goodbye();
+        self.opener.connector.closed(connection.source, connection.http.closed_by_server);
         self.recorder.totals.connections_open.down(clock::now());
         connection
     }

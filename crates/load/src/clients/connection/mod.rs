@@ -10,19 +10,14 @@ mod response;
 
 pub(crate) use open::Opener;
 
-use std::{collections::VecDeque, os::fd::OwnedFd};
+use std::collections::VecDeque;
 
-use rustix::{
-    event::epoll::{EventData, EventFlags},
-    io::Errno,
-    net::{SendFlags, send},
-};
+use rustix::event::epoll::{EventData, EventFlags};
 use sojourn_measure::Nanos;
 
 use crate::{
     clients::run::Run,
-    http::{response_reader::Reception, tls_stream::Secured},
-    runtime::read_rate::Reader,
+    http::connection::{HttpConnection, State},
     statistics::recorder::Exchange,
 };
 
@@ -30,89 +25,32 @@ const ENDED: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFl
 const ARRIVALS: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 
 pub struct Connection {
-    pub socket: OwnedFd,
+    pub http: HttpConnection,
     /// Tells this connection from an earlier one under the same key, in late events.
     pub serial: u32,
     /// The client it belongs to; `None` while it waits for the next client, or for the server to close it.
     pub owner: Option<usize>,
-    pub state: State,
-    pub opened: Nanos,
     /// The source address it counts towards.
     pub source: usize,
-    /// True if the server has closed its side.
-    pub closed_by_server: bool,
-    pub answered: u32,
     /// The most requests it may serve.
     pub requests_max: u32,
     /// The exchange whose answer comes next, or the last one.
     pub exchange: Exchange,
     /// Those whose answers come after it.
     pub piped: VecDeque<Exchange>,
-    /// The bytes of the requests in progress that the socket has not accepted yet.
-    pub unsent: Vec<u8>,
-    pub reception: Reception,
-    /// TLS, where it is spoken.
-    pub secured: Option<Box<Secured>>,
-    /// How fast it may be read, if not as fast as possible.
-    pub reader: Option<Reader>,
 }
 
 impl Connection {
-    /// Returns true if requests are under way on it.
-    pub fn is_busy(&self) -> bool {
-        matches!(self.state, State::Sending | State::Receiving)
-    }
-
     /// How long the handshake of TLS has taken by now.
-    pub fn shaking_for(&self, now: Nanos) -> Nanos {
-        self.secured.as_ref().map_or(Nanos::ZERO, |secured| now - secured.shaking_since)
-    }
-
-    /// Sends bytes; answers how many need no more of our care.
-    pub fn transmit(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
-        match &mut self.secured {
-            Some(secured) => secured.send(&self.socket, bytes).map(|()| bytes.len()),
-            None => send(&self.socket, bytes, SendFlags::NOSIGNAL),
-        }
-    }
-
-    /// Sends what the socket did not take before.
-    pub fn transmit_rest(&mut self) -> Result<(), Errno> {
-        if let Some(secured) = &mut self.secured {
-            return secured.flush(&self.socket);
-        }
-        match send(&self.socket, &self.unsent, SendFlags::NOSIGNAL) {
-            Ok(sent) => drop(self.unsent.drain(..sent)),
-            Err(Errno::AGAIN) => {}
-            Err(error) => return Err(error),
-        }
-        Ok(())
-    }
-
-    /// Returns true if something waits for the socket to take it.
-    pub fn has_unsent(&self) -> bool {
-        !self.unsent.is_empty() || self.secured.as_ref().is_some_and(|secured| secured.has_unsent())
+    pub fn handshaking_for(&self, now: Nanos) -> Nanos {
+        self.http.tls.as_ref().map_or(Nanos::ZERO, |tls| now - tls.shaking_since)
     }
 
     /// The exchanges under way, in the order of their answers.
     pub fn under_way(&self) -> impl Iterator<Item = &Exchange> {
-        let first = self.is_busy().then_some(&self.exchange);
+        let first = self.http.is_busy().then_some(&self.exchange);
         first.into_iter().chain(&self.piped)
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Waiting for the handshake of TCP.
-    Connecting,
-    /// Waiting for that of TLS.
-    Shaking,
-    Idle,
-    /// The socket did not take all of the requests.
-    Sending,
-    Receiving,
-    /// Done; the server said that it closes, and so it is left to do so.
-    Lingering,
 }
 
 /// The memory of event data: a connection's key below, its serial above.
@@ -125,11 +63,11 @@ impl Run<'_> {
     pub(crate) fn on_event(&mut self, key: usize, serial: u32, flags: EventFlags, at: Nanos) {
         let Some(connection) = self.table.live_connection(key, serial) else { return };
         let ended = flags.intersects(ENDED);
-        connection.closed_by_server |= ended;
-        let state = connection.state;
+        connection.http.closed_by_server |= ended;
+        let state = connection.http.state;
         match state {
             State::Connecting => self.on_connected(key, at),
-            State::Shaking => self.shake(key, at),
+            State::Handshaking => self.shake(key, at),
             State::Sending | State::Receiving => {
                 if state == State::Sending && flags.contains(EventFlags::OUT) && !ended {
                     self.send_rest(key, at);
@@ -140,7 +78,7 @@ impl Run<'_> {
                     self.receive(key, serial, at);
                 }
             }
-            State::Idle if ended || self.has_unsolicited(key) => self.lose(key),
+            State::Idle if ended || connection.http.has_unsolicited(&mut self.buffer[..]) => self.lose(key),
             State::Lingering if ended => drop(self.close(key)),
             _ => {}
         }

@@ -8,20 +8,18 @@ use sojourn_measure::{Nanos, clock};
 
 use crate::{
     clients::{
-        connection::{ARRIVALS, Connection, State, event_data},
+        connection::{ARRIVALS, Connection, event_data},
         run::Run,
     },
     http::{
         cause::{self, Cause},
+        connection::{HttpConnection, State},
         response_reader::Reception,
         tls::Tls,
         tls_stream::{Secured, Trouble},
     },
     plan::Connections,
-    runtime::{
-        connector::{self, Connector},
-        read_rate::Reader,
-    },
+    runtime::{connector::Connector, read_rate::Reader},
     statistics::recorder::Exchange,
 };
 
@@ -55,7 +53,9 @@ impl Run<'_> {
             Err(error) => return self.fail_client(key, cause::cause(error), opened),
         };
         let established = clock::now();
-        let secured = match self.opener.tls.as_ref().map(|tls| tls.session()).transpose() {
+        let mut http = HttpConnection::new(socket, opened, Reception::new(self.catalogue.verifies()));
+        http.read_rate = self.settings.transport.read_bytes_per_second.map(Reader::new);
+        http.tls = match self.opener.tls.as_ref().map(|tls| tls.session()).transpose() {
             Ok(session) => session.map(|session| Box::new(Secured::new(session, established))),
             Err(cause) => {
                 self.opener.connector.closed(source, false);
@@ -66,21 +66,13 @@ impl Run<'_> {
         self.recorder.totals.connections_open.up(opened);
         let serial = self.table.next_serial();
         let connection = self.table.connections.insert(Connection {
-            socket,
+            http,
             serial,
             owner: Some(key),
-            state: State::Connecting,
-            opened,
             source,
-            closed_by_server: false,
-            answered: 0,
             requests_max: self.opener.requests_max(self.settings.connections),
             exchange: Exchange::default(),
             piped: VecDeque::new(),
-            unsent: Vec::new(),
-            reception: Reception::new(self.catalogue.verifies()),
-            secured,
-            reader: self.settings.transport.read_bytes_per_second.map(Reader::new),
         });
         self.table.clients[key].connection = Some(connection);
         let begun = self.table.clients[key].pending.is_some_and(|pending| pending.acted > Nanos::ZERO);
@@ -96,10 +88,11 @@ impl Run<'_> {
     /// opened another.
     fn watch(&mut self, key: usize, serial: u32, opened: Nanos) {
         let live = self.table.live_connection(key, serial);
-        let Some(Connection { socket, state, .. }) = live else { return };
-        let is_written = matches!(state, State::Receiving | State::Shaking);
+        let Some(Connection { http, .. }) = live else { return };
+        let is_written = matches!(http.state, State::Receiving | State::Handshaking);
         let writable = if is_written { EventFlags::empty() } else { EventFlags::OUT };
-        let added = epoll::add(&self.wakeups.epoll, socket, event_data(key, serial), ARRIVALS | writable);
+        let data = event_data(key, serial);
+        let added = epoll::add(&self.wakeups.epoll, &http.socket, data, ARRIVALS | writable);
         if let Err(error) = added {
             self.fail(key, cause::cause(error), opened);
         }
@@ -108,20 +101,16 @@ impl Run<'_> {
     /// The handshake of TCP is over, one way or the other.
     pub(super) fn on_connected(&mut self, key: usize, at: Nanos) {
         let connection = &mut self.table.connections[key];
-        if connection.closed_by_server
-            && let Some(error) = connector::socket_error(&connection.socket)
-        {
-            let cause = cause::cause(error);
-            self.fail(key, if cause == Cause::Reset { Cause::ConnectRefused } else { cause }, at);
-            return;
+        if let Some(cause) = connection.http.connect_error() {
+            return self.fail(key, cause, at);
         }
-        if connection.secured.is_some() {
+        if connection.http.tls.is_some() {
             return self.shake(key, at);
         }
         let Some(owner) = connection.owner else { return };
-        connection.state = State::Idle;
+        connection.http.state = State::Idle;
         let pending = self.table.clients[owner].pending;
-        self.recorder.connected(pending.and_then(|pending| pending.step), connection.opened, at);
+        self.recorder.connected(pending.and_then(|pending| pending.step), connection.http.opened, at);
         if pending.is_some_and(|pending| pending.acted > Nanos::ZERO) {
             self.send(key, clock::now());
         }
@@ -130,23 +119,24 @@ impl Run<'_> {
     /// Goes on with the handshake of TLS; the connection was there by `at`, if it is.
     pub(super) fn shake(&mut self, key: usize, at: Nanos) {
         let connection = &mut self.table.connections[key];
-        let (Some(secured), Some(owner)) = (&mut connection.secured, connection.owner) else { return };
-        let done = match secured.shake(&connection.socket) {
+        let HttpConnection { tls, socket, state, opened, .. } = &mut connection.http;
+        let (Some(tls), Some(owner)) = (tls, connection.owner) else { return };
+        let done = match tls.shake(socket) {
             Ok(done) => done,
             Err(trouble) => return self.fail(key, self.cause_in_handshake(key, &trouble), clock::now()),
         };
         let pending = self.table.clients[owner].pending;
         let step = pending.and_then(|pending| pending.step);
-        if connection.state == State::Connecting && !secured.has_unsent() {
+        if *state == State::Connecting && !tls.has_unsent() {
             // What was said first could only go once the connection was there.
-            connection.state = State::Shaking;
-            secured.shaking_since = at;
-            self.recorder.connected(step, connection.opened, at);
+            *state = State::Handshaking;
+            tls.shaking_since = at;
+            self.recorder.connected(step, *opened, at);
         }
         if done {
             let now = clock::now();
-            connection.state = State::Idle;
-            self.recorder.secured(step, now - secured.shaking_since, secured.is_resumed());
+            *state = State::Idle;
+            self.recorder.secured(step, now - tls.shaking_since, tls.is_resumed());
             if pending.is_some_and(|pending| pending.acted > Nanos::ZERO) {
                 self.send(key, now);
             }
@@ -156,7 +146,9 @@ impl Run<'_> {
     /// A connection that is refused fails as any other, whatever was to be said on it.
     fn cause_in_handshake(&self, key: usize, trouble: &Trouble) -> Cause {
         match trouble.cause() {
-            Cause::Reset if self.table.connections[key].state == State::Connecting => Cause::ConnectRefused,
+            Cause::Reset if self.table.connections[key].http.state == State::Connecting => {
+                Cause::ConnectRefused
+            }
             cause => cause,
         }
     }

@@ -90,9 +90,7 @@ fn one_of_several_variants_is_played_with_what_its_segments_need() {
     assert_eq!(step(&mut viewer, 0.0, Some(read(media))).0, "/f/low/x.m3u8");
     for (range, length) in [("bytes=0-9", 10), ("bytes=10-29", 20)] {
         assert_eq!(viewer.next(START), Next::Ask);
-        let mut request = Vec::new();
-        viewer.write_request(&mut request);
-        let request = String::from_utf8(request).unwrap();
+        let request = String::from_utf8(viewer.request()).unwrap();
         assert!(request.starts_with("GET /f/all.mp4 HTTP/1.1\r\nHost: h\r\n"), "{request}");
         assert!(request.contains(&format!("Range: {range}\r\n")), "{request}");
         viewer.on_answer(&answer(206, length, 0.0), |_| Err("no playlist"));

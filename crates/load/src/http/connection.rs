@@ -1,0 +1,238 @@
+//! One connection of an HTTP client: requests go out as far as the socket takes them, responses come in, plain or by TLS.
+//!
+//! It opens no socket, waits for none and knows no clock. The runs say when to send and to read, and what an answer or a
+//! failure means to them.
+
+use std::os::fd::OwnedFd;
+
+use rustix::{
+    io::Errno,
+    net::{SendFlags, send},
+};
+use sojourn_measure::Nanos;
+
+use crate::{
+    http::{
+        cause::{self, Cause},
+        response_reader::{Progress, Reception},
+        tls_stream::{Secured, Trouble},
+    },
+    runtime::{
+        connector,
+        read_rate::Reader,
+        receive,
+        receive::{DISCARD_BYTES_MAX, DISCARD_BYTES_MIN},
+    },
+};
+
+pub(crate) struct HttpConnection {
+    pub(crate) socket: OwnedFd,
+    pub(crate) state: State,
+    /// When it began to connect.
+    pub(crate) opened: Nanos,
+    /// True if the server has closed its side.
+    pub(crate) closed_by_server: bool,
+    /// Complete responses so far.
+    pub(crate) answered: u32,
+    pub(crate) response: Reception,
+    /// TLS, where it is spoken.
+    pub(crate) tls: Option<Box<Secured>>,
+    /// How fast it may be read, if not as fast as possible.
+    pub(crate) read_rate: Option<Reader>,
+    /// The bytes of the requests in progress that the socket has not accepted yet.
+    unsent: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Waiting for the handshake of TCP.
+    Connecting,
+    /// Waiting for the handshake of TLS.
+    Handshaking,
+    Idle,
+    /// The socket did not take all of the requests.
+    Sending,
+    Receiving,
+    /// Done; the server said that it closes, and so it is left to do so.
+    Lingering,
+}
+
+/// The result of reading from a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Read {
+    Received(Received),
+    /// Nothing has arrived.
+    Nothing,
+    /// The read rate allows no bytes yet.
+    Limited,
+}
+
+/// Bytes that arrived, in the buffer unless they were discarded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Received {
+    /// How many; none at the end of the connection.
+    pub(crate) bytes: usize,
+    /// When the last of them arrived, on the wall clock, if the kernel says.
+    pub(crate) stamp: Option<Nanos>,
+    is_discarded: bool,
+    /// True if no more has arrived: asking again would be in vain.
+    pub(crate) is_all: bool,
+}
+
+impl HttpConnection {
+    /// A connection that began to connect at `opened`.
+    pub(crate) fn new(socket: OwnedFd, opened: Nanos, response: Reception) -> HttpConnection {
+        HttpConnection {
+            socket,
+            state: State::Connecting,
+            opened,
+            closed_by_server: false,
+            answered: 0,
+            response,
+            tls: None,
+            read_rate: None,
+            unsent: Vec::new(),
+        }
+    }
+
+    /// Returns true if requests are under way on it.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self.state, State::Sending | State::Receiving)
+    }
+
+    /// Returns why the handshake of TCP failed, if it did, once the socket has reported its end.
+    pub(crate) fn connect_error(&self) -> Option<Cause> {
+        if !self.closed_by_server {
+            return None;
+        }
+        connector::socket_error(&self.socket).map(|error| match cause::cause(error) {
+            Cause::Reset => Cause::ConnectRefused,
+            cause => cause,
+        })
+    }
+
+    /// Sends requests, and keeps what the socket does not take. Returns false if the connection is not there yet, and
+    /// nothing was sent or kept.
+    pub(crate) fn send(&mut self, requests: &[u8]) -> Result<bool, Errno> {
+        match &mut self.tls {
+            Some(tls) => tls.send(&self.socket, requests)?,
+            None => {
+                let sent = match send(&self.socket, requests, SendFlags::NOSIGNAL) {
+                    Ok(sent) => sent,
+                    Err(Errno::AGAIN) if self.state == State::Connecting => return Ok(false),
+                    Err(Errno::AGAIN | Errno::INTR) => 0,
+                    Err(error) => return Err(error),
+                };
+                if sent < requests.len() {
+                    self.unsent.extend_from_slice(&requests[sent..]);
+                }
+            }
+        }
+        self.state = if self.has_unsent() { State::Sending } else { State::Receiving };
+        Ok(true)
+    }
+
+    /// Sends what the socket did not take before.
+    pub(crate) fn send_rest(&mut self) -> Result<(), Errno> {
+        match &mut self.tls {
+            Some(tls) => tls.flush(&self.socket)?,
+            None => match send(&self.socket, &self.unsent, SendFlags::NOSIGNAL) {
+                Ok(sent) => drop(self.unsent.drain(..sent)),
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(error) => return Err(error),
+            },
+        }
+        if !self.has_unsent() {
+            self.state = State::Receiving;
+        }
+        Ok(())
+    }
+
+    /// Returns true if something waits for the socket to take it.
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.has_unsent())
+    }
+
+    /// Reads what has arrived, as much as the buffer and the read rate allow. Bytes of a body that need not be seen are
+    /// discarded in the kernel. With `stamps` the kernel is asked when they arrived.
+    pub(crate) fn read(&mut self, buffer: &mut [u8], stamps: bool, now: Nanos) -> Result<Read, Trouble> {
+        let discardable = self.response.discardable().filter(|&bytes| bytes >= DISCARD_BYTES_MIN);
+        // Sealed bytes have to be opened.
+        let discardable = discardable.filter(|_| self.tls.is_none());
+        let most = discardable.map_or(buffer.len() as u64, |bytes| bytes.min(DISCARD_BYTES_MAX));
+        let most = most.min(self.read_rate.as_ref().map_or(u64::MAX, |rate| rate.allowed(now))) as usize;
+        if most == 0 {
+            return Ok(Read::Limited);
+        }
+        let received = loop {
+            let received = match &mut self.tls {
+                Some(tls) => tls.receive(&self.socket, &mut buffer[..most], most, stamps),
+                None if discardable.is_some() => {
+                    receive::discard(&self.socket, most, stamps).map_err(Trouble::from)
+                }
+                None => receive::receive(&self.socket, &mut buffer[..most], stamps).map_err(Trouble::from),
+            };
+            match received {
+                Err(Trouble::System(Errno::INTR)) => {}
+                Err(Trouble::System(Errno::AGAIN)) => return Ok(Read::Nothing),
+                received => break received,
+            }
+        };
+        let (bytes, stamp) = received?;
+        self.closed_by_server |= bytes == 0;
+        if let Some(rate) = &mut self.read_rate {
+            rate.took(bytes as u64, now);
+        }
+        Ok(Read::Received(Received {
+            bytes,
+            stamp,
+            is_discarded: discardable.is_some(),
+            // Of sealed bytes there may be more however few plain ones they were.
+            is_all: bytes < most && !self.closed_by_server && self.tls.is_none(),
+        }))
+    }
+
+    /// Takes received bytes into the response, from one of them on; returns how many belong to it. Fewer than given
+    /// are the beginning of another.
+    pub(crate) fn take(
+        &mut self,
+        buffer: &[u8],
+        received: &Received,
+        from: usize,
+    ) -> Result<(usize, Progress), Cause> {
+        match received.is_discarded {
+            true => Ok((received.bytes, self.response.discarded(received.bytes as u64))),
+            false => self.response.feed(&buffer[from..received.bytes]),
+        }
+    }
+
+    /// Returns true if unsolicited data arrived on an idle connection, or its end.
+    pub(crate) fn has_unsolicited(&mut self, buffer: &mut [u8]) -> bool {
+        let received = match &mut self.tls {
+            Some(tls) => tls.receive(&self.socket, buffer, buffer.len(), false),
+            None => receive::receive(&self.socket, buffer, false).map_err(Trouble::from),
+        };
+        !matches!(received, Err(Trouble::System(Errno::AGAIN | Errno::INTR)))
+    }
+
+    /// Notes that the last response under way is complete.
+    pub(crate) fn complete(&mut self) {
+        self.state = State::Idle;
+        self.unsent.clear();
+    }
+
+    /// Returns true if a failure now most likely met a server that had just closed the connection for idleness: it had
+    /// served before, and no byte of the response has arrived.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.answered > 0 && !self.response.has_begun()
+    }
+
+    /// Tells a server by TLS that nothing follows, unless it has closed its side.
+    pub(crate) fn say_goodbye(&mut self) {
+        if let Some(tls) = &mut self.tls
+            && !self.closed_by_server
+        {
+            tls.say_goodbye(&self.socket);
+        }
+    }
+}
