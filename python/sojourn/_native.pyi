@@ -62,13 +62,13 @@ class LogOptions:
     ) -> None: ...
 
 def import_log(
-    path: str,
+    path: str | list[tuple[str, bool]],
     options: LogOptions | None = None,
     seed: int = 1,
     progress: Callable[[int, int], object] | None = None,
 ) -> Trace: ...
 def import_log_to_file(
-    path: str,
+    path: str | list[tuple[str, bool]],
     output: str,
     folder: str,
     options: LogOptions | None = None,

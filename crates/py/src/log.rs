@@ -15,7 +15,7 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sojourn_workload::import::selection::{self, Pattern, SelectionError};
 use sojourn_workload::import::{
-    self, Format, FormatError, ImportError, Imported, Keep, Progress, SIZE_BYTES_MAX, Selection,
+    self, Format, FormatError, ImportError, Imported, Keep, Log, Progress, SIZE_BYTES_MAX, Selection,
 };
 use sojourn_workload::sorting::{SORT_BYTES, Scratch, Spill};
 
@@ -100,21 +100,28 @@ fn unreadable(error: &FormatError) -> PyErr {
     PyValueError::new_err(format!("{error}\nhint: {}", error.hint()))
 }
 
-/// Imports an access log: a path, or `-` for standard input; plain, gzip or zstd.
+/// A path, or several with whether each was found in a folder and not named.
+#[derive(FromPyObject)]
+enum Paths {
+    One(String),
+    Several(Vec<(String, bool)>),
+}
+
+/// Imports an access log: a path, or `-` for standard input; plain, gzip, bzip2, xz or zstd. Or several, as one.
 ///
-/// `progress` is called with the bytes read of the file and its length (0 where unknown).
+/// `progress` is called with the bytes read of the files and their length (0 where unknown).
 #[pyfunction]
 #[pyo3(signature = (path, options=None, seed=1, progress=None))]
 fn import_log(
     py: Python<'_>,
-    path: &str,
+    path: Paths,
     options: Option<&LogOptions>,
     seed: u64,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Trace> {
     let Imported { trace, report } =
-        imported(py, path, options, seed, progress, |reader, options, random, progress| {
-            import::import(reader, options, random, progress)
+        imported(py, &path, options, seed, progress, |logs, options, random, progress| {
+            import::import_logs(logs, options, random, progress)
         })?;
     Ok(Trace { inner: trace, report: Some(report) })
 }
@@ -125,7 +132,7 @@ fn import_log(
 #[pyo3(signature = (path, output, folder, options=None, seed=1, progress=None))]
 fn import_log_to_file<'py>(
     py: Python<'py>,
-    path: &str,
+    path: Paths,
     output: &str,
     folder: &str,
     options: Option<&LogOptions>,
@@ -133,35 +140,38 @@ fn import_log_to_file<'py>(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let writer = File::create(output).map_err(|error| named(output, &error))?;
-    let report = imported(py, path, options, seed, progress, |reader, options, random, progress| {
+    let report = imported(py, &path, options, seed, progress, |logs, options, random, progress| {
         let mut open = || Ok(Box::new(tempfile::tempfile_in(folder)?) as Box<dyn Scratch>);
         let spill = Spill { budget_bytes: SORT_BYTES, open: &mut open };
         let writer = BufWriter::with_capacity(BUFFER_BYTES, writer);
-        import::import_to_file(reader, options, random, spill, writer, progress)
+        import::import_logs_to_file(logs, options, random, spill, writer, progress)
     })?;
     dictionary(py, &report)
 }
 
-type Reader = Box<dyn BufRead + Send>;
+type Logs<'l> = &'l mut dyn Iterator<Item = Log<'static>>;
 type Tell<'t> = &'t mut (dyn FnMut(Progress) -> ControlFlow<()> + Send);
 
-/// What `import` makes of a log, without the interpreter lock.
+/// What `import` makes of logs, without the interpreter lock.
 fn imported<T: Send>(
     py: Python<'_>,
-    path: &str,
+    paths: &Paths,
     options: Option<&LogOptions>,
     seed: u64,
     progress: Option<Py<PyAny>>,
-    import: impl FnOnce(Reader, &import::Options, &mut Xoshiro256PlusPlus, Tell<'_>) -> Result<T, ImportError>
+    import: impl FnOnce(Logs<'_>, &import::Options, &mut Xoshiro256PlusPlus, Tell<'_>) -> Result<T, ImportError>
     + Send,
 ) -> PyResult<T> {
     let options = options.map_or_else(import::Options::default, |options| options.0.clone());
-    let source = Source::open(path).map_err(|error| named(path, &error))?;
+    let sources = Source::all(paths)?;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut failure = None;
-    let Source { reader, read_bytes, total_bytes } = source;
+    let read_bytes = Arc::new(AtomicU64::new(0));
+    let all_known = sources.iter().all(|source| source.bytes > 0);
+    let total_bytes = if all_known { sources.iter().map(|source| source.bytes).sum() } else { 0 };
     let result = py.detach(|| {
-        import(reader, &options, &mut random, &mut |_| {
+        let mut logs = sources.into_iter().map(|source| source.open(&read_bytes));
+        import(&mut logs, &options, &mut random, &mut |_| {
             let told = Python::attach(|py| {
                 py.check_signals()?;
                 let done = read_bytes.load(Ordering::Relaxed);
@@ -183,36 +193,50 @@ fn imported<T: Send>(
     }
 }
 
-/// A log as bytes, and how many of them there are.
+/// A log that is opened when its turn comes.
 struct Source {
-    reader: Reader,
-    /// Bytes read so far, compressed as they are.
-    read_bytes: Arc<AtomicU64>,
-    total_bytes: u64,
+    path: String,
+    /// What messages call it; empty for the only one.
+    name: String,
+    is_found: bool,
+    /// Its length, compressed as it is; 0 where unknown.
+    bytes: u64,
 }
 
 impl Source {
-    fn open(path: &str) -> io::Result<Self> {
-        let read_bytes = Arc::new(AtomicU64::new(0));
-        let (inner, total_bytes): (Box<dyn Read + Send>, u64) = if path == "-" {
-            (Box::new(io::stdin()), 0)
-        } else {
-            let file = File::open(path)?;
-            let metadata = file.metadata()?;
-            if metadata.is_dir() {
-                return Err(io::ErrorKind::IsADirectory.into());
-            }
-            (Box::new(file), metadata.len())
+    /// All logs; none may be missing.
+    fn all(paths: &Paths) -> PyResult<Vec<Source>> {
+        let source = |path: &str, name: &str, is_found: bool| -> PyResult<Source> {
+            let bytes = if path == "-" { 0 } else { length(path).map_err(|error| named(path, &error))? };
+            Ok(Source { path: path.to_owned(), name: name.to_owned(), is_found, bytes })
         };
-        let counting = Counting { inner, read_bytes: read_bytes.clone() };
-        let reader = Box::new(BufReader::with_capacity(BUFFER_BYTES, counting));
-        Ok(Source { reader, read_bytes, total_bytes })
+        match paths {
+            Paths::One(path) => Ok(vec![source(path, "", false)?]),
+            Paths::Several(paths) => {
+                paths.iter().map(|(path, is_found)| source(path, path, *is_found)).collect()
+            }
+        }
     }
+
+    fn open(self, read_bytes: &Arc<AtomicU64>) -> Log<'static> {
+        let opened = || -> io::Result<Box<dyn BufRead>> {
+            let inner: Box<dyn Read> =
+                if self.path == "-" { Box::new(io::stdin()) } else { Box::new(File::open(&self.path)?) };
+            let counting = Counting { inner, read_bytes: read_bytes.clone() };
+            Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, counting)))
+        };
+        Log { reader: opened(), name: self.name, is_found: self.is_found }
+    }
+}
+
+fn length(path: &str) -> io::Result<u64> {
+    let metadata = std::fs::metadata(path)?;
+    if metadata.is_dir() { Err(io::ErrorKind::IsADirectory.into()) } else { Ok(metadata.len()) }
 }
 
 /// Counts what is read.
 struct Counting {
-    inner: Box<dyn Read + Send>,
+    inner: Box<dyn Read>,
     read_bytes: Arc<AtomicU64>,
 }
 
@@ -227,7 +251,8 @@ impl Read for Counting {
 fn import_failure(error: &ImportError) -> PyErr {
     let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
     let message = format!("{error}{hint}");
-    match error {
+    let cause = if let ImportError::In { source, .. } = error { source } else { error };
+    match cause {
         ImportError::Read { source, .. } | ImportError::Scratch(source) | ImportError::Write(source) => {
             io::Error::new(source.kind(), message).into()
         }

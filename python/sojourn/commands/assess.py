@@ -13,7 +13,7 @@ from sojourn.assessment.pipeline import assess
 from sojourn.assessment.request import EFFORTS, EffortName, Request
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
 from sojourn.commands.help import FurtherOption
-from sojourn.commands.log_options import with_log_options
+from sojourn.commands.log_options import as_one, with_log_options
 from sojourn.commands.progress import Stages
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
 from sojourn.report.assessment.page import write_report
@@ -29,7 +29,12 @@ def register(app: typer.Typer) -> None:
 
 
 def _assess(
-    log: Annotated[str, typer.Argument(help="An access log (plain, gz or zst), or - for standard input.")],
+    logs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="LOG...", help="Access logs, folders or patterns, read as one; or - for standard input."
+        ),
+    ],
     server: Annotated[
         str, typer.Option(help=f"{', '.join(systems.SYSTEMS)}, or the URL of a server that runs.")
     ] = "sojourn",
@@ -80,6 +85,7 @@ def _assess(
 
     Example: sojourn assess access.log.gz --access-line 100Mbit/s --target-p95 200ms
     """
+    log, log_options = as_one(logs, log_options)
     request = Request(
         log=log,
         server=systems.find(server),
@@ -96,7 +102,7 @@ def _assess(
         static_only=static_only,
         require_quiet=require_quiet,
     )
-    require_log(log)
+    require_log(log, log_options.also)
     folder = RunFolder.create(output or _default_output(log))
     with Stages(talk, quiet=output_format is Format.json) as stages:
         summary = assess(request, folder, stages)

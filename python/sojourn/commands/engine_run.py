@@ -62,19 +62,20 @@ def runner(tool: Tool, words: Sequence[str], wanted: RunOptions) -> Runner:
     return probed(made, watched_by(url, wanted.probe_pids, wanted.probe_port, wanted.probe_interval))
 
 
-def first_argument(tool: Tool, words: Sequence[str]) -> int | None:
-    """Where the first of `words` stands that is neither an option of the engine's `tool` nor an option's value."""
+def arguments(tool: Tool, words: Sequence[str]) -> list[int]:
+    """Where those of `words` stand that are neither options of the engine's `tool` nor values of options."""
     from sojourn.engine.description import options_with_values
 
+    found = []
     is_value = False
     for place, word in enumerate(words):
         if is_value:
             is_value = False
-        elif not word.startswith("-"):
-            return place
+        elif not word.startswith("-") or word == "-":
+            found.append(place)
         else:
             is_value = word in options_with_values(tool)
-    return None
+    return found
 
 
 def line_bits_per_second(wanted: RunOptions) -> float | None:

@@ -6,7 +6,8 @@ options on the command line.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from typing import Annotated
@@ -98,6 +99,12 @@ def read_options(
         keep_methods=Keep.methods in kept,
         assumed_size_bytes=None if assume_size is None else round(quantity.size_bytes(assume_size)),
     )
+
+
+def as_one(logs: Sequence[str], options: LogOptions) -> tuple[str, LogOptions]:
+    """Several logs as the first, with the others among the options."""
+    first, *also = logs
+    return first, replace(options, also=tuple(also))
 
 
 def with_log_options(command: Callable[..., None]) -> Callable[..., None]:

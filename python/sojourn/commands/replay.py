@@ -38,15 +38,19 @@ def _replay(
     forwarded = {"--seed": seed, "--failed": failed, "--paths": paths}
     given = [text for name, value in forwarded.items() if value is not None for text in (name, str(value))]
     words, typed = [*context.args, *given], [*context.args, *given]
-    place = engine_run.first_argument("replay", words)
-    if place is not None:
+    places = engine_run.arguments("replay", words)
+    if places:
+        # The URL comes last; what stands before it are logs.
+        first, *others = places[:-1] or places
+        log_options = replace(log_options, also=tuple(words[place] for place in others))
         if run_options.machines is None:
             # What is to be sent has to be in the trace.
             keep_failed = log_options.keep_failed or failed in ("send", "expect")
             keep_queries = log_options.keep_queries or paths == "original"
-            words[place] = _as_trace(words[place], log_options, keep_failed, keep_queries, 1 if seed is None else seed)
+            words[first] = _as_trace(words[first], log_options, keep_failed, keep_queries, 1 if seed is None else seed)
+            words = [word for place, word in enumerate(words) if place not in others]
         else:
-            _require_trace(words[place], log_options)
+            _require_trace(words[first], log_options)
     engine_run.run("replay", words, run_options, typed)
 
 
@@ -61,7 +65,7 @@ def _require_trace(source: str, options: LogOptions) -> None:
 
 
 def _as_trace(source: str, options: LogOptions, keep_failed: bool, keep_queries: bool, seed: int) -> str:
-    require_log(source)
+    require_log(source, options.also)
     if is_trace(source):
         require_default(source, options)
         return source

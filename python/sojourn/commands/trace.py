@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
-from sojourn.commands.log_options import with_log_options
+from sojourn.commands.log_options import as_one, with_log_options
 from sojourn.commands.progress import Stages
 from sojourn.report.assessment.terminal import print_trace
 from sojourn.text import quantity
@@ -23,7 +23,12 @@ def register(app: typer.Typer) -> None:
 
 
 def _trace(
-    log: Annotated[str, typer.Argument(help="An access log (plain, gz or zst), or - for standard input.")],
+    logs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="LOG...", help="Access logs, folders or patterns, read as one; or - for standard input."
+        ),
+    ],
     output: Annotated[Path | None, typer.Option(help="Write the trace here, for `sojourn replay`.")] = None,
     build_site: Annotated[
         Path | None, typer.Option(help="Build a site here: a file of the right size per document.")
@@ -42,8 +47,11 @@ def _trace(
 
     Examples: sojourn trace access.log.gz --output access.trace --format json
 
+    sojourn trace access.log access.log.1.gz archive/
+
     sojourn trace access.log --log-format '%h %l %u %t "%r" %>s %b %D' --from 2026-11-21T10:00:00 --path '/img/*'
     """
+    log, log_options = as_one(logs, log_options)
     with Stages(talk, quiet=output_format is Format.json) as stages:
         stages.begin("import")
         trace, report = import_log_to_file(log, output, log_options, seed, stages.update)
@@ -57,4 +65,4 @@ def _trace(
     if output_format is Format.json:
         print_json(result)
     else:
-        print_trace(log, result["import"], result["characteristics"], data)
+        print_trace(" ".join(logs), result["import"], result["characteristics"], data)

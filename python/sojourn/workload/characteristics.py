@@ -109,6 +109,15 @@ class LogImport:
             return name
         return f"{name}: reads {detected.get('sample_entries')} of the first {detected.get('sample_lines')} lines"
 
+    def logs(self) -> list[tuple[str, str]]:
+        """Where there are several logs: what each is called, and what it held; then the files that are none."""
+        rows = [
+            (visible(log["name"]), f"{log['lines']:,} lines, {log['format']}, {log['malformed']:,} malformed")
+            for log in self._values.get("logs", [])
+        ]
+        skipped = self._values.get("not_logs", [])
+        return rows + [(visible(file["name"]), f"skipped, no log: {visible(file['why'])}") for file in skipped]
+
     def coverage(self) -> Coverage | None:
         """The share of the log's requests that a static copy of its site can stand for."""
         return coverage(self._values)
@@ -119,7 +128,11 @@ class LogImport:
         if not isinstance(rows, list):
             return []
         names = ("line", "message", "text")
-        found = (tuple(str(row.get(name, "")) for name in names) for row in rows if isinstance(row, Mapping))
+        found = (
+            (f"{row.get('log', '')} {row.get('line', '')}".strip(), *(str(row.get(name, "")) for name in names[1:]))
+            for row in rows
+            if isinstance(row, Mapping)
+        )
         return [(line, message, visible(text)) for line, message, text in found]
 
 

@@ -11,6 +11,7 @@ from typing import IO, Any
 
 from sojourn import _native
 from sojourn.failure import CouldNotRun
+from sojourn.workload import log_files
 
 TRACE_MAGIC = b"SJTRACE"
 """What a trace file of any version begins with."""
@@ -25,6 +26,8 @@ class LogOptions:
     Every selection is a list of which one has to fit; an empty one takes everything.
     """
 
+    also: Sequence[str] = ()
+    """Further logs, folders and patterns, which are read as one with the log itself."""
     session_gap_seconds: float = 15.0
     log_format: str | None = None
     """A name, or the server's own format string; None finds it out."""
@@ -50,10 +53,23 @@ class LogOptions:
         return [f"{name}={value}" for name, value in asdict(self).items() if value != default[name]]
 
 
-def require_log(log: str) -> None:
-    """Refuses a log that is not there, before anything is made for it."""
-    if log != "-" and not Path(log).is_file():
-        raise CouldNotRun(f"there is no file {log}", "give an access log; plain, gz and zst are read as they are")
+def require_log(log: str, also: Sequence[str] = ()) -> None:
+    """Refuses logs that are not there, before anything is made for them."""
+    _native_paths(log, also)
+
+
+def _native_paths(log: str, also: Sequence[str]) -> str | list[tuple[str, bool]]:
+    """One log by its path alone, so that it is called nothing else; several with whether they were found."""
+    files = log_files.find([log, *also])
+    if len(files) == 1 and not files[0].is_found:
+        return files[0].path
+    for file in files:
+        if not file.is_found and is_trace(file.path):
+            raise CouldNotRun(
+                f"{file.path} is a trace, and there are other logs",
+                "give a trace alone, or the logs that it was made of",
+            )
+    return [(file.path, file.is_found) for file in files]
 
 
 Progress = Callable[[float, float | None], None]
@@ -64,7 +80,7 @@ def import_log(log: str, options: LogOptions, seed: int, progress: Progress) -> 
     """The trace of a log in memory, and what its import counted.
 
     Args:
-        log: a path, or `-` for standard input; plain, gz or zst.
+        log: a path of a file or a folder, a pattern, or `-` for standard input; plain, gz, bz2, xz or zst.
         options: how it is read.
         seed: spreads requests within their second.
         progress: is told how far it is.
@@ -72,10 +88,10 @@ def import_log(log: str, options: LogOptions, seed: int, progress: Progress) -> 
     Raises:
         CouldNotRun: no such file, options that cannot be, an empty log, or no request in it that can be replayed.
     """
-    require_log(log)
+    paths = _native_paths(log, options.also)
     native = native_options(options)
-    with _explained(log):
-        trace = _native.import_log(log, native, seed, lambda done, total: progress(done, total or None))
+    with _explained(_called(log, options)):
+        trace = _native.import_log(paths, native, seed, lambda done, total: progress(done, total or None))
     report = trace.report()
     assert report is not None, "only a trace from a file has no report"
     return trace, report
@@ -97,7 +113,7 @@ def import_log_to_file(
     Raises:
         CouldNotRun: as `import_log`, or the trace cannot be written.
     """
-    require_log(log)
+    require_log(log, options.also)
     if isinstance(output, Path):
         if output.exists() and not output.is_file():
             raise CouldNotRun(f"{output} is not a file", "name a file for the trace with --output")
@@ -121,11 +137,20 @@ def _import_to_path(
     log: str, output: str, folder: str, options: LogOptions, seed: int, progress: Progress
 ) -> tuple[_native.StoredTrace, dict[str, Any]]:
     native = native_options(options)
-    with _explained(log):
+    with _explained(_called(log, options)):
         report = _native.import_log_to_file(
-            log, output, folder, native, seed, lambda done, total: progress(done, total or None)
+            _native_paths(log, options.also),
+            output,
+            folder,
+            native,
+            seed,
+            lambda done, total: progress(done, total or None),
         )
         return _native.StoredTrace.open(output), report
+
+
+def _called(log: str, options: LogOptions) -> str:
+    return f"{log} and {len(options.also)} more" if options.also else log
 
 
 @contextmanager

@@ -3,20 +3,20 @@
 //! The name, size and status of a document, and the address of a client, are kept once however often they occur.
 
 use crate::limits::{DOCUMENTS_MAX, NAMES_MAX, REQUESTS_MAX};
+use std::borrow::Cow;
 use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
 use super::behaviour::{Behaviour, Sizes};
-use super::compression::Compression;
 use super::coverage::{ByName, Class, Counter, Coverage};
-use super::detect::detect;
 use super::entry::{Entry, Malformed};
 use super::error::ImportError;
 use super::format::Format;
 use super::interner::Interner;
+use super::logs::{LogReport, Opened};
 use super::policy::{Reason, Verdict, is_whole, judge, takes_by_name};
-use super::report::{DetectedBy, ImportReport, MalformedLine, Tally};
+use super::report::{ImportReport, MalformedLine, Tally};
 use super::time::{self, NS_PER_SECOND};
 use super::{Options, names};
 use crate::sessions::Row;
@@ -78,6 +78,10 @@ pub struct Collector<'o> {
     pub report: ImportReport,
     options: &'o Options,
     format: Format,
+    /// The log at hand.
+    log: LogReport,
+    /// The latest moment of its lines.
+    latest_ns: i64,
     tally: Tally,
     clients: Interner,
     names: Interner,
@@ -89,29 +93,20 @@ pub struct Collector<'o> {
     coverage: Counter,
     /// Hashes of clients that were redirected when they posted, and when.
     posted: HashMap<u64, i64>,
-    /// The first and the latest moment of the log.
+    /// The first and the last moment of all logs.
     window_ns: Option<(i64, i64)>,
     /// Target and host of the current line.
     name: Vec<u8>,
 }
 
 impl<'o> Collector<'o> {
-    /// `sample` is the log's beginning, by which its format is found out where it is not given.
-    pub fn new(compression: Compression, options: &'o Options, sample: &[u8]) -> Self {
-        let (format, format_detected) = options.format.clone().map_or_else(
-            || {
-                let found = detect(sample);
-                let by =
-                    DetectedBy { sample_lines: found.sample_lines, sample_entries: found.sample_entries };
-                (found.format, Some(by))
-            },
-            |format| (format, None),
-        );
-        let name = format.name().to_owned();
+    pub fn new(options: &'o Options) -> Self {
         Collector {
-            report: ImportReport { compression, format: name, format_detected, ..ImportReport::default() },
+            report: ImportReport::default(),
             options,
-            format,
+            format: Format::clf("common"),
+            log: LogReport::default(),
+            latest_ns: i64::MIN,
             tally: Tally::default(),
             clients: Interner::default(),
             names: Interner::default(),
@@ -127,6 +122,32 @@ impl<'o> Collector<'o> {
         }
     }
 
+    /// Takes in what is known of a log before its lines come.
+    pub fn begin(&mut self, name: String, opened: &Opened<'_>) {
+        self.end();
+        let Opened { compression, format, format_detected, .. } = opened;
+        self.format = format.clone();
+        self.log = LogReport {
+            name,
+            compression: *compression,
+            format: format.name().to_owned(),
+            format_detected: *format_detected,
+            ..LogReport::default()
+        };
+        self.latest_ns = i64::MIN;
+        if self.report.format.is_empty() {
+            self.report.compression = *compression;
+            self.report.format = self.log.format.clone();
+            self.report.format_detected = *format_detected;
+        }
+    }
+
+    fn end(&mut self) {
+        if !self.log.name.is_empty() {
+            self.report.logs.push(std::mem::take(&mut self.log));
+        }
+    }
+
     /// Takes a line that had `bytes` with its end.
     pub fn line(
         &mut self,
@@ -135,6 +156,7 @@ impl<'o> Collector<'o> {
         spill: &mut Option<Spill<'_>>,
     ) -> Result<(), ImportError> {
         self.report.lines += 1;
+        self.log.lines += 1;
         self.report.bytes += bytes;
         match self.format.read(text) {
             Ok(Some(entry)) => return self.entry(entry, spill),
@@ -146,9 +168,15 @@ impl<'o> Collector<'o> {
 
     fn malformed(&mut self, text: &[u8], reason: Malformed) {
         self.report.malformed += 1;
+        self.log.malformed += 1;
         *self.report.malformed_by_reason.entry(reason).or_default() += 1;
         if self.report.malformed_examples.len() < super::MALFORMED_SHOWN_MAX {
-            self.report.malformed_examples.push(MalformedLine::new(self.report.lines, text, reason));
+            self.report.malformed_examples.push(MalformedLine::new(
+                &self.log.name,
+                self.log.lines,
+                text,
+                reason,
+            ));
         }
     }
 
@@ -159,6 +187,9 @@ impl<'o> Collector<'o> {
             return Ok(());
         }
         self.options.selection.rename(&mut entry);
+        if let Some(target) = names::spelled_alike(&entry.target, self.format.escapes()) {
+            entry.target = Cow::Owned(target);
+        }
         self.assume_size(&mut entry);
         self.tally.count(&entry);
         let class = Class::of(&entry);
@@ -212,18 +243,20 @@ impl<'o> Collector<'o> {
 
     fn note_time(&mut self, entry: &Entry<'_>) {
         let now_ns = entry.logged_unix_ns;
-        let Some((_, latest_ns)) = &mut self.window_ns else {
+        let Some((first_ns, last_ns)) = &mut self.window_ns else {
             self.report.utc_offset_seconds = entry.utc_offset_seconds;
             self.window_ns = Some((now_ns, now_ns));
+            self.latest_ns = now_ns;
             return;
         };
-        if now_ns < *latest_ns {
+        (*first_ns, *last_ns) = (now_ns.min(*first_ns), now_ns.max(*last_ns));
+        if now_ns < self.latest_ns {
             self.report.out_of_order_lines += 1;
-            let jump_seconds = (*latest_ns - now_ns) as u64 / NS_PER_SECOND as u64;
+            let jump_seconds = (self.latest_ns - now_ns) as u64 / NS_PER_SECOND as u64;
             let largest = &mut self.report.largest_backward_jump_seconds;
             *largest = jump_seconds.max(*largest);
         }
-        *latest_ns = now_ns.max(*latest_ns);
+        self.latest_ns = now_ns.max(self.latest_ns);
     }
 
     fn assume_size(&mut self, entry: &mut Entry<'_>) {
@@ -322,15 +355,17 @@ impl<'o> Collector<'o> {
     }
 
     fn too_many(&self, what: &'static str, limit: usize) -> ImportError {
-        ImportError::TooMany { what, limit, line: self.report.lines }
+        ImportError::TooMany { what, limit, line: self.log.lines }
     }
 
     /// The collected rows. Requests are counted later: names without any size are not known yet.
     pub fn finish(mut self, spill: &mut Option<Spill<'_>>) -> Result<Collected, ImportError> {
+        self.end();
         let entries = self.tally.fill(&mut self.report);
         let mut report = self.report;
         if report.lines == 0 {
-            return Err(ImportError::Empty);
+            let files = report.not_logs;
+            return Err(if files.is_empty() { ImportError::Empty } else { ImportError::NoLogs { files } });
         }
         if entries == 0 {
             return Err(nothing(report, self.options.format.as_ref(), self.window_ns));
@@ -345,8 +380,7 @@ impl<'o> Collector<'o> {
         };
         let dynamic = self.documents.iter().enumerate().filter_map(class_of).collect();
         let rows = Rows { rows, known: self.known, unknown: 0, dynamic, coverage: self.coverage };
-        let escapes = self.format.escapes();
-        let documents = Documents { documents: self.documents, names: self.names, escapes };
+        let documents = Documents { documents: self.documents, names: self.names };
         Ok(Collected { documents, rows, by_name, report, entries })
     }
 }
@@ -365,7 +399,6 @@ pub struct Collected {
 pub struct Documents {
     documents: Vec<Stored>,
     names: Interner,
-    escapes: bool,
 }
 
 impl Documents {
@@ -377,7 +410,7 @@ impl Documents {
         self.documents.iter().map(|&Stored { name, size_bytes, status, .. }| {
             let (target, host) = names::split(self.names.name(name));
             let host = String::from_utf8_lossy(host).into_owned();
-            Document { name: names::spelled(target, self.escapes), host, size_bytes, status }
+            Document { name: names::spelled(target), host, size_bytes, status }
         })
     }
 }

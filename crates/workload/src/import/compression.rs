@@ -1,8 +1,10 @@
-//! Recognises plain, gzip and zstd logs by their first bytes and decompresses them on the fly.
+//! Recognises plain, gzip, bzip2, xz and zstd logs by their first bytes and decompresses them on the fly.
 
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
+use bzip2::bufread::MultiBzDecoder;
 use flate2::bufread::MultiGzDecoder;
+use lzma_rust2::XzReader;
 use serde::Serialize;
 
 use super::ImportError;
@@ -10,7 +12,10 @@ use super::ImportError;
 /// Decompressed bytes are handed over in pieces of this size.
 const BUFFER_BYTES: usize = 256 * 1024;
 
-const MAGIC_BYTES: usize = 4;
+const MAGIC_BYTES: usize = 6;
+
+/// The memory of an xz decoder: `xz -9` takes half of it, and a header may ask for 4 GiB.
+const XZ_MEMORY_KIB: u32 = 128 << 10;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -19,15 +24,21 @@ pub enum Compression {
     Plain,
     /// gzip, of one member or several.
     Gzip,
+    /// bzip2, of one stream or several.
+    Bzip2,
+    /// xz, of one stream or several.
+    Xz,
     /// zstd, of one frame or several.
     Zstd,
 }
 
 impl Compression {
-    /// RFC 1952, 2.3.1 and RFC 8878, 3.1.1: the magic numbers.
+    /// RFC 1952, 2.3.1; RFC 8878, 3.1.1; "The .xz File Format", 2.1.1.1: the magic numbers. bzip2's is followed by its level.
     fn detect(head: &[u8]) -> Self {
         match head {
             [0x1f, 0x8b, ..] => Compression::Gzip,
+            [b'B', b'Z', b'h', b'1'..=b'9', ..] => Compression::Bzip2,
+            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Compression::Xz,
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Compression::Zstd,
             _ => Compression::Plain,
         }
@@ -45,6 +56,11 @@ pub fn open<'a>(
     let plain: Box<dyn BufRead + 'a> = match compression {
         Compression::Plain => Box::new(whole),
         Compression::Gzip => Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(whole))),
+        Compression::Bzip2 => Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiBzDecoder::new(whole))),
+        Compression::Xz => {
+            let decoder = XzReader::new_mem_limit(whole, true, XZ_MEMORY_KIB);
+            Box::new(BufReader::with_capacity(BUFFER_BYTES, decoder))
+        }
         Compression::Zstd => {
             let decoder = zstd::stream::read::Decoder::with_buffer(whole)
                 .map_err(|source| ImportError::Read { line: 0, source })?;

@@ -302,5 +302,5 @@ pub struct ByName {
 
 fn spelled(name: &[u8]) -> String {
     let (target, host) = names::split(name);
-    format!("{}{}", String::from_utf8_lossy(host), names::spelled(target, true))
+    format!("{}{}", String::from_utf8_lossy(host), names::spelled(target))
 }

@@ -5,6 +5,7 @@ use std::io::{self, BufRead};
 use super::ImportError;
 use super::entry::Malformed;
 use super::format::Format;
+use super::report::MalformedLine;
 
 pub const SAMPLE_LINES_MAX: usize = 100;
 
@@ -26,13 +27,9 @@ pub struct Detected {
 
 /// The candidate that reads the most of the first lines.
 pub fn detect(sample: &[u8]) -> Detected {
-    // A line that is cut off by the sample's end is no evidence, unless it is the only one.
-    let whole = memchr::memrchr(b'\n', sample).map_or(sample, |end| &sample[..end]);
-    let lines = || whole.split(|&byte| byte == b'\n').take(SAMPLE_LINES_MAX);
     let reads = |name: &str| {
         let mut format = Format::new(name, &[]).expect("the candidates have names");
-        let read = lines().filter(|line| format.read(line.strip_suffix(b"\r").unwrap_or(line)).is_ok());
-        (read.count(), name.to_owned())
+        (lines(sample).filter(|line| format.read(line).is_ok()).count(), name.to_owned())
     };
     let (sample_entries, name) =
         CANDIDATES.iter().map(|name| reads(name)).fold((0, "common".to_owned()), |best, candidate| {
@@ -40,11 +37,33 @@ pub fn detect(sample: &[u8]) -> Detected {
         });
     // Referer and agent stand in quotes behind the request.
     let combined =
-        name == "common" && lines().any(|line| line.iter().filter(|&&byte| byte == b'"').count() >= 6);
+        name == "common" && lines(sample).any(|line| line.iter().filter(|&&byte| byte == b'"').count() >= 6);
     let name = if combined { "combined" } else { &name };
     let format = Format::new(name, &[]).expect("the candidates have names");
-    let sample_lines = lines().filter(|line| !is_blank(line)).count();
+    let sample_lines = lines(sample).filter(|line| !is_blank(line)).count();
     Detected { format, sample_lines, sample_entries }
+}
+
+/// How much of the first lines a format that was given can read.
+pub fn tried(format: Format, sample: &[u8]) -> Detected {
+    let mut reading = format.clone();
+    let sample_lines = lines(sample).filter(|line| !is_blank(line)).count();
+    let sample_entries = lines(sample).filter(|line| reading.read(line).is_ok()).count();
+    Detected { format, sample_lines, sample_entries }
+}
+
+/// The first line that a format cannot read.
+pub fn first_malformed(format: &mut Format, sample: &[u8]) -> Option<MalformedLine> {
+    let mut lines = lines(sample).zip(1..).filter(|(line, _)| !is_blank(line));
+    lines.find_map(|(line, number)| Some(MalformedLine::new("", number, line, format.read(line).err()?)))
+}
+
+/// The first lines, without their ends. One that is cut off by the sample's end is no evidence, unless it is the only
+/// one.
+fn lines(sample: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let whole = memchr::memrchr(b'\n', sample).map_or(sample, |end| &sample[..end]);
+    let lines = whole.split(|&byte| byte == b'\n').take(SAMPLE_LINES_MAX);
+    lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line))
 }
 
 fn is_blank(line: &[u8]) -> bool {

@@ -5,6 +5,7 @@ use std::io;
 use thiserror::Error;
 
 use super::format::FORMAT_NAMES;
+use super::logs::NotALog;
 use super::report::{MalformedLine, Skipped};
 
 #[derive(Debug, Error)]
@@ -17,6 +18,11 @@ pub enum ImportError {
     },
     #[error("the log is empty")]
     Empty,
+    /// One of several logs cannot be read.
+    #[error("{log}: {source}")]
+    In { log: String, source: Box<ImportError> },
+    #[error("none of the {} files is a log; {}: {}", files.len(), files[0].name, files[0].why)]
+    NoLogs { files: Vec<NotALog> },
     /// There is no line in its format.
     #[error("none of the log's {lines} lines is in {}; line {} is not: {}: {:?}", wanted(format.as_deref()), first.line, first.message, first.text)]
     NotALog {
@@ -52,13 +58,25 @@ impl ImportError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             ImportError::Read { source, .. } => match source.kind() {
+                io::ErrorKind::OutOfMemory => {
+                    Some("decompress it, and import that (xzcat LOG | sojourn trace -)")
+                }
                 io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
                     Some(
-                        "the compressed file is cut off or damaged; fetch it again, or decompress what there is (zcat, zstdcat) and import that",
+                        "the compressed file is cut off or damaged; fetch it again, or decompress what there is (zcat, bzcat, xzcat, zstdcat) and import that",
                     )
                 }
                 _ => None,
             },
+            ImportError::In { source, .. } => match &**source {
+                ImportError::NotALog { .. } => Some(
+                    "leave the file out, or give the folder that it is in: files found there that are no logs are skipped and named",
+                ),
+                other => other.hint(),
+            },
+            ImportError::NoLogs { .. } => {
+                Some("give access logs, or a folder that has some; or name their format: --log-format")
+            }
             ImportError::Empty => {
                 Some("give a log that holds requests; rotated logs are often empty, try the one before it")
             }

@@ -4,14 +4,15 @@
 //! their starts.
 
 use crate::limits::REQUESTS_MAX;
-use std::io::{self, BufRead, Cursor, Read};
+use std::io;
 use std::ops::ControlFlow;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::collector::{Collected, Collector, Documents};
 use super::lines::{self, Step};
-use super::{ImportError, ImportReport, Options, Progress, compression, detect};
+use super::logs::{Doubt, Log, NotALog, Opened};
+use super::{ImportError, ImportReport, Options, Progress};
 use crate::sessions::{self, Grouped, Grouping};
 use crate::sorting::{Sorted, Sorter, Spill};
 use crate::trace::{Origin, Request};
@@ -45,9 +46,9 @@ impl GroupedLog {
 /// A session's start after the trace's origin, and its requests.
 type Started = (u64, Box<[Request]>);
 
-/// Reads a log; what does not fit in memory goes where `spill` says, if it says so.
-pub fn grouped(
-    reader: impl BufRead,
+/// Reads logs; what does not fit in memory goes where `spill` says, if it says so.
+pub fn grouped<'l>(
+    logs: impl Iterator<Item = Log<'l>>,
     options: &Options,
     random: &mut Xoshiro256PlusPlus,
     spill: &mut Option<Spill<'_>>,
@@ -58,7 +59,7 @@ pub fn grouped(
         ControlFlow::Break(()) => Err(ImportError::Stopped),
     };
     let Collected { documents, mut rows, by_name, mut report, entries } =
-        collected(reader, options, spill, &mut tell)?;
+        collected(logs, options, spill, &mut tell)?;
     let mut sessions = Sorter::default();
     let mut first_ns = i64::MAX;
     let grouping = Grouping { gap_ns: options.session_gap_ns, resolution_ns: report.time_resolution_ns };
@@ -90,19 +91,53 @@ pub fn grouped(
 }
 
 /// All that the lines say.
-fn collected(
-    reader: impl BufRead,
+fn collected<'l>(
+    logs: impl Iterator<Item = Log<'l>>,
     options: &Options,
     spill: &mut Option<Spill<'_>>,
     mut tell: impl FnMut(u64, u64) -> Result<(), ImportError>,
 ) -> Result<Collected, ImportError> {
-    let (compression, mut reader) = compression::open(reader, || tell(0, 0))?;
-    let sample = match options.format {
-        Some(_) => Vec::new(),
-        None => detect::read_sample(&mut reader, || tell(0, 0))?,
-    };
-    let mut collector = Collector::new(compression, options, &sample);
-    lines::for_each(&mut Cursor::new(sample).chain(reader), |step| {
+    let mut collector = Collector::new(options);
+    for log in logs {
+        let name = log.name.clone();
+        read(log, &mut collector, options, spill, &mut tell).map_err(|error| match error {
+            ImportError::Stopped => ImportError::Stopped,
+            error if name.is_empty() => error,
+            error => ImportError::In { log: name, source: Box::new(error) },
+        })?;
+    }
+    collector.finish(spill)
+}
+
+fn read(
+    log: Log<'_>,
+    collector: &mut Collector<'_>,
+    options: &Options,
+    spill: &mut Option<Spill<'_>>,
+    mut tell: impl FnMut(u64, u64) -> Result<(), ImportError>,
+) -> Result<(), ImportError> {
+    let reader = log.reader.map_err(|source| ImportError::Read { line: 0, source })?;
+    let (lines, bytes) = (collector.report.lines, collector.report.bytes);
+    let mut opened = Opened::new(reader, options, || tell(lines, bytes))?;
+    // The only log is read to its end before it is refused: its first lines may be the damaged ones.
+    match opened.doubt.take().filter(|_| !log.name.is_empty()) {
+        None => {}
+        Some(Doubt::Empty) => {
+            collector.report.not_logs.push(NotALog { name: log.name, why: "it is empty".into() });
+            return Ok(());
+        }
+        Some(Doubt::NoEntry(first)) if log.is_found => {
+            let why = format!("line {}: {}", first.line, first.message);
+            collector.report.not_logs.push(NotALog { name: log.name, why });
+            return Ok(());
+        }
+        Some(Doubt::NoEntry(first)) => {
+            let format = options.format.as_ref().map(|format| format.name().to_owned());
+            return Err(ImportError::NotALog { lines: first.line, format, first });
+        }
+    }
+    collector.begin(log.name, &opened);
+    lines::for_each(&mut opened.reader, |step| {
         let due = match step {
             Step::Line { bytes, text } => {
                 collector.line(bytes, text, spill)?;
@@ -111,6 +146,5 @@ fn collected(
             Step::Interrupted => true,
         };
         if due { tell(collector.report.lines, collector.report.bytes) } else { Ok(()) }
-    })?;
-    collector.finish(spill)
+    })
 }

@@ -24,6 +24,7 @@ mod haproxy;
 mod interner;
 mod json;
 mod lines;
+mod logs;
 mod names;
 mod nginx;
 mod policy;
@@ -48,6 +49,7 @@ pub use entry::{DURATION_NS_MAX, Entry, Malformed, SIZE_BYTES_MAX};
 pub use error::ImportError;
 pub use format::{FORMAT_NAMES, Format, FormatError};
 pub use interner::NAMES_BYTES_MAX;
+pub use logs::{Log, LogReport, NotALog};
 pub use policy::Keep;
 pub use report::{
     DetectedBy, ImportReport, MALFORMED_SHOWN_MAX, MALFORMED_TEXT_BYTES_MAX, MalformedLine, Skipped,
@@ -99,7 +101,7 @@ pub struct Progress {
     pub bytes: u64,
 }
 
-/// Reads a log, plain, gzip or zstd, into memory.
+/// Reads a log into memory, whatever its compression.
 ///
 /// `progress` is called every few thousand lines, and whenever a read is interrupted; `Break` stops the
 /// import.
@@ -109,7 +111,17 @@ pub fn import(
     random: &mut Xoshiro256PlusPlus,
     progress: impl FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Imported, ImportError> {
-    let (documents, sessions, report, head) = grouped(reader, options, random, &mut None, progress)?.parts();
+    import_logs(std::iter::once(Log::only(reader)), options, random, progress)
+}
+
+/// The same with several logs, as if they were one: a session may begin in one and end in another.
+pub fn import_logs<'l>(
+    logs: impl Iterator<Item = Log<'l>>,
+    options: &Options,
+    random: &mut Xoshiro256PlusPlus,
+    progress: impl FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Imported, ImportError> {
+    let (documents, sessions, report, head) = grouped(logs, options, random, &mut None, progress)?.parts();
     let mut trace = Trace {
         documents: documents.iter().collect(),
         sessions: Vec::with_capacity(head.sessions as usize),
@@ -134,7 +146,19 @@ pub fn import_to_file(
     writer: impl Write,
     progress: impl FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<ImportReport, ImportError> {
-    let grouped = grouped(reader, options, random, &mut Some(spill), progress)?;
+    import_logs_to_file(std::iter::once(Log::only(reader)), options, random, spill, writer, progress)
+}
+
+/// The same with several logs.
+pub fn import_logs_to_file<'l>(
+    logs: impl Iterator<Item = Log<'l>>,
+    options: &Options,
+    random: &mut Xoshiro256PlusPlus,
+    spill: Spill<'_>,
+    writer: impl Write,
+    progress: impl FnMut(Progress) -> ControlFlow<()>,
+) -> Result<ImportReport, ImportError> {
+    let grouped = grouped(logs, options, random, &mut Some(spill), progress)?;
     let (documents, sessions, report, head) = grouped.parts();
     let mut writer = TraceWriter::new(writer, &head).map_err(ImportError::Write)?;
     documents.iter().try_for_each(|document| writer.document(&document)).map_err(ImportError::Write)?;

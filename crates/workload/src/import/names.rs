@@ -20,9 +20,24 @@ pub fn split(name: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// A target as text, with backslash escapes taken out where the format has them.
-pub fn spelled(target: &[u8], escapes: bool) -> String {
-    if escapes && memchr::memchr(b'\\', target).is_some() {
+/// A target with backslashes as names have it, whatever its log's escapes; `None` for one without.
+pub fn spelled_alike(target: &[u8], escapes: bool) -> Option<Vec<u8>> {
+    memchr::memchr(b'\\', target)?;
+    let sent = if escapes { unescaped(target) } else { target.to_vec() };
+    let mut name = Vec::with_capacity(sent.len() + 2);
+    for byte in sent {
+        match byte {
+            b'\\' => name.extend_from_slice(br"\\"),
+            b'\n' => name.extend_from_slice(br"\x0A"),
+            other => name.push(other),
+        }
+    }
+    Some(name)
+}
+
+/// A target as text, with its backslash escapes taken out.
+pub fn spelled(target: &[u8]) -> String {
+    if memchr::memchr(b'\\', target).is_some() {
         return String::from_utf8_lossy(&unescaped(target)).into_owned();
     }
     String::from_utf8_lossy(target).into_owned()
@@ -60,12 +75,28 @@ mod tests {
 
     #[test]
     fn targets_are_spelled_as_they_were_sent() {
-        let check = |target: &str, expected: &str| assert_eq!(spelled(target.as_bytes(), true), expected);
+        let check = |target: &str, expected: &str| assert_eq!(spelled(target.as_bytes()), expected);
         check(r"/plain", "/plain");
         check(r#"/\"x\"\\"#, r#"/"x"\"#);
         check(r"/\x22\x5C\xzz\x2", r#"/"\\xzz\x2"#);
         check(r"/\xc3\xa9\xff", "/é\u{fffd}");
-        assert_eq!(spelled(br"/\x22", false), r"/\x22");
+    }
+
+    #[test]
+    fn names_do_not_depend_on_the_escapes_of_their_log() {
+        let alike = |target: &str, escapes| {
+            spelled_alike(target.as_bytes(), escapes).map(|name| String::from_utf8(name).unwrap())
+        };
+        for (target, escapes) in [(r"/a\\b", true), (r"/a\x5Cb", true), (r"/a\b", false)] {
+            assert_eq!(alike(target, escapes).unwrap(), r"/a\\b", "{target}");
+        }
+        assert_eq!(
+            alike(r"/\x0A\x22", true).unwrap(),
+            r#"/\x0A""#,
+            "a line feed separates a name and its host"
+        );
+        assert_eq!(alike("/plain", true), None);
+        assert_eq!(spelled(br"/\x0A\\"), "/\n\\");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::compression::Compression;
 use super::coverage::Coverage;
 use super::entry::{Entry, Malformed};
+use super::logs::{LogReport, NotALog};
 
 pub const MALFORMED_SHOWN_MAX: usize = 10;
 
@@ -15,11 +16,16 @@ pub const MALFORMED_TEXT_BYTES_MAX: usize = 160;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ImportReport {
+    /// Of the first log.
     pub compression: Compression,
-    /// The format of its lines.
+    /// The format of the first log's lines.
     pub format: String,
     /// By what it was chosen, where it was not given.
     pub format_detected: Option<DetectedBy>,
+    /// Each log, where there are several.
+    pub logs: Vec<LogReport>,
+    /// Files that were found and are not logs.
+    pub not_logs: Vec<NotALog>,
     pub lines: u64,
     pub bytes: u64,
     /// Lines that are not entries.
@@ -157,6 +163,8 @@ impl fmt::Display for Skipped {
 /// A line that is not an entry.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MalformedLine {
+    /// The log's name; empty for the only one.
+    pub log: String,
     pub line: u64,
     pub reason: Malformed,
     pub message: String,
@@ -165,13 +173,13 @@ pub struct MalformedLine {
 }
 
 impl MalformedLine {
-    pub(super) fn new(line: u64, text: &[u8], reason: Malformed) -> Self {
+    pub(super) fn new(log: &str, line: u64, text: &[u8], reason: Malformed) -> Self {
         let shown = &text[..text.len().min(MALFORMED_TEXT_BYTES_MAX)];
         let mut shown = String::from_utf8_lossy(shown).into_owned();
         if text.len() > MALFORMED_TEXT_BYTES_MAX {
             shown.push('…');
         }
-        MalformedLine { line, reason, message: reason.to_string(), text: shown }
+        MalformedLine { log: log.to_owned(), line, reason, message: reason.to_string(), text: shown }
     }
 }
 

@@ -3,8 +3,11 @@
 use std::io::{BufReader, Cursor, Write};
 use std::ops::ControlFlow;
 
+use bzip2::Compression as BzLevel;
+use bzip2::write::BzEncoder;
 use flate2::Compression as GzipLevel;
 use flate2::write::GzEncoder;
+use lzma_rust2::{XzOptions, XzWriter};
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -59,6 +62,12 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+fn xz(bytes: &[u8], preset: u32) -> Vec<u8> {
+    let mut writer = XzWriter::new(Vec::new(), XzOptions::with_preset(preset)).unwrap();
+    writer.write_all(bytes).unwrap();
+    writer.finish().unwrap()
+}
+
 #[test]
 fn a_request_up_to_the_gap_after_the_prior_one_belongs_to_its_session() {
     let log = [(0, "/a"), (15, "/b"), (31, "/c")]
@@ -102,6 +111,15 @@ fn compressed_logs_are_the_same_as_plain_ones() {
     };
     check(&gzip(log.as_bytes()), Compression::Gzip);
     check(&[gzip(first), gzip(second)].concat(), Compression::Gzip);
+    let bzip2 = |bytes: &[u8]| {
+        let mut encoder = BzEncoder::new(Vec::new(), BzLevel::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    };
+    check(&bzip2(log.as_bytes()), Compression::Bzip2);
+    check(&[bzip2(first), bzip2(second)].concat(), Compression::Bzip2);
+    check(&xz(log.as_bytes(), 6), Compression::Xz);
+    check(&[xz(first, 1), xz(second, 9)].concat(), Compression::Xz);
     let zstd = |bytes: &[u8]| zstd::encode_all(bytes, 1).unwrap();
     check(&zstd(log.as_bytes()), Compression::Zstd);
     check(&[zstd(first), zstd(second)].concat(), Compression::Zstd);
@@ -119,6 +137,23 @@ fn bad_logs_are_refused_with_a_cure() {
     check(line("h", 0, r#""GET /?q HTTP/1.0" 200 1"#).as_bytes(), "none of the log's 1 requests");
     let cut = gzip(line("h", 0, r#""GET / HTTP/1.0" 200 1"#).as_bytes());
     check(&cut[..cut.len() - 9], "cannot be read beyond line");
+    let cut = xz(line("h", 0, r#""GET / HTTP/1.0" 200 1"#).as_bytes(), 6);
+    check(&cut[..cut.len() - 9], "cannot be read beyond line");
+    let mut encoder = BzEncoder::new(Vec::new(), BzLevel::fast());
+    encoder.write_all(line("h", 0, r#""GET / HTTP/1.0" 200 1"#).as_bytes()).unwrap();
+    let cut = encoder.finish().unwrap();
+    check(&cut[..cut.len() - 9], "cannot be read beyond line");
+}
+
+#[test]
+fn an_xz_log_that_wants_too_much_memory_is_refused() {
+    let mut options = XzOptions::with_preset(6);
+    options.lzma_options.dict_size = 512 << 20;
+    let mut writer = XzWriter::new(Vec::new(), options).unwrap();
+    writer.write_all(line("h", 0, r#""GET / HTTP/1.0" 200 1"#).as_bytes()).unwrap();
+    let error = import_bytes(&writer.finish().unwrap()).unwrap_err();
+    assert!(error.to_string().contains("memory"), "{error}");
+    assert!(error.hint().is_some(), "{error}");
 }
 
 #[test]

@@ -6,5 +6,6 @@ mod formats;
 mod import;
 mod proxy_formats;
 mod real_logs;
+mod several_logs;
 mod synthesis;
 mod trace_file;

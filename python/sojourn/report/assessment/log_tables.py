@@ -63,6 +63,7 @@ def import_figures(log: LogImport) -> list[tuple[str, str]]:
     """Counts of lines imported, set aside and malformed."""
     return [
         ("Format", log.format()),
+        *((f"Log: {name}", said) for name, said in log.logs()),
         ("Lines", format.count(log.figure("lines"))),
         ("Requests kept", format.count(log.figure("requests"))),
         ("Malformed lines", format.count(log.figure("malformed"))),

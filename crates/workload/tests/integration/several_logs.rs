@@ -1,0 +1,122 @@
+//! Several logs as one: sessions across their borders, formats and compressions of their own, and files that are none.
+
+use std::io::{self, BufRead, Cursor, Write};
+use std::ops::ControlFlow;
+
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use sojourn_workload::import::{
+    Compression, ImportError, Imported, Log, Options, import, import_logs, import_logs_to_file,
+};
+use sojourn_workload::sorting::{Scratch, Spill};
+use sojourn_workload::trace::Trace;
+
+fn log<'l>(name: &str, bytes: &'l [u8]) -> Log<'l> {
+    Log { name: name.into(), reader: Ok(Box::new(bytes)), is_found: false }
+}
+
+fn found<'l>(name: &str, bytes: &'l [u8]) -> Log<'l> {
+    Log { is_found: true, ..log(name, bytes) }
+}
+
+fn imported<'l>(logs: impl IntoIterator<Item = Log<'l>>) -> Result<Imported, ImportError> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+    import_logs(logs.into_iter(), &Options::default(), &mut random, |_| ControlFlow::Continue(()))
+}
+
+/// A line by `client`, `second` seconds after noon.
+fn line(client: &str, second: u32, path: &str) -> String {
+    let (minute, second) = (second / 60, second % 60);
+    format!("{client} - - [10/Oct/2000:12:{minute:02}:{second:02} +0000] \"GET {path} HTTP/1.0\" 200 5\n")
+}
+
+#[test]
+fn rotated_logs_are_one_however_they_are_named_in_order() {
+    let lines: Vec<String> = (0..600)
+        .map(|second| line(&format!("c{}", second % 7), second, &format!("/{}", second % 5)))
+        .collect();
+    let whole = lines.concat();
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+    let one =
+        import(whole.as_bytes(), &Options::default(), &mut random, |_| ControlFlow::Continue(())).unwrap();
+    let (older, newer) = (lines[..250].concat(), lines[250..].concat());
+    let several = imported([log("older", older.as_bytes()), log("newer", newer.as_bytes())]).unwrap();
+    assert_eq!(several.trace, one.trace);
+    assert_eq!(several.report.coverage, one.report.coverage);
+    let lines: Vec<_> = several.report.logs.iter().map(|log| (log.name.as_str(), log.lines)).collect();
+    assert_eq!(lines, [("older", 250), ("newer", 350)]);
+    assert!(one.report.logs.is_empty());
+    // The other way round the same requests come, in the same sessions; only their names have other numbers.
+    let turned = imported([log("newer", newer.as_bytes()), log("older", older.as_bytes())]).unwrap();
+    assert_eq!(turned.report.sessions, one.report.sessions);
+    assert_eq!(turned.report.out_of_order_lines, 0, "each is in order");
+    let starts = |trace: &Trace| -> Vec<_> {
+        trace.sessions.iter().map(|session| (session.start_ns / 1_000_000_000, session.count)).collect()
+    };
+    assert_eq!(starts(&turned.trace).len(), starts(&one.trace).len());
+    let mut open = || Ok(Box::new(Cursor::new(Vec::new())) as Box<dyn Scratch>);
+    let spill = Spill { budget_bytes: 64, open: &mut open };
+    let mut file = Vec::new();
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+    let logs = [log("older", older.as_bytes()), log("newer", newer.as_bytes())];
+    let go_on = |_| ControlFlow::Continue(());
+    import_logs_to_file(logs.into_iter(), &Options::default(), &mut random, spill, &mut file, go_on).unwrap();
+    assert_eq!(Trace::read(file.as_slice()).unwrap(), one.trace);
+}
+
+#[test]
+fn logs_may_differ_in_format_and_compression() {
+    let combined = line("10.0.0.1", 0, r"/\x5C").replace(" 5\n", " 5 \"-\" \"agent\"\n");
+    let json = r#"{"ts":971179205,"remote_ip":"10.0.0.1","method":"GET","uri":"/\\","status":200,"size":5}"#;
+    let mut xz = lzma_rust2::XzWriter::new(Vec::new(), lzma_rust2::XzOptions::with_preset(1)).unwrap();
+    xz.write_all(json.as_bytes()).unwrap();
+    let xz = xz.finish().unwrap();
+    let Imported { trace, report } = imported([log("a", combined.as_bytes()), log("b", &xz)]).unwrap();
+    let formats: Vec<_> = report.logs.iter().map(|log| (log.format.as_str(), log.compression)).collect();
+    assert_eq!(formats, [("combined", Compression::Plain), ("json", Compression::Xz)]);
+    // One document, however its log escapes a backslash, and one session.
+    assert_eq!(trace.documents.iter().map(|document| document.name.as_str()).collect::<Vec<_>>(), [r"/\"]);
+    assert_eq!((trace.sessions.len(), trace.requests.len()), (1, 2));
+}
+
+#[test]
+fn files_that_are_no_logs_are_skipped_where_they_were_found_and_refused_where_they_were_named() {
+    let good = line("h", 0, "/");
+    let report = imported([
+        found("d/access.log", good.as_bytes()),
+        found("d/notes.txt", b"nothing\nof note\n"),
+        found("d/empty.log", b""),
+    ]);
+    let report = report.unwrap().report;
+    let skipped: Vec<_> =
+        report.not_logs.iter().map(|file| (file.name.as_str(), file.why.as_str())).collect();
+    assert_eq!(
+        skipped,
+        [("d/notes.txt", "line 1: no [date] after the client"), ("d/empty.log", "it is empty")]
+    );
+    assert_eq!((report.lines, report.malformed), (1, 0));
+    let error = imported([log("a.log", good.as_bytes()), log("notes.txt", b"nothing\n")]).unwrap_err();
+    assert!(error.to_string().starts_with("notes.txt: none of"), "{error}");
+    assert!(error.hint().unwrap().contains("folder"), "{error}");
+    let error = imported([found("x", b"nothing\n"), found("y", b"")]).unwrap_err();
+    assert_eq!(error.to_string(), "none of the 2 files is a log; x: line 1: no [date] after the client");
+    assert!(error.hint().is_some());
+    // An empty one is no mistake: logs are rotated.
+    assert_eq!(imported([log("a", good.as_bytes()), log("b", b"")]).unwrap().report.not_logs.len(), 1);
+}
+
+#[test]
+fn what_is_wrong_is_said_with_the_name_of_its_log() {
+    let good = line("h", 0, "/");
+    let second = good.clone() + "damaged\n";
+    let report = imported([log("a", good.as_bytes()), log("b", second.as_bytes())]).unwrap().report;
+    let example = &report.malformed_examples[0];
+    assert_eq!((example.log.as_str(), example.line), ("b", 2));
+    let missing = Log {
+        name: "gone".into(),
+        reader: Err(io::Error::from(io::ErrorKind::NotFound)) as io::Result<Box<dyn BufRead>>,
+        is_found: true,
+    };
+    let error = imported([log("a", good.as_bytes()), missing]).unwrap_err();
+    assert!(error.to_string().starts_with("gone: the log cannot be read"), "{error}");
+}
