@@ -250,4 +250,5 @@ def simulate_sessions(
     r: int | None,
     latency: float,
     seed: int,
+    quota: tuple[float, float] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...

@@ -3,7 +3,7 @@
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use sojourn_queueing::simulator::{self, ChainedJob};
+use sojourn_queueing::simulator::{self, ChainedJob, Quota};
 use sojourn_queueing::station::Service;
 use sojourn_workload::arrivals::{Arrival, Level, Staircase};
 use sojourn_workload::trace;
@@ -22,10 +22,11 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// Sessions of the trace, drawn at random at a wanted request rate, through one station.
 ///
 /// `demands` are seconds per request of the trace, in the order of `transfer_sizes`; `r=None` is processor
-/// sharing; `latency` is what passes between an answer and the next request of its session at the least.
+/// sharing; `latency` is what passes between an answer and the next request of its session at the least;
+/// `quota` is seconds of work in each period of so many seconds, as a control group limits a processor.
 /// Returns when each request left the station and how long it was there, in seconds.
 #[pyfunction]
-#[pyo3(signature = (trace, requests_per_second, seconds, think_scale, demands, r, latency, seed))]
+#[pyo3(signature = (trace, requests_per_second, seconds, think_scale, demands, r, latency, seed, quota=None))]
 #[allow(clippy::too_many_arguments, reason = "they are keywords on the other side")]
 fn simulate_sessions<'py>(
     py: Python<'py>,
@@ -37,6 +38,7 @@ fn simulate_sessions<'py>(
     r: Option<u32>,
     latency: f64,
     seed: u64,
+    quota: Option<(f64, f64)>,
 ) -> PyResult<(Times<'py>, Times<'py>)> {
     let demands: Vec<f64> = demands.as_array().to_vec();
     if demands.len() != trace.inner.requests.len() {
@@ -47,13 +49,14 @@ fn simulate_sessions<'py>(
     let end_ns = (seconds * NS_PER_SECOND) as u64;
     let staircase = Staircase { levels, end_ns, settle_ns: 0, think_scale, seed };
     let service = r.map_or(Service::ps(1), |r| Service::lps(r as usize, 1));
+    let quota = quota.map(|(seconds, period_seconds)| Quota { seconds, period_seconds });
     let inner = &trace.inner;
     let answered = py.detach(|| {
         let arrivals = staircase.arrivals(inner).map_err(|error| error.to_string())?;
         let mut chains: Vec<_> =
             arrivals.map(|arrival| chain(inner, &arrival, think_scale, &demands)).collect();
         chains.sort_by(|one, other| one[0].due.total_cmp(&other[0].due));
-        simulator::simulate_sessions(chains, service, latency).map_err(|error| error.to_string())
+        simulator::simulate_sessions(chains, service, latency, quota).map_err(|error| error.to_string())
     });
     let answered = answered.map_err(PyValueError::new_err)?;
     let at: Vec<f64> = answered.iter().map(|job| job.at).collect();

@@ -10,6 +10,7 @@ mod network;
 mod percentile;
 mod poisson;
 mod pool;
+mod quota;
 mod recorder;
 mod replication;
 mod result;
@@ -25,6 +26,7 @@ pub use histogram::Histogram;
 pub(crate) use network::refuse_unstable;
 pub use network::{Trace, simulate_system};
 pub use poisson::{PoissonStation, simulate_poisson};
+pub use quota::Quota;
 pub use recorder::Recorder;
 pub use replication::REPLICATIONS_MAX;
 pub use result::{

@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::SimulationError;
+use super::quota::{Pace, Quota};
 use super::trace::validate_service;
 use crate::station::{Service, Station};
 
@@ -30,22 +31,31 @@ pub struct Answered {
 /// Runs every chain to its end and returns its jobs in the order they left.
 ///
 /// `chains` must come in order of their first job's due time, and no chain may be empty. A job enters no
-/// earlier than `latency` seconds after its predecessor left: the way to the client and back.
+/// earlier than `latency` seconds after its predecessor left: the way to the client and back. A station with a `quota`
+/// stands still for the rest of each period whose quota it has used up.
 ///
 /// # Errors
 /// [`SimulationError`] when a chain is empty, out of order, holds a value that is not finite or a negative
-/// demand, or when the service has no place for a job.
+/// demand, or when the service has no place for a job, or the quota no time.
 pub fn simulate_sessions<C>(
     chains: impl IntoIterator<Item = C>,
     service: Service,
     latency: f64,
+    quota: Option<Quota>,
 ) -> Result<Vec<Answered>, SimulationError>
 where
     C: AsRef<[ChainedJob]>,
 {
     validate_service(&service)?;
-    let mut run =
-        Run { station: Station::new(service), live: Vec::new(), due: BinaryHeap::new(), answered: vec![] };
+    quota.as_ref().map_or(Ok(()), Quota::validate)?;
+    let mut run = Run {
+        station: Station::new(service),
+        pace: Pace::new(quota),
+        now: 0.0,
+        live: Vec::new(),
+        due: BinaryHeap::new(),
+        answered: vec![],
+    };
     let mut latest = f64::NEG_INFINITY;
     for (index, chain) in chains.into_iter().enumerate() {
         let first = checked(chain.as_ref(), index)?;
@@ -63,6 +73,9 @@ where
 
 struct Run<C> {
     station: Station<u32>,
+    pace: Pace,
+    /// Of the event before.
+    now: f64,
     live: Vec<Live<C>>,
     /// Chains that wait for their next job to be due, by that time.
     due: BinaryHeap<Reverse<Due>>,
@@ -80,12 +93,16 @@ impl<C: AsRef<[ChainedJob]>> Run<C> {
     /// Handles all events before `end`.
     fn until(&mut self, end: f64, latency: f64) {
         loop {
-            let completion = self.station.next_completion();
+            let completion = self.pace.real(self.station.next_completion());
             let due = self.due.peek().map_or(f64::INFINITY, |Reverse(due)| due.time);
-            if completion.min(due) >= end {
+            let turn = self.turn();
+            if completion.min(due).min(turn) >= end {
                 return;
             }
-            if completion <= due {
+            if turn < completion && turn <= due {
+                self.now = turn;
+                self.pace.turn(turn, self.work(turn));
+            } else if completion <= due {
                 self.complete(completion, latency);
             } else if let Some(Reverse(due)) = self.due.pop() {
                 self.enter(due.time, due.chain);
@@ -93,15 +110,32 @@ impl<C: AsRef<[ChainedJob]>> Run<C> {
         }
     }
 
+    /// When the station stops or goes on by its quota: only a busy one does.
+    fn turn(&self) -> f64 {
+        if self.station.present() == 0 {
+            return f64::INFINITY;
+        }
+        self.pace.next_turn(self.now, self.work(self.now))
+    }
+
+    fn work(&self, now: f64) -> f64 {
+        self.station.busy_time(self.pace.own(now))
+    }
+
     fn enter(&mut self, now: f64, chain: u32) {
+        self.now = now;
+        if self.station.present() == 0 {
+            self.pace.wake(now, self.work(now));
+        }
         let live = &mut self.live[chain as usize];
         live.entered = now;
         let demand = live.chain.as_ref()[live.next].demand;
-        self.station.arrive(now, demand, chain);
+        self.station.arrive(self.pace.own(now), demand, chain);
     }
 
     fn complete(&mut self, now: f64, latency: f64) {
         let Some(chain) = self.station.complete() else { return };
+        self.now = now;
         let live = &mut self.live[chain as usize];
         self.answered.push(Answered { at: now, response_time: now - live.entered });
         live.next += 1;
@@ -155,7 +189,17 @@ mod tests {
     }
 
     fn check(chains: &[Vec<ChainedJob>], service: Service, latency: f64, expected: &[(f64, f64)]) {
-        let answered = simulate_sessions(chains, service, latency).unwrap();
+        check_with(chains, service, latency, None, expected);
+    }
+
+    fn check_with(
+        chains: &[Vec<ChainedJob>],
+        service: Service,
+        latency: f64,
+        quota: Option<Quota>,
+        expected: &[(f64, f64)],
+    ) {
+        let answered = simulate_sessions(chains, service, latency, quota).unwrap();
         let found: Vec<_> = answered.iter().map(|job| (job.at, job.response_time)).collect();
         assert_eq!(found, expected);
     }
@@ -175,11 +219,35 @@ mod tests {
     }
 
     #[test]
+    fn a_quota_that_is_used_up_stops_the_station_until_the_period_ends() {
+        let half = Some(Quota { seconds: 2.0, period_seconds: 4.0 });
+        // It works from 0 to 2, and from 4 to 6 again: on the first job until 5, then on the second.
+        let chains = [vec![job(0.0, 3.0)], vec![job(4.5, 1.0)]];
+        check_with(&chains, Service::fifo(1), 0.0, half, &[(5.0, 5.0), (6.0, 1.5)]);
+        // Served in the period in which it comes, a job feels nothing of the limit.
+        check_with(&[vec![job(1.0, 1.5)]], Service::ps(1), 0.0, half, &[(2.5, 1.5)]);
+        // Coming while the station stands still, it waits for the next period.
+        let chains = [vec![job(0.0, 2.0)], vec![job(3.0, 1.0)]];
+        check_with(&chains, Service::ps(1), 0.0, half, &[(2.0, 2.0), (5.0, 2.0)]);
+        // What an idle station did not use is not kept.
+        check_with(&[vec![job(9.0, 4.0)]], Service::ps(1), 0.0, half, &[(14.0, 5.0)]);
+    }
+
+    #[test]
+    fn an_overloaded_station_with_a_quota_serves_its_share() {
+        let chains = (0..1000).map(|k| [job(f64::from(k) * 0.01, 0.1)]);
+        let quota = Some(Quota { seconds: 0.0125, period_seconds: 0.05 });
+        let answered = simulate_sessions(chains, Service::ps(1), 0.0, quota).unwrap();
+        let last = answered.iter().map(|job| job.at).fold(0.0, f64::max);
+        assert!((last - 400.0).abs() < 0.1, "{last}");
+    }
+
+    #[test]
     fn single_jobs_agree_with_the_trace_driven_station() {
         let times: Vec<f64> = (0..500).map(|k| f64::from(k) * 0.7).collect();
         let demands: Vec<f64> = (0..500).map(|k| f64::from(k * 37 % 11) * 0.1).collect();
         let chains = times.iter().zip(&demands).map(|(&due, &demand)| [job(due, demand)]);
-        let mut found: Vec<f64> = simulate_sessions(chains, Service::lps(3, 1), 0.0)
+        let mut found: Vec<f64> = simulate_sessions(chains, Service::lps(3, 1), 0.0, None)
             .unwrap()
             .iter()
             .map(|job| job.response_time)
@@ -194,10 +262,13 @@ mod tests {
 
     #[test]
     fn bad_chains_are_refused() {
-        let refused = |chains: &[Vec<ChainedJob>]| simulate_sessions(chains, Service::ps(1), 0.0).is_err();
+        let refused =
+            |chains: &[Vec<ChainedJob>]| simulate_sessions(chains, Service::ps(1), 0.0, None).is_err();
         assert!(refused(&[vec![]]));
         assert!(refused(&[vec![job(0.0, -1.0)]]));
         assert!(refused(&[vec![job(f64::NAN, 1.0)]]));
         assert!(refused(&[vec![job(1.0, 1.0)], vec![job(0.0, 1.0)]]));
+        let none = Some(Quota { seconds: 0.0, period_seconds: 1.0 });
+        assert!(simulate_sessions([vec![job(0.0, 1.0)]], Service::ps(1), 0.0, none).is_err());
     }
 }
