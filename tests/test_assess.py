@@ -197,3 +197,62 @@ def test_two_runs_agree(example_log: Path, example_run: Path, tmp_path: Path) ->
     # on a machine that may do other work, does not contradict itself: the intervals overlap, or are near.
     assert low <= 1.5 * other_high
     assert other_low <= 1.5 * high
+
+
+def verified_or_without_model(summary: dict[str, Any]) -> dict[str, Any] | None:
+    """The only change; None where the machine was too busy for a model, which is said then."""
+    if summary["model"] is None:
+        assert summary["verification"] == []
+        assert any(warning.startswith("Nothing was verified") for warning in summary["warnings"])
+        return None
+    (made,) = summary["verification"]
+    return dict(made)
+
+
+@pytest.mark.alone
+@pytest.mark.slow
+def test_a_prediction_is_carried_out(small_log: Path, tmp_path: Path) -> None:
+    output = tmp_path / "run"
+    made = verified_or_without_model(assessed(small_log, output, "--think-scale", "0.1", "--verify", "half-processor"))
+    if made is None or made["unmade_because"] is not None:
+        assert made is None or "control group" in made["unmade_because"]
+        return
+    folder = output / "verification" / "half-processor"
+    foretold = json.loads((folder / "prediction.json").read_text())
+    assert foretold["measured_knee"] is None
+    assert foretold["predicted_capacity_requests_per_second"] == made["predicted_capacity_requests_per_second"]
+    assert (folder / "prediction.json").stat().st_mtime < (folder / "points.parquet").stat().st_mtime
+    points = polars.read_parquet(folder / "points.parquet")
+    # Its own processes had half of a core, however busy the machine is.
+    assert points["server_cpu_fraction"].max() < 0.6
+    assert made["measured_knee"]["requests_per_second"] > 0
+    assert made["verdict"] in ("within the aims", "missed", "disturbed", "not measured")
+    assert (made["verdict"] == "disturbed") <= bool(made["disturbed_because"])
+    page = (output / "report.html").read_text()
+    assert "predicted beside measured" in page
+    assert "plot-verification" in page
+
+
+@pytest.mark.slow
+def test_an_interruption_of_a_change_keeps_the_assessment_and_the_prediction(small_log: Path, tmp_path: Path) -> None:
+    output = tmp_path / "run"
+    process = started(small_log, output, "--think-scale", "0.1", "--verify", "more-helpers,one-helper")
+    prediction = output / "verification" / "more-helpers" / "prediction.json"
+    while not prediction.exists() and process.poll() is None:
+        time.sleep(0.05)
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    summary = json.loads((output / "summary.json").read_text())
+    made = verified_or_without_model(summary)
+    if made is None:
+        return
+    assert process.returncode == 1, errors
+    assert summary["answer"] is not None
+    assert "interrupted" in summary["incomplete_because"]
+    assert (made["change"], made["unmade_because"]) == ("more-helpers", "interrupted")
+    assert (
+        made["predicted_capacity_requests_per_second"]
+        == json.loads(prediction.read_text())["predicted_capacity_requests_per_second"]
+    )
+    assert left_behind(output) == []

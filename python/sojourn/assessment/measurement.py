@@ -51,6 +51,8 @@ class Bench:
     seed: int
     recorded: Callable[[Recording], None] | None = None
     """Takes what a probe recorded of the server under a rising load; None: it is not probed."""
+    link: tuple[str, ...] = ()
+    """Options of `sojourn link`, behind which the generator then is."""
 
     def closed_loop(
         self,
@@ -101,6 +103,8 @@ class Bench:
             options += ["--observe-core", str(self.cores.server)]
         for pid in self.server.pids:
             options += ["--observe-pid", str(pid)]
+        if self.link:
+            options = ["link", *self.link, "--", str(engine.path()), *options]
         try:
             result: dict[str, Any] = engine.run(options, RequestsRecord, progress).as_json()
         except CouldNotRun as error:

@@ -33,6 +33,8 @@ from sojourn.assessment.summary import (
     write_summary,
 )
 from sojourn.assessment.system_file import COMMENT, describe
+from sojourn.assessment.verification.assessed import Assessed
+from sojourn.assessment.verification.carrying_out import verify
 from sojourn.engine.progress import ProgressLine, RequestsAdvance
 from sojourn.failure import CouldNotRun
 from sojourn.loading.record import Saturation
@@ -129,8 +131,10 @@ class _Assessment:
             bench = Bench(server, self.cores, self.request.seed, self.climbs.recorded if self.request.probe else None)
             self._measure_demand(bench)
             self._climb(bench, trace)
-        self._predict(trace)
-        self.summary.complete = True
+            server.stop()
+            self._predict(trace)
+            self._verify(trace, self._launch(root, work))
+        self.summary.complete = self.summary.incomplete_because is None
 
     def _look_around(self) -> None:
         """Measures what disturbs the cores before anything of ours does."""
@@ -189,8 +193,7 @@ class _Assessment:
         return root
 
     def _start_server(self, root: Path, work: Path) -> Running:
-        launch = Launch(root, work, self.cores.server, self.request.architecture, upstream_core=self.cores.generator)
-        running = self.request.server.start(launch)
+        running = self.request.server.start(self._launch(root, work))
         self.summary.system = SystemUnderTest(
             name=self.request.server.name,
             version=running.version,
@@ -205,6 +208,9 @@ class _Assessment:
                 "Server and generator were not kept on cores of their own: their work disturbs each other."
             )
         return running
+
+    def _launch(self, root: Path, work: Path) -> Launch:
+        return Launch(root, work, self.cores.server, self.request.architecture, upstream_core=self.cores.generator)
 
     def _measure_demand(self, bench: Bench) -> None:
         self.stages.begin("service demand")
@@ -336,6 +342,40 @@ class _Assessment:
             )
         return LogRates(average, peak)
 
+    def _verify(self, trace: _native.Trace, launch: Launch) -> None:
+        if not self.request.verify:
+            return
+        if self.station is None or self.mix is None:
+            self.summary.verification = []
+            self.summary.warnings.append("Nothing was verified: without a model there are no predictions to try.")
+            return
+        assert self.summary.demand_fit is not None
+        assert self.summary.knee is not None
+        system = self.summary.system
+        assessed = Assessed(
+            folder=self.folder,
+            trace=self.folder.path / "trace.sojourn",
+            server=self.request.server,
+            launch=launch,
+            cores=self.cores,
+            sessions=Sessions(trace, self.think_scale),
+            mix=self.mix,
+            demand_fit=self.summary.demand_fit,
+            station=self.station,
+            knee=self.summary.knee,
+            helpers=system.helpers if system else None,
+            helper_limit=_limit_of_helpers(self.summary.answer),
+            target_p95_seconds=self.request.target_p95_seconds,
+            effort=self.request.effort,
+            seed=self.request.seed,
+            disturbances=steps.warnings(self.climbs.rows),
+        )
+        self.summary.verification = []
+        try:
+            verify(assessed, self.request.verify, self.stages, self.summary.verification.append)
+        except (Interrupted, KeyboardInterrupt):
+            self.summary.incomplete_because = "interrupted while its predictions were verified"
+
     def cut_short(self, because: str) -> None:
         """Computes the answer from the steps that finished before the run was cut short."""
         self.summary.incomplete_because = because
@@ -394,6 +434,11 @@ def _helpers(server: Running, before: dict[str, float]) -> Helpers | None:
         return None
     busy, requests = (now[name] - before.get(name, 0.0) for name in names)
     return Helpers(server.helpers, busy / max(1.0, requests))
+
+
+def _limit_of_helpers(answer: Answer | None) -> float | None:
+    resources = answer.resources if answer is not None else []
+    return next((each.limit_requests_per_second for each in resources if each.name == "helpers"), None)
 
 
 class Stages(Protocol):

@@ -36,6 +36,8 @@ class Request:
     """True to go on where a static copy stands for little of the log."""
     require_quiet: bool = False
     """True to refuse a machine with other work."""
+    verify: tuple[str, ...] = ()
+    """The changes that are made afterwards, to try what is predicted of them."""
 
 
 def settings(request: Request, think_scale: float) -> Settings:

@@ -8,6 +8,7 @@ simulation feels bursts and think times, which the closed form's Poisson request
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,8 +28,20 @@ class Sessions:
     think_scale: float
 
 
-def simulate(station: Station, sessions: Sessions, rate: float, seed: int) -> Prediction:
-    """Foretells one step by simulation of about `REQUESTS` requests.
+class Quota(NamedTuple):
+    """A processor that stands still for the rest of each period in which it has worked for so long."""
+
+    seconds: float
+    period_seconds: float
+
+    @property
+    def share(self) -> float:
+        """Of the processor's time."""
+        return self.seconds / self.period_seconds
+
+
+def simulate(station: Station, sessions: Sessions, rate: float, seed: int, quota: Quota | None = None) -> Prediction:
+    """Foretells one step by simulation of about `REQUESTS` requests, at less than the quota's share of the capacity.
 
     A saturated station has no steady state: only its throughput is predicted then.
     """
@@ -48,6 +61,7 @@ def simulate(station: Station, sessions: Sessions, rate: float, seed: int) -> Pr
         station.r,
         station.mean_delays.latency_seconds,
         seed,
+        quota,
     )
     steady = (answered_at > WARM_UP_FRACTION * seconds) & (answered_at <= seconds)
     return Prediction(

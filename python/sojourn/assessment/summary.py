@@ -263,6 +263,49 @@ class Answer(Record):
     """The answer in words, most important first."""
 
 
+Verdict = Literal["within the aims", "missed", "disturbed", "not measured"]
+"""On a prediction that was tried; over disturbed measurements there is none."""
+
+
+class VerifiedLoad(Record):
+    """One load offered to a changed system, predicted and measured."""
+
+    offered_requests_per_second: float
+    fraction_of_predicted_capacity: float
+    predicted: Prediction
+    measured: Prediction | None
+    """The same figures as they were measured; None: the load was not reached, or the generator limited it."""
+    error: PredictionError | None
+
+
+class Verification(Record):
+    """A change that was made: predicted first, then measured."""
+
+    change: str
+    says: str
+    unmade_because: str | None
+    """Why it was not made, or not measured to its end; the figures that are there were had before."""
+    basis: str | None = None
+    """From what it was predicted."""
+    predicted_at: str | None = None
+    """When the prediction was in the run's folder: before the measurement."""
+    predicted_capacity_requests_per_second: Interval | None = None
+    measured_knee: Knee | None = None
+    capacity_error: float | None = None
+    """Predicted minus measured, relative to measured; None where only a bound was measured."""
+    is_within_interval: bool | None = None
+    """Whether the measured capacity, with its repetitions' extremes, meets the predicted interval."""
+    response_time_mean_error: float | None = None
+    """The largest over the loads, either way."""
+    response_time_p95_error: float | None = None
+    loads: list[VerifiedLoad] = Field(default_factory=list)
+    disturbed_because: list[str] = Field(default_factory=list)
+    """What makes the comparison doubtful: other work on the cores, while this was measured or its prediction was."""
+    verdict: Verdict = "not measured"
+    missed: list[str] = Field(default_factory=list)
+    """Which figures missed their aims, and by how much."""
+
+
 class Summary(Record):
     """An assessment from log to answer; parts not reached are `None`."""
 
@@ -290,6 +333,8 @@ class Summary(Record):
     answer: Answer | None
     saturation: Saturation | None = None
     """Which resource of the server was full first, with the evidence (`loading.saturation`)."""
+    verification: list[Verification] | None = None
+    """The changes that were made to check what is predicted of them; None: not asked for."""
     warnings: list[str]
 
 

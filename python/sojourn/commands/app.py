@@ -42,7 +42,8 @@ def register(name: str | None = None) -> None:
     added: list[CommandInfo | TyperInfo] = [*app.registered_commands, *app.registered_groups]
     groups = [each.typer_instance for each in app.registered_groups if each.typer_instance is not None]
     for command in [command for group in [app, *groups] for command in group.registered_commands]:
-        command.cls = Command
+        if command.cls is None or not issubclass(command.cls, Command):
+            command.cls = Command
     for each in added:
         assert isinstance(each.name, str)
         each.short_help = COMMANDS[each.name][1]

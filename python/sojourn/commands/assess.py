@@ -11,10 +11,12 @@ import typer
 from sojourn import interrupts, systems
 from sojourn.assessment.pipeline import assess
 from sojourn.assessment.request import EFFORTS, EffortName, Request
+from sojourn.assessment.verification.changes import CHANGES, chosen
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
 from sojourn.commands.help import FurtherOption
 from sojourn.commands.log_options import as_one, with_log_options
 from sojourn.commands.progress import Stages
+from sojourn.commands.verify_option import WithVerify
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
 from sojourn.report.assessment.page import write_report
 from sojourn.report.assessment.terminal import print_summary
@@ -25,7 +27,7 @@ from sojourn.workload.log import LogOptions, require_log
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
-    app.command("assess")(with_log_options(_assess))
+    app.command("assess", cls=WithVerify)(with_log_options(_assess))
 
 
 def _assess(
@@ -70,6 +72,14 @@ def _assess(
     require_quiet: Annotated[
         bool, FurtherOption("--require-quiet", help="Refuse to measure on a machine with other work.")
     ] = False,
+    verify: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[CHANGES]",
+            help="Then make the changes that the answer speaks of, measure, and print predicted beside measured: "
+            f"{', '.join(CHANGES)}; alone: all that can be made here.",
+        ),
+    ] = None,
     seed: Annotated[int, FurtherOption(help="Everything that is drawn at random is drawn from this.")] = 1,
     output_format: FormatOption = Format.text,
     *,
@@ -101,6 +111,7 @@ def _assess(
         effort=EFFORTS[effort].with_repetitions(repetitions),
         static_only=static_only,
         require_quiet=require_quiet,
+        verify=() if verify is None else chosen(verify),
     )
     require_log(log, log_options.also)
     folder = RunFolder.create(output or _default_output(log))

@@ -14,6 +14,10 @@ from typing import Literal
 from sojourn import engine
 from sojourn.failure import CouldNotRun
 
+PROCESSOR_PERIOD_SECONDS = 0.05
+"""In which a program with less than a processor may use its share: it runs at full speed until it has, and then waits
+for the next period (`crates/measure/src/confinement/hierarchy.rs`)."""
+
 
 @dataclass(frozen=True)
 class Confinement:

@@ -39,9 +39,21 @@ def pinned_command(core: int | None, command: list[str]) -> list[str]:
 @contextmanager
 def keep_off_server_core(cores: Cores) -> Iterator[None]:
     """Keeps this process, which only watches, off the server's core: a few milliseconds there would show as a stall."""
+    with _on(os.sched_getaffinity(0) - ({cores.server} if cores.pinned else set())):
+        yield
+
+
+@contextmanager
+def also_on_server_core(cores: Cores) -> Iterator[None]:
+    """Lets what this process starts pin itself to the server's core, which it keeps off otherwise."""
+    with _on(os.sched_getaffinity(0) | ({cores.server} if cores.server is not None else set())):
+        yield
+
+
+@contextmanager
+def _on(wanted: set[int]) -> Iterator[None]:
     allowed = os.sched_getaffinity(0)
-    if cores.pinned:
-        os.sched_setaffinity(0, allowed - {cores.server})
+    os.sched_setaffinity(0, wanted)
     try:
         yield
     finally:

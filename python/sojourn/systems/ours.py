@@ -26,9 +26,10 @@ class Sojourn:
     def start(self, launch: Launch) -> Running:
         """Starts it on a port of the kernel's choice."""
         # As the peers are told to where they can.
-        words = ["serve", str(launch.root), "--helpers", str(HELPERS), *of_architecture(launch)]
+        helpers = launch.helpers or HELPERS
+        words = ["serve", str(launch.root), "--helpers", str(helpers), *of_architecture(launch)]
         running = start_engine(launch, words, launch.work / "sojourn-serve.log")
-        running.helpers = HELPERS if launch.architecture == "amped" else None
+        running.helpers = helpers if launch.architecture == "amped" else None
         return running
 
 

@@ -35,6 +35,8 @@ class Launch:
     """Where it listens: clients behind a network link do not reach the loopback."""
     options: tuple[str, ...] = ()
     """Further options of the server's own command line, for those that take some."""
+    helpers: int | None = None
+    """For servers that have helpers; None: as many as the driver gives it."""
     upstream: str | None = None
     """The URL that a caching proxy passes requests on to; None: it gets a server of `root` of its own."""
     upstream_core: int | None = None

@@ -14,6 +14,7 @@ from sojourn.report.assessment.answer import first_screen
 from sojourn.report.assessment.plots import SECTIONS
 from sojourn.report.assessment.run import Run
 from sojourn.report.assessment.steps_table import steps
+from sojourn.report.assessment.verification import verified
 from sojourn.report.drawing import figure
 from sojourn.report.markup import Markup, element, shell
 from sojourn.report.tables import where_time_goes
@@ -42,6 +43,7 @@ def page(run: Run) -> str:
         demand=plots["demand"],
         demand_points=_folded("Every closed-loop run", measurement_tables.demand_points(run)),
         model=_columns(measurement_tables.model(run), measurement_tables.validation(run)),
+        verification=verified(run),
         log=plots["log"],
         log_tables=_columns(log_tables.table_one(run), log_tables.import_facts(run)),
         malformed=log_tables.malformed_lines(run) or "",

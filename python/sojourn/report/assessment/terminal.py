@@ -14,6 +14,7 @@ from rich.text import Text
 
 from sojourn.assessment.summary import Answer, Prediction, PredictionError, Step, Summary
 from sojourn.report.assessment import log_tables, wording
+from sojourn.report.assessment.verification import print_verification
 from sojourn.report.terminal import print_pairs
 from sojourn.text import format
 from sojourn.workload.characteristics import Characteristics, LogImport
@@ -35,6 +36,8 @@ def print_summary(summary: Summary, console: Console) -> None:
         _print_answer(summary.answer, summary, console)
     if summary.steps:
         _print_steps(summary.steps, console)
+    if summary.verification is not None:
+        print_verification(summary.verification, console)
     withheld = [wording.withheld(each) for each in summary.answer.withheld] if summary.answer else []
     for warning in [*summary.warnings, *withheld]:
         console.print(Text(f"warning: {warning}", style="yellow"))

@@ -1,0 +1,234 @@
+"""Makes a change and measures it: another server process on the same site, a climb around the predicted capacity.
+
+Each change has a folder, `verification/NAME`, with its prediction (written before anything of it is measured), its
+points and its histograms.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from sojourn.assessment import demand, rising_load, steps
+from sojourn.assessment.climbs import Climbs
+from sojourn.assessment.knee import locate
+from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped
+from sojourn.assessment.summary import DemandFit, DemandPoint, Knee, Step, Verification, VerifiedLoad
+from sojourn.assessment.verification.assessed import Assessed
+from sojourn.assessment.verification.changes import CHANGES, Arrangement, Change
+from sojourn.assessment.verification.comparison import compared
+from sojourn.assessment.verification.foretelling import Expectation
+from sojourn.engine.progress import ProgressLine, RequestsAdvance
+from sojourn.failure import CouldNotRun
+from sojourn.machine import cores
+from sojourn.results.run_folder import RunFolder
+from sojourn.systems import Launch
+
+FOLDER = "verification"
+REPETITIONS_MAX = 3
+"""Climbs of a changed system: they confirm or contradict, and there may be many changes."""
+COMPARED_FRACTIONS = (0.5, 0.84)
+"""Of the predicted capacity: loads of the climb at which response times are compared."""
+STEP_REQUESTS = 4000
+STEP_SECONDS_MAX = 10.0
+"""A step lasts for so many requests at half the capacity, if that takes no longer: sizes are spread widely."""
+LINK_ADDRESS = "10.77.0.1"
+"""Of the server, seen from behind a link."""
+
+
+class Stages(Protocol):
+    """A stage of a long run for each change."""
+
+    def begin(self, name: str) -> None:
+        """Ends the current stage and starts the next one."""
+
+    def update(self, done: float, total: float | None = None, detail: str = "") -> None:
+        """Says how far the current stage is."""
+
+    def done(self, detail: str | None = None) -> None:
+        """Ends the current stage; `detail` is its result in a few words."""
+
+
+def verify(assessed: Assessed, names: Sequence[str], stages: Stages, keep: Callable[[Verification], None]) -> None:
+    """Makes the changes one after the other; `keep` takes each as far as it came.
+
+    Where all are asked for, those that would be no change of this server are passed over.
+
+    Raises:
+        Interrupted, KeyboardInterrupt: the person asked to stop; what was measured is kept.
+    """
+    for name in names:
+        change = CHANGES[name]
+        inapplicable = change.inapplicable(assessed)
+        if inapplicable is not None and len(names) == len(CHANGES):
+            continue
+        stages.begin(name)
+        made = Verification(change=name, says=change.says, unmade_because=inapplicable or change.unavailable(assessed))
+        if made.unmade_because is None:
+            one = _One(assessed, name, change, stages)
+            try:
+                made = one.predicted(made)
+                made = one.measured(made)
+            except (Interrupted, KeyboardInterrupt):
+                keep(one.last(made).model_copy(update={"unmade_because": "interrupted"}))
+                raise
+            except ServerStopped as stop:
+                made = one.last(made).model_copy(update={"unmade_because": str(stop)})
+            except CouldNotRun as failure:
+                made = one.last(made).model_copy(update={"unmade_because": failure.said})
+        keep(made)
+        stages.done(made.unmade_because or _in_short(made))
+
+
+@dataclass
+class _One:
+    """One change."""
+
+    assessed: Assessed
+    name: str
+    change: Change
+    stages: Stages
+    foretold: Verification | None = None
+    disturbances: list[str] = field(default_factory=list)
+    """Of what the prediction rests on."""
+
+    @property
+    def folder(self) -> Path:
+        return self.assessed.folder.path / FOLDER / self.name
+
+    def last(self, made: Verification) -> Verification:
+        """The change as far as it came."""
+        return self.foretold or made
+
+    def predicted(self, made: Verification) -> Verification:
+        """The prediction, in the folder before the changed system is started."""
+        self.disturbances += (f"in the assessment: {each}" for each in self.assessed.disturbances)
+        expectation = self.change.expectation(self.assessed, self)
+        made = made.model_copy(
+            update={
+                "basis": expectation.basis,
+                "predicted_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
+                "predicted_capacity_requests_per_second": expectation.capacity,
+                "loads": list(_loads(expectation)),
+                "disturbed_because": [*self.disturbances],
+            }
+        )
+        RunFolder.create(self.folder).write_text("prediction.json", made.model_dump_json(indent=2) + "\n")
+        self.foretold = made
+        return made
+
+    def measured(self, made: Verification) -> Verification:
+        """The change made, and what was measured beside what was predicted."""
+        predicted = made.predicted_capacity_requests_per_second
+        assert predicted is not None
+        knee, found, disturbances = self._climbed(
+            self.change.arrangement(self.assessed), RunFolder(self.folder), predicted.estimate
+        )
+        return compared(made, knee, found, disturbances)
+
+    def climb(self, arrangement: Arrangement, name: str, capacity: float) -> Knee:
+        """See `changes.Baselines`."""
+        folder = RunFolder.create(self.folder / f"baseline-{name}")
+        knee, _, disturbances = self._climbed(arrangement, folder, capacity)
+        self.disturbances += (f"in the baseline: {each}" for each in disturbances)
+        return knee
+
+    def demand(self, arrangement: Arrangement, name: str) -> DemandFit:
+        """See `changes.Baselines`."""
+        points: list[DemandPoint] = []
+        with arrangement.server.start(self._launch(arrangement)) as server:
+            bench = Bench(server, self.assessed.cores, self.assessed.seed)
+            demand.measure(bench, self.assessed.effort.demand, points.append, lambda done, total: None)
+        fitted = demand.fit(points, self.assessed.seed)
+        folder = RunFolder.create(self.folder)
+        folder.write_json(f"demand-{name}.json", [point.model_dump() for point in points])
+        return fitted
+
+    def _climbed(
+        self, arrangement: Arrangement, folder: RunFolder, capacity: float
+    ) -> tuple[Knee, list[Step], list[str]]:
+        assessed = self.assessed
+        effort = _long_enough(assessed.effort.rising_load, capacity)
+        climbs = Climbs(folder, effort)
+        report = folder.path / "link.json"
+        with arrangement.server.start(self._launch(arrangement)) as server:
+            link = (*arrangement.link, "--report", str(report)) if arrangement.link else ()
+            if link:
+                server.url = f"http://{LINK_ADDRESS}:{urlsplit(server.url).port}"
+            climb = rising_load.Climb(
+                bench=Bench(server, assessed.cores, assessed.seed, link=link),
+                trace=assessed.trace,
+                latency=folder.path / "latency",
+                effort=effort,
+                think_scale=assessed.sessions.think_scale,
+                target_p95_seconds=assessed.target_p95_seconds,
+                keep=climbs.keep,
+                progress=self._show,
+            )
+            # The link belongs beside the server, whose core this process keeps off.
+            with cores.also_on_server_core(assessed.cores) if link else nullcontext():
+                climb.repeat(capacity)
+        knee = locate(climbs.repetitions(), assessed.target_p95_seconds)
+        if knee is None:
+            raise CouldNotRun(
+                "the load generator was the limit at every load", "verify on a machine with less other work"
+            )
+        found = steps.over_repetitions(climbs.repetitions())
+        if link or arrangement.launch.confinement is not None:
+            # A link's work beside the server, and a quota's pauses, belong to what was changed: no window is left out.
+            found = [each.model_copy(update={"undisturbed": None}) for each in found]
+        # A link's own work on the server's core is not another's.
+        disturbances = _late(report) if link else steps.warnings(climbs.rows)
+        return knee, found, disturbances
+
+    def _show(self, progress: ProgressLine) -> None:
+        if isinstance(progress, RequestsAdvance):
+            self.stages.update(progress.progress, 1.0, f"{progress.requests_per_second:,.0f} requests/s")
+
+    def _launch(self, arrangement: Arrangement) -> Launch:
+        # Servers leave files where they work: each change has a folder of its own.
+        work = arrangement.launch.work / f"{FOLDER}-{self.name}"
+        work.mkdir(exist_ok=True)
+        return replace(arrangement.launch, work=work)
+
+
+def _long_enough(effort: rising_load.Effort, capacity: float) -> rising_load.Effort:
+    """Fewer repetitions, and longer steps of a slow system."""
+    measured = min(STEP_SECONDS_MAX, STEP_REQUESTS / (COMPARED_FRACTIONS[0] * capacity))
+    return replace(
+        effort,
+        repetitions=min(REPETITIONS_MAX, effort.repetitions),
+        step_seconds=max(effort.step_seconds, effort.settle_seconds + measured),
+    )
+
+
+def _in_short(made: Verification) -> str:
+    predicted, knee = made.predicted_capacity_requests_per_second, made.measured_knee
+    assert predicted is not None
+    assert knee is not None
+    bound = "at least " if knee.is_lower_bound else ""
+    return f"{predicted.estimate:,.0f} predicted, {bound}{knee.requests_per_second:,.0f} measured: {made.verdict}"
+
+
+def _loads(expectation: Expectation) -> Iterable[VerifiedLoad]:
+    for fraction in COMPARED_FRACTIONS:
+        rate = fraction * expectation.capacity.estimate
+        yield VerifiedLoad(
+            offered_requests_per_second=rate,
+            fraction_of_predicted_capacity=fraction,
+            predicted=expectation.at(rate),
+            measured=None,
+            error=None,
+        )
+
+
+def _late(report: Path) -> list[str]:
+    if not report.is_file() or not json.loads(report.read_text())["limited"]:
+        return []
+    return ["The link was late: one packet in a hundred by more than its limit."]

@@ -1,0 +1,329 @@
+"""The changes that can be made here to check a prediction: one table, by the names that `--verify` takes.
+
+A change says why it cannot be made, foretells what it gives, and how the server is started and reached then. What it
+foretells may need a measurement of another baseline first (`Baselines`): never one of the changed system itself.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from sojourn import systems
+from sojourn.assessment.model import Station
+from sojourn.assessment.summary import DemandFit, Knee
+from sojourn.assessment.verification import foretelling
+from sojourn.assessment.verification.assessed import Assessed
+from sojourn.assessment.verification.foretelling import Expectation, scaled
+from sojourn.failure import CouldNotRun
+from sojourn.machine.confinement import Confinement, processors_unlimited_because
+from sojourn.results.records import Interval
+from sojourn.systems import Launch, Server
+from sojourn.systems.server import EVERYWHERE
+from sojourn.text import format
+
+LINE_SHARE = 0.25
+"""Of the server's capacity, what the slower line carries: the server is then far from being the bottleneck."""
+LINE_BITS_PER_SECOND_MAX = 100e6
+"""Our link copies every packet; above, it takes too much of a core beside a server and a generator."""
+LINE_QUEUE_SECONDS = 0.1
+"""How much of the line's time waits at most: packets are seldom lost, and the first byte is in time."""
+QUEUE_PACKETS_MIN = 50
+PACKET_BYTES = 1500
+WORKERS_SHARE = 0.5
+"""Of the capacity, what the fewer workers can hold."""
+WORKERS_MAX = 2000
+KEEP_A_CONNECTION = ("mp", "mt", "helper")
+"""Architectures whose workers have a connection until it ends."""
+TUN = Path("/dev/net/tun")
+ALL = "all"
+"""What `--verify` takes for every change that can be made."""
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """How a changed system is started and reached."""
+
+    server: Server
+    launch: Launch
+    link: tuple[str, ...] = ()
+
+
+class Baselines(Protocol):
+    """Measures what a prediction starts from, where the assessment did not."""
+
+    def climb(self, arrangement: Arrangement, name: str, capacity: float) -> Knee:
+        """The knee of another arrangement, about which a first figure is known."""
+        ...
+
+    def demand(self, arrangement: Arrangement, name: str) -> DemandFit:
+        """The service demand of another server."""
+        ...
+
+
+class Change(Protocol):
+    """One way to change an assessed system."""
+
+    @property
+    def says(self) -> str:
+        """What is changed, in words."""
+        ...
+
+    def inapplicable(self, assessed: Assessed) -> str | None:
+        """Why it would be no change of this server, or None."""
+        ...
+
+    def unavailable(self, assessed: Assessed) -> str | None:
+        """Why it cannot be made here, or None."""
+        ...
+
+    def arrangement(self, assessed: Assessed) -> Arrangement:
+        """The changed system."""
+        ...
+
+    def expectation(self, assessed: Assessed, baselines: Baselines) -> Expectation:
+        """What it is predicted to give."""
+        ...
+
+
+@dataclass(frozen=True)
+class Processor:
+    """Another share of the processor, from the whole one or from a confined baseline."""
+
+    processors: float
+    baseline: float = 1.0
+
+    @property
+    def says(self) -> str:
+        if self.baseline == 1.0:
+            return f"{self.processors:g} of the server's processor instead of the whole"
+        return f"{self.processors:g} of the server's processor instead of {self.baseline:g}"
+
+    def inapplicable(self, assessed: Assessed) -> str | None:
+        return None
+
+    def unavailable(self, assessed: Assessed) -> str | None:
+        if not assessed.cores.pinned:
+            return "server and generator have no cores of their own"
+        if not assessed.is_local:
+            return "the server was not started here"
+        return processors_unlimited_because()
+
+    def arrangement(self, assessed: Assessed) -> Arrangement:
+        return _confined(assessed, self.processors)
+
+    def expectation(self, assessed: Assessed, baselines: Baselines) -> Expectation:
+        if self.baseline == 1.0:
+            capacity = scaled(self.processors * assessed.capacity, assessed.capacity_range)
+            basis = f"{self.processors:g} of the capacity that was assessed; demands as fitted, under a quota"
+            return self._share(assessed, assessed.station, capacity, basis)
+        first = self.baseline * assessed.capacity
+        knee = baselines.climb(_confined(assessed, self.baseline), f"processor-{self.baseline:g}", first)
+        if knee.requests_per_second <= 0:
+            raise CouldNotRun(f"with {self.baseline:g} of its processor the server keeps up with no load")
+        growth = self.processors / self.baseline
+        capacity = Interval(estimate=growth * knee.requests_per_second, low=growth * knee.low, high=growth * knee.high)
+        demands = assessed.station.demands
+        factor = self.baseline / knee.requests_per_second / float(demands.mean())
+        station = replace(assessed.station, demands=factor * demands, capacity=1 / (factor * float(demands.mean())))
+        basis = (
+            f"{growth:g} times the {format.rate(knee.requests_per_second)} measured with {self.baseline:g} of the "
+            "processor: a second whole one is the generator's here"
+        )
+        return self._share(assessed, station, capacity, basis)
+
+    def _share(self, assessed: Assessed, station: Station, capacity: Interval, basis: str) -> Expectation:
+        return foretelling.processor_share(station, assessed.sessions, self.processors, capacity, assessed.seed, basis)
+
+
+@dataclass(frozen=True)
+class Helpers:
+    """Twice as many of the helpers that wait for the disk, or one."""
+
+    more: bool
+
+    @property
+    def says(self) -> str:
+        return "twice the helpers" if self.more else "one helper instead of several"
+
+    def inapplicable(self, assessed: Assessed) -> str | None:
+        if assessed.helpers is None:
+            return "the server has no helpers"
+        return "the server has one helper" if self._count(assessed) == assessed.helpers else None
+
+    def unavailable(self, assessed: Assessed) -> str | None:
+        return None
+
+    def arrangement(self, assessed: Assessed) -> Arrangement:
+        return Arrangement(assessed.server, replace(assessed.launch, helpers=self._count(assessed)))
+
+    def expectation(self, assessed: Assessed, baselines: Baselines) -> Expectation:
+        assert assessed.helpers is not None
+        count, capacity = self._count(assessed), assessed.capacity
+        basis = "the helpers did too little to be a limit: nothing changes"
+        if assessed.helper_limit is not None:
+            limit = assessed.helper_limit * count / assessed.helpers
+            capacity = min(capacity, limit)
+            basis = f"{count} helpers would be busy at {format.rate(limit)}; the processor at {format.rate(capacity)}"
+        return foretelling.same_processor(
+            assessed.station, assessed.sessions, scaled(capacity, assessed.capacity_range), assessed.seed, basis
+        )
+
+    def _count(self, assessed: Assessed) -> int:
+        assert assessed.helpers is not None
+        return 2 * assessed.helpers if self.more else 1
+
+
+@dataclass(frozen=True)
+class FewerWorkers:
+    """So few workers that they, not the processor, are the limit."""
+
+    says = "so few workers that they hold half of the load"
+
+    def inapplicable(self, assessed: Assessed) -> str | None:
+        if assessed.server.has_architectures and assessed.launch.architecture in KEEP_A_CONNECTION:
+            return None
+        return f"workers have a connection until it ends with --architecture {', '.join(KEEP_A_CONNECTION)} only"
+
+    def unavailable(self, assessed: Assessed) -> str | None:
+        count = self._count(assessed)
+        return None if count <= WORKERS_MAX else f"it would be {count:,} workers"
+
+    def arrangement(self, assessed: Assessed) -> Arrangement:
+        options = (*assessed.launch.options, "--workers", str(self._count(assessed)))
+        return Arrangement(assessed.server, replace(assessed.launch, options=options))
+
+    def expectation(self, assessed: Assessed, baselines: Baselines) -> Expectation:
+        count = self._count(assessed)
+        capacity = min(assessed.capacity, count / _held_seconds(assessed))
+        basis = f"{count} workers, each with a session for {format.seconds(_held_seconds(assessed))} per request"
+        return foretelling.few_workers(
+            assessed.station,
+            assessed.sessions,
+            count,
+            scaled(capacity, assessed.capacity_range),
+            assessed.seed,
+            basis,
+        )
+
+    def _count(self, assessed: Assessed) -> int:
+        return max(1, math.ceil(WORKERS_SHARE * assessed.capacity * _held_seconds(assessed)))
+
+
+def _held_seconds(assessed: Assessed) -> float:
+    trace = assessed.sessions.trace
+    thinking = trace.mean_session_duration_seconds / trace.mean_requests_per_session * assessed.sessions.think_scale
+    return thinking + float(assessed.station.demands.mean())
+
+
+@dataclass(frozen=True)
+class SlowLine:
+    """An access line that is the bottleneck, emulated."""
+
+    says = "an access line that carries less than the server"
+
+    def inapplicable(self, assessed: Assessed) -> str | None:
+        return None
+
+    def unavailable(self, assessed: Assessed) -> str | None:
+        if not assessed.server.builds_site or not assessed.server.has_architectures:
+            return "behind a link only our own server can be reached: others listen on the loopback"
+        if os.geteuid() != 0:
+            return "the link makes network namespaces, which needs root"
+        return None if TUN.exists() else f"the link needs {TUN}"
+
+    def arrangement(self, assessed: Assessed) -> Arrangement:
+        rate = self._bits_per_second(assessed)
+        packets = max(QUEUE_PACKETS_MIN, math.ceil(rate * LINE_QUEUE_SECONDS / 8 / PACKET_BYTES))
+        # Beside the generator, which polls, it would be late; the server has little to do behind such a line.
+        core = [] if assessed.cores.server is None else ["--core", str(assessed.cores.server)]
+        link = ("--rate", f"{rate:.0f}bit/s", "--queue", str(packets), *core)
+        return Arrangement(assessed.server, replace(assessed.launch, address=EVERYWHERE), link)
+
+    def expectation(self, assessed: Assessed, baselines: Baselines) -> Expectation:
+        rate = self._bits_per_second(assessed)
+        basis = f"a line of {format.bandwidth(rate)}, shared by the log's transfers with their packets' headers"
+        return foretelling.slower_line(assessed.station, assessed.sessions, assessed.mix, rate, assessed.seed, basis)
+
+    def _bits_per_second(self, assessed: Assessed) -> float:
+        bytes_mean = float(foretelling.bytes_on_the_line(assessed.mix).mean())
+        rate = min(LINE_BITS_PER_SECOND_MAX, LINE_SHARE * assessed.capacity * 8 * bytes_mean)
+        # Two digits: as one would order it.
+        unit = 10.0 ** (math.floor(math.log10(rate)) - 1)
+        return math.floor(rate / unit) * unit
+
+
+@dataclass(frozen=True)
+class OtherServer:
+    """Another server on the same site, by its own service demands."""
+
+    name: str
+
+    @property
+    def says(self) -> str:
+        return f"{self.name} instead"
+
+    def inapplicable(self, assessed: Assessed) -> str | None:
+        return "it is the server that was assessed" if assessed.server.name == self.name else None
+
+    def unavailable(self, assessed: Assessed) -> str | None:
+        return None if assessed.is_local else "the server was not started here"
+
+    def arrangement(self, assessed: Assessed) -> Arrangement:
+        return Arrangement(systems.find(self.name), replace(assessed.launch, architecture=OUR_ARCHITECTURE))
+
+    def expectation(self, assessed: Assessed, baselines: Baselines) -> Expectation:
+        own = baselines.demand(self.arrangement(assessed), self.name)
+        station = foretelling.other_server(assessed.station, assessed.mix, own)
+        ratio = float(assessed.mix.demands(assessed.demand_fit).mean() / assessed.mix.demands(own).mean())
+        # What the mix costs beyond its documents is not known of a server before it has served it.
+        factor, (low, high) = assessed.station.calibration.estimate, assessed.capacity_range
+        unknown = max(factor, 1 / factor)
+        capacity = scaled(ratio * assessed.capacity, (low / unknown, high * unknown))
+        basis = (
+            f"g(x) = {own.fixed_seconds.estimate * 1e6:.2f} us + {own.seconds_per_byte.estimate * 1e9:.3f} ns/B x, "
+            f"its own; the mix costs {factor:.2f} times its documents, as the assessed server's does"
+        )
+        return foretelling.same_processor(station, assessed.sessions, capacity, assessed.seed, basis)
+
+
+OUR_ARCHITECTURE = "amped"
+"""Of our server where it is the other one."""
+
+
+def _confined(assessed: Assessed, processors: float) -> Arrangement:
+    confinement = Confinement(assessed.launch.root, processors=processors, drop_pages="none")
+    return Arrangement(assessed.server, replace(assessed.launch, confinement=confinement))
+
+
+CHANGES: Mapping[str, Change] = {
+    "half-processor": Processor(0.5),
+    "quarter-processor": Processor(0.25),
+    "twice-processor": Processor(0.5, baseline=0.25),
+    "more-helpers": Helpers(more=True),
+    "one-helper": Helpers(more=False),
+    "fewer-workers": FewerWorkers(),
+    "slow-line": SlowLine(),
+    "nginx": OtherServer("nginx"),
+    "apache2": OtherServer("apache2"),
+    "sojourn": OtherServer("sojourn"),
+}
+
+
+def chosen(text: str) -> tuple[str, ...]:
+    """The changes that a list of names, or `all`, asks for.
+
+    Raises:
+        CouldNotRun: one of them is not known.
+    """
+    if text == ALL:
+        return tuple(CHANGES)
+    names = tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if name not in CHANGES:
+            raise CouldNotRun(f"no change named {name!r}", f"--verify takes {', '.join(CHANGES)}, or {ALL}")
+    return names

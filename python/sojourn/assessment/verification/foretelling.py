@@ -1,0 +1,149 @@
+"""What the fitted model says of a changed system: its capacity with an interval, and response times at a rate.
+
+- A processor with a quota is as fast as the whole one until the quota of a period (50 ms) is used up, and then stands
+  still until the period ends (`machine.confinement`): demands stay, the capacity is the quota's share. Doubled demands
+  would be wrong at every load: twice the response time at light loads, and none of the waiting for the next period.
+- A slower line is a processor-sharing station for what crosses it: bodies, response heads, and the headers of the
+  packets. The server adds its mean response time.
+- Another server has its own service demands, measured on documents of fixed sizes; that a mix of documents costs more
+  than its documents alone, and latencies, are taken from the assessed server.
+- Workers that keep a connection until it ends are servers of an M/G/N station whose jobs are sessions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sojourn.assessment.model import FloatArray, Mix, Station
+from sojourn.assessment.simulation import Quota, Sessions, simulate
+from sojourn.assessment.summary import DemandFit, Prediction
+from sojourn.machine.confinement import PROCESSOR_PERIOD_SECONDS
+from sojourn.results.records import Interval
+
+RESPONSE_HEAD_BYTES = 250
+"""What a response head adds to a body, about."""
+SEGMENT_BYTES = 1448
+"""Of a packet of 1,500 bytes, what is the response's, with TCP's time stamps."""
+PACKET_HEADER_BYTES = 52
+CONNECTION_BYTES = 3 * PACKET_HEADER_BYTES
+"""What opening and ending a connection, and answering its requests' packets, sends beside."""
+LINE_LOST_FRACTION = 0.05
+"""Of a full line, what retransmissions and moments without a packet may take."""
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What is predicted of a change."""
+
+    capacity: Interval
+    """Requests/s."""
+    at: Callable[[float], Prediction]
+    """What one load, in requests/s, gives."""
+    basis: str
+    """From what it was predicted, in a sentence."""
+
+
+def scaled(capacity: float, factors: tuple[float, float]) -> Interval:
+    """A capacity with its interval by factors."""
+    return Interval(estimate=capacity, low=capacity * factors[0], high=capacity * factors[1])
+
+
+def processor_share(
+    station: Station, sessions: Sessions, processors: float, capacity: Interval, seed: int, basis: str
+) -> Expectation:
+    """The server with a part of its processor's time."""
+    quota = Quota(processors * PROCESSOR_PERIOD_SECONDS, PROCESSOR_PERIOD_SECONDS)
+
+    def at(rate: float) -> Prediction:
+        if rate >= min(capacity.estimate, quota.share / float(station.demands.mean())):
+            return _saturated(capacity.estimate)
+        return simulate(station, sessions, rate, seed, quota)
+
+    return Expectation(capacity, at, basis)
+
+
+def same_processor(station: Station, sessions: Sessions, capacity: Interval, seed: int, basis: str) -> Expectation:
+    """A server whose processor, and station, are as they were assessed, up to another capacity."""
+
+    def at(rate: float) -> Prediction:
+        return _saturated(capacity.estimate) if rate >= capacity.estimate else simulate(station, sessions, rate, seed)
+
+    return Expectation(capacity, at, basis)
+
+
+def slower_line(
+    station: Station, sessions: Sessions, mix: Mix, bits_per_second: float, seed: int, basis: str
+) -> Expectation:
+    """The server behind a line that is its bottleneck."""
+    transfers = 8 * bytes_on_the_line(mix) / bits_per_second
+    line = Station(transfers, None, station.calibration, 1.0 / float(transfers.mean()))
+    capacity = Interval(estimate=line.capacity, low=(1 - LINE_LOST_FRACTION) * line.capacity, high=line.capacity)
+
+    def at(rate: float) -> Prediction:
+        if rate >= line.capacity:
+            return _saturated(line.capacity)
+        crossed = simulate(line, sessions, rate, seed)
+        served = station.closed_form(rate).response_time_mean_seconds or 0.0
+        mean, p95 = crossed.response_time_mean_seconds, crossed.response_time_p95_seconds
+        assert mean is not None
+        assert p95 is not None
+        return crossed.model_copy(
+            update={"response_time_mean_seconds": mean + served, "response_time_p95_seconds": p95 + served}
+        )
+
+    return Expectation(capacity, at, basis)
+
+
+def bytes_on_the_line(mix: Mix) -> FloatArray:
+    """What the line carries per request of the log, towards the clients; shape (requests,)."""
+    response = mix.sizes_bytes + RESPONSE_HEAD_BYTES
+    packets = np.ceil(response / SEGMENT_BYTES)
+    carried: FloatArray = response + PACKET_HEADER_BYTES * packets + CONNECTION_BYTES * mix.opens_connection
+    return carried
+
+
+def other_server(assessed: Station, mix: Mix, own: DemandFit) -> Station:
+    """The station of another server with demands of its own; the rest is the assessed one's."""
+    demands = mix.demands(own) * assessed.calibration.estimate
+    kept = assessed.capacity * float(assessed.demands.mean())
+    return replace(assessed, demands=demands, capacity=kept / float(demands.mean()))
+
+
+def few_workers(
+    station: Station, sessions: Sessions, workers: int, capacity: Interval, seed: int, basis: str
+) -> Expectation:
+    """A server whose workers, each with a session at a time, are fewer than the sessions that would come."""
+    per_session = sessions.trace.mean_requests_per_session
+    held = sessions.trace.mean_session_duration_seconds * sessions.think_scale
+
+    def at(rate: float) -> Prediction:
+        if rate >= capacity.estimate:
+            return _saturated(capacity.estimate)
+        served = simulate(station, sessions, rate, seed)
+        assert served.response_time_mean_seconds is not None
+        wait = mean_wait(rate / per_session, held, workers)
+        # The first request of a session waits for a worker; the others find it there.
+        return served.model_copy(
+            update={"response_time_mean_seconds": served.response_time_mean_seconds + wait / per_session}
+        )
+
+    return Expectation(capacity, at, basis)
+
+
+def mean_wait(rate: float, service_seconds: float, servers: int) -> float:
+    """Erlang's C: the mean waiting time in M/M/N, seconds; infinite where it is overloaded."""
+    offered = rate * service_seconds
+    if offered >= servers:
+        return float("inf")
+    blocked = 1.0
+    for present in range(1, servers + 1):
+        blocked = offered * blocked / (present + offered * blocked)
+    waits = blocked / (1 - offered / servers * (1 - blocked))
+    return waits * service_seconds / (servers - offered)
+
+
+def _saturated(capacity: float) -> Prediction:
+    return Prediction(requests_per_second=capacity, response_time_mean_seconds=None, response_time_p95_seconds=None)

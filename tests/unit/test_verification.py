@@ -1,0 +1,402 @@
+"""What is predicted of changes, on stations that are known because we made them up, and how predictions are judged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import pytest
+
+from sojourn import _native
+from sojourn.assessment.measurement import Interrupted
+from sojourn.assessment.model import Mix, Station
+from sojourn.assessment.request import EFFORTS, EffortName
+from sojourn.assessment.simulation import Quota, Sessions, simulate
+from sojourn.assessment.summary import DemandFit, Knee, Prediction, Step, Verification, VerifiedLoad
+from sojourn.assessment.verification import carrying_out, foretelling
+from sojourn.assessment.verification.assessed import Assessed
+from sojourn.assessment.verification.carrying_out import verify
+from sojourn.assessment.verification.changes import CHANGES, OtherServer, chosen
+from sojourn.assessment.verification.comparison import compared
+from sojourn.assessment.verification.foretelling import mean_wait, scaled
+from sojourn.commands.verify_option import with_value
+from sojourn.failure import CouldNotRun
+from sojourn.machine.cores import Cores
+from sojourn.results.records import Interval, Spread
+from sojourn.results.run_folder import RunFolder
+from sojourn.systems import SYSTEMS, Launch
+
+DEMAND = 1e-3
+FIT = DemandFit(
+    seconds_per_byte=Interval(estimate=0.0, low=0.0, high=0.0),
+    fixed_seconds=Interval(estimate=DEMAND, low=DEMAND, high=DEMAND),
+    connection_seconds=None,
+    basis="cpu",
+    points_used=21,
+    points_left_out=0,
+    relative_error_median=0.01,
+)
+ONE = Interval(estimate=1.0, low=1.0, high=1.0)
+
+
+def knee_at(rate: float, reason: str = "throughput") -> Knee:
+    bound = reason in ("generator", "not reached")
+    return Knee.model_validate(
+        {
+            "requests_per_second": rate,
+            "low": 0.95 * rate,
+            "high": 1.1 * rate,
+            "per_repetition": [rate],
+            "reason": reason,
+            "is_lower_bound": bound,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def sessions(small_log: Path) -> Sessions:
+    return Sessions(_native.import_log(str(small_log)), 0.1)
+
+
+@pytest.fixture(scope="module")
+def mix(sessions: Sessions) -> Mix:
+    return Mix(sessions.trace.transfer_sizes().astype(float), sessions.trace.first_in_session())
+
+
+@pytest.fixture(scope="module")
+def station(mix: Mix) -> Station:
+    return Station(mix.demands(FIT), None, ONE, 1 / DEMAND)
+
+
+@pytest.fixture(autouse=True)
+def few_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enough for what is compared here."""
+    monkeypatch.setattr("sojourn.assessment.simulation.REQUESTS", 100_000)
+
+
+@pytest.fixture
+def assessed(tmp_path: Path, sessions: Sessions, mix: Mix, station: Station) -> Assessed:
+    return Assessed(
+        folder=RunFolder.create(tmp_path / "run"),
+        trace=tmp_path / "trace.sojourn",
+        server=SYSTEMS["sojourn"],
+        launch=Launch(tmp_path, tmp_path, 0, "amped"),
+        cores=Cores(0, 1),
+        sessions=sessions,
+        mix=mix,
+        demand_fit=FIT,
+        station=station,
+        knee=knee_at(1000),
+        helpers=4,
+        helper_limit=None,
+        target_p95_seconds=0.2,
+        effort=EFFORTS[EffortName.quick],
+        seed=1,
+    )
+
+
+class NoBaselines:
+    def climb(self, *_: object) -> NoReturn:
+        raise AssertionError("it needs no baseline")
+
+    demand = climb
+
+
+class Measured:
+    """Baselines that are known."""
+
+    def __init__(self, knee: Knee, fit: DemandFit = FIT) -> None:
+        self.knee, self.fit = knee, fit
+
+    def climb(self, *_: object) -> Knee:
+        return self.knee
+
+    def demand(self, *_: object) -> DemandFit:
+        return self.fit
+
+
+def test_half_the_processor_halves_the_capacity_and_not_the_speed(assessed: Assessed) -> None:
+    half = CHANGES["half-processor"].expectation(assessed, NoBaselines())
+    assert half.capacity.estimate == pytest.approx(500)
+    # As wide as the repetitions of the knee were apart.
+    assert (half.capacity.low, half.capacity.high) == pytest.approx((475, 550))
+    whole = simulate(assessed.station, assessed.sessions, 50, 1)
+    light = half.at(50)
+    assert light.response_time_mean_seconds == pytest.approx(whole.response_time_mean_seconds, rel=0.02)
+    # Near the quota requests wait for the next period: a whole processor would be half idle.
+    heavy, whole = half.at(475), simulate(assessed.station, assessed.sessions, 475, 1)
+    assert heavy.response_time_mean_seconds is not None
+    assert whole.response_time_mean_seconds is not None
+    assert heavy.response_time_mean_seconds > 3 * whole.response_time_mean_seconds
+    assert half.at(600).requests_per_second == 500
+    assert half.at(600).response_time_mean_seconds is None
+
+
+def test_a_quota_of_the_whole_period_changes_nothing(assessed: Assessed) -> None:
+    plain = simulate(assessed.station, assessed.sessions, 500, 1)
+    assert simulate(assessed.station, assessed.sessions, 500, 1, Quota(0.05, 0.05)) == plain
+
+
+def test_twice_the_processor_is_predicted_from_a_confined_baseline(assessed: Assessed) -> None:
+    # The baseline was found to carry less than a quarter: the demands are larger than those that were fitted.
+    twice = CHANGES["twice-processor"].expectation(assessed, Measured(knee_at(200)))
+    assert twice.capacity.estimate == pytest.approx(400)
+    assert "generator" in twice.basis
+    mean = twice.at(10).response_time_mean_seconds
+    assert mean == pytest.approx(0.25 / 200, rel=0.1)
+    with pytest.raises(CouldNotRun):
+        CHANGES["twice-processor"].expectation(assessed, Measured(knee_at(0)))
+
+
+def test_helpers_that_do_nothing_change_nothing_and_busy_ones_do(assessed: Assessed) -> None:
+    idle = CHANGES["more-helpers"].expectation(assessed, NoBaselines())
+    assert idle.capacity.estimate == pytest.approx(1000)
+    busy = replace(assessed, helper_limit=1200.0)
+    assert CHANGES["one-helper"].expectation(busy, NoBaselines()).capacity.estimate == pytest.approx(300)
+    assert CHANGES["more-helpers"].expectation(busy, NoBaselines()).capacity.estimate == pytest.approx(1000)
+    assert CHANGES["more-helpers"].arrangement(assessed).launch.helpers == 8
+    assert CHANGES["one-helper"].inapplicable(replace(assessed, helpers=1)) is not None
+    assert CHANGES["one-helper"].inapplicable(replace(assessed, helpers=None)) is not None
+
+
+def test_another_server_is_predicted_from_its_own_demands(assessed: Assessed) -> None:
+    twice = FIT.model_copy(update={"fixed_seconds": Interval(estimate=2e-3, low=2e-3, high=2e-3)})
+    other = OtherServer("nginx").expectation(assessed, Measured(knee_at(1), twice))
+    assert other.capacity.estimate == pytest.approx(500)
+    assert other.at(1).response_time_mean_seconds == pytest.approx(2e-3, rel=0.05)
+    # What a mix costs beyond its documents is not known of a server that has not served it.
+    costly = replace(assessed, station=replace(assessed.station, calibration=Interval(estimate=1.5, low=1.5, high=1.5)))
+    capacity = OtherServer("nginx").expectation(costly, Measured(knee_at(1), FIT)).capacity
+    assert capacity.low < 1000 / 1.49
+    assert capacity.high > 1000 * 1.49
+    assert OtherServer("sojourn").inapplicable(assessed) is not None
+
+
+def test_a_slow_line_is_full_when_its_bytes_are(station: Station, sessions: Sessions, mix: Mix) -> None:
+    bits = 1e6
+    line = foretelling.slower_line(station, sessions, mix, bits, 1, "")
+    carried = foretelling.bytes_on_the_line(mix)
+    assert (carried > mix.sizes_bytes).all()
+    assert line.capacity.estimate == pytest.approx(bits / 8 / float(carried.mean()))
+    assert line.capacity.low < line.capacity.estimate == line.capacity.high
+    light = line.at(0.02 * line.capacity.estimate).response_time_mean_seconds
+    assert light == pytest.approx(8 * float(carried.mean()) / bits + DEMAND, rel=0.1)
+    assert line.at(1.01 * line.capacity.estimate).response_time_mean_seconds is None
+
+
+def test_packets_of_large_documents_have_headers_each() -> None:
+    small, large = foretelling.bytes_on_the_line(Mix(np.array([100.0, 1e6]), np.array([False, False])))
+    assert small == 100 + 250 + 52
+    assert large == pytest.approx(1e6 * 1500 / 1448, rel=1e-3)
+
+
+def test_erlangs_c() -> None:
+    assert mean_wait(0.5, 1.0, 1) == pytest.approx(1.0)
+    assert mean_wait(1.0, 1.0, 2) == pytest.approx(1 / 3)
+    assert mean_wait(2.0, 1.0, 2) == np.inf
+
+
+def test_workers_that_keep_connections_are_a_limit_of_their_own(assessed: Assessed) -> None:
+    threads = replace(assessed, launch=replace(assessed.launch, architecture="mt"))
+    fewer = CHANGES["fewer-workers"]
+    assert fewer.inapplicable(threads) is None
+    assert fewer.inapplicable(assessed) is not None
+    expectation = fewer.expectation(threads, NoBaselines())
+    # Two seconds of a session of three requests, at a tenth: a request holds its worker for 67 ms.
+    assert expectation.capacity.estimate == pytest.approx(500, rel=0.05)
+    assert "--workers" in fewer.arrangement(threads).launch.options
+
+
+def test_the_names_that_are_asked_for() -> None:
+    assert chosen("all") == tuple(CHANGES)
+    assert chosen("slow-line, half-processor") == ("slow-line", "half-processor")
+    with pytest.raises(CouldNotRun, match="no change named 'faster'"):
+        chosen("half-processor,faster")
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        (["log", "--verify"], ["log", "--verify", "all"]),
+        (["--verify", "log"], ["--verify", "all", "log"]),
+        (["--verify", "--seed", "2", "log"], ["--verify", "all", "--seed", "2", "log"]),
+        (["log", "--verify", "nginx,slow-line"], ["log", "--verify", "nginx,slow-line"]),
+        (["log", "--verify", "nginx,fastr"], ["log", "--verify", "nginx,fastr"]),
+        (["log", "--verify=nginx"], ["log", "--verify=nginx"]),
+        (["log"], ["log"]),
+    ],
+)
+def test_verify_alone_stands_for_all(typed: list[str], read: list[str]) -> None:
+    assert with_value(typed) == read
+
+
+def always(value: float) -> Spread:
+    return Spread(median=value, minimum=value, maximum=value)
+
+
+def step(offered: float, mean: float, p95: float, *, limited: bool = False) -> Step:
+    spreads = {name: always(1.0) for name, field in Step.model_fields.items() if field.annotation is Spread}
+    return Step.model_validate(
+        {
+            **spreads,
+            "offered_requests_per_second": offered,
+            "repetitions": 1,
+            "requests_per_second": always(offered),
+            "response_time_mean_seconds": always(mean),
+            "response_time_p95_seconds": always(p95),
+            **dict.fromkeys(("server_cpu_fraction", "server_cpu_seconds_per_request", "server_core_busy_fraction")),
+            "generator_limited": limited,
+            "steady": True,
+            "within_target": True,
+            "held_out": False,
+            **dict.fromkeys(("closed_form", "simulation", "closed_form_error", "simulation_error")),
+        }
+    )
+
+
+def foretold(disturbed: list[str] | None = None) -> Verification:
+    said = Prediction(requests_per_second=50, response_time_mean_seconds=1e-3, response_time_p95_seconds=3e-3)
+    load = VerifiedLoad(
+        offered_requests_per_second=50,
+        fraction_of_predicted_capacity=0.5,
+        predicted=said,
+        measured=None,
+        error=None,
+    )
+    return Verification(
+        change="half-processor",
+        says="half of it",
+        unmade_because=None,
+        predicted_capacity_requests_per_second=scaled(100, (0.95, 1.05)),
+        loads=[load],
+        disturbed_because=disturbed or [],
+    )
+
+
+def test_a_prediction_within_the_aims_is_called_so() -> None:
+    made = compared(foretold(), knee_at(102), [step(50, 1.1e-3, 3.3e-3)], [])
+    assert (made.verdict, made.missed) == ("within the aims", [])
+    assert made.capacity_error == pytest.approx(-2 / 102)
+    assert made.is_within_interval
+    assert made.loads[0].error is not None
+    assert made.loads[0].error.response_time_mean == pytest.approx(-1 / 11)
+
+
+@pytest.mark.parametrize(
+    ("knee", "mean", "p95", "named"),
+    [(80.0, 1e-3, 3e-3, "capacity"), (100.0, 1.3e-3, 3e-3, "mean response time"), (100.0, 1e-3, 5e-3, "p95")],
+)
+def test_a_prediction_that_misses_an_aim_says_which(knee: float, mean: float, p95: float, named: str) -> None:
+    made = compared(foretold(), knee_at(knee), [step(50, mean, p95)], [])
+    assert made.verdict == "missed"
+    assert len(made.missed) == 1
+    assert made.missed[0].startswith(named)
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_over_disturbed_measurements_nothing_is_judged(when: str) -> None:
+    other = ["Other processes used 40 % of the server's core."]
+    before, meanwhile = (other, []) if when == "before" else ([], other)
+    for mean in (1e-3, 1.0):
+        made = compared(foretold(before), knee_at(100), [step(50, mean, 3e-3)], meanwhile)
+        assert made.verdict == "disturbed"
+        assert made.disturbed_because == other
+
+
+def test_a_lower_bound_has_no_error_and_a_limited_step_is_no_measurement() -> None:
+    made = compared(foretold(), knee_at(150, "generator"), [step(50, 1.0, 1.0, limited=True)], [])
+    assert made.capacity_error is None
+    assert not made.is_within_interval
+    assert made.loads[0].measured is None
+    assert made.verdict == "not measured"
+
+
+@pytest.fixture
+def without_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sojourn.assessment.verification.changes.processors_unlimited_because", lambda: None)
+
+
+class Silent:
+    def begin(self, name: str) -> None: ...
+    def update(self, done: float, total: float | None = None, detail: str = "") -> None: ...
+    def done(self, detail: str | None = None) -> None: ...
+
+
+Climbed = Callable[..., Any]
+
+
+def climbing(monkeypatch: pytest.MonkeyPatch, climbed: Climbed) -> None:
+    monkeypatch.setattr(carrying_out._One, "_climbed", climbed)
+
+
+@pytest.mark.usefixtures("without_limits")
+def test_the_prediction_is_in_the_folder_before_it_is_measured(
+    assessed: Assessed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = assessed.folder.path / "verification" / "half-processor" / "prediction.json"
+    written: list[dict[str, Any]] = []
+
+    def climbed(*_: object) -> tuple[Knee, list[Step], list[str]]:
+        written.append(json.loads(file.read_text()))
+        return knee_at(490), [], []
+
+    climbing(monkeypatch, climbed)
+    made: list[Verification] = []
+    verify(assessed, ["half-processor"], Silent(), made.append)
+    assert written[0]["predicted_capacity_requests_per_second"]["estimate"] == pytest.approx(500)
+    assert written[0]["measured_knee"] is None
+    assert made[0].predicted_at == written[0]["predicted_at"]
+    assert made[0].capacity_error == pytest.approx(500 / 490 - 1)
+
+
+@pytest.mark.usefixtures("without_limits")
+def test_an_interruption_keeps_the_prediction_and_ends_the_rest(
+    assessed: Assessed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def climbed(*_: object) -> NoReturn:
+        raise Interrupted({})
+
+    climbing(monkeypatch, climbed)
+    made: list[Verification] = []
+    with pytest.raises(Interrupted):
+        verify(assessed, ["half-processor", "quarter-processor"], Silent(), made.append)
+    assert [each.change for each in made] == ["half-processor"]
+    assert made[0].unmade_because == "interrupted"
+    assert made[0].predicted_capacity_requests_per_second is not None
+
+
+@pytest.mark.usefixtures("without_limits")
+def test_where_all_are_asked_for_what_is_no_change_is_passed_over(
+    assessed: Assessed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    climbing(monkeypatch, lambda *_: (knee_at(1000), [], []))
+    monkeypatch.setattr(carrying_out._One, "demand", lambda *_: FIT)
+    monkeypatch.setattr(carrying_out._One, "climb", lambda *_: knee_at(250))
+    made: list[Verification] = []
+    verify(assessed, chosen("all"), Silent(), made.append)
+    assert [each.change for each in made] == [name for name in CHANGES if name not in ("fewer-workers", "sojourn")]
+
+
+@pytest.mark.usefixtures("without_limits")
+def test_a_change_that_fails_says_why_and_the_next_is_made(assessed: Assessed, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts: list[int] = []
+
+    def climbed(*_: object) -> tuple[Knee, list[Step], list[str]]:
+        attempts.append(1)
+        if len(attempts) == 1:
+            raise CouldNotRun("nothing listens")
+        return knee_at(250), [], []
+
+    climbing(monkeypatch, climbed)
+    made: list[Verification] = []
+    verify(assessed, ["half-processor", "quarter-processor", "sojourn"], Silent(), made.append)
+    assert [each.unmade_because for each in made] == [
+        "nothing listens",
+        None,
+        "it is the server that was assessed",
+    ]
+    assert made[1].verdict == "within the aims"
