@@ -202,7 +202,7 @@ def test_two_runs_agree(example_log: Path, example_run: Path, tmp_path: Path) ->
 def verified_or_without_model(summary: dict[str, Any]) -> dict[str, Any] | None:
     """The only change; None where the machine was too busy for a model, which is said then."""
     if summary["model"] is None:
-        assert summary["verification"] == []
+        assert [each["verdict"] for each in summary["verification"]] == ["not measured"] * len(summary["verification"])
         assert any(warning.startswith("Nothing was verified") for warning in summary["warnings"])
         return None
     (made,) = summary["verification"]

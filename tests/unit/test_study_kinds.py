@@ -155,6 +155,13 @@ def test_a_program_that_says_something_else_is_a_failed_point(script: str, faile
     assert failed in program(script, tmp_path)["failed"]
 
 
+@pytest.mark.parametrize("files", ["[]", "None", "[dict(bytes=None)]"])
+def test_a_program_that_has_not_measured_a_figure_has_not_failed(files: str, tmp_path: Path) -> None:
+    record = program(f"import json; print(json.dumps(dict(files={files}, absent=None)))", tmp_path)
+    assert record["failed"] is None
+    assert record["metrics"] == {"bytes": None, "absent": None}
+
+
 def test_a_program_that_could_not_run_is_left_out(tmp_path: Path) -> None:
     script = "import sys; sys.stderr.write('error: it needs root' + chr(10) + 'hint: be root'); sys.exit(2)"
     with pytest.raises(SystemMissing, match="it needs root; be root"):

@@ -34,7 +34,7 @@ from sojourn.assessment.summary import (
 )
 from sojourn.assessment.system_file import COMMENT, describe
 from sojourn.assessment.verification.assessed import Assessed
-from sojourn.assessment.verification.carrying_out import verify
+from sojourn.assessment.verification.carrying_out import NO_MODEL, unpredicted, verify
 from sojourn.engine.progress import ProgressLine, RequestsAdvance
 from sojourn.failure import CouldNotRun
 from sojourn.loading.record import Saturation
@@ -346,8 +346,8 @@ class _Assessment:
         if not self.request.verify:
             return
         if self.station is None or self.mix is None:
-            self.summary.verification = []
-            self.summary.warnings.append("Nothing was verified: without a model there are no predictions to try.")
+            self.summary.verification = unpredicted(self.request.verify)
+            self.summary.warnings.append(f"Nothing was verified: {NO_MODEL}.")
             return
         assert self.summary.demand_fit is not None
         assert self.summary.knee is not None

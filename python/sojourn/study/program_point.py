@@ -111,9 +111,11 @@ _OURS: dict[str, Callable[[], str]] = {"sojourn": _sojourn, "sojourn-engine": _e
 
 
 def _at(whole: Any, path: str) -> float | None:
-    """The number at a path; None where it is null, or an object that says why it is unavailable."""
+    """The number at a path; None where it, or what it is a part of, is null, unavailable, or beyond a list's end."""
     found = whole
     for step in path.split("."):
+        if found is None or (isinstance(found, list) and step.isdecimal() and int(step) >= len(found)):
+            return None
         try:
             found = found[int(step)] if isinstance(found, list) else found[step]
         except (KeyError, IndexError, TypeError, ValueError):

@@ -38,6 +38,7 @@ COMPARED_FRACTIONS = (0.5, 0.84)
 STEP_REQUESTS = 4000
 STEP_SECONDS_MAX = 10.0
 """A step lasts for so many requests at half the capacity, if that takes no longer: sizes are spread widely."""
+NO_MODEL = "without a model there are no predictions to try"
 LINK_ADDRESS = "10.77.0.1"
 """Of the server, seen from behind a link."""
 
@@ -84,6 +85,11 @@ def verify(assessed: Assessed, names: Sequence[str], stages: Stages, keep: Calla
                 made = one.last(made).model_copy(update={"unmade_because": failure.said})
         keep(made)
         stages.done(made.unmade_because or _in_short(made))
+
+
+def unpredicted(names: Sequence[str]) -> list[Verification]:
+    """The changes where there is no model to predict what they give."""
+    return [Verification(change=name, says=CHANGES[name].says, unmade_because=NO_MODEL) for name in names]
 
 
 @dataclass

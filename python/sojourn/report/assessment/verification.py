@@ -60,9 +60,9 @@ def print_verification(made: Sequence[Verification], console: Console) -> None:
         )
     if lines.row_count:
         console.print(lines)
-    for each in made:
-        if each.unmade_because:
-            console.print(Text(f"{each.change}: {each.unmade_because}", style="dim"))
+    for because in dict.fromkeys(each.unmade_because for each in made if each.unmade_because):
+        names = ", ".join(each.change for each in made if each.unmade_because == because)
+        console.print(Text(f"not made: {names}: {because}", style="dim"))
     if any(each.verdict == "disturbed" for each in made):
         console.print(Text("disturbed: errors over measurements beside other work are no verdict", style="dim"))
 
