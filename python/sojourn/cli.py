@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from sojourn.commands import catalogue
 
@@ -35,7 +35,7 @@ def main() -> None:
         _run(words[0])
 
 
-def _end_at_once(*_: Any) -> NoReturn:
+def _end_at_once(*_: object) -> NoReturn:
     # Nothing has begun. A KeyboardInterrupt could come anywhere in a library that is being imported.
     os.write(sys.stderr.fileno(), b"interrupted\n")
     os._exit(_INTERRUPTED)

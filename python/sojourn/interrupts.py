@@ -14,10 +14,10 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_Handler = Callable[[int, Any], None]
+_Handler = Callable[[int, FrameType | None], None]
 
 
 class _Unheard:
@@ -30,7 +30,7 @@ class _Unheard:
             self.asked = False
             raise KeyboardInterrupt
 
-    def note(self, *_: Any) -> None:
+    def note(self, *_: object) -> None:
         self.asked = True
 
 
@@ -51,7 +51,7 @@ class HandedOn:
         if self.asked:
             stop()
 
-    def hear(self, *_: Any) -> None:
+    def hear(self, *_: object) -> None:
         """Takes a signal."""
         if not self.asked:
             self.asked = True

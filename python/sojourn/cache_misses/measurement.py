@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from sojourn import __version__
 from sojourn.cache_misses.counts import Counts, Geometry, read
@@ -127,7 +127,7 @@ class Measurement:
         runs = (self.shorter, self.longer)
         return all(counts == of_kind[0] for of_kind in runs for counts in of_kind)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """One object."""
         asked = self.request.asked
         per_second = {"per_second": _json(self.per_second)} if asked.steps else {}
@@ -169,7 +169,7 @@ class Measurement:
         return Value(sum(values) / len(values), min(values), max(values))
 
 
-def _json(values: dict[str, Value] | None) -> dict[str, Any] | None:
+def _json(values: dict[str, Value] | None) -> dict[str, object] | None:
     return None if values is None else {name: asdict(value) for name, value in values.items()}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from sojourn import __version__, _native
 
@@ -50,7 +49,7 @@ class Simulation:
         """The points of one policy."""
         return [point for point in self.points if point.policy == policy]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """For programs, and for the folder."""
         return asdict(self)
 

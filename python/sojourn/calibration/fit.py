@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from sojourn.calibration.estimate import HeldOut
 from sojourn.queueing import system_file
 from sojourn.results.records import Record
+from sojourn.text.toml import Table
 
 
 class Fit(Record):
@@ -17,11 +17,11 @@ class Fit(Record):
     kind: str
     sources: list[str]
     points: int
-    estimates: dict[str, Any]
+    estimates: Table
     """Units in the keys; intervals as estimate, low and high."""
     held_out: list[HeldOut]
     warnings: list[str]
-    system: dict[str, Any]
+    system: Table
     """As `system_file.write` takes it."""
 
     def evidence(self) -> str:
@@ -55,7 +55,7 @@ class Options:
     seed: int = 1
 
 
-def said(value: Any) -> str:
+def said(value: object) -> str:
     """An estimate in words; empty for what is no figure."""
     if isinstance(value, Mapping):
         if set(value) == {"estimate", "low", "high"}:

@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from sojourn import _native, queueing
 from sojourn.calibration.estimate import BOOTSTRAP_SAMPLES, FloatArray, HeldOut, held_out, percentile_interval
 from sojourn.failure import CouldNotRun
 from sojourn.results.records import Interval
+from sojourn.text.toml import Table
 
 REQUESTS_MIN = 200
 REQUESTS_MAX = 200_000
@@ -62,7 +62,7 @@ class ResponseTimesFit:
     """By candidate, relative to the best; empty where starts were recorded."""
     demands_seconds: dict[str, Interval]
     """Mean demand by class."""
-    laws: dict[str, dict[str, Any]]
+    laws: dict[str, Table]
     """By class: the best of `queueing.fit_laws`, or `deterministic`."""
     demands: FloatArray
     """What each request received until its end, seconds; shape (requests,)."""
@@ -233,7 +233,7 @@ def _shared(
     return virtual[2 * count :] - virtual[count : 2 * count], serving[2 * count :], waiting[2 * count :]
 
 
-def _law(demands: FloatArray, name: str) -> dict[str, Any]:
+def _law(demands: FloatArray, name: str) -> Table:
     """The best law, as `fit_laws` describes it, or the constant that it does not know."""
     mean, deviation = float(demands.mean()), float(demands.std())
     if deviation < CONSTANT_DEVIATION * mean:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -27,7 +27,7 @@ FormatOption = Annotated[Format, typer.Option("--format", help="text for people,
 
 
 def show(
-    output_format: Format, as_json: Callable[[], Any], as_text: Callable[[Console], None], page: Path | None
+    output_format: Format, as_json: Callable[[], object], as_text: Callable[[Console], None], page: Path | None
 ) -> None:
     """What was found in the form that was asked for; people are told where its page is."""
     if output_format is Format.json:
@@ -38,6 +38,6 @@ def show(
         data.print(f"report: {page}", soft_wrap=True)
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     """One JSON object on standard output."""
     print(json.dumps(value, indent=2))

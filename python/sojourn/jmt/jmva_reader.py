@@ -8,11 +8,11 @@ which means are all that matters. A closed class thinks at its reference station
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 from xml.etree.ElementTree import Element
 
 from sojourn.jmt.translation import Translation, refused
 from sojourn.queueing import system_file
+from sojourn.text.toml import Table
 
 COMMENT = "Read from a model of Java Modelling Tools by sojourn import-jmt."
 SAME = 1e-9
@@ -45,11 +45,9 @@ def read(root: Element, name: str) -> Translation:
     return translation
 
 
-def _class(
-    element: Element, demands: Mapping[str, float], stations: Mapping[str, dict[str, Any]], reference: str
-) -> dict[str, Any]:
+def _class(element: Element, demands: Mapping[str, float], stations: Mapping[str, Table], reference: str) -> Table:
     name = str(element.get("name"))
-    source: dict[str, Any]
+    source: Table
     visited = {station: demand for station, demand in demands.items() if demand > 0}
     if element.tag == "openclass":
         source = {"rate": system_file.rate(_number(element.get("rate"), name))}
@@ -67,7 +65,7 @@ def _class(
     return source | {"route": route}
 
 
-def _station(element: Element) -> dict[str, Any]:
+def _station(element: Element) -> Table:
     name = element.get("name")
     if element.tag == "delaystation":
         return {"discipline": "is"}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 from xml.etree.ElementTree import Element
 
 from sojourn.jmt import laws
 from sojourn.jmt.laws import Law
 from sojourn.jmt.translation import Translation, refused
+from sojourn.text.toml import Table
 
 SERVERS = ("Server", "PSServer", "Delay")
 UNLIMITED = -1
@@ -23,7 +23,7 @@ class Node:
     is_sink: bool = False
     arrivals: dict[str, float] | None = None
     """Of a source: jobs/s by open class."""
-    station: dict[str, Any] | None = None
+    station: Table | None = None
     """Of a station: its table in a system file, without demands."""
     services: dict[str, Law] = field(default_factory=dict)
     routing: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -58,7 +58,7 @@ def read_node(element: Element, classes: Sequence[str], translation: Translation
     return node
 
 
-def _station(section: Element, name: str, kind: str) -> dict[str, Any]:
+def _station(section: Element, name: str, kind: str) -> Table:
     if kind == "Delay":
         return {"discipline": "is"}
     servers = _integer(section, "maxJobs", 1)
@@ -71,7 +71,7 @@ def _station(section: Element, name: str, kind: str) -> dict[str, Any]:
     for class_name, strategy in _by_class(_parameter(section, "PSStrategy")):
         if not str(strategy.get("classPath")).endswith(".EPSStrategy"):
             raise refused(f"node {name}: {strategy.get('name')} for class {class_name}", "only equal sharing is known")
-    station: dict[str, Any] = {"discipline": "fifo"}
+    station: Table = {"discipline": "fifo"}
     if kind == "PSServer":
         station = {"discipline": "lps", "r": running} if running > 0 else {"discipline": "ps"}
     return station | ({"servers": servers} if servers > 1 else {})

@@ -7,7 +7,6 @@ station is a delay thinks there; with another reference station it never thinks.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 from xml.etree.ElementTree import Element
 
 from sojourn.jmt.chain import END, Route, routes_of
@@ -15,6 +14,7 @@ from sojourn.jmt.jsimg_node import Node, read_node
 from sojourn.jmt.laws import Law
 from sojourn.jmt.translation import Translation, refused
 from sojourn.queueing import system_file
+from sojourn.text.toml import Table
 
 COMMENT = "Read from a model of Java Modelling Tools by sojourn import-jmt."
 UNKNOWN = {"blockingRegion": "a finite capacity region"}
@@ -49,7 +49,7 @@ def read(root: Element, name: str) -> Translation:
 
 def _class(
     element: Element, nodes: Mapping[str, Node], links: Mapping[str, list[str]], translation: Translation
-) -> dict[str, Any]:
+) -> Table:
     name = str(element.get("name"))
     reference = nodes.get(str(element.get("referenceSource")))
     if reference is None:
@@ -76,7 +76,7 @@ def _class(
     if is_open:
         if reference.arrivals is None or name not in reference.arrivals:
             raise refused(f"class {name}: open jobs that do not come from a source ({reference.name})")
-        source: dict[str, Any] = {"rate": system_file.rate(reference.arrivals[name])}
+        source: Table = {"rate": system_file.rate(reference.arrivals[name])}
         routes = routes_of(onward(reference.name), onward, name, translation)
     else:
         source = {"users": int(str(element.get("customers")))}
@@ -99,13 +99,13 @@ def _begins_elsewhere(simulation: Element, classes: list[Element]) -> bool:
     )
 
 
-def _route(index: int, route: Route, class_name: str, nodes: Mapping[str, Node]) -> dict[str, Any]:
+def _route(index: int, route: Route, class_name: str, nodes: Mapping[str, Node]) -> Table:
     probability, stations = route
     visits = [{"station": station, "demand": nodes[station].service(class_name)} for station in stations]
     return {"name": f"route {index + 1}", "probability": probability, "visits": visits}
 
 
-def _say_once(stations: Mapping[str, dict[str, Any]], classes: Mapping[str, dict[str, Any]]) -> None:
+def _say_once(stations: Mapping[str, Table], classes: Mapping[str, Table]) -> None:
     """Moves a demand that all visits share to its station, and a single route to `route`."""
     demands: dict[str, list[Law]] = {}
     for each in classes.values():

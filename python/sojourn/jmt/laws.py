@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from sojourn.queueing import System, system_file
+from sojourn.text.toml import Table
 
 Parameters = Mapping[str, float]
-Law = dict[str, Any] | str
+Law = Table | str
 
 SCV_ROUNDING = 1e-9
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from sojourn.jmt import laws
 from sojourn.jmt.chain import Chain, Route, chain_of
 from sojourn.jmt.laws import JmtLaw, Law, Moments
 from sojourn.jmt.translation import Translation, refused
 from sojourn.queueing import ClassModel, System
+from sojourn.text.toml import Table
 
 KNOWN_STATION_KEYS = {"discipline", "r", "servers", "demand", "rate"}
 
@@ -94,7 +94,7 @@ def _restart(model: ClassModel) -> str | None:
     return next(iter(firsts)) if instant and len(firsts) == 1 else None
 
 
-def _jobs(model: ClassModel, described: Mapping[str, Any], start: str, latency: str, translation: Translation) -> Jobs:
+def _jobs(model: ClassModel, described: Table, start: str, latency: str, translation: Translation) -> Jobs:
     services: dict[str, Service] = {}
     restart = model.users is not None and start == _restart(model)
     if model.users is not None and not restart:
@@ -143,14 +143,18 @@ def _service(law: Law | None, known: Moments, place: str, translation: Translati
     return Service(written, known)
 
 
-def _law(visit: Any, station: Mapping[str, Any], by_size: bool) -> Law | None:
+Visit = str | Table
+"""The name of a station, or with what differs there."""
+
+
+def _law(visit: Visit, station: Table, by_size: bool) -> Law | None:
     own = visit.get("demand") if isinstance(visit, Mapping) else None
     demand = own if own is not None else station.get("demand", station.get("rate"))
     # A function of the size has no distribution of its own; two that differ must still be told apart.
     return {"by_size": repr(demand)} if by_size else demand
 
 
-def _written_visits(table: Mapping[str, Any], route: str) -> list[Any]:
+def _written_visits(table: Table, route: str) -> list[Visit]:
     if "route" in table:
         return list(table["route"])
     return next(list(each["visits"]) for each in table["routes"] if each["name"] == route)

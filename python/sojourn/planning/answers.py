@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, is_dataclass
-from typing import Any
 
 
 @dataclass(frozen=True)
@@ -165,7 +164,7 @@ class Plan:
     growth: Growth | None
 
 
-def as_json(value: Any) -> Any:
+def as_json(value: object) -> object:
     """Records as dictionaries; what is not finite as None, which JSON has."""
     if is_dataclass(value) and not isinstance(value, type):
         return as_json(asdict(value))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from sojourn.failure import CouldNotRun
 from sojourn.planning.system_document import SystemDocument, nearest, quantity
 from sojourn.text import format
+from sojourn.text.toml import Table
 
 Kind = Literal["quantity", "count", "factor", "fraction"]
 
@@ -123,14 +124,14 @@ def values_between(low: float, high: float, count: int, kind: Kind) -> list[floa
     return values
 
 
-def _table(tables: Mapping[str, Any], name: str, path: str, kind: str) -> Mapping[str, Any]:
+def _table(tables: Mapping[str, Table], name: str, path: str, kind: str) -> Table:
     if name not in tables:
         raise CouldNotRun(f"{path}: no {kind} is named {name}", nearest(name, tables))
-    found: Mapping[str, Any] = tables[name]
+    found: Table = tables[name]
     return found
 
 
-def _number(path: str, key: str, table: Mapping[str, Any]) -> Parameter:
+def _number(path: str, key: str, table: Table) -> Parameter:
     value = table.get(key)
     if key in _COUNTS and isinstance(value, int):
         return Parameter(path, "count", "", float(value))

@@ -2,21 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NotRequired, TypedDict, cast
 
 from sojourn import queueing
 from sojourn.planning.by_size import by_size
 from sojourn.planning.evaluation import PREFERENCE
 from sojourn.planning.system_document import SystemDocument
 from sojourn.queueing import Prediction, ResponseTime, Simulation
+from sojourn.queueing.results import Bottleneck, Bounds, Outcome
 
 PERCENTILES = ("p50", "p90", "p95", "p99", "p999", "max")
 
 
-def predicted(document: SystemDocument, simulation: Simulation | None) -> dict[str, Any]:
-    """The object of `--format json`: units in the keys, None where a solver does not know."""
+class SizeMeans(TypedDict):
+    """Mean response times of a class at quantiles of its document sizes."""
+
+    quantiles: list[float]
+    sizes_bytes: list[float]
+    response_time_mean_seconds: list[float]
+
+
+class SizedOutcome(Outcome):
+    """A solver's outcome, with its means by document size where it answered."""
+
+    by_size: NotRequired[dict[str, SizeMeans]]
+
+
+class Predicted(TypedDict):
+    """The object of `--format json`."""
+
+    system: str
+    settings: list[str]
+    by: str | None
+    response_time_seconds: dict[str, float | None]
+    bottleneck: Bottleneck
+    bounds: Bounds | None
+    solvers: dict[str, SizedOutcome]
+    simulation: Simulation | None
+
+
+def predicted(document: SystemDocument, simulation: Simulation | None) -> Predicted:
+    """Every solver's answer: units in the keys, None where a solver does not know."""
     prediction = queueing.predict(document.system)
-    solvers: dict[str, dict[str, Any]] = {name: {**each} for name, each in prediction["solvers"].items()}
+    solvers = {
+        name: SizedOutcome(basis=each["basis"], answer=each["answer"], refusal=each["refusal"])
+        for name, each in prediction["solvers"].items()
+    }
     for each in solvers.values():
         each["refusal"] = None if each["refusal"] is None else document.said(each["refusal"])
     for name, outcome in prediction["solvers"].items():
@@ -61,5 +92,5 @@ def _preferred(prediction: Prediction, simulation: Simulation | None) -> tuple[s
 
 
 def _completed(times: ResponseTime) -> dict[str, float | None]:
-    known: dict[str, Any] = dict(times)
+    known = cast(dict[str, float | None], times)
     return {key: known.get(key) for key in ("mean", *PERCENTILES, "mean_half_width")}

@@ -16,12 +16,12 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 from sojourn.failure import CouldNotRun
 from sojourn.queueing import System, SystemFileError
 from sojourn.text import toml
-from sojourn.text.toml import read_text
+from sojourn.text.toml import Table, read_text
 
 _QUANTITY = re.compile(r"\s*([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*(.*?)\s*")
 _LINE = re.compile(r" \(line ([0-9]+)\)")
@@ -34,7 +34,7 @@ class SystemDocument:
     """A system file and the settings made to it; immutable."""
 
     def __init__(
-        self, content: dict[str, Any], settings: tuple[str, ...] = (), text: str | None = None, source: str = "system"
+        self, content: Table, settings: tuple[str, ...] = (), text: str | None = None, source: str = "system"
     ) -> None:
         self._content = content
         self.source = source
@@ -96,17 +96,17 @@ class SystemDocument:
         return _LINE.sub("", message) if self.settings else message
 
     @property
-    def stations(self) -> Mapping[str, Mapping[str, Any]]:
+    def stations(self) -> Mapping[str, Table]:
         """The `[stations]` as written."""
         return self._tables("stations")
 
     @property
-    def classes(self) -> Mapping[str, Mapping[str, Any]]:
+    def classes(self) -> Mapping[str, Table]:
         """The `[classes]` as written."""
         return self._tables("classes")
 
-    def _tables(self, kind: str) -> Mapping[str, Mapping[str, Any]]:
-        tables: Mapping[str, Mapping[str, Any]] = self._content[kind]
+    def _tables(self, kind: str) -> Mapping[str, Table]:
+        tables: Mapping[str, Table] = self._content[kind]
         return tables
 
 
@@ -130,7 +130,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
 
 
-def _parsed(value: str) -> Any:
+def _parsed(value: str) -> object:
     try:
         return tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
@@ -138,7 +138,7 @@ def _parsed(value: str) -> Any:
         return float(value) if _NUMBER.fullmatch(value) else value
 
 
-def _set(content: dict[str, Any], path: str, value: Any) -> None:
+def _set(content: Table, path: str, value: object) -> None:
     parts = path.split(".")
     match parts:
         case ["traffic"]:
@@ -167,29 +167,29 @@ def _set(content: dict[str, Any], path: str, value: Any) -> None:
             raise CouldNotRun(f"--set {path}: no such parameter", f"{cure}write {', '.join(forms)}, speed or traffic")
 
 
-def _find(content: dict[str, Any], kind: str, name: str, path: str) -> dict[str, Any]:
+def _find(content: Table, kind: str, name: str, path: str) -> Table:
     tables = content[kind]
     if name not in tables:
         singular = "station" if kind == "stations" else "class"
         raise CouldNotRun(f"--set {path}: no {singular} is named {name}", nearest(name, tables))
-    table: dict[str, Any] = tables[name]
+    table: Table = tables[name]
     return table
 
 
-def _named(content: dict[str, Any], key: str, path: str) -> dict[str, Any]:
+def _named(content: Table, key: str, path: str) -> Table:
     table = content.get(key)
     if not isinstance(table, dict):
         raise CouldNotRun(f"--set {path}: the file has no table [{key}]", f"add [{key}] to the file")
     return table
 
 
-def _factor(path: str, value: Any) -> float:
+def _factor(path: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
         raise CouldNotRun(f"--set {path}={value}: a factor is a number above zero", f"for example {path}=2")
     return float(value)
 
 
-def _scale_traffic(content: dict[str, Any], factor: float) -> None:
+def _scale_traffic(content: Table, factor: float) -> None:
     for table in content["classes"].values():
         if "rate" in table:
             table["rate"] = _scaled(table["rate"], factor)
@@ -197,7 +197,7 @@ def _scale_traffic(content: dict[str, Any], factor: float) -> None:
             table["users"] = max(1, round(table["users"] * factor))
 
 
-def _speed_up(content: dict[str, Any], name: str, factor: float) -> None:
+def _speed_up(content: Table, name: str, factor: float) -> None:
     station = content["stations"][name]
     if "rate" in station:
         station["rate"] = _scaled(station["rate"], factor)
@@ -210,7 +210,7 @@ def _speed_up(content: dict[str, Any], name: str, factor: float) -> None:
                 visit["demand"] = _scaled_demand(visit["demand"], 1 / factor)
 
 
-def _set_probability(table: dict[str, Any], name: str, path: str, value: Any) -> None:
+def _set_probability(table: Table, name: str, path: str, value: object) -> None:
     routes = {route["name"]: route for route in table.get("routes", [])}
     if name not in routes:
         cure = nearest(name, routes) if routes else "the class has one route: it needs no probability"
@@ -226,13 +226,17 @@ def _set_probability(table: dict[str, Any], name: str, path: str, value: Any) ->
     routes[name]["probability"] = float(value)
 
 
-def _scaled_demand(demand: Any, factor: float) -> Any:
+Demand: TypeAlias = "str | list[Demand] | Table"
+"""As a system file has it: a time, pieces of a line by size, or a table."""
+
+
+def _scaled_demand(demand: Demand, factor: float) -> Demand:
     if isinstance(demand, str):
         return _scaled(demand, factor)
     if isinstance(demand, list):
         return [_scaled_demand(piece, factor) for piece in demand]
-    times = {key: _scaled(demand[key], factor) for key in ("fixed", "per_byte", "shift") if key in demand}
-    scale = {"scale": demand.get("scale", 1.0) * factor} if "law" in demand else {}
+    times: Table = {key: _scaled(demand[key], factor) for key in ("fixed", "per_byte", "shift") if key in demand}
+    scale: Table = {"scale": demand.get("scale", 1.0) * factor} if "law" in demand else {}
     return {**demand, **times, **scale}
 
 

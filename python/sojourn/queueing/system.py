@@ -6,7 +6,6 @@ import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from numpy.typing import ArrayLike
 
@@ -14,6 +13,7 @@ from sojourn import _native
 from sojourn.queueing.arrays import Array, vector
 from sojourn.queueing.distributions import Distribution
 from sojourn.queueing.results import Prediction
+from sojourn.text.toml import Table
 
 _LINE = re.compile(r"line (\d+): ")
 
@@ -169,7 +169,7 @@ def _located(message: str) -> SystemFileError:
     return SystemFileError(message[match.end() :], int(match[1])) if match else SystemFileError(message)
 
 
-def _class(structure: dict[str, Any]) -> ClassModel:
+def _class(structure: Table) -> ClassModel:
     routes = tuple(
         Route(route["name"], route["probability"], tuple(Visit(**visit) for visit in route["visits"]))
         for route in structure["routes"]

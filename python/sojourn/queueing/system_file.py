@@ -6,13 +6,13 @@ text with a unit by `time`, `size`, `time_per_byte` and `rate`, so that every fi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.text import toml
+from sojourn.text.toml import Table
 
 SIZE_GROUPS = 60
 LINE_LENGTH = 110
@@ -21,7 +21,7 @@ _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (0.0, "ns"))
 _UNIT_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
-def write(system: Mapping[str, Any], comment: str = "") -> str:
+def write(system: Table, comment: str = "") -> str:
     """The text of a system file.
 
     Args:
@@ -64,7 +64,7 @@ def bandwidth(bits_per_second: float) -> str:
     return f"{_number(bits_per_second / 1e6)}Mbit/s"
 
 
-def empirical_sizes(sizes_bytes: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> dict[str, Any]:
+def empirical_sizes(sizes_bytes: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> Table:
     """The distribution of measured sizes, in at most `SIZE_GROUPS` groups that each keep their mean.
 
     Args:
@@ -84,7 +84,7 @@ def empirical_sizes(sizes_bytes: NDArray[np.float64], weights: NDArray[np.float6
     }
 
 
-def _table(name: str, table: Mapping[str, Any]) -> list[str]:
+def _table(name: str, table: Table) -> list[str]:
     # Tables within tables stay on their line, but for the routes of a class, which are long.
     parts = ["", *_commented(table.get("comment", "")), f"[{name}]"]
     below: list[str] = []
@@ -93,11 +93,11 @@ def _table(name: str, table: Mapping[str, Any]) -> list[str]:
     return parts + _assignments({key: value for key, value in table.items() if key != "routes"}) + below
 
 
-def _assignments(table: Mapping[str, Any]) -> list[str]:
+def _assignments(table: Table) -> list[str]:
     return [f"{toml.key(key)} = {_value(value)}" for key, value in table.items() if key != "comment"]
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     return toml.inline(value, _number, _list)
 
 

@@ -9,9 +9,8 @@ an interrupted run leaves whole files.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import polars
 
@@ -45,14 +44,14 @@ class RunFolder:
             raise CouldNotRun(f"{path} is not a run folder: it has no summary.json", "give runs/NAME")
         return cls(path)
 
-    def write_json(self, name: str, value: Any) -> None:
+    def write_json(self, name: str, value: object) -> None:
         self.write_text(name, json.dumps(value, indent=2) + "\n")
 
     def write_text(self, name: str, text: str) -> None:
         """Writes a text file whole or not at all."""
         self.write(name, lambda partial: partial.write_text(text))
 
-    def write_table(self, name: str, rows: list[dict[str, Any]]) -> None:
+    def write_table(self, name: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Writes rows as a Parquet file; no rows, no file."""
         if rows:
             table = polars.DataFrame(rows, infer_schema_length=None)

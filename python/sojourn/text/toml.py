@@ -14,24 +14,29 @@ from typing import Any
 
 from sojourn.failure import CouldNotRun
 
+Table = dict[str, Any]
+"""A table of a document that people write: what may stand in it is for its reader to check."""
+
 _DELETE = "\x7f"
 
 
-def write(document: Mapping[str, Any]) -> str:
+def write(document: Mapping[str, object]) -> str:
     sections = {name for name, value in document.items() if _is_table_of_tables(value)}
     # Keys after a section's head would belong to the section.
     parts = [_lines({name: value for name, value in document.items() if name not in sections})]
     for name in (name for name in document if name in sections):
-        for entry, value in document[name].items():
+        section = document[name]
+        assert isinstance(section, Mapping)
+        for entry, value in section.items():
             parts.append(f"\n[{key(name)}.{key(entry)}]\n{_lines(value)}")
     return "".join(parts)
 
 
-def _lines(table: Mapping[str, Any]) -> str:
+def _lines(table: Mapping[str, object]) -> str:
     return "".join(f"{key(name)} = {inline(value)}\n" for name, value in table.items())
 
 
-def _is_table_of_tables(value: Any) -> bool:
+def _is_table_of_tables(value: object) -> bool:
     return isinstance(value, Mapping) and bool(value) and all(isinstance(part, Mapping) for part in value.values())
 
 
@@ -49,7 +54,9 @@ def one_line(texts: Sequence[str]) -> str:
     return f"[{', '.join(texts)}]"
 
 
-def inline(value: Any, number: Callable[[float], str] = str, listed: Callable[[Sequence[str]], str] = one_line) -> str:
+def inline(
+    value: object, number: Callable[[float], str] = str, listed: Callable[[Sequence[str]], str] = one_line
+) -> str:
     """A value as it stands behind its key; `number` writes floats, `listed` the texts of a list."""
     if isinstance(value, str):
         return string(value)

@@ -55,7 +55,7 @@ class FileSet:
 
     kind: str
     files: list[File]
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def total_bytes(self) -> int:

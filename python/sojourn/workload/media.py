@@ -153,6 +153,7 @@ def measure(path: Path) -> Measured:
     """What is in the film at `path`, counted packet by packet."""
     entries = "stream=index,codec_type:packet=stream_index,size,flags,pts_time,duration_time"
     command = ["ffprobe", "-v", "error", "-show_entries", entries, "-of", "json", str(path)]
+    # Any: JSON of another program, whose keys are as its version has them.
     probed: dict[str, Any] = json.loads(_run(command))
     kinds = {stream["index"]: stream["codec_type"] for stream in probed["streams"]}
     bits = {"video": 0, "audio": 0}

@@ -5,8 +5,6 @@ Columns: `utilisation` (busy share of all servers, 0 to 1), `requests_per_second
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from sojourn.calibration import utilisation_law
@@ -15,6 +13,7 @@ from sojourn.calibration.kinds.station import interval_record, server
 from sojourn.calibration.tables import Table
 from sojourn.failure import CouldNotRun
 from sojourn.queueing import system_file
+from sojourn.text import toml
 
 BACKGROUND_MIN = 0.005
 """Less utilisation without requests than this is left out of the file."""
@@ -36,7 +35,7 @@ def fit(table: Table, options: Options) -> Fit:
     throughputs = np.column_stack([table.numbers(name, 0.0) for name in columns])
     found = utilisation_law.fit(throughputs, utilisation, classes, options.servers, options.seed)
     means = throughputs.mean(axis=0)
-    described: dict[str, Any] = {
+    described: toml.Table = {
         name: {
             "rate": system_file.rate(mean),
             "route": [{"station": "server", "demand": system_file.time(demand.estimate)}],

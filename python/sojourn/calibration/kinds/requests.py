@@ -5,8 +5,7 @@ Columns: `accepted_at_seconds`, `ended_at_seconds`; `started_at_seconds`, `class
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from sojourn.calibration.fit import Fit, Options
 from sojourn.calibration.kinds.station import demand_table, interval_record, server
 from sojourn.calibration.tables import Table
 from sojourn.queueing import system_file
+from sojourn.text import toml
 
 SIZE_GROUPS_MAX = 60
 """Requests are grouped by size before g is fitted."""
@@ -36,7 +36,7 @@ def fit(table: Table, options: Options) -> Fit:
     span = float(accepted.max() - accepted.min())
     warnings = list(found.warnings)
     document, demand = _by_size(table, found.demands, order, options, warnings)
-    described: dict[str, Any] = {}
+    described: toml.Table = {}
     for name, law in found.laws.items():
         own = demand or law_table(law)
         described[name] = {
@@ -64,9 +64,13 @@ def fit(table: Table, options: Options) -> Fit:
     )
 
 
+DemandBySize: TypeAlias = "toml.Table | list[toml.Table] | None"
+"""As a system file has it: a line, pieces of one, or nothing."""
+
+
 def _by_size(
     table: Table, demands: FloatArray, order: IndexArray, options: Options, warnings: list[str]
-) -> tuple[dict[str, Any], Any]:
+) -> tuple[toml.Table, DemandBySize]:
     """The document law and g, where the table has sizes and they explain the demand."""
     if not table.has("size_bytes"):
         return {}, None
@@ -86,7 +90,7 @@ def _by_size(
     return {"document": system_file.empirical_sizes(sizes)}, demand_table(found.demand)
 
 
-def law_table(law: Mapping[str, Any]) -> dict[str, Any] | str:
+def law_table(law: toml.Table) -> toml.Table | str:
     """A distribution of `fit_laws` in seconds, as a system file writes it."""
     parameters, family = law["parameters"], law["family"]
     if family == "deterministic":

@@ -5,13 +5,12 @@ Columns: `clients`, `requests_per_second`.
 
 from __future__ import annotations
 
-from typing import Any
-
 from sojourn.calibration import scalability
 from sojourn.calibration.fit import Fit, Options
 from sojourn.calibration.kinds.station import server
 from sojourn.calibration.tables import Table
 from sojourn.queueing import system_file
+from sojourn.text import toml
 
 
 def fit(table: Table, options: Options) -> Fit:
@@ -19,7 +18,7 @@ def fit(table: Table, options: Options) -> Fit:
     clients, throughputs = table.numbers("clients", 1.0), table.positive("requests_per_second")
     found = scalability.fit(clients, throughputs, options.seed)
     law = found.law
-    station: dict[str, Any] = server(options) | {
+    station: toml.Table = server(options) | {
         "speed": {"alpha": law["alpha"]["estimate"], "beta": law["beta"]["estimate"]},
         "demand": system_file.time(1.0 / law["gamma"]["estimate"]),
     }

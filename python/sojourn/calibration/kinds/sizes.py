@@ -5,9 +5,8 @@ Columns: `size_bytes`, `demand_seconds`; `outcome` (such as hit and miss of a pr
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 
 from sojourn.calibration import work_demand
 from sojourn.calibration.estimate import FloatArray
@@ -17,6 +16,7 @@ from sojourn.calibration.tables import Table
 from sojourn.calibration.work_demand import WorkDemandFit
 from sojourn.failure import CouldNotRun
 from sojourn.queueing import system_file
+from sojourn.text import toml
 
 START_UTILISATION = 0.5
 """Nothing says how many requests come: the file begins with half of what saturates the server."""
@@ -33,7 +33,7 @@ def fit(table: Table, options: Options) -> Fit:
     if list(fits) == ["all"]:
         station["demand"] = demand_table(fits["all"].demand)
         mean = float(np.average(fits["all"].demand(sizes), weights=weights))
-        route: dict[str, Any] = {"route": ["server"]}
+        route: toml.Table = {"route": ["server"]}
     else:
         share = _outcome_shares(outcomes, weights, options, table.has("requests"))
         mean = sum(share[name] * float(np.average(fit.demand(sizes), weights=weights)) for name, fit in fits.items())
@@ -73,11 +73,13 @@ def _fit_work_demand(sizes: FloatArray, demands: FloatArray, seed: int, name: st
     return work_demand.fit(sizes, demands, seed)
 
 
-def _parts(names: Any) -> list[tuple[str, Any]]:
+def _parts(names: NDArray[np.str_]) -> list[tuple[str, NDArray[np.bool_]]]:
     return [(str(name), names == name) for name in np.unique(names)]
 
 
-def _outcome_shares(outcomes: Any, weights: FloatArray, options: Options, has_requests: bool) -> dict[str, float]:
+def _outcome_shares(
+    outcomes: NDArray[np.str_], weights: FloatArray, options: Options, has_requests: bool
+) -> dict[str, float]:
     names = [name for name, _ in _parts(outcomes)]
     if options.hit_ratio is not None:
         if set(names) != {"hit", "miss"}:
@@ -90,7 +92,7 @@ def _outcome_shares(outcomes: Any, weights: FloatArray, options: Options, has_re
     return {name: float(weights[own].sum() / weights.sum()) for name, own in _parts(outcomes)}
 
 
-def _work_demand_estimates(fit: WorkDemandFit) -> dict[str, Any]:
+def _work_demand_estimates(fit: WorkDemandFit) -> toml.Table:
     return {
         "fixed_seconds": interval_record(fit.fixed_seconds),
         "seconds_per_byte": [interval_record(each) for each in fit.seconds_per_byte],

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from sojourn.calibration.fit import Options
 from sojourn.calibration.work_demand import WorkDemand
 from sojourn.queueing import system_file
 from sojourn.results.records import Interval
+from sojourn.text import toml
 
 
-def server(options: Options, seen: int | None = None) -> dict[str, Any]:
+def server(options: Options, seen: int | None = None) -> toml.Table:
     """The station without its demand; `seen` is the r that the points show."""
     limit = seen or options.r
-    station: dict[str, Any] = {"discipline": "ps"} if limit is None else {"discipline": "lps", "r": limit}
+    station: toml.Table = {"discipline": "ps"} if limit is None else {"discipline": "lps", "r": limit}
     return station | ({"servers": options.servers} if options.servers > 1 else {})
 
 

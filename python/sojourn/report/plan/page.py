@@ -150,7 +150,11 @@ def write(folder: RunFolder, plan: Plan, document: SystemDocument) -> Path:
     folder.write_json(SUMMARY, as_json(plan))
     folder.write_json("environment.json", describe())
     folder.write_text("system.toml", document.text)
-    rows = ([{"parameter": sweep.parameter, **as_json(point)} for point in sweep.points] for sweep in plan.sweeps)
+    rows = (
+        [{"parameter": sweep.parameter} | {name: as_json(value) for name, value in vars(point).items()}]
+        for sweep in plan.sweeps
+        for point in sweep.points
+    )
     folder.write_table("sweeps.parquet", list(chain.from_iterable(rows)))
     write_images(folder, [*sweeps(plan), *costs(plan)])
     folder.write_text(REPORT, page(plan, document))

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Literal
 
 from rich.console import Console
 from rich.text import Text
 
+from sojourn.planning.prediction import Predicted, SizeMeans
+from sojourn.queueing import ResponseTime, Simulation
+from sojourn.queueing.results import SolverAnswer, StationAnswer, StationEstimate
 from sojourn.report.terminal import print_pairs, table
 from sojourn.text import format
 
-PERCENTILES_SHOWN = ("p50", "p95", "p99")
+PercentileName = Literal["p50", "p95", "p99"]
+PERCENTILES_SHOWN: tuple[PercentileName, ...] = ("p50", "p95", "p99")
 
-Figure = Callable[[Mapping[str, Any]], str]
+Answers = Mapping[str, SolverAnswer | Simulation]
+"""By solver."""
+Figure = Callable[[StationAnswer | StationEstimate], str]
 
 
-def print_prediction(result: Mapping[str, Any], console: Console) -> None:
+def print_prediction(result: Predicted, console: Console) -> None:
     """The solvers that answer side by side, the refusals with their reasons, and the bottleneck."""
     console.print(Text(result["system"], style="bold"))
     for setting in result["settings"]:
         console.print(Text(f"with {setting}", style="dim"))
-    answers = {name: outcome["answer"] for name, outcome in result["solvers"].items() if outcome["answer"]}
+    answers: dict[str, SolverAnswer | Simulation] = {
+        name: outcome["answer"] for name, outcome in result["solvers"].items() if outcome["answer"]
+    }
     if result["simulation"]:
         answers["simulation"] = result["simulation"]
     if answers:
@@ -37,7 +45,7 @@ def print_prediction(result: Mapping[str, Any], console: Console) -> None:
         console.print(Text("percentiles of every class: --simulate", style="dim"))
 
 
-def _print_classes(result: Mapping[str, Any], answers: Mapping[str, Any], console: Console) -> None:
+def _print_classes(result: Predicted, answers: Answers, console: Console) -> None:
     shown = table("class", "", *answers)
     shown.columns[1].justify = "left"
     for name in next(iter(answers.values()))["classes"]:
@@ -46,17 +54,15 @@ def _print_classes(result: Mapping[str, Any], answers: Mapping[str, Any], consol
         times = [each["response_time_seconds"] for each in classes]
         shown.add_row("", "mean R", *map(_mean, times))
         for key in PERCENTILES_SHOWN:
-            if any(each.get(key) is not None for each in times):
-                shown.add_row("", key, *(format.seconds(each.get(key)) for each in times))
+            if any(_percentile(each, key) is not None for each in times):
+                shown.add_row("", key, *(format.seconds(_percentile(each, key)) for each in times))
         for label, means in _by_size(result, name, answers):
             shown.add_row("", label, *map(format.seconds, means))
     console.print(shown)
 
 
-def _by_size(
-    result: Mapping[str, Any], name: str, answers: Mapping[str, Any]
-) -> Iterator[tuple[str, list[float | None]]]:
-    columns = [result["solvers"].get(solver, {}).get("by_size", {}).get(name) for solver in answers]
+def _by_size(result: Predicted, name: str, answers: Answers) -> Iterator[tuple[str, list[float | None]]]:
+    columns = [_means(result, solver).get(name) for solver in answers]
     known = next((each for each in columns if each), None)
     for index, quantile in enumerate(known["quantiles"] if known else ()):
         size = format.size(known["sizes_bytes"][index] if known else None)
@@ -64,12 +70,21 @@ def _by_size(
         yield f"mean R at {size} (p{100 * quantile:g})", means
 
 
-def _mean(times: Mapping[str, Any]) -> str:
+def _means(result: Predicted, solver: str) -> Mapping[str, SizeMeans]:
+    outcome = result["solvers"].get(solver)
+    return outcome.get("by_size", {}) if outcome else {}
+
+
+def _percentile(times: ResponseTime, key: PercentileName) -> float | None:
+    return times.get(key)
+
+
+def _mean(times: ResponseTime) -> str:
     half_width = times.get("mean_half_width")
     return format.seconds(times["mean"]) + (f" ± {format.seconds(half_width)}" if half_width else "")
 
 
-def _print_stations(answers: Mapping[str, Any], console: Console) -> None:
+def _print_stations(answers: Answers, console: Console) -> None:
     figures: list[tuple[str, Figure]] = [
         ("utilisation", lambda station: format.percent(station["utilisation"])),
         ("jobs present", lambda station: format.number(station["queue_mean"])),
@@ -86,7 +101,7 @@ def _print_stations(answers: Mapping[str, Any], console: Console) -> None:
     console.print(shown)
 
 
-def _first(result: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _first(result: Predicted) -> list[tuple[str, str]]:
     bottleneck, bounds = result["bottleneck"], result["bounds"]
     saturation = ", ".join(
         f"{name} at {format.number(load['saturation_throughput_per_second'])} jobs/s"
@@ -109,7 +124,7 @@ def _first(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
-def print_simulation(result: Mapping[str, Any], console: Console) -> None:
+def print_simulation(result: Simulation, console: Console) -> None:
     """What the simulator says of a system: response times by class, then the stations."""
     classes = table("class", "jobs/s", "mean R", "+/-", "p50", "p95", "p99")
     for name, found in result["classes"].items():
@@ -118,9 +133,9 @@ def print_simulation(result: Mapping[str, Any], console: Console) -> None:
         cells += [format.seconds(times[key]) for key in ("mean", "mean_half_width", "p50", "p95", "p99")]
         classes.add_row(Text(name), *cells)
     stations = table("station", "utilisation", "visits/s", "queue", "residence")
-    for name, found in result["stations"].items():
-        cells = [format.percent(found["utilisation"]), format.number(found["throughput_per_second"])]
-        cells += [format.number(found["queue_mean"]), format.seconds(found["residence_time_seconds"])]
+    for name, station in result["stations"].items():
+        cells = [format.percent(station["utilisation"]), format.number(station["throughput_per_second"])]
+        cells += [format.number(station["queue_mean"]), format.seconds(station["residence_time_seconds"])]
         stations.add_row(Text(name), *cells)
     console.print(classes, stations)
     stop = "half-width reached" if result["converged"] else f"not settled: stopped by {result['stop']}"
