@@ -8,6 +8,7 @@ pub mod caches;
 pub mod clock;
 pub mod confinement;
 pub mod core_time;
+pub mod core_use;
 pub mod counters;
 pub mod histogram;
 pub mod interval_log;
@@ -22,8 +23,10 @@ mod reading;
 pub mod site_pages;
 pub mod tcp;
 pub mod virtual_time;
+mod window_histogram;
 
 pub use clock::Nanos;
 pub use histogram::{Histogram, Summary};
 pub use process_tree::{ProcessTree, ProcessUse, TreeSample};
 pub use reading::Reading;
+pub use window_histogram::WindowHistogram;

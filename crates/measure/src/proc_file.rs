@@ -4,7 +4,12 @@ use std::{fs, io};
 
 /// The whole text of a file.
 pub(crate) fn read(path: &str) -> io::Result<String> {
-    fs::read_to_string(path).map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))
+    fs::read_to_string(path).map_err(|error| {
+        // A process that ends between opening and reading is as gone as one that ended before.
+        let is_gone = error.raw_os_error() == Some(libc::ESRCH);
+        let kind = if is_gone { io::ErrorKind::NotFound } else { error.kind() };
+        io::Error::new(kind, format!("{path}: {error}"))
+    })
 }
 
 /// An error for a file that lacks what it should hold.

@@ -111,10 +111,32 @@ fn cpu(pid: u32) -> io::Result<Nanos> {
 
 /// How long the calling thread has been runnable while other tasks had its core.
 pub fn thread_core_wait() -> io::Result<Nanos> {
-    const PATH: &str = "/proc/thread-self/schedstat";
-    let text = proc_file::read(PATH)?;
+    core_wait("/proc/thread-self/schedstat")
+}
+
+/// The same of every living thread of a process, by its ID. Waking up on an idle core takes some microseconds, which
+/// are in it.
+pub fn core_waits(pid: u32) -> io::Result<Vec<(u32, Nanos)>> {
+    let mut waits = Vec::new();
+    for thread in threads(pid)? {
+        match core_wait(&format!("/proc/{pid}/task/{thread}/schedstat")) {
+            Ok(wait) => waits.push((thread, wait)),
+            Err(error) if has_ended(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(waits)
+}
+
+fn core_wait(path: &str) -> io::Result<Nanos> {
+    let text = proc_file::read(path)?;
     let wait = text.split(' ').nth(1).and_then(|wait| wait.parse().ok());
-    wait.map(Nanos).ok_or_else(|| proc_file::lacks(PATH, "waiting time"))
+    wait.map(Nanos).ok_or_else(|| proc_file::lacks(path, "waiting time"))
+}
+
+/// True if an error of reading /proc/PID means that the process or thread is gone.
+pub fn has_ended(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }
 
 /// The start time of a living process in ticks since boot: with its ID it identifies the process.
@@ -227,6 +249,10 @@ mod tests {
     fn waiting_for_a_core_never_goes_back() {
         let before = thread_core_wait().unwrap();
         assert!(thread_core_wait().unwrap() >= before);
+        let waits = core_waits(std::process::id()).unwrap();
+        let own = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+        let found = waits.iter().find(|(thread, _)| *thread == own);
+        assert!(found.is_some_and(|(_, wait)| *wait >= before));
     }
 
     #[test]

@@ -4,17 +4,14 @@
 //! child to its parent's totals once the parent has waited for it. The sum of own and ended children's time over the
 //! tree therefore never decreases, and includes everything that was waited for.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    io,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
     Nanos, Reading, clock,
-    process::{Detail, ProcessCounters, children, forgets_children},
+    process::{Detail, ProcessCounters, children, forgets_children, has_ended},
 };
 
 /// The most processes watched at once; more are refused by leaving the youngest out, and said.
@@ -102,11 +99,6 @@ fn is_running(pid: u32) -> bool {
         }
         Err(error) => !has_ended(&error),
     }
-}
-
-/// True if an error of reading /proc/PID means that the process is gone.
-fn has_ended(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }
 
 /// The counters of the trees at one moment.

@@ -103,6 +103,10 @@ class Columns(Record):
     server_cpu_fraction: list[float | None] = Field(default_factory=list)
     core_busy_fraction: list[float | None] = Field(default_factory=list)
     core_steal_fraction: list[float | None] = Field(default_factory=list)
+    server_core_lost_seconds: list[float | None] = Field(default_factory=list)
+    generator_core_lost_seconds: list[float | None] = Field(default_factory=list)
+    generator_longest_gap_seconds: list[float | None] = Field(default_factory=list)
+    undisturbed: list[bool | None] = Field(default_factory=list)
 
 
 class Option(Record):
@@ -151,6 +155,17 @@ class Command(Record):
     arguments: list[Option] = Field(default_factory=list)
     """Words without a name of their own."""
     options: list[Option] = Field(default_factory=list)
+
+
+class CoreLoss(Record):
+    """What others took of a core while it was wanted."""
+
+    lost_fraction: float
+    lost_in_a_window_max_seconds: float
+    source: str
+    """Where it is known from."""
+    resolution_seconds: float
+    """It is known to this."""
 
 
 class Counter(Record):
@@ -479,6 +494,41 @@ class TcpTrouble(Record):
     retransmitted_segments: int | Unavailable = Field(default_factory=_not_recorded)
 
 
+class Undisturbed(Record):
+    """A step's figures over its undisturbed windows.
+
+    Windows last about 100 ms; one is undisturbed if neither core lost more than the limit in it or in the 100 ms
+    before. Requests belong to the window of their answer, whichever step they were due in.
+    """
+
+    windows: int
+    """The windows that the figures are over; none where all were disturbed."""
+    windows_total: int
+    """All windows of the step."""
+    windows_judged: int
+    """Those of which it is known what both cores lost."""
+    seconds: float
+    requests: int
+    """Good answers in them."""
+    requests_per_second: float | None = None
+    requests_begun_per_second: float | None = None
+    """Requests that began in them: the load that the server had meanwhile."""
+    response_time_seconds: Summary = Field(default_factory=lambda: Summary())
+    """From the intended start to the last byte."""
+    response_time_mean_half_width_seconds: float | None = None
+    """Half the width of the mean's 95 % confidence interval, by batch means over windows."""
+    time_to_first_byte_intended_seconds: Summary = Field(default_factory=lambda: Summary())
+    """From the intended start to the first byte."""
+    server_cpu_seconds_per_request: float | None = None
+    """CPU time of the observed processes per good answer."""
+    lost_max_seconds: float
+    """The most that a core may lose in an undisturbed window, or the source's resolution where that is more."""
+    server_core: CoreLoss | Unavailable = Field(default_factory=_not_recorded)
+    """What the server's core lost to others, over all windows."""
+    generator_core: CoreLoss | Unavailable = Field(default_factory=_not_recorded)
+    """What the generator's core lost to others, over all windows."""
+
+
 class StepReport(Record):
     """The clients' view of one step or of the whole run."""
 
@@ -574,6 +624,8 @@ class StepReport(Record):
     server: ServerUse | None = None
     tcp: TcpTrouble = Field(default_factory=lambda: TcpTrouble())
     """TCP trouble in the whole network namespace."""
+    undisturbed: Undisturbed | Unavailable = Field(default_factory=_not_recorded)
+    """The same step over the windows in which nobody else took the server's or the generator's core."""
 
 
 class Timeline(Record):

@@ -26,6 +26,7 @@ _ADDED = (
     "connections_opened",
     "reconnects",
 )
+_SEVERAL = Unavailable(unavailable="the windows of several machines do not begin together")
 _ADDED_IF_KNOWN = ("offered_requests_per_second", "clients", "connections_open_mean", "in_flight_mean")
 
 
@@ -95,6 +96,7 @@ def _step(steps: Sequence[StepReport], histograms: Histograms) -> Step:
             "tcp": TcpTrouble(
                 **{key: _tcp([getattr(step.tcp, key) for step in steps]) for key in TcpTrouble.model_fields}
             ),
+            "undisturbed": steps[0].undisturbed if len(steps) == 1 else _SEVERAL,
         }
     )
 

@@ -27,6 +27,8 @@ const EVENTS_MAX: usize = 128;
 const WAKES_MAX: usize = 64;
 /// A poll that finds nothing takes less; one that took longer was kept from its core, which is not idling.
 const POLL_MAX: Nanos = Nanos(20_000);
+/// A poll that takes this long was kept from its core by more than an interrupt.
+const GAP_MIN: Nanos = Nanos(100_000);
 
 impl Run<'_> {
     /// Turns until the plan is done; answers why it ended.
@@ -135,6 +137,9 @@ impl Run<'_> {
                 self.wakeups.wall_ahead = timestamps::wall_ahead(at);
             }
             let is_idle = ready.is_empty();
+            if timeout == Nanos::ZERO && at - before > GAP_MIN {
+                self.recorder.gap(at - before);
+            }
             for event in ready {
                 let data = event.data.u64();
                 self.on_event((data & u64::from(u32::MAX)) as usize, (data >> 32) as u32, event.flags, at);

@@ -29,9 +29,9 @@ impl Measurement {
     }
 
     /// Ends the step that was being measured when the run stopped, and the intervals of all steps.
-    pub(crate) fn finish(&mut self, recorder: &Recorder, origin: Nanos) {
+    pub(crate) fn finish(&mut self, recorder: &mut Recorder, origin: Nanos) {
         if let Some(marks) = self.steps.iter_mut().find(|marks| marks.from.is_some() && marks.end.is_none()) {
-            marks.end = Some(self.observer.mark(&recorder.totals));
+            marks.end = Some(self.observer.mark(recorder, None));
         }
         if let Some(intervals) = &mut self.intervals {
             for (step, (record, marks)) in recorder.steps.iter().zip(&self.steps).enumerate() {

@@ -52,15 +52,14 @@ impl Run<'_> {
     pub(crate) fn take_marks(&mut self, now: Nanos) -> Option<String> {
         while self.next_mark() <= now {
             let index = self.measurement.steps.iter().position(|marks| marks.end.is_none())?;
-            let totals = self.recorder.totals;
             let marks = &mut self.measurement.steps[index];
             if marks.from.is_none() {
-                marks.from = Some(self.measurement.observer.mark(&totals));
+                marks.from = Some(self.measurement.observer.mark(&mut self.recorder, Some(index)));
                 self.table.begin_step();
             } else if marks.middle.is_none() {
-                marks.middle = Some(self.measurement.observer.light_mark(&totals));
+                marks.middle = Some(self.measurement.observer.light_mark(&self.recorder));
             } else {
-                marks.end = Some(self.measurement.observer.mark(&totals));
+                marks.end = Some(self.measurement.observer.mark(&mut self.recorder, None));
                 marks.rates = self.settings.think.conforming_bits_per_second().map(|least| {
                     let seconds = self.settings.schedule.steps()[index].measured.seconds();
                     self.table.rates(least, seconds)
@@ -110,7 +109,7 @@ impl Run<'_> {
         });
         let step = self.settings.step_of(now);
         let with_plan = step.map(|index| (index, &self.settings.schedule.steps()[index]));
-        self.measurement.observer.tick(&self.recorder.totals, with_plan, p95);
+        self.measurement.observer.tick(&mut self.recorder, with_plan, p95);
         if let (Some(intervals), Some((index, step))) = (&mut self.measurement.intervals, with_plan) {
             intervals.tick(
                 now - self.settings.origin,

@@ -28,7 +28,7 @@ use crate::{
     },
     statistics::{
         intervals::Intervals,
-        observer::Observer,
+        observer::{Observer, keeps_windows},
         outcome::{Outcome, Stopped},
         recorder::Recorder,
         snapshot::StepMarks,
@@ -172,9 +172,13 @@ impl<'a> Run<'a> {
                 refused_since: None,
             },
             wakeups: Wakeups::new(batching, origin)?,
-            recorder: Recorder::new(steps, has_progress || plan.observe.timeline),
+            recorder: Recorder::new(
+                steps,
+                has_progress || plan.observe.timeline,
+                keeps_windows(&plan.observe),
+            ),
             measurement: Measurement {
-                observer: Observer::new(&plan.observe, origin, started_at),
+                observer: Observer::new(&plan.observe, plan.waiting, steps, origin, started_at),
                 intervals: plan.observe.interval.map(|length| Intervals::new(steps, length)),
                 steps: vec![StepMarks::default(); steps],
             },
@@ -213,7 +217,8 @@ impl<'a> Run<'a> {
             }
         }
         let stamped = self.recorder.steps.iter().any(|record| record.receive_lag.count() > 0);
-        self.measurement.finish(&self.recorder, self.settings.origin);
+        self.measurement.finish(&mut self.recorder, self.settings.origin);
+        let (timeline, windows) = self.measurement.observer.into_records();
         Outcome {
             stopped,
             started_at: self.settings.started_at,
@@ -225,7 +230,8 @@ impl<'a> Run<'a> {
             schedule: self.settings.schedule,
             recorder: self.recorder,
             marks: self.measurement.steps,
-            timeline: self.measurement.observer.into_timeline(),
+            timeline,
+            windows,
             timestamps: if !self.settings.transport.timestamps {
                 Reading::unavailable("kernel timestamps were not asked for (--timestamps)")
             } else if stamped {

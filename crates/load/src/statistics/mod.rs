@@ -1,6 +1,8 @@
 //! Results: the recorder, snapshots of all counters, checks of the run, and the report.
 
+pub(crate) mod batch_means;
 pub(crate) mod checks;
+pub(crate) mod core_loss;
 pub(crate) mod generator_limit;
 pub(crate) mod interval_totals;
 pub(crate) mod intervals;
@@ -13,6 +15,7 @@ pub(crate) mod snapshot;
 pub(crate) mod step;
 pub(crate) mod timeline;
 pub mod webstone;
+pub(crate) mod windows;
 
 pub use checks::StepLimit;
 pub use observer::TICK;

@@ -1,21 +1,22 @@
 //! Observes the server and the generator on the clients' own thread: a separate thread would disturb either core at
 //! arbitrary moments.
 
-use std::time::SystemTime;
+use std::{mem, time::SystemTime};
 
 use sojourn_measure::{
-    Nanos, ProcessTree, Reading, clock,
+    Nanos, ProcessTree, Reading, TreeSample, clock,
     core_time::CoreTime,
     process::{Detail, thread_core_wait},
     tcp::TcpCounters,
 };
 
 use crate::{
-    plan::{Observe, schedule::Step},
+    plan::{Observe, Waiting, schedule::Step},
     statistics::{
-        recorder::Totals,
+        recorder::Recorder,
         snapshot::Snapshot,
         timeline::{Row, Timeline},
+        windows::{RowLoss, Windows},
     },
 };
 
@@ -29,35 +30,50 @@ pub struct Observer {
     core: Option<usize>,
     own_core: Option<usize>,
     timeline: Option<Timeline>,
+    /// The windows of the steps, where processes are observed.
+    windows: Option<Windows>,
+    is_polling: bool,
     /// Before this time, processes are not looked at for the timeline.
     processes_after: Nanos,
 }
 
 impl Observer {
     /// Watches what it is told to.
-    pub fn new(observe: &Observe, origin: Nanos, started_at: SystemTime) -> Observer {
+    pub fn new(
+        observe: &Observe,
+        waiting: Waiting,
+        steps: usize,
+        origin: Nanos,
+        started_at: SystemTime,
+    ) -> Observer {
         Observer {
             processes: (!observe.pids.is_empty()).then(|| ProcessTree::new(&observe.pids)),
             core: observe.core,
             own_core: observe.own_core,
             timeline: observe.timeline.then(|| Timeline::new(origin, started_at)),
+            windows: keeps_windows(observe).then(|| Windows::new(steps, observe, waiting)),
+            is_polling: waiting == Waiting::Spin,
             processes_after: Nanos::ZERO,
         }
     }
 
-    pub fn mark(&mut self, totals: &Totals) -> Snapshot {
-        Snapshot {
-            processes: self.processes.as_mut().map(|tree| tree.sample(Detail::All)),
-            tcp: TcpCounters::read().into(),
-            ..self.light_mark(totals)
+    /// Reads everything, at the beginning of a step's measured part (`Some`) or at its end.
+    pub fn mark(&mut self, recorder: &mut Recorder, entered: Option<usize>) -> Snapshot {
+        let processes = self.processes.as_mut().map(|tree| tree.sample(Detail::All));
+        let mark = Snapshot { processes, tcp: TcpCounters::read().into(), ..self.light_mark(recorder) };
+        self.end_window(&mark, recorder);
+        if let Some(windows) = &mut self.windows {
+            windows.enter(entered);
         }
+        mark
     }
 
     /// Reads what costs next to nothing.
-    pub fn light_mark(&self, totals: &Totals) -> Snapshot {
+    pub fn light_mark(&self, recorder: &Recorder) -> Snapshot {
+        let totals = recorder.totals;
         Snapshot {
             time: clock::now(),
-            totals: *totals,
+            totals,
             generator_cpu: clock::thread_cpu() - totals.idle,
             generator_wait: thread_core_wait().into(),
             processes: None,
@@ -67,23 +83,34 @@ impl Observer {
         }
     }
 
-    /// Adds a row to the timeline, if there is one.
+    fn end_window(&mut self, mark: &Snapshot, recorder: &mut Recorder) {
+        if let (Some(windows), Some(latencies)) = (&mut self.windows, &mut recorder.window) {
+            windows.end(mark, latencies);
+        }
+    }
+
+    /// Ends a window, and adds a row to the timeline, if there are such.
     pub fn tick(
         &mut self,
-        totals: &Totals,
+        recorder: &mut Recorder,
         step: Option<(usize, &Step)>,
         first_byte_p95_seconds: Option<f64>,
     ) {
-        if self.timeline.is_none() {
+        if self.timeline.is_none() && self.windows.is_none() {
             return;
         }
         let before = clock::now();
-        let server_cpu = match &mut self.processes {
-            Some(tree) if before >= self.processes_after => Some(tree.sample(Detail::Times).cpu()),
+        let processes = match &mut self.processes {
+            Some(tree) if before >= self.processes_after => Some(tree.sample(Detail::Times)),
             _ => None,
         };
+        let server_cpu = processes.as_ref().map(TreeSample::cpu);
+        let mark = Snapshot { processes, ..self.light_mark(recorder) };
+        self.end_window(&mark, recorder);
         let row = Row {
-            mark: self.light_mark(totals),
+            mark: Snapshot { processes: None, ..mark },
+            lost: self.windows.as_mut().map_or(RowLoss::default(), Windows::take_row),
+            longest_gap: self.is_polling.then(|| mem::take(&mut recorder.longest_gap)),
             step: step.map(|(index, _)| index),
             offered_requests_per_second: step.and_then(|(_, step)| step.offered_requests_per_second),
             server_cpu,
@@ -101,7 +128,13 @@ impl Observer {
         self.processes.as_ref().and_then(ProcessTree::ended_root)
     }
 
-    pub fn into_timeline(self) -> Option<Timeline> {
-        self.timeline
+    /// The timeline and the windows, where there are such.
+    pub fn into_records(self) -> (Option<Timeline>, Option<Windows>) {
+        (self.timeline, self.windows)
     }
+}
+
+/// True if it can be judged what the server's core lost: that takes its processes.
+pub fn keeps_windows(observe: &Observe) -> bool {
+    !observe.pids.is_empty()
 }

@@ -25,6 +25,7 @@ use crate::{
         snapshot::{RateMarks, StepMarks},
         step::{SIZE_CLASS_BYTES, StepRecord},
         timeline::Timeline,
+        windows::Windows,
     },
 };
 
@@ -58,6 +59,7 @@ pub struct Outcome {
     pub(crate) recorder: Recorder,
     pub(crate) marks: Vec<StepMarks>,
     pub(crate) timeline: Option<Timeline>,
+    pub(crate) windows: Option<Windows>,
     /// Available if the kernel gave timestamps of answers.
     pub(crate) timestamps: Reading<()>,
     pub(crate) intervals: Option<Intervals>,
@@ -120,14 +122,14 @@ impl Outcome {
     /// The steps that have a beginning and an end.
     fn measured(&self) -> impl Iterator<Item = Measured<'_>> {
         let steps = self.schedule.steps().iter().zip(&self.recorder.steps).zip(&self.marks);
-        steps.filter_map(|((step, record), marks)| {
+        steps.enumerate().filter_map(|(index, ((step, record), marks))| {
             let span = MeasuredInterval::between(marks.from.as_ref()?, marks.end.as_ref()?);
-            Some(Measured { step, record, marks, span })
+            Some(Measured { index, step, record, marks, span })
         })
     }
 
     fn step(&self, measured: &Measured<'_>) -> StepReport {
-        let Measured { step, record, marks, span } = measured;
+        let Measured { index, step, record, marks, span } = measured;
         let mut total = IntervalTotals::default();
         total.add(span);
         let figures = self.figures(record, &total);
@@ -178,6 +180,10 @@ impl Outcome {
             generator,
             server,
             tcp: span.tcp_trouble(),
+            undisturbed: match &self.windows {
+                Some(windows) => windows.report(*index),
+                None => Reading::unavailable("no process of the server is observed (--observe-pid)"),
+            },
             figures,
         }
     }
@@ -270,6 +276,7 @@ impl Outcome {
 
 /// One step with what it left.
 struct Measured<'a> {
+    index: usize,
     step: &'a Step,
     record: &'a StepRecord,
     marks: &'a StepMarks,

@@ -14,7 +14,7 @@ use crate::{
         response_reader::{Digest, Response},
     },
     plan::catalogue::{Catalogue, Expected},
-    statistics::step::StepRecord,
+    statistics::{step::StepRecord, windows::WindowLatencies},
 };
 
 /// A request that a client is to make.
@@ -49,6 +49,10 @@ pub struct Recorder {
     pub totals: Totals,
     /// Times to first byte since it was last looked at, if anyone looks.
     pub recent: Option<Histogram>,
+    /// Latencies since the last window ended, if windows are kept.
+    pub window: Option<WindowLatencies>,
+    /// The longest gap between polls since it was last looked at.
+    pub longest_gap: Nanos,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -70,6 +74,8 @@ pub struct Totals {
     pub turns: u64,
     /// Time spent polling for nothing.
     pub idle: Nanos,
+    /// Polls that took so long that the thread cannot have had its core, added up.
+    pub gaps: Nanos,
     pub in_flight: Level,
     pub connections_open: Level,
 }
@@ -105,9 +111,21 @@ impl Level {
 }
 
 impl Recorder {
-    pub fn new(steps: usize, watched: bool) -> Recorder {
-        let steps = iter::repeat_with(StepRecord::default).take(steps).collect();
-        Recorder { steps, totals: Totals::default(), recent: watched.then(Histogram::coarse) }
+    /// `watched`: someone looks at recent times to first byte. `windowed`: windows are kept.
+    pub fn new(steps: usize, watched: bool, windowed: bool) -> Recorder {
+        Recorder {
+            steps: iter::repeat_with(StepRecord::default).take(steps).collect(),
+            totals: Totals::default(),
+            recent: watched.then(Histogram::coarse),
+            window: windowed.then(WindowLatencies::default),
+            longest_gap: Nanos::ZERO,
+        }
+    }
+
+    /// A poll took this long although it was not to wait.
+    pub fn gap(&mut self, length: Nanos) {
+        self.totals.gaps = self.totals.gaps + length;
+        self.longest_gap = self.longest_gap.max(length);
     }
 
     /// A request is under way.
@@ -148,6 +166,11 @@ impl Recorder {
         }
         if let (None, Some(recent)) = (failure, &mut self.recent) {
             recent.record(exchange.first_byte.unwrap_or(at) - exchange.pending.intended);
+        }
+        if let (None, Some(window)) = (failure, &mut self.window) {
+            let intended = exchange.pending.intended;
+            window.response_time.record(at - intended);
+            window.time_to_first_byte_intended.record(exchange.first_byte.unwrap_or(at) - intended);
         }
         if let Some(step) = exchange.pending.step {
             let record = &mut self.steps[step];

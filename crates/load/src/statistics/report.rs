@@ -82,6 +82,52 @@ pub struct StepReport {
     pub server: Option<ServerUse>,
     /// TCP trouble in the whole network namespace.
     pub tcp: TcpTrouble,
+    /// The same step over the windows in which nobody else took the server's or the generator's core.
+    pub undisturbed: Reading<Undisturbed>,
+}
+
+/// A step's figures over its undisturbed windows. Windows last about 100 ms; one is undisturbed if neither core lost more
+/// than the limit in it or in the 100 ms before. Requests belong to the window of their answer, whichever step they were
+/// due in.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Undisturbed {
+    /// The windows that the figures are over; none where all were disturbed.
+    pub windows: u64,
+    /// All windows of the step.
+    pub windows_total: u64,
+    /// Those of which it is known what both cores lost.
+    pub windows_judged: u64,
+    pub seconds: f64,
+    /// Good answers in them.
+    pub requests: u64,
+    pub requests_per_second: Option<f64>,
+    /// Requests that began in them: the load that the server had meanwhile.
+    pub requests_begun_per_second: Option<f64>,
+    /// From the intended start to the last byte.
+    pub response_time_seconds: Summary,
+    /// Half the width of the mean's 95 % confidence interval, by batch means over windows.
+    pub response_time_mean_half_width_seconds: Option<f64>,
+    /// From the intended start to the first byte.
+    pub time_to_first_byte_intended_seconds: Summary,
+    /// CPU time of the observed processes per good answer.
+    pub server_cpu_seconds_per_request: Option<f64>,
+    /// The most that a core may lose in an undisturbed window, or the source's resolution where that is more.
+    pub lost_max_seconds: f64,
+    /// What the server's core lost to others, over all windows.
+    pub server_core: Reading<CoreLoss>,
+    /// What the generator's core lost to others, over all windows.
+    pub generator_core: Reading<CoreLoss>,
+}
+
+/// What others took of a core while it was wanted.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct CoreLoss {
+    pub lost_fraction: f64,
+    pub lost_in_a_window_max_seconds: f64,
+    /// Where it is known from.
+    pub source: String,
+    /// It is known to this.
+    pub resolution_seconds: f64,
 }
 
 /// The clients' view of one step or of the whole run.

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_measure::{Nanos, core_time::CoreTime};
 
-use crate::statistics::{observer::TICK, snapshot::Snapshot};
+use crate::statistics::{observer::TICK, snapshot::Snapshot, windows::RowLoss};
 
 /// The most rows kept: a day's.
 const ROWS_MAX: usize = 864_000;
@@ -21,6 +21,10 @@ pub struct Row {
     pub server_cpu: Option<Nanos>,
     /// For requests answered in the interval.
     pub first_byte_p95_seconds: Option<f64>,
+    /// What the cores lost, in the windows that ended in the interval.
+    pub lost: RowLoss,
+    /// The longest gap between two polls of the generator, if it polls.
+    pub longest_gap: Option<Nanos>,
 }
 
 /// A run's rows as columns.
@@ -55,6 +59,10 @@ struct Columns {
     server_cpu_fraction: Vec<Option<f64>>,
     core_busy_fraction: Vec<Option<f64>>,
     core_steal_fraction: Vec<Option<f64>>,
+    server_core_lost_seconds: Vec<Option<f64>>,
+    generator_core_lost_seconds: Vec<Option<f64>>,
+    generator_longest_gap_seconds: Vec<Option<f64>>,
+    undisturbed: Vec<Option<bool>>,
 }
 
 impl Timeline {
@@ -97,6 +105,10 @@ impl Timeline {
         let core = core_span(&before, &mark);
         columns.core_busy_fraction.push(core.and_then(|core| core.busy_fraction()));
         columns.core_steal_fraction.push(core.and_then(|core| core.steal_fraction()));
+        columns.server_core_lost_seconds.push(row.lost.server.map(Nanos::seconds));
+        columns.generator_core_lost_seconds.push(row.lost.generator.map(Nanos::seconds));
+        columns.generator_longest_gap_seconds.push(row.longest_gap.map(Nanos::seconds));
+        columns.undisturbed.push(row.lost.is_undisturbed);
     }
 
     /// Processes may be looked at less often than a row is added; their interval is then longer.

@@ -1,0 +1,123 @@
+//! A histogram of a tenth of a second, emptied into another one or thrown away at the window's end.
+//!
+//! It has the buckets of [`Histogram`], so nothing is lost on the way, and remembers which ones it used: emptying costs
+//! as much as there were different latencies, not as there are buckets.
+
+use crate::{Histogram, Nanos, histogram::LATENCY_MAX};
+
+/// Three significant digits: 2048 buckets of one nanosecond, then 1024 for each doubling.
+const EXACT_BITS: u32 = 11;
+const HALF: usize = 1 << (EXACT_BITS - 1);
+
+#[derive(Debug)]
+pub struct WindowHistogram {
+    counts: Box<[u32]>,
+    /// The buckets that are not empty.
+    used: Vec<u32>,
+    count: u64,
+    sum: u64,
+}
+
+impl Default for WindowHistogram {
+    fn default() -> Self {
+        let counts = vec![0; bucket(LATENCY_MAX) + 1].into_boxed_slice();
+        WindowHistogram { counts, used: Vec::new(), count: 0, sum: 0 }
+    }
+}
+
+impl WindowHistogram {
+    pub fn record(&mut self, latency: Nanos) {
+        let latency = latency.min(LATENCY_MAX);
+        let bucket = bucket(latency);
+        let count = &mut self.counts[bucket];
+        if *count == 0 {
+            self.used.push(bucket as u32);
+        }
+        *count = count.saturating_add(1);
+        self.count += 1;
+        self.sum = self.sum.saturating_add(latency.0);
+    }
+
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// All latencies added up, exactly.
+    pub fn sum(&self) -> Nanos {
+        Nanos(self.sum)
+    }
+
+    /// Adds what was recorded to `whole` and forgets it.
+    pub fn empty_into(&mut self, whole: &mut Histogram) {
+        for &bucket in &self.used {
+            whole.record_many(least_of(bucket as usize), self.counts[bucket as usize].into());
+        }
+        self.clear();
+    }
+
+    /// Forgets what was recorded.
+    pub fn clear(&mut self) {
+        for bucket in self.used.drain(..) {
+            self.counts[bucket as usize] = 0;
+        }
+        (self.count, self.sum) = (0, 0);
+    }
+}
+
+fn bucket(latency: Nanos) -> usize {
+    let doublings = (u64::BITS - EXACT_BITS).saturating_sub(latency.0.leading_zeros());
+    (doublings as usize * HALF) + (latency.0 >> doublings) as usize
+}
+
+/// The least latency of a bucket.
+fn least_of(bucket: usize) -> Nanos {
+    let doublings = (bucket / HALF).saturating_sub(1);
+    Nanos(((bucket - doublings * HALF) as u64) << doublings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_add_up_to_what_one_histogram_would_have_recorded() {
+        let (mut window, mut parts, mut whole) =
+            (WindowHistogram::default(), Histogram::default(), Histogram::default());
+        let mut sum = 0;
+        for number in 0..20_000_u64 {
+            let latency = number.wrapping_mul(2_654_435_761) % (1 << (number % 42));
+            window.record(Nanos(latency));
+            whole.record(Nanos(latency));
+            sum += latency;
+            if number % 1000 == 999 {
+                assert_eq!((window.count(), window.sum()), (1000, Nanos(sum)));
+                window.empty_into(&mut parts);
+                sum = 0;
+            }
+        }
+        assert_eq!(parts, whole);
+        assert_eq!((window.count(), window.sum()), (0, Nanos::ZERO));
+    }
+
+    #[test]
+    fn the_ends_of_all_buckets_are_those_of_the_histogram() {
+        for exact in [0, 1, 1023, 1024, 2047, 2048, 2049, 4095, 4096, 1 << 41, LATENCY_MAX.0, u64::MAX] {
+            let (mut window, mut emptied, mut whole) =
+                (WindowHistogram::default(), Histogram::default(), Histogram::default());
+            window.record(Nanos(exact));
+            window.empty_into(&mut emptied);
+            whole.record(Nanos(exact));
+            assert_eq!(emptied, whole, "{exact}");
+        }
+    }
+
+    #[test]
+    fn what_is_cleared_does_not_come_back() {
+        let (mut window, mut whole) = (WindowHistogram::default(), Histogram::default());
+        window.record(Nanos(5));
+        window.clear();
+        window.record(Nanos(7));
+        window.empty_into(&mut whole);
+        assert_eq!(whole.recorded().collect::<Vec<_>>(), [(Nanos(7), 1)]);
+    }
+}
