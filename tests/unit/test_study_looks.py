@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
 from scripted_study import TEXT, folder, record, study
 
+from load_runs import simulated_run
+from sojourn.engine.results import Unavailable
 from sojourn.report.study.page import write
 from sojourn.study.cells import Cells
 from sojourn.study.findings import find
 from sojourn.study.folder import Record, StudyFolder
+from sojourn.study.load_record import is_disturbed
 from sojourn.study.looks import LOOKS_MAX, Looks, schedule
 from sojourn.study.points import Point, Settings, shuffled
 from sojourn.study.runner import Sitting, run
@@ -121,6 +125,39 @@ def test_what_repetitions_do_not_cure_is_not_repeated(tmp_path: Path) -> None:
     assert find(begun).verdicts[0].to_decide is None
 
 
+def disturbed(*at: tuple[str, int], times: int, cure: bool = True) -> Callable[[Point], Record]:
+    """Others take the generator's core at points of a system and a repetition, for so many tries."""
+    tries: dict[str, int] = {}
+
+    def measure(point: Point) -> Record:
+        tries[point.name] = tries.get(point.name, 0) + 1
+        found = record(rate(5, 0.01)(point.settings, point.repetition))
+        if (point.settings["system"], point.repetition) in at and tries[point.name] <= times:
+            return {**found, "generator_limited": "it was late", "disturbed": cure}
+        return found
+
+    return measure
+
+
+def test_points_at_which_others_took_the_generators_core_are_measured_again(tmp_path: Path) -> None:
+    begun, sitting = decided(tmp_path / "once", disturbed(("slow", 2), times=1))
+    assert (sitting.measured, sitting.repeated) == (24 + 3, 0)
+    assert find(begun).verdicts[0].finding == "holds"
+    begun, sitting = decided(tmp_path / "always", disturbed(("slow", 2), times=9))
+    assert sitting.measured == 24 + 2 * 3, "three tries, and no more"
+    assert find(begun).verdicts[0].finding == "not decided"
+    _, sitting = decided(tmp_path / "again", disturbed(("slow", 2), times=1, cure=False))
+    assert sitting.measured == 24, "what its own work limits is as late the next time"
+
+
+def test_what_would_have_to_be_measured_again_is_said(tmp_path: Path) -> None:
+    begun = folder(tmp_path)
+    run(begun, disturbed(("slow", 2), ("slow", 3), times=1), clock=iter(range(10_000)).__next__)
+    (verdict,) = find(begun).verdicts
+    assert (verdict.points_to_repeat, verdict.repetitions_to_decide) == (6, None)
+    assert "6 points would have to be measured again" in str(verdict.to_decide)
+
+
 def test_what_a_decision_would_take_is_said_of_a_study_that_is_not_repeated(tmp_path: Path) -> None:
     begun = folder(tmp_path)
     run(begun, points_of(rate(1.1, 0.1)), clock=iter(range(10_000)).__next__)
@@ -163,3 +200,22 @@ def test_looking_often_errs_as_seldom_as_looking_once() -> None:
         )
     assert wrong / CHANCES <= ERROR + 3 * math.sqrt(ERROR * (1 - ERROR) / CHANCES)
     assert naive / CHANCES > 2 * ERROR, "what looking with 95 % each time would do"
+
+
+@pytest.mark.parametrize(
+    ("limited", "waited", "stolen", "expected"),
+    [
+        (True, 0.24, Unavailable(unavailable="no such file"), True),
+        (True, Unavailable(unavailable="no such file"), 0.14, True),
+        (True, 0.01, 0.0, False),
+        (False, 0.24, 0.14, False),
+    ],
+)
+def test_a_point_is_disturbed_if_others_took_the_core_of_a_late_generator(
+    limited: bool, waited: float | Unavailable, stolen: float | Unavailable, expected: bool
+) -> None:
+    result = simulated_run(1, seconds=1, limited=limited)
+    taken = {"core_wait_fraction": waited, "core_steal_fraction": stolen}
+    generator = result.record.generator.model_copy(update=taken)
+    record = result.of_requests.model_copy(update={"generator": generator})
+    assert is_disturbed(replace(result, record=record)) == expected

@@ -58,8 +58,10 @@ class Verdict:
     """Whose points it was judged by."""
     repetitions_to_decide: int | None = None
     """How many of them would decide it, as far as the spread so far says; None where it is decided or cannot be."""
+    points_to_repeat: int = 0
+    """At which others took the generator's core, where nothing else keeps it open."""
     seconds_to_decide: float | None = None
-    """How long the others would take."""
+    """How long what would decide it takes."""
 
     def __str__(self) -> str:
         return f"{self.finding} here"
@@ -75,10 +77,13 @@ class Verdict:
     @property
     def to_decide(self) -> str | None:
         """What a decision would take, in words."""
-        if self.repetitions_to_decide is None or self.seconds_to_decide is None:
+        if self.seconds_to_decide is None:
             return None
+        takes = format.duration(self.seconds_to_decide)
+        if self.repetitions_to_decide is None:
+            return f"{self.points_to_repeat:,} points would have to be measured again, which takes about {takes}"
         more = self.repetitions_to_decide - self.repetitions
-        return f"about {more:,} repetitions more would decide it, which take {format.duration(self.seconds_to_decide)}"
+        return f"about {more:,} repetitions more would decide it, which take {takes}"
 
     def as_json(self) -> dict[str, Any]:
         """For the summary."""

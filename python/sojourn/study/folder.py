@@ -88,6 +88,11 @@ class StudyFolder:
         file = self._file(point)
         return file.is_file() and bool(json.loads(file.read_text())["metrics"])
 
+    def tries(self, point: Point) -> int:
+        """How often it was measured, or tried to be."""
+        file = self._file(point)
+        return int(json.loads(file.read_text()).get("tries", 1)) if file.is_file() else 0
+
     def keep(self, point: Point, record: Record) -> None:
         """Writes a point."""
         whole = {"settings": dict(point.settings), "repetition": point.repetition, **record}

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from sojourn.loading import metrics
+from sojourn.loading.metric import known
 from sojourn.loading.result import LoadResult
 from sojourn.probe.totals import CounterUse
 from sojourn.study.folder import Record, nothing
@@ -53,6 +54,8 @@ STREAM_METRICS = (
     "server.llc_misses",
 )
 """The same of a point with viewers of films."""
+DISTURBED = 0.02
+"""Of the generator's core taken by others: from here on that may be why it was the limit."""
 _NOTHING = "no request was answered in the measured time"
 
 
@@ -67,6 +70,7 @@ def measured(result: LoadResult, server: Running, names: Sequence[str]) -> Recor
     return {
         "failed": None if result.complete else str(result.record.stopped_because),
         "generator_limited": result.limited_because,
+        "disturbed": is_disturbed(result),
         "server_version": server.version,
         "server_command": server.command,
         **_became(result),
@@ -82,6 +86,14 @@ def _became(result: LoadResult) -> Record:
     if result.is_streams:
         return {"streams": result.of_streams.streaming.streams.as_json()}
     return {"requests": result.requests, "errors": result.errors}
+
+
+def is_disturbed(result: LoadResult) -> bool:
+    """Whether the generator was the limit where other programs or the hypervisor took its core."""
+    generator = result.record.generator
+    # What was not measured is above nothing.
+    taken = any(known(each) > DISTURBED for each in (generator.core_wait_fraction, generator.core_steal_fraction))
+    return taken and result.limited_because is not None
 
 
 def failed(because: str, server: Running) -> Record:

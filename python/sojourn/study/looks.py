@@ -9,7 +9,7 @@ whatever the looks have in common (Bonferroni). The first look that decides coun
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
@@ -18,6 +18,7 @@ from sojourn.study.cells import Cells
 from sojourn.study.checks import Verdict, judge, question
 from sojourn.study.declarations import SYSTEM, Check
 from sojourn.study.document import Study
+from sojourn.study.folder import Record
 from sojourn.study.points import Point, Settings, cells, matches, shuffled
 from sojourn.study.runner import estimate_seconds
 from sojourn.study.samples import DECIDED, ERROR
@@ -26,6 +27,8 @@ GROWTH = 1.5
 """Of the repetitions, from look to look."""
 LOOKS_MAX = 8
 """After which a finding stays open: seventeen times the planned repetitions."""
+DISTURBED_TRIES = 3
+"""How often a point is measured at which others took the generator's core."""
 _LOOKS_FORESEEN = 20
 """How far ahead it is said what a decision would take."""
 QUICK = "--quick is to try, not to believe"
@@ -67,26 +70,46 @@ class Looks:
         return self._foreseen(check, found, self.cells.until(found.repetitions))
 
     def open_points(self, verdicts: Sequence[Verdict], seconds: float | None = None) -> list[Point]:
-        """What is to be measured up to the next look at those findings that may be decided in so much time."""
-        wanted: dict[tuple[int, int], Point] = {}
+        """What is to be measured up to the next look at those findings that may be decided in so much time.
+
+        Where others took the generator's core at a point, and nothing else keeps a finding open, that point is measured
+        again: what it says is not looked at before.
+        """
+        wanted: set[str] = set()
         for check, verdict in zip(self.study.checks, verdicts, strict=True):
-            more = [count for count, _ in schedule(self.study.repetitions) if count > verdict.repetitions]
             takes = verdict.seconds_to_decide
-            if not more or takes is None or (seconds is not None and takes > seconds):
-                continue
-            needed = {cell for cell, _ in self._needed(check)}
-            for repetition in range(verdict.repetitions + 1, more[0] + 1):
-                for point in shuffled(self.study, repetition):
-                    if point.cell in needed:
-                        wanted[repetition, point.cell] = point
-        order = {each: shuffled(self.study, each) for each in sorted({repetition for repetition, _ in wanted})}
-        return [point for points in order.values() for point in points if (point.repetition, point.cell) in wanted]
+            if takes is not None and (seconds is None or takes <= seconds):
+                wanted |= self._disturbed(check, verdict.repetitions) or self._next(check, verdict.repetitions)
+        last = max((int(name.partition("-")[0]) for name in wanted), default=0)
+        return [point for each in range(1, last + 1) for point in shuffled(self.study, each) if point.name in wanted]
+
+    def _next(self, check: Check, repetitions: int) -> set[str]:
+        """The points that the look after so many repetitions lacks."""
+        later = [count for count, _ in schedule(self.study.repetitions) if count > repetitions]
+        return {
+            point.name
+            for point in self._points(check, range(repetitions + 1, later[0] + 1) if later else ())
+            if not self._record(point).get("metrics")
+        }
+
+    def _disturbed(self, check: Check, repetitions: int) -> set[str]:
+        """The points that keep a check open and may be measured again; none where others keep it open as well."""
+        points = self._points(check, range(1, repetitions + 1))
+        troubled = [each for each in points if any(map(self._record(each).get, ("failed", "generator_limited")))]
+        records = [self._record(each) for each in troubled]
+        curable = all(each.get("disturbed") and each.get("tries", 1) < DISTURBED_TRIES for each in records)
+        return {each.name for each in troubled} if curable else set()
 
     def _foreseen(self, check: Check, verdict: Verdict, seen: Cells) -> Verdict:
         """With what a decision would take, where it is open and the spread so far tells."""
         asked = question(check, seen)
         if verdict.finding != "not decided" or asked is None:
             return verdict
+        if any(each.spoilt for each in asked.samples):
+            again = self._disturbed(check, verdict.repetitions)
+            points = [each for each in self._points(check, range(1, verdict.repetitions + 1)) if each.name in again]
+            takes = sum(self._seconds(each.settings) for each in points)
+            return replace(verdict, points_to_repeat=len(points), seconds_to_decide=takes) if points else verdict
         first = self.study.repetitions if self.study.until_decided else len(seen.repetitions)
         later = [look for look in schedule(first, _LOOKS_FORESEEN) if look[0] > verdict.repetitions]
         count = asked.repetitions_to_decide(later)
@@ -95,6 +118,13 @@ class Looks:
         one = sum(self._seconds(settings) for _, settings in self._needed(check))
         seconds = one * (count - verdict.repetitions)
         return replace(verdict, repetitions_to_decide=count, seconds_to_decide=seconds)
+
+    def _points(self, check: Check, repetitions: Iterable[int]) -> list[Point]:
+        needed = self._needed(check)
+        return [Point(cell, repetition, settings) for repetition in repetitions for cell, settings in needed]
+
+    def _record(self, point: Point) -> Record:
+        return self._records.get(_key(point.settings), {}).get(point.repetition, {})
 
     def _needed(self, check: Check) -> list[tuple[int, Settings]]:
         """The planned cells that the check is of, without those of systems that never ran."""
@@ -106,25 +136,17 @@ class Looks:
         ]
 
     def _is_there(self, check: Check, count: int) -> bool:
-        found = (self._measured.get(_key(settings), frozenset()) for _, settings in self._needed(check))
-        return all(each >= frozenset(range(1, count + 1)) for each in found)
+        return all(map(self._record, self._points(check, range(1, count + 1))))
 
     def _seconds(self, settings: Settings) -> float:
         """What a point of the cell took."""
-        return self._took.get(_key(settings)) or estimate_seconds(self.study, 1)
+        records = self._records.get(_key(settings), {}).values()
+        times = [each["took_seconds"] for each in records if "took_seconds" in each]
+        return fmean(times) if times else estimate_seconds(self.study, 1)
 
     @cached_property
-    def _measured(self) -> dict[tuple[tuple[str, object], ...], frozenset[int]]:
-        return {_key(cell.settings): frozenset(cell.records) for cell in self.cells.cells}
-
-    @cached_property
-    def _took(self) -> dict[tuple[tuple[str, object], ...], float]:
-        found = {}
-        for cell in self.cells.cells:
-            times = [record["took_seconds"] for record in cell.records.values() if "took_seconds" in record]
-            if times:
-                found[_key(cell.settings)] = fmean(times)
-        return found
+    def _records(self) -> dict[tuple[tuple[str, object], ...], Mapping[int, Record]]:
+        return {_key(cell.settings): cell.records for cell in self.cells.cells}
 
 
 def _key(settings: Settings) -> tuple[tuple[str, object], ...]:

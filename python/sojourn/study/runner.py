@@ -101,11 +101,13 @@ def run(
     running.ran.update(point.settings[SYSTEM] for point in before)
     try:
         if running.measure_all([point for point in order if point not in before]):
-            asked: set[str] = set()
-            while wanted := [
-                point for point in more(running.left) if point.name not in asked and not folder.has(point)
-            ]:
-                asked |= {point.name for point in wanted}
+            asked: set[tuple[str, int]] = set()
+
+            def tries(point: Point) -> tuple[str, int]:
+                return point.name, folder.tries(point)
+
+            while wanted := [point for point in more(running.left) if tries(point) not in asked]:
+                asked |= {tries(point) for point in wanted}
                 sitting.points += len(wanted)
                 if not running.measure_all(wanted):
                     # What was planned is there.
@@ -172,7 +174,8 @@ class _Running:
             self._tries.pop(system, None)
             sitting.missing.pop(system, None)
         with interrupts.held():
-            self.folder.keep(point, {**record, "took_seconds": round(self.clock() - began, 3)})
+            told = {"took_seconds": round(self.clock() - began, 3), "tries": self.folder.tries(point) + 1}
+            self.folder.keep(point, {**record, **told})
             if record["metrics"]:
                 sitting.measured += 1
                 sitting.repeated += point.repetition > self.folder.study.repetitions
