@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from sojourn import _native
 from sojourn.failure import CouldNotRun
-from sojourn.workload.characteristics import LogImport
+from sojourn.workload.characteristics import Characteristics, LogImport
 from sojourn.workload.log import LogOptions, import_log, require_log
 from sojourn.workload.log_files import LogFile, find
 
@@ -84,3 +85,25 @@ def test_a_trace_is_read_alone(rotated: Path, tmp_path: Path) -> None:
 def test_one_log_is_called_by_no_name(rotated: Path) -> None:
     assert find([str(rotated / "access.log")]) == [LogFile(str(rotated / "access.log"), is_found=False)]
     assert imported(rotated / "access.log")["logs"] == []
+
+
+def test_the_times_of_a_log_are_those_that_it_says(tmp_path: Path) -> None:
+    log = tmp_path / "access.log"
+    line = 'h [21/Nov/2026:10:00:{:02} +0000] "{} HTTP/1.1" 200 5 {} {}\n'
+    static = [line.format(n, "GET /a.png", f"0.{n:03}", "-") for n in range(1, 21)]
+    log.write_text("".join([*static, line.format(30, "GET /find?q", "2.000", "1.500, 0.250")]))
+    log_format = (
+        '$remote_addr [$time_local] "$request" $status $body_bytes_sent $request_time "$upstream_response_time"'
+    )
+    log.write_text(log.read_text().replace(" -\n", ' "-"\n').replace("1.500, 0.250", '"1.500, 0.250"'))
+    options = LogOptions(log_format=log_format)
+    trace, report = import_log(str(log), options, 1, lambda done, total: None)
+    assert (report["requests"], report["malformed"]) == (20, 0)
+    times = Characteristics(trace.characterise()).request_times()
+    assert [each.name for each in times] == ["all requests", "upstream", "/find", "/find, upstream", "/a.png"]
+    assert (times[0].count, times[0].p50, times[0].max) == (21, 0.011, 2.0)
+    assert (times[1].count, times[1].mean) == (1, 1.75)
+    assert times[4].mean == pytest.approx(0.0105)
+    kept = tmp_path / "kept.trace"
+    trace.save(str(kept))
+    assert _native.StoredTrace.open(str(kept)).characterise() == trace.characterise()

@@ -8,6 +8,7 @@ pub mod characterise;
 mod draw;
 pub mod import;
 mod limits;
+pub mod request_times;
 pub mod sessions;
 pub mod sorting;
 pub mod synthesis;

@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use crate::request_times::RequestTimes;
+
 /// A distinct (path, size) of the log: seed IBM RC22629, 3.3, treats each as a file of its own. What the
 /// server refused or sent in part is marked by its status; it has no size, and no file on a built site.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +89,8 @@ pub struct Trace {
     /// The requests of all sessions.
     pub requests: Vec<Request>,
     pub origin: Origin,
+    /// How long the log's requests took, where it says so.
+    pub times: Option<RequestTimes>,
 }
 
 impl Trace {
@@ -122,7 +126,8 @@ impl Trace {
         if !self.documents.iter().any(Document::is_failed) {
             return Cow::Borrowed(self);
         }
-        let mut trace = Trace { documents: self.documents.clone(), origin: self.origin, ..Trace::default() };
+        let (documents, origin, times) = (self.documents.clone(), self.origin, self.times.clone());
+        let mut trace = Trace { documents, origin, times, ..Trace::default() };
         for session in &self.sessions {
             let first = trace.requests.len();
             let mut kept = self.requests_of(session).iter().filter(|request| !is_failed(request));

@@ -4,18 +4,25 @@
 //!
 //! | what | bytes |
 //! |---|---|
-//! | magic `SJTRACE3` | 8 |
+//! | magic `SJTRACE3`, or `SJTRACE4` with times | 8 |
 //! | origin: Unix time in ns (i64), clock ahead of UTC in s (i32) | 12 |
 //! | counts of documents, sessions, requests (u32 each) | 12 |
+//! | of a file with times: how many paths have them (u32), then the times of all requests and of each path | 4 |
 //! | each document: size in bytes (u64), status (u16), length of the host (u16) and of the name (u32), host and name in UTF-8 | 16 + host + name |
 //! | each session, by its start: start in ns (u64), count of requests (u32) | 12 |
 //! | behind it each of its requests: offset in ns (u64), document (u32) | 12 |
+//!
+//! Times are two distributions, of requests and of upstreams, each of eight u64: count (0: there are no such times, and no
+//! more of its numbers), mean, p50, p90, p95, p99, p99.9 and greatest in ns. Before those of a path stand the length of its
+//! host (u16) and of itself (u32), host and path in UTF-8. A file without times has the older magic, so that older
+//! versions read it.
 //!
 //! Nothing follows. Counts are not believed when memory is reserved: it grows with the bytes that come, and
 //! of the sessions none but the one at hand is held.
 
 mod indexed;
 mod read;
+mod times;
 mod without_failed;
 mod write;
 
@@ -32,6 +39,8 @@ pub use write::TraceWriter;
 use crate::trace::Origin;
 
 const MAGIC: [u8; 8] = *b"SJTRACE3";
+/// A file that says how long requests took.
+const MAGIC_WITH_TIMES: [u8; 8] = *b"SJTRACE4";
 /// Common prefix of all versions; the last byte of the magic is the version.
 const MAGIC_NAME: &[u8] = b"SJTRACE";
 
@@ -60,11 +69,11 @@ pub enum TraceFileError {
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The first bytes are others.
-    #[error("not a Sojourn trace file: it does not begin with SJTRACE3")]
+    #[error("not a Sojourn trace file: it does not begin with SJTRACE3 or SJTRACE4")]
     NotATrace,
     /// It was written by another version.
     #[error(
-        "a trace file of another version (SJTRACE{}, not SJTRACE3): import its log again with `sojourn trace LOG --output TRACE`", char::from(*.0)
+        "a trace file of another version (SJTRACE{}, not SJTRACE3 or SJTRACE4): import its log again with `sojourn trace LOG --output TRACE`", char::from(*.0)
     )]
     OtherVersion(u8),
     #[error("the trace file ends in the middle of its {0}")]

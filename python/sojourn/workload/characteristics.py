@@ -33,6 +33,22 @@ class ParetoTail:
     goodness: str
 
 
+@dataclass(frozen=True)
+class LoggedTimes:
+    """How long requests took by the log, in seconds."""
+
+    name: str
+    """The path, behind its host where the log has one; or what they are."""
+    count: int
+    mean: float
+    p50: float
+    p90: float
+    p95: float
+    p99: float
+    p999: float
+    max: float
+
+
 class Characteristics:
     """The log in figures (seed IBM RC22629, Table 1), its sizes, its popularity and its day."""
 
@@ -85,6 +101,16 @@ class Characteristics:
     def daily_rhythm(self) -> list[tuple[float, float]]:
         """Hour of the day and the mean rate in it, in requests/s; hours that the log does not hold are absent."""
         return _pairs(self._part("rhythm").get("hours"), "hour", "requests_per_second")
+
+    def request_times(self) -> list[LoggedTimes]:
+        """The times of all requests of the log and of its upstreams, then of the paths that took the most."""
+        times = self._part("request_times")
+        rows = [("all requests", times.get("request_time_seconds")), ("upstream", times.get("upstream_time_seconds"))]
+        for path in times.get("paths", []):
+            name = visible(f"{path['host']}{path['path']}")
+            rows.append((name, path["request_time_seconds"]))
+            rows.append((f"{name}, upstream", path["upstream_time_seconds"]))
+        return [LoggedTimes(name, **each) for name, each in rows if each is not None]
 
     def _part(self, name: str) -> Mapping[str, Any]:
         part = self._values.get(name)

@@ -27,6 +27,7 @@ pub use sizes::{CdfPoint, SizeDistribution, SizeQuantiles};
 pub use source::{Source, StoredTrace};
 pub use table1::Table1;
 
+use crate::request_times::RequestTimes;
 use crate::trace::Trace;
 use overview::Overview;
 
@@ -44,6 +45,8 @@ pub struct Characteristics {
     pub rhythm: Rhythm,
     /// Lengths, durations, think times and bursts.
     pub sessions: SessionStatistics,
+    /// How long all requests of the log took, where it says so: those that the trace leaves out, too.
+    pub request_times: Option<RequestTimes>,
 }
 
 /// Characterises a trace; `None` where it holds no request for a document that was got. The others are left
@@ -70,6 +73,7 @@ pub fn characterise_from<S: Source>(source: &mut S) -> Result<Option<Characteris
         document_sizes: SizeDistribution::new(got().map(|(document, _)| (document.size_bytes, 1))),
         rhythm: Rhythm::new(&overview),
         sessions,
+        request_times: source.times().cloned(),
         popularity: Popularity::new(overview.requests_per_document),
     }))
 }

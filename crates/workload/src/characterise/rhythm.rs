@@ -104,6 +104,7 @@ mod tests {
             sessions: vec![Session { start_ns: 0, first: 0, count: seconds.len() as u32 }],
             requests: seconds.iter().map(request).collect(),
             origin: Origin { unix_ns: (22 * 3600 + 1800) * 1_000_000_000, utc_offset_seconds: 3600 },
+            times: None,
         };
         let Ok(overview) = Overview::new(&mut &trace);
         Rhythm::new(&overview)

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 
+use crate::request_times::RequestTimes;
 use crate::trace::{Document, Origin, Request, Trace};
 use crate::trace_file::{Head, Place, TraceFileError, TraceReader, got};
 
@@ -13,6 +14,8 @@ pub trait Source {
     type Error;
     fn documents(&self) -> &[Document];
     fn origin(&self) -> Origin;
+    /// How long the log's requests took, where it says so.
+    fn times(&self) -> Option<&RequestTimes>;
     /// Shows every session: its start after the origin, and its requests.
     fn for_each_session(&mut self, visit: &mut dyn FnMut(u64, &[Request])) -> Result<(), Self::Error>;
 }
@@ -28,6 +31,10 @@ impl Source for &Trace {
         self.origin
     }
 
+    fn times(&self) -> Option<&RequestTimes> {
+        self.times.as_ref()
+    }
+
     fn for_each_session(&mut self, visit: &mut dyn FnMut(u64, &[Request])) -> Result<(), Infallible> {
         self.sessions.iter().for_each(|session| visit(session.start_ns, self.requests_of(session)));
         Ok(())
@@ -39,14 +46,15 @@ pub struct StoredTrace<R> {
     reader: R,
     head: Head,
     documents: Vec<Document>,
+    times: Option<RequestTimes>,
     first: Place,
 }
 
 impl<R: Read + Seek> StoredTrace<R> {
     pub fn open(mut reader: R) -> Result<Self, TraceFileError> {
         let (file, documents) = TraceReader::open(BufReader::with_capacity(BUFFER_BYTES, &mut reader))?;
-        let (head, first) = (file.head(), file.place());
-        Ok(StoredTrace { reader, head, documents, first })
+        let (head, first, times) = (file.head(), file.place(), file.times().cloned());
+        Ok(StoredTrace { reader, head, documents, times, first })
     }
 
     pub fn head(&self) -> Head {
@@ -75,6 +83,10 @@ impl<R: Read + Seek> Source for StoredTrace<R> {
 
     fn origin(&self) -> Origin {
         self.head.origin
+    }
+
+    fn times(&self) -> Option<&RequestTimes> {
+        self.times.as_ref()
     }
 
     fn for_each_session(&mut self, visit: &mut dyn FnMut(u64, &[Request])) -> Result<(), TraceFileError> {

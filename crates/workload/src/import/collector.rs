@@ -18,7 +18,9 @@ use super::logs::{LogReport, Opened};
 use super::policy::{Reason, Verdict, is_whole, judge, takes_by_name};
 use super::report::{ImportReport, MalformedLine, Tally};
 use super::time::{self, NS_PER_SECOND};
+use super::took::Took;
 use super::{Options, names};
+use crate::request_times::RequestTimes;
 use crate::sessions::Row;
 use crate::sorting::{Sorted, Sorter, Spill};
 use crate::trace::Document;
@@ -91,6 +93,7 @@ pub struct Collector<'o> {
     hasher: DefaultHashBuilder,
     rows: Sorter<Row>,
     coverage: Counter,
+    took: Took,
     /// Hashes of clients that were redirected when they posted, and when.
     posted: HashMap<u64, i64>,
     /// The first and the last moment of all logs.
@@ -116,6 +119,7 @@ impl<'o> Collector<'o> {
             hasher: DefaultHashBuilder::default(),
             rows: Sorter::default(),
             coverage: Counter::default(),
+            took: Took::default(),
             posted: HashMap::new(),
             window_ns: None,
             name: Vec::new(),
@@ -195,6 +199,7 @@ impl<'o> Collector<'o> {
         let class = Class::of(&entry);
         if let Some(class) = class {
             self.coverage.count(class, &entry);
+            self.took.count(&entry, &mut self.coverage, spill).map_err(ImportError::Scratch)?;
         }
         let follows_form = self.follows_form(&entry);
         let is_covered = class == Some(Class::Covered);
@@ -372,6 +377,7 @@ impl<'o> Collector<'o> {
         }
         report.clients = self.clients.len() as u64;
         report.documents = self.documents.len() as u64;
+        let times = self.took.finish(&self.coverage, spill).map_err(ImportError::Scratch)?;
         let rows = self.rows.finish(spill).map_err(ImportError::Scratch)?;
         let classes = dynamic_names(&self.known, &self.documents);
         let by_name = by_name(&self.known, &self.documents, &self.names, &classes);
@@ -381,7 +387,7 @@ impl<'o> Collector<'o> {
         let dynamic = self.documents.iter().enumerate().filter_map(class_of).collect();
         let rows = Rows { rows, known: self.known, unknown: 0, dynamic, coverage: self.coverage };
         let documents = Documents { documents: self.documents, names: self.names };
-        Ok(Collected { documents, rows, by_name, report, entries })
+        Ok(Collected { documents, rows, by_name, report, entries, times })
     }
 }
 
@@ -393,6 +399,7 @@ pub struct Collected {
     pub report: ImportReport,
     /// All entries that were selected.
     pub entries: u64,
+    pub times: Option<RequestTimes>,
 }
 
 /// The distinct documents, as names' numbers.

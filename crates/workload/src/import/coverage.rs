@@ -199,13 +199,19 @@ impl Counter {
         }
     }
 
-    fn path(&mut self, entry: &Entry<'_>) -> Option<u32> {
+    /// The number of a path without its query, while there are not too many.
+    pub fn path(&mut self, entry: &Entry<'_>) -> Option<u32> {
         let end = memchr::memchr(b'?', &entry.target).unwrap_or(entry.target.len());
         let name = names::join(&mut self.name, &entry.target[..end], &entry.host);
         if name.len() > PATH_BYTES_MAX {
             return None;
         }
         if self.paths.len() < PATHS_MAX { self.paths.number(name) } else { self.paths.known(name) }
+    }
+
+    /// Target and host of a path.
+    pub fn path_name(&self, path: u32) -> &[u8] {
+        self.paths.name(path)
     }
 
     /// A covered request whose name turned out to be of another class.

@@ -13,6 +13,7 @@ use super::collector::{Collected, Collector, Documents};
 use super::lines::{self, Step};
 use super::logs::{Doubt, Log, NotALog, Opened};
 use super::{ImportError, ImportReport, Options, Progress};
+use crate::request_times::RequestTimes;
 use crate::sessions::{self, Grouped, Grouping};
 use crate::sorting::{Sorted, Sorter, Spill};
 use crate::trace::{Origin, Request};
@@ -27,19 +28,27 @@ pub struct GroupedLog {
     sessions: Sorted<Grouped>,
     report: ImportReport,
     head: Head,
+    times: Option<RequestTimes>,
+}
+
+/// The same, its sessions as start after the origin and requests.
+pub struct Parts<S> {
+    pub documents: Documents,
+    pub sessions: S,
+    pub report: ImportReport,
+    pub head: Head,
+    pub times: Option<RequestTimes>,
 }
 
 impl GroupedLog {
-    /// Documents, sessions as start after the origin and requests, the report, and how many there are of all.
-    pub fn parts(
-        self,
-    ) -> (Documents, impl Iterator<Item = Result<Started, ImportError>>, ImportReport, Head) {
+    pub fn parts(self) -> Parts<impl Iterator<Item = Result<Started, ImportError>>> {
         let origin_ns = self.head.origin.unix_ns;
         let started = move |session: io::Result<Grouped>| {
             let session = session.map_err(ImportError::Scratch)?;
             Ok(((session.start_ns - origin_ns) as u64, session.requests))
         };
-        (self.documents, self.sessions.map(started), self.report, self.head)
+        let GroupedLog { documents, sessions, report, head, times } = self;
+        Parts { documents, sessions: sessions.map(started), report, head, times }
     }
 }
 
@@ -58,7 +67,7 @@ pub fn grouped<'l>(
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(()) => Err(ImportError::Stopped),
     };
-    let Collected { documents, mut rows, by_name, mut report, entries } =
+    let Collected { documents, mut rows, by_name, mut report, entries, times } =
         collected(logs, options, spill, &mut tell)?;
     let mut sessions = Sorter::default();
     let mut first_ns = i64::MAX;
@@ -87,7 +96,7 @@ pub fn grouped<'l>(
     };
     debug_assert!(report.requests <= REQUESTS_MAX as u64, "more are refused as they come");
     let sessions = sessions.finish(spill).map_err(ImportError::Scratch)?;
-    Ok(GroupedLog { documents, sessions, report, head })
+    Ok(GroupedLog { documents, sessions, report, head, times })
 }
 
 /// All that the lines say.

@@ -34,6 +34,7 @@ pub mod selection;
 mod squid;
 mod template;
 mod time;
+mod took;
 mod w3c;
 
 use std::io::{BufRead, Write};
@@ -60,7 +61,7 @@ use crate::sessions;
 use crate::sorting::Spill;
 use crate::trace::{Session, Trace};
 use crate::trace_file::TraceWriter;
-use grouped::grouped;
+use grouped::{Parts, grouped};
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -121,12 +122,14 @@ pub fn import_logs<'l>(
     random: &mut Xoshiro256PlusPlus,
     progress: impl FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Imported, ImportError> {
-    let (documents, sessions, report, head) = grouped(logs, options, random, &mut None, progress)?.parts();
+    let Parts { documents, sessions, report, head, times } =
+        grouped(logs, options, random, &mut None, progress)?.parts();
     let mut trace = Trace {
         documents: documents.iter().collect(),
         sessions: Vec::with_capacity(head.sessions as usize),
         requests: Vec::with_capacity(head.requests as usize),
         origin: head.origin,
+        times,
     };
     for session in sessions {
         let (start_ns, requests) = session?;
@@ -159,8 +162,8 @@ pub fn import_logs_to_file<'l>(
     progress: impl FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<ImportReport, ImportError> {
     let grouped = grouped(logs, options, random, &mut Some(spill), progress)?;
-    let (documents, sessions, report, head) = grouped.parts();
-    let mut writer = TraceWriter::new(writer, &head).map_err(ImportError::Write)?;
+    let Parts { documents, sessions, report, head, times } = grouped.parts();
+    let mut writer = TraceWriter::with_times(writer, &head, times.as_ref()).map_err(ImportError::Write)?;
     documents.iter().try_for_each(|document| writer.document(&document)).map_err(ImportError::Write)?;
     for session in sessions {
         let (start_ns, requests) = session?;

@@ -2,8 +2,12 @@
 
 use std::io::{self, Read};
 
-use super::{HOST_TEXT_BYTES_MAX, Head, MAGIC, MAGIC_NAME, NAME_BYTES_MAX, TIME_NS_MAX, TraceFileError};
+use super::{
+    HOST_TEXT_BYTES_MAX, Head, MAGIC, MAGIC_NAME, MAGIC_WITH_TIMES, NAME_BYTES_MAX, TIME_NS_MAX,
+    TraceFileError,
+};
 use crate::limits::{DOCUMENTS_MAX, REQUESTS_MAX};
+use crate::request_times::{Distribution, PATHS_MAX, PathTimes, RequestTimes, Times};
 use crate::trace::{Document, Origin, Request, Session, Trace};
 
 /// Items reserved before any is read, and requests read at once.
@@ -13,6 +17,7 @@ const RESERVED_MAX: usize = 4096;
 pub struct TraceReader<R> {
     reader: R,
     head: Head,
+    times: Option<RequestTimes>,
     place: Place,
     bytes: Vec<u8>,
 }
@@ -31,7 +36,7 @@ impl<R: Read> TraceReader<R> {
     /// Reads head and documents; give a buffered reader.
     pub fn open(reader: R) -> Result<(Self, Vec<Document>), TraceFileError> {
         let place = Place { at_bytes: 0, sessions_before: 0, requests_before: 0, before_ns: 0 };
-        let mut file = TraceReader { reader, head: Head::default(), place, bytes: Vec::new() };
+        let mut file = TraceReader { reader, head: Head::default(), times: None, place, bytes: Vec::new() };
         file.head = file.read_head()?;
         let mut documents = Vec::with_capacity((file.head.documents as usize).min(RESERVED_MAX));
         for _ in 0..file.head.documents {
@@ -42,11 +47,16 @@ impl<R: Read> TraceReader<R> {
 
     /// Goes on at a place; the reader has to stand there.
     pub fn resume(reader: R, head: Head, place: Place) -> Self {
-        TraceReader { reader, head, place, bytes: Vec::new() }
+        TraceReader { reader, head, times: None, place, bytes: Vec::new() }
     }
 
     pub fn head(&self) -> Head {
         self.head
+    }
+
+    /// How long the log's requests took, where the file says so and was opened from its beginning.
+    pub fn times(&self) -> Option<&RequestTimes> {
+        self.times.as_ref()
     }
 
     /// The position of the next session.
@@ -114,7 +124,8 @@ impl<R: Read> TraceReader<R> {
             TraceFileError::Truncated(_) => TraceFileError::NotATrace,
             other => other,
         })?;
-        if magic != MAGIC {
+        let has_times = magic == MAGIC_WITH_TIMES;
+        if magic != MAGIC && !has_times {
             let is_other = magic.starts_with(MAGIC_NAME) && magic[7].is_ascii_digit();
             return Err(match is_other {
                 true => TraceFileError::OtherVersion(magic[7]),
@@ -126,12 +137,55 @@ impl<R: Read> TraceReader<R> {
             utc_offset_seconds: i32::from_le_bytes(self.array("origin")?),
         };
         at_most("the origin's distance from 1970", origin.unix_ns.unsigned_abs(), TIME_NS_MAX - 1)?;
-        Ok(Head {
+        let head = Head {
             origin,
             documents: self.count("the count of documents", DOCUMENTS_MAX)?,
             sessions: self.count("the count of sessions", REQUESTS_MAX)?,
             requests: self.count("the count of requests", REQUESTS_MAX)?,
-        })
+        };
+        if has_times {
+            self.times = Some(self.request_times()?);
+        }
+        Ok(head)
+    }
+
+    fn request_times(&mut self) -> Result<RequestTimes, TraceFileError> {
+        let count = u32::from_le_bytes(self.array("times")?);
+        at_most("the count of paths with times", count.into(), PATHS_MAX as u64)?;
+        let all = self.times_of_requests()?;
+        let path = |file: &mut Self| {
+            let host_length = u16::from_le_bytes(file.array("times")?);
+            let path_length = u32::from_le_bytes(file.array("times")?);
+            at_most("the length of a host", host_length.into(), HOST_TEXT_BYTES_MAX as u64)?;
+            at_most("the length of a path", path_length.into(), NAME_BYTES_MAX as u64)?;
+            let host = file.text(host_length.into())?;
+            let path = file.text(path_length as usize)?;
+            Ok(PathTimes { path, host, times: file.times_of_requests()? })
+        };
+        let paths = (0..count).map(|_| path(self)).collect::<Result<_, TraceFileError>>()?;
+        Ok(RequestTimes { all, paths })
+    }
+
+    fn times_of_requests(&mut self) -> Result<Times, TraceFileError> {
+        let times =
+            Times { request_time_seconds: self.distribution()?, upstream_time_seconds: self.distribution()? };
+        if times == Times::default() {
+            return Err(TraceFileError::Inconsistent("times of no request"));
+        }
+        Ok(times)
+    }
+
+    fn distribution(&mut self) -> Result<Option<Distribution>, TraceFileError> {
+        let mut numbers = [0; Distribution::NUMBERS];
+        numbers[0] = u64::from_le_bytes(self.array("times")?);
+        if numbers[0] == 0 {
+            return Ok(None);
+        }
+        for number in &mut numbers[1..] {
+            *number = u64::from_le_bytes(self.array("times")?);
+        }
+        let found = Distribution::of_numbers(numbers, TIME_NS_MAX);
+        found.map(Some).ok_or(TraceFileError::Inconsistent("percentiles that no times have"))
     }
 
     fn count(&mut self, what: &'static str, limit: usize) -> Result<u32, TraceFileError> {
@@ -194,7 +248,8 @@ impl Trace {
     /// Reads a whole trace into memory; give a buffered reader.
     pub fn read(reader: impl Read) -> Result<Trace, TraceFileError> {
         let (mut file, documents) = TraceReader::open(reader)?;
-        let mut trace = Trace { documents, origin: file.head().origin, ..Trace::default() };
+        let (origin, times) = (file.head().origin, file.times().cloned());
+        let mut trace = Trace { documents, origin, times, ..Trace::default() };
         let mut requests = Vec::new();
         while let Some(start_ns) = file.session(&mut requests)? {
             let first = trace.requests.len() as u32;

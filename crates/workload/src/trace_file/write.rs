@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::{Head, MAGIC};
+use super::{Head, MAGIC, MAGIC_WITH_TIMES, times};
+use crate::request_times::RequestTimes;
 use crate::trace::{Document, Request, Trace};
 
 /// Takes as many documents, sessions and requests as its head says, in this order.
@@ -12,12 +13,20 @@ pub struct TraceWriter<W> {
 
 impl<W: Write> TraceWriter<W> {
     /// Begins with the head; give a buffered writer.
-    pub fn new(mut writer: W, head: &Head) -> io::Result<Self> {
-        writer.write_all(&MAGIC)?;
+    pub fn new(writer: W, head: &Head) -> io::Result<Self> {
+        TraceWriter::with_times(writer, head, None)
+    }
+
+    /// The same with how long requests took.
+    pub fn with_times(mut writer: W, head: &Head, times: Option<&RequestTimes>) -> io::Result<Self> {
+        writer.write_all(if times.is_some() { &MAGIC_WITH_TIMES } else { &MAGIC })?;
         writer.write_all(&head.origin.unix_ns.to_le_bytes())?;
         writer.write_all(&head.origin.utc_offset_seconds.to_le_bytes())?;
         for count in [head.documents, head.sessions, head.requests] {
             writer.write_all(&count.to_le_bytes())?;
+        }
+        if let Some(times) = times {
+            times::write(&mut writer, times)?;
         }
         Ok(TraceWriter { writer })
     }
@@ -54,7 +63,7 @@ impl Trace {
             sessions: self.sessions.len() as u32,
             requests: self.requests.len() as u32,
         };
-        let mut writer = TraceWriter::new(writer, &head)?;
+        let mut writer = TraceWriter::with_times(writer, &head, self.times.as_ref())?;
         self.documents.iter().try_for_each(|document| writer.document(document))?;
         for session in &self.sessions {
             writer.session(session.start_ns, self.requests_of(session))?;

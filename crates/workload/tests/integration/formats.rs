@@ -338,7 +338,7 @@ fn spellings() -> Vec<(&'static str, Spell)> {
         let Line { client, document, status, size_bytes, duration_ms, .. } = line;
         let (end, taken) = (clock(end_ms(line)), seconds(*duration_ms));
         format!(
-            "h2 2000-10-10T{end}Z app/a/1 10.0.0.{client}:5 10.0.0.1:80 0.000 {taken} 0.000 {status} {status} 1 {size_bytes} \
+            "h2 2000-10-10T{end}Z app/a/1 10.0.0.{client}:5 10.0.0.1:80 {taken} -1 0.000 {status} {status} 1 {size_bytes} \
              \"GET /{document} HTTP/2.0\" \"agent\" -"
         )
     }
@@ -346,7 +346,7 @@ fn spellings() -> Vec<(&'static str, Spell)> {
         let Line { client, document, status, size_bytes, duration_ms, .. } = line;
         let start = clock(end_ms(line) - duration_ms);
         format!(
-            "Oct 10 {} lb haproxy[7]: 10.0.0.{client}:9 [10/Oct/2000:{start}] in app/web 0/0/0/1/{duration_ms} {status} \
+            "Oct 10 {} lb haproxy[7]: 10.0.0.{client}:9 [10/Oct/2000:{start}] in app/web 0/0/-1/-1/{duration_ms} {status} \
              {size_bytes} - - ---- 1/1/1/1/0 0/0 \"GET /{document} HTTP/1.1\"",
             &start[..8]
         )
@@ -355,7 +355,7 @@ fn spellings() -> Vec<(&'static str, Spell)> {
         let Line { client, document, status, size_bytes, duration_ms, .. } = line;
         let start = clock(end_ms(line) - duration_ms);
         format!(
-            "[2000-10-10T{start}Z] \"GET /{document} HTTP/1.1\" {status} - 0 {size_bytes} {duration_ms} 1 \"10.0.0.{client}\" \
+            "[2000-10-10T{start}Z] \"GET /{document} HTTP/1.1\" {status} - 0 {size_bytes} {duration_ms} - \"10.0.0.{client}\" \
              \"agent\" \"id\" \"-\" \"-\""
         )
     }

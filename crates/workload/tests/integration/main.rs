@@ -6,6 +6,7 @@ mod formats;
 mod import;
 mod proxy_formats;
 mod real_logs;
+mod request_times;
 mod several_logs;
 mod synthesis;
 mod trace_file;

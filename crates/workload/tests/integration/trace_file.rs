@@ -98,6 +98,7 @@ fn what_is_wrong_with_a_file_is_said() {
         sessions: vec![Session { start_ns: 0, first: 0, count: 1 }],
         requests: vec![Request { offset_ns: 0, document: 0 }],
         origin: Origin::default(),
+        times: None,
     };
     let good = written(&trace);
     let check = |at: usize, bytes: &[u8], expected: &str| {
@@ -106,7 +107,7 @@ fn what_is_wrong_with_a_file_is_said() {
         let error = Trace::read(bad.as_slice()).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     };
-    check(0, b"SJTRACE2", "another version (SJTRACE2, not SJTRACE3): import its log again");
+    check(0, b"SJTRACE2", "another version (SJTRACE2, not SJTRACE3 or SJTRACE4): import its log again");
     check(0, b"SJTRACES", "does not begin with SJTRACE3");
     check(20, &u32::MAX.to_le_bytes(), "the count of documents");
     check(24, &2_u32.to_le_bytes(), "ends in the middle of its sessions");

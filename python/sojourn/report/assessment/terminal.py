@@ -17,10 +17,13 @@ from sojourn.report.assessment import log_tables, wording
 from sojourn.report.assessment.verification import print_verification
 from sojourn.report.terminal import print_pairs
 from sojourn.text import format
-from sojourn.workload.characteristics import Characteristics, LogImport
+from sojourn.workload.characteristics import Characteristics, LoggedTimes, LogImport
 
 STEPS_SHOWN_MAX = 8
 """More steps than this would push the answer off the screen; the highest are nearest to the knee."""
+TIMES_SHOWN_MAX = 12
+"""The paths that took the most time; the JSON has more."""
+
 Solver = tuple[str, Callable[[Step], Prediction | None], Callable[[Step], PredictionError | None]]
 
 
@@ -48,8 +51,26 @@ def print_trace(log: str, imported: Mapping[str, Any], characteristics: Mapping[
     console.print(Text(log, style="bold"))
     facts = LogImport(imported)
     print_pairs([*log_tables.import_figures(facts), *log_tables.figures(Characteristics(characteristics))], console)
+    _print_times(Characteristics(characteristics).request_times(), console)
     for line, message, text in facts.malformed_examples():
         console.print(Text(f"line {line}: {message}: {text}", style="dim"), soft_wrap=True)
+
+
+def _print_times(times: list[LoggedTimes], console: Console) -> None:
+    """How long requests took by the log: all of them, dynamic ones too."""
+    if not times:
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("response time in the log", overflow="fold")
+    for heading in ("requests", "mean", "p50", "p95", "p99", "max"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for each in times[:TIMES_SHOWN_MAX]:
+        seconds = (each.mean, each.p50, each.p95, each.p99, each.max)
+        name = log_tables.shortened(each.name)
+        table.add_row(Text(name), format.count(each.count), *(format.seconds(time) for time in seconds))
+    console.print(table)
+    if len(times) > TIMES_SHOWN_MAX:
+        console.print(Text(f"further rows with --format json: {len(times) - TIMES_SHOWN_MAX}", style="dim"))
 
 
 def _print_answer(answer: Answer, summary: Summary, console: Console) -> None:

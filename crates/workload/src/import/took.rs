@@ -1,0 +1,159 @@
+//! Collects the times of requests, in all and by path, and sorts them where memory does not hold them.
+//!
+//! A time is pushed twice, for all requests and for its path, so that one sort gives every distribution exactly. Paths
+//! beyond those that are counted apart are in the figures of all requests alone.
+
+use std::cmp::Reverse;
+use std::io::{self, Read};
+use std::iter::Peekable;
+
+use hashbrown::HashMap;
+
+use super::coverage::Counter;
+use super::entry::Entry;
+use super::names;
+use crate::request_times::{Distribution, PATHS_MAX, PathTimes, RequestTimes, Times};
+use crate::sorting::{Record, Sorted, Sorter, Spill};
+
+/// Stands for all paths; their numbers are below.
+const ALL: u32 = u32::MAX;
+
+#[derive(Default)]
+pub struct Took {
+    sorter: Sorter<Time>,
+    totals: HashMap<(u32, Kind), Total>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Total {
+    count: u64,
+    sum_ns: u128,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Kind {
+    Request,
+    Upstream,
+}
+
+/// One time of one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Time {
+    path: u32,
+    kind: Kind,
+    ns: u64,
+}
+
+impl Took {
+    pub fn count(
+        &mut self,
+        entry: &Entry<'_>,
+        paths: &mut Counter,
+        spill: &mut Option<Spill<'_>>,
+    ) -> io::Result<()> {
+        let times = [(Kind::Request, entry.duration_ns), (Kind::Upstream, entry.upstream_ns)];
+        if times.iter().all(|(_, ns)| ns.is_none()) {
+            return Ok(());
+        }
+        let path = paths.path(entry);
+        for (kind, ns) in times {
+            let Some(ns) = ns else { continue };
+            for path in [Some(ALL), path].into_iter().flatten() {
+                let ns = ns as u64;
+                let total = self.totals.entry((path, kind)).or_default();
+                total.count += 1;
+                total.sum_ns += u128::from(ns);
+                self.sorter.push(Time { path, kind, ns }, spill)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The distributions; `None` where the log has no times.
+    pub fn finish(self, paths: &Counter, spill: &mut Option<Spill<'_>>) -> io::Result<Option<RequestTimes>> {
+        if self.totals.is_empty() {
+            return Ok(None);
+        }
+        let longest = longest(&self.totals);
+        let mut sorted = self.sorter.finish(spill)?.peekable();
+        let mut found: HashMap<u32, Times> = HashMap::new();
+        while let Some(first) = sorted.peek() {
+            let (path, kind) = match first {
+                Ok(time) => (time.path, time.kind),
+                Err(_) => return Err(sorted.next().and_then(Result::err).expect("it was there")),
+            };
+            let total = self.totals[&(path, kind)];
+            let group = Group { sorted: &mut sorted, left: total.count };
+            let distribution = Distribution::of_sorted(total.count, total.sum_ns, group)?;
+            let times = found.entry(path).or_default();
+            match kind {
+                Kind::Request => times.request_time_seconds = Some(distribution),
+                Kind::Upstream => times.upstream_time_seconds = Some(distribution),
+            }
+            if path != ALL && !longest.contains(&path) {
+                found.remove(&path);
+            }
+        }
+        let of_path = |path: &u32| {
+            let (target, host) = names::split(paths.path_name(*path));
+            PathTimes {
+                path: names::spelled(target),
+                host: String::from_utf8_lossy(host).into_owned(),
+                times: found[path],
+            }
+        };
+        Ok(Some(RequestTimes { all: found[&ALL], paths: longest.iter().map(of_path).collect() }))
+    }
+}
+
+/// The paths whose times are the most in all: of requests, or of upstreams where the log has no other.
+fn longest(totals: &HashMap<(u32, Kind), Total>) -> Vec<u32> {
+    let kind = if totals.contains_key(&(ALL, Kind::Request)) { Kind::Request } else { Kind::Upstream };
+    let of_kind = totals.iter().filter(|((path, other), _)| *path != ALL && *other == kind);
+    let mut paths: Vec<_> = of_kind.map(|((path, _), total)| (Reverse(total.sum_ns), *path)).collect();
+    paths.sort_unstable();
+    paths.truncate(PATHS_MAX);
+    paths.into_iter().map(|(_, path)| path).collect()
+}
+
+/// The next so many times.
+struct Group<'s> {
+    sorted: &'s mut Peekable<Sorted<Time>>,
+    left: u64,
+}
+
+impl Iterator for Group<'_> {
+    type Item = io::Result<u64>;
+
+    fn next(&mut self) -> Option<io::Result<u64>> {
+        self.left = self.left.checked_sub(1)?;
+        self.sorted.next().map(|time| time.map(|time| time.ns))
+    }
+}
+
+impl Record for Time {
+    type Key = (u32, Kind, u64);
+
+    fn key(&self) -> Self::Key {
+        (self.path, self.kind, self.ns)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<Time>()
+    }
+
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&self.path.to_le_bytes());
+        bytes.push(u8::from(self.kind == Kind::Upstream));
+        bytes.extend_from_slice(&self.ns.to_le_bytes());
+    }
+
+    fn decode(bytes: &mut impl Read) -> io::Result<Self> {
+        let (mut path, mut kind, mut ns) = ([0; 4], [0; 1], [0; 8]);
+        bytes.read_exact(&mut path)?;
+        bytes.read_exact(&mut kind)?;
+        bytes.read_exact(&mut ns)?;
+        let kind = if kind == [0] { Kind::Request } else { Kind::Upstream };
+        Ok(Time { path: u32::from_le_bytes(path), kind, ns: u64::from_le_bytes(ns) })
+    }
+}

@@ -1,0 +1,114 @@
+//! How long the log's requests took, where the log says so: of all requests, and of the paths that took the most.
+//!
+//! A log may have two times: the whole request's, and what a server behind the one that logs took (the upstream's).
+//! They are of all requests that were selected, whatever the trace keeps: dynamic requests are the slow ones.
+
+use serde::{Serialize, Serializer};
+
+/// The paths that are kept, by the sum of their times.
+pub const PATHS_MAX: usize = 20;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RequestTimes {
+    #[serde(flatten)]
+    pub all: Times,
+    /// The one that took the most time in all first. Paths are without their queries.
+    pub paths: Vec<PathTimes>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PathTimes {
+    pub path: String,
+    /// Empty where the log does not say.
+    pub host: String,
+    #[serde(flatten)]
+    pub times: Times,
+}
+
+/// The two times of the same requests; `None` where the log does not have them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Times {
+    pub request_time_seconds: Option<Distribution>,
+    pub upstream_time_seconds: Option<Distribution>,
+}
+
+/// Exact, but for times below a nanosecond.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Distribution {
+    pub count: u64,
+    #[serde(rename = "mean", serialize_with = "seconds")]
+    pub mean_ns: u64,
+    #[serde(rename = "p50", serialize_with = "seconds")]
+    pub p50_ns: u64,
+    #[serde(rename = "p90", serialize_with = "seconds")]
+    pub p90_ns: u64,
+    #[serde(rename = "p95", serialize_with = "seconds")]
+    pub p95_ns: u64,
+    #[serde(rename = "p99", serialize_with = "seconds")]
+    pub p99_ns: u64,
+    #[serde(rename = "p999", serialize_with = "seconds")]
+    pub p999_ns: u64,
+    #[serde(rename = "max", serialize_with = "seconds")]
+    pub max_ns: u64,
+}
+
+fn seconds<S: Serializer>(ns: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(*ns as f64 / 1e9)
+}
+
+/// The percentiles of a distribution, in thousandths.
+const THOUSANDTHS: [u64; 6] = [500, 900, 950, 990, 999, 1000];
+
+impl Distribution {
+    /// From times in order, whose count and sum are known: none of them is held.
+    pub fn of_sorted<E>(
+        count: u64,
+        sum_ns: u128,
+        sorted: impl Iterator<Item = Result<u64, E>>,
+    ) -> Result<Self, E> {
+        // Nearest rank: the smallest time that so many of all are not above.
+        let ranks = THOUSANDTHS.map(|share| (count * share).div_ceil(1000).max(1));
+        let mut found = [0; THOUSANDTHS.len()];
+        for (rank, ns) in (1..).zip(sorted) {
+            let ns = ns?;
+            ranks.iter().zip(&mut found).filter(|(wanted, _)| **wanted == rank).for_each(|(_, at)| *at = ns);
+        }
+        let [p50_ns, p90_ns, p95_ns, p99_ns, p999_ns, max_ns] = found;
+        let mean_ns = (sum_ns / u128::from(count.max(1))) as u64;
+        Ok(Distribution { count, mean_ns, p50_ns, p90_ns, p95_ns, p99_ns, p999_ns, max_ns })
+    }
+
+    /// As a file has it.
+    pub fn numbers(&self) -> [u64; Self::NUMBERS] {
+        let Distribution { count, mean_ns, p50_ns, p90_ns, p95_ns, p99_ns, p999_ns, max_ns } = *self;
+        [count, mean_ns, p50_ns, p90_ns, p95_ns, p99_ns, p999_ns, max_ns]
+    }
+
+    pub const NUMBERS: usize = 8;
+
+    /// From a file; `None` where the numbers cannot be those of any times.
+    pub fn of_numbers(numbers: [u64; Self::NUMBERS], longest_ns: u64) -> Option<Self> {
+        let [count, mean_ns, p50_ns, p90_ns, p95_ns, p99_ns, p999_ns, max_ns] = numbers;
+        let are_sorted = numbers[2..].is_sorted() && mean_ns <= max_ns && max_ns <= longest_ns;
+        let found = Distribution { count, mean_ns, p50_ns, p90_ns, p95_ns, p99_ns, p999_ns, max_ns };
+        (are_sorted && count > 0).then_some(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_times_that_were_logged() {
+        let of = |times: &[u64]| {
+            let sum_ns = times.iter().map(|&ns| u128::from(ns)).sum();
+            let sorted = times.iter().map(|&ns| Ok::<_, ()>(ns));
+            Distribution::of_sorted(times.len() as u64, sum_ns, sorted).unwrap()
+        };
+        let hundred: Vec<u64> = (1..=100).collect();
+        assert_eq!(of(&hundred).numbers(), [100, 50, 50, 90, 95, 99, 100, 100]);
+        assert_eq!(of(&[7]).numbers(), [1, 7, 7, 7, 7, 7, 7, 7]);
+        assert_eq!(of(&[0, 9]).numbers(), [2, 4, 0, 9, 9, 9, 9, 9]);
+    }
+}
