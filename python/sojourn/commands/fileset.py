@@ -129,14 +129,13 @@ def _write(files: FileSet, output: Path, content_limit: str, dry_run: bool, outp
             stages.begin("files")
             written = fileset.write(files, output, quantity.size_bytes(content_limit), stages.update)
             stages.done(f"{written:,} of {len(files.files):,} files written in {output}")
-    summary = files.summary()
     if output_format is Format.json:
-        print_json(summary | {"output": str(output), "files_written": written})
+        print_json(files.summary() | {"output": str(output), "files_written": written})
         return
     pairs = [
-        ("Files", format.count(summary["files"])),
-        ("Total size", format.size(summary["total_bytes"])),
-        ("Mean response", format.size(summary["response_bytes_mean"])),
+        ("Files", format.count(len(files.files))),
+        ("Total size", format.size(files.total_bytes)),
+        ("Mean response", format.size(files.response_bytes_mean)),
         ("Written", "nothing: a dry run" if written is None else format.count(written)),
     ]
     print_pairs(pairs, data)

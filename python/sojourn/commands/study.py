@@ -7,7 +7,7 @@ import time
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -92,7 +92,7 @@ def _study(
         _run_all(parts, asked)
 
 
-def _listed(study: Study) -> dict[str, Any]:
+def _listed(study: Study) -> dict[str, object]:
     from sojourn.study.scale import whole_seconds
 
     takes = {"takes_about_seconds": whole_seconds(study), "quick_about_seconds": whole_seconds(study.shortened())}
@@ -244,7 +244,7 @@ class _Done:
             print_findings(self.findings, data)
             data.print(f"report: {self.report}", soft_wrap=True)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """For programs."""
         if self.findings is None:
             return {"study": self.part.study.name, "ending": self.ending, "because": self.because}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar, cast
 
 from sojourn.failure import CouldNotRun
 from sojourn.planning.by_size import mean_of_route
 from sojourn.planning.system_document import nearest
-from sojourn.queueing import Simulation, SolverAnswer, System
+from sojourn.queueing import ResponseTime, Simulation, SolverAnswer, System
+from sojourn.queueing.results import ClassAnswer, ClassSimulation, StationAnswer, StationEstimate
 
 
 @dataclass(frozen=True)
@@ -18,8 +19,8 @@ class Answered:
     """An answer; classes and stations are those of solvers and simulations alike."""
 
     system: System
-    classes: Mapping[str, Any]
-    stations: Mapping[str, Any]
+    classes: Mapping[str, ClassAnswer | ClassSimulation]
+    stations: Mapping[str, StationAnswer | StationEstimate]
     times: Mapping[str, float | None]
     """The response time over all classes."""
     routes: Mapping[tuple[str, str], float | None]
@@ -31,9 +32,9 @@ class Answered:
         classes = answer["classes"]
         total = sum(each["throughput_per_second"] for each in classes.values())
         jobs = [each["throughput_per_second"] * each["response_time_seconds"]["mean"] for each in classes.values()]
-        times: dict[str, Any] = {"mean": math.fsum(jobs) / total}
+        times: dict[str, float | None] = {"mean": math.fsum(jobs) / total}
         if len(classes) == 1:
-            times = dict(next(iter(classes.values()))["response_time_seconds"])
+            times = _by_statistic(next(iter(classes.values()))["response_time_seconds"])
         routes: dict[tuple[str, str], float | None] = {
             (each.name, route.name): mean_of_route(system, solver, answer, route)
             for each in system.classes
@@ -44,7 +45,7 @@ class Answered:
     @classmethod
     def of_simulation(cls, system: System, result: Simulation) -> Answered:
         """All that was simulated."""
-        times: Mapping[str, Any] = result["response_time_seconds"]
+        times = _by_statistic(result["response_time_seconds"])
         routes = {
             (name, route): each["response_time_seconds"]["mean"]
             for name, of_class in result["classes"].items()
@@ -67,28 +68,35 @@ class Answered:
             case "share":
                 return self._stay(rest) / math.fsum(self._stay(station) for station in self.stations)
             case "utilisation":
-                utilisation: float | None = _named(self.stations, rest)["utilisation"]
-                return utilisation
+                return _named(self.stations, rest)["utilisation"]
             case "class":
                 name, _, statistic = rest.rpartition(".")
                 return self._of_class(_named(self.classes, name), statistic)
             case "route":
                 class_name, _, route = rest.partition(".")
                 of_class = {route: time for (name, route), time in self.routes.items() if name == class_name}
-                time: float | None = _named(of_class, route)
-                return time
+                return _named(of_class, route)
             case _:
                 return self.times.get(name)
 
     def _stay(self, station: str) -> float:
-        return float(_named(self.stations, station)["residence_time_seconds"])
+        return _named(self.stations, station)["residence_time_seconds"]
 
-    def _of_class(self, found: Mapping[str, Any], statistic: str) -> float | None:
-        value: float | None = found["throughput_per_second"]
-        return value if statistic == "rps" else found["response_time_seconds"].get(statistic)
+    def _of_class(self, found: ClassAnswer | ClassSimulation, statistic: str) -> float | None:
+        if statistic == "rps":
+            return found["throughput_per_second"]
+        return _by_statistic(found["response_time_seconds"]).get(statistic)
 
 
-def _named(table: Mapping[str, Any], name: str) -> Any:
+def _by_statistic(times: ResponseTime) -> dict[str, float | None]:
+    # A TypedDict is a dictionary of its values, which the type checker does not take it for.
+    return cast(dict[str, float | None], times)
+
+
+T = TypeVar("T")
+
+
+def _named(table: Mapping[str, T], name: str) -> T:
     if name not in table:
         raise CouldNotRun(f"the system has no {name}", nearest(name, table))
     return table[name]

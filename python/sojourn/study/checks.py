@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
-from typing import Any
 
 from sojourn.loading.confidence import Estimate
 from sojourn.study.cells import Cells
@@ -85,7 +84,7 @@ class Verdict:
         more = self.repetitions_to_decide - self.repetitions
         return f"about {more:,} repetitions more would decide it, which take {takes}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """For the summary."""
         return {**asdict(self), "because": self.because, "to_decide": self.to_decide}
 

@@ -10,7 +10,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from sojourn.failure import CouldNotRun
 from sojourn.study.cells import Cell, geometric_mean
@@ -46,10 +45,10 @@ class Comparison:
     study: str
     verdicts: list[Pair]
     figures: list[Apart]
-    differs: dict[str, tuple[Any, Any]]
+    differs: dict[str, tuple[object, object]]
     """What of the machines and settings is not the same."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """One object."""
         return asdict(self)
 
@@ -132,13 +131,13 @@ def _key(cell: Cell) -> tuple[tuple[str, object], ...]:
     return tuple(sorted(cell.settings.items()))
 
 
-def _circumstances(folder: StudyFolder) -> Mapping[str, Any]:
+def _circumstances(folder: StudyFolder) -> Mapping[str, object]:
     """The machine of the last sitting, and what was measured how long."""
     study, machines = folder.study, folder.environments()
     settings = {name: getattr(study, name) for name in ("repetitions", "warm_up_seconds", "duration_seconds", "tried")}
     return {**(machines[-1] if machines else {}), **settings}
 
 
-def _differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+def _differences(first: Mapping[str, object], second: Mapping[str, object]) -> dict[str, tuple[object, object]]:
     names = dict.fromkeys([*first, *second])
     return {name: (first.get(name), second.get(name)) for name in names if first.get(name) != second.get(name)}

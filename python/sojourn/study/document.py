@@ -11,9 +11,9 @@ import tomllib
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from sojourn.failure import CouldNotRun
 from sojourn.study.declarations import (
@@ -130,7 +130,7 @@ class Study(BaseModel):
             if self.program is not None and not each.run:
                 raise ValueError(f"the system {each.name} has no command: give it `run`")
 
-    def _known(self) -> dict[str, list[Any]]:
+    def _known(self) -> dict[str, list[Value]]:
         """The factors, by name, with their values."""
         rows = self.listed
         if any(row.keys() != rows[0].keys() for row in (*rows, *(self.quick.listed or ()))):
@@ -199,7 +199,7 @@ class Study(BaseModel):
 
     def shortened(self) -> Study:
         """The study that `--quick` runs."""
-        changes: dict[str, Any] = {
+        changes: dict[str, object] = {
             name: getattr(self.quick, name)
             for name in ("repetitions", "warm_up_seconds", "duration_seconds", "point_seconds", "listed")
             if getattr(self.quick, name) is not None
@@ -210,7 +210,7 @@ class Study(BaseModel):
             changes["model"] = self.model.model_copy(update={"half_width": self.quick.half_width})
         return self.model_copy(update={**changes, "tried": True, "factors": {**self.factors, **self.quick.factors}})
 
-    def planned(self, plan: Mapping[str, Any]) -> Study:
+    def planned(self, plan: Mapping[str, object]) -> Study:
         """The part of this study that a folder's plan holds.
 
         Raises:
@@ -219,7 +219,7 @@ class Study(BaseModel):
         try:
             part = {name: plan[name] for name in _PLANNED}
             part |= {name: plan.get(name, False) for name in _MARKS}
-            part["systems"] = [SystemEntry.model_validate(each) for each in plan["systems"]]
+            part["systems"] = _SYSTEMS.validate_python(plan["systems"])
             part[self.kind] = type(getattr(self, self.kind)).model_validate(plan[self.kind])
         except (KeyError, ValidationError):
             part = {}
@@ -228,10 +228,13 @@ class Study(BaseModel):
             raise CouldNotRun(f"the plan is not of the study {self.name}", "run the study again")
         return found
 
-    def plan(self) -> dict[str, Any]:
+    def plan(self) -> dict[str, object]:
         """What decides the measurements: a folder whose plan differs holds another study."""
         marks = {name for name in _MARKS if getattr(self, name)}
         return self.model_dump(mode="json", include={"name", *_PLANNED, "systems", self.kind, *marks})
+
+
+_SYSTEMS = TypeAdapter(list[SystemEntry])
 
 
 def parsed(text: str) -> Study:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
 
 from sojourn import __version__
 from sojourn.study.cells import Cell, Cells
@@ -50,7 +49,7 @@ class Findings:
         """Whether every point was measured."""
         return self.points == self.planned and not self.missing and not self.failed
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The summary: estimates per cell, verdicts, what is missing."""
         return {
             "study": self.study.name,
@@ -75,8 +74,8 @@ class Findings:
     def _counts(self) -> list[tuple[str, list[int]]]:
         return by_evidence((each.finding, each.evidence) for each in self.verdicts)
 
-    def _figures(self, cell: Cell) -> dict[str, Any]:
-        found = {}
+    def _figures(self, cell: Cell) -> dict[str, object]:
+        found: dict[str, object] = {}
         for name in self.study.metrics():
             each = cell.estimate(name)
             figures = {"value": None, "low": None, "high": None} if each is None else asdict(each)

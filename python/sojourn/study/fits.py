@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import linear_regression
-from typing import Any
 
 from sojourn.loading.confidence import Estimate
 from sojourn.study.cells import Cell, Cells, linear_estimate
@@ -36,7 +35,7 @@ class Line:
             return self.why or "nothing was measured"
         return f"{_written(self.intercept)} + {_written(self.slope)} y"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """For the summary."""
         return {
             "says": self.fit.says,

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import fcntl
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
 from sojourn.failure import CouldNotRun
+from sojourn.machine.environment import Environment
 from sojourn.results.run_folder import RunFolder
 from sojourn.study.differences import differences
 from sojourn.study.document import Study, parsed, read
@@ -28,7 +30,7 @@ POINTS = "points"
 _LOCK = ".lock"
 
 Record = dict[str, Any]
-"""What was measured at a point."""
+"""What was measured at a point, as its file has it: each kind of point adds keys of its own."""
 
 
 def nothing(because: str) -> Record:
@@ -102,13 +104,13 @@ class StudyFolder:
         """All points that were measured."""
         return [json.loads(path.read_text()) for path in sorted((self.run.path / POINTS).glob("*.json"))]
 
-    def environments(self) -> list[dict[str, Any]]:
+    def environments(self) -> list[Environment]:
         """The machine at each sitting."""
         path = self.run.path / ENVIRONMENTS
-        found: list[dict[str, Any]] = json.loads(path.read_text()) if path.is_file() else []
+        found: list[Environment] = json.loads(path.read_text()) if path.is_file() else []
         return found
 
-    def add_environment(self, environment: dict[str, Any]) -> None:
+    def add_environment(self, environment: Environment) -> None:
         """Notes the machine of a sitting, where it is another than the last."""
         known = self.environments()
         if not known or known[-1] != environment:
@@ -135,7 +137,7 @@ def _lock(path: Path) -> IO[str]:
     return file
 
 
-def _require_same(path: Path, held: Any, wanted: Any) -> None:
+def _require_same(path: Path, held: Mapping[str, object], wanted: Mapping[str, object]) -> None:
     if changed := differences(held, wanted):
         more = f"; and {len(changed) - DIFFERENCES_SHOWN} more" if len(changed) > DIFFERENCES_SHOWN else ""
         raise CouldNotRun(
@@ -144,7 +146,7 @@ def _require_same(path: Path, held: Any, wanted: Any) -> None:
         )
 
 
-def _row(record: Record) -> dict[str, Any]:
+def _row(record: Record) -> dict[str, object]:
     plain = {name: value for name, value in record.items() if not isinstance(value, dict | list)}
     nested = {**{f"factor_{name}": str(value) for name, value in record["settings"].items()}}
     counters = {f"probe_{name}": value for name, value in record.get("counters", {}).items()}

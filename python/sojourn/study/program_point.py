@@ -15,7 +15,6 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from sojourn import __version__, engine
 from sojourn.failure import EXIT_COULD_NOT_RUN, CouldNotRun
@@ -110,15 +109,15 @@ def _engine() -> str:
 _OURS: dict[str, Callable[[], str]] = {"sojourn": _sojourn, "sojourn-engine": _engine}
 
 
-def _at(whole: Any, path: str) -> float | None:
+def _at(whole: object, path: str) -> float | None:
     """The number at a path; None where it, or what it is a part of, is null, unavailable, or beyond a list's end."""
-    found = whole
+    found: object = whole
     for step in path.split("."):
         if found is None or (isinstance(found, list) and step.isdecimal() and int(step) >= len(found)):
             return None
         try:
-            found = found[int(step)] if isinstance(found, list) else found[step]
-        except (KeyError, IndexError, TypeError, ValueError):
+            found = found[int(step)] if isinstance(found, list) else _part(found, step)
+        except (KeyError, IndexError, ValueError):
             known = list(found)[:20] if isinstance(found, Mapping) else f"{type(found).__name__}"
             raise CouldNotRun(f"its output has no {path}: at {step!r} there is {known}") from None
     if found is None or (isinstance(found, Mapping) and "unavailable" in found):
@@ -126,6 +125,12 @@ def _at(whole: Any, path: str) -> float | None:
     if isinstance(found, bool) or not isinstance(found, int | float):
         raise CouldNotRun(f"{path} of its output is no number: {str(found)[:80]}")
     return float(found)
+
+
+def _part(whole: object, name: str) -> object:
+    if not isinstance(whole, Mapping):
+        raise KeyError(name)
+    return whole[name]
 
 
 def _record(command: list[str], metrics: dict[str, float | None], failed: str | None = None) -> Record:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from sojourn.study.cells import Cells
 from sojourn.study.checks import question
@@ -106,7 +106,7 @@ def _scaled(study: Study, values: float, points: float) -> Study:
     if values == points == 1:
         return study
     quick = study.shortened()
-    changes: dict[str, Any] = {
+    changes: dict[str, object] = {
         "repetitions": _between(min(REPETITIONS_MIN, study.repetitions), study.repetitions, points),
         "systems": _thinned(study.systems, quick.systems, values, _checked_systems(study)),
         "listed": _thinned(study.listed, quick.listed, values, _checked_rows(study)) if study.listed else [],

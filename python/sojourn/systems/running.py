@@ -65,7 +65,11 @@ class Running:
 
 
 def start_process(
-    command: list[str], said: Path, *, forwards_signals: bool = True, **options: Any
+    command: list[str],
+    said: Path,
+    *,
+    forwards_signals: bool = True,
+    **options: Any,  # of subprocess.Popen
 ) -> subprocess.Popen[bytes]:
     """Starts a server with what it says going to a file; Ctrl-C is for us, not for it.
 

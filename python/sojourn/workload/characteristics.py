@@ -13,6 +13,9 @@ from typing import Any
 
 from sojourn.workload.coverage import Coverage, coverage
 
+Part = Mapping[str, Any]
+"""A part of what the native module says of a trace; summaries of every version are read, whose keys differ."""
+
 
 @dataclass(frozen=True)
 class LogNormal:
@@ -52,7 +55,7 @@ class LoggedTimes:
 class Characteristics:
     """The log in figures (seed IBM RC22629, Table 1), its sizes, its popularity and its day."""
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, values: Mapping[str, object]) -> None:
         self._values = values
 
     def figure(self, name: str) -> float | None:
@@ -112,7 +115,7 @@ class Characteristics:
             rows.append((f"{name}, upstream", path["upstream_time_seconds"]))
         return [LoggedTimes(name, **each) for name, each in rows if each is not None]
 
-    def _part(self, name: str) -> Mapping[str, Any]:
+    def _part(self, name: str) -> Part:
         part = self._values.get(name)
         return part if isinstance(part, Mapping) else {}
 
@@ -120,7 +123,7 @@ class Characteristics:
 class LogImport:
     """What was read, what was left out, and why."""
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, values: Mapping[str, object]) -> None:
         self._values = values
 
     def figure(self, name: str) -> float | None:
@@ -138,11 +141,13 @@ class LogImport:
     def logs(self) -> list[tuple[str, str]]:
         """Where there are several logs: what each is called, and what it held; then the files that are none."""
         rows = [
-            (visible(log["name"]), f"{log['lines']:,} lines, {log['format']}, {log['malformed']:,} malformed")
-            for log in self._values.get("logs", [])
+            (visible(str(log["name"])), f"{log['lines']:,} lines, {log['format']}, {log['malformed']:,} malformed")
+            for log in _rows(self._values.get("logs"))
         ]
-        skipped = self._values.get("not_logs", [])
-        return rows + [(visible(file["name"]), f"skipped, no log: {visible(file['why'])}") for file in skipped]
+        skipped = _rows(self._values.get("not_logs"))
+        return rows + [
+            (visible(str(file["name"])), f"skipped, no log: {visible(str(file['why']))}") for file in skipped
+        ]
 
     def coverage(self) -> Coverage | None:
         """The share of the log's requests that a static copy of its site can stand for."""
@@ -181,6 +186,10 @@ def _number(values: object, name: str) -> float | None:
     value = values.get(name) if isinstance(values, Mapping) else None
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if value is not None and is_number else None
+
+
+def _rows(rows: object) -> list[Mapping[str, object]]:
+    return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
 
 
 def _pairs(rows: object, first: str, second: str) -> list[tuple[float, float]]:

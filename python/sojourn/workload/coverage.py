@@ -61,7 +61,11 @@ class Coverage:
         return sum(each.share for each in self.dynamic)
 
 
-def coverage(log_import: Mapping[str, Any]) -> Coverage | None:
+Counted = Mapping[str, Any]
+"""What an import reports, or a part of it; imports of every version are read, whose keys differ."""
+
+
+def coverage(log_import: Counted) -> Coverage | None:
     """The coverage of an import, from what it reported; `None` where it reported nothing.
 
     Imports of earlier versions counted no bytes and no paths of what they left out.
@@ -72,7 +76,7 @@ def coverage(log_import: Mapping[str, Any]) -> Coverage | None:
     return _of_skipped(log_import) if counted is None else _of_counted(counted)
 
 
-def _of_counted(counted: Mapping[str, Any]) -> Coverage:
+def _of_counted(counted: Counted) -> Coverage:
     requests, minute = counted["requests"], counted["busiest_minute"]
     return Coverage(
         requests_all=requests,
@@ -85,8 +89,8 @@ def _of_counted(counted: Mapping[str, Any]) -> Coverage:
     )
 
 
-def _classes(rows: list[Mapping[str, Any]], requests: int) -> tuple[RequestClass, ...]:
-    def paths(row: Mapping[str, Any]) -> tuple[PathCount, ...]:
+def _classes(rows: list[Counted], requests: int) -> tuple[RequestClass, ...]:
+    def paths(row: Counted) -> tuple[PathCount, ...]:
         return tuple(PathCount(path["path"], path["requests"]) for path in row["top_paths"])
 
     return tuple(
@@ -95,7 +99,7 @@ def _classes(rows: list[Mapping[str, Any]], requests: int) -> tuple[RequestClass
     )
 
 
-def _of_skipped(log_import: Mapping[str, Any]) -> Coverage:
+def _of_skipped(log_import: Counted) -> Coverage:
     skipped = {reason: count for reason, count in log_import["skipped"].items() if reason != "without_target"}
     covered = log_import["requests"] - log_import.get("failed_requests", 0)
     requests = log_import["requests"] + sum(skipped.values())

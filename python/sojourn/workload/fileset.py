@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 
@@ -62,16 +61,20 @@ class FileSet:
         """The size of all files, in bytes."""
         return sum(file.bytes for file in self.files)
 
-    def summary(self) -> dict[str, Any]:
-        """Totals and means of the file set."""
+    @property
+    def response_bytes_mean(self) -> float:
+        """The mean size of what is asked for, in bytes."""
         weights = sum(file.weight for file in self.files)
-        mean = sum(file.bytes * file.weight for file in self.files) / weights
+        return sum(file.bytes * file.weight for file in self.files) / weights
+
+    def summary(self) -> dict[str, object]:
+        """Totals and means of the file set."""
         return {
             "kind": self.kind,
             "parameters": dict(self.parameters),
             "files": len(self.files),
             "total_bytes": self.total_bytes,
-            "response_bytes_mean": mean,
+            "response_bytes_mean": self.response_bytes_mean,
         }
 
 
@@ -149,7 +152,7 @@ def lognormal_quantiles(mean_bytes: float, sigma: float, files: int = QUANTILES)
 
 def with_mean(file_set: FileSet, mean_bytes: float) -> FileSet:
     """The same files, all so much smaller or larger that the mean of what is asked for is this."""
-    scale = mean_bytes / file_set.summary()["response_bytes_mean"]
+    scale = mean_bytes / file_set.response_bytes_mean
     files = [replace(file, bytes=max(1, round(file.bytes * scale))) for file in file_set.files]
     return FileSet(file_set.kind, files, {**file_set.parameters, "mean_bytes": mean_bytes})
 

@@ -72,11 +72,14 @@ def _native_paths(log: str, also: Sequence[str]) -> str | list[tuple[str, bool]]
     return [(file.path, file.is_found) for file in files]
 
 
+Report = dict[str, Any]
+"""What an import counted, as the native module says it; summaries keep it."""
+
 Progress = Callable[[float, float | None], None]
 """Takes the bytes read and the bytes in all (None where unknown)."""
 
 
-def import_log(log: str, options: LogOptions, seed: int, progress: Progress) -> tuple[_native.Trace, dict[str, Any]]:
+def import_log(log: str, options: LogOptions, seed: int, progress: Progress) -> tuple[_native.Trace, Report]:
     """The trace of a log in memory, and what its import counted.
 
     Args:
@@ -99,7 +102,7 @@ def import_log(log: str, options: LogOptions, seed: int, progress: Progress) -> 
 
 def import_log_to_file(
     log: str, output: Path | IO[bytes] | None, options: LogOptions, seed: int, progress: Progress
-) -> tuple[_native.StoredTrace, dict[str, Any]]:
+) -> tuple[_native.StoredTrace, Report]:
     """The same as a trace file, in memory that grows with the distinct documents and clients alone.
 
     Args:
@@ -135,7 +138,7 @@ def import_log_to_file(
 
 def _import_to_path(
     log: str, output: str, folder: str, options: LogOptions, seed: int, progress: Progress
-) -> tuple[_native.StoredTrace, dict[str, Any]]:
+) -> tuple[_native.StoredTrace, Report]:
     native = native_options(options)
     with _explained(_called(log, options)):
         report = _native.import_log_to_file(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,26 +72,32 @@ def write_index(runs: Path) -> Path | None:
     return target
 
 
-def summaries(runs: Path) -> list[tuple[Path, Any]]:
+StudySummary = Mapping[str, Any]
+"""What a study's summary says, or a part of it: files of every version are read, whose keys differ."""
+Found = tuple[Path, StudySummary]
+"""A study's folder and its summary."""
+
+
+def summaries(runs: Path) -> list[Found]:
     """All studies' folders below a folder, each with what its summary says, in the order of the sources' contents."""
     found = [(path.parent, json.loads(path.read_text())) for path in sorted(runs.rglob(SUMMARY))]
     sources = by_source(found, lambda each: each[1]["source"])
     return [each for placed in sources.values() for _, each in placed]
 
 
-def _counted(found: Sequence[tuple[Path, Any]]) -> str:
+def _counted(found: Sequence[Found]) -> str:
     """How many findings came to which verdict, over all studies."""
     verdicts = [(each["finding"], each.get("evidence")) for _, summary in found for each in summary["verdicts"]]
     return f"Of {len(verdicts)} findings: {'; '.join(counted(verdicts))}. By 95 % intervals; each stands for itself."
 
 
-def _resting(found: Sequence[tuple[Path, Any]]) -> Markup | None:
+def _resting(found: Sequence[Found]) -> Markup | None:
     verdicts = [(each["finding"], each.get("evidence")) for _, summary in found for each in summary["verdicts"]]
     rows = [[kind, *(f"{each:,}" for each in counts)] for kind, counts in by_evidence(verdicts)]
     return texts("table-evidence", "What they rest on", ["points", "findings", *FINDINGS], rows) if rows else None
 
 
-def _why(verdict: Any) -> Markup:
+def _why(verdict: StudySummary) -> Markup:
     """The figures and, of what does not hold, what explains it; of what is open, what would decide it."""
     return join(
         verdict["why"], [_noted(said) for said in (*verdict.get("because", ()), verdict.get("to_decide")) if said]
@@ -102,7 +108,7 @@ def _noted(text: str) -> Markup:
     return element("p", text, class_="note")
 
 
-def remarks(summary: Any) -> str:
+def remarks(summary: StudySummary) -> str:
     """What the study was measured without."""
     said = ["to try, not to believe"] if summary.get("tried") else list(summary.get("given_up", ()))
     said += [f"without {name}: {because}" for name, because in summary.get("missing", {}).items()]

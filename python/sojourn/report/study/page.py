@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from sojourn import __version__
+from sojourn.machine.environment import Environment
 from sojourn.report.assessment.measurement_tables import written
 from sojourn.report.chart import Missing
 from sojourn.report.drawing import figure
@@ -51,7 +51,7 @@ def write(folder: StudyFolder, findings: Findings) -> Path:
     return folder.run.path / REPORT
 
 
-def _notes(findings: Findings, environments: list[dict[str, Any]]) -> Markup | None:
+def _notes(findings: Findings, environments: list[Environment]) -> Markup | None:
     notes = []
     if findings.given_up:
         why = "To try, not to believe" if findings.study.tried else "Made shorter to fit a time"
@@ -155,7 +155,7 @@ def _figure(metric: Figure, cell: Cell) -> str:
     return metric.write(found.value) + interval
 
 
-def _machine(findings: Findings, environments: list[dict[str, Any]]) -> Markup:
+def _machine(findings: Findings, environments: list[Environment]) -> Markup:
     rows = [(f"version of {name}", version) for name, version in findings.cells.versions.items()]
     for place, machine in enumerate(environments, 1):
         rows += [
