@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use sojourn_http::request::{Parsed, Parser};
 use sojourn_server::handler::forward_proxy::{
-    Forward, LOOPBACK, Network, Origin, Ports, Refusal, Resolver, is_public,
+    LOOPBACK, Network, Origin, Ports, Refusal, Resolver, Rules, is_public,
 };
 use sojourn_server::handler::reverse_proxy::UpstreamUrl;
 
@@ -51,7 +51,7 @@ pub fn origin(bytes: &[u8]) {
         let again = format!("{scheme}://{},weight={}", url.authority, url.weight).parse();
         assert_eq!(again, Ok(url));
     }
-    let forward = Forward {
+    let forward = Rules {
         clients: LOOPBACK.to_vec(),
         addresses: vec![],
         ports: vec![Ports::new(1, u16::MAX)],

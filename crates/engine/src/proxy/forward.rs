@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustls::ClientConfig;
 use sojourn_server::UpstreamLimits;
 use sojourn_server::handler::forward_proxy::{
-    Forward, LOOPBACK, Network, NetworkError, PORTS, Ports, PortsError, Resolver, TUNNEL_PORTS,
+    LOOPBACK, Network, NetworkError, PORTS, Ports, PortsError, Resolver, Rules, TUNNEL_PORTS,
 };
 
 use crate::serve::options::values::duration;
@@ -57,9 +57,9 @@ impl ForwardOptions {
     pub fn rules(
         &self,
         tls: impl FnOnce() -> anyhow::Result<Option<Arc<ClientConfig>>>,
-    ) -> anyhow::Result<Option<Arc<Forward>>> {
+    ) -> anyhow::Result<Option<Arc<Rules>>> {
         let rules = self.forward.then(|| {
-            Ok(Arc::new(Forward {
+            Ok(Arc::new(Rules {
                 clients: given(&self.client, &LOOPBACK),
                 addresses: self.allow_address.clone(),
                 ports: given(&self.allow_port, &PORTS),

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow, ensure};
+use sojourn_server::handler::forward_proxy::ForwardSite;
 use sojourn_server::handler::reverse_proxy::{Cache, NoDocuments, Proxy, watch};
 use sojourn_server::{Architecture, CacheScope, Scoreboard, Site, architecture, metrics};
 use toml::Value;
@@ -71,7 +72,10 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     if scope == CacheScope::Server {
         watch(&proxy, health_check.as_ref()).context("cannot watch the upstreams")?;
     }
-    site.content = proxy;
+    site.content = match ForwardSite::new(Arc::clone(&proxy)) {
+        Some(forward) => Arc::new(forward),
+        None => proxy,
+    };
     serve(architecture, &site, listeners.listeners, &estate, inheritance, &options.format)
 }
 

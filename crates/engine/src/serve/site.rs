@@ -8,7 +8,8 @@ use anyhow::{Context, anyhow, bail};
 use sojourn_content::{Budgets, Directories, Directory, HelperKind, Origin, Residency, residency};
 use sojourn_measure::limits::raise_descriptors;
 use sojourn_server::connection::SendPath;
-use sojourn_server::handler::hls::Films;
+use sojourn_server::handler;
+use sojourn_server::handler::static_files::hls::Films;
 use sojourn_server::{Architecture, Host, Hosts, Limits, Others, Scoreboard, Site};
 
 use super::options::Options;
@@ -27,6 +28,10 @@ impl Options {
         let (origin, hosts) = self.hosts()?;
         let defaults = architecture.defaults();
         let mut site = Site::new(origin);
+        let (_, content) = handler::without_options()
+            .find(|(kind, _)| kind.name == self.organisation.handler)
+            .context("no such handler")?;
+        site.content = content();
         site.hosts = Arc::new(hosts);
         site.scoreboard = scoreboard;
         site.helpers = self.organisation.helpers as usize;

@@ -10,6 +10,7 @@ mod cold_disk;
 mod configuration;
 mod descriptors;
 mod engine;
+mod handlers;
 mod hls;
 mod http2;
 mod limits;

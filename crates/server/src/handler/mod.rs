@@ -2,7 +2,8 @@
 //!
 //! A [`Content`] is a handler as it is configured for a site; it starts a [`Handler`](crate::connection::Handler) for
 //! every event loop or worker, which owns what changes: caches, pools of connections, exchanges under way. What a handler
-//! is asked, and how it answers, is in `connection::handler`. Adding one is a folder here and a row of [`ALL`].
+//! is asked, and how it answers, is in `connection::handler`. To add one, write a folder here and a row of [`ALL`]: the
+//! command line offers the rows (`serve --handler`). [`echo`] is the smallest example.
 
 use std::fmt::Debug;
 use std::io;
@@ -18,23 +19,28 @@ use crate::counters::Served;
 use crate::hosts::Hosts;
 use crate::limits::Limits;
 
-#[cfg(test)]
-pub(crate) mod echo;
+pub mod echo;
 pub mod forward_proxy;
-pub mod hls;
 pub mod reverse_proxy;
 pub mod static_files;
 mod stream;
 
 /// Every handler, in the order in which the guide explains them.
-pub const ALL: &[Kind] = &[static_files::KIND, reverse_proxy::KIND, forward_proxy::KIND, hls::KIND];
+pub const ALL: &[Kind] = &[static_files::KIND, reverse_proxy::KIND, forward_proxy::KIND, echo::KIND];
 
-/// A handler's name and summary, for people.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A row of [`ALL`].
+#[derive(Clone, Copy, Debug)]
 pub struct Kind {
-    /// The name of its folder.
+    /// The name for the command line: that of its folder, with hyphens.
     pub name: &'static str,
     pub summary: &'static str,
+    /// Its content, if it needs no options of its own. The proxies do: the command `proxy` makes theirs.
+    pub content: Option<fn() -> Arc<dyn Content>>,
+}
+
+/// The handlers that `serve` offers, by name. The first is the default.
+pub fn without_options() -> impl Iterator<Item = (Kind, fn() -> Arc<dyn Content>)> {
+    ALL.iter().filter_map(|kind| Some((*kind, kind.content?)))
 }
 
 /// A handler as it is configured for a site; all event loops and workers share it.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use sojourn_content::{HelperKind, residency};
-use sojourn_server::ALL;
+use sojourn_server::{ALL, handler};
 
 use super::values::duration;
 
@@ -15,6 +15,9 @@ pub struct OrganisationOptions {
     /// How the server is organised
     #[arg(long, default_value = "amped", value_parser = architectures())]
     pub architecture: String,
+    /// What answers requests
+    #[arg(long, default_value = handler::static_files::KIND.name, value_parser = handlers())]
+    pub handler: String,
     /// Processes, threads or loops (mp, mt, helper, helper+fork, standard, ncopy, uring) [default: as the
     /// architecture's line says]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
@@ -38,6 +41,11 @@ pub struct OrganisationOptions {
 
 fn architectures() -> PossibleValuesParser {
     ALL.iter().map(|row| PossibleValue::new(row.name()).help(row.summary())).collect::<Vec<_>>().into()
+}
+
+fn handlers() -> PossibleValuesParser {
+    let rows = handler::without_options();
+    rows.map(|(kind, _)| PossibleValue::new(kind.name).help(kind.summary)).collect::<Vec<_>>().into()
 }
 
 fn helper_kinds() -> PossibleValuesParser {

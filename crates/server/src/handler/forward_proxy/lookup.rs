@@ -4,10 +4,9 @@
 
 use std::sync::{Arc, OnceLock};
 
+use super::{Addresses, Refusal};
 use crate::connection::{Buffer, Event, Reason, Shared, Wait, Want};
-use crate::handler::forward_proxy::Addresses;
-use crate::handler::forward_proxy::Refusal;
-use crate::handler::reverse_proxy::Exchanges;
+use crate::handler::reverse_proxy::{Exchanges, Machine};
 
 /// A name that is being looked up.
 #[derive(Debug)]
@@ -24,8 +23,16 @@ impl Lookup {
         Lookup { host, outcome, is_waiting: false, is_over: false }
     }
 
-    /// Takes an event, says what is wanted next.
-    pub fn handle(&mut self, event: Event, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
+    /// Tells those who wait of the outcome, or of the refusal if there is none.
+    fn end(&mut self, refusal: Refusal, exchanges: &mut Exchanges, shared: &mut Shared<'_>) {
+        if !std::mem::replace(&mut self.is_over, true) {
+            exchanges.found(&self.host, self.outcome.get().ok_or(refusal), shared.served);
+        }
+    }
+}
+
+impl Machine for Lookup {
+    fn handle(&mut self, event: Event, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         match event {
             Event::Woken if self.is_waiting => Want::Wait,
             Event::Woken => {
@@ -43,19 +50,12 @@ impl Lookup {
         }
     }
 
-    pub fn waits_for(&self) -> Wait {
+    fn waits_for(&self) -> Wait {
         Wait::Lookup
     }
 
-    /// It is about to be forgotten.
-    pub fn finish(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) {
+    fn finish(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> u64 {
         self.end(Refusal::Name, exchanges, shared);
-    }
-
-    /// Tells those who wait of the outcome, or of the refusal if there is none.
-    fn end(&mut self, refusal: Refusal, exchanges: &mut Exchanges, shared: &mut Shared<'_>) {
-        if !std::mem::replace(&mut self.is_over, true) {
-            exchanges.found(&self.host, self.outcome.get().ok_or(refusal), shared.served);
-        }
+        0
     }
 }

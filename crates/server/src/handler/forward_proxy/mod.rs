@@ -1,222 +1,85 @@
-//! What a forward proxy does for whom: clients by address, origins by port, and by the address that a name leads to.
+//! A forward proxy: each request names its origin, and CONNECT opens a tunnel to one.
 //!
-//! It is closed unless it is opened: only clients of this host are served, and nothing is connected to that is not for
-//! everybody ([`is_public`]). What is judged is the address, once it is known, and the connection goes to that address:
-//! no name is looked up twice for one connection, so nobody can answer differently in between.
+//! It is composed of a reverse proxy's handler, which has the cache, the flows and the connections, and adds what that
+//! does not have: [`Rules`] for clients and destinations, name lookups, connection pools by origin, and tunnels.
 
-use std::net::IpAddr;
+use std::io;
 use std::sync::Arc;
 
-use rustls::ClientConfig;
-use sojourn_http::request::{Request, Scheme, Version};
+use serde_json::Value;
+use sojourn_http::Status;
+use sojourn_http::request::Request;
 
-use super::Kind;
-use crate::tls::UpstreamTls;
+use super::reverse_proxy::Proxy;
+use super::{Content, Kind, Setup};
+use crate::connection::Handler;
+use crate::counters::Served;
 
 mod connect;
+mod handler;
 mod lookup;
 mod network;
-mod page;
-
 mod origin;
+mod origin_connections;
 mod refusal;
 mod resolver;
+mod rules;
 mod tunnel_ends;
+mod tunnels;
 
+pub use handler::ForwardProxy;
 pub use lookup::Lookup;
 pub use network::{LOOPBACK, Network, NetworkError, is_public};
-
 pub use origin::{Origin, Ports, PortsError};
-pub use refusal::Refusal;
+pub use origin_connections::OriginConnections;
+pub use refusal::{Refusal, refuse};
 pub use resolver::{Addresses, Busy, Pending, Resolver};
-pub use tunnel_ends::{TunnelClient, TunnelEnd};
+pub use rules::{PORTS, Rules, TUNNEL_PORTS};
 
 /// The row of the table.
-pub const KIND: Kind =
-    Kind { name: "forward_proxy", summary: "any origin that requests name, tunnels (CONNECT) included" };
+pub const KIND: Kind = Kind {
+    name: "forward-proxy",
+    summary: "any origin that requests name, tunnels (CONNECT) included",
+    content: None,
+};
 
-/// The port of a URI that names none.
-const HTTP_PORT: u16 = 80;
-
-/// The same of one by `https`.
-const HTTPS_PORT: u16 = 443;
-
-/// Where requests go unless something else is said: what the web is served at, and what needs no privileges.
-pub const PORTS: [Ports; 3] = [Ports::new(80, 80), Ports::new(443, 443), Ports::new(1024, 65535)];
-
-/// Where tunnels go unless something else is said: a tunnel could speak anything.
-pub const TUNNEL_PORTS: [Ports; 1] = [Ports::new(443, 443)];
-
-/// The rules of a forward proxy, and who looks names up for it.
-#[derive(Debug)]
-pub struct Forward {
-    pub clients: Vec<Network>,
-    /// Networks that may be reached although they are not public.
-    pub addresses: Vec<Network>,
-    pub ports: Vec<Ports>,
-    pub tunnel_ports: Vec<Ports>,
-    pub resolver: Resolver,
-    /// The trusted authorities; without any, `https` targets are refused.
-    pub tls: Option<Arc<ClientConfig>>,
+/// A forward proxy as it is configured.
+#[derive(Clone, Debug)]
+pub struct ForwardSite {
+    proxy: Arc<Proxy>,
+    rules: Arc<Rules>,
 }
 
-impl Forward {
-    /// Where `request`, of a client at `peer`, is to go.
-    pub fn origin(&self, request: &Request<'_>, peer: IpAddr) -> Result<Origin, Refusal> {
-        self.check_client(peer)?;
-        let (is_secure, port) = match request.scheme {
-            Some(Scheme::Http) => (false, HTTP_PORT),
-            Some(Scheme::Https) if self.tls.is_some() => (true, HTTPS_PORT),
-            Some(Scheme::Https) => return Err(Refusal::Scheme),
-            None => return Err(Refusal::Target),
-        };
-        let origin = request.host.and_then(|host| Origin::parse(host, Some(port)));
-        let origin = Origin { is_secure, ..origin.ok_or(Refusal::Target)? };
-        if is_secure && origin.certified_name().is_none() {
-            return Err(Refusal::Target);
-        }
-        check_port(origin, &self.ports)
-    }
-
-    /// How TLS is spoken with `origin`, if it is.
-    pub fn tls_with(&self, origin: &Origin) -> Option<UpstreamTls> {
-        let config = self.tls.as_ref().filter(|_| origin.is_secure)?;
-        Some(UpstreamTls { config: Arc::clone(config), name: origin.certified_name()? })
-    }
-
-    /// Where the tunnel is to go that `request` asks for.
-    pub fn tunnel_origin(
-        &self,
-        request: &Request<'_>,
-        peer: IpAddr,
-        is_secure: bool,
-    ) -> Result<Origin, Refusal> {
-        self.check_client(peer)?;
-        if is_secure || request.version == Version::Http2 {
-            return Err(Refusal::Tunnel);
-        }
-        let origin = Origin::parse(request.target, None);
-        check_port(origin.ok_or(Refusal::Target)?, &self.tunnel_ports)
-    }
-
-    /// Those of `addresses` that may be connected to.
-    pub fn permitted(&self, addresses: &[IpAddr]) -> Result<Addresses, Refusal> {
-        if addresses.is_empty() {
-            return Err(Refusal::Name);
-        }
-        let is_allowed = |address: IpAddr| self.addresses.iter().any(|network| network.contains(address));
-        let permitted: Addresses =
-            addresses.iter().copied().filter(|address| is_public(*address) || is_allowed(*address)).collect();
-        if permitted.is_empty() { Err(Refusal::Address) } else { Ok(permitted) }
-    }
-
-    /// Where `origin` is, if that is known.
-    pub fn known(&self, origin: &Origin) -> Option<Addresses> {
-        match origin.address() {
-            Some(address) => Some(Arc::from([address])),
-            None => self.resolver.known(&origin.host),
-        }
-    }
-
-    fn check_client(&self, peer: IpAddr) -> Result<(), Refusal> {
-        let is_served = self.clients.iter().any(|network| network.contains(peer));
-        if is_served { Ok(()) } else { Err(Refusal::Client) }
+impl ForwardSite {
+    /// Returns `None` if `proxy` has no rules: then it is a reverse proxy.
+    pub fn new(proxy: Arc<Proxy>) -> Option<ForwardSite> {
+        let rules = Arc::clone(proxy.forward.as_ref()?);
+        Some(ForwardSite { proxy, rules })
     }
 }
 
-fn check_port(origin: Origin, ports: &[Ports]) -> Result<Origin, Refusal> {
-    if ports.iter().any(|ports| ports.contains(origin.port)) { Ok(origin) } else { Err(Refusal::Port) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use sojourn_http::request::{Parsed, Parser};
-
-    fn closed() -> Forward {
-        Forward {
-            clients: LOOPBACK.to_vec(),
-            addresses: vec![],
-            ports: PORTS.to_vec(),
-            tunnel_ports: TUNNEL_PORTS.to_vec(),
-            resolver: Resolver::default(),
-            tls: None,
-        }
+impl Content for ForwardSite {
+    fn kind(&self) -> Kind {
+        KIND
     }
 
-    fn origin(line: &str, peer: &str) -> Result<String, Refusal> {
-        let text = format!("{line} HTTP/1.1\r\nHost: other\r\n\r\n");
-        let Ok(Parsed::Complete(request)) = Parser::default().parse(text.as_bytes()) else {
-            panic!("{text}")
-        };
-        let (forward, peer) = (closed(), peer.parse().unwrap());
-        let origin = match line.starts_with("CONNECT") {
-            true => forward.tunnel_origin(&request, peer, false),
-            false => forward.origin(&request, peer),
-        };
-        origin.map(|Origin { host, port, .. }| format!("{host} {port}"))
+    fn start(&self, setup: &Setup<'_>) -> io::Result<Box<dyn Handler>> {
+        Ok(Box::new(ForwardProxy::new(Arc::clone(&self.rules), self.proxy.handler(setup)?)))
     }
 
-    #[test]
-    fn who_may_go_where() {
-        for (line, peer, expected) in [
-            ("GET http://H/a", "127.0.0.1", Ok("h 80")),
-            ("GET http://h:8080/a", "::1", Ok("h 8080")),
-            ("GET http://h/a", "::ffff:127.0.0.1", Ok("h 80")),
-            ("GET http://h/a", "192.0.2.1", Err(Refusal::Client)),
-            ("GET /a", "127.0.0.1", Err(Refusal::Target)),
-            ("GET ftp://h/a", "127.0.0.1", Err(Refusal::Target)),
-            ("GET https://h/a", "127.0.0.1", Err(Refusal::Scheme)),
-            ("GET http://h:25/a", "127.0.0.1", Err(Refusal::Port)),
-            ("CONNECT h:443", "127.0.0.1", Ok("h 443")),
-            ("CONNECT [::1]:443", "127.0.0.1", Ok("::1 443")),
-            ("CONNECT h:22", "127.0.0.1", Err(Refusal::Port)),
-            ("CONNECT h", "127.0.0.1", Err(Refusal::Target)),
-            ("CONNECT /", "127.0.0.1", Err(Refusal::Target)),
-            ("CONNECT http://h:443/", "127.0.0.1", Err(Refusal::Target)),
-            ("CONNECT 127.1:443", "127.0.0.1", Err(Refusal::Target)),
-            ("CONNECT h:443", "10.0.0.1", Err(Refusal::Client)),
-        ] {
-            assert_eq!(origin(line, peer), expected.map(str::to_owned), "{line} from {peer}");
-        }
+    fn makes_connections(&self) -> bool {
+        true
     }
 
-    #[test]
-    fn https_goes_where_a_certificate_can_be_for() {
-        let roots = rustls::RootCertStore::empty();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-        let config = config.unwrap().with_root_certificates(roots).with_no_client_auth();
-        let forward = Forward { tls: Some(Arc::new(config)), ..closed() };
-        let origin = |target: &str| {
-            let text = format!("GET {target} HTTP/1.1\r\nHost: other\r\n\r\n");
-            let Ok(Parsed::Complete(request)) = Parser::default().parse(text.as_bytes()) else {
-                panic!("{text}")
-            };
-            forward.origin(&request, [127, 0, 0, 1].into())
-        };
-        for (target, host, port) in [("https://H/a", "h", 443), ("https://[::1]:8443/a", "::1", 8443)] {
-            let expected = Origin { host: host.into(), port, is_secure: true };
-            assert!(forward.tls_with(&expected).is_some());
-            assert_eq!(origin(target), Ok(expected));
-        }
-        let plain = origin("http://h/a").unwrap();
-        assert!(!plain.is_secure && forward.tls_with(&plain).is_none());
-        assert_eq!(origin("https://h:25/a"), Err(Refusal::Port));
-        // A host that no name of a certificate can be.
-        assert_eq!(origin(&format!("https://{}.example/", "a".repeat(64))), Err(Refusal::Target));
+    fn report(&self, served: &mut Served) {
+        self.proxy.report(served);
     }
 
-    #[test]
-    fn only_what_is_for_everybody_or_allowed() {
-        let addresses =
-            |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<IpAddr>>();
-        let mut forward = closed();
-        let mixed = addresses(&["127.0.0.1", "1.1.1.1", "10.0.0.1"]);
-        assert_eq!(*forward.permitted(&mixed).unwrap(), addresses(&["1.1.1.1"])[..]);
-        assert_eq!(forward.permitted(&addresses(&["10.0.0.1", "::1"])), Err(Refusal::Address));
-        assert_eq!(forward.permitted(&[]), Err(Refusal::Name));
-        forward.addresses = vec!["10.0.0.0/8".parse().unwrap()];
-        assert_eq!(*forward.permitted(&mixed).unwrap(), addresses(&["1.1.1.1", "10.0.0.1"])[..]);
+    fn report_own(&self, served: &mut Served) {
+        self.proxy.report_own(served);
+    }
+
+    fn operate(&self, request: &Request<'_>) -> Option<(Status, Value)> {
+        self.proxy.operate(request)
     }
 }

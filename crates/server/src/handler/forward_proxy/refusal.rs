@@ -1,7 +1,10 @@
 //! Why a forward proxy does not reach what it is asked for, as clients, counters and Proxy-Status are told.
 
-use sojourn_http::Status;
+use sojourn_http::request::Request;
+use sojourn_http::{Status, head};
 
+use crate::access_log::Outcome;
+use crate::connection::{Response, Step};
 use crate::counters::Counter;
 
 /// The reason why a request is refused.
@@ -83,4 +86,24 @@ impl Refusal {
             Refusal::Tunnels => Counter::LimitTunnelsPerClient,
         }
     }
+}
+
+/// Answers `request` with a page that gives the reason; `pseudonym` is the proxy's name.
+pub fn refuse(
+    request: &Request<'_>,
+    refusal: Refusal,
+    pseudonym: &str,
+    response: &mut Response<'_, '_>,
+) -> Step {
+    let status = refusal.status();
+    response.shared.served.count(refusal.counter());
+    if status == Status::Forbidden {
+        response.note_outcome(Outcome::Denied);
+    }
+    response.begin(status, request);
+    let page = format!("{}<p>{}\n", head::error_page(status), refusal.explanation());
+    // RFC 9209: which proxy, and what is wrong.
+    let proxy_status = format!("{pseudonym}; error={}", refusal.error());
+    head::field(response.fields(), "Proxy-Status", &proxy_status);
+    response.send_rest(request, status, "text/html; charset=utf-8", page.as_bytes())
 }

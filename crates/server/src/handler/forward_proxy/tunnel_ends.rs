@@ -1,13 +1,14 @@
 //! The connections of a tunnel: on each socket one that receives and one that sends.
 //!
 //! The client's receiver is what its connection has become; the origin's is what has connected to it. Their senders are
-//! launched beside them, on the same sockets. What they have to do with each other is in `proxy::exchanges`.
+//! launched beside them, on the same sockets. What passes between them is in [`tunnels`](super::tunnels).
 
 use sojourn_http::Status;
 
+use super::tunnels::{Stage, TunnelId, Way};
 use crate::connection::{Buffer, Event, Output, Reason, Shared, Wait, Want};
 use crate::counters::Counter;
-use crate::handler::reverse_proxy::{Exchanges, Stage, TunnelId, Way};
+use crate::handler::reverse_proxy::{Exchanges, Machine};
 
 /// A receive of as many bytes says that more come at once than a small buffer holds.
 const BUSY_BYTES_MIN: usize = 4 * 1024;
@@ -73,16 +74,17 @@ impl TunnelEnd {
     pub fn sender(tunnel: TunnelId, way: Way) -> TunnelEnd {
         TunnelEnd::Sender(Sender { tunnel, way, doing: Doing::Nothing, is_recalled: false })
     }
+}
 
-    /// Takes an event, says what is wanted next.
-    pub fn handle(&mut self, event: Event, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
+impl Machine for TunnelEnd {
+    fn handle(&mut self, event: Event, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         match self {
             TunnelEnd::Far(far) => far.handle(event, exchanges, shared),
             TunnelEnd::Sender(sender) => sender.handle(event, exchanges, shared),
         }
     }
 
-    pub fn waits_for(&self) -> Wait {
+    fn waits_for(&self) -> Wait {
         match self {
             TunnelEnd::Far(far) if far.step == Step::Connected => far.receiver.waits_for(),
             TunnelEnd::Far(_) => Wait::UpstreamConnect,
@@ -91,21 +93,20 @@ impl TunnelEnd {
         }
     }
 
-    /// The counter of bytes sent on it.
-    pub fn sent(&self) -> Counter {
+    fn sent(&self) -> Counter {
         match self {
             TunnelEnd::Sender(Sender { way: Way::Back, .. }) => Counter::SentBytes,
             _ => Counter::UpstreamSentBytes,
         }
     }
 
-    /// It is about to be forgotten.
-    pub fn finish(&mut self, exchanges: &mut Exchanges) {
+    fn finish(&mut self, exchanges: &mut Exchanges, _shared: &mut Shared<'_>) -> u64 {
         match self {
             TunnelEnd::Far(far) if far.step == Step::Connected => far.receiver.finish(exchanges),
             TunnelEnd::Far(far) => exchanges.release_tunnel(far.receiver.tunnel),
             TunnelEnd::Sender(sender) => sender.finish(exchanges),
         }
+        0
     }
 }
 
@@ -156,9 +157,11 @@ impl TunnelClient {
     pub fn new(tunnel: TunnelId) -> TunnelClient {
         TunnelClient { receiver: Receiver::new(tunnel, Way::Out), is_begun: false }
     }
+}
 
-    /// Takes an event, says what is wanted next. The first comes once the client is told.
-    pub fn handle(&mut self, event: Event, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
+impl Machine for TunnelClient {
+    /// The first event comes once the client is told.
+    fn handle(&mut self, event: Event, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         if !std::mem::replace(&mut self.is_begun, true) {
             exchanges.receive_for(self.receiver.tunnel, Way::Out);
             exchanges.launch_sender(self.receiver.tunnel, Way::Back);
@@ -166,12 +169,19 @@ impl TunnelClient {
         self.receiver.handle(event, exchanges, shared)
     }
 
-    pub fn waits_for(&self) -> Wait {
+    fn sent(&self) -> Counter {
+        Counter::SentBytes
+    }
+
+    fn is_launched(&self) -> bool {
+        false
+    }
+
+    fn waits_for(&self) -> Wait {
         self.receiver.waits_for()
     }
 
-    /// It is about to be forgotten; returns the bytes that came for the client.
-    pub fn finish(&mut self, exchanges: &mut Exchanges) -> u64 {
+    fn finish(&mut self, exchanges: &mut Exchanges, _shared: &mut Shared<'_>) -> u64 {
         let bytes = exchanges.tunnel(self.receiver.tunnel).moved_bytes(Way::Back);
         self.receiver.finish(exchanges);
         bytes

@@ -8,12 +8,12 @@ use slab::Slab;
 use sojourn_cache_store::{BusyObject, Insertion};
 use sojourn_content::HostId;
 use sojourn_http::Status;
-use sojourn_http::request::{Body, Method, Request, Scheme};
+use sojourn_http::request::{Body, Request, Scheme};
 use sojourn_http_cache::{CacheStatus, Forwarded};
 
 use super::{
-    Ask, CacheLookup, Claim, End, Exchanges, FlowId, FollowerId, Keyed, OwnAnswer, TunnelId, Verdict, ask,
-    host, refusal,
+    Ask, CacheLookup, Claim, End, Exchanges, FlowId, FollowerId, Keyed, OwnAnswer, Verdict, ask, host,
+    own_answer,
 };
 use crate::access_log::Outcome;
 use crate::connection::{
@@ -33,20 +33,20 @@ const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 /// A proxy, for one event loop.
 #[derive(Debug)]
 pub struct ReverseProxy {
-    pub(in crate::handler) exchanges: Exchanges,
+    pub(super) exchanges: Exchanges,
     hosts: Arc<Hosts>,
-    pub(in crate::handler) requests: Slab<Exchange>,
+    pub(super) requests: Slab<Exchange>,
 }
 
 #[derive(Debug, Default)]
 pub struct Exchange {
-    pub(in crate::handler) stage: Stage,
+    pub(super) stage: Stage,
     /// The pending or completed disk lookup.
-    pub(in crate::handler) lookup: Option<CacheLookup>,
+    pub(super) lookup: Option<CacheLookup>,
     /// True if a coalesced response did not match this request.
-    pub(in crate::handler) has_followed: bool,
+    pub(super) has_followed: bool,
     /// The cache's action, for the log.
-    pub(in crate::handler) outcome: Outcome,
+    pub(super) outcome: Outcome,
 }
 
 /// The state of a request: waiting, or being answered.
@@ -58,8 +58,6 @@ pub enum Stage {
     Following(Following),
     /// An upstream's response; once its head is sent, its body.
     Relaying(Box<Relay>),
-    /// The origin of a tunnel.
-    Opening(TunnelId),
     /// A body from the cache's memory is sent.
     Sending(Stream),
 }
@@ -101,7 +99,7 @@ impl ReverseProxy {
     }
 
     /// Has `request` wait; earlier responses do not wait with it.
-    pub(in crate::handler) fn wait(&mut self, exchange: Exchange, response: &Response<'_, '_>) -> Step {
+    pub(super) fn wait(&mut self, exchange: Exchange, response: &Response<'_, '_>) -> Step {
         let exchange = Exchange { outcome: response.outcome(), ..exchange };
         Step::Wait(ExchangeId(self.requests.insert(exchange)))
     }
@@ -129,6 +127,19 @@ impl ReverseProxy {
         response.body_follows(request, code, ExchangeId(id))
     }
 
+    /// Answers a request that may come here: itself, from the cache, or from an upstream.
+    pub(in crate::handler) fn accept(
+        &mut self,
+        request: &Request<'_>,
+        response: &mut Response<'_, '_>,
+    ) -> Step {
+        match own_answer(request, &self.exchanges.proxy().pseudonym) {
+            None => self.relay(request, Exchange::default(), response),
+            Some(OwnAnswer::Status(status)) => response.page(request, status),
+            Some(OwnAnswer::Options) => response.options(request, ALLOWED),
+        }
+    }
+
     /// Answers `request` from the cache, or has an upstream asked.
     pub(super) fn relay(
         &mut self,
@@ -136,20 +147,6 @@ impl ReverseProxy {
         mut exchange: Exchange,
         response: &mut Response<'_, '_>,
     ) -> Step {
-        let is_forward = self.exchanges.proxy().forward.is_some();
-        if is_forward && request.method == Method::Connect {
-            return self.connect(request, response);
-        }
-        let is_misdirected = response.is_misdirected(request) || self.hosts.find(request.host).is_none();
-        if !is_forward && is_misdirected {
-            return response.page(request, Status::MisdirectedRequest);
-        }
-        match refusal(request, response.peer(), self.exchanges.proxy()) {
-            None => {}
-            Some(OwnAnswer::Status(status)) => return response.page(request, status),
-            Some(OwnAnswer::Options) => return response.options(request, ALLOWED),
-            Some(OwnAnswer::Refusal(refusal)) => return self.refuse(request, refusal, response),
-        }
         let asking = self.asking(request, response);
         let cache = self.exchanges.proxy().cache.as_ref();
         let is_by_lot = cache.is_some_and(|cache| cache.is_by_lot(request));
@@ -277,7 +274,11 @@ impl ReverseProxy {
         }
     }
 
-    fn attend(&mut self, shared: &Shared<'_>) {
+    pub(in crate::handler) fn exchanges(&mut self) -> &mut Exchanges {
+        &mut self.exchanges
+    }
+
+    pub(in crate::handler) fn attend(&mut self, shared: &Shared<'_>) {
         self.exchanges.attend(shared.token, shared.clock.now);
     }
 
@@ -313,7 +314,10 @@ impl ReverseProxy {
 impl Handler for ReverseProxy {
     fn begin(&mut self, request: &Request<'_>, response: &mut Response<'_, '_>) -> Step {
         self.attend(response.shared);
-        self.relay(request, Exchange::default(), response)
+        if response.is_misdirected(request) || self.hosts.find(request.host).is_none() {
+            return response.page(request, Status::MisdirectedRequest);
+        }
+        self.accept(request, response)
     }
 
     fn resume(
@@ -330,7 +334,6 @@ impl Handler for ReverseProxy {
             Stage::Lookup => self.relay(request, exchange, response),
             Stage::Following(following) => self.follow(request, following, exchange, response),
             Stage::Relaying(relay) => self.begin_relayed(request, relay, response),
-            Stage::Opening(tunnel) => self.connected(request, tunnel, response),
             Stage::Sending(_) => unreachable!("what is being sent is not resumed"),
         }
     }
@@ -385,7 +388,6 @@ impl Handler for ReverseProxy {
                 }
                 flow.has_news()
             }
-            Stage::Opening(tunnel) => self.exchanges.tunnel(*tunnel).stage() != super::Stage::Opening,
             Stage::Sending(_) => unreachable!("what is being sent does not wait"),
         };
         if is_ready { Progress::Ready } else { pending }
@@ -412,10 +414,6 @@ impl Handler for ReverseProxy {
         self.attend(shared);
         match self.requests.remove(exchange.0).stage {
             Stage::Relaying(relay) => self.exchanges.leave(relay.flow, relay.follower),
-            Stage::Opening(tunnel) => {
-                self.exchanges.break_tunnel(tunnel);
-                self.exchanges.release_tunnel(tunnel);
-            }
             Stage::Lookup | Stage::Following(_) | Stage::Sending(_) => {}
         }
     }

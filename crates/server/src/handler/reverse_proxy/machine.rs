@@ -1,59 +1,28 @@
-//! The connections that a proxy makes itself: to upstreams, to the resolver, for tunnels.
+//! The protocol of a connection that a proxy makes, to an upstream for instance.
+
+use std::fmt::Debug;
 
 use super::Exchanges;
-use super::upstream_connection::UpstreamConnection;
 use crate::connection::{Event, Shared, Wait, Want};
 use crate::counters::Counter;
-use crate::handler::forward_proxy::{Lookup, TunnelClient, TunnelEnd};
 
-/// The protocol of a connection that the proxy made.
-#[derive(Debug)]
-pub enum Machine {
-    Upstream(Box<UpstreamConnection>),
-    Lookup(Lookup),
-    Tunnel(TunnelEnd),
-    /// A client's connection that has become a tunnel's.
-    Client(TunnelClient),
-}
+/// Drives one such connection; it does no I/O.
+pub trait Machine: Debug + Send {
+    /// Takes an event and returns the next want.
+    fn handle(&mut self, event: Event, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want;
 
-impl Machine {
-    /// Takes an event, says what is wanted next.
-    pub fn handle(&mut self, event: Event, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
-        match self {
-            Machine::Upstream(connection) => connection.handle(event, exchanges, shared),
-            Machine::Lookup(lookup) => lookup.handle(event, exchanges, shared),
-            Machine::Tunnel(end) => end.handle(event, exchanges, shared),
-            Machine::Client(client) => client.handle(event, exchanges, shared),
-        }
-    }
-
-    pub fn waits_for(&self) -> Wait {
-        match self {
-            Machine::Upstream(connection) => connection.waits_for(),
-            Machine::Lookup(lookup) => lookup.waits_for(),
-            Machine::Tunnel(end) => end.waits_for(),
-            Machine::Client(client) => client.waits_for(),
-        }
-    }
+    fn waits_for(&self) -> Wait;
 
     /// Counts the bytes sent on it.
-    pub fn sent(&self) -> Counter {
-        match self {
-            Machine::Tunnel(end) => end.sent(),
-            Machine::Client(_) => Counter::SentBytes,
-            Machine::Upstream(_) | Machine::Lookup(_) => Counter::UpstreamSentBytes,
-        }
+    fn sent(&self) -> Counter {
+        Counter::UpstreamSentBytes
     }
 
-    /// It is about to be forgotten. Returns the bytes that a tunnel has given its client.
-    pub fn finish(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> u64 {
-        match self {
-            Machine::Client(client) => return client.finish(exchanges),
-            Machine::Upstream(connection) => connection.finish(exchanges, shared),
-            Machine::Lookup(lookup) => lookup.finish(exchanges, shared),
-            Machine::Tunnel(end) => end.finish(exchanges),
-        }
-        exchanges.outbox.forget();
-        0
+    /// Returns false if a client made the connection, which then became this machine's.
+    fn is_launched(&self) -> bool {
+        true
     }
+
+    /// The connection is over. Returns the bytes that a tunnel has given its client.
+    fn finish(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> u64;
 }

@@ -36,6 +36,7 @@ use serde_json::Value;
 use sojourn_http::Status;
 use sojourn_http::request::Request;
 
+use super::forward_proxy::Rules;
 use super::{Content, Kind, Setup};
 use crate::connection::Handler;
 use crate::counters::{Counter, Served};
@@ -44,19 +45,18 @@ pub use cache::{Cache, Verdict, answer, fits};
 use cache_admin::operate;
 pub use cache_lookup::CacheLookup;
 pub use disk_threads::DiskThreads;
-pub use exchange::{Exchange, ReverseProxy, Stage as ExchangeStage};
-pub use exchanges::{Exchanges, Stage, TunnelId, Way};
+pub use exchange::ReverseProxy;
+pub use exchanges::Exchanges;
+pub(in crate::handler) use exchanges::{ATTEMPTS_MAX, Pool};
 pub use flow::{Answer, Changes, End, Flow, FlowId, FollowerId, HELD_BYTES_MAX, Stored, Upload};
 pub use forced_hits::ForcedHits;
 pub use health_checks::{HealthCheck, UpstreamState, watch};
 pub use machine::Machine;
 pub use partial::{Joined, Rest, Wish};
 pub use stored::{Claim, Keyed, Revalidation};
-pub use upstream_request::{Ask, OwnAnswer, ask, host, refusal};
+pub use upstream_request::{Ask, OwnAnswer, ask, host, own_answer};
 pub use upstream_response::{Heard, Received, Without, metadata};
 pub use upstream_url::{UpstreamUrl, UpstreamUrlError};
-
-pub use super::forward_proxy::{Forward, Refusal};
 
 /// Where a proxy's bytes come from, and what it says of itself.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ pub struct Proxy {
     /// Which of them have the content of each host of the site.
     pub hosts: Vec<Range<usize>>,
     /// The rules by which requests go where they say, if it is one.
-    pub forward: Option<Arc<Forward>>,
+    pub forward: Option<Arc<Rules>>,
     /// The proxy's name in Via, by which it also detects loops.
     pub pseudonym: String,
     pub cache: Option<Cache>,
@@ -77,22 +77,28 @@ impl Proxy {
     pub fn upstreams_of(&self, host: HostId) -> Range<usize> {
         self.hosts.get(usize::from(host.0)).cloned().unwrap_or_default()
     }
+
+    /// Starts the handler of one event loop, for a forward proxy the part that relays.
+    pub(in crate::handler) fn handler(&self, setup: &Setup<'_>) -> io::Result<ReverseProxy> {
+        let exchanges = Exchanges::new(&Arc::new(self.clone()), setup.limits)?;
+        Ok(ReverseProxy::new(exchanges, Arc::clone(setup.hosts)))
+    }
 }
 
 /// The row of the table.
 pub const KIND: Kind = Kind {
-    name: "reverse_proxy",
+    name: "reverse-proxy",
     summary: "what upstream servers answer, cached: pools, health checks, revalidation",
+    content: None,
 };
 
 impl Content for Proxy {
     fn kind(&self) -> Kind {
-        if self.forward.is_some() { super::forward_proxy::KIND } else { KIND }
+        KIND
     }
 
     fn start(&self, setup: &Setup<'_>) -> io::Result<Box<dyn Handler>> {
-        let exchanges = Exchanges::new(&Arc::new(self.clone()), setup.limits)?;
-        Ok(Box::new(ReverseProxy::new(exchanges, Arc::clone(setup.hosts))))
+        Ok(Box::new(self.handler(setup)?))
     }
 
     fn makes_connections(&self) -> bool {

@@ -14,6 +14,7 @@ use super::{Answer, End, Keyed, Stored, fits, metadata};
 use crate::access_log::Outcome;
 use crate::connection::{Response, Source, Step};
 use crate::counters::Counter;
+use crate::handler::forward_proxy::refuse;
 
 impl ReverseProxy {
     /// The upstream's response has begun, or there is none.
@@ -43,7 +44,9 @@ impl ReverseProxy {
                 Some(End::Failed(status)) => {
                     self.answer_without_upstream(request, &relay, keyed.as_ref(), status, response)
                 }
-                Some(End::Refused(refusal)) => self.refuse(request, refusal, response),
+                Some(End::Refused(refusal)) => {
+                    refuse(request, refusal, &self.exchanges.proxy().pseudonym, response)
+                }
                 _ => unreachable!("only its followers abandon a flow"),
             };
         };

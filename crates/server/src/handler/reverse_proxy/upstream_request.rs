@@ -13,7 +13,7 @@ use sojourn_http_cache::fields::Section;
 use sojourn_http_cache::forward::{self, Hop, Originator, Purpose, Via};
 use sojourn_http_cache::key::normalised;
 
-use super::{Cache, Changes, Flow, Keyed, Proxy, Refusal, Upload, Wish};
+use super::{Cache, Changes, Flow, Keyed, Proxy, Upload, Wish};
 
 /// About the size of the fields added to a head.
 const ADDED_BYTES: usize = 256;
@@ -40,21 +40,16 @@ pub fn host<'a>(request: &Request<'a>, ask: Ask, proxy: &'a Proxy) -> &'a [u8] {
     request.host.or_else(|| Some(first()?.authority.as_bytes())).unwrap_or_default()
 }
 
-/// Why a request goes no further.
+/// The answer of the proxy itself, for a request that goes no further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnAnswer {
     Status(Status),
-    /// It asks what can be done, and this server is as far as it is to go.
+    /// To OPTIONS that goes no further than this server.
     Options,
-    /// A forward proxy does not go there, or not for this client.
-    Refusal(Refusal),
 }
 
-/// Why `request` of a client at `peer` goes no further, if that is so.
-pub fn refusal(request: &Request<'_>, peer: IpAddr, proxy: &Proxy) -> Option<OwnAnswer> {
-    if let Some(Err(refusal)) = proxy.forward.as_ref().map(|forward| forward.origin(request, peer)) {
-        return Some(OwnAnswer::Refusal(refusal));
-    }
+/// The proxy's own answer to `request`, if it goes no further; `pseudonym` is the proxy's name in Via.
+pub fn own_answer(request: &Request<'_>, pseudonym: &str) -> Option<OwnAnswer> {
     match request.method {
         Method::Connect => return Some(OwnAnswer::Status(Status::NotImplemented)),
         // It would show the client what this proxy adds, and what cookies a browser has.
@@ -66,7 +61,7 @@ pub fn refusal(request: &Request<'_>, peer: IpAddr, proxy: &Proxy) -> Option<Own
         _ if !request.target.starts_with(b"/") => return Some(OwnAnswer::Status(Status::BadRequest)),
         _ => {}
     }
-    let is_loop = forward::is_loop(Section(request.fields), &proxy.pseudonym);
+    let is_loop = forward::is_loop(Section(request.fields), pseudonym);
     is_loop.then_some(OwnAnswer::Status(Status::LoopDetected))
 }
 
@@ -106,7 +101,7 @@ pub fn ask(request: &Request<'_>, ask: Ask, proxy: &Proxy, keyed: Option<Keyed>)
     let is_repeatable = is_idempotent && upload.is_none();
     let mut flow = Flow::new(text, asked, is_repeatable, upload);
     (flow.keyed, flow.unconditional, flow.host) = (keyed, unconditional, ask.host);
-    let origin = proxy.forward.as_ref().and_then(|forward| forward.origin(request, ask.peer).ok());
+    let origin = proxy.forward.as_ref().and_then(|rules| rules.origin(request, ask.peer).ok());
     flow.origin = origin.map(Arc::new);
     flow.changes =
         (!matches!(request.method, Method::Get | Method::Head | Method::Options)).then(|| Changes {
@@ -185,8 +180,8 @@ mod tests {
         let Ok(Parsed::Complete(request)) = Parser::default().parse(text.as_bytes()) else {
             panic!("{text}")
         };
-        if let Some(refusal) = refusal(&request, [192, 0, 2, 1].into(), &proxy) {
-            return Err(refusal);
+        if let Some(answer) = own_answer(&request, &proxy.pseudonym) {
+            return Err(answer);
         }
         let flow = ask(
             &request,
@@ -237,7 +232,7 @@ mod tests {
 
     #[test]
     fn what_goes_no_further() {
-        let refused = |text, refusal| assert_eq!(of(text), Err(refusal), "{text}");
+        let refused = |text, answer| assert_eq!(of(text), Err(answer), "{text}");
         let status = OwnAnswer::Status;
         refused("TRACE / HTTP/1.1\r\nHost: h\r\n\r\n", status(Status::NotImplemented));
         refused("CONNECT h:1 HTTP/1.1\r\nHost: h\r\n\r\n", status(Status::NotImplemented));

@@ -17,13 +17,17 @@ use crate::counters::Served;
 use crate::hosts::Hosts;
 
 mod document;
+pub mod hls;
 mod resolve;
 
 use resolve::{Resolved, resolve};
 
 /// The row of the table.
-pub const KIND: Kind =
-    Kind { name: "static_files", summary: "files of directories, ranges and variants included" };
+pub const KIND: Kind = Kind {
+    name: "static-files",
+    summary: "files of directories, ranges and variants included",
+    content: Some(|| Arc::new(StaticSite)),
+};
 
 /// The methods of a static site.
 const ALLOWED: &str = "GET, HEAD, OPTIONS";

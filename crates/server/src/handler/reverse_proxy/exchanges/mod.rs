@@ -3,7 +3,7 @@
 //! Connections are known by the tokens that their event loop gives them.
 //!
 //! A reverse proxy has its upstreams once and for all, and [`Balancer`] chooses among them. A forward proxy is told by each
-//! request where to go (`origins`), and has tunnels besides (`tunnels`).
+//! request where to go, and has tunnels besides: its [`OriginConnections`].
 
 use std::collections::HashMap;
 use std::io;
@@ -22,43 +22,37 @@ use super::partial::keep_as_part;
 use super::{Cache, End, Flow, FlowId, FollowerId, Keyed, Proxy, Stored};
 use crate::connection::{Event, MachineId, Outbox, Shared, Wait, Want};
 use crate::counters::{Counter, Served};
-use crate::handler::forward_proxy::Origin;
+use crate::handler::forward_proxy::OriginConnections;
 use crate::limits::Limits;
 
 mod heads;
-mod origins;
 mod pools;
-mod tunnels;
 
-use origins::Lookups;
-use pools::Pool;
-pub use tunnels::{Stage, Tunnel, TunnelId, Way};
+pub(in crate::handler) use pools::Pool;
 
 /// How often a request is given to an upstream at most.
-const ATTEMPTS_MAX: u32 = 3;
+pub(in crate::handler) const ATTEMPTS_MAX: u32 = 3;
 
 /// A loop's upstream exchanges.
 #[derive(Debug)]
 pub struct Exchanges {
-    proxy: Arc<Proxy>,
-    limits: Limits,
-    flows: Slab<Flow>,
+    pub(in crate::handler) proxy: Arc<Proxy>,
+    pub(in crate::handler) limits: Limits,
+    pub(in crate::handler) flows: Slab<Flow>,
     health: Balancer,
     /// Those of the upstreams come first, in their order; then those of origins, as long as there are connections.
-    pools: Slab<Pool>,
-    origins: HashMap<Arc<Origin>, usize>,
-    lookups: Lookups,
-    tunnels: Slab<Tunnel>,
+    pub(in crate::handler) pools: Slab<Pool>,
+    pub(in crate::handler) origins: OriginConnections,
     /// Flows that others may join, by the hash of what they are asked for.
     shared: HashMap<u128, FlowId>,
     /// Idle connections that have been given something to do, and do not know yet.
     assigned: HashMap<u64, FlowId>,
-    pub(super) outbox: Outbox,
+    pub(in crate::handler) outbox: Outbox,
     /// The machines of connections that were made; a place is empty while its machine handles an event.
-    machines: Slab<Option<Machine>>,
+    machines: Slab<Option<Box<dyn Machine>>>,
     /// The connection that is handling an event.
-    token: u64,
-    now: Duration,
+    pub(in crate::handler) token: u64,
+    pub(in crate::handler) now: Duration,
 }
 
 impl Exchanges {
@@ -67,9 +61,7 @@ impl Exchanges {
         Ok(Exchanges {
             health: Balancer::new(&proxy.upstreams),
             pools: (0..proxy.upstreams.len()).map(|index| (index, Pool::default())).collect(),
-            origins: HashMap::new(),
-            lookups: Lookups::default(),
-            tunnels: Slab::new(),
+            origins: OriginConnections::default(),
             proxy: Arc::clone(proxy),
             limits: *limits,
             flows: Slab::new(),
@@ -105,11 +97,11 @@ impl Exchanges {
 
     /// Returns true if anything is under way, for clients or for the cache.
     pub fn is_busy(&self) -> bool {
-        !self.flows.is_empty() || !self.tunnels.is_empty()
+        !self.flows.is_empty() || self.has_tunnels()
     }
 
     /// Keeps a machine that has, or is to have, a connection.
-    pub fn add(&mut self, machine: Machine) -> MachineId {
+    pub fn add(&mut self, machine: Box<dyn Machine>) -> MachineId {
         MachineId(self.machines.insert(Some(machine)))
     }
 
@@ -124,8 +116,11 @@ impl Exchanges {
 
     /// A machine's connection is about to be forgotten; returns what has passed to a tunnel's client.
     pub fn end(&mut self, id: MachineId, shared: &mut Shared<'_>) -> u64 {
-        let machine = self.machines.remove(id.0);
-        machine.map_or(0, |mut machine| machine.finish(self, shared))
+        let Some(mut machine) = self.machines.remove(id.0) else { return 0 };
+        if machine.is_launched() {
+            self.outbox.forget();
+        }
+        machine.finish(self, shared)
     }
 
     /// Begins `flow`, which the connection that is handling an event follows.

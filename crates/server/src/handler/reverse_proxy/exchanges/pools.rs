@@ -7,17 +7,15 @@ use rustls::client::ClientConnection;
 use sojourn_http::Status;
 
 use super::Exchanges;
-use super::origins::forward;
 use crate::connection::{Destination, Launch, Launched};
 use crate::counters::{Counter, Served};
 use crate::handler::forward_proxy::Origin;
-use crate::handler::reverse_proxy::machine::Machine;
 use crate::handler::reverse_proxy::upstream_connection::UpstreamConnection;
-use crate::handler::reverse_proxy::{End, FlowId};
+use crate::handler::reverse_proxy::{End, FlowId, Machine};
 
 /// The connections to one upstream, or origin.
 #[derive(Debug, Default)]
-pub(super) struct Pool {
+pub(in crate::handler) struct Pool {
     /// `None` for an upstream's.
     pub origin: Option<Arc<Origin>>,
     /// Their tokens; the one that was used last is used next.
@@ -57,7 +55,7 @@ impl Exchanges {
         if pool.open == 0
             && let Some(origin) = pool.origin.take()
         {
-            self.origins.remove(&origin);
+            self.origins.pools.remove(&origin);
             self.pools.remove(upstream);
         }
     }
@@ -67,7 +65,7 @@ impl Exchanges {
     }
 
     /// Gives a flow to a connection: an idle one if there is one.
-    pub(super) fn dispatch(&mut self, id: FlowId, served: &mut Served) {
+    pub(in crate::handler) fn dispatch(&mut self, id: FlowId, served: &mut Served) {
         let (now, flow) = (self.now, &mut self.flows[id.0]);
         // What an idle connection has failed at gets a new one: there may be more that are dead.
         let may_reuse = flow.attempts == 0;
@@ -95,13 +93,13 @@ impl Exchanges {
     }
 
     /// Every upstream, or the origin, has all the connections allowed.
-    pub(super) fn refuse_for_room(&mut self, id: FlowId, served: &mut Served) {
+    pub(in crate::handler) fn refuse_for_room(&mut self, id: FlowId, served: &mut Served) {
         served.count(Counter::LimitUpstreamConnections);
         self.finish(id, End::Failed(Status::ServiceUnavailable));
     }
 
     /// Gives a flow to an idle connection to `upstream`, if there is one.
-    pub(super) fn reuse(&mut self, id: FlowId, upstream: usize, served: &mut Served) -> bool {
+    pub(in crate::handler) fn reuse(&mut self, id: FlowId, upstream: usize, served: &mut Served) -> bool {
         let Some(token) = self.pools[upstream].idle.pop() else { return false };
         served.count(Counter::UpstreamRequests);
         served.count(Counter::UpstreamConnectionsReused);
@@ -113,19 +111,30 @@ impl Exchanges {
     }
 
     /// Gives a flow to a new connection.
-    pub(super) fn connect(&mut self, id: FlowId, upstream: usize, address: SocketAddr, served: &mut Served) {
+    pub(in crate::handler) fn connect(
+        &mut self,
+        id: FlowId,
+        upstream: usize,
+        address: SocketAddr,
+        served: &mut Served,
+    ) {
         served.count(Counter::UpstreamRequests);
         self.flows[id.0].upstream = upstream;
         self.pools[upstream].open += 1;
         let tls = match &self.flows[id.0].origin {
-            Some(origin) => forward(&self.proxy.forward).tls_with(origin),
+            Some(origin) => self.proxy.forward.as_ref().and_then(|rules| rules.tls_with(origin)),
             None => self.proxy.upstreams[upstream].tls.clone(),
         };
-        let machine = Machine::Upstream(Box::new(UpstreamConnection::new(upstream, id)));
-        self.launch(Destination::Address(address), machine, tls.map(|tls| Box::new(tls.connect())));
+        let machine = UpstreamConnection::new(upstream, id);
+        self.launch(Destination::Address(address), Box::new(machine), tls.map(|tls| Box::new(tls.connect())));
     }
 
-    pub(super) fn launch(&mut self, to: Destination, machine: Machine, tls: Option<Box<ClientConnection>>) {
+    pub(in crate::handler) fn launch(
+        &mut self,
+        to: Destination,
+        machine: Box<dyn Machine>,
+        tls: Option<Box<ClientConnection>>,
+    ) {
         let (wait, sent) = (machine.waits_for(), machine.sent());
         let machine = Launched::new(self.add(machine), wait, sent);
         self.outbox.launch(Launch { to, machine, tls });

@@ -9,7 +9,7 @@ use sojourn_http::Status;
 use sojourn_http::upstream::Parser;
 
 use crate::connection::{Buffer, Event, Reason, Shared, Wait, Want};
-use crate::handler::reverse_proxy::{End, Exchanges, Flow, FlowId, Upload};
+use crate::handler::reverse_proxy::{End, Exchanges, Flow, FlowId, Machine, Upload};
 
 mod body;
 mod failure;
@@ -75,9 +75,10 @@ impl UpstreamConnection {
             head_came: Duration::ZERO,
         }
     }
+}
 
-    /// Takes an event, says what is wanted next.
-    pub fn handle(&mut self, event: Event, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
+impl Machine for UpstreamConnection {
+    fn handle(&mut self, event: Event, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         if self.is_recalled && matches!(event, Event::Woken) {
             return Want::Wait;
         }
@@ -100,7 +101,7 @@ impl UpstreamConnection {
         }
     }
 
-    pub fn waits_for(&self) -> Wait {
+    fn waits_for(&self) -> Wait {
         match self.stage {
             Stage::New | Stage::Connecting => Wait::UpstreamConnect,
             Stage::Sending => Wait::UpstreamSend,
@@ -114,8 +115,7 @@ impl UpstreamConnection {
         }
     }
 
-    /// It is about to be forgotten.
-    pub fn finish(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) {
+    fn finish(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> u64 {
         shared.pool.put_buffer(std::mem::take(&mut self.input));
         if let Some(flow) = self.flow.take() {
             fail(flow, Status::BadGateway, false, exchanges, shared);
@@ -124,8 +124,11 @@ impl UpstreamConnection {
             fail(flow, Status::BadGateway, true, exchanges, shared);
         }
         exchanges.close(self.upstream);
+        0
     }
+}
 
+impl UpstreamConnection {
     /// Another connection has woken this one, possibly in vain.
     fn woken(&mut self, was_receiving: bool, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         let has_work = match self.stage {

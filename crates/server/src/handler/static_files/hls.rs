@@ -15,12 +15,8 @@ use sojourn_content::{
 };
 use sojourn_http::media::{EXTENSION_BYTES_MAX, extension};
 
-use super::Kind;
 use sojourn_media::hls::{Film, Part, Segment};
 use sojourn_media::mp4::Index;
-
-/// The row of the table. It is an origin, whose documents the static files handler sends.
-pub const KIND: Kind = Kind { name: "hls", summary: "the films among static files as HTTP Live Streaming" };
 
 /// Extensions of files that may be films.
 const EXTENSIONS: [&[u8]; 4] = [b"mp4", b"m4v", b"m4a", b"mov"];

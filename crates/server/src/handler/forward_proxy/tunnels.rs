@@ -11,13 +11,12 @@ use std::time::Duration;
 
 use sojourn_http::Status;
 
-use super::origins::Seeker;
-use super::{ATTEMPTS_MAX, Exchanges};
+use super::origin_connections::Seeker;
+use super::tunnel_ends::TunnelEnd;
+use super::{Addresses, Origin, Refusal};
 use crate::connection::Destination;
 use crate::counters::{Counter, Served};
-use crate::handler::forward_proxy::{Addresses, Origin, TunnelEnd};
-use crate::handler::reverse_proxy::machine::Machine;
-use crate::handler::reverse_proxy::{End, Refusal};
+use crate::handler::reverse_proxy::{ATTEMPTS_MAX, End, Exchanges};
 
 /// Bytes buffered in one direction.
 const CHANNEL_BYTES_MAX: usize = 64 * 1024;
@@ -136,12 +135,12 @@ impl Exchanges {
         peer: IpAddr,
         served: &mut Served,
     ) -> Result<TunnelId, Refusal> {
-        let count = self.tunnels.iter().filter(|(_, tunnel)| tunnel.peer == peer).count();
+        let count = self.origins.tunnels.iter().filter(|(_, tunnel)| tunnel.peer == peer).count();
         if count >= self.limits.upstream.tunnels_per_client {
             return Err(Refusal::Tunnels);
         }
         let origin = Arc::new(origin);
-        let id = TunnelId(self.tunnels.insert(Tunnel {
+        let id = TunnelId(self.origins.tunnels.insert(Tunnel {
             peer,
             origin: Arc::clone(&origin),
             stage: Stage::Opening,
@@ -159,19 +158,23 @@ impl Exchanges {
 
     /// A tunnel that the caller holds.
     pub fn tunnel(&mut self, id: TunnelId) -> &mut Tunnel {
-        &mut self.tunnels[id.0]
+        &mut self.origins.tunnels[id.0]
+    }
+
+    pub(in crate::handler) fn has_tunnels(&self) -> bool {
+        !self.origins.tunnels.is_empty()
     }
 
     /// Tunnels through which bytes may pass.
-    pub(super) fn tunnels_open(&self) -> usize {
-        self.tunnels.iter().filter(|(_, tunnel)| tunnel.stage == Stage::Open).count()
+    pub(in crate::handler) fn tunnels_open(&self) -> usize {
+        self.origins.tunnels.iter().filter(|(_, tunnel)| tunnel.stage == Stage::Open).count()
     }
 
     /// The origin's addresses are known, or the tunnel is refused.
     pub(super) fn connect_tunnel(&mut self, id: TunnelId, permitted: Result<Addresses, Refusal>) {
         match permitted {
             Ok(addresses) => {
-                self.tunnels[id.0].addresses =
+                self.origins.tunnels[id.0].addresses =
                     addresses.iter().copied().take(ATTEMPTS_MAX as usize).collect();
                 self.try_tunnel(id, End::Failed(Status::BadGateway));
             }
@@ -183,18 +186,18 @@ impl Exchanges {
 
     /// Connects to the next address of the origin; if none is left, there is no tunnel because of `end`.
     fn try_tunnel(&mut self, id: TunnelId, end: End) {
-        let tunnel = &mut self.tunnels[id.0];
+        let tunnel = &mut self.origins.tunnels[id.0];
         if tunnel.stage != Stage::Opening {
             return;
         }
         let Some(address) = tunnel.addresses.pop_front() else { return self.close_tunnel(id, end) };
         tunnel.holders += 1;
         let to = Destination::Address(SocketAddr::new(address, tunnel.origin.port));
-        self.launch(to, Machine::Tunnel(TunnelEnd::far(id)), None);
+        self.launch(to, Box::new(TunnelEnd::far(id)), None);
     }
 
     fn close_tunnel(&mut self, id: TunnelId, end: End) {
-        let tunnel = &mut self.tunnels[id.0];
+        let tunnel = &mut self.origins.tunnels[id.0];
         if tunnel.stage == Stage::Opening {
             tunnel.stage = Stage::Closed(end);
             self.outbox.wake(tunnel.client);
@@ -208,7 +211,7 @@ impl Exchanges {
 
     /// The current connection has reached the origin; returns true if the tunnel is still wanted.
     pub fn reach_tunnel(&mut self, id: TunnelId, served: &mut Served) -> bool {
-        let tunnel = &mut self.tunnels[id.0];
+        let tunnel = &mut self.origins.tunnels[id.0];
         let is_wanted = tunnel.stage == Stage::Opening;
         if is_wanted {
             (tunnel.stage, tunnel.moved) = (Stage::Open, self.now);
@@ -221,24 +224,24 @@ impl Exchanges {
 
     /// Sends what comes on `way` on the socket of the connection that is handling an event, which receives on it.
     pub fn launch_sender(&mut self, id: TunnelId, way: Way) {
-        self.tunnels[id.0].holders += 1;
-        let sender = Machine::Tunnel(TunnelEnd::sender(id, way));
-        self.launch(Destination::Beside(self.token), sender, None);
+        self.origins.tunnels[id.0].holders += 1;
+        let sender = TunnelEnd::sender(id, way);
+        self.launch(Destination::Beside(self.token), Box::new(sender), None);
     }
 
     /// The connection that is handling an event receives for `way`.
     pub fn receive_for(&mut self, id: TunnelId, way: Way) {
-        self.tunnels[id.0].channel(way).receiver = Some(self.token);
+        self.origins.tunnels[id.0].channel(way).receiver = Some(self.token);
     }
 
     /// The connection that is handling an event sends what comes on `way`.
     pub fn send_for(&mut self, id: TunnelId, way: Way) {
-        self.tunnels[id.0].channel(way).sender = Some(self.token);
+        self.origins.tunnels[id.0].channel(way).sender = Some(self.token);
     }
 
     /// These `bytes` have come for `way`.
     pub fn push(&mut self, id: TunnelId, way: Way, bytes: &[u8], served: &mut Served) {
-        let tunnel = &mut self.tunnels[id.0];
+        let tunnel = &mut self.origins.tunnels[id.0];
         tunnel.moved = self.now;
         let channel = tunnel.channel(way);
         channel.bytes.extend_from_slice(bytes);
@@ -253,14 +256,14 @@ impl Exchanges {
 
     /// The direction `way` has ended.
     pub fn end_way(&mut self, id: TunnelId, way: Way) {
-        let channel = self.tunnels[id.0].channel(way);
+        let channel = self.origins.tunnels[id.0].channel(way);
         channel.is_ended = true;
         self.outbox.wake_all(channel.sender);
     }
 
     /// Takes what is to be sent on `way` now, with `room` in which the next may come.
     pub fn take(&mut self, id: TunnelId, way: Way, room: Vec<u8>) -> Vec<u8> {
-        let tunnel = &mut self.tunnels[id.0];
+        let tunnel = &mut self.origins.tunnels[id.0];
         tunnel.moved = self.now;
         let channel = tunnel.channel(way);
         if channel.bytes.len() >= CHANNEL_BYTES_MAX {
@@ -271,7 +274,7 @@ impl Exchanges {
 
     /// All that came on `way` is sent, and that it was all is said.
     pub fn shut_way(&mut self, id: TunnelId, way: Way) {
-        let tunnel = &mut self.tunnels[id.0];
+        let tunnel = &mut self.origins.tunnels[id.0];
         tunnel.channel(way).is_shut = true;
         if tunnel.is_over() {
             self.wake_tunnel(id);
@@ -280,7 +283,7 @@ impl Exchanges {
 
     /// Breaks the tunnel if nothing has passed for too long; returns whether it did.
     pub fn ends_idle(&mut self, id: TunnelId) -> bool {
-        let tunnel = &self.tunnels[id.0];
+        let tunnel = &self.origins.tunnels[id.0];
         let is_idle = self.now.saturating_sub(tunnel.moved) >= self.limits.upstream.tunnel;
         let ends = is_idle && !tunnel.is_over();
         if ends {
@@ -291,7 +294,7 @@ impl Exchanges {
 
     /// One of its connections is gone before its time.
     pub fn break_tunnel(&mut self, id: TunnelId) {
-        let tunnel = &mut self.tunnels[id.0];
+        let tunnel = &mut self.origins.tunnels[id.0];
         if !tunnel.is_over() {
             tunnel.stage = Stage::Broken;
             self.wake_tunnel(id);
@@ -300,15 +303,15 @@ impl Exchanges {
 
     /// The caller holds it no longer.
     pub fn release_tunnel(&mut self, id: TunnelId) {
-        let tunnel = &mut self.tunnels[id.0];
+        let tunnel = &mut self.origins.tunnels[id.0];
         tunnel.holders -= 1;
         if tunnel.holders == 0 {
-            self.tunnels.remove(id.0);
+            self.origins.tunnels.remove(id.0);
         }
     }
 
     fn wake_tunnel(&mut self, id: TunnelId) {
-        let Tunnel { out, back, .. } = &self.tunnels[id.0];
+        let Tunnel { out, back, .. } = &self.origins.tunnels[id.0];
         let tokens = [out.receiver, out.sender, back.receiver, back.sender];
         self.outbox.wake_all(tokens.into_iter().flatten());
     }

@@ -1,6 +1,7 @@
-//! A toy: answers every request with its own head. It shows all that a handler needs, over HTTP/1 and HTTP/2.
+//! Answers every request with its own head: what a proxy on the way has made of it, and the smallest handler there is.
 
 use std::io;
+use std::sync::Arc;
 
 use sojourn_http::Status;
 use sojourn_http::request::Request;
@@ -8,12 +9,17 @@ use sojourn_http::request::Request;
 use super::{Content, Kind, Setup};
 use crate::connection::{Handler, Response, Step};
 
+/// The row of the table.
+pub const KIND: Kind =
+    Kind { name: "echo", summary: "every request's own head", content: Some(|| Arc::new(Echo)) };
+
+/// Content and handler at once: it has no state.
 #[derive(Debug)]
 pub struct Echo;
 
 impl Content for Echo {
     fn kind(&self) -> Kind {
-        Kind { name: "echo", summary: "every request's own head" }
+        KIND
     }
 
     fn start(&self, _setup: &Setup<'_>) -> io::Result<Box<dyn Handler>> {
@@ -28,6 +34,7 @@ impl Handler for Echo {
     }
 }
 
+#[cfg(test)]
 mod tests {
     use crate::connection::bench::Bench;
     use crate::connection::{Event, Http1, Want};

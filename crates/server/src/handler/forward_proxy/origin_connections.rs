@@ -7,15 +7,21 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::{Exchanges, FlowId, Pool, TunnelId};
+use super::tunnels::{Tunnel, TunnelId};
+use super::{Addresses, Lookup, Origin, Refusal, Rules};
 use crate::connection::Destination;
 use crate::counters::{Counter, Served};
-use crate::handler::forward_proxy::{Addresses, Forward, Lookup, Origin};
-use crate::handler::reverse_proxy::machine::Machine;
-use crate::handler::reverse_proxy::{End, Refusal};
+use crate::handler::reverse_proxy::{End, Exchanges, FlowId, Pool};
+use slab::Slab;
 
-/// The waiters of each name.
-pub(super) type Lookups = HashMap<Box<str>, Vec<Seeker>>;
+/// What a loop's forward proxy has beside the exchanges of a reverse proxy.
+#[derive(Debug, Default)]
+pub struct OriginConnections {
+    /// The pool of each origin that has connections.
+    pub(in crate::handler) pools: HashMap<Arc<Origin>, usize>,
+    lookups: HashMap<Box<str>, Vec<Seeker>>,
+    pub(super) tunnels: Slab<Tunnel>,
+}
 
 /// A flow or tunnel that needs a connection to an origin.
 #[derive(Clone, Copy, Debug)]
@@ -26,14 +32,14 @@ pub(super) enum Seeker {
 
 impl Exchanges {
     /// Gives a flow to a connection to `origin`: to an idle one, if that is there and it `may_reuse` it.
-    pub(super) fn dispatch_to(
+    pub(in crate::handler) fn dispatch_to(
         &mut self,
         origin: &Arc<Origin>,
         id: FlowId,
         may_reuse: bool,
         served: &mut Served,
     ) {
-        let pool = self.origins.get(origin).copied();
+        let pool = self.origins.pools.get(origin).copied();
         if !(may_reuse && pool.is_some_and(|pool| self.reuse(id, pool, served))) {
             self.seek(origin, Seeker::Flow(id), served);
         }
@@ -41,19 +47,19 @@ impl Exchanges {
 
     /// Finds out where `origin` is, now or later, for `seeker`.
     pub(super) fn seek(&mut self, origin: &Origin, seeker: Seeker, served: &mut Served) {
-        let forward = forward(&self.proxy.forward);
-        if let Some(addresses) = forward.known(origin) {
+        let rules = rules(&self.proxy.forward);
+        if let Some(addresses) = rules.known(origin) {
             return self.find(seeker, Ok(&addresses), served);
         }
-        if let Some(others) = self.lookups.get_mut(&origin.host) {
+        if let Some(others) = self.origins.lookups.get_mut(&origin.host) {
             return others.push(seeker);
         }
-        match forward.resolver.begin(&origin.host) {
+        match rules.resolver.begin(&origin.host) {
             Ok(pending) => {
                 served.count(Counter::Lookups);
-                self.lookups.insert(origin.host.clone(), vec![seeker]);
-                let lookup = Machine::Lookup(Lookup::new(origin.host.clone(), pending.outcome));
-                self.launch(Destination::Socket(pending.socket), lookup, None);
+                self.origins.lookups.insert(origin.host.clone(), vec![seeker]);
+                let lookup = Lookup::new(origin.host.clone(), pending.outcome);
+                self.launch(Destination::Socket(pending.socket), Box::new(lookup), None);
             }
             Err(_) => self.find(seeker, Err(Refusal::Lookups), served),
         }
@@ -61,13 +67,13 @@ impl Exchanges {
 
     /// Looking `host` up has led to this.
     pub fn found(&mut self, host: &str, outcome: Result<&Addresses, Refusal>, served: &mut Served) {
-        for seeker in self.lookups.remove(host).unwrap_or_default() {
+        for seeker in self.origins.lookups.remove(host).unwrap_or_default() {
             self.find(seeker, outcome, served);
         }
     }
 
     fn find(&mut self, seeker: Seeker, outcome: Result<&Addresses, Refusal>, served: &mut Served) {
-        let permitted = outcome.and_then(|addresses| forward(&self.proxy.forward).permitted(addresses));
+        let permitted = outcome.and_then(|addresses| rules(&self.proxy.forward).permitted(addresses));
         match seeker {
             Seeker::Flow(id) => self.connect_flow(id, permitted, served),
             Seeker::Tunnel(id) => self.connect_tunnel(id, permitted),
@@ -75,7 +81,7 @@ impl Exchanges {
     }
 
     fn connect_flow(&mut self, id: FlowId, permitted: Result<Addresses, Refusal>, served: &mut Served) {
-        let flow = &self.flows[id.0];
+        let flow = self.flow(id);
         let (addresses, origin) = match (permitted, &flow.origin) {
             // Nobody waits any more.
             _ if flow.end.is_some() => return self.finish(id, End::Abandoned),
@@ -98,12 +104,12 @@ impl Exchanges {
         let pools = &mut self.pools;
         *self
             .origins
+            .pools
             .entry(Arc::clone(origin))
             .or_insert_with(|| pools.insert(Pool { origin: Some(Arc::clone(origin)), ..Pool::default() }))
     }
 }
 
-/// The rules; only a forward proxy seeks.
-pub(super) fn forward(forward: &Option<Arc<Forward>>) -> &Forward {
-    forward.as_ref().expect("only a forward proxy has origins")
+fn rules(rules: &Option<Arc<Rules>>) -> &Rules {
+    rules.as_ref().expect("only a forward proxy's requests have origins")
 }

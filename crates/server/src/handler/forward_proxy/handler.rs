@@ -1,0 +1,151 @@
+//! The forward proxy as a [`Handler`]: it applies the rules and opens tunnels; the reverse proxy's handler does the rest.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use slab::Slab;
+use sojourn_http::request::{Method, Request};
+
+use super::tunnels::{self, TunnelId};
+use super::{Refusal, Rules, refuse};
+use crate::connection::{
+    BodyStep, BodyWriter, Event, ExchangeId, Handler, MachineId, News, Outbox, Progress, Response, Shared,
+    Step, Wait, Want,
+};
+use crate::counters::Served;
+use crate::handler::reverse_proxy::{Exchanges, ReverseProxy};
+
+/// The numbers of tunnels that are being opened begin here, those of the relay's exchanges at 0.
+const FIRST_TUNNEL: usize = 1 << (usize::BITS - 1);
+
+/// A forward proxy, for one event loop.
+#[derive(Debug)]
+pub struct ForwardProxy {
+    pub(super) rules: Arc<Rules>,
+    relay: ReverseProxy,
+    /// CONNECT requests that wait for their tunnels.
+    opening: Slab<TunnelId>,
+}
+
+impl ForwardProxy {
+    pub fn new(rules: Arc<Rules>, relay: ReverseProxy) -> ForwardProxy {
+        ForwardProxy { rules, relay, opening: Slab::new() }
+    }
+
+    pub(super) fn exchanges(&mut self) -> &mut Exchanges {
+        self.relay.exchanges()
+    }
+
+    /// The CONNECT request waits for its tunnel.
+    pub(super) fn wait(&mut self, tunnel: TunnelId) -> Step {
+        Step::Wait(ExchangeId(FIRST_TUNNEL + self.opening.insert(tunnel)))
+    }
+
+    pub(super) fn refuse(
+        &mut self,
+        request: &Request<'_>,
+        refusal: Refusal,
+        response: &mut Response<'_, '_>,
+    ) -> Step {
+        refuse(request, refusal, &self.exchanges().proxy().pseudonym, response)
+    }
+}
+
+/// The index of a tunnel that is being opened.
+fn opening(exchange: ExchangeId) -> Option<usize> {
+    exchange.0.checked_sub(FIRST_TUNNEL)
+}
+
+impl Handler for ForwardProxy {
+    fn begin(&mut self, request: &Request<'_>, response: &mut Response<'_, '_>) -> Step {
+        self.relay.attend(response.shared);
+        if request.method == Method::Connect {
+            return self.connect(request, response);
+        }
+        match self.rules.origin(request, response.peer()) {
+            Ok(_) => self.relay.accept(request, response),
+            Err(refusal) => self.refuse(request, refusal, response),
+        }
+    }
+
+    fn resume(
+        &mut self,
+        exchange: ExchangeId,
+        news: News,
+        request: &Request<'_>,
+        response: &mut Response<'_, '_>,
+    ) -> Step {
+        match opening(exchange) {
+            Some(index) => {
+                self.relay.attend(response.shared);
+                let tunnel = self.opening.remove(index);
+                self.connected(request, tunnel, response)
+            }
+            None => self.relay.resume(exchange, news, request, response),
+        }
+    }
+
+    fn takes_bodies(&self) -> bool {
+        self.relay.takes_bodies()
+    }
+
+    fn upload(&mut self, exchange: ExchangeId, part: &[u8], shared: &mut Shared<'_>) {
+        if opening(exchange).is_none() {
+            self.relay.upload(exchange, part, shared);
+        }
+    }
+
+    fn end_upload(&mut self, exchange: ExchangeId, shared: &mut Shared<'_>) {
+        if opening(exchange).is_none() {
+            self.relay.end_upload(exchange, shared);
+        }
+    }
+
+    fn progress(&mut self, exchange: ExchangeId, shared: &mut Shared<'_>) -> Progress {
+        let Some(index) = opening(exchange) else { return self.relay.progress(exchange, shared) };
+        self.relay.attend(shared);
+        let tunnel = self.opening[index];
+        match self.exchanges().tunnel(tunnel).stage() {
+            tunnels::Stage::Opening => Progress::Pending { takes_body: false, wants_body: false },
+            _ => Progress::Ready,
+        }
+    }
+
+    fn body(
+        &mut self,
+        exchange: ExchangeId,
+        news: News,
+        body: &mut BodyWriter<'_>,
+        shared: &mut Shared<'_>,
+    ) -> BodyStep {
+        self.relay.body(exchange, news, body, shared)
+    }
+
+    fn finish(&mut self, exchange: ExchangeId, shared: &mut Shared<'_>) {
+        let Some(index) = opening(exchange) else { return self.relay.finish(exchange, shared) };
+        self.relay.attend(shared);
+        let tunnel = self.opening.remove(index);
+        self.exchanges().break_tunnel(tunnel);
+        self.exchanges().release_tunnel(tunnel);
+    }
+
+    fn drive(&mut self, machine: MachineId, event: Event, shared: &mut Shared<'_>) -> (Want, Wait) {
+        self.relay.drive(machine, event, shared)
+    }
+
+    fn end(&mut self, machine: MachineId, shared: &mut Shared<'_>) -> u64 {
+        self.relay.end(machine, shared)
+    }
+
+    fn outbox(&mut self) -> Option<&mut Outbox> {
+        self.relay.outbox()
+    }
+
+    fn is_busy(&self) -> bool {
+        self.relay.is_busy()
+    }
+
+    fn report(&self, now: Duration, served: &mut Served) {
+        self.relay.report(now, served);
+    }
+}
