@@ -6,7 +6,7 @@ use hashbrown::DefaultHashBuilder;
 
 use crate::replacement::Item;
 
-/// A rule for who gets in. One per shard; it sees every lookup.
+/// An admission policy. One per shard; it sees every lookup.
 pub trait Admission: Send {
     /// Something was asked for, found or not.
     fn asked(&mut self, identity: u64);

@@ -78,7 +78,7 @@ fn put_together(chunks: Vec<Arc<[u8]>>) -> Vec<Arc<[u8]>> {
     fewer
 }
 
-/// The chunks as one; a single one stays what it is.
+/// The chunks as one slice; a single one is not copied.
 fn joined(chunks: &mut Vec<Arc<[u8]>>) -> Option<Arc<[u8]>> {
     let one = if chunks.len() > 1 { Some(concatenate(&[], chunks)) } else { chunks.pop() };
     chunks.clear();

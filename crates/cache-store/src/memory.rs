@@ -1,8 +1,8 @@
 //! The memory tier: objects by key in shards, each behind its own lock, under one budget.
 //!
-//! A lookup locks one shard for a table probe and a reference count. The budget is one number for all: who adds
-//! reserves first and evicts until the sum fits, from its own shard and then from the others, never holding two locks.
-//! Objects are shared, so evicting one never disturbs who is sending it.
+//! A lookup locks one shard for a table probe and a reference count. The budget is one number for all: an
+//! insertion reserves first and evicts until the sum fits, from its own shard and then from the others, never
+//! holding two locks. Objects are shared, so evicting one never disturbs a connection that sends it.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -88,8 +88,8 @@ impl Memory {
         true
     }
 
-    /// Keeps `new` in the place of `old`, the same response in another form; false if that is not held any more. Who goes
-    /// next is chosen as before.
+    /// Replaces `old` by `new`, the same response in another form; returns false if `old` was evicted. The
+    /// order of eviction stays.
     pub fn exchange(&self, old: &Arc<Object>, new: &Arc<Object>) -> bool {
         let hash = old.hash();
         let mut shard = self.shard(hash);
@@ -136,7 +136,7 @@ impl Memory {
         false
     }
 
-    /// Takes `bytes` of the budget whether there is room or not: who adds next makes it.
+    /// Takes `bytes` of the budget whether there is room or not: the next insertion evicts.
     pub fn reserve_regardless(&self, bytes: usize) {
         self.used_bytes.fetch_add(bytes, Ordering::AcqRel);
     }

@@ -1,7 +1,8 @@
 //! Bytes in a file in memory: the kernel sends from there what it would otherwise copy.
 //!
-//! A file has a descriptor, of which there are not many, and pages of its own, so only what is sent often is worth one.
-//! It is complete and sealed before anybody sees it, and mapped, so that its bytes can be read like any other's.
+//! A file has a descriptor, of which there are not many, and pages of its own, so only objects that are sent
+//! often are worth one. It is complete and sealed before it is shared, and mapped, so that its bytes can be
+//! read like any other's.
 
 use std::fmt;
 use std::fs::File;
@@ -53,7 +54,7 @@ impl MemoryFiles {
     /// The right to one more, if there is one left.
     pub fn take(self: &Arc<MemoryFiles>) -> Option<FilePermit> {
         let place = FilePermit(Arc::clone(self));
-        // Who finds none left gives back what was taken.
+        // There was no permit left: the count is restored.
         (self.open.fetch_add(1, Ordering::Relaxed) < self.max).then_some(place)
     }
 }
@@ -72,7 +73,7 @@ impl MemoryFile {
             file.write_all(piece)?;
         }
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL)?;
-        // SAFETY: the seals let nobody write to the file or cut it, whoever gets hold of it.
+        // SAFETY: the seals forbid writing to the file and truncating it.
         let bytes = unsafe { Mmap::map(&file)? };
         Ok(MemoryFile { file, bytes, _place: place })
     }

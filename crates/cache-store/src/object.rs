@@ -1,7 +1,7 @@
-//! A complete object: a key's text, metadata that is others' business, a body.
+//! A complete object: a key's text, metadata that only the caller interprets, a body.
 //!
-//! Text, metadata and a small body lie in one allocation behind one reference count, so that a hit is one lookup. It
-//! never changes; who holds it may go on sending it after it was evicted or replaced.
+//! Text, metadata and a small body lie in one allocation behind one reference count, so that a hit is one
+//! lookup. It never changes: a connection may go on sending it after it was evicted or replaced.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -24,7 +24,6 @@ pub const OBJECT_OVERHEAD_BYTES: usize = 320;
 /// (docs/architectures.md). If there is no place for one, it is tried again 256 sends later.
 const SENDS_BEFORE_FILE: u8 = 4;
 
-/// A stored response.
 #[derive(Clone, Debug)]
 pub struct Object {
     hash: u128,
@@ -152,7 +151,7 @@ impl Object {
         self.stored_ranges().map_or_else(|| self.length(), StoredRanges::whole_bytes)
     }
 
-    /// Where `range` of the whole body lies in what there is of it, if it is there.
+    /// The position of `range` in the stored bytes, if it is stored.
     pub fn stored_position(&self, range: ByteRange) -> Option<ByteRange> {
         self.stored_ranges().map_or(Some(range), |held| held.stored_position(range))
     }
@@ -221,7 +220,7 @@ impl Object {
         }
     }
 
-    /// The bytes at `position` of what is stored, in chunks. Whole chunks are shared, others copied.
+    /// The stored bytes at `position`, in chunks. Whole chunks are shared, others copied.
     pub fn chunks(&self, position: ByteRange) -> Vec<Arc<[u8]>> {
         let (mut chunks, mut at) = (Vec::new(), position.first);
         while at <= position.last

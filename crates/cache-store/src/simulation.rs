@@ -1,4 +1,4 @@
-//! What a policy would have made of a trace: misses by number and by bytes, for caches of any size.
+//! Simulates a policy on a trace: misses by number and by bytes, for caches of any size.
 //!
 //! Every size is a simulation of its own. Stack distances, which give LRU's misses for all sizes in one pass, are
 //! exact only for objects of one size: an object that had to go for a large one does not come back when the large one
@@ -74,8 +74,8 @@ pub fn simulate(requests: &[Request], policy: Kind, cache: &Cache) -> Misses {
     misses
 }
 
-/// The misses when what is needed again last, or never, goes first. No policy that takes every object does better if
-/// all are of one size.
+/// The misses of Belady's policy: the object that is needed again last, or never, goes first. No policy that
+/// admits every object does better if all have one size.
 pub fn belady(requests: &[Request], cache: &Cache) -> Misses {
     let next_uses = next_uses(requests);
     let mut residents = Residents::new(requests);
@@ -193,7 +193,7 @@ mod tests {
         ) {
             let trace = requests(&objects.iter().map(|object| (*object, 1)).collect::<Vec<_>>());
             let least = belady(&trace, &cache(budget));
-            // Who may refuse an object that will be needed again can do better than who has to take it.
+            // A policy that may refuse an object can do better than one that has to admit it.
             for policy in replacement::ALL {
                 let misses = simulate(&trace, *policy, &cache(budget));
                 prop_assert!(misses.requests >= least.requests, "{policy:?}");

@@ -1,15 +1,15 @@
 //! The three caches of Flash, each with a budget in bytes: path to open document, document to response fields,
 //! document to body, in chunks.
 //!
-//! They hold answers, never ask: a miss is the caller's to resolve. A path is trusted for a bounded time, then
-//! reported stale until somebody has looked at the file again. Replacing a document drops what hung on it.
+//! They never load: a miss is the caller's to resolve. A path is trusted for a bounded time, then reported
+//! stale until the file has been checked again. Replacing a document drops its head and chunks.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::document::Document;
 use crate::lru::{Lru, Weight};
-use crate::place::{Place, PlaceKey};
+use crate::resource::{Resource, ResourceKey};
 
 /// Bodies are kept in chunks of this size; a small one is a single, shorter chunk.
 pub const CHUNK_BYTES: u64 = 64 * 1024;
@@ -66,7 +66,7 @@ pub struct CacheCounts {
 /// The caches. Private to a loop or shared behind a lock, as the architecture has it.
 #[derive(Debug)]
 pub struct Caches {
-    paths: Counted<PlaceKey, Known>,
+    paths: Counted<ResourceKey, Known>,
     heads: Counted<u64, Box<[u8]>>,
     /// By document and number of the chunk.
     chunks: Counted<(u64, u64), Arc<[u8]>>,
@@ -97,8 +97,8 @@ impl Caches {
     }
 
     /// The document at `place`, as far as known at `now`.
-    pub fn document(&mut self, place: &Place<'_>, now: Duration) -> Lookup {
-        match self.paths.lru.get(place) {
+    pub fn document(&mut self, resource: &Resource<'_>, now: Duration) -> Lookup {
+        match self.paths.lru.get(resource) {
             Some(known) if now.saturating_sub(known.checked) < self.recheck_after => {
                 self.paths.hits += 1;
                 Lookup::Fresh(Arc::clone(&known.document))
@@ -115,23 +115,23 @@ impl Caches {
     }
 
     /// `place` names `document`, looked at no earlier than `now`.
-    pub fn insert_document(&mut self, place: &Place<'_>, document: &Arc<Document>, now: Duration) {
-        if let Some(known) = self.paths.lru.get(place) {
+    pub fn insert_document(&mut self, resource: &Resource<'_>, document: &Arc<Document>, now: Duration) {
+        if let Some(known) = self.paths.lru.get(resource) {
             known.checked = now;
             if known.document.id == document.id {
                 return;
             }
-            self.forget_document(place);
+            self.forget_document(resource);
         }
         let files = 1 + document.variants.len();
-        let bytes = files * (DOCUMENT_BYTES + 2 * place.path.as_bytes().len()) + document.memory_bytes();
+        let bytes = files * (DOCUMENT_BYTES + 2 * resource.path.as_bytes().len()) + document.memory_bytes();
         let known = Known { document: Arc::clone(document), checked: now };
-        self.paths.lru.insert(place.into(), known, Weight { bytes, count: files });
+        self.paths.lru.insert(resource.into(), known, Weight { bytes, count: files });
     }
 
     /// `place` names nothing any more.
-    pub fn forget_document(&mut self, place: &Place<'_>) {
-        let Some(known) = self.paths.lru.remove(place) else { return };
+    pub fn forget_document(&mut self, resource: &Resource<'_>) {
+        let Some(known) = self.paths.lru.remove(resource) else { return };
         for document in known.document.all() {
             self.heads.lru.remove(&document.id);
             for chunk in 0..document.size.div_ceil(CHUNK_BYTES) {
@@ -197,13 +197,13 @@ impl<K: Eq + std::hash::Hash, V> Counted<K, V> {
 mod tests {
     use super::*;
     use crate::origin::{Directory, Found, Origin};
-    use crate::place::HostId;
+    use crate::resource::HostId;
     use crate::rules::Rules;
     use sojourn_http::SitePath;
 
-    fn place(name: &str) -> Place<'static> {
+    fn resource(name: &str) -> Resource<'static> {
         let path = SitePath::decode(format!("/{name}").as_bytes()).unwrap().into_owned();
-        Place { host: HostId::default(), path }
+        Resource { host: HostId::default(), path }
     }
 
     fn documents(names: &[&str]) -> (tempfile::TempDir, Vec<Arc<Document>>) {
@@ -211,7 +211,7 @@ mod tests {
         let directory = Directory::new(root.path(), Rules::default()).unwrap();
         let open = |name: &&str| {
             std::fs::write(root.path().join(name), name).unwrap();
-            match directory.open(&place(name)) {
+            match directory.open(&resource(name)) {
                 Ok(Found::Document(document)) => document,
                 other => panic!("{other:?}"),
             }
@@ -226,15 +226,15 @@ mod tests {
     fn trust_is_bounded() {
         let (_root, documents) = documents(&["a"]);
         let mut caches = Caches::new(&Budgets::default());
-        assert!(matches!(caches.document(&place("a"), SECOND), Lookup::Miss));
-        caches.insert_document(&place("a"), &documents[0], SECOND);
+        assert!(matches!(caches.document(&resource("a"), SECOND), Lookup::Miss));
+        caches.insert_document(&resource("a"), &documents[0], SECOND);
         assert!(matches!(
-            caches.document(&place("a"), SECOND * 2 - Duration::from_nanos(1)),
+            caches.document(&resource("a"), SECOND * 2 - Duration::from_nanos(1)),
             Lookup::Fresh(_)
         ));
-        assert!(matches!(caches.document(&place("a"), SECOND * 2), Lookup::Stale(_)));
-        caches.insert_document(&place("a"), &documents[0], SECOND * 2);
-        assert!(matches!(caches.document(&place("a"), SECOND * 2), Lookup::Fresh(_)));
+        assert!(matches!(caches.document(&resource("a"), SECOND * 2), Lookup::Stale(_)));
+        caches.insert_document(&resource("a"), &documents[0], SECOND * 2);
+        assert!(matches!(caches.document(&resource("a"), SECOND * 2), Lookup::Fresh(_)));
         let [paths, ..] = caches.counts();
         assert_eq!((paths.hits, paths.misses), (2, 2));
     }
@@ -243,10 +243,10 @@ mod tests {
     fn a_new_version_drops_what_hung_on_the_old() {
         let (_root, documents) = documents(&["a", "b"]);
         let mut caches = Caches::new(&Budgets::default());
-        caches.insert_document(&place("a"), &documents[0], SECOND);
+        caches.insert_document(&resource("a"), &documents[0], SECOND);
         caches.insert_chunk(&documents[0], 0, &Arc::from(*b"old"));
         caches.append_fields(&documents[0], &mut Vec::new());
-        caches.insert_document(&place("a"), &documents[1], SECOND);
+        caches.insert_document(&resource("a"), &documents[1], SECOND);
         assert!(caches.chunk(&documents[0], 0).is_none());
         let [paths, heads, bodies] = caches.counts();
         assert_eq!((heads.bytes, bodies.bytes), (0, 0));
@@ -269,12 +269,12 @@ mod tests {
     fn what_names_a_document_is_host_and_path() {
         let (_root, documents) = documents(&["a", "b"]);
         let mut caches = Caches::new(&Budgets::default());
-        let there = Place { host: HostId(7), ..place("a") };
-        caches.insert_document(&place("a"), &documents[0], SECOND);
+        let there = Resource { host: HostId(7), ..resource("a") };
+        caches.insert_document(&resource("a"), &documents[0], SECOND);
         assert!(matches!(caches.document(&there, SECOND), Lookup::Miss));
         caches.insert_document(&there, &documents[1], SECOND);
         assert!(
-            matches!(caches.document(&place("a"), SECOND), Lookup::Fresh(it) if it.id == documents[0].id)
+            matches!(caches.document(&resource("a"), SECOND), Lookup::Fresh(it) if it.id == documents[0].id)
         );
         assert!(matches!(caches.document(&there, SECOND), Lookup::Fresh(it) if it.id == documents[1].id));
     }
@@ -287,13 +287,13 @@ mod tests {
         let mut original = Arc::into_inner(documents.pop().unwrap()).unwrap();
         original.variants = [Arc::clone(&copy)].into();
         let original = Arc::new(original);
-        caches.insert_document(&place("a"), &original, SECOND);
+        caches.insert_document(&resource("a"), &original, SECOND);
         caches.insert_chunk(&copy, 0, &Arc::from(*b"copy"));
         caches.append_fields(&copy, &mut Vec::new());
-        caches.insert_document(&place("b"), &copy, SECOND);
-        assert!(matches!(caches.document(&place("a"), SECOND), Lookup::Miss), "three files are open");
-        caches.insert_document(&place("a"), &original, SECOND);
-        caches.forget_document(&place("a"));
+        caches.insert_document(&resource("b"), &copy, SECOND);
+        assert!(matches!(caches.document(&resource("a"), SECOND), Lookup::Miss), "three files are open");
+        caches.insert_document(&resource("a"), &original, SECOND);
+        caches.forget_document(&resource("a"));
         assert!(caches.chunk(&copy, 0).is_none());
     }
 }

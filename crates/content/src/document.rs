@@ -91,7 +91,7 @@ pub enum Source {
     Index(usize),
     /// Made from what a directory holds, and in memory.
     Listing,
-    /// Made from a file, and in memory: it lives as long as the file stays what it is.
+    /// Generated from a file, and in memory: it is current as long as the file is.
     Extract,
 }
 
@@ -168,7 +168,7 @@ impl Document {
         std::iter::once(self).chain(self.variants.iter().map(|variant| &**variant))
     }
 
-    /// Bytes that it holds in memory beside those that are kept of any document: the file of what was made is memory.
+    /// Memory of generated documents: their files are in memory.
     pub fn memory_bytes(&self) -> usize {
         let made = self.all().filter(|document| matches!(document.source, Source::Listing | Source::Extract));
         made.map(|document| document.size as usize).sum()

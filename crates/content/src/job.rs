@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::document::Document;
 use crate::origin::{Found, OpenError, Origin};
-use crate::place::Place;
+use crate::resource::Resource;
 
 /// How soon a job is needed. Due ones go first, whatever else waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,14 +32,14 @@ pub enum Job {
 
 #[derive(Clone, Debug)]
 pub struct Opening {
-    pub place: Place<'static>,
+    pub resource: Resource<'static>,
     /// The previous document; if it is still current nothing is opened.
     pub known: Option<Arc<Document>>,
     /// A body of at most so many bytes is read at once, unless there are variants to choose from.
     pub body_bytes_max: u64,
 }
 
-/// Part of a document: all of a small one, a chunk or one turn's worth of a large one.
+/// Part of a document: all of a small one, a chunk or the piece of a large one that is sent at once.
 #[derive(Clone, Debug)]
 pub struct FileRange {
     pub document: Arc<Document>,
@@ -53,7 +53,7 @@ pub struct FileRange {
 #[derive(Clone, Debug)]
 pub enum Done {
     Opened(Result<Opened, OpenError>),
-    /// Of [`Job::Load`]: the bytes, or `None` when the range is now in the page cache.
+    /// The outcome of [`Job::Load`]: the bytes, or `None` when the range is now in the page cache.
     Loaded(Result<Option<Arc<[u8]>>, LoadError>),
 }
 
@@ -105,11 +105,11 @@ impl Job {
 
 fn open(origin: &dyn Origin, opening: &Opening) -> Result<Opened, OpenError> {
     if let Some(known) = &opening.known
-        && origin.is_current(&opening.place, known)
+        && origin.is_current(&opening.resource, known)
     {
         return Ok(Opened::Document(Arc::clone(known), None));
     }
-    match origin.open(&opening.place)? {
+    match origin.open(&opening.resource)? {
         Found::Directory => Ok(Opened::Directory),
         Found::Document(document) => {
             // A body that cannot be read now is asked for again, and refused, when it is needed.
@@ -129,7 +129,7 @@ fn read(origin: &dyn Origin, range: &FileRange) -> Result<Arc<[u8]>, LoadError> 
     }
 }
 
-/// Reads and forgets: what remains is the page cache.
+/// Reads the bytes into the page cache and discards them.
 fn touch(origin: &dyn Origin, range: &FileRange, scratch: &mut Vec<u8>) -> Result<(), LoadError> {
     scratch.resize(range.length, 0);
     match origin.read(&range.document, range.offset, scratch) {

@@ -1,9 +1,9 @@
 //! Where the bytes of a site come from: the origin, the three caches in front of it, the residency test and
-//! the helpers that may wait for a disk so that others need not.
+//! the helpers, which wait for the disk so that the event loop need not.
 //!
 //! The caches are those of Flash (USENIX ATC 1999, 5.2 to 5.4): path to open document, document to response
-//! fields, document to body. They never block and never touch a disk: what they lack is described as a [`Job`],
-//! and who performs it (the caller itself, a helper) is the architecture's choice.
+//! fields, document to body. They never block and never touch a disk: a miss becomes a [`Job`], and what
+//! performs it (the caller itself, a helper) is the architecture's choice.
 
 mod caches;
 mod document;
@@ -13,9 +13,9 @@ mod lru;
 mod memory_budget;
 mod memory_file;
 mod origin;
-mod place;
 mod readahead;
 pub mod residency;
+mod resource;
 mod rules;
 
 pub use caches::{Budgets, CHUNK_BYTES, CacheCounts, Caches, Lookup};
@@ -26,7 +26,7 @@ pub use lru::{Lru, Weight};
 pub use memory_budget::{MemoryBudget, MemoryShare};
 pub use memory_file::MemoryFile;
 pub use origin::{Directories, Directory, Found, OpenError, Origin};
-pub use place::{HostId, Place};
 pub use readahead::Readahead;
 pub use residency::{Absent, Residency, ResidencyCounts, Tester};
+pub use resource::{HostId, Resource};
 pub use rules::{CacheControl, Links, Precompressed, Rules};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// So many bytes, for all who have a copy of it.
+/// A budget in bytes; clones share it.
 #[derive(Clone, Debug)]
 pub struct MemoryBudget {
     left_bytes: Arc<AtomicU64>,

@@ -1,4 +1,4 @@
-//! A file that is in memory alone: what is made and not found becomes a document like any other.
+//! A file in memory: with it a generated document is like any other.
 
 use std::fs::File;
 use std::io::Write;

@@ -1,8 +1,9 @@
 //! Waiting for a disk without helpers: the kernel reads ahead, and a timer asks whether it has arrived.
 //!
-//! `POSIX_FADV_WILLNEED` starts the reading and returns at once. Nothing tells when the data is there, so whoever
-//! waits is tried again every [`RETRY_AFTER`]. What was read may be dropped again before it is looked at, and a
-//! failing disk tells nobody; so the kernel is told once more from time to time, and patience ends.
+//! `POSIX_FADV_WILLNEED` starts the reading and returns at once. The kernel does not say when the data is
+//! there, so every waiting range is tested again every [`RETRY_AFTER`]. Pages may be dropped again before the
+//! test, and a failing disk reports nothing; so the advice is repeated from time to time, and there is a
+//! timeout.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -22,7 +23,7 @@ use crate::residency::Tester;
 /// Between two looks at what has arrived: a fast disk takes less, and a look costs a system call per range.
 const RETRY_AFTER: Duration = Duration::from_millis(2);
 
-/// Ranges looked at per turn, so that many that wait do not keep the loop from its clients.
+/// Ranges tested in one loop iteration, so that many of them do not keep the loop from its clients.
 const TRIES_PER_TURN: usize = 256;
 
 /// The kernel is asked again after this.
@@ -31,7 +32,7 @@ const ADVISE_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// After this the disk is taken to have failed.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// Ranges on their way from the disk, and who waits for them.
+/// Ranges on their way from the disk, with the tokens that wait for them.
 pub struct Readahead {
     queue: Queue,
     timer: OwnedFd,
@@ -60,14 +61,14 @@ impl Readahead {
         self.timer.as_fd()
     }
 
-    /// Looks what has arrived, and moves the outcomes to the end of `into`.
+    /// Tests the ranges, and moves the outcomes of those that have arrived to the end of `into`.
     pub fn collect(&mut self, tester: &mut Tester, into: &mut Vec<(u64, Done)>) {
         let _ = rustix::io::read(&self.timer, &mut [0; 8]);
         let is_to_advise = self.advised.elapsed() >= ADVISE_AGAIN_AFTER;
         if is_to_advise {
             self.advised = Instant::now();
         }
-        // Told again, all are; looked at, as many as a turn allows.
+        // The advice is repeated for all; otherwise as many are tested as one iteration allows.
         let tries = if is_to_advise { usize::MAX } else { TRIES_PER_TURN };
         self.queue.try_each(tries, |job, waited| {
             let Job::Load(range) = job else { unreachable!("only ranges are submitted") };

@@ -18,8 +18,8 @@ use crate::serve::options::values::size;
 
 /// Runs a program with less memory, a slower disk or a slower processor than the machine has.
 ///
-/// It runs in a control group of its own (version 1 or 2), which goes when it ends. What a run that was killed has left
-/// is undone by the next one, or by --restore.
+/// It runs in a control group of its own (version 1 or 2), which is removed when it ends. The next run, or
+/// --restore, undoes the changes of a run that was killed.
 #[derive(Args)]
 pub struct Options {
     #[command(flatten)]
@@ -48,7 +48,8 @@ pub struct Surroundings {
     /// The site's folder: its pages are dropped before, so that they count as the program's, and looked at
     #[arg(long, value_name = "FOLDER")]
     pub site: Option<PathBuf>,
-    /// Which pages are dropped from the page cache before; `machine` needs root, and everybody notices
+    /// Which pages are dropped from the page cache before; `machine` needs root, and affects the whole
+    /// machine
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = Dropped::Site)]
     drop_pages: Dropped,
 }

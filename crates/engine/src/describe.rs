@@ -27,18 +27,18 @@ pub struct Options {
     json: bool,
 }
 
-/// What other programs must know of the engine.
+/// The description of the engine for other programs.
 #[derive(Serialize, JsonSchema)]
 struct Description {
     version: &'static str,
     commands: Vec<CommandRow>,
     architectures: Vec<ArchitectureRow>,
-    /// What each server counts: keys of its final report, and of its metrics page behind a prefix.
+    /// The counters of each server: keys of its final report, and of its metrics page behind a prefix.
     counters: BTreeMap<&'static str, Vec<CounterRow>>,
     exit_codes: BTreeMap<u8, &'static str>,
     /// JSON Schemas (draft 2020-12) by name; a reference is `#/schemas/` and the name.
     schemas: BTreeMap<String, Value>,
-    /// What depends on this machine.
+    /// Values that depend on this machine.
     here: Here,
 }
 
@@ -50,7 +50,7 @@ struct ArchitectureRow {
     summary: &'static str,
     /// `--workers` sets how many processes, threads or loops there are.
     takes_workers: bool,
-    /// What has a proxy's cache of its own; null where it cannot be a proxy.
+    /// The scope of a proxy's cache; null where it cannot be a proxy.
     proxy_cache_per: Option<&'static str>,
 }
 
@@ -59,7 +59,8 @@ struct ArchitectureRow {
 #[schemars(rename = "ServerCounter")]
 struct CounterRow {
     name: &'static str,
-    /// `total` and `seconds` only grow, `gauge` is what is now, `limit` counts how often a limit was reached.
+    /// `total` and `seconds` only grow, `gauge` is a present value, `limit` counts how often a limit was
+    /// reached.
     kind: &'static str,
     help: &'static str,
 }

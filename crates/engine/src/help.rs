@@ -143,7 +143,7 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Of the terminal, or as `COLUMNS` has it.
+/// The width of the terminal, or the value of `COLUMNS`.
 fn width() -> usize {
     let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let here = || rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col));

@@ -17,7 +17,7 @@ use sojourn_link::line::Line;
 use sojourn_link::loss::Loss;
 use sojourn_link::network::{LINES_MAX, Network};
 use sojourn_link::shaped::Shaped;
-use sojourn_link::{Report, Way};
+use sojourn_link::{DirectionReport, Report};
 use sojourn_load::duration;
 use sojourn_measure::Nanos;
 use sojourn_queueing::distribution::{Deterministic, Distribution, Erlang, Exponential};
@@ -223,7 +223,7 @@ fn say(report: &Report) {
     }
 }
 
-fn say_of(name: &str, way: &Way) {
+fn say_of(name: &str, way: &DirectionReport) {
     let dropped = match (way.overflowed_packets, way.lost_packets) {
         (Some(overflowed), Some(lost)) => format!("{overflowed} dropped by the queue, {lost} lost"),
         _ => format!("{} dropped by the queue or lost", way.dropped_packets),

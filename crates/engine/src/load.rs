@@ -73,7 +73,7 @@ pub struct Options {
     common: Common,
 }
 
-/// What is assumed where no option says otherwise.
+/// Defaults of options.
 struct Defaults {
     version: Version,
     connections: Connections,

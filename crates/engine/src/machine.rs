@@ -1,4 +1,4 @@
-//! `sojourn-engine machine`: what the machine is, one JSON object; the same that every result holds.
+//! `sojourn-engine machine`: a description of the machine as one JSON object; every result holds the same.
 
 use std::io::{self, Write};
 use std::process::ExitCode;

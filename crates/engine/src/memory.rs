@@ -20,7 +20,7 @@ use crate::load::common::interrupt_flag;
 /// Measures how fast memory moves, over working sets and strides, by extended copy transfer.
 #[derive(Args)]
 pub struct Options {
-    /// What is done with each word.
+    /// The operation on each word.
     #[arg(long, value_delimiter = ',', value_parser = kernel, default_value = "load-sum")]
     kernels: Vec<Kernel>,
     /// Bytes that each core walks.

@@ -72,7 +72,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if options.command.is_empty() && surroundings.limit_something() {
         bail!("only what the probe starts can be given less\nhint: give the command after --");
     }
-    // Before it is confined and not after, it can be interrupted: what was changed is then undone.
+    // Interruptible from before it is confined, so that the changes are undone.
     let interrupted = interrupt_flag()?;
     // A server that runs already keeps its pages.
     let confinement = if options.command.is_empty() { None } else { surroundings.arrange()? };
@@ -215,7 +215,7 @@ pub fn add_schemas(generator: &mut SchemaGenerator) {
     generator.subschema_for::<Row<'static>>();
 }
 
-/// The first line: what follows, and why what is missing is missing.
+/// The first line: the counters that follow, and why others are missing.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ProbeHeader")]
 struct Header<'a> {

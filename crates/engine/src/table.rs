@@ -28,7 +28,7 @@ pub struct CommandRow {
     pub usage: String,
     /// One example, as it is typed.
     pub example: String,
-    /// What `--help-all` adds below the options: more examples, exit codes.
+    /// The part below the options in `--help-all`: more examples, exit codes.
     pub details: String,
     /// Words without a name of their own.
     pub arguments: Vec<OptionRow>,
@@ -42,9 +42,9 @@ pub struct OptionRow {
     /// Without dashes; of an argument, what the usage calls it.
     pub name: String,
     pub short: Option<char>,
-    /// What the help calls its value; null for a flag.
+    /// The name of its value in the help; null for a flag.
     pub value: Option<String>,
-    /// What the value is.
+    /// The kind of the value.
     pub kind: Kind,
     /// The units that may follow the number, or must.
     pub unit: Option<&'static str>,
@@ -61,7 +61,7 @@ pub struct OptionRow {
     pub group: String,
     /// `--help` shows it, not only `--help-all`.
     pub essential: bool,
-    /// What it does, in one line.
+    /// One line of help.
     pub help: String,
 }
 
@@ -72,7 +72,7 @@ pub struct Choice {
     pub help: Option<String>,
 }
 
-/// What an option takes.
+/// The kind of an option's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "OptionKind")]
@@ -92,7 +92,7 @@ pub enum Kind {
     Text,
 }
 
-/// What `--help` shows of each command with more options than fit a screen.
+/// The options that `--help` shows of each command with more than fit a screen.
 const ESSENTIAL: [(&str, &[&str]); 7] = [
     (
         "serve",
@@ -369,7 +369,7 @@ fn range(option: &Arg) -> Option<(i64, i64)> {
     Some((least.parse().ok()?, most))
 }
 
-/// What the option's parser says against a value.
+/// The parser's error about a value, if it refuses it.
 fn refusal(option: &Arg, value: &str) -> Option<String> {
     let alone = Arg::new("value").long("value").value_parser(option.get_value_parser().clone());
     let words: [OsString; 2] = ["program".into(), format!("--value={value}").into()];

@@ -48,7 +48,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code as u8))
 }
 
-/// Lets time pass as standard input says, and ends the program with it: whoever wrote there is gone.
+/// Advances time as standard input says, and ends the program at its end: the controlling process is gone.
 fn step(held: &VirtualTime) {
     for line in io::stdin().lines().map_while(Result::ok) {
         let time = match duration(&line) {

@@ -1,9 +1,9 @@
 //! The chunked transfer coding, decoded strictly and incrementally (RFC 9112, 7.1).
 //!
 //! A sender that bends the grammar (a sign or a blank before a size, a bare LF, data without its CRLF) may be
-//! one whose next message begins elsewhere than we think, so every deviation is an error. Chunk extensions are
-//! checked and dropped. So are trailers: nothing is ever merged into the head, and a trailer that pretends to
-//! frame, route or authenticate is an error. What the data is for is left to the caller.
+//! one whose next message begins elsewhere than we think, so every deviation is an error. Chunk extensions
+//! are checked and dropped. So are trailers: nothing is ever merged into the head, and a trailer that
+//! pretends to frame, route or authenticate is an error. The caller decides what to do with the data.
 
 use crate::limits::{CHUNK_LINE_BYTES_MAX, TRAILERS_BYTES_MAX};
 use crate::token::{is_text, is_token};
@@ -14,7 +14,7 @@ pub struct Chunked {
     state: State,
     /// Bytes of the chunk-size line, or of all trailers, so far.
     line_bytes: u16,
-    /// The size being read, then what is left of the chunk's data.
+    /// The size being read, then the rest of the chunk's data.
     remaining: u64,
     body_bytes: u64,
     name: TrailerName,

@@ -15,7 +15,7 @@ const CRLF: &[u8] = b"\r\n";
 /// The Server field, and the start of Date.
 const SERVER_AND_DATE: &[u8] = b"Server: Sojourn\r\nDate: ";
 
-/// What the response says about the connection.
+/// The Connection field of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Connection {
     /// It stays, as HTTP/1.1 has it: no field.

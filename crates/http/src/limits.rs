@@ -12,7 +12,7 @@ pub const TARGET_BYTES_MAX: usize = 8 * 1024;
 /// The most header fields in a head. More are answered 431.
 pub const FIELDS_MAX: usize = 100;
 
-/// The longest method. What is longer is no method that we merely do not know: 400 instead of 501.
+/// The longest method. A longer one is answered 400 instead of 501.
 pub const METHOD_BYTES_MAX: usize = 64;
 
 /// Empty lines ignored before a request line. RFC 9112, 2.2 asks for at least one, which old clients send after a body.

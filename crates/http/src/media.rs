@@ -1,8 +1,8 @@
-//! Media types by file name extension: what the site's owner says, then the types of the web as they are
+//! Media types by file name extension: the site's configuration, then the types of the web as they are
 //! registered today, then a maintained table of everything else.
 //!
 //! Text gets a charset, unless its format says itself how it is encoded: for those a field would override the
-//! document. What nobody knows is bytes.
+//! document. Unknown extensions are `application/octet-stream`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a client prefers: lists with weights, as in Accept and Accept-Encoding (RFC 9110, 12.4.2).
+//! Content negotiation: lists with weights, as in Accept and Accept-Encoding (RFC 9110, 12.4.2).
 //!
 //! A weight is counted in thousandths. An element whose weight cannot be read says nothing and is left out.
 
@@ -21,7 +21,8 @@ pub fn weighted(value: &[u8]) -> impl Iterator<Item = (&[u8], u16)> {
 }
 
 /// Which of `offers` (media types without parameters, the server's favourite first) the Accept field `value`
-/// prefers: an index. Whoever accepts none of them gets the first (12.5.1 allows it, and it is readable).
+/// prefers: an index. A client that accepts none of them gets the first (12.5.1 allows it, and it is
+/// readable).
 pub fn preferred(value: Option<&[u8]>, offers: &[&str]) -> usize {
     let Some(value) = value else { return 0 };
     let mut best = (0, 0);
@@ -127,8 +128,9 @@ pub enum Choice {
 
 /// Which of `available` to send to a client whose Accept-Encoding is `accepted`.
 ///
-/// The greatest weight wins, among equals the first of [`Coding::ALL`]. The document as it is wins only with a
-/// greater weight of its own: what is not listed is the last resort, as no client lists it to avoid compression.
+/// The greatest weight wins, among equals the first of [`Coding::ALL`]. The document as it is wins only with
+/// a greater weight of its own: if unlisted it is the last resort, for no client omits it to avoid
+/// compression.
 pub fn choose(accepted: Option<&[u8]>, available: impl Fn(Coding) -> bool) -> Choice {
     let Some(accepted) = accepted else { return Choice::Identity };
     let identity = explicit(accepted, |name| name.eq_ignore_ascii_case(b"identity"));

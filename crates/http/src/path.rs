@@ -87,7 +87,8 @@ impl<'a> SitePath<'a> {
     }
 }
 
-/// Appends `path` as part of a URI: what is neither unreserved (RFC 3986, 2.3) nor a slash is escaped.
+/// Appends `path` as part of a URI: bytes that are neither unreserved (RFC 3986, 2.3) nor slashes are
+/// escaped.
 pub fn percent_encode(path: &[u8], uri: &mut String) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     for byte in path {

@@ -96,7 +96,7 @@ impl Spec {
     }
 }
 
-/// Digits alone; what is too large for any file is as good as the largest number.
+/// Digits only; numbers too large for any file become the largest.
 fn position(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;

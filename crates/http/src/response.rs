@@ -2,7 +2,7 @@
 //!
 //! It runs once per response on the generator's hot path, so it looks at the first letter of each field name
 //! and skips the rest. It is tolerant where a measuring client should be (bare LF, unknown fields), and never
-//! guesses a length: two different Content-Lengths are an error. Who passes responses on needs [`crate::upstream`].
+//! guesses a length: two different Content-Lengths are an error. A proxy needs [`crate::upstream`].
 
 use memchr::memchr;
 

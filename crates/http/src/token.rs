@@ -37,7 +37,7 @@ pub fn decimal(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// A Content-Length that everybody reads alike: digits, and no zeros before them, which some take for octal.
+/// A Content-Length that all readers agree on: digits without leading zeros, which some take for octal.
 pub(crate) fn content_length(value: &[u8]) -> Option<u64> {
     match value {
         [b'0', _, ..] => None,

@@ -1,4 +1,4 @@
-//! Reads response heads as a proxy must: strictly, for it passes on what it reads.
+//! Reads response heads as a proxy must: strictly, for it forwards them.
 //!
 //! A head that the next reader could frame differently would let one response be taken for two, or one client's
 //! for another's. So whatever is ambiguous (two lengths, a length beside a transfer coding, a coding other than
@@ -13,7 +13,7 @@ use crate::token::{content_length, is_text};
 
 /// The kind of request that was sent: it decides whether the response has a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum RequestKind {
     /// HEAD: there is no body, whatever the fields say.
     Head,
     /// CONNECT: after a 2xx the connection is a tunnel.
@@ -100,7 +100,11 @@ pub struct Parser {
 impl Parser {
     /// Parses the head at the start of `bytes`, which begin with the bytes of the last call if that gave `None`: the
     /// head has not ended yet. The parser is as new after a complete head, so that it reads what follows a 1xx.
-    pub fn parse<'b>(&mut self, bytes: &'b [u8], asked: Asked) -> Result<Option<Head<'b>>, UpstreamError> {
+    pub fn parse<'b>(
+        &mut self,
+        bytes: &'b [u8],
+        asked: RequestKind,
+    ) -> Result<Option<Head<'b>>, UpstreamError> {
         let Some(head_len) = self.find_end(bytes)? else { return Ok(None) };
         *self = Parser::default();
         take_apart(&bytes[..head_len], asked).map(Some)
@@ -138,7 +142,7 @@ impl Parser {
 /// How every status line begins that is understood.
 const START: &[u8] = b"HTTP/1.";
 
-fn take_apart(head: &[u8], asked: Asked) -> Result<Head<'_>, UpstreamError> {
+fn take_apart(head: &[u8], asked: RequestKind) -> Result<Head<'_>, UpstreamError> {
     let line_len = memchr(b'\n', head).ok_or(UpstreamError::StatusLine)?;
     let (status, version, reason) =
         status_line(&head[START.len()..line_len - 1]).ok_or(UpstreamError::StatusLine)?;
@@ -166,8 +170,8 @@ fn take_apart(head: &[u8], asked: Asked) -> Result<Head<'_>, UpstreamError> {
     })
 }
 
-/// What follows `HTTP/1.`: the minor version, the status and the reason. The blank before an empty reason is often left
-/// out.
+/// Parses the rest of a status line after `HTTP/1.`: the minor version, the status and the reason. The blank
+/// before an empty reason is often left out.
 fn status_line(line: &[u8]) -> Option<(u16, Version, &[u8])> {
     let [minor @ b'0'..=b'9', b' ', a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', rest @ ..] = line
     else {
@@ -214,12 +218,14 @@ impl Framing {
     }
 
     /// RFC 9112, 6.3, the strict side wherever there is one.
-    fn body(&self, status: u16, version: Version, asked: Asked) -> Result<Body, UpstreamError> {
+    fn body(&self, status: u16, version: Version, asked: RequestKind) -> Result<Body, UpstreamError> {
         if self.is_chunked && (self.length.is_some() || version == Version::Http10) {
             return Err(UpstreamError::TransferCoding);
         }
         Ok(match (status, asked) {
-            (_, Asked::Head) | (100..=199 | 204 | 304, _) | (200..=299, Asked::Connect) => Body::None,
+            (_, RequestKind::Head) | (100..=199 | 204 | 304, _) | (200..=299, RequestKind::Connect) => {
+                Body::None
+            }
             _ if self.is_chunked => Body::Chunked,
             _ => self.length.map_or(Body::UntilClose, Body::Length),
         })

@@ -87,7 +87,7 @@ impl Signals {
     fn new() -> io::Result<Signals> {
         block(libc::SIG_BLOCK)?;
         let set = ending_set();
-        // SAFETY: the set is read only, and the descriptor that comes is nobody else's.
+        // SAFETY: the set is only read, and the new descriptor is ours alone.
         unsafe {
             match libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC) {
                 -1 => Err(io::Error::last_os_error()),
@@ -123,7 +123,7 @@ fn block(how: libc::c_int) -> io::Result<()> {
 
 fn ending_set() -> libc::sigset_t {
     let mut set = MaybeUninit::uninit();
-    // SAFETY: sigemptyset initialises what it is given; the signals are valid ones.
+    // SAFETY: sigemptyset initialises its argument; the signals are valid.
     unsafe {
         libc::sigemptyset(set.as_mut_ptr());
         ENDING.iter().for_each(|&signal| {

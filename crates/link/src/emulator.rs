@@ -1,8 +1,8 @@
 //! Moves packets between the two sides, each when its line delivers it.
 //!
-//! One thread, one wait: for packets from either device, for the next delivery, and for whatever the caller watches. A
-//! packet's time begins when it is read. Its lateness at delivery is recorded, because a late link adds delay that
-//! nobody asked for.
+//! One thread, one wait: for packets from either device, for the next delivery, and for the caller's
+//! descriptor. A packet's time begins when it is read. Its lateness at delivery is recorded, because a late
+//! link adds delay beyond the configured one.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,10 +20,10 @@ use crate::line::{Direction, Draws, Line, Passage};
 use crate::namespace::Namespace;
 use crate::network::Network;
 use crate::readiness::Readiness;
-use crate::report::{Report, Shaper, Way};
+use crate::report::{DirectionReport, Report, Shaper};
 use crate::tun::{PACKET_BYTES_MAX, Tun};
 
-/// Packets taken from one side before the other has its turn and what is due is handed over.
+/// Packets read from one side before the other side is read and due packets are delivered.
 const PACKETS_PER_TURN: usize = 64;
 
 /// Packets on their way in one direction; more are dropped as if the queue were full. 1.5 GB of the longest.
@@ -50,7 +50,6 @@ pub struct Emulator {
     down: Carriage,
     readiness: Readiness,
     timer: OwnedFd,
-    /// The timer's setting.
     alarm: Nanos,
     begin: Nanos,
     cpu_begin: Nanos,
@@ -246,7 +245,7 @@ impl Carriage {
         }
     }
 
-    /// Hands over what is due; when the next packet will be.
+    /// Delivers due packets; returns when the next is due.
     fn hand_over(&mut self, to: &Tun) -> Nanos {
         while let Some(Reverse(next)) = self.flying.peek() {
             let now = clock::now();
@@ -266,9 +265,9 @@ impl Carriage {
         Nanos::MAX
     }
 
-    fn report(&self) -> Way {
+    fn report(&self) -> DirectionReport {
         let tally = &self.tally;
-        Way {
+        DirectionReport {
             rate_bits_per_second: self.line.rate,
             mean_delay_seconds: self.line.delay.as_ref().map_or(0.0, RandomVariable::mean),
             loss_probability: self.line.loss.mean(),

@@ -27,4 +27,4 @@ pub mod shaped;
 pub mod tc;
 mod tun;
 
-pub use report::{Report, Shaper, Way};
+pub use report::{DirectionReport, Report, Shaper};

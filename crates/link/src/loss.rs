@@ -8,8 +8,8 @@ pub enum Loss {
     Never,
     /// Each with this probability, whatever became of the others.
     Independent(f64),
-    /// All while the line is bad. It turns bad before a packet with the first probability and good again with the
-    /// second (E. N. Gilbert, 1960, with nothing delivered in the bad state).
+    /// Every packet while the line is bad. It turns bad before a packet with the first probability and good
+    /// again with the second (E. N. Gilbert, 1960, with nothing delivered in the bad state).
     Bursts {
         /// The probability of turning bad, per packet in the good state.
         worsening: f64,

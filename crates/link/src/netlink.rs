@@ -23,7 +23,7 @@ impl Netlink {
         if socket < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: it was just opened, and nobody else has it.
+        // SAFETY: it was just opened and is ours alone.
         Ok(Netlink { socket: unsafe { OwnedFd::from_raw_fd(socket) } })
     }
 

@@ -14,7 +14,6 @@ pub const LINES_MAX: u32 = 10_000;
 /// Packets that the kernel keeps for us until we take them: more than come while we are busy with others.
 const DEVICE_QUEUE_PACKETS: u32 = 10_000;
 
-/// An IPv4 network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     base: u32,

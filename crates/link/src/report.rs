@@ -36,14 +36,14 @@ pub struct Report {
     pub limited: Option<bool>,
     pub lateness_limit_seconds: Option<f64>,
     /// From the clients to the server.
-    pub up: Way,
+    pub up: DirectionReport,
     /// From the server to the clients.
-    pub down: Way,
+    pub down: DirectionReport,
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "LinkDirection")]
-pub struct Way {
+pub struct DirectionReport {
     /// The rate of each line; null is unlimited.
     pub rate_bits_per_second: Option<f64>,
     /// The mean delay of a packet, without what each line adds.
@@ -57,7 +57,8 @@ pub struct Way {
     /// Packets that were handed over at the other end.
     pub delivered_packets: u64,
     pub delivered_bytes: u64,
-    /// Packets that found the queue full or were lost; by the kernel's shaper what TCP handed over as one is one.
+    /// Packets that found the queue full or were lost; the kernel's shaper counts a segment that TCP handed
+    /// over as one packet.
     pub dropped_packets: u64,
     /// Packets that found the queue full.
     pub overflowed_packets: Option<u64>,

@@ -15,7 +15,7 @@ use crate::line::Line;
 use crate::namespace::Namespace;
 use crate::netlink::{self, Netlink};
 use crate::readiness::Readiness;
-use crate::report::{Report, Shaper, Way};
+use crate::report::{DirectionReport, Report, Shaper};
 use crate::tc::{self, Counts, Discipline};
 
 /// The clients' end: its namespace has no other devices but loopback.
@@ -43,11 +43,12 @@ struct ServerEnd {
 }
 
 impl Shaped {
-    /// Brings a link up: the server's side in the calling thread's network namespace, the clients' in a new one.
-    /// Needs `CAP_NET_ADMIN` and `CAP_SYS_ADMIN`. Its seed and its limit of lateness are not heeded.
+    /// Brings a link up: the server's side in the calling thread's network namespace, the clients' in a new
+    /// one. Needs `CAP_NET_ADMIN` and `CAP_SYS_ADMIN`. It ignores the seed and the limit of lateness.
     ///
     /// # Errors
-    /// [`ShapingError::Unsupported`] before anything is made, where the kernel cannot do what the link is to be like.
+    /// [`ShapingError::Unsupported`] before anything is made, where the kernel cannot emulate the
+    /// link.
     pub fn new(link: Link) -> Result<Shaped, ShapingError> {
         if link.lines != 1 {
             return Err(ShapingError::Unsupported("one line, not one for each client"));
@@ -137,10 +138,10 @@ fn counts(device: &str, namespace: Option<&Namespace>) -> io::Result<Counts> {
     Counts::read(&shown.map_err(io::Error::other)?)
 }
 
-fn way(line: &Line, discipline: &Discipline, counts: Counts) -> Way {
+fn way(line: &Line, discipline: &Discipline, counts: Counts) -> DirectionReport {
     // Where packets are to be lost, the same counter has them and those that found the queue full.
     let is_lossless = line.loss.mean() == 0.0;
-    Way {
+    DirectionReport {
         rate_bits_per_second: line.rate,
         mean_delay_seconds: line.delay.as_ref().map_or(0.0, RandomVariable::mean),
         loss_probability: line.loss.mean(),

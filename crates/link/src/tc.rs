@@ -95,8 +95,8 @@ pub fn shown(device: &str) -> String {
     format!("-s -j qdisc show dev {device}")
 }
 
-/// A bucket holds one frame, without which none could be sent, and what the rate sends while the timer is late: tokens
-/// that come to a full bucket are lost. More would let more pass at once after a pause.
+/// A bucket holds one frame, without which none could be sent, and the bytes that the rate allows while the
+/// timer is late: tokens that come to a full bucket are lost. More would let more pass at once after a pause.
 fn token_bucket(rate: f64, queue_packets: usize) -> Discipline {
     let at_once_packets = (rate * AT_ONCE_SECONDS / 8.0 / f64::from(PACKET_BYTES_MAX)) as u32;
     let burst_bytes = PACKET_BYTES_MAX + HEADER_BYTES + (rate / 8.0 * TIMER_LATENESS_SECONDS).ceil() as u32;

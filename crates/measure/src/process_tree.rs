@@ -21,7 +21,6 @@ pub const PROCESSES_MAX: usize = 4096;
 pub struct ProcessTree {
     roots: Vec<u32>,
     known: BTreeSet<u32>,
-    /// Parents of known descendants.
     parents: BTreeMap<u32, u32>,
     /// The reason, if the sums are permanently incomplete.
     forgotten: Option<String>,

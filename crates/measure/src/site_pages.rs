@@ -84,7 +84,7 @@ impl SitePages {
 
     /// Drops the pages that no process has mapped, after writing dirty ones to disk.
     pub fn drop_pages(&self) -> io::Result<()> {
-        // The whole file system at once: file by file, even what is on the disk already has the disk empty its cache.
+        // The whole file system at once: file by file, even a clean file makes the disk flush its cache.
         if let Some(first) = self.files.first() {
             first.with(|open| Ok(syncfs(open)?))?;
         }
@@ -173,7 +173,7 @@ fn resident_pages(file: &File) -> io::Result<u64> {
     let mut pages = [0u8; PAGES_MAX];
     while at < length {
         let size = (length - at).min(window) as usize;
-        // SAFETY: a new mapping that nothing else knows, and that nobody may read or write.
+        // SAFETY: a new, private mapping without read and write access.
         unsafe {
             let mapping = mmap(ptr::null_mut(), size, ProtFlags::empty(), MapFlags::SHARED, file, at)?;
             let asked = libc::mincore(mapping, size, pages.as_mut_ptr());
@@ -187,7 +187,7 @@ fn resident_pages(file: &File) -> io::Result<u64> {
     Ok(count)
 }
 
-/// Drops the page cache of the whole machine, which everybody on it will notice.
+/// Drops the page cache of the whole machine, which slows all its processes down.
 ///
 /// # Errors
 /// If this is not root.

@@ -44,7 +44,7 @@ impl Stream {
         let _ = write!(lines, " RTSP/1.0\" 200 {} \"-\" \"", self.totals.bytes);
         append_escaped(lines, if self.agent.is_empty() { b"-" } else { self.agent.as_bytes() });
         let receptions = || self.senders.iter().filter_map(|sender| sender.reception);
-        // What nobody has reported is not known.
+        // Without receiver reports the value is unknown.
         let lost = match receptions().count() {
             0 => "-".to_owned(),
             _ => receptions().map(|it| i64::from(it.lost)).sum::<i64>().to_string(),

@@ -1,7 +1,7 @@
-//! What sessions have been promised: places and bandwidth, from their first PLAY to their end.
+//! Admission control: sessions and bandwidth are reserved from the first PLAY to the end.
 //!
-//! A session that has never played has been promised nothing, so that nobody takes what others could have by only asking
-//! for it. It is told early, at SETUP, when there is no room now; whether there is is decided at its first PLAY.
+//! A session that has never played has no reservation, so SETUP alone takes nothing from others. SETUP is
+//! refused early if there is no room at that time; the decision is made at the first PLAY.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -11,7 +11,6 @@ use sojourn_server::network;
 
 use crate::settings::Settings;
 
-/// The exhausted limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
     Sessions,
@@ -32,7 +31,6 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Nothing is promised yet.
     pub fn new(settings: &Settings) -> Admission {
         Admission {
             sessions_max: settings.sessions_max,
@@ -51,7 +49,6 @@ impl Admission {
     /// Checks that a session of `peer` at this rate can play.
     ///
     /// # Errors
-    /// The exhausted limit.
     pub fn check(&self, peer: IpAddr, bits_per_second: u64) -> Result<(), Full> {
         if self.sessions >= self.sessions_max {
             return Err(Full::Sessions);
@@ -110,18 +107,17 @@ impl Admission {
 pub type Network = (bool, u64);
 
 #[derive(Debug, Default)]
-pub struct Newcomers {
+pub struct NewConnections {
     /// Members of each network, by arrival.
     networks: HashMap<Network, BTreeMap<u64, u64>>,
     /// The same networks by how many they have, and then by the oldest.
     order: BTreeSet<(usize, Reverse<u64>, Network)>,
     /// Where each of them is.
     members: HashMap<u64, (Network, u64)>,
-    /// Total arrivals.
     arrivals: u64,
 }
 
-impl Newcomers {
+impl NewConnections {
     pub fn len(&self) -> usize {
         self.members.len()
     }
@@ -137,7 +133,6 @@ impl Newcomers {
         });
     }
 
-    /// Removes a member.
     pub fn leave(&mut self, token: u64) {
         let Some((network, arrival)) = self.members.remove(&token) else { return };
         self.change(network, |members| {
@@ -146,7 +141,7 @@ impl Newcomers {
     }
 
     /// The member to evict: the oldest of the largest network.
-    pub fn first_to_go(&self) -> Option<u64> {
+    pub fn eviction_candidate(&self) -> Option<u64> {
         let (_, Reverse(oldest), network) = self.order.last()?;
         self.networks.get(network)?.get(oldest).copied()
     }
@@ -211,45 +206,45 @@ mod tests {
 
     #[test]
     fn who_has_most_gives_way_and_then_the_oldest() {
-        let mut newcomers = Newcomers::default();
-        newcomers.enter(host(1), 10);
-        (20..23).for_each(|token| newcomers.enter(host(2), token));
+        let mut new_connections = NewConnections::default();
+        new_connections.enter(host(1), 10);
+        (20..23).for_each(|token| new_connections.enter(host(2), token));
         for expected in [20, 21, 10, 22] {
-            assert_eq!(newcomers.first_to_go(), Some(expected));
-            newcomers.leave(expected);
-            newcomers.leave(expected);
+            assert_eq!(new_connections.eviction_candidate(), Some(expected));
+            new_connections.leave(expected);
+            new_connections.leave(expected);
         }
-        assert_eq!((newcomers.first_to_go(), newcomers.len()), (None, 0));
-        assert!(newcomers.networks.is_empty() && newcomers.order.is_empty());
+        assert_eq!((new_connections.eviction_candidate(), new_connections.len()), (None, 0));
+        assert!(new_connections.networks.is_empty() && new_connections.order.is_empty());
     }
 
     #[test]
     fn addresses_of_one_ipv6_network_are_one() {
-        let mut newcomers = Newcomers::default();
-        newcomers.enter("2001:db8::1".parse().unwrap(), 1);
-        newcomers.enter("2001:db8:0:1::1".parse().unwrap(), 2);
-        newcomers.enter("2001:db8:0:1:ffff::2".parse().unwrap(), 3);
-        assert_eq!(newcomers.first_to_go(), Some(2));
+        let mut new_connections = NewConnections::default();
+        new_connections.enter("2001:db8::1".parse().unwrap(), 1);
+        new_connections.enter("2001:db8:0:1::1".parse().unwrap(), 2);
+        new_connections.enter("2001:db8:0:1:ffff::2".parse().unwrap(), 3);
+        assert_eq!(new_connections.eviction_candidate(), Some(2));
     }
 
     proptest! {
         #[test]
         fn as_reckoned_from_scratch(steps in proptest::collection::vec((0u8..5, 0u64..40), 0..200)) {
-            let mut newcomers = Newcomers::default();
+            let mut new_connections = NewConnections::default();
             let mut there: Vec<(u8, u64)> = Vec::new();
             for (network, token) in steps {
                 if let Some(place) = there.iter().position(|(_, known)| *known == token) {
                     there.remove(place);
-                    newcomers.leave(token);
+                    new_connections.leave(token);
                 } else {
                     there.push((network, token));
-                    newcomers.enter(host(network), token);
+                    new_connections.enter(host(network), token);
                 }
                 let count = |network: u8| there.iter().filter(|(known, _)| *known == network).count();
                 let most = there.iter().map(|(network, _)| count(*network)).max();
                 let first = there.iter().find(|(network, _)| Some(count(*network)) == most);
-                prop_assert_eq!(newcomers.first_to_go(), first.map(|(_, token)| *token));
-                prop_assert_eq!(newcomers.len(), there.len());
+                prop_assert_eq!(new_connections.eviction_candidate(), first.map(|(_, token)| *token));
+                prop_assert_eq!(new_connections.len(), there.len());
             }
         }
     }

@@ -1,8 +1,8 @@
-//! Who is let in: digest authentication of requests.
+//! Digest authentication of requests.
 //!
-//! Each connection has a nonce of its own, so that what was overheard on one is worth nothing on another, and where a
-//! client counts its requests nothing can be said twice. Whether a user is unknown or the password wrong cannot be told
-//! apart: both are reckoned and answered alike.
+//! Each connection has a nonce of its own, so that a captured response is worth nothing on another
+//! connection, and a client that counts its requests (nc) is safe from replay. An unknown user and a wrong
+//! password take the same time and get the same answer.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -28,7 +28,7 @@ const NONCE_DIGITS: usize = 32;
 
 /// The users, and recent failures by address.
 #[derive(Debug)]
-pub struct Guard {
+pub struct Authenticator {
     users: Users,
     /// Compared with the claims of unknown users, so that these take as long.
     decoy: String,
@@ -41,7 +41,7 @@ struct Failures {
     since: Duration,
 }
 
-/// A connection's nonce, and the user who has authenticated on it.
+/// A connection's nonce, and its authenticated user.
 #[derive(Clone, Debug, Default)]
 pub struct Identity {
     pub user: Option<String>,
@@ -57,7 +57,7 @@ struct Nonce {
     count: Option<u32>,
 }
 
-/// Why a request is not let in.
+/// Why a request is not authenticated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Denial {
     /// There were no credentials, or the nonce was too old.
@@ -77,24 +77,24 @@ impl Denial {
     }
 }
 
-impl Guard {
-    /// A guard who lets `users` in.
+impl Authenticator {
+    /// Authenticates `users`.
     ///
     /// # Errors
     /// If the system has no random numbers.
-    pub fn new(users: Users) -> Result<Guard, Status> {
-        Ok(Guard { users, decoy: random_text()?, failures: HashMap::new() })
+    pub fn new(users: Users) -> Result<Authenticator, Status> {
+        Ok(Authenticator { users, decoy: random_text()?, failures: HashMap::new() })
     }
 
-    /// Returns true if anybody may ask this: what there is to ask, before a session is.
+    /// Returns true if the method needs no authentication: OPTIONS before a session.
     fn is_free(request: &Request<'_>) -> bool {
         request.method == Method::Options && request.fields.value("Session").is_none()
     }
 
-    /// Lets `request` of a client at `peer` in; its connection's `identity` then says who it is.
+    /// Authenticates `request` of a client at `peer`; its connection's `identity` then has the user.
     ///
     /// # Errors
-    /// If it does not prove to come from a user.
+    /// If it has no valid credentials.
     pub fn check(
         &mut self,
         request: &Request<'_>,
@@ -102,7 +102,7 @@ impl Guard {
         identity: &mut Identity,
         now: Duration,
     ) -> Result<(), Denial> {
-        if Guard::is_free(request) {
+        if Authenticator::is_free(request) {
             return Ok(());
         }
         let Some(field) = request.fields.value("Authorization") else {

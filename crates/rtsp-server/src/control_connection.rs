@@ -43,19 +43,18 @@ pub struct Connection {
     pub received: Vec<u8>,
     /// How far that was looked at.
     pub parser: Parser,
-    outgoing: Vec<u8>,
+    datagrams: Vec<u8>,
     written: usize,
-    /// Bytes of answers since there was none left to write, and what is to be written up to the end of the last.
+    /// Bytes of responses since the output was last empty, and the output up to the end of the last response.
     answers: (usize, usize),
     is_readable: bool,
     is_writable: bool,
-    /// It waits for its turn.
+    /// It is in the queue of ready connections.
     pub is_ready: bool,
     /// The client will send no more.
     pub has_ended: bool,
     /// A request that waits for a film, and the film's state.
     pub film: Waiting,
-    /// The authentication state.
     pub identity: Identity,
     /// The request that is being followed has been let in.
     pub is_let_in: bool,
@@ -79,7 +78,6 @@ pub enum Waiting {
     Over(Result<OpenFilm, NoFilm>),
 }
 
-/// The result of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
     Some,
@@ -105,7 +103,7 @@ impl Connection {
             ports,
             received: Vec::new(),
             parser: Parser::default(),
-            outgoing: Vec::new(),
+            datagrams: Vec::new(),
             written: 0,
             answers: (0, 0),
             is_ready: false,
@@ -128,7 +126,7 @@ impl Connection {
         self.is_writable |= is_writable;
     }
 
-    /// Reads what has arrived, as far as there is room.
+    /// Reads arrived bytes, as far as there is room.
     pub fn read(&mut self) -> Reading {
         while self.is_readable && self.received.len() < RECEIVED_BYTES_MAX {
             let start = self.received.len();
@@ -154,17 +152,17 @@ impl Connection {
         self.is_readable
     }
 
-    /// Where to append what is to be sent.
-    pub fn outgoing(&mut self) -> &mut Vec<u8> {
-        &mut self.outgoing
+    /// The buffer to append output to.
+    pub fn datagrams(&mut self) -> &mut Vec<u8> {
+        &mut self.datagrams
     }
 
     /// Appends a packet, whole or not at all.
     pub fn push_packet(&mut self, channel: u8, parts: &[&[u8]]) {
         let length: usize = parts.iter().map(|part| part.len()).sum();
         let Ok(length) = u16::try_from(length) else { return };
-        self.outgoing.extend_from_slice(&write::interleaved_head(channel, length));
-        parts.iter().for_each(|part| self.outgoing.extend_from_slice(part));
+        self.datagrams.extend_from_slice(&write::interleaved_head(channel, length));
+        parts.iter().for_each(|part| self.datagrams.extend_from_slice(part));
     }
 
     /// An answer was appended when so many bytes were waiting.
@@ -180,7 +178,7 @@ impl Connection {
 
     /// Bytes that wait for the client to take them.
     pub fn waiting_bytes(&self) -> usize {
-        self.outgoing.len() - self.written
+        self.datagrams.len() - self.written
     }
 
     /// Sends what the client takes; returns how much, or that the connection is broken.
@@ -189,10 +187,10 @@ impl Connection {
         if self.waiting_bytes() == 0 {
             self.taken = now;
         }
-        while self.is_writable && self.written < self.outgoing.len() {
+        while self.is_writable && self.written < self.datagrams.len() {
             match send(
                 &self.socket,
-                &self.outgoing[self.written..],
+                &self.datagrams[self.written..],
                 SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
             ) {
                 Ok(count) => {
@@ -209,11 +207,11 @@ impl Connection {
         if self.answers.1 == 0 {
             self.answers.0 = 0;
         }
-        if self.written == self.outgoing.len() {
-            self.outgoing.clear();
+        if self.written == self.datagrams.len() {
+            self.datagrams.clear();
             self.written = 0;
         } else if self.written > WRITTEN_BYTES_MAX {
-            self.outgoing.drain(..self.written);
+            self.datagrams.drain(..self.written);
             self.written = 0;
         }
         Ok(sent)

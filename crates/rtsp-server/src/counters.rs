@@ -66,7 +66,7 @@ pub struct Counts {
     values: [u64; COUNT],
     /// By how much packets were sent after they were due.
     pub lateness: Histogram,
-    /// CPU time of the loop's turns that sent anything: of lateness, the part that is the server's own.
+    /// CPU time of the loop iterations that sent anything: the server's own part of lateness.
     pub turn_cpu: Histogram,
     /// How long the loop was ready to go on and waited for a core; `None` where the system does not say.
     pub core_wait: Option<Nanos>,

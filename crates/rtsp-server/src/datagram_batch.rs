@@ -1,4 +1,4 @@
-//! Datagrams on their way out: gathered from many sessions, sent by few system calls.
+//! A batch of datagrams: gathered from many sessions, sent by few system calls.
 //!
 //! Packets lie one after the other in memory. Neighbours for one receiver and of one size (the fragments of a picture)
 //! become one message that the kernel cuts again (UDP_SEGMENT); messages go out by `sendmmsg`.
@@ -20,7 +20,7 @@ const CONTROL_BYTES: usize = 24;
 
 /// Packets that wait for their socket.
 #[derive(Debug)]
-pub struct Outgoing {
+pub struct DatagramBatch {
     bytes: Vec<u8>,
     messages: Vec<Message>,
     sent: usize,
@@ -47,10 +47,10 @@ pub struct Sending {
     pub is_blocked: bool,
 }
 
-impl Outgoing {
+impl DatagramBatch {
     /// An empty batch; `cuts` says whether the kernel can segment messages.
-    pub fn new(cuts: bool) -> Outgoing {
-        Outgoing { bytes: Vec::new(), messages: Vec::new(), sent: 0, cuts }
+    pub fn new(cuts: bool) -> DatagramBatch {
+        DatagramBatch { bytes: Vec::new(), messages: Vec::new(), sent: 0, cuts }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -136,7 +136,7 @@ impl Outgoing {
             .collect();
         let mut heads: Vec<libc::mmsghdr> = Vec::with_capacity(messages.len());
         for (place, message) in messages.iter().enumerate() {
-            // SAFETY: an all-zero header is valid: nothing to send to nobody.
+            // SAFETY: an all-zero header is valid: it is empty.
             let mut head: libc::mmsghdr = unsafe { mem::zeroed() };
             head.msg_hdr.msg_name = ptr::from_mut(&mut addresses[place].bytes).cast();
             head.msg_hdr.msg_namelen = addresses[place].length;
@@ -267,14 +267,14 @@ mod tests {
         let (sender, receiver) = (UdpSocket::bind(listen).unwrap(), UdpSocket::bind(listen).unwrap());
         receiver.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let to = receiver.local_addr().unwrap();
-        let mut outgoing = Outgoing::new(cuts && can_cut(sender.as_fd()));
+        let mut datagrams = DatagramBatch::new(cuts && can_cut(sender.as_fd()));
         let sizes = [100, 700, 700, 700, 300, 700, 1400, 1, 1];
         for (number, size) in sizes.iter().enumerate() {
-            outgoing.push(to, &[&[number as u8], &vec![7; size - 1]]);
+            datagrams.push(to, &[&[number as u8], &vec![7; size - 1]]);
         }
-        let sending = outgoing.send(sender.as_fd());
+        let sending = datagrams.send(sender.as_fd());
         assert_eq!(sending, Sending { calls: 1, refused: 0, is_blocked: false });
-        assert!(outgoing.is_empty());
+        assert!(datagrams.is_empty());
         let mut received = [0; 2000];
         for (number, size) in sizes.iter().enumerate() {
             let count = receiver.recv(&mut received).unwrap();
@@ -293,14 +293,14 @@ mod tests {
     #[test]
     fn neighbours_of_one_size_go_together() {
         let (here, there) = ("127.0.0.1:5".parse().unwrap(), "127.0.0.1:6".parse().unwrap());
-        let mut outgoing = Outgoing::new(true);
+        let mut datagrams = DatagramBatch::new(true);
         for (to, size) in [(here, 10), (here, 10), (here, 4), (here, 4), (there, 4), (there, 5), (here, 5)] {
-            outgoing.push(to, &[&[0; 16][..size]]);
+            datagrams.push(to, &[&[0; 16][..size]]);
         }
-        let packets: Vec<_> = outgoing.messages.iter().map(|message| message.packets).collect();
+        let packets: Vec<_> = datagrams.messages.iter().map(|message| message.packets).collect();
         assert_eq!(packets, [3, 1, 1, 1, 1]);
-        outgoing.cut_here();
-        assert_eq!(outgoing.messages.len(), 7);
-        assert!(outgoing.messages.iter().all(|message| message.length == message.segment));
+        datagrams.cut_here();
+        assert_eq!(datagrams.messages.len(), 7);
+        assert!(datagrams.messages.iter().all(|message| message.length == message.segment));
     }
 }

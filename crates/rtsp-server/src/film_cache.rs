@@ -1,7 +1,7 @@
 //! Films by path, and their bytes: never waiting for a disk.
 //!
-//! Opening a film, and reading what is not in memory, is a job for the content crate's helpers. A film's index is read
-//! by the helper that opens its file: [`Catalogue`] is the origin that they are given.
+//! Opening a film, and reading data that is not in memory, is a job for the content crate's helpers. A film's
+//! index is read by the helper that opens its file: [`Catalogue`] is the origin that they are given.
 
 use std::collections::HashMap;
 use std::io;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use sojourn_content::{
     Budgets, CHUNK_BYTES, Caches, Directory, Document, Done, FileRange, Found, HelperKind, Helpers, HostId,
-    Job, LoadError, OpenError, Opened, Opening, Origin, Place, Precompressed, Rules, Tester, Urgency,
+    Job, LoadError, OpenError, Opened, Opening, Origin, Precompressed, Resource, Rules, Tester, Urgency,
     residency,
 };
 use sojourn_http::SitePath;
@@ -32,7 +32,7 @@ const RECHECK_AFTER: Duration = Duration::from_secs(1);
 const WARNINGS_MAX: u64 = 100;
 
 /// The token of read-ahead, for which no session waits.
-pub const NOBODY: u64 = u64::MAX;
+pub const READ_AHEAD_TOKEN: u64 = u64::MAX;
 
 /// A film and its open file.
 #[derive(Clone, Debug)]
@@ -83,7 +83,7 @@ pub enum Bytes {
 }
 
 /// The films of a directory.
-pub struct Library {
+pub struct FilmCache {
     catalogue: Arc<Catalogue>,
     helpers: Helpers,
     caches: Caches,
@@ -92,8 +92,8 @@ pub struct Library {
     films_max: usize,
     /// The film each connection waits for, and the previous one.
     openings: HashMap<u64, (SitePath<'static>, Option<OpenFilm>)>,
-    /// The chunk that each session waits for: of which file, from where. One at a time, for what a helper has read does
-    /// not say what it is.
+    /// The chunk that each session waits for: of which file, from where. One at a time, for a helper's result
+    /// does not name its chunk.
     loads: HashMap<u64, (Arc<Document>, u64)>,
     done: Vec<(u64, Done)>,
 }
@@ -104,18 +104,18 @@ struct Known {
     used: Duration,
 }
 
-impl Library {
+impl FilmCache {
     /// The films below `root`.
     ///
     /// # Errors
     /// If it cannot be opened, or helpers cannot be started.
-    pub fn open(root: &Path, settings: &Settings) -> io::Result<Library> {
+    pub fn open(root: &Path, settings: &Settings) -> io::Result<FilmCache> {
         let rules = Rules { precompressed: Precompressed::Never, indexes: Vec::new(), ..Rules::default() };
         let catalogue = Arc::new(Catalogue::new(Directory::new(root, rules)?));
         let origin: Arc<dyn Origin> = Arc::clone(&catalogue) as _;
         let helpers = Helpers::start(HelperKind::Threads, &origin, settings.helpers, HELPER_QUEUE_MAX)?;
         let budgets = Budgets { body_bytes: settings.body_cache_bytes, ..Budgets::default() };
-        Ok(Library {
+        Ok(FilmCache {
             catalogue,
             helpers,
             caches: Caches::new(&budgets),
@@ -146,10 +146,10 @@ impl Library {
             known.used = now;
             return Some(Ok(known.open.clone()));
         }
-        let place = Place { host: HostId::default(), path: path.clone() };
+        let resource = Resource { host: HostId::default(), path: path.clone() };
         let before = self.films.get(&path).map(|known| known.open.clone());
         let known = before.as_ref().map(|open| Arc::clone(&open.document));
-        let job = Job::Open(Opening { place, known, body_bytes_max: 0 });
+        let job = Job::Open(Opening { resource, known, body_bytes_max: 0 });
         if self.helpers.submit_at(Urgency::Asked, token, job).is_err() {
             return Some(Err(NoFilm::Busy));
         }
@@ -157,8 +157,8 @@ impl Library {
         None
     }
 
-    /// The chunk of `document` with this number; what is not in memory comes for `token`, perhaps after another that it
-    /// has asked for before.
+    /// The chunk of `document` with this number; if it is not in memory it comes later for `token`, perhaps
+    /// after one that it requested before.
     pub fn chunk(&mut self, document: &Arc<Document>, number: u64, token: u64) -> Bytes {
         let offset = number * CHUNK_BYTES;
         if let Some(chunk) = self.caches.chunk(document, offset) {
@@ -193,7 +193,7 @@ impl Library {
         for number in chunks {
             let range = range(document, number * CHUNK_BYTES, false);
             let is_absent = range.length > 0 && self.tester.load_now(&range).is_err();
-            if is_absent && self.helpers.submit_at(urgency, NOBODY, Job::Load(range)).is_ok() {
+            if is_absent && self.helpers.submit_at(urgency, READ_AHEAD_TOKEN, Job::Load(range)).is_ok() {
                 reads += 1;
             }
         }
@@ -205,7 +205,7 @@ impl Library {
         let mut done = std::mem::take(&mut self.done);
         self.helpers.collect(&mut done);
         let mut outcomes = Vec::with_capacity(done.len());
-        for (token, done) in done.drain(..).filter(|(token, _)| *token != NOBODY) {
+        for (token, done) in done.drain(..).filter(|(token, _)| *token != READ_AHEAD_TOKEN) {
             match done {
                 Done::Opened(opened) => {
                     let Some((path, before)) = self.openings.remove(&token) else { continue };
@@ -280,7 +280,7 @@ impl Library {
     }
 }
 
-/// The chunk at `offset`, or what there is of it.
+/// The chunk at `offset`, as far as the file has it.
 fn range(document: &Arc<Document>, offset: u64, into_memory: bool) -> FileRange {
     let length = CHUNK_BYTES.min(document.size.saturating_sub(offset)) as usize;
     FileRange { document: Arc::clone(document), offset, length, into_memory }
@@ -332,16 +332,16 @@ impl Catalogue {
 }
 
 impl Origin for Catalogue {
-    fn open(&self, place: &Place<'_>) -> Result<Found, OpenError> {
-        let found = self.directory.open(place)?;
+    fn open(&self, resource: &Resource<'_>) -> Result<Found, OpenError> {
+        let found = self.directory.open(resource)?;
         if let Found::Document(document) = &found {
             self.read_index(document);
         }
         Ok(found)
     }
 
-    fn is_current(&self, place: &Place<'_>, document: &Document) -> bool {
-        self.directory.is_current(place, document)
+    fn is_current(&self, resource: &Resource<'_>, document: &Document) -> bool {
+        self.directory.is_current(resource, document)
     }
 
     fn read(&self, document: &Document, offset: u64, into: &mut [u8]) -> io::Result<usize> {

@@ -96,14 +96,14 @@ impl Schedule {
         let Some((track, unit)) = film.track(cursor.track).zip(cursor.next.take()) else { return };
         let next = following(track, &unit, &self.playing).and_then(|sample| film.unit(cursor.track, sample));
         cursor.next = next.filter(|next| {
-            // By when it is decoded: what is shown before the end may need what is shown after it.
+            // By decoding time: a picture shown before the end may need one that is shown after it.
             let decoded = film.index().due_time(track, &next.first);
             self.playing.scale < 0.0 || decoded < self.playing.until + film.index().lead()
         });
         self.set_due(film, position);
     }
 
-    /// When all that was to be played has been shown, by a viewer who began with the first packet.
+    /// The end of playback for a viewer that began with the first packet.
     pub fn end(&self, film: &Film) -> Duration {
         let Playing { from, until, scale, began } = self.playing;
         let passed = if sends_all(scale) {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-/// Budgets, limits and timeouts.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Bits per second that all sessions together may be promised; `None` promises any.
@@ -34,7 +33,7 @@ pub struct Settings {
     pub body_cache_bytes: usize,
     /// Threads that wait for the disk.
     pub helpers: usize,
-    /// How far before it is due what is on the disk is read; zero reads it when it is due.
+    /// Read-ahead: how long before its due time data is read from the disk; zero reads it when it is due.
     pub look_ahead: Duration,
     /// The even port of RTP, if it is to be a certain one.
     pub rtp_port: Option<u16>,

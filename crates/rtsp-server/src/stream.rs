@@ -1,4 +1,5 @@
-//! A session as it is served: the machine, its film, what is due, and the numbers of its packets.
+//! A session being served: the state machine, its film, its schedule, and the sequence numbers of its
+//! packets.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use sojourn_content::{CHUNK_BYTES, Document, Urgency};
 
 use crate::film::Film;
-use crate::film_cache::{Bytes, Chunk, Library, OpenFilm};
+use crate::film_cache::{Bytes, Chunk, FilmCache, OpenFilm};
 use crate::send_schedule::Schedule;
 use sojourn_media::packetiser::Unit;
 use sojourn_media::rtp::rtcp::Reception;
@@ -23,13 +24,12 @@ pub struct Stream {
     pub document: Arc<Document>,
     /// The film's URL, as it was set up.
     pub url: String,
-    /// The client, who alone may control the session.
+    /// The client, which alone may control the session.
     pub client: IpAddr,
     /// The same as the sockets of datagrams address it.
     pub peer: IpAddr,
-    /// The user, if they are asked who they are.
+    /// The user, if authentication is required.
     pub user: Option<String>,
-    /// The client's User-Agent.
     pub agent: String,
     /// The connection that it is controlled by.
     pub connection: u64,
@@ -38,7 +38,7 @@ pub struct Stream {
     pub ports: usize,
     /// `None` unless playing.
     pub schedule: Option<Schedule>,
-    /// A helper reads what is due.
+    /// A helper is reading the next data.
     pub is_waiting: bool,
     pub began: Duration,
     /// A chunk that a helper failed to read.
@@ -170,15 +170,15 @@ impl Stream {
     }
 
     /// The bytes of `unit`; if they are in several chunks they are put together in `room`.
-    pub fn find(&mut self, unit: &Unit, library: &mut Library, token: u64, room: &mut Vec<u8>) -> Found {
+    pub fn find(&mut self, unit: &Unit, film_cache: &mut FilmCache, token: u64, room: &mut Vec<u8>) -> Found {
         let (start, end) = (unit.first.offset, unit.first.offset + u64::from(unit.size));
         let chunks = start / CHUNK_BYTES..=end.saturating_sub(1).max(start) / CHUNK_BYTES;
         for number in chunks.clone() {
-            match self.hold(number, library, token) {
+            match self.hold(number, film_cache, token) {
                 Bytes::Here(_) => {}
                 Bytes::Later => {
                     // The rest of it meanwhile, too.
-                    library.look_ahead(&self.document, number + 1..*chunks.end() + 1, Urgency::Due);
+                    film_cache.look_ahead(&self.document, number + 1..*chunks.end() + 1, Urgency::Due);
                     return Found::Later;
                 }
                 Bytes::Busy => return Found::Busy,
@@ -214,7 +214,7 @@ impl Stream {
         self.held.drain(..surplus);
     }
 
-    fn hold(&mut self, number: u64, library: &mut Library, token: u64) -> Bytes {
+    fn hold(&mut self, number: u64, film_cache: &mut FilmCache, token: u64) -> Bytes {
         if let Some(chunk) = self.held(number) {
             return Bytes::Here(chunk);
         }
@@ -223,7 +223,7 @@ impl Stream {
         if self.unreadable == Some(wanted) {
             return Bytes::Never;
         }
-        let bytes = library.chunk(&self.document, number, token);
+        let bytes = film_cache.chunk(&self.document, number, token);
         if let Bytes::Here(chunk) = &bytes {
             self.held.push((wanted, Arc::clone(chunk)));
         }

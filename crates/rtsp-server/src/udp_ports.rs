@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_send_buffer_size};
 
-use crate::datagram_batch::{Outgoing, can_cut};
+use crate::datagram_batch::{DatagramBatch, can_cut};
 
 /// Pairs that are tried when any will do.
 const TRIES_MAX: usize = 200;
@@ -26,7 +26,7 @@ pub struct Ports {
     rtp: UdpSocket,
     rtcp: UdpSocket,
     /// Datagrams to send from the RTP port.
-    pub outgoing: Outgoing,
+    pub datagrams: DatagramBatch,
     /// It takes no more now.
     pub is_blocked: bool,
 }
@@ -62,8 +62,8 @@ impl Ports {
         }
         set_socket_recv_buffer_size(&rtp, RTP_RECEIVE_BUFFER_BYTES)?;
         set_socket_recv_buffer_size(&rtcp, RTCP_RECEIVE_BUFFER_BYTES)?;
-        let outgoing = Outgoing::new(can_cut(rtp.as_fd()));
-        Ok(Ports { rtp, rtcp, outgoing, is_blocked: false })
+        let datagrams = DatagramBatch::new(can_cut(rtp.as_fd()));
+        Ok(Ports { rtp, rtcp, datagrams, is_blocked: false })
     }
 
     pub fn numbers(&self) -> (u16, u16) {
@@ -90,7 +90,7 @@ impl Ports {
     }
 
     pub fn flush(&mut self) -> crate::datagram_batch::Sending {
-        self.outgoing.send(self.rtp.as_fd())
+        self.datagrams.send(self.rtp.as_fd())
     }
 
     /// Sends a report; returns whether the system took it.

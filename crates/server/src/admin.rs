@@ -67,7 +67,7 @@ pub fn serve(figures: &dyn Figures, listener: &TcpListener, stop: &Stop) -> io::
         drop(permit.take());
         match listener.accept() {
             Ok((client, _)) => {
-                // A client that fails has nobody else to tell.
+                // The failure of a client is not reported anywhere.
                 let _ = answer(&client, figures);
                 // A child forked meanwhile has the socket too, so closing it would not end the connection.
                 let _ = client.shutdown(Shutdown::Both);

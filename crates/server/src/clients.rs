@@ -85,7 +85,7 @@ pub fn in_lane(token: u64, lane: Lane) -> u64 {
     token | (lane.index() as u64 + 1) << TOKEN_BITS
 }
 
-/// The client's token and what has happened to it: what was wanted is done, or what was delegated in a lane.
+/// The client's token and its event: its want is done, or a job that it delegated in a lane.
 pub fn outcome(token: u64, done: Done) -> (u64, Event) {
     let client = token & ((1 << TOKEN_BITS) - 1);
     match token >> TOKEN_BITS {

@@ -1,4 +1,4 @@
-//! The clock of a loop: read once per turn, its texts made once per second.
+//! The clock of a loop: read once per iteration, its texts made once per second.
 
 use std::time::Duration;
 
@@ -18,7 +18,6 @@ pub struct Clock {
     pub now: Duration,
     /// The second, as dates have it.
     pub second: HttpDate,
-    /// The Date field.
     pub date: [u8; DATE_BYTES],
     /// The time as access logs write it.
     pub log_time: [u8; LOG_TIME_BYTES],
@@ -49,7 +48,6 @@ impl Clock {
         clock
     }
 
-    /// Reads the clock.
     pub fn look(&mut self) {
         self.now = read(self.clock);
         let second = HttpDate::from_seconds(clock_gettime(ClockId::RealtimeCoarse).tv_sec);

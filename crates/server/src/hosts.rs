@@ -14,7 +14,7 @@ pub struct Hosts {
     names: HashMap<Box<[u8]>, HostId>,
     /// By what follows the `*.`.
     wildcards: HashMap<Box<[u8]>, HostId>,
-    others: Others,
+    others: UnknownHosts,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -35,7 +35,7 @@ pub struct Pages {
 
 /// The treatment of requests for unknown hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Others {
+pub enum UnknownHosts {
     /// The first host answers them.
     #[default]
     First,
@@ -64,14 +64,14 @@ impl Default for Hosts {
             pages: vec![Pages::default()],
             names: HashMap::new(),
             wildcards: HashMap::new(),
-            others: Others::First,
+            others: UnknownHosts::First,
         }
     }
 }
 
 impl Hosts {
     /// `hosts`, numbered as the origin numbers their directories.
-    pub fn new(hosts: Vec<Host>, others: Others) -> Result<Hosts, HostError> {
+    pub fn new(hosts: Vec<Host>, others: UnknownHosts) -> Result<Hosts, HostError> {
         let mut table = Hosts { pages: Vec::new(), others, ..Hosts::default() };
         for (number, Host { names, pages }) in hosts.into_iter().enumerate() {
             let id = HostId(u16::try_from(number).map_err(|_| HostError::TooMany)?);
@@ -128,7 +128,7 @@ impl Hosts {
     }
 
     fn of_others(&self) -> Option<HostId> {
-        (self.others == Others::First).then_some(HostId(0))
+        (self.others == UnknownHosts::First).then_some(HostId(0))
     }
 }
 
@@ -148,8 +148,8 @@ mod tests {
             host(&["*.example.org"]),
             host(&["*.b.example.org"]),
         ];
-        let refusing = Hosts::new(hosts.to_vec(), Others::Refused).unwrap();
-        let forgiving = Hosts::new(hosts.to_vec(), Others::First).unwrap();
+        let refusing = Hosts::new(hosts.to_vec(), UnknownHosts::Refused).unwrap();
+        let forgiving = Hosts::new(hosts.to_vec(), UnknownHosts::First).unwrap();
         for (name, expected) in [
             ("example.org", Some(1)),
             ("EXAMPLE.org.:8080", Some(1)),
@@ -172,12 +172,12 @@ mod tests {
     #[test]
     fn hosts_that_cannot_be() {
         let check = |names: &[&str], expected: HostError| {
-            let error = Hosts::new(vec![host(&["a"]), host(names)], Others::First).unwrap_err();
+            let error = Hosts::new(vec![host(&["a"]), host(names)], UnknownHosts::First).unwrap_err();
             assert_eq!(error, expected);
         };
         check(&["A."], HostError::Taken("A.".to_owned()));
         check(&["a:80"], HostError::NoName("a:80".to_owned()));
         check(&["*"], HostError::NoName("*".to_owned()));
-        assert!(Hosts::new(vec![host(&["a", "A", "*.a"])], Others::First).is_ok());
+        assert!(Hosts::new(vec![host(&["a", "A", "*.a"])], UnknownHosts::First).is_ok());
     }
 }

@@ -3,9 +3,9 @@
 //! A [`connection`] does no I/O and knows no architecture: events go in, wants come out. An [`architecture`]
 //! owns processes, threads and waiting, and knows no HTTP.
 //!
-//! Three drivers do what connections want: `event_loop` by readiness, `ring` by completion, `blocking` by waiting; an
-//! architecture is a driver and what surrounds it. They share `sockets`, `patience` and `disk`. Reading order:
-//! `connection`, `architecture`, `event_loop`, then one file per architecture.
+//! Three drivers perform the wants of connections: `epoll` by readiness, `uring` by completion, `blocking` by
+//! waiting; an architecture is a driver and what surrounds it. They share `sockets`, `timers` and `disk`.
+//! Reading order: `connection`, `architecture`, `runtime::epoll`, then one file per architecture.
 
 mod access_log;
 pub mod admin;
@@ -28,9 +28,9 @@ pub use access_log::{AccessLog, FormatError, LogFormat, NICKNAMES, append_escape
 pub use architecture::{ALL, Architecture, CacheScope};
 pub use clients::Clients;
 pub use clock::Clock;
-pub use counters::scoreboard::{PLACES_MAX, Permit, Scoreboard, network};
+pub use counters::scoreboard::{Permit, SLOTS_MAX, Scoreboard, network};
 pub use counters::{Counter, CounterKind, Served};
-pub use hosts::{Host, HostError, Hosts, Others, Pages};
+pub use hosts::{Host, HostError, Hosts, Pages, UnknownHosts};
 pub use limits::{Limits, UpstreamLimits};
 pub use runtime::blocking::serve_one;
 pub use runtime::sockets::accept::{Accepted, Acceptor, Arrival, BACKLOG, address, shed_with};

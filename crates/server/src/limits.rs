@@ -1,7 +1,7 @@
 //! The limits of a server and their defaults: connections, requests, processes, and every timeout of clients and upstreams.
 //!
-//! Here are numbers only. The driver's timers turn the timeouts into deadlines, and what is over a limit is refused and
-//! counted where it happens.
+//! Here are numbers only. The driver's timers turn the timeouts into deadlines. Whatever exceeds a limit is
+//! refused and counted there.
 
 use std::time::Duration;
 
@@ -99,7 +99,8 @@ impl Default for UpstreamLimits {
             send: Duration::from_secs(30),
             head: Duration::from_secs(60),
             body: Duration::from_secs(60),
-            // Shorter than servers keep theirs, most of which close after 5 to 75 s: who closes first meets no request.
+            // Shorter than servers keep theirs, most of which close after 5 to 75 s: the side that closes
+            // first meets no request.
             idle: Duration::from_secs(4),
             connections_max: 1024,
             idle_max: 64,

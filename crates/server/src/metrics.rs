@@ -10,7 +10,6 @@ use crate::counters::{Counter, Served};
 /// Counters also shown per worker or loop, to see how evenly work is spread.
 const OF_EACH: &[Counter] = &[Counter::Requests, Counter::ConnectionsAccepted, Counter::ConnectionsOpen];
 
-/// When the server began.
 static STARTED: LazyLock<Duration> = LazyLock::new(|| UNIX_EPOCH.elapsed().unwrap_or_default());
 
 /// Remembers that the server begins now.

@@ -86,7 +86,7 @@ pub fn ignore(signal: c_int) {
     let_through(&[signal]);
 }
 
-/// Has `handler` called for `signal`. What waits in a system call is interrupted.
+/// Has `handler` called for `signal`. System calls that wait are interrupted.
 pub fn handle(signal: c_int, handler: extern "C" fn(c_int)) -> io::Result<()> {
     // SAFETY: an all-zero sigaction is valid: no flags, no signals masked.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };

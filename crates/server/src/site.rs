@@ -31,7 +31,7 @@ pub struct Site {
     pub budgets: Budgets,
     /// How bodies travel to their clients.
     pub send_path: SendPath,
-    /// How an architecture that asks finds out what is in memory.
+    /// The residency test, for architectures that use one.
     pub residency: &'static dyn Residency,
     /// How long it trusts an answer about a large document; zero asks before every send.
     pub residency_trust: Duration,

@@ -1,4 +1,4 @@
-//! The request to stop: a flag for those who look, an eventfd for those who wait, and signals that make it.
+//! The request to stop: a flag to check, an eventfd to wait for, and the signals that request it.
 //!
 //! Each process has its own. The first signal lets requests in progress finish, a second one ends the process
 //! at once. A server passes the request on to its children with a signal of its own, [`PASSED_ON`], which does
@@ -35,20 +35,20 @@ impl Stop {
 
     /// A stop that each of `signals` requests from now on, in place of any before.
     ///
-    /// No thread is needed for it, so a process that forks can be single-threaded. What waits in a system call
-    /// is interrupted.
+    /// No thread is needed for it, so a process that forks can be single-threaded. System calls that wait are
+    /// interrupted.
     pub fn on_signals(signals: &[c_int]) -> io::Result<&'static Stop> {
         let stop: &'static Stop = Box::leak(Box::new(Stop::new()?));
         CURRENT.store(ptr::from_ref(stop).cast_mut(), Ordering::Release);
         for signal in signals {
             handle(*signal, on_signal)?;
         }
-        // Whoever executed this program may have held them back until now.
+        // The parent may have blocked them before it executed this program.
         let_through(signals);
         Ok(stop)
     }
 
-    /// Requests the stop and wakes everybody who waits for it.
+    /// Requests the stop and wakes all threads that wait for it.
     pub fn request(&self) {
         self.requested.store(true, Ordering::Release);
         // It can only fail when the counter is full: then it is readable already.

@@ -8,7 +8,7 @@ use sojourn_http::range::{Selection, select};
 use sojourn_http::request::{BodyReader, Parsed, Parser};
 use sojourn_http::response;
 use sojourn_http::token::{is_text, is_token};
-use sojourn_http::upstream::{self, Asked, Body};
+use sojourn_http::upstream::{self, Body, RequestKind};
 
 /// Arrived whole or in pieces, a request is read alike; what is read is framed within the bytes.
 pub fn request(bytes: &[u8]) {
@@ -183,7 +183,7 @@ pub fn path(target: &[u8]) {
 
 /// Arrived whole or in pieces, a response that is passed on is read alike; what frames it is never ambiguous.
 pub fn upstream(bytes: &[u8]) {
-    for asked in [Asked::Other, Asked::Head, Asked::Connect] {
+    for asked in [RequestKind::Other, RequestKind::Head, RequestKind::Connect] {
         let whole = upstream::Parser::default().parse(bytes, asked);
         for step in [1, 7, 64] {
             let mut parser = upstream::Parser::default();

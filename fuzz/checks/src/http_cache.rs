@@ -1,7 +1,7 @@
 //! What must hold for any bytes given to the rules of the caching proxy: messages, and stored metadata.
 
 use sojourn_http::request::{Parsed, Parser, Version};
-use sojourn_http::upstream::{self, Asked};
+use sojourn_http::upstream::{self, RequestKind};
 use sojourn_http_cache::fields::Section;
 use sojourn_http_cache::forward::{Hop, Originator, Purpose, Via, append_request, append_response};
 use sojourn_http_cache::validation::{Freshened, freshen, validated};
@@ -28,7 +28,7 @@ pub fn metadata(bytes: &[u8]) {
 /// What is passed on of a response is one that the strict parser reads alike; what is stored of it can be read,
 /// answers, and is the same after a validation that says nothing new.
 pub fn response(bytes: &[u8]) {
-    let Ok(Some(head)) = upstream::Parser::default().parse(bytes, Asked::Other) else { return };
+    let Ok(Some(head)) = upstream::Parser::default().parse(bytes, RequestKind::Other) else { return };
     let received = Section(head.fields);
     let passed = passed_on(received);
     assert_eq!(passed_on(Section(&passed)), [&passed, b"Via: 1.1 fuzz\r\n".as_slice()].concat());
@@ -67,7 +67,7 @@ fn passed_on(received: Section<'_>) -> Vec<u8> {
     let head = [b"HTTP/1.1 200 OK\r\n".as_slice(), &text, b"\r\n"].concat();
     // It is longer than it came by what the proxy says.
     if head.len() <= sojourn_http::limits::HEAD_BYTES_MAX {
-        match upstream::Parser::default().parse(&head, Asked::Other) {
+        match upstream::Parser::default().parse(&head, RequestKind::Other) {
             Ok(Some(read)) => assert_eq!(read.body, upstream::Body::UntilClose),
             Err(upstream::UpstreamError::TooManyFields) => {}
             other => panic!("{other:?}"),

@@ -41,7 +41,7 @@ class Architecture(Record):
     takes_workers: bool
     """`--workers` sets how many processes, threads or loops there are."""
     proxy_cache_per: str | None = None
-    """What has a proxy's cache of its own; null where it cannot be a proxy."""
+    """The scope of a proxy's cache; null where it cannot be a proxy."""
 
 
 class BitRates(Record):
@@ -116,9 +116,9 @@ class Option(Record):
     """Without dashes; of an argument, what the usage calls it."""
     short: str | None = None
     value: str | None = None
-    """What the help calls its value; null for a flag."""
+    """The name of its value in the help; null for a flag."""
     kind: OptionKind
-    """What the value is."""
+    """The kind of the value."""
     unit: str | None = None
     """The units that may follow the number, or must."""
     default: str | None = None
@@ -135,7 +135,7 @@ class Option(Record):
     essential: bool
     """`--help` shows it, not only `--help-all`."""
     help: str
-    """What it does, in one line."""
+    """One line of help."""
 
 
 class Command(Record):
@@ -151,7 +151,7 @@ class Command(Record):
     example: str
     """One example, as it is typed."""
     details: str
-    """What `--help-all` adds below the options: more examples, exit codes."""
+    """The part below the options in `--help-all`: more examples, exit codes."""
     arguments: list[Option] = Field(default_factory=list)
     """Words without a name of their own."""
     options: list[Option] = Field(default_factory=list)
@@ -207,23 +207,23 @@ class ServerCounter(Record):
 
     name: str
     kind: str
-    """`total` and `seconds` only grow, `gauge` is what is now, `limit` counts how often a limit was reached."""
+    """`total` and `seconds` only grow, `gauge` is a present value, `limit` counts how often a limit was reached."""
     help: str
 
 
 class Description(Record):
-    """What other programs must know of the engine."""
+    """The description of the engine for other programs."""
 
     version: str
     commands: list[Command] = Field(default_factory=list)
     architectures: list[Architecture] = Field(default_factory=list)
     counters: dict[str, list[ServerCounter]] = Field(default_factory=dict)
-    """What each server counts: keys of its final report, and of its metrics page behind a prefix."""
+    """The counters of each server: keys of its final report, and of its metrics page behind a prefix."""
     exit_codes: dict[str, str] = Field(default_factory=dict)
     schemas: dict[str, JsonValue] = Field(default_factory=dict)
     """JSON Schemas (draft 2020-12) by name; a reference is `#/schemas/` and the name."""
     here: Here
-    """What depends on this machine."""
+    """Values that depend on this machine."""
 
 
 class Unavailable(Record):
@@ -288,7 +288,9 @@ class LinkDirection(Record):
     """Packets that were handed over at the other end."""
     delivered_bytes: int
     dropped_packets: int
-    """Packets that found the queue full or were lost; by the kernel's shaper what TCP handed over as one is one."""
+    """Packets that found the queue full or were lost; the kernel's shaper counts a segment that TCP handed over as one
+    packet.
+    """
     overflowed_packets: int | None = None
     """Packets that found the queue full."""
     lost_packets: int | None = None
@@ -845,7 +847,7 @@ class UnavailableCounter(Record):
 
 
 class ProbeHeader(Record):
-    """The first line: what follows, and why what is missing is missing."""
+    """The first line: the counters that follow, and why others are missing."""
 
     tool: str
     version: str

@@ -1,4 +1,4 @@
-//! A body on its way to the disk as well: how far it is there, and whose turn it is to go on.
+//! A body that is also written to the disk: its progress there, and which side continues.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
-//! A body on its way: one writes, many read, each at its own pace.
+//! A body in transit: one writer, many readers, each at its own pace.
 //!
-//! Bytes appended are there for every reader at once. What is to be kept is held from its first byte to its last;
-//! what is not is held for the readers alone, and the writer is asked to pause when it is a window ahead of the
-//! slowest. Who waits leaves a [`Waker`] and is woken once.
+//! Bytes appended are there for every reader at once. A body to be stored is held whole; any other is held
+//! for its readers alone, and its writer has to pause when it is a window ahead of the slowest reader. A
+//! waiting side leaves a [`Waker`] and is woken once.
 
 mod disk;
 
@@ -45,7 +45,7 @@ pub struct ObjectHead {
 /// Which requests may share a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
-    /// Everybody, now and later: it is kept.
+    /// All readers, now and later: it is stored.
     Stored,
     /// Only requests that already wait.
     Coalesced,

@@ -1,8 +1,8 @@
-//! The directory: which file is whose, made and opened so that nobody else's is touched.
+//! The directory: the files of objects, created and opened so that no other file is touched.
 //!
-//! An object is the file `ab/ab…`, its name the hash of its key as 32 hexadecimal digits, in the directory of the
-//! first two. It is written below `temporary/`, locked, and renamed when it is whole: what is found under an object's
-//! name was complete once. Files with other names are left alone; links are not followed.
+//! An object is the file `ab/ab…`, its name the hash of its key as 32 hexadecimal digits, in the directory of
+//! the first two. It is written below `temporary/`, locked, and renamed when it is whole: a file under an
+//! object's name was complete once. Files with other names are left alone; links are not followed.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -74,7 +74,7 @@ impl Directory {
 
     pub fn open_object(&self, hash: u128, is_to_write: bool) -> Result<File, Errno> {
         let access = if is_to_write { OFlags::RDWR } else { OFlags::RDONLY };
-        // Somebody else's pipe under that name is not to be waited for.
+        // Opening must not wait for a foreign pipe of that name.
         let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = rustix::fs::openat(&self.root, name(hash), flags, Mode::empty())?;
         let found = rustix::fs::fstat(&file)?;

@@ -14,7 +14,7 @@ use crate::key::Key;
 use crate::object::Object;
 use crate::variants::Variants;
 
-/// Jobs that wait at most; what would be one more is not written, or not found.
+/// The limit of queued jobs; above it objects are not written, and lookups miss.
 pub const DISK_JOBS_MAX: usize = 16 * 1024;
 
 /// Something to do that may wait for the disk.
@@ -33,7 +33,7 @@ pub(super) enum Work {
 }
 
 impl DiskJob {
-    /// Does it, waiting as long as it takes; who waits for it is woken.
+    /// Performs the job, blocking as long as it takes, and wakes its waiters.
     pub fn perform(self) {
         let DiskJob { disk, work } = self;
         match work {

@@ -1,8 +1,9 @@
 //! The disk tier: objects as files that survive restarts and crashes, verified whenever they are read.
 //!
-//! Whatever may wait for the disk is a [`DiskJob`], performed by whoever may wait. Lookups ask only the index, which knows
-//! what is certainly absent. A write that fails, for want of space or whatever, costs the object its place on disk and
-//! nothing else; a file that does not prove itself is removed and counts as absent.
+//! Every operation that may wait for the disk is a [`DiskJob`], performed by a thread that may block. Lookups
+//! ask only the index, which knows the keys that are certainly absent. A write that fails, for want of space
+//! or whatever, costs the object its place on disk and nothing else; a file that does not prove itself is
+//! removed and counts as absent.
 
 mod directory;
 mod format;
@@ -33,7 +34,7 @@ use open::OpenedFile;
 use read::ChunkReads;
 use write::{Source, Writer};
 
-/// Bytes of complete bodies that wait for the disk at most, beside the memory budget; what would be more is not
+/// The limit of complete bodies that wait for the disk, beside the memory budget; above it bodies are not
 /// written.
 pub const WAITING_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
@@ -135,7 +136,7 @@ impl Disk {
         })
     }
 
-    /// Sees whether other processes have gone; then what they have written is looked for.
+    /// Checks whether other processes have ended; then indexes the objects that they have written.
     pub fn claim_directory(&self) {
         let is_due = !self.is_alone.load(Ordering::Acquire) && lock(&self.index).is_complete;
         if is_due && self.directory.lock() && !self.is_alone.swap(true, Ordering::AcqRel) {
@@ -150,7 +151,7 @@ impl Disk {
         !index.is_complete || !self.is_alone.load(Ordering::Acquire)
     }
 
-    /// Looks for what is at `key`, unless it is certainly absent.
+    /// Looks up the object at `key`, unless it is certainly absent.
     pub fn look_up(&self, key: &Key<'_>) -> Option<Arc<DiskLookup>> {
         if self.is_hanging.load(Ordering::Acquire) {
             return None;

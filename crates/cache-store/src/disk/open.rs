@@ -125,7 +125,7 @@ impl Disk {
             }
         };
         let mut lookups = lock(&self.lookups);
-        // Purged or replaced meanwhile: it is not what is wanted any more.
+        // Purged or replaced meanwhile.
         let is_current = lookups.get(&hash).is_some_and(|current| Arc::ptr_eq(current, lookup));
         let found = found.filter(|_| is_current);
         if let Some(object) = &found {

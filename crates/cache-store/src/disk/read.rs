@@ -1,7 +1,8 @@
-//! Reading a large body from its file, a few chunks at a time, each proved in memory before it is handed over.
+//! Reading a large body from its file, a few chunks at a time, each verified in memory before it is handed
+//! over.
 //!
-//! What was proved is what is sent: `sendfile` would send whatever the file holds by then. The page cache is the
-//! cache of these bodies; memory holds what readers are at.
+//! So the sent bytes are the verified ones: `sendfile` would send whatever the file holds by then. The page
+//! cache is the cache of these bodies; memory holds what readers are at.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -32,7 +33,6 @@ pub(super) struct DiskBody {
 pub(super) struct ChunkRead {
     body: Arc<DiskBody>,
     first_chunk: u64,
-    /// Key in [`ChunkReads`].
     number: u64,
     begun: Instant,
     state: Mutex<ChunkReadState>,

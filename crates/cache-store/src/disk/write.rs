@@ -1,7 +1,7 @@
 //! Writing an object: the body as it comes, the table behind it, the front last, and then the name.
 //!
-//! Each job takes what is there and ends; the next is queued when there is more. The budget is taken before bytes are
-//! written, so files on their way count, and the policy makes room by removing others.
+//! Each job writes the bytes that are there and ends; the next is queued when there are more. The budget is
+//! taken before bytes are written, so files on their way count, and the policy makes room by removing others.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

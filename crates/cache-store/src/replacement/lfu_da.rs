@@ -1,5 +1,5 @@
-//! LFU with Dynamic Aging (Arlitt and others, Performance Evaluation Review 27(4), 2000): what is used least often
-//! goes, and counting begins at what the object evicted last had.
+//! LFU with Dynamic Aging (Arlitt and others, Performance Evaluation Review 27(4), 2000): the least
+//! frequently used object goes, and counting begins at what the object evicted last had.
 
 use super::list::PerSlot;
 use super::ranking::Ranking;

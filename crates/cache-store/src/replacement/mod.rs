@@ -1,8 +1,8 @@
 //! Which object goes when a cache is full: the policies, one file each, and their table.
 //!
-//! A policy knows objects by *slot*, a small number that the cache gives out and uses again, so that what it remembers
-//! of them is a vector; a list or a queue of slots costs no allocation per object. It never sees bytes, keys or a
-//! clock, and serves the memory tier, the disk tier and the simulator alike.
+//! A policy knows objects by *slot*, a small number that the cache gives out and uses again, so that its
+//! records of them are a vector; a list or a queue of slots costs no allocation per object. It never sees
+//! bytes, keys or a clock, and serves the memory tier, the disk tier and the simulator alike.
 
 mod fifo;
 mod gdsf;

@@ -1,9 +1,9 @@
-//! S3-FIFO (SOSP 2023): a small queue for newcomers, a main queue for what proved itself, and the memory of whom the
-//! small queue sent away.
+//! S3-FIFO (SOSP 2023): a small queue for new objects, a main queue for objects that were used again, and a
+//! ghost queue of keys that the small queue evicted.
 //!
-//! Most objects are asked for once: they pass through a tenth of the cache and are gone. What is used again on its
-//! way moves to the main queue, as does what comes back while it is remembered. A hit moves nothing, it counts to
-//! three; the main queue gives a second chance per count.
+//! Most objects are asked for once: they pass through a tenth of the cache and are gone. An object that is
+//! used again moves to the main queue, as does one that comes back while its key is a ghost. A hit moves
+//! nothing, it counts to three; the main queue gives a second chance per count.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -95,7 +95,7 @@ fn gdsf_lets_the_large_one_go() {
 
 #[test]
 fn s3_fifo_remembers_whom_it_sent_away() {
-    // One pass over many leaves what is used often alone.
+    // One scan does not evict frequently used objects.
     let mut requests: Vec<(u64, u64)> = Vec::new();
     for round in 0..40 {
         requests.extend((0..5).map(|often| (often, 1)));

@@ -51,7 +51,7 @@ impl Insertion {
         self.busy.reader()
     }
 
-    /// The head is here: those who wait for it are woken.
+    /// The head has come: wakes the requests that wait for it.
     ///
     /// # Panics
     /// If it was called before.
@@ -177,7 +177,7 @@ impl Store {
     ) {
         let mut busy_objects = self.busy_objects();
         if is_at(&busy_objects, key, busy) {
-            // What is being read from disk is what was there before.
+            // A disk read in progress is about the previous object.
             self.0.disk.iter().for_each(|disk| disk.cancel_lookup(key.hash()));
             object.into_iter().for_each(|object| self.keep(object));
             busy_objects.remove(&key.hash());

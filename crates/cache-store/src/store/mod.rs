@@ -134,20 +134,21 @@ impl Store {
         self.0.disk.iter().for_each(|disk| disk.claim_directory());
     }
 
-    /// Gives up whatever the disk has kept somebody waiting for, for longer than `timeout`: lookups have found nothing,
-    /// bodies that are read break off, those that are written go on without it.
-    /// Returns whether the disk hangs: then nothing is asked of it until it has done something. To be called now and then.
+    /// Times out disk jobs that take longer than `timeout`: lookups miss, bodies being read break off, bodies
+    /// being written go on without the disk. Returns true if the disk hangs: then it gets no jobs until one
+    /// completes. Call it regularly.
     pub fn expire_disk_waits(&self, timeout: Duration) -> bool {
         self.0.disk.as_ref().is_some_and(|disk| disk.expire_waits(timeout))
     }
 
-    /// Begins to fill `key`. `known` is what the caller found there and will not use as it is, such as a stale object.
+    /// Begins to fill `key`. `known` is the object that the caller found there and cannot use as it is, a
+    /// stale one for instance.
     pub fn begin(&self, key: &Key<'_>, known: Option<&Arc<Object>>) -> InsertOutcome {
         let mut busy_objects = self.busy_objects();
         if let Some(busy) = busy_at(&busy_objects, key) {
             return InsertOutcome::Busy(busy);
         }
-        // Between a lookup that missed and now somebody else may have completed it.
+        // Another request may have completed it since the lookup missed.
         if let Some(object) = self.0.memory.peek(key)
             && object.kind() == ObjectKind::Response
             && known.is_none_or(|known| !Arc::ptr_eq(known, &object))
@@ -184,7 +185,7 @@ impl Store {
         }
     }
 
-    /// Gives the object other metadata, as after a 304. The body stays, and so do those who read it.
+    /// Gives the object other metadata, as after a 304. The body and its readers stay.
     pub fn freshen(&self, object: &Arc<Object>, metadata: &[u8]) -> Arc<Object> {
         let fresh = Arc::new(object.with_metadata(metadata));
         if fresh.external_body().is_none() {
@@ -196,7 +197,8 @@ impl Store {
         fresh
     }
 
-    /// Forgets what is at `key`, its variants included; whether there was anything. A body on its way is not kept.
+    /// Removes the object at `key` and its variants; returns true if there was one. A body in transit is not
+    /// stored.
     pub fn purge(&self, key: &Key<'_>) -> bool {
         let removed = self.0.memory.remove(key.hash());
         let was_busy = self.busy_objects().remove(&key.hash()).is_some();
@@ -210,7 +212,7 @@ impl Store {
         removed.is_some() || was_busy || was_on_disk || were_parts
     }
 
-    /// Forgets `object`, or what is in its place by now; whether there was anything.
+    /// Removes `object`, or its replacement; returns true if there was one.
     pub fn purge_object(&self, object: &Object) -> bool {
         self.purge(&Key::of_text(object.key_text()))
     }

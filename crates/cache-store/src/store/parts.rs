@@ -67,7 +67,7 @@ impl PurgeGenerations {
         &self.forgotten[key.hash() as usize % GENERATIONS]
     }
 
-    /// What is kept of `key` must find the same afterwards.
+    /// Parts of `key` must find the same state afterwards.
     fn begin(&self, key: &Key<'_>) -> u64 {
         self.has_any.store(true, Ordering::SeqCst);
         self.at(key).load(Ordering::SeqCst)
@@ -105,12 +105,12 @@ impl Store {
         })
     }
 
-    /// Forgets the parts of what is at `key`, those on their way included; whether there were any.
+    /// Removes the parts at `key`, those in transit included; returns true if there were any.
     pub(super) fn forget_parts(&self, key: &Key<'_>) -> bool {
         if !self.0.generations.has_any() {
             return false;
         }
-        // In this order: who keeps a part looks afterwards whether it still may.
+        // In this order: the insertion of a part checks afterwards whether it is still allowed.
         self.0.generations.at(key).fetch_add(1, Ordering::SeqCst);
         self.0.memory.remove(key.parts().hash()).is_some()
     }
@@ -158,7 +158,8 @@ impl PartInsertion {
         self.chunks.push(Arc::clone(bytes));
     }
 
-    /// No more comes. What came is kept if it is all that was announced, or if it has a tag; returns whether it is.
+    /// The body has ended. The bytes are stored if they are complete, or if the part has a tag; returns true
+    /// if they are.
     pub fn end(mut self) -> bool {
         let is_all = self.got_bytes == self.head.range.length();
         if self.is_lost || self.got_bytes == 0 || !is_all && self.head.tag.is_empty() {
@@ -200,7 +201,7 @@ impl Insertion {
             whole_bytes,
         };
         let store = self.store().clone();
-        // In this order: what is forgotten from here on changes one or the other.
+        // In this order: a removal from here on changes one or the other.
         let generation = store.0.generations.begin(&key);
         let is_found = self.is_found();
         drop(self);
@@ -211,7 +212,7 @@ impl Insertion {
 /// Bytes, and where they belong.
 type Segment = (ByteRange, Vec<Arc<[u8]>>);
 
-/// The part `chunks` together with what is held, within the limits.
+/// The part `chunks` combined with the stored parts, within the limits.
 pub(super) fn joined(
     known: Option<&Object>,
     head: &PartHead,
@@ -239,7 +240,7 @@ pub(super) fn joined(
         let smallest = held.ranges().iter().filter(|part| !is_new(part)).min_by_key(|part| part.length());
         match smallest {
             Some(gone) => segments.retain(|(range, _)| range.last < gone.first || gone.last < range.first),
-            // What it touches is too much with it.
+            // Together with the adjacent parts it is too large.
             None => segments.truncate(1),
         }
         held = held_of(head, &segments);

@@ -105,7 +105,7 @@ fn help(socket: BorrowedFd<'_>, directories: &[Directory]) {
     }
 }
 
-/// Reads and forgets: what remains is the page cache.
+/// Reads the bytes into the page cache and discards them.
 fn read(file: &OwnedFd, offset: u64, length: u64, scratch: &mut [u8]) -> Reply {
     let mut filled = 0;
     while filled < length {
@@ -130,7 +130,8 @@ fn fork(life: impl FnOnce()) -> io::Result<Pid> {
             unsafe { libc::_exit(0) }
         }
     }
-    // SAFETY: the child does what is safe in the copy of one thread of many, see the head of this file.
+    // SAFETY: the child calls only functions that are safe after a fork with threads, see the head of this
+    // file.
     match unsafe { libc::fork() } {
         0 => {
             let end = End;

@@ -1,5 +1,5 @@
-//! What the server and its helper processes tell each other: messages of fixed size over a socket that keeps
-//! their boundaries (`SOCK_SEQPACKET`), a request with at most one file descriptor.
+//! Messages between the server and its helper processes: of fixed size over a socket that keeps their
+//! boundaries (`SOCK_SEQPACKET`), a request with at most one file descriptor.
 //!
 //! Nothing here allocates: a helper process is the copy of one thread of a process that may have had others, and
 //! the memory allocator may be in the middle of something that will never be finished.

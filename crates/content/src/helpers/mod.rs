@@ -113,7 +113,7 @@ impl Helpers {
         }
     }
 
-    /// Moves all outcomes, with the tokens of those who asked, to the end of `into`.
+    /// Moves all outcomes, with the tokens of their jobs, to the end of `into`.
     pub fn collect(&mut self, into: &mut Vec<(u64, Done)>) {
         match &mut self.0 {
             Pool::Threads(pool) => pool.collect(into),

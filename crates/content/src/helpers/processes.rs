@@ -220,12 +220,12 @@ fn encode<'a>(
             let _ = Request::Read { offset: *offset, length: *length as u64 }.encode(request);
             Ok(Some(document.file.as_fd()))
         }
-        Job::Open(Opening { place, body_bytes_max, .. }) => {
-            let host = place.host.0;
-            if !origin.directories()[usize::from(host)].shows(&place.path) {
+        Job::Open(Opening { resource, body_bytes_max, .. }) => {
+            let host = resource.host.0;
+            if !origin.directories()[usize::from(host)].shows(&resource.path) {
                 return Err(Done::Opened(Err(OpenError::NotFound)));
             }
-            let path = place.path.as_bytes();
+            let path = resource.path.as_bytes();
             let request_for = Request::LookUp { host, path, body_bytes_max: *body_bytes_max };
             request_for.encode(request).map(|()| None).ok_or(Done::Opened(Err(OpenError::NotFound)))
         }

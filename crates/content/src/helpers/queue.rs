@@ -1,17 +1,16 @@
-//! What is to be done, who waits for it, and what became of it: the part that all kinds of helpers share.
+//! Jobs, the tokens that wait for them, and outcomes: the part that all kinds of helpers share.
 //!
-//! Jobs for the same thing are done once: whoever asks while one is queued or running waits for that one. The more
-//! urgent go first, and of those alike the one that has waited longest. The queue does nothing itself and knows no
-//! helper.
+//! Equal jobs are done once: a second request waits for the one that is queued or running. The most urgent go
+//! first, and among equals the oldest. The queue does nothing itself and knows no helper.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use super::{HelperCounts, Refused};
 use crate::job::{Done, Job, Urgency};
-use crate::place::Place;
+use crate::resource::Resource;
 
-/// Jobs on their way from those who ask to the helpers, and outcomes on their way back.
+/// Queued jobs and their outcomes.
 #[derive(Debug)]
 pub struct Queue {
     /// A queue per urgency, the most urgent first.
@@ -38,14 +37,14 @@ pub struct Queued {
 /// Jobs with the same key are done once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
-    Place(Place<'static>),
+    Resource(Resource<'static>),
     Range { document: u64, offset: u64, length: usize, into_memory: bool },
 }
 
 impl Key {
     fn of(job: &Job) -> Key {
         match job {
-            Job::Open(opening) => Key::Place(opening.place.clone()),
+            Job::Open(opening) => Key::Resource(opening.resource.clone()),
             Job::Load(range) => Key::Range {
                 document: range.document.id,
                 offset: range.offset,
@@ -115,7 +114,7 @@ impl Queue {
         self.jobs[queued.urgency as usize].push_front(queued);
     }
 
-    /// The job is done: everybody who asked for it shall know.
+    /// The job is done: adds its outcome for every token that waits for it.
     pub fn finish(&mut self, queued: &Queued, done: &Done) {
         for token in self.waiting.remove(&queued.key).unwrap_or_default() {
             self.outcomes.push((token, done.clone()));
@@ -149,7 +148,7 @@ impl Queue {
         self.counts.helpers_lost += 1;
     }
 
-    /// Moves all outcomes, with the tokens of those who asked, to the end of `into`.
+    /// Moves all outcomes, with the tokens of their jobs, to the end of `into`.
     pub fn collect(&mut self, into: &mut Vec<(u64, Done)>) {
         into.append(&mut self.outcomes);
     }
@@ -178,8 +177,8 @@ mod tests {
     /// The paths of all jobs, in the order in which they are taken.
     fn order(queue: &mut Queue) -> Vec<String> {
         let path = |queued: Queued| match &queued.job {
-            Job::Open(opening) => String::from_utf8_lossy(opening.place.path.as_bytes()).into_owned(),
-            Job::Load(_) => unreachable!("only places are submitted"),
+            Job::Open(opening) => String::from_utf8_lossy(opening.resource.path.as_bytes()).into_owned(),
+            Job::Load(_) => unreachable!("only openings are submitted"),
         };
         std::iter::from_fn(|| queue.take()).map(path).collect()
     }

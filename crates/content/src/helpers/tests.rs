@@ -10,7 +10,7 @@ use super::{HelperKind, Helpers, Refused};
 use crate::document::Document;
 use crate::job::{Done, FileRange, Job, LoadError, Opened, Opening};
 use crate::origin::{Directory, Found, OpenError, Origin};
-use crate::place::{HostId, Place};
+use crate::resource::{HostId, Resource};
 use crate::rules::Rules;
 
 /// An origin whose disk waits until it is told to go on.
@@ -28,13 +28,13 @@ impl Gated {
 }
 
 impl Origin for Gated {
-    fn open(&self, place: &Place<'_>) -> Result<Found, OpenError> {
+    fn open(&self, resource: &Resource<'_>) -> Result<Found, OpenError> {
         let gate = self.opened.wait_while(self.gate.lock().unwrap(), |open| !*open).unwrap();
         drop(gate);
-        self.directory.open(place)
+        self.directory.open(resource)
     }
-    fn is_current(&self, place: &Place<'_>, document: &Document) -> bool {
-        self.directory.is_current(place, document)
+    fn is_current(&self, resource: &Resource<'_>, document: &Document) -> bool {
+        self.directory.is_current(resource, document)
     }
     fn read(&self, document: &Document, offset: u64, into: &mut [u8]) -> io::Result<usize> {
         self.directory.read(document, offset, into)
@@ -44,8 +44,8 @@ impl Origin for Gated {
 /// A job that opens `target`.
 pub fn open(target: &str) -> Job {
     let path = SitePath::decode(target.as_bytes()).unwrap().into_owned();
-    let place = Place { host: HostId::default(), path };
-    Job::Open(Opening { place, known: None, body_bytes_max: 64 * 1024 })
+    let resource = Resource { host: HostId::default(), path };
+    Job::Open(Opening { resource, known: None, body_bytes_max: 64 * 1024 })
 }
 
 /// The next `count` outcomes, by token.

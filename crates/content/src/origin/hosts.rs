@@ -4,7 +4,7 @@ use std::io;
 
 use super::{Directory, Found, OpenError, Origin};
 use crate::document::Document;
-use crate::place::Place;
+use crate::resource::Resource;
 
 /// The directories, by the number of their host.
 #[derive(Debug)]
@@ -20,26 +20,26 @@ impl Directories {
         Directories(directories)
     }
 
-    fn at(&self, place: &Place<'_>) -> &Directory {
-        &self.0[usize::from(place.host.0)]
+    fn at(&self, resource: &Resource<'_>) -> &Directory {
+        &self.0[usize::from(resource.host.0)]
     }
 }
 
 impl Origin for Directories {
-    fn open(&self, place: &Place<'_>) -> Result<Found, OpenError> {
-        self.at(place).open(place)
+    fn open(&self, resource: &Resource<'_>) -> Result<Found, OpenError> {
+        self.at(resource).open(resource)
     }
 
-    fn open_now(&self, place: &Place<'_>) -> Option<Result<Found, OpenError>> {
-        self.at(place).open_now(place)
+    fn open_now(&self, resource: &Resource<'_>) -> Option<Result<Found, OpenError>> {
+        self.at(resource).open_now(resource)
     }
 
     fn directories(&self) -> &[Directory] {
         &self.0
     }
 
-    fn is_current(&self, place: &Place<'_>, document: &Document) -> bool {
-        self.at(place).is_current(place, document)
+    fn is_current(&self, resource: &Resource<'_>, document: &Document) -> bool {
+        self.at(resource).is_current(resource, document)
     }
 
     fn read(&self, document: &Document, offset: u64, into: &mut [u8]) -> io::Result<usize> {

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::document::Document;
-use crate::place::Place;
+use crate::resource::Resource;
 
 mod hosts;
 mod local;
@@ -17,10 +17,10 @@ pub(crate) use local::PATH_BYTES_MAX;
 
 pub trait Origin: Send + Sync {
     /// The document at `place` as it is now.
-    fn open(&self, place: &Place<'_>) -> Result<Found, OpenError>;
+    fn open(&self, resource: &Resource<'_>) -> Result<Found, OpenError>;
 
     /// The same if that needs no waiting; `None` if it may, or if this origin cannot tell.
-    fn open_now(&self, _place: &Place<'_>) -> Option<Result<Found, OpenError>> {
+    fn open_now(&self, _resource: &Resource<'_>) -> Option<Result<Found, OpenError>> {
         None
     }
 
@@ -32,7 +32,7 @@ pub trait Origin: Send + Sync {
 
     /// Returns true if `document` and its variants are still what `place` names. Answers from memory, because an event
     /// loop asks.
-    fn is_current(&self, place: &Place<'_>, document: &Document) -> bool;
+    fn is_current(&self, resource: &Resource<'_>, document: &Document) -> bool;
 
     /// Reads at `offset` until `into` is full or the document ends; returns the bytes read.
     fn read(&self, document: &Document, offset: u64, into: &mut [u8]) -> io::Result<usize>;

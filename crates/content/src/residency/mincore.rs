@@ -1,9 +1,9 @@
 //! `mincore` on a mapping, as Flash tested (USENIX ATC 1999, 5.7).
 //!
-//! The kernel answers only to the owner of a file and to those who may write it; to everybody else it calls
-//! every page resident (`can_do_mincore` in mm/mincore.c), which would make AMPED wait as SPED does. So others
-//! are refused at the start, and later told "unknown". The mapping allows no access: nobody can read through it,
-//! so a file that is truncated meanwhile cannot end in SIGBUS.
+//! The kernel tells only the owner of a file and processes that may write it; to others it calls every page
+//! resident (`can_do_mincore` in mm/mincore.c), which would make AMPED wait as SPED does. So others are
+//! refused at the start, and later told "unknown". The mapping allows no access, so a file that is truncated
+//! meanwhile cannot end in SIGBUS.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::{io, ptr};
@@ -65,12 +65,13 @@ impl Residency for Mincore {
     }
 }
 
-/// Whether every page of `length` bytes at `offset` is in memory; at most [`PAGES_MAX`] pages from a page's start.
+/// Returns true if every page of `length` bytes at `offset` is in memory; at most [`PAGES_MAX`] pages from a
+/// page's start.
 fn is_resident(file: &dyn AsFd, offset: u64, length: usize) -> Result<bool, Errno> {
     let mut pages = [0u8; PAGES_MAX];
     let count = length.div_ceil(page_size());
     debug_assert!(count <= PAGES_MAX, "the window has room for its pages");
-    // SAFETY: a new mapping that nothing else knows, and that nobody may read or write.
+    // SAFETY: a new, private mapping without read and write access.
     unsafe {
         let mapping = mmap(ptr::null_mut(), length, ProtFlags::empty(), MapFlags::SHARED, file, offset)?;
         let asked = libc::mincore(mapping, length, pages.as_mut_ptr());

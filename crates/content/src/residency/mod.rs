@@ -1,7 +1,7 @@
 //! Is it in the page cache? The test that lets an event loop send at once what will not wait for a disk.
 //!
-//! One file per way to find out, one table. What none of them can tell is [`Answer::Unknown`], and whoever asked
-//! treats it as missing. [`Tester`] is what architectures use: it asks, counts, and trusts a recent answer.
+//! One file per way to find out, one table. [`Answer::Unknown`] is treated as missing. Architectures use
+//! [`Tester`]: it tests, counts, and trusts a recent answer.
 //!
 //! `cachestat` (Linux 6.5) is deliberately absent: it counts pages that are still on their way from the disk. On
 //! a disk of 1 MiB/s it called 1 MiB resident one second before the last byte had arrived, and a send would have
@@ -41,7 +41,7 @@ pub trait Residency: Sync {
     /// One line for the user.
     fn summary(&self) -> &'static str;
 
-    /// Whether `length` bytes at `offset` can be sent without waiting for a disk.
+    /// Tests if `length` bytes at `offset` can be sent without waiting for a disk.
     fn test(&self, file: &dyn AsFd, offset: u64, length: usize) -> Answer;
 
     /// Reads all of `into` if that needs no waiting.
@@ -66,7 +66,7 @@ const PROBED_FILES_MAX: usize = 16;
 /// different, costs time and never correctness: the answer for those is [`Answer::Unknown`].
 pub fn probe(residency: &dyn Residency, root: &Path) -> Result<(), Unavailable> {
     let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
-    // Opening anything else might wait for whoever is at its other end.
+    // Opening anything else, a pipe for instance, might block.
     let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
     for path in files.map(|entry| entry.path()).take(PROBED_FILES_MAX) {
         let Ok(file) = File::open(&path) else { continue };
@@ -75,7 +75,7 @@ pub fn probe(residency: &dyn Residency, root: &Path) -> Result<(), Unavailable> 
     Ok(())
 }
 
-/// A test that cannot tell what is in memory of this site.
+/// A residency test that does not work for this site.
 #[derive(Debug, thiserror::Error)]
 #[error("the residency test {name} cannot tell what is in memory of {}: {cause}", path.display())]
 pub struct Unavailable {

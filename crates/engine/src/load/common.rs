@@ -1,4 +1,4 @@
-//! What `load` and `replay` share: options, running a plan, and where its result goes.
+//! The common part of `load` and `replay`: options, running a plan, output of the result.
 
 use std::{
     fs::File,
@@ -348,7 +348,7 @@ pub fn interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
-/// Whose figures a result shows beside ours.
+/// Figures of other programs that a result shows beside ours.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Shows {
     Ours,

@@ -1,4 +1,4 @@
-//! Options of `load` that say what is asked for.
+//! Options of `load` about requests.
 
 use std::{
     fs,
@@ -59,7 +59,7 @@ pub enum Preset {
 const SESSION_PIPELINE: u32 = 64;
 
 impl RequestOptions {
-    /// What the options say, for so many clients of a closed loop.
+    /// The requests of the options, for so many clients of a closed loop.
     pub fn requests(
         &self,
         target: &Target,

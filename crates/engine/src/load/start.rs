@@ -1,4 +1,5 @@
-//! A start that somebody else gives: `--start-on-stdin`, for generators on several machines that begin together.
+//! A start that another program gives: `--start-on-stdin`, for generators on several machines that begin
+//! together.
 //!
 //! The engine says `{"ready": true}` on standard error once everything is prepared, then reads lines: `clock`
 //! is answered with this machine's time (the other side estimates how far the clocks are apart), `go TIME`

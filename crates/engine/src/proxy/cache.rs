@@ -17,7 +17,7 @@ use crate::serve::options::values::{budget, duration, size};
 /// Answers in memory unless another size is given, on a machine with enough of it.
 const MEMORY_BYTES: usize = 256 << 20;
 
-/// Of the memory there is, they take so much at most, as 1 / N: what is sent and received takes some, too.
+/// The default share of the machine's memory, as 1 / N: connections need some, too.
 const MEMORY_SHARE: u64 = 4;
 
 /// Where answers are kept, how much, and which.
@@ -78,8 +78,8 @@ const MEMORY_OBJECT_BYTES_MAX: u64 = 8 << 20;
 const DISK_OBJECT_BYTES_MAX: u64 = 1 << 30;
 
 impl CacheOptions {
-    /// The cache, if there is to be one, and who waits for its disk, if it has one; each of `workers` may have its own.
-    /// `files_max` is [what one for all may have](CacheOptions::files_max).
+    /// The cache, if one is configured, and the threads of its disk; each of `workers` may have its own
+    /// cache. `files_max` is the [limit of memory files](CacheOptions::files_max) of all.
     pub fn open(
         &self,
         scope: CacheScope,

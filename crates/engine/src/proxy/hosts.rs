@@ -5,7 +5,7 @@ use std::ops::Range;
 use anyhow::{anyhow, ensure};
 use clap::Parser;
 use sojourn_server::handler::reverse_proxy::UpstreamUrl;
-use sojourn_server::{Host, Hosts, Others, Pages};
+use sojourn_server::{Host, Hosts, Pages, UnknownHosts};
 
 use super::upstream::upstream;
 use crate::serve::config::{first_line, words_of_table};
@@ -50,8 +50,11 @@ impl HostsOptions {
             !refuses || general.is_empty(),
             "--upstream would get no requests\nhint: leave it out, or --unknown-host refuse"
         );
-        let others =
-            if general.is_empty() && !self.host.is_empty() { Others::Refused } else { Others::First };
+        let others = if general.is_empty() && !self.host.is_empty() {
+            UnknownHosts::Refused
+        } else {
+            UnknownHosts::First
+        };
         let (mut hosts, mut ranges) = (Vec::new(), Vec::new());
         let mut add = |names: &[String], upstreams: usize| {
             hosts.push(Host { names: names.to_vec(), pages: Pages::default() });

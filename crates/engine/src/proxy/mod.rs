@@ -10,7 +10,7 @@ use sojourn_server::handler::reverse_proxy::{Cache, NoDocuments, Proxy, watch};
 use sojourn_server::{Architecture, CacheScope, Scoreboard, Site, architecture, metrics};
 use toml::Value;
 
-use crate::serve::binary_upgrade::{Estate, Inheritance};
+use crate::serve::binary_upgrade::{Handover, Inheritance};
 use crate::serve::config::expand;
 use crate::serve::print::print;
 use crate::serve::privileges::Identity;
@@ -28,7 +28,7 @@ pub use options::Options;
 /// Bytes of the random part of a pseudonym.
 const PSEUDONYM_RANDOM_BYTES: usize = 4;
 
-/// What to do about what needs one.
+/// The hint of errors about options that need one process.
 const ONE_PROCESS: &str = "hint: choose an architecture that is one process: mt or an event loop";
 
 /// Passes requests on until a signal. `words` are the command line that was given, to `command`.
@@ -59,11 +59,11 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     let listeners = options.listening.listeners(&options.tls, &mut inheritance)?;
     site.tls = options.tls.tls_of(&listeners.listeners, None)?;
     let admin = options.listening.admin_listener(&mut inheritance)?;
-    let estate = Estate::new(words, &listeners, admin)?;
+    let handover = Handover::new(words, &listeners, admin)?;
     if let Some(user) = &options.process.user {
         Identity::find(user)?.assume(options.log.access_log.as_deref(), [])?;
     }
-    // As the user who serves: what is made there is that user's.
+    // After the privileges are dropped: files made there belong to the serving user.
     let files_max = options.cache.files_max(usable_descriptors(descriptors()));
     let (cache, _keepers) = options.cache.open(scope, site.workers, files_max)?;
     proxy.cache = if proxy.forward.is_some() { cache } else { cache.map(Cache::as_surrogate) };
@@ -76,7 +76,7 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
         Some(forward) => Arc::new(forward),
         None => proxy,
     };
-    serve(architecture, &site, listeners.listeners, &estate, inheritance, &options.format)
+    serve(architecture, &site, listeners.listeners, &handover, inheritance, &options.format)
 }
 
 impl Options {

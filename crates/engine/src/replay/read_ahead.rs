@@ -1,8 +1,8 @@
 //! Reads sessions of a trace file on a thread of its own, ahead of the clients, so that no request waits for the
 //! disk.
 //!
-//! What was read and not yet sent is bounded: `BATCHES_AHEAD` batches of `BATCH_REQUESTS` requests, of 16 bytes
-//! each, and what the longest session has beyond that.
+//! Requests that were read and not yet sent are bounded: `BATCHES_AHEAD` batches of `BATCH_REQUESTS`
+//! requests, of 16 bytes each, and the rest of the longest session.
 
 use std::{
     fs::File,
@@ -24,7 +24,7 @@ use sojourn_workload::{
 const BATCH_REQUESTS: usize = 16 << 10;
 /// How many batches wait for the clients at most.
 const BATCHES_AHEAD: usize = 16;
-/// What is read of the file at once.
+/// The size of one read.
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// The visits, in order of their connection time.

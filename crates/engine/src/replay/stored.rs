@@ -20,7 +20,8 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// Opens a trace file. Without what failed it is another trace, which is written where temporary files are.
+    /// Opens a trace file. Without failed requests it becomes another trace, which is written as a temporary
+    /// file.
     pub fn open(path: &Path, skip_failed: bool) -> anyhow::Result<Stored> {
         let name = path.display().to_string();
         let inner = File::open(path).map_err(TraceFileError::Io).and_then(StoredTrace::open);
@@ -34,12 +35,12 @@ impl Stored {
         Ok(Stored { name, inner })
     }
 
-    /// What it begins with.
+    /// The head of the trace.
     pub fn head(&self) -> Head {
         self.inner.head()
     }
 
-    /// What it asks for.
+    /// The documents of the trace.
     pub fn documents(&self) -> &[Document] {
         self.inner.documents()
     }
@@ -65,7 +66,7 @@ impl Stored {
     }
 }
 
-/// What is counted in a first pass is written in a second.
+/// The first pass counts, the second writes.
 fn write_without_failed(
     trace: &mut StoredTrace<File>,
     failed: &[bool],

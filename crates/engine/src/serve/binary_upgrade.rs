@@ -59,7 +59,7 @@ enum Role {
 }
 
 /// The state of this server that a successor needs.
-pub struct Estate {
+pub struct Handover {
     /// The program's file, looked up at the start: it may be replaced later.
     pub program: CString,
     pub words: Vec<OsString>,
@@ -75,7 +75,7 @@ pub fn program() -> anyhow::Result<CString> {
     Ok(CString::new(program.into_os_string().into_vec())?)
 }
 
-impl Estate {
+impl Handover {
     /// That of the server that was started with `words`.
     ///
     /// # Errors
@@ -84,8 +84,8 @@ impl Estate {
         words: &[OsString],
         listening: &Listeners,
         admin: Option<TcpListener>,
-    ) -> anyhow::Result<Estate> {
-        Ok(Estate {
+    ) -> anyhow::Result<Handover> {
+        Ok(Handover {
             program: program()?,
             words: words.to_vec(),
             sockets_are_passed: listening.are_passed,
@@ -98,7 +98,7 @@ impl Estate {
     pub fn serve_requests(&self, requests: &Requests, stop: &Stop) {
         while !stop.is_requested() {
             let mut waits = [PollFd::new(requests, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
-            // Interrupted or not, what there is to do is looked at.
+            // Interrupted or not, the requests are checked.
             let _ = poll(&mut waits, None);
             if stop.is_requested() || !requests.take() {
                 continue;
@@ -119,7 +119,7 @@ impl Estate {
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let successor = Successor::start(&self.program, &self.words, &theirs)?;
         drop(theirs);
-        // If it has ended meanwhile, its end says more than that nobody listens.
+        // If it has ended meanwhile, its exit status says more than the failed connection.
         let handed_over = self.hand_over(&ours);
         let outcome = successor.wait_until_ready(&ours).and(handed_over);
         if outcome.is_err() {
@@ -254,7 +254,7 @@ impl Inheritance {
         };
         // SAFETY: there is no other thread yet. Whatever this process starts has another predecessor, or none.
         unsafe { std::env::remove_var(VARIABLE) };
-        // SAFETY: whoever set the variable leaves the descriptor to this process.
+        // SAFETY: the process that set the variable passes the descriptor to this one.
         let channel = unsafe { OwnedFd::from_raw_fd(channel) };
         fcntl_setfd(&channel, FdFlags::CLOEXEC)
             .map_err(|error| anyhow!("there is no predecessor: {error}\nhint: unset {VARIABLE}"))?;
@@ -304,7 +304,7 @@ impl Inheritance {
     /// Tells the predecessor that this process serves.
     pub fn begin(self) {
         if let Some(channel) = self.channel {
-            // If it is gone meanwhile, nobody else serves.
+            // If it has ended meanwhile, this process goes on serving.
             let _ = send(&channel, &[READY], SendFlags::NOSIGNAL);
         }
     }
@@ -331,7 +331,7 @@ fn take(channel: &OwnedFd) -> io::Result<Option<(Role, Listener)>> {
     }
 }
 
-/// What is spoken at each address, of which several sockets may be one's.
+/// The transport at each address; several sockets may share an address.
 fn transports(listeners: &[Listener]) -> anyhow::Result<Vec<(SocketAddr, Transport)>> {
     let mut transports = Vec::new();
     for listener in listeners {

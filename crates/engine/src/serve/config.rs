@@ -24,7 +24,7 @@ const ROOT: &str = "root";
 /// The option whose values may be tables.
 const HOST: &str = "host";
 
-/// What a value may be.
+/// The hint of errors about values.
 const KINDS: &str = "a value is a string, a number, true or false for a flag, or a list or a table where an option \
     may be repeated";
 
@@ -67,7 +67,7 @@ pub fn expand(command: &Command, words: &[OsString]) -> anyhow::Result<Vec<OsStr
     Ok(expanded)
 }
 
-/// What stands on the command line as a configuration file; `None` if it names one, or cannot be written as text.
+/// The command line as a configuration file; `None` if it names one, or cannot be written as text.
 pub fn of_words(command: &Command, words: &[OsString]) -> Option<String> {
     let (subcommand, given) = server_matches(command, words)?;
     let mut text = String::new();
@@ -81,8 +81,9 @@ pub fn of_words(command: &Command, words: &[OsString]) -> Option<String> {
     Some(text)
 }
 
-/// What `words`, a configuration file included, come to, defaults and all; `None` if it cannot be written as text.
-/// `chosen` are the values of options that have no default of their own: those are named where nothing was given.
+/// The effective configuration of `words`, including a configuration file and the defaults; `None` if it
+/// cannot be written as text. `chosen` are the values of options that have no default of their own: those are
+/// named where nothing was given.
 pub fn effective(command: &Command, words: &[OsString], chosen: &[(&str, Value)]) -> Option<String> {
     let (subcommand, given) = server_matches(command, words)?;
     let mut text = String::new();
@@ -102,7 +103,7 @@ pub fn effective(command: &Command, words: &[OsString], chosen: &[(&str, Value)]
     Some(text)
 }
 
-/// What `option` has been given, or has by default.
+/// The given or default value of `option`.
 fn value(given: &ArgMatches, option: &Arg) -> Option<Value> {
     let id = option.get_id().as_str();
     if !option.get_action().takes_values() {
@@ -167,7 +168,7 @@ impl File<'_> {
         }
         let Err(error) = self.command.clone().try_get_matches_from(words) else { return Ok(()) };
         if error.kind() == ErrorKind::MissingRequiredArgument {
-            // By itself it is no mistake; what is missing beside it is said of the whole.
+            // It is valid by itself; missing options are reported for the whole command.
             return Ok(());
         }
         if error.kind() == ErrorKind::UnknownArgument {
@@ -201,7 +202,7 @@ impl File<'_> {
     }
 }
 
-/// What the words say about which command, whatever else is wrong with them.
+/// The command that the words name, even if other words are invalid.
 fn matches(command: &Command, words: &[OsString]) -> Option<(String, ArgMatches)> {
     let mut matches = command.clone().ignore_errors(true).try_get_matches_from(words).ok()?;
     matches.remove_subcommand()
@@ -213,7 +214,7 @@ fn server_matches<'a>(command: &'a Command, words: &[OsString]) -> Option<(&'a C
     Some((command.find_subcommand(&name)?, given))
 }
 
-/// What `command` calls the option of this name itself.
+/// The id of the option of this name in `command`.
 fn id(command: &Command, name: &str) -> String {
     let option = command.get_arguments().find(|option| option.get_long() == Some(name));
     option.map_or(name, |option| option.get_id().as_str()).to_owned()
@@ -271,12 +272,12 @@ pub fn words_of_table(text: &str, command: &Command) -> Result<Vec<String>, Stri
     Ok(words.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
-/// What went wrong, without what could have been meant.
+/// The error message without suggestions.
 pub fn first_line(error: &clap::Error) -> String {
     let said = error.to_string();
     let mut lines = said.lines().map(str::trim);
     let first = lines.next().unwrap_or_default().trim_start_matches("error: ");
-    // What is missing stands on the lines that follow.
+    // The missing options are on the lines that follow.
     match first.strip_suffix(':') {
         Some(start) => {
             format!("{start}: {}", lines.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" "))

@@ -18,7 +18,7 @@ use super::options::tls::TlsOptions;
 
 const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
 
-/// What a service manager calls sockets on which TLS is spoken (FileDescriptorName= in systemd's unit).
+/// The name of sockets for TLS from a service manager (FileDescriptorName= in systemd's unit).
 const TLS_SOCKET_NAME: &str = "https";
 
 /// The first descriptor that a service manager passes (sd_listen_fds(3)).
@@ -129,7 +129,7 @@ fn check_count(count: usize) -> anyhow::Result<()> {
 }
 
 fn passed_listener((number, name): (RawFd, &str)) -> anyhow::Result<Listener> {
-    // SAFETY: by sd_listen_fds(3) the descriptor is open and nobody else's in this process.
+    // SAFETY: by sd_listen_fds(3) the descriptor is open and unused in this process.
     let socket = unsafe { OwnedFd::from_raw_fd(number) };
     if !listens(socket.as_fd()) {
         bail!(

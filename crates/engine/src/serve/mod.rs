@@ -25,7 +25,7 @@ pub mod site;
 pub mod stdio;
 mod tls;
 
-use binary_upgrade::{Estate, Inheritance, SUCCEED};
+use binary_upgrade::{Handover, Inheritance, SUCCEED};
 pub use options::Options;
 use privileges::Identity;
 
@@ -56,12 +56,12 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     let listeners = options.listening.listeners(&options.tls, &mut inheritance)?;
     site.tls = options.tls.tls_of(&listeners.listeners, options.tickets)?;
     let admin = options.listening.admin_listener(&mut inheritance)?;
-    let estate = Estate::new(words, &listeners, admin)?;
+    let handover = Handover::new(words, &listeners, admin)?;
     if let Some(user) = &options.process.user {
         Identity::find(user)?.assume(options.log.access_log.as_deref(), [options.root.as_path()])?;
     }
     site.program = Some(program);
-    serve(architecture, &site, listeners.listeners, &estate, inheritance, &options.format)
+    serve(architecture, &site, listeners.listeners, &handover, inheritance, &options.format)
 }
 
 /// Serves `site` on `listeners` until a signal, and prints what was counted if `format` says so.
@@ -69,13 +69,13 @@ pub fn serve(
     architecture: &dyn Architecture,
     site: &Site,
     listeners: Vec<Listener>,
-    estate: &Estate,
+    handover: &Handover,
     inheritance: Inheritance,
     format: &str,
 ) -> anyhow::Result<ExitCode> {
     let stop = Stop::on_signals(&[SIGTERM, SIGINT, SIGQUIT])?;
     reopen_on_signal(&site.scoreboard)?;
-    let served = serve_until(stop, architecture, site, listeners, estate, inheritance)?;
+    let served = serve_until(stop, architecture, site, listeners, handover, inheritance)?;
     if format == "json" {
         serde_json::to_writer(io::stdout(), &served)?;
         io::Write::write_all(&mut io::stdout(), b"\n")?;
@@ -89,27 +89,27 @@ fn serve_until(
     architecture: &dyn Architecture,
     site: &Site,
     listeners: Vec<Listener>,
-    estate: &Estate,
+    handover: &Handover,
     inheritance: Inheritance,
 ) -> anyhow::Result<sojourn_server::Served> {
     std::thread::scope(|scope| {
         let requests = Requests::on_signals(SUCCEED)?;
-        if let Some(admin) = &estate.admin {
+        if let Some(admin) = &handover.admin {
             eprintln!("metrics on http://{}/metrics", admin.local_addr()?);
             scope.spawn(move || admin::serve(site, admin, stop));
         }
-        for (address, transport) in &estate.transports {
+        for (address, transport) in &handover.transports {
             let over = if *transport == Transport::Tls { " (TLS)" } else { "" };
             eprintln!("listening on {address}{over}");
         }
-        scope.spawn(|| estate.serve_requests(requests, stop));
+        scope.spawn(|| handover.serve_requests(requests, stop));
         notify::ready();
         inheritance.begin();
         let served = architecture.serve(site, listeners, stop);
         // Also when it failed: the admin thread waits for it.
         stop.request();
         if let Some(log) = &site.log {
-            // What cannot be written is counted too.
+            // Lines that cannot be written are counted.
             log.write_out();
         }
         served.map(|_| site.counters()).with_context(|| format!("the {} server failed", architecture.name()))

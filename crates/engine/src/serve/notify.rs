@@ -14,6 +14,6 @@ pub fn ready() {
         None => SocketAddr::from_pathname(OsStr::from_bytes(path)),
     };
     let text = format!("READY=1\nMAINPID={}\n", std::process::id());
-    // Nobody but the service manager would miss it, and it has a time limit.
+    // Only the service manager waits for it, and it has a timeout.
     let _ = address.and_then(|address| UnixDatagram::unbound()?.send_to_addr(text.as_bytes(), &address));
 }

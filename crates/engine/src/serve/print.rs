@@ -38,7 +38,7 @@ pub fn print(
     Ok(())
 }
 
-/// What was tried, and how it went.
+/// The tested features, with their outcomes.
 fn found() -> Vec<(&'static str, Result<(), String>)> {
     let first_line = |text: String| text.lines().next().unwrap_or_default().to_owned();
     let uring = architecture::by_name("uring").map_or(Ok(()), Architecture::available);

@@ -1,7 +1,7 @@
 //! `--user`: the server gives up root's privileges for good, once its sockets are bound and its files are open.
 //!
-//! It does so before there is any other thread or process, so that all of them are without. What it cannot get back it
-//! is not asked for again: files and sockets that a successor or SIGUSR1 opens are opened as that user.
+//! It does so before there is any other thread or process, so that none of them has any. It cannot regain
+//! them: files and sockets that a successor or SIGUSR1 opens are opened as that user.
 
 use std::ffi::{CStr, CString};
 use std::io;

@@ -10,20 +10,20 @@ use sojourn_measure::limits::raise_descriptors;
 use sojourn_server::connection::SendPath;
 use sojourn_server::handler;
 use sojourn_server::handler::static_files::hls::Films;
-use sojourn_server::{Architecture, Host, Hosts, Limits, Others, Scoreboard, Site};
+use sojourn_server::{Architecture, Host, Hosts, Limits, Scoreboard, Site, UnknownHosts};
 
 use super::options::Options;
 use super::options::content::{ContentOptions, HostOptions};
 use super::options::values::{BODIES_SHARE, HEADS_SHARE, PATHS_SHARE, budget};
 
-/// Descriptors that are neither connections nor documents: listeners, events, logs, helpers' own.
+/// Descriptors reserved for listeners, events, logs and helpers.
 const DESCRIPTORS_RESERVED: u64 = 64;
 
-/// What we ask for: the kernel's own default maximum.
+/// The limit to ask for: the kernel's default maximum.
 const DESCRIPTORS_WANTED: u64 = 1 << 20;
 
 impl Options {
-    /// The site that is asked for, with what `architecture` chooses where nothing is asked for; it counts on `scoreboard`.
+    /// The configured site, with the defaults of `architecture`; it counts on `scoreboard`.
     pub fn site(&self, architecture: &dyn Architecture, scoreboard: Scoreboard) -> anyhow::Result<Site> {
         let (origin, hosts) = self.hosts()?;
         let defaults = architecture.defaults();
@@ -60,7 +60,7 @@ impl Options {
         Ok(site)
     }
 
-    /// The directories, with what is made of their films, and the hosts that they belong to: `DIR` is the first.
+    /// The directories, with their films as HLS, and the hosts that they belong to: `DIR` is the first.
     fn hosts(&self) -> anyhow::Result<(Arc<dyn Origin>, Hosts)> {
         let open = |root: &Path, content: &ContentOptions| {
             Directory::new(root, content.rules()).map_err(|error| bad_root(root, &error))
@@ -74,8 +74,9 @@ impl Options {
             hls.push(content.offers_hls());
             hosts.push(Host { names, pages: content.pages() });
         }
-        let others = if self.hosts.unknown_host == "refuse" { Others::Refused } else { Others::First };
-        if others == Others::Refused && hosts.iter().all(|host| host.names.is_empty()) {
+        let others =
+            if self.hosts.unknown_host == "refuse" { UnknownHosts::Refused } else { UnknownHosts::First };
+        if others == UnknownHosts::Refused && hosts.iter().all(|host| host.names.is_empty()) {
             bail!(
                 "every host is refused\nhint: say what DIR is called by --name, or give other hosts by --host"
             );

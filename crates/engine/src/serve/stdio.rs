@@ -18,7 +18,7 @@ use sojourn_server::{
 use super::Options;
 use super::binary_upgrade::SUCCEED;
 
-/// What a client is told whose server cannot run.
+/// The response of a server that cannot run.
 const REFUSAL: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\nServer: Sojourn\r\n\
     Content-Length: 0\r\nConnection: close\r\n\r\n";
 
@@ -26,7 +26,7 @@ const REFUSAL: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\nServer: Sojourn\r
 pub fn run(options: &Options, architecture: &dyn Architecture) -> anyhow::Result<ExitCode> {
     let stop = Stop::on_signals(&[libc::SIGTERM, PASSED_ON])?;
     let (socket, peer) = connection()?;
-    let (scoreboard, place) = match options.counters {
+    let (scoreboard, slot) = match options.counters {
         Some((fd, index)) => {
             // SAFETY: the server that executed this program leaves it the descriptor.
             let memory = unsafe { OwnedFd::from_raw_fd(fd) };
@@ -34,8 +34,8 @@ pub fn run(options: &Options, architecture: &dyn Architecture) -> anyhow::Result
         }
         None => {
             let scoreboard = Scoreboard::new();
-            let place = scoreboard.place();
-            (scoreboard, place)
+            let slot = scoreboard.slot();
+            (scoreboard, slot)
         }
     };
     reopen_on_signal(&scoreboard)?;
@@ -45,7 +45,7 @@ pub fn run(options: &Options, architecture: &dyn Architecture) -> anyhow::Result
     if transport == Transport::Tls {
         site.tls = Some(options.tls.tls(options.tickets)?);
     }
-    serve_one(&site, Arrival { socket, peer, transport, permit: Permit::ANY }, place, stop)?;
+    serve_one(&site, Arrival { socket, peer, transport, permit: Permit::ANY }, slot, stop)?;
     Ok(ExitCode::SUCCESS)
 }
 

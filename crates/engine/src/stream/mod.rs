@@ -11,7 +11,7 @@ use sojourn_rtsp_server::{Counts, Published, Server, Site};
 use sojourn_server::connection::Transport;
 use sojourn_server::{Requests, Scoreboard, Stop, admin, metrics, reopen_on_signal};
 
-use crate::serve::binary_upgrade::{self, Estate, Inheritance, SUCCEED};
+use crate::serve::binary_upgrade::{self, Handover, Inheritance, SUCCEED};
 use crate::serve::listener::{inherit_or_listen, listen};
 use crate::serve::privileges::Identity;
 use crate::serve::site::{descriptors, usable_descriptors};
@@ -43,7 +43,7 @@ pub fn run(options: &Options, words: &[OsString]) -> anyhow::Result<ExitCode> {
     let addresses = listeners.iter().map(TcpListener::local_addr).collect::<Result<Vec<_>, _>>()?;
     let admin = options.admin_listen.as_deref();
     let admin = admin.map(|it| inheritance.admin(it).map_or_else(|| listen(it), Ok)).transpose()?;
-    let estate = Estate {
+    let handover = Handover {
         program: binary_upgrade::program()?,
         words: words.to_vec(),
         sockets_are_passed: false,
@@ -74,7 +74,7 @@ pub fn run(options: &Options, words: &[OsString]) -> anyhow::Result<ExitCode> {
     for (rtp, rtcp) in server.datagram_ports() {
         eprintln!("datagrams leave by UDP ports {rtp} and {rtcp}");
     }
-    let counts = serve(server, &published, &estate, inheritance, &retire)?;
+    let counts = serve(server, &published, &handover, inheritance, &retire)?;
     if options.format == "json" {
         serde_json::to_writer(io::stdout(), &counts)?;
         io::Write::write_all(&mut io::stdout(), b"\n")?;
@@ -86,20 +86,20 @@ pub fn run(options: &Options, words: &[OsString]) -> anyhow::Result<ExitCode> {
 fn serve(
     server: Server<'_>,
     published: &Published,
-    estate: &Estate,
+    handover: &Handover,
     inheritance: Inheritance,
     retire: &Stop,
 ) -> anyhow::Result<Counts> {
     std::thread::scope(|scope| {
         let requests = Requests::on_signals(SUCCEED)?;
-        if let Some(admin) = &estate.admin {
+        if let Some(admin) = &handover.admin {
             eprintln!("metrics on http://{}/metrics", admin.local_addr()?);
             scope.spawn(move || admin::serve(published, admin, retire));
         }
-        for (address, _) in &estate.transports {
+        for (address, _) in &handover.transports {
             eprintln!("listening on {address}");
         }
-        scope.spawn(move || estate.serve_requests(requests, retire));
+        scope.spawn(move || handover.serve_requests(requests, retire));
         notify::ready();
         inheritance.begin();
         let served = server.run();

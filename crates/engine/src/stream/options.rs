@@ -136,7 +136,7 @@ impl Options {
         }
     }
 
-    /// The users that are let in; `None` lets in everybody.
+    /// The users; `None` needs no authentication.
     pub fn users(&self) -> anyhow::Result<Option<Users>> {
         let Some(path) = &self.users else { return Ok(None) };
         let text = std::fs::read_to_string(path).map_err(|error| {

@@ -1,7 +1,6 @@
 //! The body of a request: how it is framed, and where it ends.
 //!
-//! Whoever answers a request must find the end of its body, for there the next request begins, even where the
-//! body itself is of no use.
+//! A server must find the end of a body even if it has no use for it: the next request begins there.
 
 use super::RequestError;
 use crate::chunked::Chunked;

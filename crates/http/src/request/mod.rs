@@ -28,10 +28,10 @@ pub enum Method {
     Get,
     /// HEAD: the same head as GET, no body.
     Head,
-    /// OPTIONS: what can be done with the target, or with the server if that is `*`.
+    /// OPTIONS: the methods of the target, or of the server if that is `*`.
     Options,
-    /// CONNECT: a tunnel through a proxy. Its client may send what is to pass the tunnel before it knows whether
-    /// there is one, so a refusal ends the connection.
+    /// CONNECT: a tunnel through a proxy. Its client may send data for the tunnel before the response, so a
+    /// refusal ends the connection.
     Connect,
     /// A registered method that a static site does not offer: 405.
     NotAllowed,
@@ -301,7 +301,7 @@ fn take_apart<'b>(
     if [authority, fields.host].into_iter().flatten().any(|host| !is_host(host)) {
         return Err(RequestError::Host);
     }
-    // RFC 9110, 10.1.1: HTTP/1.0 has no expectations, so what looks like one is ignored.
+    // RFC 9110, 10.1.1: HTTP/1.0 has no expectations, so the field is ignored.
     if fields.expects_other && version == Version::Http11 {
         return Err(RequestError::Expectation);
     }

@@ -2,22 +2,22 @@
 
 use super::*;
 
-fn parse(text: &str, asked: Asked) -> Result<Option<Head<'_>>, UpstreamError> {
+fn parse(text: &str, asked: RequestKind) -> Result<Option<Head<'_>>, UpstreamError> {
     Parser::default().parse(text.as_bytes(), asked)
 }
 
-fn body(text: &str, asked: Asked) -> Result<Body, UpstreamError> {
+fn body(text: &str, asked: RequestKind) -> Result<Body, UpstreamError> {
     parse(text, asked).map(|head| head.expect("a whole head").body)
 }
 
 fn refused(text: &str, expected: UpstreamError) {
-    assert_eq!(parse(text, Asked::Other), Err(expected), "{text:?}");
+    assert_eq!(parse(text, RequestKind::Other), Err(expected), "{text:?}");
 }
 
 #[test]
 fn a_whole_head() {
     let text = "HTTP/1.1 200 Fine by me\r\nContent-Length: 5\r\nX-A:  b c \r\nx-a: \u{e9}\r\nEmpty:\r\n\r\nhelloHTTP/1.1";
-    let head = parse(text, Asked::Other).unwrap().unwrap();
+    let head = parse(text, RequestKind::Other).unwrap().unwrap();
     assert_eq!((head.status, head.version, head.reason), (200, Version::Http11, b"Fine by me".as_slice()));
     assert_eq!((head.body, head.content_length, head.keep_alive), (Body::Length(5), Some(5), true));
     assert!(text[head.head_len..].starts_with("hello"));
@@ -36,7 +36,7 @@ fn status_lines() {
         ("HTTP/1.9 599 \u{e9}\t", 599, "\u{e9}\t"),
     ] {
         let text = format!("{line}\r\n\r\n");
-        let head = parse(&text, Asked::Other).unwrap().unwrap();
+        let head = parse(&text, RequestKind::Other).unwrap().unwrap();
         assert_eq!((head.status, head.reason), (status, reason.as_bytes()), "{line}");
     }
     for bad in [
@@ -62,7 +62,11 @@ fn status_lines() {
     ] {
         refused(&format!("{bad}\r\n\r\n"), UpstreamError::StatusLine);
     }
-    assert_eq!(parse("HTX", Asked::Other), Err(UpstreamError::StatusLine), "refused before the line ends");
+    assert_eq!(
+        parse("HTX", RequestKind::Other),
+        Err(UpstreamError::StatusLine),
+        "refused before the line ends"
+    );
 }
 
 /// RFC 9112, 5 and 5.2: a proxy may answer folding with 502; a blank before the colon must never be passed on.
@@ -94,7 +98,7 @@ fn fields() {
 /// RFC 9112, 6.3.
 #[test]
 fn lengths() {
-    let with = |fields: &str| body(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n"), Asked::Other);
+    let with = |fields: &str| body(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n"), RequestKind::Other);
     assert_eq!(with("Content-Length: 5\r\nX: y\r\nContent-Length: 5"), Ok(Body::Length(5)));
     assert_eq!(with("Content-Length: 5, 5"), Ok(Body::Length(5)));
     assert_eq!(with("Content-Length: 0"), Ok(Body::Length(0)));
@@ -121,7 +125,7 @@ fn lengths() {
 
 #[test]
 fn transfer_codings() {
-    let with = |fields: &str| body(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n"), Asked::Other);
+    let with = |fields: &str| body(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n"), RequestKind::Other);
     assert_eq!(with("Transfer-Encoding: Chunked "), Ok(Body::Chunked));
     for bad in [
         "",
@@ -150,21 +154,24 @@ fn transfer_codings() {
 fn no_body() {
     for status in [100, 101, 103, 204, 304] {
         let text = format!("HTTP/1.1 {status} X\r\nContent-Length: 5\r\n\r\n");
-        assert_eq!(body(&text, Asked::Other), Ok(Body::None), "{status}");
+        assert_eq!(body(&text, RequestKind::Other), Ok(Body::None), "{status}");
     }
     for coding in ["Content-Length: 5", "Transfer-Encoding: chunked", "X: y"] {
         let text = format!("HTTP/1.1 200 OK\r\n{coding}\r\n\r\n");
-        assert_eq!(body(&text, Asked::Head), Ok(Body::None), "{coding}");
-        assert_eq!(body(&text, Asked::Connect), Ok(Body::None), "{coding}");
+        assert_eq!(body(&text, RequestKind::Head), Ok(Body::None), "{coding}");
+        assert_eq!(body(&text, RequestKind::Connect), Ok(Body::None), "{coding}");
     }
-    assert_eq!(body("HTTP/1.1 407 No\r\nContent-Length: 5\r\n\r\n", Asked::Connect), Ok(Body::Length(5)));
-    let head = parse("HTTP/1.1 304 X\r\nContent-Length: 5\r\n\r\n", Asked::Other).unwrap().unwrap();
+    assert_eq!(
+        body("HTTP/1.1 407 No\r\nContent-Length: 5\r\n\r\n", RequestKind::Connect),
+        Ok(Body::Length(5))
+    );
+    let head = parse("HTTP/1.1 304 X\r\nContent-Length: 5\r\n\r\n", RequestKind::Other).unwrap().unwrap();
     assert_eq!((head.content_length, head.keep_alive), (Some(5), true));
 }
 
 #[test]
 fn connections() {
-    let stays = |text: &str| parse(text, Asked::Other).unwrap().unwrap().keep_alive;
+    let stays = |text: &str| parse(text, RequestKind::Other).unwrap().unwrap().keep_alive;
     assert!(stays("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
     assert!(stays("HTTP/1.0 200 OK\r\nContent-Length: 0\r\nConnection: Keep-Alive\r\n\r\n"));
     assert!(!stays("HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n"));
@@ -175,12 +182,12 @@ fn connections() {
 #[test]
 fn limits() {
     let long = |bytes: usize| format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "a".repeat(bytes - 24));
-    assert!(parse(&long(HEAD_BYTES_MAX), Asked::Other).unwrap().is_some());
+    assert!(parse(&long(HEAD_BYTES_MAX), RequestKind::Other).unwrap().is_some());
     refused(&long(HEAD_BYTES_MAX + 1), UpstreamError::TooLong);
     let endless = format!("HTTP/1.1 200 {}", "a".repeat(HEAD_BYTES_MAX));
     refused(&endless, UpstreamError::TooLong);
     let many = |count: usize| format!("HTTP/1.1 200 OK\r\n{}\r\n", "X: y\r\n".repeat(count));
-    assert!(parse(&many(FIELDS_MAX), Asked::Other).unwrap().is_some());
+    assert!(parse(&many(FIELDS_MAX), RequestKind::Other).unwrap().is_some());
     refused(&many(FIELDS_MAX + 1), UpstreamError::TooManyFields);
 }
 
@@ -189,7 +196,7 @@ fn in_pieces_and_after_an_interim_response() {
     let text = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
     let (mut parser, mut start, mut statuses) = (Parser::default(), 0, Vec::new());
     for end in 0..=text.len() {
-        if let Some(head) = parser.parse(&text.as_bytes()[start..end], Asked::Other).unwrap() {
+        if let Some(head) = parser.parse(&text.as_bytes()[start..end], RequestKind::Other).unwrap() {
             statuses.push((head.status, end));
             start = end;
         }

@@ -8,8 +8,9 @@ pub const PREFIX: &str = "sojourn-";
 
 /// The period of a limited processor's time, and the least of it that the kernel grants.
 ///
-/// Who has used up its share waits for the rest of the period, so it is not long; it is not short either, since each
-/// wait costs the caches: with 10 ms a request took a quarter more CPU time than with 50 ms, and it varied more.
+/// A group that has used up its share waits for the rest of the period, so it is not long; it is not short
+/// either, since each wait costs the caches: with 10 ms a request took a quarter more CPU time than with 50
+/// ms, and it varied more.
 const PROCESSOR_PERIOD_MICROSECONDS: f64 = 50_000.0;
 const PROCESSOR_QUOTA_MIN_MICROSECONDS: f64 = 1_000.0;
 
@@ -21,7 +22,7 @@ pub struct Hierarchies {
 
 /// The folder in which a controller's groups are made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct GroupParent {
     pub controller: &'static str,
     /// The group in which groups are made.
     pub parent: PathBuf,
@@ -48,15 +49,15 @@ impl Hierarchies {
     ///
     /// # Errors
     /// If the machine does not have the controller.
-    pub fn place(&self, controller: &'static str) -> Result<Place, String> {
+    pub fn place(&self, controller: &'static str) -> Result<GroupParent, String> {
         if self.is_version_1(controller) {
             let parent = self.mount.join(controller);
-            return Ok(Place { controller, parent, is_unified: false });
+            return Ok(GroupParent { controller, parent, is_unified: false });
         }
         // Beside hierarchies of version 1, that of version 2 has a folder of its own.
         let candidates = [self.mount.clone(), self.mount.join("unified")];
         let parent = candidates.into_iter().find(|root| has(&root.join("cgroup.controllers"), controller));
-        parent.map(|parent| Place { controller, parent, is_unified: true }).ok_or_else(|| {
+        parent.map(|parent| GroupParent { controller, parent, is_unified: true }).ok_or_else(|| {
             format!(
                 "{} has no controller {controller}, of neither version of control groups",
                 self.mount.display()
@@ -69,8 +70,8 @@ impl Hierarchies {
     }
 }
 
-impl Place {
-    /// The files and what is written to them, so that a group has at most `bytes` of memory, and no swap beside it.
+impl GroupParent {
+    /// The files and values that limit a group to `bytes` of memory without swap.
     pub fn memory_rules(&self, bytes: u64) -> [(&'static str, String); 2] {
         if self.is_unified {
             [("memory.max", bytes.to_string()), ("memory.swap.max", "0".to_owned())]
@@ -79,7 +80,7 @@ impl Place {
         }
     }
 
-    /// The file and what is written to it, so that a group reads at most so fast from the disk.
+    /// The file and value that limit a group's rate of reading from the disk.
     pub fn disk_rule(&self, disk: &str, bytes_per_second: u64) -> (&'static str, String) {
         if self.is_unified {
             ("io.max", format!("{disk} rbps={bytes_per_second}"))
@@ -88,8 +89,7 @@ impl Place {
         }
     }
 
-    /// The files and what is written to them, so that a group has at most so much of the processors' time: 1 is one
-    /// processor's.
+    /// The files and values that limit a group's processor time: 1 is one processor.
     ///
     /// # Errors
     /// If that is less than the kernel can grant.

@@ -37,7 +37,7 @@ pub fn state_folder() -> Result<PathBuf, String> {
 }
 
 impl Journal {
-    /// Writes down what this process is about to change.
+    /// Records the changes that this process is about to make.
     pub fn write(folder: &Path, name: &str, changes: &Changes) -> Result<Journal, String> {
         let path = folder.join(format!("{name}.json"));
         let fault = |error: io::Error| format!("{}: {error}", path.display());

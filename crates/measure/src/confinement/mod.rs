@@ -60,11 +60,11 @@ pub struct Changes {
 }
 
 impl Confinement {
-    /// A group called `name` that holds to `limits`; the journal lies in `state`. What runs that were killed have left
-    /// there is undone first.
+    /// Makes a group called `name` with `limits`; the journal is in `state`. Changes of killed runs are
+    /// undone first.
     ///
     /// # Errors
-    /// What stands against it and what may help; nothing is left behind.
+    /// The obstacle and the likely cure; nothing is left behind.
     pub fn new(
         hierarchies: &Hierarchies,
         state: &Path,
@@ -139,7 +139,7 @@ impl Confinement {
             })
             .collect();
         let doors = doors?;
-        // 0 is whoever writes it.
+        // 0 is the writing process.
         let enter = move || doors.iter().try_for_each(|mut door| door.write_all(b"0"));
         // SAFETY: writing to open files is allowed between fork and exec.
         unsafe { command.pre_exec(enter) };
@@ -158,7 +158,7 @@ impl Drop for Confinement {
 }
 
 impl Changes {
-    /// Undoes them; what is undone already is left alone.
+    /// Undoes the changes that are not undone yet.
     fn undo(&self) -> Result<(), String> {
         self.groups.iter().try_for_each(|group| remove(group))?;
         for (file, controller) in &self.handed_down {
@@ -185,7 +185,7 @@ pub fn restore(state: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(removed)
 }
 
-/// Moves everybody out of the group, to its parent, and removes it.
+/// Moves all processes of the group to its parent, and removes it.
 fn remove(group: &Path) -> Result<(), String> {
     let outside = group.parent().unwrap_or(group).join("cgroup.procs");
     let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! Both versions of control groups, in look-alike folders: what is written, and that everything is undone.
+//! Both versions of control groups, in imitated folders: the written values, and that everything is undone.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What perf counts: its software events, tracepoints, and the processor's own counters.
+//! Counters of perf: its software events, tracepoints, and the processor's own counters.
 
 use super::{Counter, Kind, Tier};
 

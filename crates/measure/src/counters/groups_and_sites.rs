@@ -1,4 +1,4 @@
-//! What a control group used, and what of a site is in memory.
+//! Counters of control groups, and of a site's pages in memory.
 
 use super::{Counter, Kind, Tier};
 

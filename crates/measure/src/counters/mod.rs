@@ -1,4 +1,4 @@
-//! The table of counters: what each is called in results, its unit, where it comes from, what it means.
+//! The table of counters: names in results, units, sources, meanings.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! What a network namespace says of its connections and interfaces.
+//! Counters of a network namespace: its connections and interfaces.
 
 use super::{Counter, Kind, Tier};
 

@@ -1,4 +1,4 @@
-//! What process trees used, by /proc: time, faults, switches, memory, disks.
+//! Counters of process trees from /proc: time, faults, switches, memory, disks.
 
 use super::{Counter, Kind, Tier};
 

@@ -13,7 +13,7 @@ use crate::Reading;
 /// The huge page size of x86-64; mappings for huge pages are aligned to it.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Whether to ask the kernel for huge pages.
+/// Pages of the arena: huge ones or the usual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum HugePages {

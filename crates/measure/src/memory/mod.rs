@@ -8,15 +8,15 @@
 
 mod arena;
 mod chase;
-mod crew;
 mod kernel;
 mod results;
 mod sweep;
+mod team;
 mod walk;
 
 pub use arena::HugePages;
 pub use kernel::Kernel;
-pub use results::{Latency, Memory, Place, Point, Spread};
+pub use results::{GridPoint, Latency, Memory, Point, Spread};
 pub use sweep::{Progress, Sweep, SweepError, run};
 
 /// The unit of a walk.

@@ -8,7 +8,7 @@ use super::kernel::Kernel;
 use crate::Reading;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Place {
+pub struct GridPoint {
     pub kernel: Kernel,
     /// Bytes that each core walked.
     pub working_set_bytes: usize,
@@ -33,7 +33,7 @@ pub struct Spread {
 #[schemars(rename = "MemoryPoint")]
 pub struct Point {
     #[serde(flatten)]
-    pub place: Place,
+    pub place: GridPoint,
     pub bytes_per_second: Spread,
 }
 

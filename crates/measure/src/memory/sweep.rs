@@ -8,9 +8,9 @@ use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::arena::HugePages;
-use super::crew::{Crew, Found, Order};
 use super::kernel::Kernel;
-use super::results::{Backing, Latency, Memory, Place, Point, Spread};
+use super::results::{Backing, GridPoint, Latency, Memory, Point, Spread};
+use super::team::{Found, Order, Team};
 use super::walk::words_needed;
 use super::{STRIDE_WORDS_MAX, WORD_BYTES, WORKING_SET_BYTES_MAX, WORKING_SET_BYTES_MIN};
 
@@ -80,12 +80,12 @@ pub fn run(sweep: &Sweep, mut goes_on: impl FnMut(Progress) -> bool) -> Result<M
         for cores in &sweep.teams {
             let bytes = sweep.arena_bytes();
             let refused = |cause| SweepError::Refused { cores: cores.clone(), cause };
-            let crew = Crew::new(cores, bytes, huge_pages).map_err(refused)?;
-            let huge_page_bytes = crew.huge_page_bytes.clone();
+            let team = Team::new(cores, bytes, huge_pages).map_err(refused)?;
+            let huge_page_bytes = team.huge_page_bytes.clone();
             memory.backing.push(Backing { huge_pages, cores: cores.clone(), bytes, huge_page_bytes });
             let mut measured = Measured::new(sweep);
             for order in sweep.orders() {
-                let value = memory.measure(&crew, order);
+                let value = memory.measure(&team, order);
                 measured.add(&order, value);
                 done += 1;
                 if !goes_on(Progress { done, total }) {
@@ -175,9 +175,9 @@ impl Sweep {
 }
 
 impl Memory {
-    fn measure(&mut self, crew: &Crew, order: Order) -> f64 {
+    fn measure(&mut self, team: &Team, order: Order) -> f64 {
         for again in 0.. {
-            let found = crew.all_do(order);
+            let found = team.all_do(order);
             let disturbed = found.iter().any(|found| found.core_fraction < CORE_FRACTION_MIN);
             if !disturbed || again == AGAIN_MAX {
                 self.disturbed += usize::from(disturbed);
@@ -193,7 +193,7 @@ impl Memory {
             let Some(spread) = Spread::of(values) else { continue };
             match kernel {
                 Some(kernel) => {
-                    let place = Place { kernel, working_set_bytes, stride_words, cores, huge_pages };
+                    let place = GridPoint { kernel, working_set_bytes, stride_words, cores, huge_pages };
                     self.points.push(Point { place, bytes_per_second: spread });
                 }
                 None => self.latencies.push(Latency {

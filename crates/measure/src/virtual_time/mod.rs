@@ -73,7 +73,8 @@ impl VirtualTime {
     /// oldest process goes first, so that none is left to restart the others.
     pub fn abort(&self) {
         for &pid in lock(&self.0.pids).iter() {
-            // SAFETY: a plain system call. Whoever is gone cannot have been replaced: nobody else waits for them.
+            // SAFETY: a plain system call. The process ids cannot be in use again: only this process reaps
+            // them.
             unsafe { libc::kill(pid, libc::SIGABRT) };
         }
     }
@@ -120,8 +121,8 @@ pub fn take_turns(core: usize) -> io::Result<()> {
     }
 }
 
-/// Starts the program and holds it until all its processes have ended; returns the exit code of the first, 128 and the
-/// signal's number if a signal ended it. `held` learns who they are.
+/// Starts the program and holds it until all its processes have ended; returns the exit code of the first,
+/// 128 and the signal's number if a signal ended it. `held` is given their process ids.
 ///
 /// # Errors
 /// If it cannot be held or started.

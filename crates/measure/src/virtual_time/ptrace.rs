@@ -37,7 +37,7 @@ pub fn prepare(filter: &[Instruction]) -> io::Result<()> {
     // SAFETY: system calls whose arguments live until they return.
     unsafe {
         check(libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong).into())?;
-        // It is ended by an abort, of which nobody wants the memory.
+        // It is ended by an abort, without a core dump.
         check(libc::setrlimit(libc::RLIMIT_CORE, &raw const none).into())?;
         check(libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0))?;
         check(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0).into())?;
@@ -45,7 +45,7 @@ pub fn prepare(filter: &[Instruction]) -> io::Result<()> {
     }
 }
 
-/// What happened to a traced thread.
+/// An event of a traced thread.
 pub enum News {
     /// One stands, or has ended.
     Of(Tracee, Stop),
@@ -152,7 +152,7 @@ impl Tracee {
         group.and_then(|text| text.trim().parse().ok()).unwrap_or(self.0)
     }
 
-    /// Writes into its memory; what it has no room for is its own fault, as with the call that is answered.
+    /// Writes into its memory; an invalid address is its own fault, as in the emulated call.
     pub fn write(self, address: u64, bytes: &[u8]) {
         let from = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
         let to =

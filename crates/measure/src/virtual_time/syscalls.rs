@@ -11,7 +11,7 @@ pub struct Chance {
     calls: u64,
 }
 
-/// More bytes than this are never asked for at once by those who need a seed.
+/// A request for a seed is never longer than this.
 const RANDOM_BYTES_MAX: usize = 4096;
 
 /// The calls that are answered here.

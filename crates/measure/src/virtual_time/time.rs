@@ -62,7 +62,7 @@ impl Time {
 
     /// Takes the next step on the way to `until`, now that all are at rest; whether that is where it is.
     pub fn step(&mut self, until: Duration) -> bool {
-        // Who has got what it waited for is in another call by now.
+        // A thread whose wait was satisfied is in another call by now.
         self.waits.retain(|tracee, (_, wait)| tracee.waits_in() == Some(wait.call));
         let next = self.waits.iter().min_by_key(|(_, (begun, wait))| (wait.until, *begun));
         match next {

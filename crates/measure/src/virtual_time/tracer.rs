@@ -81,7 +81,7 @@ impl Holding<'_> {
     /// Called when no thread is stopped: advances virtual time if every thread waits, or waits for the next stop.
     fn wait(&mut self) {
         let Some(until) = self.held.until() else { return ptrace::wait_for_news(None) };
-        // Who shares the core goes on until it waits.
+        // Processes that share the core run until they wait.
         thread::yield_now();
         if !self.time.is_at_rest(&self.known) {
             ptrace::wait_for_news(Some(LOOK_AGAIN));

@@ -1,4 +1,5 @@
-//! Letting connections in, and who gives way to them: newcomers never keep others out.
+//! Accepts connections, and evicts new ones without a session when there is no room: they never keep others
+//! out.
 
 use rustix::event::epoll;
 use sojourn_server::{Accepted, Arrival, Counter as Limit, Permit, shed_with};
@@ -6,7 +7,7 @@ use sojourn_server::{Accepted, Arrival, Counter as Limit, Permit, shed_with};
 use super::{Connection, Counter, Server};
 use crate::access_log::Ending;
 
-/// Connections accepted before others have their turn.
+/// Connections accepted in one loop iteration.
 const ACCEPTS_PER_TURN: usize = 64;
 
 /// The answer to a connection above the limit.
@@ -52,7 +53,7 @@ impl Server<'_> {
             return self.site.scoreboard.release(permit);
         }
         self.counts.count(Counter::ConnectionsAccepted);
-        self.newcomers.enter(arrival.peer, token);
+        self.new_connections.enter(arrival.peer, token);
         self.connections.insert(Connection::new(arrival.socket, addresses, permit, listener, self.now));
         self.make_ready(token);
     }
@@ -73,7 +74,8 @@ impl Server<'_> {
 
     /// Closes a connection without a session, or one whose session never played; returns whether there was one.
     fn give_way(&mut self) -> bool {
-        let connection = match (self.newcomers.first_to_go(), self.unplayed.first_to_go()) {
+        let connection = match (self.new_connections.eviction_candidate(), self.unplayed.eviction_candidate())
+        {
             (Some(connection), _) => connection,
             (None, Some(session)) => {
                 let connection = self.streams.at(session).connection;
@@ -90,12 +92,12 @@ impl Server<'_> {
     /// Closes connections without a session above their limit. Called between loop iterations.
     pub(super) fn make_room(&mut self) {
         while self.unplayed.len() > self.site.settings.setups_max {
-            let Some(session) = self.unplayed.first_to_go() else { break };
+            let Some(session) = self.unplayed.eviction_candidate() else { break };
             self.counts.count(Counter::LimitSetups);
             self.end(session, Ending::Displaced);
         }
-        while self.newcomers.len() > self.site.settings.newcomers_max {
-            let Some(connection) = self.newcomers.first_to_go() else { break };
+        while self.new_connections.len() > self.site.settings.newcomers_max {
+            let Some(connection) = self.new_connections.eviction_candidate() else { break };
             self.counts.count(Counter::LimitNewcomers);
             self.close(connection);
         }

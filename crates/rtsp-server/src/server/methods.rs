@@ -1,4 +1,4 @@
-//! Following requests: what is asked becomes films, sessions and answers.
+//! The RTSP methods: requests become films, sessions and responses.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -85,7 +85,7 @@ impl Server<'_> {
             }
             Waiting::No => {
                 let path = SitePath::decode(target.path.as_bytes()).map_err(|_| Status::BadRequest)?;
-                match self.library.film(&path, token, self.now) {
+                match self.film_cache.film(&path, token, self.now) {
                     Some(film) => film,
                     None => {
                         self.connections.at(token).film = Waiting::Yes;

@@ -25,11 +25,11 @@ use sojourn_server::{
     Acceptor, AccessLog, Clients, Clock, Limits, Listener, Scoreboard, Stop, listening_is_complete,
 };
 
-use crate::admission::{Admission, Newcomers};
-use crate::authentication::{Guard, Users};
+use crate::admission::{Admission, NewConnections};
+use crate::authentication::{Authenticator, Users};
 use crate::control_connection::{self, Connection};
 use crate::counters::{Counter, Counts, Published};
-use crate::film_cache::{Library, Outcome};
+use crate::film_cache::{FilmCache, Outcome};
 use crate::settings::Settings;
 use crate::stream::Stream;
 use crate::udp_ports::Ports;
@@ -64,7 +64,7 @@ pub struct Site<'a> {
     pub root: &'a Path,
     pub listeners: Vec<TcpListener>,
     pub settings: Settings,
-    /// `None` admits everybody.
+    /// `None` needs no authentication.
     pub users: Option<Users>,
     /// Requested when an upgraded process serves: this one accepts no new connections and ends with its last session.
     pub retire: &'a Stop,
@@ -88,8 +88,8 @@ pub struct Server<'a> {
     is_retiring: bool,
     /// The sockets of datagrams, for each listener.
     ports: Vec<Ports>,
-    library: Library,
-    guard: Option<Guard>,
+    film_cache: FilmCache,
+    authenticator: Option<Authenticator>,
     connections: Clients<Connection>,
     streams: Clients<Stream>,
     sessions: HashMap<SessionId, u64>,
@@ -99,13 +99,13 @@ pub struct Server<'a> {
     sources: HashMap<u32, u64>,
     /// When each playing session has something to send; its serial tells a late one.
     due: BinaryHeap<Reverse<(Duration, u64, u32)>>,
-    newcomers: Newcomers,
+    new_connections: NewConnections,
     /// Sessions that have never played.
-    unplayed: Newcomers,
+    unplayed: NewConnections,
     /// When each session began that may have never played, the oldest first.
     setups: VecDeque<(Duration, u64)>,
     admission: Admission,
-    /// Connections that may have something to say, in the order of their turns.
+    /// Connections that may have input, in the order in which they are served.
     ready: VecDeque<u64>,
     clock: Clock,
     now: Duration,
@@ -116,7 +116,7 @@ pub struct Server<'a> {
     waited_before: Option<Nanos>,
     /// Room for units in several chunks.
     room: Vec<u8>,
-    /// Connections that have something to send since this turn began.
+    /// Connections with new output in this loop iteration.
     unsent: Vec<u64>,
 }
 
@@ -133,7 +133,7 @@ impl<'a> Server<'a> {
         let (mut acceptors, mut ports) = (Vec::new(), Vec::new());
         for (socket, number) in std::mem::take(&mut site.listeners).into_iter().zip(0..) {
             let address = socket.local_addr()?.ip();
-            // Several listeners at one address, or a certain port, share what there is.
+            // Several listeners at one address, or a fixed port, share it.
             let pair = Ports::bind(address, site.settings.rtp_port)?;
             watch(pair.rtcp(), REPORTS + number)?;
             ports.push(pair);
@@ -143,10 +143,11 @@ impl<'a> Server<'a> {
         }
         watch(stop.fd(), STOP)?;
         watch(site.retire.fd(), RETIRE)?;
-        let library = Library::open(site.root, &site.settings)?;
-        watch(library.completion_fd(), HELPERS)?;
-        let guard = site.users.take().map(Guard::new).transpose();
-        let guard = guard.map_err(|_| io::Error::other("the system has no random numbers"))?;
+        let film_cache = FilmCache::open(site.root, &site.settings)?;
+        watch(film_cache.completion_fd(), HELPERS)?;
+        let authenticator = site.users.take().map(Authenticator::new).transpose();
+        let authenticator =
+            authenticator.map_err(|_| io::Error::other("the system has no random numbers"))?;
         let limits = Limits {
             connections_max: site.settings.connections_max,
             connections_per_address: site.settings.connections_per_address,
@@ -163,16 +164,16 @@ impl<'a> Server<'a> {
             accepting_is_paused: false,
             is_retiring: false,
             ports,
-            library,
-            guard,
+            film_cache,
+            authenticator,
             connections: Clients::default(),
             streams: Clients::default(),
             sessions: HashMap::new(),
             receivers: HashMap::new(),
             sources: HashMap::new(),
             due: BinaryHeap::new(),
-            newcomers: Newcomers::default(),
-            unplayed: Newcomers::default(),
+            new_connections: NewConnections::default(),
+            unplayed: NewConnections::default(),
             setups: VecDeque::new(),
             admission,
             ready: VecDeque::new(),
@@ -245,7 +246,7 @@ impl<'a> Server<'a> {
             Some(Reverse((due, ..))) => slot(*due).saturating_sub(now),
             None => SWEEP_PERIOD,
         };
-        // As many as a turn ends may not be all that are to end.
+        // One iteration may not end all that are to end.
         let setup = self.setups.front().map(|(began, _)| *began + self.site.settings.setup_timeout);
         let setup = setup.map_or(SWEEP_PERIOD, |end| end.saturating_sub(now).max(SLOT));
         due.min(setup).min(PUBLISH_PERIOD)
@@ -273,7 +274,7 @@ impl<'a> Server<'a> {
 
     /// Hands out what helpers have done.
     fn collect(&mut self) {
-        for (token, outcome) in self.library.collect(self.now, &mut self.counts) {
+        for (token, outcome) in self.film_cache.collect(self.now, &mut self.counts) {
             match outcome {
                 Outcome::Film(film) => {
                     if let Some(connection) = self.connections.find(token) {
@@ -304,10 +305,10 @@ impl<'a> Server<'a> {
         counts.set(Counter::SessionsPlaying, playing);
         counts.set(Counter::SessionsReady, self.streams.len() as u64 - playing);
         counts.set(Counter::SessionsUnplayed, self.unplayed.len() as u64);
-        counts.set(Counter::ConnectionsWithoutSession, self.newcomers.len() as u64);
+        counts.set(Counter::ConnectionsWithoutSession, self.new_connections.len() as u64);
         counts.set(Counter::ConnectionsOpen, self.connections.len() as u64);
         counts.set(Counter::BandwidthReserved, self.admission.reserved());
-        counts.set(Counter::FilmsOpen, self.library.film_count() as u64);
+        counts.set(Counter::FilmsOpen, self.film_cache.film_count() as u64);
         counts.set(Counter::LogLinesDropped, self.site.log.map_or(0, AccessLog::dropped));
         let waited = self.waited_before.zip(thread_core_wait().ok());
         counts.core_wait = waited.map(|(before, now)| now - before);

@@ -1,4 +1,4 @@
-//! Sending what is due: samples become packets, in datagrams or within a connection.
+//! Sends due samples: they become packets, in datagrams or within a connection.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use sojourn_media::sdp;
 /// Bytes that gather before they are sent: with more the system call would be no cheaper.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Sessions that are served before connections have their turn again.
+/// Sessions served before connections are read again.
 const SESSIONS_PER_TURN: usize = 1024;
 
 /// The buffer of a slow interleaved client: at least this, or this much of the film.
@@ -34,9 +34,9 @@ const BUSY_RETRY: Duration = Duration::from_millis(20);
 /// them half a second (ffmpeg, to reorder packets).
 const GOODBYE_GRACE: Duration = Duration::from_millis(500);
 
-/// What of one picture leaves by datagrams in one slot: at least this, at least twice what the session takes on average,
-/// and so much that the whole has left within [`BURST_SLOTS_MAX`]. Receivers have room for about 300 packets, and a picture
-/// of more at once would be lost.
+/// The least burst: bytes of one picture that leave by datagrams in one slot: at least this, at least twice
+/// what the session takes on average, and so much that the whole has left within [`BURST_SLOTS_MAX`].
+/// Receivers have room for about 300 packets, and a picture of more at once would be lost.
 const BURST_BYTES_MIN: usize = 64 * 1024;
 const BURST_SLOTS_MAX: usize = 20;
 
@@ -56,7 +56,7 @@ enum Sent {
 }
 
 impl Server<'_> {
-    /// Sends what is due in this slot.
+    /// Sends the samples that are due in this slot.
     pub(super) fn pace(&mut self) {
         let horizon = slot(self.now) + SLOT;
         for _ in 0..SESSIONS_PER_TURN {
@@ -149,7 +149,7 @@ impl Server<'_> {
                 return Sent::Done;
             }
         }
-        let found = stream.find(&due.unit, &mut self.library, token | STREAMS, &mut self.room);
+        let found = stream.find(&due.unit, &mut self.film_cache, token | STREAMS, &mut self.room);
         let within;
         let bytes = match found {
             Found::Within(chunk, start) => {
@@ -164,11 +164,11 @@ impl Server<'_> {
                 return Sent::Done;
             }
         };
-        let way = match connection {
-            None => Way::Datagrams(&mut self.ports[stream.ports]),
+        let transport = match connection {
+            None => Transport::Datagrams(&mut self.ports[stream.ports]),
             Some(token) => {
                 self.unsent.push(token);
-                Way::Connection(self.connections.at(token))
+                Transport::Connection(self.connections.at(token))
             }
         };
         if due.sent_packets == 0 {
@@ -176,18 +176,18 @@ impl Server<'_> {
             stream.totals.lateness_max = stream.totals.lateness_max.max(lateness);
             self.counts.lateness.record(lateness.into());
         }
-        let part = stream.send(position, schedule, due, bytes, way, &mut self.counts);
+        let part = stream.send(position, schedule, due, bytes, transport, &mut self.counts);
         if part.is_none() {
             stream.let_go();
         }
-        if self.ports[stream.ports].outgoing.bytes() > BATCH_BYTES {
+        if self.ports[stream.ports].datagrams.bytes() > BATCH_BYTES {
             let ports = stream.ports;
             self.flush_ports(ports);
         }
         part.map_or(Sent::Done, Sent::Part)
     }
 
-    /// Sends what has gathered in this turn.
+    /// Sends the datagrams of this loop iteration.
     pub(super) fn flush(&mut self) {
         for number in 0..self.ports.len() {
             self.flush_ports(number);
@@ -207,7 +207,7 @@ impl Server<'_> {
 
     fn flush_ports(&mut self, number: usize) {
         let ports = &mut self.ports[number];
-        if ports.outgoing.is_empty() {
+        if ports.datagrams.is_empty() {
             return;
         }
         let was_blocked = ports.is_blocked;
@@ -238,19 +238,19 @@ impl Server<'_> {
         let end = chunk(position + look_ahead).map(|(_, end)| end + 1).max().unwrap_or(0);
         let end = end.min(first + LOOK_CHUNKS_MAX);
         stream.looked = (looked.max(end), self.now + look_ahead / LOOKS);
-        let reads = self.library.look_ahead(&stream.document, first..end, Urgency::Ahead);
+        let reads = self.film_cache.look_ahead(&stream.document, first..end, Urgency::Ahead);
         self.counts.add(Counter::LookAheadReads, reads);
     }
 }
 
-enum Way<'w> {
+enum Transport<'w> {
     Datagrams(&'w mut Ports),
     Connection(&'w mut Connection),
 }
 
 impl Stream {
-    /// Returns true if what is due is not to be sent, with so many bytes waiting in the connection: whole samples go,
-    /// and of pictures all up to the next that decoding can begin with.
+    /// Returns true if a due sample is dropped because so many bytes wait in the connection: whole samples,
+    /// and pictures up to the next key frame.
     fn drops(&mut self, position: usize, due: &Due, waiting_bytes: usize) -> bool {
         let bytes_per_second = self.bits_per_second() / 8;
         let most =
@@ -280,7 +280,7 @@ impl Stream {
         schedule: &crate::send_schedule::Schedule,
         due: &Due,
         bytes: &[u8],
-        mut way: Way<'_>,
+        mut transport: Transport<'_>,
         counts: &mut Counts,
     ) -> Option<usize> {
         let burst_bytes = self.burst_bytes(bytes.len()) as u64;
@@ -307,12 +307,12 @@ impl Stream {
             known.sequence = known.sequence.wrapping_add(1);
             let parts = [&header.bytes()[..], packet.head(), packet.body];
             let length = parts.iter().map(|part| part.len()).sum::<usize>() as u64;
-            match (&mut way, receiver, known.transport.channels) {
-                (Way::Datagrams(ports), Some(to), _) => {
-                    ports.outgoing.push(to, &parts);
+            match (&mut transport, receiver, known.transport.channels) {
+                (Transport::Datagrams(ports), Some(to), _) => {
+                    ports.datagrams.push(to, &parts);
                     counts.add(Counter::SentBytes, length);
                 }
-                (Way::Connection(connection), _, Some((channel, _))) => {
+                (Transport::Connection(connection), _, Some((channel, _))) => {
                     connection.push_packet(channel, &parts)
                 }
                 _ => return None,

@@ -10,10 +10,10 @@ use crate::control_connection::{Reading, Waiting};
 use crate::counters::Counter;
 use sojourn_media::rtsp::{Message, Parsed, Refusal, Request, Status, write};
 
-/// Messages of one connection that are followed before others have their turn.
+/// Messages of one connection handled in one loop iteration.
 const MESSAGES_PER_TURN: usize = 32;
 
-/// So long connections are served before what is due has its turn.
+/// The time for connections before due samples are sent.
 const SERVING_PER_TURN: Duration = SLOT;
 
 /// The result of handling a connection's requests.
@@ -31,7 +31,7 @@ enum Understood {
     Nothing,
     /// All messages up to such a one.
     Some,
-    /// As much as a turn allows.
+    /// As much as one loop iteration allows.
     Part,
 }
 
@@ -72,7 +72,7 @@ impl Server<'_> {
         }
     }
 
-    /// Reads what a connection sends, follows it, and sends what is to be said.
+    /// Reads a connection's messages, handles them, and sends the responses.
     fn serve(&mut self, token: u64) -> Served {
         let Some(connection) = self.connections.find(token) else { return Served::All };
         let was_empty = connection.received.is_empty();
@@ -109,7 +109,7 @@ impl Server<'_> {
         Served::All
     }
 
-    /// Follows the messages that are there, up to one that has to wait, or to as many as a turn allows.
+    /// Handles the received messages up to one that has to wait, or as many as one loop iteration allows.
     fn understand(&mut self, token: u64) -> Understood {
         let Some(connection) = self.connections.find(token) else { return Understood::Nothing };
         if connection.is_closing {
@@ -177,12 +177,12 @@ impl Server<'_> {
 
     /// Lets a request in once, however often it has to wait.
     fn let_in(&mut self, token: u64, request: &Request<'_>) -> Result<(), Refusal> {
-        let Some(guard) = &mut self.guard else { return Ok(()) };
+        let Some(authenticator) = &mut self.authenticator else { return Ok(()) };
         let connection = self.connections.at(token);
         if connection.is_let_in {
             return Ok(());
         }
-        let checked = guard.check(request, connection.peer, &mut connection.identity, self.now);
+        let checked = authenticator.check(request, connection.peer, &mut connection.identity, self.now);
         connection.is_let_in = checked.is_ok();
         checked.map_err(|denial| {
             match denial {
@@ -204,7 +204,7 @@ impl Server<'_> {
             }
         };
         let before = connection.waiting_bytes();
-        let mut writer = write::response(connection.outgoing(), status, sequence);
+        let mut writer = write::response(connection.datagrams(), status, sequence);
         for (name, value) in &answer.fields {
             writer = writer.field(name, value);
         }

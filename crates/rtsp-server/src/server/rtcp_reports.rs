@@ -19,7 +19,7 @@ pub const REPORT_PERIOD: Duration = Duration::from_secs(5);
 /// The longest datagram of reports that is read.
 const REPORT_BYTES_MAX: usize = 2048;
 
-/// Datagrams read before others have their turn.
+/// Datagrams read in one loop iteration.
 const REPORTS_PER_TURN: usize = 256;
 
 /// The canonical name of the server's sources: random, as RFC 7022 has it, would say no more.
@@ -36,7 +36,7 @@ impl Server<'_> {
             match (stream.receivers(position), stream.session.tracks[position].transport.channels) {
                 (Some([_, to]), _) => {
                     let ports = &mut self.ports[stream.ports];
-                    if is_over && !ports.outgoing.is_empty() {
+                    if is_over && !ports.datagrams.is_empty() {
                         // The last packets go before the word that they were the last.
                         ports.flush();
                     }
@@ -59,7 +59,7 @@ impl Server<'_> {
         let mut room = [0; REPORT_BYTES_MAX];
         for _ in 0..REPORTS_PER_TURN {
             let Some((datagram, from)) = self.ports[ports].receive_report(&mut room) else { return };
-            // Who is nobody's receiver has nothing to say, and no session to keep alive.
+            // A sender that belongs to no session is ignored.
             match reporter(&mut self.streams, &self.sources, datagram, from)
                 .or_else(|| self.receivers.get(&(from.ip(), from.port())).copied())
             {

@@ -1,4 +1,5 @@
-//! Ending what is over: sessions and connections whose clients are silent, vanish, or take nothing; and all, at a stop.
+//! Timeouts: ends sessions and connections whose clients are silent, gone, or do not read; and all of them at
+//! a stop.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -15,8 +16,8 @@ const RETIRING_IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 /// A session whose connection is gone ends when nothing was heard of its client for so long.
 const ORPHAN_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Connections that one sweep closes, and sessions that have never played which one turn ends: closing thousands at once
-/// would make late what is due.
+/// Connections that one sweep closes, and never-played sessions that one iteration ends: closing thousands at
+/// once would delay due samples.
 const CLOSED_PER_SWEEP: usize = 128;
 const ENDED_PER_TURN: usize = 32;
 
@@ -51,7 +52,7 @@ impl Server<'_> {
     fn sweep_stream(&mut self, token: u64) {
         let timeout = self.site.settings.session_timeout;
         let stream = self.streams.at(token);
-        // A client that takes what it is sent in its connection is there, whether it says so or not.
+        // A client that reads its interleaved data is alive, even without keep-alive requests.
         if stream.is_interleaved()
             && stream.schedule.is_some()
             && let Some(connection) = self.connections.find(stream.connection)
@@ -76,7 +77,8 @@ impl Server<'_> {
         }
     }
 
-    /// Ends sessions that have not played in time: few in a turn, for thousands may have come together.
+    /// Ends sessions that have not played in time: few in one iteration, for thousands may have come
+    /// together.
     pub(super) fn end_unplayed(&mut self) {
         let mut ended = 0;
         while ended < ENDED_PER_TURN
@@ -123,7 +125,7 @@ impl Server<'_> {
         let Some(connection) = self.connections.find(token) else { return };
         let sessions = std::mem::take(&mut connection.sessions);
         let permit = connection.permit;
-        self.newcomers.leave(token);
+        self.new_connections.leave(token);
         // Closing the socket takes it out of the poll.
         drop(self.connections.remove(token));
         self.site.scoreboard.release(permit);
@@ -137,7 +139,6 @@ impl Server<'_> {
         }
     }
 
-    /// Ends session `token`.
     pub(super) fn end(&mut self, token: u64, ending: Ending) {
         if self.streams.find(token).is_none() {
             return;
@@ -167,7 +168,7 @@ impl Server<'_> {
         connection.sessions.retain(|known| *known != session);
         if connection.sessions.is_empty() {
             connection.since = self.now;
-            self.newcomers.enter(connection.peer, token);
+            self.new_connections.enter(connection.peer, token);
         }
     }
 
@@ -175,7 +176,7 @@ impl Server<'_> {
     pub(super) fn attach(&mut self, token: u64, session: u64) {
         let connection = self.connections.at(token);
         connection.sessions.push(session);
-        self.newcomers.leave(token);
+        self.new_connections.leave(token);
     }
 
     /// Ignores further reports from the ports of session `token`.
@@ -221,7 +222,7 @@ impl Server<'_> {
         self.is_retiring && self.streams.is_empty() && self.connections.is_empty()
     }
 
-    /// The server stops: everybody is told.
+    /// The server stops: all clients are told.
     pub(super) fn end_all(&mut self) {
         for token in self.streams.tokens() {
             self.end(token, Ending::Stopped);
@@ -237,7 +238,7 @@ impl Server<'_> {
         let ports = &mut self.ports[number];
         ports.is_blocked = is_blocked;
         let data = epoll::EventData::new_u64(DATAGRAMS + number as u64);
-        // If it cannot be watched, the next turn tries again.
+        // If it cannot be watched, the next iteration tries again.
         let _ = match is_blocked {
             true => epoll::add(&self.epoll, ports.rtp(), data, epoll::EventFlags::OUT),
             false => epoll::delete(&self.epoll, ports.rtp()),

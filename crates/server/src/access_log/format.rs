@@ -41,9 +41,9 @@ pub struct LogFormat {
 /// How values from outside are kept from being taken for something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Escape {
-    /// As in C, bytes that are no visible ASCII as `\xhh`; what is not there is `-`.
+    /// Escaped as in C: bytes that are not visible ASCII become `\xhh`; a missing value is `-`.
     Apache,
-    /// For a JSON string; what is not there is empty.
+    /// For a JSON string; a missing value is empty.
     Json,
 }
 

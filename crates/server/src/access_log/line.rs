@@ -1,4 +1,5 @@
-//! Writing a line: what is known when an answer begins is written then, with gaps for what its end will tell.
+//! Writing a line: the values known at the beginning of a response are written then, with gaps for those
+//! known at its end.
 
 use std::io::Write;
 use std::net::IpAddr;

@@ -33,7 +33,7 @@ const FLUSH_BYTES: usize = 256 * 1024;
 /// Lines are dropped while this much waits for the disk.
 const BUFFER_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// An open access log. Clones are the same log; dropping the last writes what is left.
+/// An open access log. Clones are the same log; dropping the last writes the buffered lines.
 #[derive(Clone, Debug)]
 pub struct AccessLog {
     owner: Arc<Owner>,
@@ -60,7 +60,6 @@ struct State {
     is_closing: bool,
 }
 
-/// The writer of lines.
 #[derive(Debug)]
 enum Writer {
     /// A thread that starts with the first line: a process that logs nothing itself has none when it forks.
@@ -118,7 +117,7 @@ impl AccessLog {
         self.append(|lines| line.end(&self.format, body_bytes, ended, lines));
     }
 
-    /// Appends the line that `write` writes, its end included: of what is no answer to a request.
+    /// Appends a line that is not about a request; `write` writes all of it, the line end included.
     pub fn append(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let shared = &self.owner.shared;
         let mut state = shared.lock();

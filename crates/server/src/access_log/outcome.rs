@@ -15,7 +15,7 @@ pub enum Outcome {
     Miss,
     /// Another client's request for the same was followed.
     CollapsedMiss,
-    /// An upstream was asked because the client would not have what is stored.
+    /// An upstream was asked because the client refused a stored response.
     ClientRefreshMiss,
     /// The stored response was revalidated and is current.
     RefreshUnmodified,

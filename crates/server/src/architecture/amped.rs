@@ -1,4 +1,4 @@
-//! AMPED: the event loop plus helpers for whatever may block on disk.
+//! AMPED: the event loop plus helpers for every operation that may block on disk.
 //!
 //! Identical to `sped` but for what may block: data that is in memory is used at once, everything else the loop
 //! gives to a helper and goes on; the helper's answer comes back as an event. Helpers never touch a socket.

@@ -1,9 +1,9 @@
-//! AMPED without helpers: what is not in memory the kernel reads ahead, and a timer asks when it has come.
+//! AMPED without helpers: the kernel reads missing data ahead, and a timer checks when it is there.
 //!
-//! The loop tests before it sends, as `amped` does, and never reads what is missing. Opening a file is different:
-//! names that the kernel remembers are opened at once (`RESOLVE_CACHED`), but nothing can look up the others
-//! without waiting, so the loop waits, as `sped` does, and counts it. Where no residency test can tell, reading
-//! ahead has no end that could be seen, and the loop reads itself.
+//! The loop tests before it sends, as `amped` does, and never reads missing data. Opening a file is
+//! different: names that the kernel remembers are opened at once (`RESOLVE_CACHED`), but nothing can look up
+//! the others without waiting, so the loop waits, as `sped` does, and counts it. Where no residency test can
+//! tell, reading ahead has no end that could be seen, and the loop reads itself.
 
 use std::io;
 use std::os::fd::BorrowedFd;

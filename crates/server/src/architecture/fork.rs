@@ -13,7 +13,6 @@ use crate::runtime::sockets::accept::Listener;
 use crate::site::Site;
 use crate::stop::Stop;
 
-/// The forking architecture.
 pub struct Fork;
 
 impl Architecture for Fork {
@@ -38,5 +37,5 @@ impl Architecture for Fork {
 
 /// The life of a child for one connection to `site`.
 pub fn child(site: &Site) -> impl Fn(Dispatched) -> io::Result<()> {
-    |Dispatched { arrival, place, stop }| serve_one(site, arrival, place, stop)
+    |Dispatched { arrival, slot, stop }| serve_one(site, arrival, slot, stop)
 }

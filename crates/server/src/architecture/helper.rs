@@ -1,7 +1,7 @@
 //! Helpers: one process accepts and passes each connection to one of N processes forked beforehand.
 //!
-//! Whoever finds all of them busy waits in the dispatcher's queue, first come, first served: a small document
-//! behind large ones waits for them. With forking too, nobody waits: a child is forked instead.
+//! A connection that finds all of them busy waits in the dispatcher's FIFO queue, a small document behind
+//! large ones. With forking no connection waits: a child is forked instead.
 
 use std::io;
 
@@ -13,7 +13,6 @@ use crate::runtime::sockets::accept::Listener;
 use crate::site::Site;
 use crate::stop::Stop;
 
-/// The architectures with helpers.
 pub struct Helper {
     name: &'static str,
     summary: &'static str,

@@ -59,7 +59,7 @@ fn execute(program: &Program, dispatched: &Dispatched, site: &Site) -> io::Resul
     if let Some(inherited) = &program.inherited {
         inherit(inherited.as_fd())?;
     }
-    let counters = format!("--counters={}:{}", scoreboard.as_raw_fd(), dispatched.place.index());
+    let counters = format!("--counters={}:{}", scoreboard.as_raw_fd(), dispatched.slot.index());
     let mut arguments = vec![counters];
     match dispatched.arrival.transport {
         Transport::Plain => arguments.push("--stdio".to_owned()),

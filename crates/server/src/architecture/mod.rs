@@ -1,4 +1,4 @@
-//! Architectures: who waits for what. One file each, one table.
+//! Architectures: how processes, threads and waiting are organised. One file each, one table.
 //!
 //! An architecture takes a site and listening sockets and serves until it is told to stop. It may use whatever
 //! processes and threads it likes; HTTP, caches and the order of steps within a request are not its business.
@@ -30,20 +30,20 @@ pub trait Architecture: Sync {
     /// The name for the command line and for results.
     fn name(&self) -> &'static str;
 
-    /// What it is, in a line.
+    /// One line for the user.
     fn summary(&self) -> &'static str;
 
-    /// What a site has for it unless somebody decides otherwise.
+    /// The defaults of a site that it serves.
     fn defaults(&self) -> Defaults {
         Defaults::default()
     }
 
-    /// Whether this system can run it: asked before the server says that it listens.
+    /// Checks that this system can run it, before the server says that it listens.
     fn available(&self) -> Result<(), Unavailable> {
         Ok(())
     }
 
-    /// Who has the cache of a proxy, if it can be one.
+    /// The scope of a proxy's cache; `None` if it cannot be a proxy.
     fn cache_scope(&self) -> Option<CacheScope> {
         Some(CacheScope::Server)
     }
@@ -61,7 +61,7 @@ pub struct Defaults {
     pub budgets: Budgets,
 }
 
-/// Who has a cache of its own.
+/// The scope of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheScope {
     /// The whole server: all loops or threads share it.

@@ -20,7 +20,6 @@ const PROCESSES: usize = 32;
 const BODY_CACHE_BYTES: usize = 4 << 20;
 const DOCUMENTS_MAX: usize = 200;
 
-/// The multi-process architecture.
 pub struct Mp;
 
 impl Architecture for Mp {
@@ -44,8 +43,8 @@ impl Architecture for Mp {
 
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
         let listeners = SharedListeners::new(listeners)?;
-        supervise(site, stop, |place, stop| {
-            run_worker(site, place, stop, |worker| {
+        supervise(site, stop, |slot, stop| {
+            run_worker(site, slot, stop, |worker| {
                 accept_and_serve(worker, &listeners.acceptor()?, site, stop);
                 Ok(())
             })

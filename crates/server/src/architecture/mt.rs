@@ -1,7 +1,8 @@
 //! MT: N threads, each serving one connection at a time, over one shared cache.
 //!
-//! A miss makes only its own connection wait. All threads share the caches and the counters, behind one lock that
-//! is held while a connection handles an event; nobody waits for a disk or a client with it.
+//! A miss makes only its own connection wait. All threads share the caches and the counters, behind one lock
+//! that is held while a connection handles an event; no thread waits for a disk or a client while it holds
+//! the lock.
 
 use std::io;
 
@@ -18,7 +19,6 @@ use crate::stop::Stop;
 /// As many threads as Flash-MT had (USENIX ATC 1999, 6).
 const THREADS: usize = 64;
 
-/// The multi-threaded architecture.
 pub struct Mt;
 
 impl Architecture for Mt {
@@ -38,7 +38,7 @@ impl Architecture for Mt {
         let listeners = SharedListeners::new(listeners)?;
         registry::complete();
         let is_alone = !site.content.makes_connections();
-        let service = is_alone.then(|| Service::of_threads(site, site.scoreboard.place())).transpose()?;
+        let service = is_alone.then(|| Service::of_threads(site, site.scoreboard.slot())).transpose()?;
         std::thread::scope(|scope| {
             let start = |number| {
                 let acceptor = listeners.acceptor()?;
@@ -49,7 +49,8 @@ impl Architecture for Mt {
                 let work = move || accept_and_serve(&mut *worker, &acceptor, site, stop);
                 std::thread::Builder::new().name(format!("worker-{number}")).spawn_scoped(scope, work)
             };
-            // Each holds a descriptor while it waits for a connection; one more than connections tells who has no room.
+            // Each holds a descriptor while it waits for a connection; one more than connections, to refuse
+            // those above the limit.
             for number in 0..site.workers.min(site.limits.connections_max + 1) {
                 // Without one more the others serve; without any there is no server.
                 if let (0, Err(error)) = (number, start(number)) {

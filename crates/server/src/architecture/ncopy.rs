@@ -48,7 +48,7 @@ impl Architecture for Ncopy {
         let copy = |listeners| Loop::new(site, listeners, stop, Helped::new(site)?);
         let mut copies = shares.into_iter().map(copy).collect::<io::Result<Vec<_>>>()?;
         let own = copies.pop().expect("at least one");
-        // If one fails the others would go on serving, and nobody would learn of it.
+        // If one fails the others would go on serving, and the failure would stay hidden.
         let serve = &|copy: Loop<'_, Helped>| copy.run().inspect_err(|_| stop.request());
         scope(|scope| {
             let threads: Vec<_> = copies.into_iter().map(|copy| scope.spawn(move || serve(copy))).collect();

@@ -1,7 +1,7 @@
 //! SPED: one process, one event loop, which does everything itself.
 //!
-//! A request for what is not in memory makes the whole server wait for the disk. On cached content nothing is
-//! cheaper.
+//! A request for data that is not in memory makes the whole server wait for the disk. On cached content
+//! nothing is cheaper.
 
 use std::io;
 
@@ -16,7 +16,6 @@ use crate::runtime::sockets::accept::Listener;
 use crate::site::Site;
 use crate::stop::Stop;
 
-/// The single-process event-driven architecture.
 pub struct Sped;
 
 impl Architecture for Sped {

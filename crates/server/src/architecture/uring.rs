@@ -16,7 +16,6 @@ use crate::runtime::uring;
 use crate::site::Site;
 use crate::stop::Stop;
 
-/// The architecture of completions.
 pub struct Uring;
 
 impl Architecture for Uring {
@@ -49,7 +48,7 @@ impl Architecture for Uring {
         let serve = |(listeners, disk)| {
             let outcome = uring::run(site, listeners, stop, disk, &built);
             if outcome.is_err() {
-                // The others would go on serving, and nobody would learn of it.
+                // The others would go on serving, and the failure would stay hidden.
                 stop.request();
             }
             outcome

@@ -7,16 +7,15 @@ use super::{Context, Event, Http1, Http2, Wait, Want};
 /// The machine of one protocol.
 #[derive(Debug)]
 pub enum Application {
-    /// HTTP/1.
     Http1(Http1),
     /// HTTP/2. It holds much more, and is only where it is spoken.
     Http2(Box<Http2>),
 }
 
 impl Application {
-    /// What is spoken on a connection from `peer` that says nothing about it: HTTP/1, unless the client begins with
-    /// HTTP/2 (RFC 9113, 3.3: with prior knowledge); not if the connection `is_secure`, nobody on the way able to read
-    /// it: then the client would have said so.
+    /// The protocol of a connection from `peer` without ALPN: HTTP/1, unless the client begins with HTTP/2
+    /// (RFC 9113, 3.3: prior knowledge). If the connection `is_secure`, the client would have chosen HTTP/2
+    /// by ALPN.
     pub fn new(peer: IpAddr, is_secure: bool) -> Application {
         Application::Http1(Http1::new(peer, is_secure))
     }
@@ -28,7 +27,7 @@ impl Application {
         }
     }
 
-    /// Takes an event, says what is wanted next.
+    /// Takes an event and returns the next want.
     pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
         match self {
             Application::Http1(machine) => match event {

@@ -23,7 +23,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// It serves what is below `root`.
+    /// Serves the directory `root`.
     pub fn new(root: &Path) -> Bench {
         Bench {
             origin: Directory::new(root, Rules::default()).unwrap(),

@@ -36,7 +36,7 @@ impl Buffer {
         }
     }
 
-    /// Removes `count` bytes of what is not consumed, from `start` on.
+    /// Removes `count` unconsumed bytes, from `start` on.
     pub fn remove(&mut self, start: usize, count: usize) {
         let start = self.consumed + start;
         self.bytes.drain(start..start + count);
@@ -57,7 +57,7 @@ impl Buffer {
         self.bytes.capacity() > 0
     }
 
-    /// The vector to receive into: append, never touch what is there. There is room to spare.
+    /// The vector to receive into: only append to it. It has spare capacity.
     pub fn space(&mut self) -> &mut Vec<u8> {
         if self.bytes.capacity() - self.bytes.len() < ROOM_BYTES_MIN {
             self.bytes.drain(..self.consumed);

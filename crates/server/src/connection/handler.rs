@@ -1,4 +1,4 @@
-//! The seam to what answers requests: a connection gives a [`Handler`] the heads and bodies of requests and the events
+//! The seam to handlers: a connection gives a [`Handler`] the heads and bodies of requests and the events
 //! that they wait for; the handler gives heads and bodies to send.
 //!
 //! The connection keeps framing, keep-alive, pipelining, limits and the log, and knows no handler; a handler does not know
@@ -155,7 +155,7 @@ pub enum Progress {
 /// The next step of a response's body.
 #[derive(Debug)]
 pub enum BodyStep {
-    /// Send what is written, then this piece.
+    /// Send the written bytes, then this piece.
     Send {
         piece: Option<Piece>,
         is_last: bool,
@@ -163,7 +163,7 @@ pub enum BodyStep {
         remaining: Option<u64>,
     },
     Load(FileRange),
-    /// Send what is written. The connection will be woken for more.
+    /// Send the written bytes. The connection will be woken for more.
     Wait,
     /// The body is complete.
     End,
@@ -227,7 +227,7 @@ impl Launched {
         Launched { machine, wait, sent }
     }
 
-    /// Takes an event, says what is wanted next.
+    /// Takes an event and returns the next want.
     pub fn handle(&mut self, event: Event, context: &mut super::Context<'_>) -> Want {
         let (want, wait) = context.handler.drive(self.machine, event, &mut context.shared);
         self.wait = wait;
@@ -280,7 +280,7 @@ impl Outbox {
         self.open -= 1;
     }
 
-    /// Wakes the connection behind `token` when the loop has done what it is at. It may be gone by then.
+    /// Wakes the connection behind `token` in the next loop iteration. It may be gone by then.
     pub fn wake(&mut self, token: u64) {
         if self.wakes.last() != Some(&token) {
             self.wakes.push(token);

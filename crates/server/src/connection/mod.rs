@@ -131,7 +131,7 @@ impl Connection {
         }
     }
 
-    /// Takes an event, says what is wanted next.
+    /// Takes an event and returns the next want.
     pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
         if let (Event::Expired, Some(limit)) = (&event, self.waits_for().limit()) {
             context.served.count(limit);

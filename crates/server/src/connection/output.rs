@@ -25,7 +25,7 @@ pub struct Output {
     pub is_last: bool,
 }
 
-/// A body, or a turn's worth of it.
+/// A body, or the part that is sent at once.
 #[derive(Debug)]
 pub enum Piece {
     Memory(Arc<[u8]>),

@@ -20,7 +20,6 @@ struct Call {
 }
 
 impl WakerQueue {
-    /// An empty queue.
     pub fn new() -> io::Result<Arc<WakerQueue>> {
         let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         Ok(Arc::new(WakerQueue { tokens: Mutex::default(), event }))
@@ -38,7 +37,7 @@ impl WakerQueue {
 
     /// The tokens of connections to wake.
     pub fn take(&self) -> Vec<u64> {
-        // Cleared first: who rings in between makes it readable again.
+        // Cleared first: a wake-up in between makes it readable again.
         let _ = rustix::io::read(&self.event, &mut [0; 8]);
         let mut tokens = std::mem::take(&mut *self.lock());
         tokens.sort_unstable();

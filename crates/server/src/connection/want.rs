@@ -1,4 +1,4 @@
-//! The seam to the architectures: what a connection wants, what it is told, what it waits for.
+//! The seam to the architectures: wants, events, and what a connection waits for.
 
 use std::num::NonZeroU8;
 
@@ -15,7 +15,7 @@ pub enum Want {
     Open(Opening),
     Load(FileRange),
     Send(Output),
-    /// Receive into this buffer what is there already, without waiting: [`Event::Received`] or [`Event::Nothing`].
+    /// Receive available bytes into this buffer, without waiting: [`Event::Received`] or [`Event::Nothing`].
     Look(Buffer),
     /// May block on disk while the connection goes on: give it to a thread or process that may wait.
     Delegate(Lane, Job),
@@ -39,15 +39,15 @@ pub enum Event {
     Done(Done),
     /// The queue of disk jobs is full.
     Refused,
-    /// [`Want::Delegate`] is accepted and its result will be delivered. What is the next want?
+    /// [`Want::Delegate`] is accepted and its result will be delivered. The connection returns its next want.
     Delegated,
     /// The result of [`Want::Delegate`] in this lane; `None` if the queue was full. It may come at any time: a
     /// connection that is receiving or sending, and wants to continue that, answers [`Want::Wait`].
     Delivered(Lane, Option<Done>),
     /// All of it was sent.
     Sent(Output),
-    /// Another connection of the same loop has something for this one. It may come at any time, and in vain: who receives
-    /// or sends then and wants to go on with that, says [`Want::Wait`].
+    /// Another connection of the same loop has something for this one. It may come at any time, and without
+    /// cause: a connection that is receiving or sending and wants to go on with that returns [`Want::Wait`].
     Woken,
     /// The client has sent nothing that [`Want::Look`] could find, or until [`Want::Recall`]; or the server is stopping,
     /// and a connection [with streams](super::Connection::has_streams) that receives is to know.
@@ -97,7 +97,7 @@ impl Reason {
     }
 }
 
-/// What a connection waits for: it selects the timeout.
+/// The thing that a connection waits for; it selects the timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     Request,

@@ -1,4 +1,4 @@
-//! What a server counts: one table that feeds the final report, the metrics page and the JSON keys.
+//! The counters of a server: one table that feeds the final report, the metrics page and the JSON keys.
 //!
 //! A loop, or a worker process, counts in plain memory of its own ([`Served`]) and publishes the whole table
 //! to its place on the [`Scoreboard`](crate::counters::scoreboard::Scoreboard), where others read it.
@@ -196,7 +196,7 @@ impl Served {
         }
     }
 
-    /// The counters that only grow: what remains of one who has ended.
+    /// The counters that only grow: those kept when a process has ended.
     pub fn totals(mut self) -> Served {
         for counter in Counter::ALL.iter().filter(|counter| counter.kind() == Kind::Gauge) {
             self.set(*counter, 0);

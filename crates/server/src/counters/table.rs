@@ -1,15 +1,16 @@
 //! Tables of counters: an enumeration whose every member has a key, a kind and a help text, for reports and metrics.
 //!
-//! What a server counts is one such table ([`Counter`](crate::Counter)); servers in other crates have their own.
+//! The counters of a server are one such table ([`Counter`](crate::Counter)); servers in other crates have
+//! their own.
 
-/// Whether a counter only grows.
+/// Counters that only grow, and others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterKind {
     /// It only grows.
     Total,
     /// A time that only grows: counted in nanoseconds, shown in seconds.
     Seconds,
-    /// It shows what is now.
+    /// A present value.
     Gauge,
     /// How often a limit was reached; named `limit_hits_` and the limit.
     Limit,
@@ -38,7 +39,7 @@ macro_rules! counter_table {
                 match self { $($table::$name => $crate::CounterKind::$kind,)* }
             }
 
-            /// What it counts.
+            /// One line of help.
             pub fn help(self) -> &'static str {
                 match self { $($table::$name => $help,)* }
             }

@@ -1,4 +1,4 @@
-//! Handlers: what answers requests. One folder each, one table.
+//! Handlers answer requests. One folder each, one table.
 //!
 //! A [`Content`] is a handler as it is configured for a site; it starts a [`Handler`](crate::connection::Handler) for
 //! every event loop or worker, which owns what changes: caches, pools of connections, exchanges under way. What a handler

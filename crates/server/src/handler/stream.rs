@@ -1,5 +1,5 @@
-//! Large bodies on their way, piece by piece: a document, or what a cache has in memory; the whole, or ranges of it as
-//! parts of one body (RFC 9110, 14 and 15.3.7).
+//! Large bodies on their way, piece by piece: a document, or an object in a cache's memory; the whole, or
+//! ranges of it as parts of one body (RFC 9110, 14 and 15.3.7).
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const FIRST_PIECE_BYTES: u64 = 512 * 1024;
 /// No piece is longer: about a tenth of a millisecond of copying.
 const PIECE_BYTES_MAX: u64 = 2 * 1024 * 1024;
 
-/// A document, or what a proxy has stored in memory, and how much of it is sent.
+/// A document or a stored object, and how much of it is sent.
 #[derive(Debug)]
 pub struct Stream {
     source: Source,
@@ -53,7 +53,6 @@ pub struct Part {
 pub enum Next {
     File(FileRange),
     Stored(Extent),
-    /// The body is complete.
     End,
 }
 
@@ -157,7 +156,8 @@ impl Part {
     }
 }
 
-/// The body of a 206 with `ranges` of what has `size` bytes, and the boundary if it is of several parts.
+/// The body of a 206 with `ranges` of a representation of `size` bytes, and the boundary if it has several
+/// parts.
 pub fn parts_of(media_type: Option<&[u8]>, size: u64, ranges: &[ByteRange]) -> (Vec<Part>, Option<String>) {
     if let [range] = ranges {
         return (vec![Part { preamble: Vec::new(), range: Some(*range) }], None);

@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::connection::{
     Connection, Context, Destination, Event, Handler, Launch, Pool, Reason, Shared, Wait, Want,
 };
-use crate::counters::scoreboard::{Permit, Place};
+use crate::counters::scoreboard::{Permit, Slot};
 use crate::counters::{Counter, Served};
 use crate::runtime::disk::Disk;
 use crate::runtime::sockets::accept::{Arrival, shed};
@@ -31,7 +31,7 @@ pub struct Client<P> {
     pub socket: OwnedFd,
     pub connection: Connection,
     pub deadline: Deadline,
-    /// Nobody sits on that of an upstream.
+    /// An upstream's connection has no permit.
     pub permit: Permit,
     pub progress: P,
 }
@@ -48,7 +48,7 @@ pub struct LoopState<'a, P> {
     pub site: &'a Site,
     pub log: Option<AccessLog>,
     pub clients: Clients<Client<P>>,
-    /// Clients that had their turn and could go on.
+    /// Runnable clients, in the order of their turns.
     pub runnable: Vec<u64>,
     /// Answers the requests of this loop.
     pub handler: Box<dyn Handler>,
@@ -56,14 +56,14 @@ pub struct LoopState<'a, P> {
     pub clock: Clock,
     pub timers: Timers,
     pub served: Served,
-    pub place: Place,
+    pub slot: Slot,
     /// Once the server is stopping.
     pub drain: Option<Drain>,
 }
 
 impl<'a, P> LoopState<'a, P> {
-    /// Of a loop for `site` without clients, which counts at `place` and has its lines in `log`.
-    pub fn new(site: &'a Site, place: Place, log: Option<AccessLog>) -> io::Result<Self> {
+    /// The state of a loop for `site` without clients, which counts in `slot` and logs to `log`.
+    pub fn new(site: &'a Site, slot: Slot, log: Option<AccessLog>) -> io::Result<Self> {
         let clock = AccessLog::clock(log.as_ref());
         Ok(LoopState {
             site,
@@ -75,12 +75,12 @@ impl<'a, P> LoopState<'a, P> {
             timers: Timers::new(clock.now),
             clock,
             served: Served::default(),
-            place,
+            slot,
             drain: None,
         })
     }
 
-    /// What the connection behind `token` may use, and all of them.
+    /// All clients, and the context of the connection behind `token`.
     pub fn context(&mut self, token: u64) -> (&mut Clients<Client<P>>, Context<'_>) {
         let shared = Shared {
             pool: &mut self.pool,
@@ -101,7 +101,7 @@ impl<'a, P> LoopState<'a, P> {
         clients.at(token).connection.handle(event, &mut context)
     }
 
-    /// A permit for who has come; if there is none, that is said and counted.
+    /// The permit for a new connection; if there is none, the connection is refused and counted.
     pub fn permit(&mut self, arrival: &Arrival) -> Option<Permit> {
         match self.site.scoreboard.acquire(arrival.peer, &self.site.limits) {
             Ok(permit) => Some(permit),
@@ -114,7 +114,8 @@ impl<'a, P> LoopState<'a, P> {
         }
     }
 
-    /// Returns true if who waits so goes: the server is stopping and nothing is in progress.
+    /// Returns true if a connection that waits so is to close: the server is stopping and nothing is in
+    /// progress.
     pub fn ends(&self, wait: Wait) -> bool {
         wait.is_idle() && self.drain.is_some_and(|drain| drain.is_over_for_idle(self.clock.now))
     }
@@ -154,7 +155,7 @@ impl<'a, P> LoopState<'a, P> {
         client
     }
 
-    /// Writes to the table of counters what is counted elsewhere.
+    /// Copies the counts of the handler and the disk to the table.
     pub fn report(&mut self, disk: &impl Disk) {
         self.handler.report(self.clock.now, &mut self.served);
         let made = self.launched();
@@ -169,16 +170,15 @@ impl<'a, P> LoopState<'a, P> {
 
     /// Shows the table to others.
     pub fn publish(&self) {
-        self.place.publish(&self.served);
+        self.slot.publish(&self.served);
     }
 }
 
 /// A loop that makes and wakes them.
 pub trait EventLoop<'a> {
-    /// What it knows of a client's progress.
+    /// The driver's state of a client.
     type Progress;
 
-    /// Its state.
     fn state(&mut self) -> &mut LoopState<'a, Self::Progress>;
 
     /// Takes in the client that gets the vacant token.
@@ -233,7 +233,8 @@ fn socket_for<'a>(to: Destination, of: impl FnOnce(u64) -> Option<&'a OwnedFd>) 
     }
 }
 
-/// A socket that connects to `address`. What is sent on it waits until it has; that it cannot shows then, or at once.
+/// A socket that connects to `address`. A send on it waits for the connection, and reports the failure if
+/// there is none.
 fn begin(address: SocketAddr) -> Result<OwnedFd, Errno> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;

@@ -1,8 +1,8 @@
-//! What carries connections: event loops, sockets, timers, disk reads, processes. Knows no HTTP.
+//! Drivers of connections: event loops, sockets, timers, disk reads, processes. Knows no HTTP.
 //!
-//! Three drivers do what connections want: `epoll` by readiness, `uring` by completion, `blocking` by waiting;
-//! `event_loop` holds what the first two share. All three use `sockets`, `timers` and `disk`; `processes` supervises
-//! worker and helper processes.
+//! Three drivers perform the wants of connections: `epoll` by readiness, `uring` by completion, `blocking` by
+//! waiting; `event_loop` holds what the first two share. All three use `sockets`, `timers` and `disk`;
+//! `processes` supervises worker and helper processes.
 
 pub mod blocking;
 pub mod disk;

@@ -33,8 +33,8 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Reads the certificates in `files`; clients who name none of their names, or no name, get the first. Sessions
-    /// are resumed with `tickets`.
+    /// Reads the certificates in `files`; a client that sends no name, or an unknown one, gets the first.
+    /// Sessions are resumed with `tickets`.
     ///
     /// # Errors
     /// Which file is wrong, and how.

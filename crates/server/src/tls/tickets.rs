@@ -1,8 +1,9 @@
 //! Session tickets that every process of a server can open, under keys that change by the clock.
 //!
-//! All processes begin with the same secret, and each period's secret follows from the last one's by a one-way
-//! function (HKDF, RFC 5869). So they agree without talking to each other, and who learns today's secret cannot open
-//! yesterday's tickets. Tickets are sealed with ChaCha20-Poly1305 under a random nonce (RFC 5077, 4).
+//! All processes begin with the same secret, and each period's secret follows from the last one's by a
+//! one-way function (HKDF, RFC 5869). So they agree without talking to each other, and knowledge of today's
+//! secret cannot open yesterday's tickets. Tickets are sealed with ChaCha20-Poly1305 under a random nonce
+//! (RFC 5077, 4).
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use sojourn_content::{
-    Directory, Document, Found, HelperKind, OpenError, Origin, Place, Precompressed, Rules,
+    Directory, Document, Found, HelperKind, OpenError, Origin, Precompressed, Resource, Rules,
 };
 use sojourn_server::{Counter, Site, Stop, architecture};
 use sojourn_testing::fixture;
@@ -20,16 +20,16 @@ struct SlowDisk {
 }
 
 impl Origin for SlowDisk {
-    fn open(&self, place: &Place<'_>) -> Result<Found, OpenError> {
-        if place.path.as_bytes() == b"large.bin" {
+    fn open(&self, resource: &Resource<'_>) -> Result<Found, OpenError> {
+        if resource.path.as_bytes() == b"large.bin" {
             let is_open = self.gate.lock().unwrap();
             drop(self.opened.wait_while(is_open, |is_open| !*is_open).unwrap());
         }
-        self.directory.open(place)
+        self.directory.open(resource)
     }
 
-    fn is_current(&self, place: &Place<'_>, document: &Document) -> bool {
-        self.directory.is_current(place, document)
+    fn is_current(&self, resource: &Resource<'_>, document: &Document) -> bool {
+        self.directory.is_current(resource, document)
     }
 
     fn read(&self, document: &Document, offset: u64, into: &mut [u8]) -> io::Result<usize> {

@@ -1,4 +1,4 @@
-//! The disk tier: what survives, what is refused, and what a failing disk costs.
+//! The disk tier: restarts, refusals, and failing disks.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
@@ -21,7 +21,7 @@ pub fn open(path: &Path, disk_bytes: u64, settings: Settings) -> Store {
     store
 }
 
-/// Does what there is to do.
+/// Performs the queued jobs.
 pub fn work(store: &Store) {
     while let Some(job) = store.take_job() {
         job.perform();
@@ -231,7 +231,7 @@ fn what_is_purged_does_not_come_back() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path(), MIB, Settings::default());
     let key = Key::new(A);
-    // Purged before its writer had its turn, and after.
+    // Purged before its writer ran, and after.
     for is_written in [false, true] {
         put(&store, &key, &[b"old"]);
         if is_written {
@@ -291,7 +291,7 @@ fn fresh_metadata_reaches_the_file_it_belongs_to() {
         store.freshen(&object, format!("fresh {round}").as_bytes());
         work(&store);
     }
-    // What is freshened late is not what is there by then.
+    // A late update does not apply to a newer object.
     let newer = put_again(&store, &key, &object);
     work(&store);
     store.freshen(&object, b"of the old body");

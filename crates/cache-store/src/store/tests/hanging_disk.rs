@@ -29,7 +29,7 @@ fn a_disk_that_hangs_is_not_waited_for() {
         assert!(matches!(store.lookup(key), Lookup::Miss), "nobody else waits");
     }
     assert_eq!(store.disk_counts().unwrap().read_failures, 1);
-    // It comes back, with nothing for those who have gone on.
+    // The disk answers again, without effect on requests that have gone on.
     job.perform();
     assert!(matches!(lookup.outcome(), Some(None)));
     assert!(!store.expire_disk_waits(Duration::ZERO));

@@ -21,7 +21,7 @@ fn found(store: &Store, key: &Key<'_>) -> Arc<Object> {
     }
 }
 
-/// What is at `key` after it was sent often.
+/// The object at `key` after it was sent often.
 fn sent_often(store: &Store, key: &Key<'_>) -> Arc<Object> {
     for _ in 0..SENDS {
         store.for_sending(&found(store, key));

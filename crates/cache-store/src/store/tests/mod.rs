@@ -42,7 +42,7 @@ pub fn read_all(mut reader: Reader) -> Result<Vec<u8>, Vec<u8>> {
     }
 }
 
-/// A head that everybody may have.
+/// A head without Vary.
 pub fn stored(metadata: &[u8]) -> ObjectHead {
     ObjectHead { metadata: metadata.into(), length: None, vary: None, sharing: Sharing::Stored }
 }

@@ -56,7 +56,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..120)
 }
 
-/// A fill under way: what it will be, and how much of that is appended.
+/// A fill in progress: its body, and how much of it is appended.
 struct Writing {
     fill: Insertion,
     key: u8,
@@ -64,7 +64,7 @@ struct Writing {
     appended: usize,
 }
 
-/// What the store was told, and so may give.
+/// A model of the store: the objects that it may return.
 #[derive(Default)]
 struct Model {
     /// By key, the versions that were completed, or of which parts were given, since the last purge.
@@ -242,7 +242,7 @@ fn run(steps: Vec<Step>) {
                 model.parts.remove(&key);
                 let versions = model.complete.remove(&key).unwrap_or_default();
                 model.purged.entry(key).or_default().extend(versions);
-                // What is on its way is not kept under the key, but may still be completed.
+                // A fill in progress is not stored under the key, but may still be completed.
                 writing.retain(|writing| writing.key != key);
             }
             Step::Restart => {

@@ -1,4 +1,4 @@
-//! Parts: which are held, what joins, what is refused, and what of it is found.
+//! Parts: stored, combined, refused and found.
 
 use proptest::prelude::*;
 use sojourn_http::range::ByteRange;
@@ -32,7 +32,7 @@ fn give(store: &Store, tag: &[u8], part: ByteRange, body: &[u8]) -> bool {
     fill.end()
 }
 
-/// What is held of `wanted`.
+/// The stored parts of `wanted`.
 fn held(store: &Store, wanted: ByteRange) -> Option<Vec<u8>> {
     let object = store.parts(&Key::new(KEY))?;
     Some(object.chunks(object.stored_position(wanted)?).concat())
@@ -144,7 +144,7 @@ fn limits() {
 }
 
 proptest! {
-    /// Whatever comes in whichever order, of whichever version: what is found is of one version, and right.
+    /// Parts of several versions in any order: a lookup finds the right bytes of one version.
     #[test]
     fn bytes_are_right_or_absent(
         length in 1_u64..80,

@@ -51,7 +51,7 @@ fn only_helper(helpers: &Helpers) -> Pid {
     alive[0]
 }
 
-/// Waits until `pid` runs no more. Whoever inherited it may collect its remains later.
+/// Waits until `pid` runs no more; it may still be a zombie.
 fn await_end(pid: Pid) {
     let begun = Instant::now();
     while status(pid.as_raw_pid()).is_some_and(|(_, state, _)| state != 'Z') {
@@ -89,7 +89,7 @@ fn a_job_outlives_its_helper() {
     let counts = helpers.counts();
     assert_eq!((counts.jobs, counts.repeated, counts.helpers_lost), (1, 1, 1));
     assert_ne!(only_helper(&helpers), helper);
-    // Killed while it has nothing to do; nobody need notice before there is a job.
+    // Killed while idle; that may be noticed as late as the next job.
     kill_process(only_helper(&helpers), Signal::KILL).unwrap();
     assert_eq!(opened(&mut helpers, "/large").size, 300_000);
 }

@@ -90,7 +90,7 @@ pub fn make(
     ])
 }
 
-/// Calls `each` for what is served of `directory`, called `name` below `root`, until it returns false.
+/// Calls `each` for the served entries of `directory`, called `name` below `root`, until it returns false.
 pub fn each_entry(
     root: &Root,
     rules: &Rules,

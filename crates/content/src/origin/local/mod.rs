@@ -1,8 +1,8 @@
 //! A local directory as an origin: a path becomes a file below the root, with the compressed copies beside it, or
 //! a listing.
 //!
-//! How names are resolved is the root's business, what a listing looks like is the listing's. What is looked up
-//! is looked up without allocating, so that helper processes can do it beforehand; what is made of it is not.
+//! `root` resolves names, and `page` formats listings. Lookups do not allocate, so that helper processes can
+//! do them beforehand.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,7 +15,7 @@ use sojourn_http::{Coding, SitePath};
 
 use super::{Found, OpenError, Origin};
 use crate::document::{Choice, Document, Extract, Identity, Source};
-use crate::place::Place;
+use crate::resource::Resource;
 use crate::rules::Rules;
 
 mod listing;
@@ -210,9 +210,9 @@ impl Directory {
     }
 
     /// Returns true if the index file of the directory at `place` is still the first that exists.
-    fn is_first_index(&self, place: &Place<'_>, position: usize) -> bool {
+    fn is_first_index(&self, resource: &Resource<'_>, position: usize) -> bool {
         let is_absent = |index: &[u8]| {
-            let stat = self.root.look_at(&[place.path.as_bytes(), index].concat());
+            let stat = self.root.look_at(&[resource.path.as_bytes(), index].concat());
             !stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_file())
         };
         self.rules.indexes[..position].iter().all(|index| is_absent(index))
@@ -220,12 +220,12 @@ impl Directory {
 }
 
 impl Origin for Directory {
-    fn open(&self, place: &Place<'_>) -> Result<Found, OpenError> {
-        self.find(&place.path, BlockingMode::Disk).map_err(refusal)
+    fn open(&self, resource: &Resource<'_>) -> Result<Found, OpenError> {
+        self.find(&resource.path, BlockingMode::Disk).map_err(refusal)
     }
 
-    fn open_now(&self, place: &Place<'_>) -> Option<Result<Found, OpenError>> {
-        match self.find(&place.path, BlockingMode::Memory) {
+    fn open_now(&self, resource: &Resource<'_>) -> Option<Result<Found, OpenError>> {
+        match self.find(&resource.path, BlockingMode::Memory) {
             Err(Errno::AGAIN) => None,
             found => Some(found.map_err(refusal)),
         }
@@ -235,7 +235,7 @@ impl Origin for Directory {
         std::slice::from_ref(self)
     }
 
-    fn is_current(&self, place: &Place<'_>, document: &Document) -> bool {
+    fn is_current(&self, resource: &Resource<'_>, document: &Document) -> bool {
         let is_same = || {
             let stat = self.root.look_at(&document.file_path);
             stat.is_ok_and(|stat| Identity::of(&stat) == document.identity)
@@ -246,7 +246,7 @@ impl Origin for Directory {
             Source::Extract => is_same(),
             Source::File => is_same() && self.has_current_copies(document),
             Source::Index(position) => {
-                is_same() && self.has_current_copies(document) && self.is_first_index(place, position)
+                is_same() && self.has_current_copies(document) && self.is_first_index(resource, position)
             }
         }
     }

@@ -22,13 +22,13 @@ const RACES_MAX: usize = 8;
 pub const READING: OFlags =
     OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
 
-/// To look at what is there without opening it.
+/// Flags for stat without opening.
 pub const LOOKING: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
 /// The longest name of a file: longer ones need not be tried, which would allocate.
 const NAME_BYTES_MAX: usize = 255;
 
-/// Whether a lookup may wait for the disk.
+/// Lookups that may wait for the disk, and lookups that may not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockingMode {
     /// It may wait.

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::{CWD, Mode, mknodat};
 
 use super::*;
-use crate::place::HostId;
+use crate::resource::HostId;
 use crate::rules::{Links, Precompressed};
 
 /// A site, opened under `rules` both ways.
@@ -33,12 +33,12 @@ fn site(rules: &Rules) -> (tempfile::TempDir, [Directory; 2]) {
     (outer, [with_kernel, walking])
 }
 
-fn place(target: &str) -> Place<'static> {
-    Place { host: HostId::default(), path: SitePath::decode(target.as_bytes()).unwrap().into_owned() }
+fn resource(target: &str) -> Resource<'static> {
+    Resource { host: HostId::default(), path: SitePath::decode(target.as_bytes()).unwrap().into_owned() }
 }
 
 fn document(directory: &Directory, target: &str) -> Arc<Document> {
-    match directory.open(&place(target)) {
+    match directory.open(&resource(target)) {
         Ok(Found::Document(document)) => document,
         other => panic!("{target}: {other:?}"),
     }
@@ -51,7 +51,7 @@ fn text(directory: &Directory, document: &Document) -> String {
 }
 
 fn check(directory: &Directory, target: &str, expected: Result<&str, OpenError>) {
-    let found = directory.open(&place(target)).map(|found| match found {
+    let found = directory.open(&resource(target)).map(|found| match found {
         Found::Directory => "a directory".to_owned(),
         Found::Document(document) => text(directory, &document),
     });
@@ -80,11 +80,11 @@ fn paths() {
 #[test]
 fn a_name_that_the_kernel_remembers_is_opened_without_waiting() {
     let (outer, [directory, _]) = site(&Rules { precompressed: Precompressed::Never, ..Rules::default() });
-    let open_now = |target: &str| directory.open_now(&place(target));
+    let open_now = |target: &str| directory.open_now(&resource(target));
     fs::metadata(outer.path().join("site/file.txt")).unwrap();
     assert!(matches!(open_now("/file.txt"), Some(Ok(Found::Document(document))) if document.size == 5));
     assert!(matches!(open_now("/.hidden"), Some(Err(OpenError::NotFound))));
-    // Nobody has asked for this one yet.
+    // This one was never requested.
     assert!(open_now("/new").is_none());
     check(&directory, "/new", Err(OpenError::NotFound));
 }
@@ -92,10 +92,10 @@ fn a_name_that_the_kernel_remembers_is_opened_without_waiting() {
 #[test]
 fn nobody_waits_for_copies_that_nobody_has_looked_for() {
     let (_outer, [directory, walking]) = site(&Rules::default());
-    assert!(directory.open_now(&place("/file.txt")).is_none());
+    assert!(directory.open_now(&resource("/file.txt")).is_none());
     directory.look_up_all(b"file.txt", |_, stat| assert_eq!(stat.st_size, 5));
-    assert!(matches!(directory.open_now(&place("/file.txt")), Some(Ok(Found::Document(_)))));
-    assert!(walking.open_now(&place("/file.txt")).is_none());
+    assert!(matches!(directory.open_now(&resource("/file.txt")), Some(Ok(Found::Document(_)))));
+    assert!(walking.open_now(&resource("/file.txt")).is_none());
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn versions() {
     for directory in &directories {
         fs::write(&file, "hello").unwrap();
         let old = document(directory, "/file.txt");
-        let is_current = || directory.is_current(&place("/file.txt"), &old);
+        let is_current = || directory.is_current(&resource("/file.txt"), &old);
         assert!(is_current());
         fs::write(&file, "longer than before").unwrap();
         assert!(!is_current());
@@ -142,11 +142,11 @@ fn the_first_index_that_is_there() {
     fs::write(dir.join("index.htm"), "second").unwrap();
     let (index, by_name) = (document(&directory, "/loop/"), document(&directory, "/loop/index.htm"));
     assert_eq!(text(&directory, &index), "second");
-    assert!(directory.is_current(&place("/loop/"), &index));
+    assert!(directory.is_current(&resource("/loop/"), &index));
     fs::remove_dir(dir.join("index.html")).unwrap();
     fs::write(dir.join("index.html"), "first").unwrap();
-    assert!(!directory.is_current(&place("/loop/"), &index));
-    assert!(directory.is_current(&place("/loop/index.htm"), &by_name));
+    assert!(!directory.is_current(&resource("/loop/"), &index));
+    assert!(directory.is_current(&resource("/loop/index.htm"), &by_name));
     check(&directory, "/loop/", Ok("first"));
 }
 
@@ -173,7 +173,7 @@ fn copies_that_may_stand_for_the_original() {
         assert_eq!(copy.coding, Some(Coding::Gzip));
         assert_eq!(copy.media_type, original.media_type);
         assert_eq!(&*copy.entity_tag, "\"3e8.0-d-gzip\"");
-        assert!(directory.is_current(&place("/file.txt"), &original));
+        assert!(directory.is_current(&resource("/file.txt"), &original));
     }
 }
 
@@ -181,7 +181,7 @@ fn copies_that_may_stand_for_the_original() {
 fn copies_come_and_go() {
     let (outer, [directory, _]) = site(&Rules::default());
     let path = |name: &str| outer.path().join("site").join(name);
-    let is_current = |document: &Document| directory.is_current(&place("/file.txt"), document);
+    let is_current = |document: &Document| directory.is_current(&resource("/file.txt"), document);
     write_at(path("file.txt"), "hello", 1000.0);
     let alone = document(&directory, "/file.txt");
     assert_eq!((alone.variants.len(), alone.choice), (0, Choice::None));
@@ -194,7 +194,7 @@ fn copies_come_and_go() {
     assert!(!is_current(&with_copy));
     fs::remove_file(path("file.txt.zst")).unwrap();
     assert!(!is_current(&with_copy) && is_current(&alone));
-    // Of another type nobody looks for copies, unless told to.
+    // Files of other types have no copies, unless configured.
     fs::write(path("archive.tar"), "a").unwrap();
     fs::write(path("archive.tar.gz"), "b").unwrap();
     assert_eq!(document(&directory, "/archive.tar").variants.len(), 0);
@@ -234,7 +234,7 @@ fn listings() {
         check(&directory, "/none/", Err(OpenError::NotFound));
         check(&directory, "/file.txt/", Err(OpenError::NotFound));
         assert!(text(&walking, &document(&walking, "/loop/")).contains("index.html/"));
-        assert!(directory.open_now(&place("/")).is_none() && !directory.is_current(&place("/"), &page));
+        assert!(directory.open_now(&resource("/")).is_none() && !directory.is_current(&resource("/"), &page));
         // What says the same has the same tag.
         assert_eq!(document(&directory, "/").entity_tag, page.entity_tag);
         assert_ne!(page.variants[0].entity_tag, page.entity_tag);

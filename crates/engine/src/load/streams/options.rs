@@ -156,7 +156,7 @@ enum TransportName {
 }
 
 impl Options {
-    /// What viewers do, and for how long.
+    /// The plan of the viewers.
     pub fn plan(&self) -> anyhow::Result<StreamPlan> {
         let films = self.films()?;
         let transport = self.transport(&films)?;

@@ -1,7 +1,7 @@
-//! What is served of a directory, and what is said with it: for `DIR`, and for each host of its own.
+//! Options of content: which files of a directory are served and with which fields, for `DIR` and for each
+//! host.
 //!
-//! Everything is optional here: what a host leaves open is as it is for `DIR`, and what that leaves open is as it is
-//! by default.
+//! Everything is optional here: a host inherits from `DIR`, and `DIR` from the defaults.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ impl ContentOptions {
         }
     }
 
-    /// What the origin follows.
+    /// The rules of the origin.
     pub fn rules(&self) -> Rules {
         let default = Rules::default();
         let indexes = self.index.iter().map(|name| name.as_bytes().into()).collect::<Vec<_>>();
@@ -102,7 +102,7 @@ impl ContentOptions {
         self.hls.unwrap_or_default()
     }
 
-    /// What is sent where something goes wrong.
+    /// The error pages and the fallback.
     pub fn pages(&self) -> Pages {
         let errors =
             self.error_page.iter().map(|ErrorPage { status, path }| (*status, path.clone())).collect();

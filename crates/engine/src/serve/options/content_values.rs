@@ -1,4 +1,4 @@
-//! How the values of the content options are written, and what is refused.
+//! Parses the values of the content options.
 
 use clap::Parser;
 use sojourn_http::media::{EXTENSION_BYTES_MAX, is_media_type};

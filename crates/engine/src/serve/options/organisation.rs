@@ -1,4 +1,4 @@
-//! The architecture and what it is made of.
+//! The handler, the architecture and its parts.
 
 use std::time::Duration;
 

@@ -19,15 +19,14 @@ pub fn size(text: &str) -> Result<usize, String> {
     number.checked_mul(1 << shift).ok_or_else(|| "too large".to_owned())
 }
 
-/// Of the memory there is, bodies in memory take so much at most unless more is asked for, as 1 / N: what is on its way
-/// takes some, too.
+/// The default share of the machine's memory for bodies, as 1 / N: connections need some, too.
 pub const BODIES_SHARE: u64 = 8;
 /// The same for paths and for response fields: all three budgets shrink together, below 1 GiB.
 pub const PATHS_SHARE: u64 = 64;
 pub const HEADS_SHARE: u64 = 128;
 
-/// What a cache takes unless it is told: the usual, but no more than `1 / share` of the memory there is, which a control
-/// group may limit.
+/// The default budget of a cache: the usual one, but no more than `1 / share` of the available memory, which
+/// a control group may limit.
 pub fn budget(usual: usize, share: u64) -> usize {
     usual.min(usize::try_from(memory_bytes() / share).unwrap_or(usual))
 }

@@ -51,7 +51,7 @@ impl Diagnosis {
         let mut sockets = self.ask(libc::AF_INET, port)?;
         match self.ask(libc::AF_INET6, port) {
             Ok(six) => sockets.extend(six),
-            // A kernel without IPv6 knows nobody to ask.
+            // A kernel without IPv6 has no such family.
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
             Err(error) => return Err(error),
         }
@@ -95,7 +95,7 @@ fn read(mut answer: &[u8], question: u32, sockets: &mut Vec<Socket>) -> io::Resu
         let message = answer.get(..bytes).ok_or_else(cut)?;
         let kind = message.get(4..6).map(|kind| u16::from_ne_bytes([kind[0], kind[1]])).ok_or_else(cut)?;
         let body = message.get(HEADER_BYTES..).ok_or_else(cut)?;
-        // What is left of a question that failed is not ours.
+        // Left-over messages of a failed request are discarded.
         if number(message, 8) == Some(question) {
             match libc::c_int::from(kind) {
                 libc::NLMSG_DONE => return Ok(true),

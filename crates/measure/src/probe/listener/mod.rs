@@ -20,12 +20,12 @@ pub const NAMES: &[&str] = &["accept_queue"];
 
 /// A port whose listeners are looked at.
 pub struct Listener {
-    way: Way,
+    method: Method,
     port: u16,
 }
 
 /// The source that works here.
-enum Way {
+enum Method {
     Diagnosis(Diagnosis),
     Table(Namespace),
 }
@@ -42,14 +42,14 @@ impl Listener {
         let port = port.ok_or("no port was named")?;
         // Whether a question is answered shows in the first one.
         let asked = Diagnosis::begin(&namespace).and_then(|mut asked| asked.sockets(port).map(|_| asked));
-        let way = asked.map_or(Way::Table(namespace), Way::Diagnosis);
-        Ok(Listener { way, port })
+        let method = asked.map_or(Method::Table(namespace), Method::Diagnosis);
+        Ok(Listener { method, port })
     }
 
     fn sockets(&mut self) -> io::Result<Vec<Socket>> {
-        match &mut self.way {
-            Way::Diagnosis(diagnosis) => diagnosis.sockets(self.port),
-            Way::Table(namespace) => table::sockets(namespace, self.port),
+        match &mut self.method {
+            Method::Diagnosis(diagnosis) => diagnosis.sockets(self.port),
+            Method::Table(namespace) => table::sockets(namespace, self.port),
         }
     }
 }

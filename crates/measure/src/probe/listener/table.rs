@@ -1,8 +1,8 @@
 //! Listening sockets from /proc/PID/net/tcp, for kernels that do not allow socket diagnosis.
 //!
-//! The file also lists every connection of the namespace, including those that ended a minute ago, and the kernel
-//! formats what is read. It is therefore read in small pieces, and only up to the end of the listeners, which come
-//! first.
+//! The file also lists every connection of the namespace, including those that ended a minute ago, and the
+//! kernel formats every line that is read. It is therefore read in small pieces, and only up to the end of
+//! the listeners, which come first.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};

@@ -16,8 +16,8 @@ fn here() -> Namespace {
 }
 
 fn both_ways(namespace: &Namespace, port: u16) -> [Listener; 2] {
-    let asked = Way::Diagnosis(Diagnosis::begin(namespace).unwrap());
-    [asked, Way::Table(namespace.clone())].map(|way| Listener { way, port })
+    let asked = Method::Diagnosis(Diagnosis::begin(namespace).unwrap());
+    [asked, Method::Table(namespace.clone())].map(|method| Listener { method, port })
 }
 
 /// A connection that our end closed first, so that it is the server's port that waits.
@@ -72,7 +72,7 @@ fn a_listener_elsewhere_is_seen_whether_its_namespace_may_be_entered_or_not() {
         }
         let listener = TcpListener::bind("0.0.0.0:0").unwrap();
         told.send(Some((gettid().as_raw_pid() as u32, listener.local_addr().unwrap().port()))).unwrap();
-        // Until the test ends, in whatever way.
+        // Until the test ends, in whatever method.
         let _ = wait.recv();
     });
     let Some((pid, port)) = tell.recv().unwrap() else {
@@ -81,14 +81,14 @@ fn a_listener_elsewhere_is_seen_whether_its_namespace_may_be_entered_or_not() {
     };
     let namespace = Namespace::of(Some(pid)).value().unwrap().clone();
     let mut entered = Listener::open(namespace.clone(), Some(port)).unwrap();
-    assert!(matches!(entered.way, Way::Diagnosis(_)));
+    assert!(matches!(entered.method, Method::Diagnosis(_)));
     assert_eq!(entered.read(), [Reading::Value(0.0)]);
     let kept_out = thread::spawn(move || {
         let mut sets = capabilities(None).unwrap();
         sets.effective.remove(CapabilitySet::SYS_ADMIN);
         set_capabilities(None, sets).unwrap();
         let mut kept_out = Listener::open(namespace, Some(port)).unwrap();
-        assert!(matches!(kept_out.way, Way::Table(_)));
+        assert!(matches!(kept_out.method, Method::Table(_)));
         assert_eq!(kept_out.read(), [Reading::Value(0.0)]);
     });
     kept_out.join().unwrap();

@@ -128,7 +128,7 @@ impl Http1 {
         Http1 { parser: Parser::of_stream(), ..Http1::new(peer, is_secure) }
     }
 
-    /// Returns true if the client may yet turn out to speak HTTP/2: it has made no request, and had no TLS to choose it
+    /// Returns true if the client may still begin HTTP/2: it has made no request, and had no TLS to choose it
     /// in.
     pub fn may_be_http2(&self) -> bool {
         self.requests == 0 && !self.is_secure
@@ -149,7 +149,7 @@ impl Http1 {
         self.send(None)
     }
 
-    /// Takes an event, says what is wanted next.
+    /// Takes an event and returns the next want.
     pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
         if let State::Upgraded { machine, .. } = &mut self.state
             && !self.is_sending

@@ -1,4 +1,4 @@
-//! Requests one behind the other: what of them can be answered is, until something has to be waited for.
+//! Pipelining: requests are answered one after the other until one has to wait.
 
 use sojourn_http::Status;
 use sojourn_http::request::{Body, BodyReader, Parsed, Request};

@@ -1,4 +1,4 @@
-//! What becomes of the body of a request: read and thrown away before the answer, or left to end the connection.
+//! Request bodies: read and discarded before the response, or left unread, which ends the connection.
 //!
 //! Most handlers have no use for bodies, but the next request begins where this one's body ends, and a body whose end
 //! is in doubt makes the whole request malformed. So the body comes first: its head stays at the start of the input,

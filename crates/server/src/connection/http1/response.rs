@@ -15,8 +15,8 @@ use crate::access_log::{Entry, OpenLine, Outcome, Upstream};
 use crate::connection::{Context, ExchangeId, MachineId, Piece, Shared, Step};
 use crate::counters::Counter;
 
-/// Writes the response to one request. The handler says what is in it, the writer how it is framed: no handler writes
-/// `Connection` or `Transfer-Encoding`.
+/// Writes the response to one request. The handler chooses the content, the writer frames it: no handler
+/// writes `Connection` or `Transfer-Encoding`.
 pub struct Response<'a, 'c> {
     machine: &'a mut Http1,
     pub shared: &'a mut Shared<'c>,
@@ -131,7 +131,7 @@ impl<'a, 'c> Response<'a, 'c> {
         head::end(&mut self.machine.output);
     }
 
-    /// Appends to the body what is known to be small.
+    /// Appends a small part of the body.
     #[inline]
     pub fn body(&mut self, bytes: &[u8]) {
         self.machine.output.extend_from_slice(bytes);
@@ -214,7 +214,8 @@ impl<'a, 'c> Response<'a, 'c> {
         self.answered(request, Status::NoContent.code())
     }
 
-    /// 421 or not: RFC 9110, 7.4: what an `https` URI names is not to be had over a connection that is not secured.
+    /// Returns true if the answer is 421 (RFC 9110, 7.4): the resource of an `https` URI is not served over
+    /// an insecure connection.
     pub fn is_misdirected(&self, request: &Request<'_>) -> bool {
         request.scheme == Some(sojourn_http::request::Scheme::Https) && !self.is_secure()
     }
@@ -244,7 +245,7 @@ impl<'a, 'c> Response<'a, 'c> {
 }
 
 impl Http1 {
-    /// Answers what is no request, or not a whole one; the connection ends with it.
+    /// Answers a malformed or incomplete request; the connection ends with it.
     pub(super) fn refuse(&mut self, is_head: bool, status: Status, context: &mut Context<'_>) {
         self.after = After::Linger;
         let page = head::error_page(status);

@@ -97,7 +97,7 @@ impl Http1 {
                 // Something may be left to say or to shut, and `sent` ends it either way.
                 self.send(None)
             }
-            // What is there is sent; closing then says that it is not all.
+            // The bytes so far are sent; closing the connection then shows that the body is incomplete.
             BodyStep::Broken if self.output.is_empty() => Want::Close(Reason::Failed),
             BodyStep::Wait if self.output.is_empty() => Want::Wait,
             BodyStep::Broken | BodyStep::Wait => self.send(None),

@@ -2,7 +2,7 @@
 
 use h2::Reason as Code;
 
-use super::{Doing, Http2, Session};
+use super::{Http2, Operation, Session};
 use crate::connection::{Buffer, Context, Reason, Wait, Want};
 use crate::counters::Counter;
 
@@ -11,7 +11,7 @@ impl Http2 {
     /// it has sent are answered. Returns whether it is to be told now.
     pub(super) fn notice_stop(&mut self, context: &mut Context<'_>) -> bool {
         let has_had_all = context.limits.requests_per_connection.is_some_and(|max| self.requests >= max);
-        // Who has not begun does not understand yet.
+        // Before the preface a client does not understand frames.
         let Session::Open(connection) = &mut self.session else { return false };
         if self.is_stopping || !(context.is_draining || has_had_all) {
             return false;
@@ -35,7 +35,7 @@ impl Http2 {
         matches!(self.session, Session::Over)
     }
 
-    /// Patience is over: the client is told, unless it does not listen.
+    /// The deadline has passed: sends GOAWAY, unless the client does not read.
     pub(super) fn expire(&mut self, context: &mut Context<'_>) -> Option<Want> {
         match self.waits_for() {
             Wait::End => return Some(Want::Close(Reason::Finished)),
@@ -43,14 +43,14 @@ impl Http2 {
             _ => {}
         }
         context.served.count(Counter::Timeouts);
-        self.doing = Doing::Nothing;
+        self.operation = Operation::Nothing;
         self.shut_down(Code::NO_ERROR);
         None
     }
 
     /// Everything is said. Closing at once could reset the connection and with it lose what was said last.
     pub(super) fn linger(&mut self, context: &mut Context<'_>) -> Want {
-        self.doing = Doing::Lingering(0);
+        self.operation = Operation::Lingering(0);
         self.finish(context);
         self.start()
     }

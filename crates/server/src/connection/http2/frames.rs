@@ -1,4 +1,4 @@
-//! Whether what was received so far ends between two requests, or within something that the client began.
+//! Tracks frame boundaries: whether the received bytes end between two requests or within one.
 //!
 //! The implementation of the protocol does not tell, and timeouts depend on it: a client may be idle for long, but not
 //! in the middle of a frame or of a header block. So the lengths of the frames are followed here, and nothing else.

@@ -42,8 +42,8 @@ pub const LINGER_BYTES_MAX: u64 = 1024 * 1024;
 /// Jobs for the disk under way at once.
 pub const JOBS_MAX: usize = Lane::COUNT;
 
-/// Streams that a client may cancel beyond those that it took the answer of. Browsers cancel when their user goes
-/// elsewhere; who cancels more wants us to work in vain (rapid reset, CVE-2023-44487).
+/// Streams that a client may cancel beyond those that it took the answer of. Browsers cancel when their user
+/// navigates away; more cancels than that are an attack (rapid reset, CVE-2023-44487).
 pub const CANCELLED_MAX: u32 = 2 * STREAMS_MAX as u32;
 
 /// Streams that are cancelled so soon that they were not even begun.

@@ -52,7 +52,7 @@ pub struct Http2 {
     lanes: [Option<u32>; JOBS_MAX],
     /// Bytes of bodies that the protocol has yet to send.
     waiting: Gauge,
-    doing: Doing,
+    operation: Operation,
     requests: u32,
     answered: u32,
     cancelled: u32,
@@ -72,7 +72,7 @@ enum Session {
 
 /// The current want, apart from disk jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Doing {
+enum Operation {
     Nothing,
     Receiving,
     /// Receiving, but that was called off.
@@ -95,7 +95,7 @@ impl Http2 {
             streams: Vec::new(),
             lanes: [None; JOBS_MAX],
             waiting: Gauge::default(),
-            doing: Doing::Receiving,
+            operation: Operation::Receiving,
             requests: 0,
             answered: 0,
             cancelled: 0,
@@ -114,37 +114,37 @@ impl Http2 {
         Want::Receive(Buffer::default())
     }
 
-    /// Takes an event, says what is wanted next.
+    /// Takes an event and returns the next want.
     pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
         match event {
             Event::Received(buffer) => {
-                if let Doing::Lingering(discarded) = &mut self.doing {
+                if let Operation::Lingering(discarded) = &mut self.operation {
                     *discarded += buffer.unread().len() as u64;
                     let is_enough = *discarded > LINGER_BYTES_MAX;
                     context.pool.put_buffer(buffer);
                     return if is_enough { Want::Close(Reason::Finished) } else { self.start() };
                 }
-                self.doing = Doing::Nothing;
+                self.operation = Operation::Nothing;
                 self.frames.follow(buffer.unread());
                 context.pool.put_buffer(self.pipe.receive(buffer));
             }
-            Event::Nothing if matches!(self.doing, Doing::Lingering(_)) => return self.start(),
-            Event::Nothing => self.doing = Doing::Nothing,
+            Event::Nothing if matches!(self.operation, Operation::Lingering(_)) => return self.start(),
+            Event::Nothing => self.operation = Operation::Nothing,
             Event::Delegated => {}
             Event::Delivered(lane, done) => {
                 self.deliver(lane, done, context);
-                match self.doing {
-                    Doing::Nothing => {}
-                    Doing::Receiving => return self.go_on_receiving(context),
-                    Doing::Recalled | Doing::Sending | Doing::Lingering(_) => return Want::Wait,
+                match self.operation {
+                    Operation::Nothing => {}
+                    Operation::Receiving => return self.go_on_receiving(context),
+                    Operation::Recalled | Operation::Sending | Operation::Lingering(_) => return Want::Wait,
                 }
             }
             Event::Woken => {
                 self.streams.iter_mut().for_each(|stream| stream.wake(context));
-                match self.doing {
-                    Doing::Nothing => {}
-                    Doing::Receiving => return self.go_on_receiving(context),
-                    Doing::Recalled | Doing::Sending | Doing::Lingering(_) => return Want::Wait,
+                match self.operation {
+                    Operation::Nothing => {}
+                    Operation::Receiving => return self.go_on_receiving(context),
+                    Operation::Recalled | Operation::Sending | Operation::Lingering(_) => return Want::Wait,
                 }
             }
             Event::Sent(output) => {
@@ -152,7 +152,7 @@ impl Http2 {
                 if output.is_last {
                     return self.linger(context);
                 }
-                self.doing = Doing::Nothing;
+                self.operation = Operation::Nothing;
                 // While there is more to send, the client is not left unheard.
                 if !self.streams.is_empty() && self.pipe.is_read() {
                     return Want::Look(Buffer::default());
@@ -171,9 +171,9 @@ impl Http2 {
     }
 
     pub fn waits_for(&self) -> Wait {
-        match self.doing {
-            Doing::Lingering(_) => Wait::End,
-            Doing::Sending => Wait::Client,
+        match self.operation {
+            Operation::Lingering(_) => Wait::End,
+            Operation::Sending => Wait::Client,
             _ if self.streams.iter().any(|stream| stream.is_sending()) => Wait::Window,
             _ if self.streams.iter().any(|stream| !stream.is_uploading()) => Wait::Disk,
             _ if self.is_in_request() => Wait::Head(self.requests),
@@ -195,11 +195,11 @@ impl Http2 {
         self.frames.is_partial() || !self.streams.is_empty()
     }
 
-    /// Does all that can be done without the driver, and says what it is to do.
+    /// Does all that needs no driver, and returns the driver's next want.
     fn proceed(&mut self, context: &mut Context<'_>) -> Want {
         self.advance(context);
         if self.pipe.has_output() || self.is_over() {
-            self.doing = Doing::Sending;
+            self.operation = Operation::Sending;
             let (bytes, is_last) = (self.pipe.take_output(), self.is_over());
             return Want::Send(Output { bytes, is_last, ..Output::default() });
         }
@@ -209,7 +209,7 @@ impl Http2 {
             self.lanes[lane] = Some(stream);
             return Want::Delegate(Lane::new(lane), job);
         }
-        self.doing = Doing::Receiving;
+        self.operation = Operation::Receiving;
         self.give_back(context);
         self.start()
     }
@@ -219,7 +219,7 @@ impl Http2 {
         self.advance(context);
         let has_job = self.free_lane().is_some() && self.streams.iter().any(|stream| stream.has_job());
         if self.pipe.has_output() || self.is_over() || has_job {
-            self.doing = Doing::Recalled;
+            self.operation = Operation::Recalled;
             return Want::Recall;
         }
         self.give_back(context);

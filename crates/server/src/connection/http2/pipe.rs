@@ -1,7 +1,8 @@
-//! The two directions of a connection as memory: what was received goes in, what is to be sent comes out.
+//! The two directions of a connection as memory: received bytes go in, bytes to send come out.
 //!
-//! The implementation of the protocol reads and writes it as it would a socket, and finds that it would have to wait
-//! whenever the input is used up or the output is full. Nobody is woken: it is polled again after every event.
+//! The implementation of the protocol reads and writes it as it would a socket, and finds that it would have
+//! to wait whenever the input is used up or the output is full. No task is woken: it is polled again after
+//! every event.
 
 use std::io;
 use std::pin::Pin;
@@ -34,12 +35,11 @@ impl Pipe {
         self.ends().input.unread().is_empty()
     }
 
-    /// The bytes to send.
     pub fn take_output(&self) -> Vec<u8> {
         std::mem::take(&mut self.ends().output)
     }
 
-    /// Memory for what is to be sent next.
+    /// Memory for the next output.
     pub fn give_output(&self, bytes: Vec<u8>) {
         debug_assert!(bytes.is_empty(), "an output in which something is");
         self.ends().output = bytes;

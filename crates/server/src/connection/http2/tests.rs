@@ -80,7 +80,8 @@ fn nothing_is_held_between_requests() {
 fn a_stream_that_waits_for_the_disk_holds_nobody_up() {
     let root = fixture::site();
     let (mut server, mut client) = (Server::new(root.path()), Client::new(1 << 20));
-    server.holds = |job| matches!(job, Job::Open(opening) if opening.place.path.as_bytes() == b"medium.bin");
+    server.holds =
+        |job| matches!(job, Job::Open(opening) if opening.resource.path.as_bytes() == b"medium.bin");
     let slow = client.get("/medium.bin");
     let fast = client.get("/hello.txt");
     client.talk(&mut server, true);
@@ -151,7 +152,8 @@ fn streams_have_their_turns() {
 fn the_stop_is_announced_and_what_was_begun_is_finished() {
     let root = fixture::site();
     let (mut server, mut client) = (Server::new(root.path()), Client::new(1 << 20));
-    server.holds = |job| matches!(job, Job::Open(opening) if opening.place.path.as_bytes() == b"medium.bin");
+    server.holds =
+        |job| matches!(job, Job::Open(opening) if opening.resource.path.as_bytes() == b"medium.bin");
     let slow = client.get("/medium.bin");
     client.talk(&mut server, true);
     server.bench.is_draining = true;

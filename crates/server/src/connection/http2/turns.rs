@@ -1,4 +1,4 @@
-//! The streams of a connection, each in its turn, and what others do for them.
+//! Round-robin over the streams of a connection, and the results of their delegated jobs.
 
 use h2::Reason as Code;
 use sojourn_content::{Done, Job};

@@ -1,4 +1,4 @@
-//! The handshake, until it is known what is spoken inside; and what is said to who does not speak TLS.
+//! The handshake, until the protocol inside is known; and the answer to a client that does not speak TLS.
 
 use rustls::HandshakeKind;
 use sojourn_http::Status;
@@ -15,7 +15,7 @@ impl TlsConnection {
         if self.is_ended { Want::Close(Reason::Finished) } else { Want::Receive(Buffer::default()) }
     }
 
-    /// The handshake is complete. What its last flight has brought with it is a first request, or part of one.
+    /// The handshake is complete. Its last flight may bring a first request, or part of one.
     pub(super) fn open(&mut self, context: &mut Context<'_>) {
         let (handshakes, resumed) = match self.state {
             State::Handshake(Some(_)) => {

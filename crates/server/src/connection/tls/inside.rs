@@ -9,7 +9,7 @@ pub(super) enum Inside {
 }
 
 impl Inside {
-    /// Takes an event, says what is wanted next.
+    /// Takes an event and returns the next want.
     pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
         match self {
             Inside::Client(application) => application.handle(event, context),

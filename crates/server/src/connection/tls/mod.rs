@@ -1,9 +1,10 @@
-//! TLS around what is spoken inside: a layer with the same seam on both sides.
+//! TLS around another protocol: a layer with the same seam on both sides.
 //!
-//! For a client, inside is HTTP/2 or HTTP/1, as the handshake (ALPN) has it; for an upstream it is what fetches from it. What is received is decrypted and given to the inside;
-//! what the inside sends is encrypted, a bounded part at a time. The kernel cannot send a file that is to be encrypted,
-//! so its bytes are loaded into memory first, by whoever waits for the disk in the architecture. The protocol is
-//! rustls's; certificates are in `crate::tls`.
+//! For a client, inside is HTTP/2 or HTTP/1, as the handshake (ALPN) has it; for an upstream it is what
+//! fetches from it. Received bytes are decrypted and given to the inside; the inside's output is encrypted, a
+//! bounded part at a time. The kernel cannot send a file that is to be encrypted, so its bytes are loaded
+//! into memory first, by whoever waits for the disk in the architecture. The protocol is rustls's;
+//! certificates are in `crate::tls`.
 //!
 //! A client that speaks HTTP in clear is told so in clear. After a failure the client is told why and what it still
 //! sends is discarded for a while: closing at once would reset the connection, and the alert would be lost.
@@ -43,8 +44,8 @@ pub struct TlsConnection {
     sending: Option<Output>,
     /// The part of a file that comes next in that, once it is loaded.
     chunk: Option<Arc<[u8]>>,
-    doing: Doing,
-    /// How the connection ends when what is under way is sent.
+    operation: Operation,
+    /// How the connection ends once the output is sent.
     closing: Option<Reason>,
     /// `close_notify` is still to be sent.
     owes_goodbye: bool,
@@ -60,7 +61,7 @@ pub struct TlsConnection {
 
 #[derive(Debug)]
 enum State {
-    /// With an upstream, the handler's machine; with a client what is spoken is agreed upon.
+    /// With an upstream, the handler's machine; with a client the protocol is negotiated.
     Handshake(Option<Launched>),
     Open(Inside),
     /// The client does not speak TLS, and is told so.
@@ -69,7 +70,7 @@ enum State {
 
 /// The driver's work for this layer, rather than for the inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Doing {
+enum Operation {
     Nothing,
     Sending,
     /// It loads a part of a file.
@@ -91,7 +92,7 @@ impl TlsConnection {
     }
 
     fn with(peer: IpAddr, mut session: Connection, state: State) -> TlsConnection {
-        // What is given to it is bounded here.
+        // Its input is bounded here.
         session.set_buffer_limit(None);
         TlsConnection {
             session,
@@ -101,7 +102,7 @@ impl TlsConnection {
             has_news: false,
             sending: None,
             chunk: None,
-            doing: Doing::Nothing,
+            operation: Operation::Nothing,
             closing: None,
             owes_goodbye: true,
             is_ended: false,
@@ -115,7 +116,7 @@ impl TlsConnection {
         Want::Receive(Buffer::default())
     }
 
-    /// Takes an event, says what is wanted next.
+    /// Takes an event and returns the next want.
     pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
         if let State::Clear(http) = &mut self.state {
             return http.handle(event, context);
@@ -125,22 +126,22 @@ impl TlsConnection {
         {
             return self.break_off(event, context);
         }
-        let doing = self.doing;
-        match (event, doing) {
+        let operation = self.operation;
+        match (event, operation) {
             (Event::Woken, _) if matches!(self.state, State::Handshake(_)) => self.begin(context),
-            (Event::Received(buffer), Doing::Discarding(discarded)) => {
+            (Event::Received(buffer), Operation::Discarding(discarded)) => {
                 self.discard(buffer, discarded, context)
             }
             (Event::Received(buffer), _) => self.received(buffer, context),
-            (Event::Ended, Doing::Discarding(_)) => Want::Close(Reason::Failed),
+            (Event::Ended, Operation::Discarding(_)) => Want::Close(Reason::Failed),
             (Event::Ended, _) => {
                 self.is_ended = true;
                 self.owes_goodbye = false;
                 self.go_on(context)
             }
             (Event::Sent(output), _) => self.sent(output, context),
-            (Event::Done(Done::Loaded(loaded)), Doing::Loading) => {
-                self.doing = Doing::Nothing;
+            (Event::Done(Done::Loaded(loaded)), Operation::Loading) => {
+                self.operation = Operation::Nothing;
                 match loaded {
                     Ok(chunk) => {
                         self.chunk = chunk;
@@ -150,13 +151,13 @@ impl TlsConnection {
                 }
             }
             // Its head may be on the way already.
-            (Event::Refused, Doing::Loading) => Want::Close(Reason::Failed),
-            (Event::Expired, Doing::Discarding(_)) => Want::Close(Reason::Failed),
-            (Event::Expired, Doing::Sending) => Want::Close(Reason::TimedOut),
+            (Event::Refused, Operation::Loading) => Want::Close(Reason::Failed),
+            (Event::Expired, Operation::Discarding(_)) => Want::Close(Reason::Failed),
+            (Event::Expired, Operation::Sending) => Want::Close(Reason::TimedOut),
             // What the inside has delegated comes too late.
             (Event::Delivered(..) | Event::Woken, _) if self.closing.is_some() => Want::Wait,
             // The server is stopping, which this connection does already.
-            (Event::Nothing, Doing::Discarding(_)) => Want::Receive(Buffer::default()),
+            (Event::Nothing, Operation::Discarding(_)) => Want::Receive(Buffer::default()),
             // The goodbye is lost; what it followed was complete.
             (Event::Failed, _) => Want::Close(self.closing.unwrap_or(Reason::Failed)),
             (event, _) if matches!(self.state, State::Open(_)) => self.tell(event, context),
@@ -165,16 +166,16 @@ impl TlsConnection {
     }
 
     pub fn waits_for(&self) -> Wait {
-        match (self.doing, &self.state) {
+        match (self.operation, &self.state) {
             (_, State::Clear(http)) => http.waits_for(),
             (_, State::Handshake(Some(_))) => Wait::UpstreamConnect,
             (_, State::Open(Inside::Launched(machine))) => machine.waits_for(),
-            (Doing::Sending, _) => Wait::Client,
-            (Doing::Loading, _) => Wait::Disk,
-            (Doing::Discarding(_), _) => Wait::End,
-            (Doing::Nothing, State::Handshake(None)) if self.undelivered_bytes == 0 => Wait::Request,
-            (Doing::Nothing, State::Handshake(None)) => Wait::Head(0),
-            (Doing::Nothing, State::Open(inside)) => match inside.waits_for() {
+            (Operation::Sending, _) => Wait::Client,
+            (Operation::Loading, _) => Wait::Disk,
+            (Operation::Discarding(_), _) => Wait::End,
+            (Operation::Nothing, State::Handshake(None)) if self.undelivered_bytes == 0 => Wait::Request,
+            (Operation::Nothing, State::Handshake(None)) => Wait::Head(0),
+            (Operation::Nothing, State::Open(inside)) => match inside.waits_for() {
                 // A part of a record is a part of a request. The inside counts from 0, and this downwards.
                 Wait::Request | Wait::Quiet(_) if self.undelivered_bytes > 0 => Wait::Head(!self.deliveries),
                 wait => wait,
@@ -208,10 +209,10 @@ impl TlsConnection {
     /// All was sent that was under way.
     fn sent(&mut self, output: Output, context: &mut Context<'_>) -> Want {
         context.pool.put(output.bytes);
-        self.doing = Doing::Nothing;
+        self.operation = Operation::Nothing;
         match (self.closing, &mut self.state, self.sending.take()) {
             (Some(_), ..) if output.is_last => {
-                self.doing = Doing::Discarding(0);
+                self.operation = Operation::Discarding(0);
                 Want::Receive(Buffer::default())
             }
             (Some(reason), ..) => Want::Close(reason),
@@ -223,7 +224,7 @@ impl TlsConnection {
                 self.send_part(context)
             }
             (None, _, None) => {
-                // Nobody could tell the inside meanwhile that the server is stopping.
+                // The inside could not learn meanwhile that the server is stopping.
                 self.is_curious |= context.is_draining && self.has_streams();
                 self.go_on(context)
             }
@@ -262,7 +263,7 @@ impl TlsConnection {
         inside.handle(event, context)
     }
 
-    /// Does what the inside wants as far as that is this layer's business.
+    /// Performs the inside's want as far as this layer can.
     fn pursue(&mut self, mut want: Want, context: &mut Context<'_>) -> Want {
         loop {
             let event = match want {
@@ -284,7 +285,7 @@ impl TlsConnection {
                 Want::Recall => {
                     self.is_curious = true;
                     // While this layer sends something of its own, there is nothing to recall.
-                    return if self.doing == Doing::Sending { Want::Wait } else { Want::Recall };
+                    return if self.operation == Operation::Sending { Want::Wait } else { Want::Recall };
                 }
                 Want::Send(output) => {
                     self.sending = Some(output);

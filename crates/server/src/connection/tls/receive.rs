@@ -1,10 +1,10 @@
-//! Receiving through TLS: what comes is decrypted for the inside, or thrown away once the connection is over.
+//! Receiving through TLS: bytes are decrypted for the inside, or discarded once the connection is over.
 
 use std::io::BufRead;
 
 use super::super::http1::LINGER_BYTES_MAX;
 use super::super::{Buffer, Context, Event, Reason, Want};
-use super::{Doing, State, TlsConnection};
+use super::{Operation, State, TlsConnection};
 
 /// Bytes that a client may send until its handshake is complete.
 const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
@@ -31,10 +31,10 @@ impl TlsConnection {
         self.go_on(context)
     }
 
-    /// Decrypts `bytes`; what they hold for the inside is added to what it receives.
+    /// Decrypts `bytes`; the plaintext is appended to the inside's input.
     fn decrypt(&mut self, mut bytes: &[u8], context: &mut Context<'_>) -> Result<(), Broken> {
         while !bytes.is_empty() && !self.is_ended {
-            // It takes what it has room for, which is a record at least.
+            // It takes as much as it has room for, a record at least.
             self.session.read_tls(&mut bytes).map_err(|_| Broken)?;
             let state = self.session.process_new_packets().map_err(|_| Broken)?;
             self.is_ended |= state.peer_has_closed();
@@ -74,7 +74,7 @@ impl TlsConnection {
         if discarded > LINGER_BYTES_MAX {
             return Want::Close(Reason::Failed);
         }
-        self.doing = Doing::Discarding(discarded);
+        self.operation = Operation::Discarding(discarded);
         Want::Receive(Buffer::default())
     }
 }

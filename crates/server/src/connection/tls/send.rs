@@ -1,24 +1,24 @@
-//! Sending through TLS: what is encrypted at once is bounded, and files come through memory.
+//! Sending through TLS: output is encrypted in bounded parts, and files are read into memory first.
 
 use std::io::{IoSlice, Write};
 
 use sojourn_content::{CHUNK_BYTES, FileRange};
 
 use super::super::{Context, Output, Piece, Reason, Want};
-use super::{Doing, State, TlsConnection};
+use super::{Operation, State, TlsConnection};
 
 /// Plaintext encrypted before it is sent: four full records. A connection holds no more in memory, once in clear text
 /// and once encrypted.
 const PLAINTEXT_BYTES_MAX: usize = CHUNK_BYTES as usize;
 
 impl TlsConnection {
-    /// Sends the next part of what the inside is sending, or has it loaded first.
+    /// Sends the next part of the inside's output, or loads it first.
     pub(super) fn send_part(&mut self, context: &mut Context<'_>) -> Want {
         let output = self.sending.as_mut().expect("the inside is sending");
         if self.chunk.is_none()
             && let Some(range) = next_of_file(output)
         {
-            self.doing = Doing::Loading;
+            self.operation = Operation::Loading;
             return Want::Load(range);
         }
         let chunk = self.chunk.take();
@@ -79,7 +79,7 @@ impl TlsConnection {
         while self.session.wants_write() {
             self.session.write_tls(&mut output.bytes).expect("memory takes everything");
         }
-        self.doing = Doing::Sending;
+        self.operation = Operation::Sending;
         Want::Send(output)
     }
 }
@@ -88,7 +88,8 @@ fn first_of(bytes: &[u8], max: usize) -> &[u8] {
     &bytes[..bytes.len().min(max)]
 }
 
-/// The part of a file that comes next in `output`, if what is before it is sent, or is sent together with it.
+/// The part of a file that comes next in `output`, if the bytes before it are sent, or are sent together with
+/// it.
 fn next_of_file(output: &Output) -> Option<FileRange> {
     let Some(Piece::File(range)) = &output.body else { return None };
     if output.bytes.len().saturating_sub(output.sent) > PLAINTEXT_BYTES_MAX {

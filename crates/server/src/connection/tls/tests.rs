@@ -215,7 +215,7 @@ fn what_is_delivered_after_the_end_is_forgotten() {
     let Want::Send(answer) = pair.receive(&goodbye) else { panic!("a goodbye is answered") };
     assert!(answer.closes && matches!(pair.deliver(), Want::Wait));
     assert!(matches!(pair.send(answer), Want::Close(Reason::Finished)));
-    // With an alert, after which what still comes is discarded, even when the server stops.
+    // With an alert, after which input is discarded, even when the server stops.
     let mut pair = Pair::new();
     let Want::Send(alert) =
         pair.receive(&[23, 3, 3, 0, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])

@@ -4,7 +4,7 @@
 //! body.
 
 use super::super::{Context, Event, Reason, Want};
-use super::{Doing, Inside, State, TlsConnection};
+use super::{Inside, Operation, State, TlsConnection};
 
 impl TlsConnection {
     /// Returns true if the other side is an upstream.
@@ -12,9 +12,9 @@ impl TlsConnection {
         matches!(self.state, State::Handshake(Some(_)) | State::Open(Inside::Launched(_)))
     }
 
-    /// Somebody wakes it before the handshake is complete: the first time, so that it begins.
+    /// It is woken before the handshake is complete; the first time to begin it.
     pub(super) fn begin(&mut self, context: &mut Context<'_>) -> Want {
-        if self.doing == Doing::Nothing && self.session.wants_write() {
+        if self.operation == Operation::Nothing && self.session.wants_write() {
             return self.flush(context);
         }
         Want::Wait
@@ -41,8 +41,8 @@ impl TlsConnection {
             State::Open(Inside::Launched(machine)) => machine.handle(event, context),
             _ => Want::Close(Reason::Failed),
         };
-        if is_over || self.doing == Doing::Sending {
-            // There is nobody to hear a goodbye, or something else on its way.
+        if is_over || self.operation == Operation::Sending {
+            // The peer is gone, or other output is on its way: no close_notify.
             self.owes_goodbye = false;
         }
         self.pursue(want, context)

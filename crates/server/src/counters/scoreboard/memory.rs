@@ -9,11 +9,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::PLACES_MAX;
+use super::SLOTS_MAX;
 use super::per_address::HALF;
 use crate::counters::{COUNT, Served};
 
-/// The memory, mapped.
 #[derive(Debug)]
 pub struct Memory {
     file: OwnedFd,
@@ -23,7 +22,7 @@ pub struct Memory {
 /// Counters per row and the permit, whole cache lines: neighbours do not slow each other down.
 const ROW: usize = (COUNT + 1).next_multiple_of(8);
 
-const ROWS_BYTES: usize = (PLACES_MAX + 1) * ROW * size_of::<u64>();
+const ROWS_BYTES: usize = (SLOTS_MAX + 1) * ROW * size_of::<u64>();
 
 const MEMORY_BYTES: usize = ROWS_BYTES + 2 * HALF * size_of::<AtomicU32>();
 
@@ -66,7 +65,7 @@ impl Memory {
         self.shared(1)
     }
 
-    /// A cell of the row before the places.
+    /// A cell of the row before the counters of slots.
     fn shared(&self, cell: usize) -> &AtomicU64 {
         assert!(cell < ROW);
         // SAFETY: a cell of the mapping's first row; any bits are an atomic, and it lives as long as `self`.
@@ -75,19 +74,18 @@ impl Memory {
 
     /// The counters at a place.
     pub fn row(&self, index: usize) -> &[AtomicU64] {
-        assert!(index < PLACES_MAX);
+        assert!(index < SLOTS_MAX);
         // SAFETY: row `index + 1` is within the mapping; any bits are atomics, and they live as long as `self`.
         unsafe { std::slice::from_raw_parts(self.start.add((index + 1) * ROW).as_ptr(), COUNT) }
     }
 
     /// The permit of whom the process at a place serves, if it serves one at a time.
     pub fn permit(&self, index: usize) -> &AtomicU64 {
-        assert!(index < PLACES_MAX);
+        assert!(index < SLOTS_MAX);
         // SAFETY: the cell behind the counters of row `index + 1`, as there.
         unsafe { self.start.add((index + 1) * ROW + COUNT).as_ref() }
     }
 
-    /// The per_address's table.
     pub fn per_address(&self) -> &[AtomicU32] {
         // SAFETY: what follows the rows in the mapping; any bits are atomics, and they live as long as `self`.
         unsafe {
@@ -96,7 +94,7 @@ impl Memory {
         }
     }
 
-    /// What is counted at a place.
+    /// The counters of a slot.
     pub fn read(&self, index: usize) -> Served {
         let row = self.row(index);
         Served(std::array::from_fn(|counter| row[counter].load(Ordering::Relaxed)))

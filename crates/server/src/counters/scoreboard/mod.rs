@@ -1,8 +1,8 @@
 //! The scoreboard: where loops and worker processes publish their counters, and others read them added up.
 //!
-//! It lies in memory that processes share, so a child's counters are seen while it lives and kept when it ends,
-//! also when it is killed. Who has which place is known to the process that made the scoreboard alone: it hands
-//! places out before it forks and takes them back when the child is gone. Publishing takes no lock.
+//! It lies in memory that processes share, so a child's counters are seen while it lives and kept when it
+//! ends, also when it is killed. Only the process that made the scoreboard knows the owner of each slot: it
+//! assigns slots before it forks and takes them back when the child has ended. Publishing takes no lock.
 
 use std::collections::BTreeMap;
 use std::hash::RandomState;
@@ -24,8 +24,8 @@ use memory::Memory;
 use per_address::PerAddress;
 pub use per_address::{Permit, network};
 
-/// Places there are; memory is only taken up by those used.
-pub const PLACES_MAX: usize = 16 * 1024;
+/// The number of slots; only used ones take memory.
+pub const SLOTS_MAX: usize = 16 * 1024;
 
 /// The scoreboard. Clones are the same scoreboard.
 #[derive(Clone, Debug)]
@@ -36,13 +36,13 @@ pub struct Scoreboard {
     hashing: RandomState,
 }
 
-/// Who has which place.
+/// The owners of the slots.
 #[derive(Debug, Default)]
 struct Owners {
     taken: BTreeMap<usize, Owner>,
-    /// Places that were taken and given back.
+    /// Slots that were taken and given back.
     free: Vec<usize>,
-    /// What those counted who are gone.
+    /// The counts of ended processes.
     gone: Served,
 }
 
@@ -52,9 +52,9 @@ struct Owner {
     process: Option<Pid>,
 }
 
-/// One loop's or process's place on the scoreboard.
+/// The slot of one loop or process.
 #[derive(Debug)]
-pub struct Place {
+pub struct Slot {
     memory: Arc<Memory>,
     index: usize,
 }
@@ -75,40 +75,40 @@ impl Scoreboard {
         Scoreboard { memory: Arc::new(memory), owners: Arc::default(), hashing: RandomState::new() }
     }
 
-    /// A place for a loop or process that stays, shown by itself among the [workers](Scoreboard::workers).
+    /// A slot for a long-lived loop or process, shown among the [workers](Scoreboard::workers).
     ///
     /// # Panics
-    /// If more than [`PLACES_MAX`] places are taken: who takes them has a limit below that.
-    pub fn place(&self) -> Place {
+    /// If more than [`SLOTS_MAX`] slots are taken: callers have lower limits.
+    pub fn slot(&self) -> Slot {
         self.take(true)
     }
 
-    /// A place for a process that serves one connection.
+    /// A slot for a process that serves one connection.
     ///
     /// # Panics
-    /// As [`place`](Scoreboard::place).
-    pub fn passing_place(&self) -> Place {
+    /// As [`slot`](Scoreboard::slot).
+    pub fn connection_slot(&self) -> Slot {
         self.take(false)
     }
 
-    /// `process` publishes to `place`.
-    pub fn assign(&self, place: &Place, process: Pid) {
-        if let Some(owner) = self.lock().taken.get_mut(&place.index) {
+    /// `process` publishes to `slot`.
+    pub fn assign(&self, slot: &Slot, process: Pid) {
+        if let Some(owner) = self.lock().taken.get_mut(&slot.index) {
             owner.process = Some(process);
         }
     }
 
-    /// Whoever had `place` is gone: what it counted stays. Returns what it showed last.
-    pub fn retire(&self, place: Place) -> Served {
+    /// The owner of `slot` has ended: its counts are kept. Returns the last values it published.
+    pub fn retire(&self, slot: Slot) -> Served {
         let mut owners = self.lock();
-        let last = place.read();
+        let last = slot.read();
         owners.gone.merge(&last.clone().totals());
-        owners.taken.remove(&place.index);
-        owners.free.push(place.index);
+        owners.taken.remove(&slot.index);
+        owners.free.push(slot.index);
         last
     }
 
-    /// The sum over all places, and over those who are gone.
+    /// The sum over all slots, and over ended processes.
     pub fn read(&self) -> Served {
         let owners = self.lock();
         let mut sum = owners.gone.clone();
@@ -118,7 +118,7 @@ impl Scoreboard {
         sum
     }
 
-    /// What each loop or process that stays has counted.
+    /// The counts of each long-lived loop or process.
     pub fn workers(&self) -> Vec<Served> {
         let owners = self.lock();
         let workers = owners.taken.iter().filter(|(_, owner)| owner.is_worker);
@@ -158,9 +158,9 @@ impl Scoreboard {
         }
     }
 
-    /// The permit of whom the process at `place` is [serving](Place::serve).
-    pub fn permit(&self, place: &Place) -> Permit {
-        Permit::from_cell(self.memory.permit(place.index).load(Ordering::Relaxed))
+    /// The permit of the connection that the process of `slot` is [serving](Slot::serve).
+    pub fn permit(&self, slot: &Slot) -> Permit {
+        Permit::from_cell(self.memory.permit(slot.index).load(Ordering::Relaxed))
     }
 
     fn per_address(&self) -> PerAddress<'_> {
@@ -179,13 +179,13 @@ impl Scoreboard {
     }
 
     /// The scoreboard of the process that executed this program, and the place it gave it.
-    pub fn inherited(memory: OwnedFd, index: usize) -> io::Result<(Scoreboard, Place)> {
-        if index >= PLACES_MAX {
+    pub fn inherited(memory: OwnedFd, index: usize) -> io::Result<(Scoreboard, Slot)> {
+        if index >= SLOTS_MAX {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let memory = Arc::new(Memory::map(memory)?);
-        let place = Place { memory: Arc::clone(&memory), index };
-        Ok((Scoreboard { memory, owners: Arc::default(), hashing: RandomState::new() }, place))
+        let slot = Slot { memory: Arc::clone(&memory), index };
+        Ok((Scoreboard { memory, owners: Arc::default(), hashing: RandomState::new() }, slot))
     }
 
     /// The memory itself, for a program that is executed in a child: see [`Scoreboard::inherited`].
@@ -193,16 +193,16 @@ impl Scoreboard {
         self.memory.as_fd()
     }
 
-    fn take(&self, is_worker: bool) -> Place {
+    fn take(&self, is_worker: bool) -> Slot {
         let mut owners = self.lock();
         // With none given back, those taken are the first so many.
         let index = owners.free.pop().unwrap_or(owners.taken.len());
-        assert!(index < PLACES_MAX, "more than {PLACES_MAX} processes or loops count");
+        assert!(index < SLOTS_MAX, "more than {SLOTS_MAX} processes or loops count");
         owners.taken.insert(index, Owner { is_worker, process: None });
-        let place = Place { memory: Arc::clone(&self.memory), index };
-        place.publish(&Served::default());
-        place.serve(Permit::default());
-        place
+        let slot = Slot { memory: Arc::clone(&self.memory), index };
+        slot.publish(&Served::default());
+        slot.serve(Permit::default());
+        slot
     }
 
     fn lock(&self) -> MutexGuard<'_, Owners> {
@@ -210,15 +210,15 @@ impl Scoreboard {
     }
 }
 
-impl Place {
-    /// Shows `served` to whoever reads the scoreboard.
+impl Slot {
+    /// Publishes `served` to readers of the scoreboard.
     pub fn publish(&self, served: &Served) {
         for (cell, value) in self.memory.row(self.index).iter().zip(served.0) {
             cell.store(value, Ordering::Relaxed);
         }
     }
 
-    /// Who is served here has `permit`: if the process dies, somebody has to give it back.
+    /// The connection served here has `permit`: if the process dies, its parent must release it.
     pub fn serve(&self, permit: Permit) {
         self.memory.permit(self.index).store(permit.cell(), Ordering::Relaxed);
     }
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn the_board_adds_up() {
         let scoreboard = Scoreboard::new();
-        let (worker, child) = (scoreboard.place(), scoreboard.passing_place());
+        let (worker, child) = (scoreboard.slot(), scoreboard.connection_slot());
         worker.publish(&served(7, 1));
         child.publish(&served(3, 1));
         assert_eq!(scoreboard.read(), served(10, 2));
@@ -261,13 +261,13 @@ mod tests {
         let enter = || scoreboard.acquire([127, 0, 0, 1].into(), &limits);
         let permit = enter().unwrap();
         assert_eq!((enter(), enter()), (Ok(Permit::ANY), Err(Counter::LimitConnections)));
-        let child = scoreboard.passing_place();
+        let child = scoreboard.connection_slot();
         child.publish(&served(3, 1));
         assert_eq!(scoreboard.retire(child), served(3, 1));
         assert_eq!(scoreboard.read(), served(3, 0));
         scoreboard.release(permit);
         assert_eq!((enter(), enter()), (Ok(Permit::ANY), Err(Counter::LimitConnections)));
-        let next = scoreboard.passing_place();
+        let next = scoreboard.connection_slot();
         assert_eq!((next.index(), scoreboard.read()), (0, served(3, 0)));
     }
 
@@ -275,27 +275,27 @@ mod tests {
     fn an_address_has_its_limit_over_all_processes() {
         let scoreboard = Scoreboard::new();
         let limits = Limits { connections_per_address: Some(1), ..Limits::default() };
-        let (place, peer) = (scoreboard.place(), [192, 0, 2, 1].into());
-        place.serve(scoreboard.acquire(peer, &limits).unwrap());
+        let (slot, peer) = (scoreboard.slot(), [192, 0, 2, 1].into());
+        slot.serve(scoreboard.acquire(peer, &limits).unwrap());
         assert_eq!(scoreboard.acquire(peer, &limits), Err(Counter::LimitConnectionsPerAddress));
         // It dies.
-        scoreboard.release(scoreboard.permit(&place));
-        scoreboard.retire(place);
+        scoreboard.release(scoreboard.permit(&slot));
+        scoreboard.retire(slot);
         assert!(scoreboard.acquire(peer, &limits).is_ok());
-        assert!(!scoreboard.permit(&scoreboard.place()).is_taken());
+        assert!(!scoreboard.permit(&scoreboard.slot()).is_taken());
     }
 
     #[test]
     fn another_program_counts_on_it() {
         let scoreboard = Scoreboard::new();
-        let place = scoreboard.place();
-        let (theirs, their_place) =
-            Scoreboard::inherited(scoreboard.fd().try_clone_to_owned().unwrap(), place.index()).unwrap();
-        their_place.publish(&served(5, 0));
+        let slot = scoreboard.slot();
+        let (theirs, their_slot) =
+            Scoreboard::inherited(scoreboard.fd().try_clone_to_owned().unwrap(), slot.index()).unwrap();
+        their_slot.publish(&served(5, 0));
         let limits = Limits { connections_max: 1, ..Limits::default() };
         assert_eq!(theirs.acquire([127, 0, 0, 1].into(), &limits), Ok(Permit::ANY));
         assert_eq!(scoreboard.acquire([127, 0, 0, 1].into(), &limits), Err(Counter::LimitConnections));
         assert_eq!(scoreboard.read(), served(5, 0));
-        assert!(Scoreboard::inherited(scoreboard.fd().try_clone_to_owned().unwrap(), PLACES_MAX).is_err());
+        assert!(Scoreboard::inherited(scoreboard.fd().try_clone_to_owned().unwrap(), SLOTS_MAX).is_err());
     }
 }

@@ -1,9 +1,10 @@
-//! Who is inside: connections in all, and those of each client address.
+//! Open connections: all of them, and those of each client address.
 //!
-//! Addresses are not kept. Each is counted at two places of a table, found by a hash that nobody outside can know;
-//! the lower of the two counts is no less than the truth, and more only if others meet it at both places. With `k`
-//! addresses at their limit a newcomer is mistaken for one of them with a chance of about (k / 32,768)², so a
-//! thousand of them turn one stranger in a thousand away (a counting Bloom filter: Fan et al. 2000, two hashes).
+//! Addresses are not kept. Each is counted in two cells of a table, found by a keyed hash that clients cannot
+//! know; the lower of the two counts is no less than the truth, and more only if other addresses share both
+//! cells. With `k` addresses at their limit a newcomer is mistaken for one of them with a chance of about (k
+//! / 32,768)², so a thousand of them turn one stranger in a thousand away (a counting Bloom filter: Fan et
+//! al. 2000, two hashes).
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -29,12 +30,12 @@ impl Permit {
         Permit(cell)
     }
 
-    /// As a cell of memory; zero if nobody sits here.
+    /// As a cell of memory; zero if there is no permit.
     pub fn cell(self) -> u64 {
         self.0
     }
 
-    /// Returns true if somebody sits here.
+    /// Returns true if it is a permit for an address.
     pub fn is_taken(self) -> bool {
         self.0 & TAKEN != 0
     }
@@ -81,7 +82,7 @@ impl PerAddress<'_> {
     }
 }
 
-/// What counts as one client: an IPv4 address, or the 64 bits of network that one IPv6 customer has at least
+/// One client for the limits: an IPv4 address, or the 64 bits of network that one IPv6 customer has at least
 /// (RFC 6177); he may use any address in it.
 pub fn network(peer: IpAddr) -> (bool, u64) {
     match peer {

@@ -1,4 +1,5 @@
-//! Answers every request with its own head: what a proxy on the way has made of it, and the smallest handler there is.
+//! Answers every request with its own head. It shows what proxies on the way have changed, and is the
+//! smallest handler.
 
 use std::io;
 use std::sync::Arc;

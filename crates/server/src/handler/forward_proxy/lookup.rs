@@ -23,7 +23,7 @@ impl Lookup {
         Lookup { host, outcome, is_waiting: false, is_over: false }
     }
 
-    /// Tells those who wait of the outcome, or of the refusal if there is none.
+    /// Gives the outcome to the waiters, or the refusal if there is none.
     fn end(&mut self, refusal: Refusal, exchanges: &mut Exchanges, shared: &mut Shared<'_>) {
         if !std::mem::replace(&mut self.is_over, true) {
             exchanges.found(&self.host, self.outcome.get().ok_or(refusal), shared.served);

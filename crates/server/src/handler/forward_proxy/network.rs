@@ -1,9 +1,9 @@
-//! Networks as lists of them are written, and which addresses are nobody's but ours to reach.
+//! Networks in CIDR notation, and which addresses are public.
 //!
-//! A forward proxy lends its place in the network to its clients. What only that place can reach (itself, its neighbours,
-//! the service that tells a virtual machine its secrets) is not what it is asked for, whatever the name says that leads
-//! there. So an address is judged by the registries of special purposes (RFC 6890 and IANA's tables), and those that hold
-//! an IPv4 address by that one.
+//! A forward proxy lends its place in the network to its clients. Addresses that only this place can reach
+//! (itself, its neighbours, the metadata service of a virtual machine) are refused, whatever name leads to
+//! them. So an address is judged by the registries of special purposes (RFC 6890 and IANA's tables), and
+//! those that hold an IPv4 address by that one.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -98,9 +98,9 @@ fn mask_v6(prefix_bits: u32) -> u128 {
 pub const LOOPBACK: [Network; 2] =
     [Network::v4([127, 0, 0, 0], 8), Network { first: IpAddr::V6(Ipv6Addr::LOCALHOST), prefix_bits: 128 }];
 
-/// IPv4 that is not for everybody: this network, private, shared with a provider (where one cloud tells machines about
-/// themselves), loopback, link-local (where most do), protocols, documentation, 6to4's relays, one cloud's own agent,
-/// benchmarks, multicast, the future and broadcast.
+/// IPv4 networks that are not public: this network, private, shared with a provider (where one cloud tells
+/// machines about themselves), loopback, link-local (where most do), protocols, documentation, 6to4's relays,
+/// one cloud's own agent, benchmarks, multicast, the future and broadcast.
 const SPECIAL_V4: [Network; 16] = [
     Network::v4([0, 0, 0, 0], 8),
     Network::v4([10, 0, 0, 0], 8),
@@ -120,7 +120,8 @@ const SPECIAL_V4: [Network; 16] = [
     Network::v4([240, 0, 0, 0], 4),
 ];
 
-/// All that is global in IPv6: what is not in it is unspecified, loopback, local, multicast or without a purpose.
+/// The global networks of IPv6; other addresses are unspecified, loopback, local, multicast or without a
+/// purpose.
 const GLOBAL_V6: Network = Network::v6([0x2000, 0, 0], 3);
 
 /// Exceptions within global IPv6 space: protocol assignments, Teredo among them; documentation, twice; 6to4, which
@@ -135,7 +136,7 @@ const SPECIAL_V6: [Network; 4] = [
 /// By which IPv6 hosts reach IPv4 (RFC 6052): the last 32 bits are where a packet ends up.
 const TRANSLATED: Network = Network::v6([0x64, 0xff9b, 0], 96);
 
-/// Returns true if everybody on the internet would reach the same host at `address`.
+/// Returns true if every host on the internet reaches the same host at `address`.
 pub fn is_public(address: IpAddr) -> bool {
     let address = address.to_canonical();
     let is_in = |networks: &[Network]| networks.iter().any(|network| network.contains(address));
@@ -167,7 +168,7 @@ mod tests {
             let network = Network::around(Ipv6Addr::from_bits(bits).into(), prefix_bits);
             let is_same = (bits ^ other) & mask_v6(prefix_bits) == 0;
             let other = IpAddr::from(Ipv6Addr::from_bits(other));
-            // What is IPv4 in truth is in no network of IPv6.
+            // An IPv4-mapped address is in no network of IPv6.
             prop_assert_eq!(network.contains(other), is_same && other.to_canonical() == other);
         }
     }

@@ -36,7 +36,7 @@ impl Origin {
             digits => std::str::from_utf8(digits).ok()?.parse().ok()?,
         };
         let host = match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
-            // An address of a version to come is nobody's, and without its brackets it would be a name.
+            // An address of a future IP version is refused: without its brackets it would be a name.
             Some(address) => address.parse::<Ipv6Addr>().ok().map(|_| address)?,
             None => name,
         };
@@ -62,7 +62,6 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// From `first` to `last`.
     pub const fn new(first: u16, last: u16) -> Ports {
         Ports { first, last }
     }

@@ -1,7 +1,7 @@
-//! Where a forward proxy's requests go: names looked up, addresses judged, connections kept by origin.
+//! A forward proxy's connections to origins: name lookups, checks of addresses, connection pools by origin.
 //!
-//! Who seeks an origin waits, if its name has to be looked up, together with all others in the loop that seek the same.
-//! What is found is judged each time: a connection is made to an address that has just been permitted, or not at all.
+//! Requests and tunnels of a loop that need the same lookup wait for it together. Its result is checked for
+//! each of them: a connection is made to an address that has just been permitted, or not at all.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -14,18 +14,18 @@ use crate::counters::{Counter, Served};
 use crate::handler::reverse_proxy::{End, Exchanges, FlowId, Pool};
 use slab::Slab;
 
-/// What a loop's forward proxy has beside the exchanges of a reverse proxy.
+/// The state of a loop's forward proxy beside its [`Exchanges`].
 #[derive(Debug, Default)]
 pub struct OriginConnections {
     /// The pool of each origin that has connections.
     pub(in crate::handler) pools: HashMap<Arc<Origin>, usize>,
-    lookups: HashMap<Box<str>, Vec<Seeker>>,
+    lookups: HashMap<Box<str>, Vec<LookupWaiter>>,
     pub(super) tunnels: Slab<Tunnel>,
 }
 
 /// A flow or tunnel that needs a connection to an origin.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Seeker {
+pub(super) enum LookupWaiter {
     Flow(FlowId),
     Tunnel(TunnelId),
 }
@@ -41,12 +41,12 @@ impl Exchanges {
     ) {
         let pool = self.origins.pools.get(origin).copied();
         if !(may_reuse && pool.is_some_and(|pool| self.reuse(id, pool, served))) {
-            self.seek(origin, Seeker::Flow(id), served);
+            self.seek(origin, LookupWaiter::Flow(id), served);
         }
     }
 
     /// Finds out where `origin` is, now or later, for `seeker`.
-    pub(super) fn seek(&mut self, origin: &Origin, seeker: Seeker, served: &mut Served) {
+    pub(super) fn seek(&mut self, origin: &Origin, seeker: LookupWaiter, served: &mut Served) {
         let rules = rules(&self.proxy.forward);
         if let Some(addresses) = rules.known(origin) {
             return self.find(seeker, Ok(&addresses), served);
@@ -72,18 +72,18 @@ impl Exchanges {
         }
     }
 
-    fn find(&mut self, seeker: Seeker, outcome: Result<&Addresses, Refusal>, served: &mut Served) {
+    fn find(&mut self, seeker: LookupWaiter, outcome: Result<&Addresses, Refusal>, served: &mut Served) {
         let permitted = outcome.and_then(|addresses| rules(&self.proxy.forward).permitted(addresses));
         match seeker {
-            Seeker::Flow(id) => self.connect_flow(id, permitted, served),
-            Seeker::Tunnel(id) => self.connect_tunnel(id, permitted),
+            LookupWaiter::Flow(id) => self.connect_flow(id, permitted, served),
+            LookupWaiter::Tunnel(id) => self.connect_tunnel(id, permitted),
         }
     }
 
     fn connect_flow(&mut self, id: FlowId, permitted: Result<Addresses, Refusal>, served: &mut Served) {
         let flow = self.flow(id);
         let (addresses, origin) = match (permitted, &flow.origin) {
-            // Nobody waits any more.
+            // The request is gone.
             _ if flow.end.is_some() => return self.finish(id, End::Abandoned),
             (Err(refusal), _) => return self.finish(id, End::Refused(refusal)),
             (Ok(addresses), Some(origin)) => (addresses, Arc::clone(origin)),

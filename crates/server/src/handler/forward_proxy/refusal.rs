@@ -1,4 +1,4 @@
-//! Why a forward proxy does not reach what it is asked for, as clients, counters and Proxy-Status are told.
+//! Refusals of a forward proxy: status, explanation, counter and Proxy-Status error.
 
 use sojourn_http::request::Request;
 use sojourn_http::{Status, head};
@@ -20,11 +20,10 @@ pub enum Refusal {
     Tunnel,
     /// The port is not allowed.
     Port,
-    /// The name leads to addresses that are not for everybody, and to no other.
+    /// The name leads only to addresses that are not public.
     Address,
     /// The name does not exist, or its lookup failed.
     Name,
-    /// The lookup timed out.
     LookupTime,
     /// Too many names are looked up already.
     Lookups,
@@ -102,7 +101,7 @@ pub fn refuse(
     }
     response.begin(status, request);
     let page = format!("{}<p>{}\n", head::error_page(status), refusal.explanation());
-    // RFC 9209: which proxy, and what is wrong.
+    // RFC 9209: the proxy and its error.
     let proxy_status = format!("{pseudonym}; error={}", refusal.error());
     head::field(response.fields(), "Proxy-Status", &proxy_status);
     response.send_rest(request, status, "text/html; charset=utf-8", page.as_bytes())

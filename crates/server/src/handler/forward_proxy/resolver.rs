@@ -37,7 +37,7 @@ pub type Addresses = Arc<[IpAddr]>;
 #[derive(Debug, Default)]
 pub struct Resolver {
     known: Arc<Mutex<Known>>,
-    /// Begun with the first name, when the process is what it is going to be.
+    /// Started with the first name, after the process has forked and given up its privileges.
     queue: OnceLock<SyncSender<Job>>,
 }
 
@@ -113,7 +113,6 @@ fn work(jobs: &Mutex<Receiver<Job>>, known: &Mutex<Known>) {
     }
 }
 
-/// Recent results.
 #[derive(Debug, Default)]
 struct Known(HashMap<Box<str>, (Addresses, Instant)>);
 

@@ -1,8 +1,8 @@
 //! The rules of a forward proxy: which clients it serves, and which ports and addresses it connects to.
 //!
-//! It is closed unless it is opened: only clients of this host are served, and nothing is connected to that is not for
-//! everybody ([`is_public`]). What is judged is the address, once it is known, and the connection goes to that address:
-//! no name is looked up twice for one connection, so nobody can answer differently in between.
+//! It is closed unless it is opened: only clients of this host are served, and connections go only to public
+//! addresses ([`is_public`]). The rules check the address itself, and the connection goes to the checked
+//! address: no name is looked up twice for one connection, so a second, different answer cannot slip in.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ const HTTP_PORT: u16 = 80;
 /// The same of one by `https`.
 const HTTPS_PORT: u16 = 443;
 
-/// Where requests go unless something else is said: what the web is served at, and what needs no privileges.
+/// The default ports of requests: those of the web, and unprivileged ones.
 pub const PORTS: [Ports; 3] = [Ports::new(80, 80), Ports::new(443, 443), Ports::new(1024, 65535)];
 
-/// Where tunnels go unless something else is said: a tunnel could speak anything.
+/// The default ports of tunnels: few, for a tunnel could carry any protocol.
 pub const TUNNEL_PORTS: [Ports; 1] = [Ports::new(443, 443)];
 
 /// The rules, with the resolver that looks names up.

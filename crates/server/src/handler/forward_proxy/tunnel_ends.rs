@@ -1,11 +1,12 @@
 //! The connections of a tunnel: on each socket one that receives and one that sends.
 //!
-//! The client's receiver is what its connection has become; the origin's is what has connected to it. Their senders are
-//! launched beside them, on the same sockets. What passes between them is in [`tunnels`](super::tunnels).
+//! The client's connection becomes its receiver; the connection to the origin is the other receiver. Their
+//! senders are launched beside them, on the same sockets. The state that they share is in
+//! [`tunnels`](super::tunnels).
 
 use sojourn_http::Status;
 
-use super::tunnels::{Stage, TunnelId, Way};
+use super::tunnels::{Direction, Stage, TunnelId};
 use crate::connection::{Buffer, Event, Output, Reason, Shared, Wait, Want};
 use crate::counters::Counter;
 use crate::handler::reverse_proxy::{Exchanges, Machine};
@@ -40,7 +41,7 @@ enum Step {
 #[derive(Debug)]
 pub struct Receiver {
     tunnel: TunnelId,
-    way: Way,
+    direction: Direction,
     is_receiving: bool,
     /// The driver has been told to stop that, and has yet to say that it has.
     is_recalled: bool,
@@ -51,13 +52,13 @@ pub struct Receiver {
 #[derive(Debug)]
 pub struct Sender {
     tunnel: TunnelId,
-    way: Way,
-    doing: Doing,
+    direction: Direction,
+    state: SenderState,
     is_recalled: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Doing {
+enum SenderState {
     Nothing,
     Sending,
     /// Saying that this was all.
@@ -67,12 +68,11 @@ enum Doing {
 impl TunnelEnd {
     /// Connects to the origin.
     pub fn far(tunnel: TunnelId) -> TunnelEnd {
-        TunnelEnd::Far(Far { receiver: Receiver::new(tunnel, Way::Back), step: Step::New })
+        TunnelEnd::Far(Far { receiver: Receiver::new(tunnel, Direction::ToClient), step: Step::New })
     }
 
-    /// Sends in direction `way`.
-    pub fn sender(tunnel: TunnelId, way: Way) -> TunnelEnd {
-        TunnelEnd::Sender(Sender { tunnel, way, doing: Doing::Nothing, is_recalled: false })
+    pub fn sender(tunnel: TunnelId, direction: Direction) -> TunnelEnd {
+        TunnelEnd::Sender(Sender { tunnel, direction, state: SenderState::Nothing, is_recalled: false })
     }
 }
 
@@ -88,14 +88,14 @@ impl Machine for TunnelEnd {
         match self {
             TunnelEnd::Far(far) if far.step == Step::Connected => far.receiver.waits_for(),
             TunnelEnd::Far(_) => Wait::UpstreamConnect,
-            TunnelEnd::Sender(sender) if sender.doing == Doing::Nothing => Wait::Answer,
+            TunnelEnd::Sender(sender) if sender.state == SenderState::Nothing => Wait::Answer,
             TunnelEnd::Sender(_) => Wait::Tunnel,
         }
     }
 
     fn sent(&self) -> Counter {
         match self {
-            TunnelEnd::Sender(Sender { way: Way::Back, .. }) => Counter::SentBytes,
+            TunnelEnd::Sender(Sender { direction: Direction::ToClient, .. }) => Counter::SentBytes,
             _ => Counter::UpstreamSentBytes,
         }
     }
@@ -120,7 +120,7 @@ impl Far {
         match (event, self.step) {
             (Event::Woken, Step::New) if is_wanted => {
                 self.step = Step::Connecting;
-                exchanges.receive_for(tunnel, Way::Back);
+                exchanges.receive_for(tunnel, Direction::ToClient);
                 Want::Send(Output { awaits_connection: true, ..Output::default() })
             }
             (Event::Woken, Step::Connecting) if !is_wanted => {
@@ -155,7 +155,7 @@ pub struct TunnelClient {
 impl TunnelClient {
     /// The client of `tunnel` has not been answered yet.
     pub fn new(tunnel: TunnelId) -> TunnelClient {
-        TunnelClient { receiver: Receiver::new(tunnel, Way::Out), is_begun: false }
+        TunnelClient { receiver: Receiver::new(tunnel, Direction::ToOrigin), is_begun: false }
     }
 }
 
@@ -163,8 +163,8 @@ impl Machine for TunnelClient {
     /// The first event comes once the client is told.
     fn handle(&mut self, event: Event, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         if !std::mem::replace(&mut self.is_begun, true) {
-            exchanges.receive_for(self.receiver.tunnel, Way::Out);
-            exchanges.launch_sender(self.receiver.tunnel, Way::Back);
+            exchanges.receive_for(self.receiver.tunnel, Direction::ToOrigin);
+            exchanges.launch_sender(self.receiver.tunnel, Direction::ToClient);
         }
         self.receiver.handle(event, exchanges, shared)
     }
@@ -182,18 +182,18 @@ impl Machine for TunnelClient {
     }
 
     fn finish(&mut self, exchanges: &mut Exchanges, _shared: &mut Shared<'_>) -> u64 {
-        let bytes = exchanges.tunnel(self.receiver.tunnel).moved_bytes(Way::Back);
+        let bytes = exchanges.tunnel(self.receiver.tunnel).moved_bytes(Direction::ToClient);
         self.receiver.finish(exchanges);
         bytes
     }
 }
 
 impl Receiver {
-    pub fn new(tunnel: TunnelId, way: Way) -> Receiver {
-        Receiver { tunnel, way, is_receiving: false, is_recalled: false, is_busy: false }
+    pub fn new(tunnel: TunnelId, direction: Direction) -> Receiver {
+        Receiver { tunnel, direction, is_receiving: false, is_recalled: false, is_busy: false }
     }
 
-    /// Takes an event, says what is wanted next.
+    /// Takes an event and returns the next want.
     pub fn handle(&mut self, event: Event, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         if self.is_recalled && matches!(event, Event::Woken) {
             return Want::Wait;
@@ -212,10 +212,10 @@ impl Receiver {
             }
             Event::Received(buffer) => {
                 self.is_busy = buffer.unread().len() >= BUSY_BYTES_MIN;
-                exchanges.push(tunnel, self.way, buffer.unread(), shared.served);
+                exchanges.push(tunnel, self.direction, buffer.unread(), shared.served);
                 shared.pool.put_buffer(buffer);
             }
-            Event::Ended => exchanges.end_way(tunnel, self.way),
+            Event::Ended => exchanges.end_direction(tunnel, self.direction),
             Event::Expired if exchanges.ends_idle(tunnel) => {
                 shared.served.count(Counter::LimitTunnelIdle);
                 return Want::Close(Reason::TimedOut);
@@ -235,7 +235,7 @@ impl Receiver {
         if tunnel.is_over() {
             return Want::Close(Reason::Finished);
         }
-        if !tunnel.takes(self.way) {
+        if !tunnel.takes(self.direction) {
             return Want::Wait;
         }
         self.is_receiving = true;
@@ -249,7 +249,7 @@ impl Receiver {
     }
 
     pub fn waits_for(&self) -> Wait {
-        // While it does not receive, those who send have to be patient.
+        // While it does not receive, the tunnel's timeout is that of the senders.
         if self.is_receiving { Wait::Tunnel } else { Wait::Answer }
     }
 
@@ -265,19 +265,19 @@ impl Sender {
         if self.is_recalled && matches!(event, Event::Woken) {
             return Want::Wait;
         }
-        let did = std::mem::replace(&mut self.doing, Doing::Nothing);
+        let did = std::mem::replace(&mut self.state, SenderState::Nothing);
         self.is_recalled = false;
         let tunnel = self.tunnel;
         match event {
-            Event::Woken if did != Doing::Nothing => {
-                self.doing = did;
+            Event::Woken if did != SenderState::Nothing => {
+                self.state = did;
                 self.is_recalled = exchanges.tunnel(tunnel).is_over();
                 if self.is_recalled { Want::Recall } else { Want::Wait }
             }
             Event::Sent(output) => {
                 shared.pool.put(output.bytes);
-                if did == Doing::Shutting {
-                    exchanges.shut_way(tunnel, self.way);
+                if did == SenderState::Shutting {
+                    exchanges.shut_direction(tunnel, self.direction);
                     return Want::Close(Reason::Finished);
                 }
                 self.go_on(exchanges, shared)
@@ -296,25 +296,25 @@ impl Sender {
     }
 
     fn go_on(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
-        exchanges.send_for(self.tunnel, self.way);
+        exchanges.send_for(self.tunnel, self.direction);
         let tunnel = exchanges.tunnel(self.tunnel);
         if tunnel.is_over() {
             return Want::Close(Reason::Finished);
         }
-        if tunnel.is_drained(self.way) {
-            self.doing = Doing::Shutting;
+        if tunnel.is_drained(self.direction) {
+            self.state = SenderState::Shutting;
             return Want::Send(Output { is_last: true, ..Output::default() });
         }
-        if !tunnel.has_bytes(self.way) {
+        if !tunnel.has_bytes(self.direction) {
             return Want::Wait;
         }
-        self.doing = Doing::Sending;
-        let bytes = exchanges.take(self.tunnel, self.way, shared.pool.take());
+        self.state = SenderState::Sending;
+        let bytes = exchanges.take(self.tunnel, self.direction, shared.pool.take());
         Want::Send(Output { bytes, ..Output::default() })
     }
 
     fn finish(&mut self, exchanges: &mut Exchanges) {
-        if !exchanges.tunnel(self.tunnel).is_shut(self.way) {
+        if !exchanges.tunnel(self.tunnel).is_shut(self.direction) {
             exchanges.break_tunnel(self.tunnel);
         }
         exchanges.release_tunnel(self.tunnel);

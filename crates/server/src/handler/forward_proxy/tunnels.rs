@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use sojourn_http::Status;
 
-use super::origin_connections::Seeker;
+use super::origin_connections::LookupWaiter;
 use super::tunnel_ends::TunnelEnd;
 use super::{Addresses, Origin, Refusal};
 use crate::connection::Destination;
@@ -26,11 +26,11 @@ const CHANNEL_BYTES_MAX: usize = 64 * 1024;
 pub struct TunnelId(usize);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     /// From the client to the origin.
-    Out,
+    ToOrigin,
     /// From the origin to the client.
-    Back,
+    ToClient,
 }
 
 /// How far a tunnel has come.
@@ -45,7 +45,7 @@ pub enum Stage {
     Broken,
 }
 
-/// A client, an origin, and what is on its way between them.
+/// A client, an origin, and the bytes on their way between them.
 #[derive(Debug)]
 pub struct Tunnel {
     peer: IpAddr,
@@ -74,10 +74,10 @@ struct Channel {
 }
 
 impl Tunnel {
-    fn channel(&mut self, way: Way) -> &mut Channel {
-        match way {
-            Way::Out => &mut self.out,
-            Way::Back => &mut self.back,
+    fn channel(&mut self, direction: Direction) -> &mut Channel {
+        match direction {
+            Direction::ToOrigin => &mut self.out,
+            Direction::ToClient => &mut self.back,
         }
     }
 
@@ -95,31 +95,31 @@ impl Tunnel {
         }
     }
 
-    /// Returns true if receiving for `way` makes sense now.
-    pub fn takes(&mut self, way: Way) -> bool {
-        let channel = self.channel(way);
+    /// Returns true if receiving for `direction` makes sense now.
+    pub fn takes(&mut self, direction: Direction) -> bool {
+        let channel = self.channel(direction);
         !channel.is_ended && channel.bytes.len() < CHANNEL_BYTES_MAX
     }
 
-    /// Returns true if something is to be sent on `way`.
-    pub fn has_bytes(&mut self, way: Way) -> bool {
-        !self.channel(way).bytes.is_empty()
+    /// Returns true if something is to be sent on `direction`.
+    pub fn has_bytes(&mut self, direction: Direction) -> bool {
+        !self.channel(direction).bytes.is_empty()
     }
 
-    /// Returns true if nothing more will come on `way`, and nothing is left.
-    pub fn is_drained(&mut self, way: Way) -> bool {
-        let channel = self.channel(way);
+    /// Returns true if nothing more will come on `direction`, and nothing is left.
+    pub fn is_drained(&mut self, direction: Direction) -> bool {
+        let channel = self.channel(direction);
         channel.is_ended && channel.bytes.is_empty()
     }
 
-    /// Returns true if the receiving side of `way` has been told that this was all.
-    pub fn is_shut(&mut self, way: Way) -> bool {
-        self.channel(way).is_shut
+    /// Returns true if the receiving side of `direction` has been told that this was all.
+    pub fn is_shut(&mut self, direction: Direction) -> bool {
+        self.channel(direction).is_shut
     }
 
-    /// Bytes that came for `way` so far.
-    pub fn moved_bytes(&mut self, way: Way) -> u64 {
-        self.channel(way).moved_bytes
+    /// Bytes that came for `direction` so far.
+    pub fn moved_bytes(&mut self, direction: Direction) -> u64 {
+        self.channel(direction).moved_bytes
     }
 }
 
@@ -149,10 +149,10 @@ impl Exchanges {
             out: Channel::default(),
             back: Channel::default(),
             moved: self.now,
-            // The client, and whoever looks for the origin.
+            // The client, and the lookup of the origin.
             holders: 2,
         }));
-        self.seek(&origin, Seeker::Tunnel(id), served);
+        self.seek(&origin, LookupWaiter::Tunnel(id), served);
         Ok(id)
     }
 
@@ -180,7 +180,7 @@ impl Exchanges {
             }
             Err(refusal) => self.close_tunnel(id, End::Refused(refusal)),
         }
-        // Whoever has connected it holds it now.
+        // The connection to the origin holds it now.
         self.release_tunnel(id);
     }
 
@@ -217,65 +217,66 @@ impl Exchanges {
             (tunnel.stage, tunnel.moved) = (Stage::Open, self.now);
             served.count(Counter::Tunnels);
             self.outbox.wake(tunnel.client);
-            self.launch_sender(id, Way::Out);
+            self.launch_sender(id, Direction::ToOrigin);
         }
         is_wanted
     }
 
-    /// Sends what comes on `way` on the socket of the connection that is handling an event, which receives on it.
-    pub fn launch_sender(&mut self, id: TunnelId, way: Way) {
+    /// Sends the bytes of `direction` on the socket of the connection that is handling an event, which
+    /// receives on it.
+    pub fn launch_sender(&mut self, id: TunnelId, direction: Direction) {
         self.origins.tunnels[id.0].holders += 1;
-        let sender = TunnelEnd::sender(id, way);
+        let sender = TunnelEnd::sender(id, direction);
         self.launch(Destination::Beside(self.token), Box::new(sender), None);
     }
 
-    /// The connection that is handling an event receives for `way`.
-    pub fn receive_for(&mut self, id: TunnelId, way: Way) {
-        self.origins.tunnels[id.0].channel(way).receiver = Some(self.token);
+    /// The connection that is handling an event receives for `direction`.
+    pub fn receive_for(&mut self, id: TunnelId, direction: Direction) {
+        self.origins.tunnels[id.0].channel(direction).receiver = Some(self.token);
     }
 
-    /// The connection that is handling an event sends what comes on `way`.
-    pub fn send_for(&mut self, id: TunnelId, way: Way) {
-        self.origins.tunnels[id.0].channel(way).sender = Some(self.token);
+    /// The connection that is handling an event sends what comes on `direction`.
+    pub fn send_for(&mut self, id: TunnelId, direction: Direction) {
+        self.origins.tunnels[id.0].channel(direction).sender = Some(self.token);
     }
 
-    /// These `bytes` have come for `way`.
-    pub fn push(&mut self, id: TunnelId, way: Way, bytes: &[u8], served: &mut Served) {
+    /// These `bytes` have come for `direction`.
+    pub fn push(&mut self, id: TunnelId, direction: Direction, bytes: &[u8], served: &mut Served) {
         let tunnel = &mut self.origins.tunnels[id.0];
         tunnel.moved = self.now;
-        let channel = tunnel.channel(way);
+        let channel = tunnel.channel(direction);
         channel.bytes.extend_from_slice(bytes);
         channel.moved_bytes += bytes.len() as u64;
         self.outbox.wake_all(channel.sender);
-        let counter = match way {
-            Way::Out => Counter::TunnelSentBytes,
-            Way::Back => Counter::TunnelReceivedBytes,
+        let counter = match direction {
+            Direction::ToOrigin => Counter::TunnelSentBytes,
+            Direction::ToClient => Counter::TunnelReceivedBytes,
         };
         served.add(counter, bytes.len() as u64);
     }
 
-    /// The direction `way` has ended.
-    pub fn end_way(&mut self, id: TunnelId, way: Way) {
-        let channel = self.origins.tunnels[id.0].channel(way);
+    /// The direction `direction` has ended.
+    pub fn end_direction(&mut self, id: TunnelId, direction: Direction) {
+        let channel = self.origins.tunnels[id.0].channel(direction);
         channel.is_ended = true;
         self.outbox.wake_all(channel.sender);
     }
 
-    /// Takes what is to be sent on `way` now, with `room` in which the next may come.
-    pub fn take(&mut self, id: TunnelId, way: Way, room: Vec<u8>) -> Vec<u8> {
+    /// Takes the bytes to send in `direction`, and leaves `room` for the next.
+    pub fn take(&mut self, id: TunnelId, direction: Direction, room: Vec<u8>) -> Vec<u8> {
         let tunnel = &mut self.origins.tunnels[id.0];
         tunnel.moved = self.now;
-        let channel = tunnel.channel(way);
+        let channel = tunnel.channel(direction);
         if channel.bytes.len() >= CHANNEL_BYTES_MAX {
             self.outbox.wake_all(channel.receiver);
         }
         std::mem::replace(&mut channel.bytes, room)
     }
 
-    /// All that came on `way` is sent, and that it was all is said.
-    pub fn shut_way(&mut self, id: TunnelId, way: Way) {
+    /// All that came on `direction` is sent, and that it was all is said.
+    pub fn shut_direction(&mut self, id: TunnelId, direction: Direction) {
         let tunnel = &mut self.origins.tunnels[id.0];
-        tunnel.channel(way).is_shut = true;
+        tunnel.channel(direction).is_shut = true;
         if tunnel.is_over() {
             self.wake_tunnel(id);
         }

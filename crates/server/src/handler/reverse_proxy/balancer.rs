@@ -1,7 +1,7 @@
 //! Which upstream gets the next request: by weight, among those that have not failed again and again.
 //!
-//! Turns are dealt out smoothly: each choice adds every upstream's weight to its credit, the one with most credit has
-//! the turn and pays the sum of the weights. So 5:1:1 gives a a b a c a a, not five in a row.
+//! Smooth weighted round-robin: each choice adds every upstream's weight to its credit; the one with the most
+//! credit is chosen and pays the sum of the weights. So 5:1:1 gives a a b a c a a, not five in a row.
 
 use std::sync::Arc;
 use std::time::Duration;

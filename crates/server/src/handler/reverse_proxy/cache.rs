@@ -1,5 +1,5 @@
-//! Brings the caching rules and the store together: what answers a request from the cache, and what is asked of an
-//! upstream otherwise. For upstream responses see [`super::upstream_response`].
+//! Brings the caching rules and the store together: it answers a request from the cache, or builds the
+//! request for an upstream. For upstream responses see [`super::upstream_response`].
 
 use std::io;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use sojourn_http_cache::{
 
 use super::cache_lookup::Kept;
 use super::hit_for_miss::HitForMiss;
-use super::partial::{answers, is_for_part, wish};
+use super::partial::{answers, fetch_range, is_for_part};
 use super::purged_tags::PurgedTags;
-use super::{CacheLookup, Claim, DiskThreads, ForcedHits, Keyed, Wish};
+use super::{CacheLookup, CacheMiss, Coalescing, DiskThreads, FetchRange, ForcedHits};
 use crate::access_log::Outcome;
 
 /// An upstream is asked about so many variants at most, if none is the one that was asked for.
@@ -46,12 +46,12 @@ pub struct Cache {
 #[derive(Debug)]
 pub enum Verdict {
     /// Answer with this. If it is to be validated meanwhile, by that.
-    Hit(Arc<Object>, Option<Keyed>),
-    /// Ask an upstream; the answer may be kept.
-    Fill(Keyed),
-    /// Ask an upstream for this client alone; why, if there is a cache at all.
+    Hit(Arc<Object>, Option<CacheMiss>),
+    /// ClientContext an upstream; the answer may be kept.
+    Fill(CacheMiss),
+    /// ClientContext an upstream for this client alone; why, if there is a cache at all.
     Pass(Option<Forwarded>),
-    /// Ask again when the disk has told what is stored.
+    /// Look again once the disk lookup is done.
     Wait,
     /// The client wants an answer from the cache or none, and there is none.
     GatewayTimeout,
@@ -63,7 +63,7 @@ impl Verdict {
         match self {
             Verdict::Hit(..) if was_on_disk => Outcome::DiskHit,
             Verdict::Hit(..) => Outcome::MemoryHit,
-            Verdict::Fill(keyed) if keyed.why == Forwarded::Request => Outcome::ClientRefreshMiss,
+            Verdict::Fill(miss) if miss.why == Forwarded::Request => Outcome::ClientRefreshMiss,
             Verdict::Fill(_) | Verdict::Pass(_) | Verdict::GatewayTimeout => Outcome::Miss,
             Verdict::Wait => Outcome::Own,
         }
@@ -100,7 +100,7 @@ impl Cache {
         DiskThreads::start(&self.store, count, timeout)
     }
 
-    /// The same, but the lot says what is a hit: an experiment.
+    /// The same, but hits and misses are drawn at random: an experiment.
     pub fn by_lot(self, forced: ForcedHits) -> Cache {
         Cache { forced: Some(Arc::new(forced)), ..self }
     }
@@ -171,35 +171,35 @@ impl Cache {
             Use::Fresh | Use::Stale { .. } | Use::Revalidate(Need::Stale | Need::NoCache) => Forwarded::Stale,
         };
         let has_validator = stored.as_ref().is_some_and(Metadata::has_validator);
-        let keyed = || {
-            let keyed = self.keyed(&key, request, directives, why, &kept, has_validator);
-            Keyed { may_join: keyed.may_join && !self.hit_for_miss.holds(&key, now), ..keyed }
+        let miss = || {
+            let miss = self.miss(&key, request, directives, why, &kept, has_validator);
+            CacheMiss { may_join: miss.may_join && !self.hit_for_miss.holds(&key, now), ..miss }
         };
         match (used, &kept.object) {
             (Use::Fresh | Use::Stale { allowed_by: Allowance::Client }, Some(object)) => {
                 Verdict::Hit(Arc::clone(object), None)
             }
             (Use::Stale { .. }, Some(object)) if request.method == Method::Get => {
-                Verdict::Hit(Arc::clone(object), Some(keyed()))
+                Verdict::Hit(Arc::clone(object), Some(miss()))
             }
             (Use::Miss, None) if is_plain(request) || is_for_part(request) => {
-                let wish = wish(parts.as_ref(), request, &directives, now);
-                Verdict::Fill(Keyed { wish, ..keyed() })
+                let fetch_range = fetch_range(parts.as_ref(), request, &directives, now);
+                Verdict::Fill(CacheMiss { fetch_range, ..miss() })
             }
-            _ if may_fill(request, kept.object.is_some(), has_validator) => Verdict::Fill(keyed()),
+            _ if may_fill(request, kept.object.is_some(), has_validator) => Verdict::Fill(miss()),
             _ => Verdict::Pass(Some(why)),
         }
     }
 
     /// Decides which request fetches the object of `keyed`; others are coalesced with it.
-    pub fn claim(&self, keyed: &Keyed) -> Claim {
-        if let Some(filling) = &keyed.under_way {
-            return Claim::Theirs(Arc::clone(filling));
+    pub fn claim(&self, miss: &CacheMiss) -> Coalescing {
+        if let Some(filling) = &miss.under_way {
+            return Coalescing::Follow(Arc::clone(filling));
         }
-        match self.store.begin(&keyed.key, keyed.known.as_ref()) {
-            InsertOutcome::Insert(fill) => Claim::Ours(fill),
-            InsertOutcome::Busy(filling) => Claim::Theirs(filling),
-            InsertOutcome::Hit(_) => Claim::Nobodys,
+        match self.store.begin(&miss.key, miss.known.as_ref()) {
+            InsertOutcome::Insert(fill) => Coalescing::Lead(fill),
+            InsertOutcome::Busy(filling) => Coalescing::Follow(filling),
+            InsertOutcome::Hit(_) => Coalescing::Alone,
         }
     }
 
@@ -218,13 +218,13 @@ impl Cache {
                 let why = if object.is_some() { Forwarded::Bypass } else { Forwarded::UriMiss };
                 let known = Kept { object, ..Kept::default() };
                 // Every miss is to be a request of its own, for the whole.
-                let keyed = self.keyed(key, request, directives, why, &known, false);
-                Verdict::Fill(Keyed { may_join: false, ..keyed })
+                let miss = self.miss(key, request, directives, why, &known, false);
+                Verdict::Fill(CacheMiss { may_join: false, ..miss })
             }
         }
     }
 
-    fn keyed(
+    fn miss(
         &self,
         key: &Key<'_>,
         request: &Request<'_>,
@@ -232,7 +232,7 @@ impl Cache {
         why: Forwarded,
         kept: &Kept,
         has_validator: bool,
-    ) -> Keyed {
+    ) -> CacheMiss {
         let is_get = request.method == Method::Get;
         let is_for_anybody = directives == RequestDirectives::default();
         let about = match (&kept.object, &kept.variants) {
@@ -241,14 +241,14 @@ impl Cache {
             (None, Some(variants)) => self.tagged(key, variants),
             _ => Vec::new(),
         };
-        Keyed {
+        CacheMiss {
             key: key.clone().into_owned(),
             may_join: is_get
                 && is_for_anybody
                 && request.range.is_none()
                 && request.field("authorization").is_none(),
             why,
-            wish: Wish::Whole,
+            fetch_range: FetchRange::Whole,
             directives,
             known: kept.object.clone(),
             under_way: kept.filling.clone(),
@@ -303,8 +303,8 @@ fn is_plain(request: &Request<'_>) -> bool {
 
 /// Returns true if the whole may be asked for, to be stored, with something stored for the request or not.
 fn may_fill(request: &Request<'_>, is_stored: bool, has_validator: bool) -> bool {
-    // What would bring a part, or nothing but a status, is for this client alone; unless what is stored is asked about:
-    // then it is judged by that.
+    // A request for a range or with conditions is for this client alone, unless it revalidates a stored
+    // response: then it is judged by that.
     let is_judged_here = is_stored && (request.range.is_none() || has_validator);
     match request.method {
         Method::Get => is_plain(request) || is_judged_here,

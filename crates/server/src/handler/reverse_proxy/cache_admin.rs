@@ -44,7 +44,7 @@ impl Cache {
         }
     }
 
-    /// Forgets what is stored at `key`, its variants included; whether there was anything.
+    /// Removes the object at `key` and its variants; returns true if there was one.
     pub fn purge(&self, key: &Key<'_>) -> bool {
         self.purged.fetch_add(1, Ordering::Relaxed);
         self.store.purge(key)
@@ -62,7 +62,7 @@ impl Cache {
         Ok(tags.iter().map(|tag| self.purges.purge(tag, now)).fold(Ok(()), Result::and))
     }
 
-    /// Returns true if what is stored with this metadata has a tag that was purged since.
+    /// Returns true if a tag of the object with this metadata was purged since.
     pub fn is_purged(&self, stored: &Metadata<'_>) -> bool {
         self.purges.cover(stored)
     }
@@ -72,7 +72,7 @@ impl Cache {
         self.store.inspect(key)
     }
 
-    /// The parts that are held of what is not stored whole at `key`.
+    /// The stored parts of an incomplete object at `key`.
     pub fn inspect_parts(&self, key: &Key<'_>) -> Option<ObjectInfo> {
         let object = self.store.inspect_parts(key)?;
         let body_bytes = object.length();
@@ -98,7 +98,7 @@ pub fn operate(request: &Request<'_>, cache: &Cache) -> Option<(Status, Value)> 
     };
     let is_to_forget = method == b"PURGE" || (method == b"POST" && path == b"/purge");
     if is_to_forget && request.field("origin").is_some() {
-        // A page in somebody's browser: whoever operates the cache does not come by one.
+        // A page in a browser sent this: operators do not use one.
         return Some((Status::Forbidden, json!({ "error": "not for pages in a browser" })));
     }
     let is_about_cache = is_to_forget || path == b"/cache/object";
@@ -149,7 +149,7 @@ fn key_of(url: &[u8]) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Forgets what is stored for a URL, all its variants included.
+/// Removes the objects of a URL, all variants included.
 fn purge(cache: &Cache, url: &[u8]) -> (Status, Value) {
     match key_of(url) {
         Ok(key) => {

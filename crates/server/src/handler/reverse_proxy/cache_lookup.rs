@@ -1,4 +1,4 @@
-//! Finding what is stored for one request, over several attempts if the disk has to be waited for.
+//! The cache lookup of one request, over several attempts if it has to wait for the disk.
 
 use std::sync::Arc;
 use std::task::{Poll, Waker, ready};

@@ -10,14 +10,14 @@ use sojourn_http_cache::fields::{Section, append_line};
 use sojourn_http_cache::{Answer, CacheStatus, Metadata, append_not_modified};
 
 use super::exchange::{Relay, ReverseProxy, Stage};
-use super::{Keyed, Revalidation, Stored, Without, answer, fits};
+use super::{CacheMiss, Fallback, Revalidation, Stored, answer, fits};
 use crate::access_log::Outcome;
 use crate::connection::{Response, Step};
 use crate::counters::Counter;
 use crate::handler::stream::{Part, Stream, append_boundary, parts_of};
 
 impl ReverseProxy {
-    /// Answers with what is stored; `status` says how that came about.
+    /// Answers with a stored object; `status` is its Cache-Status.
     pub(super) fn answer_from_cache(
         &mut self,
         request: &Request<'_>,
@@ -142,7 +142,7 @@ impl ReverseProxy {
         self.relay_body(request, code, Box::new(Relay::new(followed, request, None)), response)
     }
 
-    /// 304: the client has what is stored, or what is being stored, with the status `whole`.
+    /// 304: the client has the stored object, or the one being stored, whose status is `whole`.
     pub(super) fn answer_not_modified(
         &mut self,
         request: &Request<'_>,
@@ -209,26 +209,28 @@ impl ReverseProxy {
         self.answer_from_cache(request, &standing.object, status, response)
     }
 
-    /// Answers although no upstream has: with what is stored if that may be, else with an error.
+    /// Answers without an upstream: with a stored object if that is allowed, else with an error.
     pub(super) fn answer_without_upstream(
         &mut self,
         request: &Request<'_>,
         relay: &Relay,
-        keyed: Option<&Keyed>,
+        miss: Option<&CacheMiss>,
         error: Status,
         response: &mut Response<'_, '_>,
     ) -> Step {
         let now = response.shared.clock.second.seconds() as i64;
         let cache = self.exchanges.proxy().cache.as_ref();
-        let without = cache.zip(keyed).map(|(cache, keyed)| cache.without_upstream(keyed, now));
+        let without = cache.zip(miss).map(|(cache, miss)| cache.without_upstream(miss, now));
         match without {
-            Some(Without::Stored(object)) if relay.follower.is_first() || stored_fits(request, &object) => {
+            Some(Fallback::Stored(object)) if relay.follower.is_first() || stored_fits(request, &object) => {
                 response.shared.served.count(Counter::CacheStale);
                 response.note_outcome(Outcome::RefreshFailed);
                 let status = CacheStatus { is_collapsed: !relay.follower.is_first(), ..no_answer(relay) };
                 self.answer_from_cache(request, &object, status, response)
             }
-            Some(Without::Forbidden) => self.no_answer_page(request, relay, Status::GatewayTimeout, response),
+            Some(Fallback::Forbidden) => {
+                self.no_answer_page(request, relay, Status::GatewayTimeout, response)
+            }
             _ => self.no_answer_page(request, relay, error, response),
         }
     }
@@ -248,7 +250,7 @@ impl ReverseProxy {
         response.end_page(request, error)
     }
 
-    /// Ends the head of a response with what is stored.
+    /// Ends the head of a response from a stored object.
     pub(super) fn end_stored(
         &mut self,
         request: &Request<'_>,
@@ -277,7 +279,7 @@ impl ReverseProxy {
     }
 }
 
-/// Writes the fields of a 206 with `ranges` of what is stored; what follows the head is returned.
+/// Writes the fields of a 206 with `ranges` of a stored object; returns the body's parts.
 fn append_parts_head(
     stored: &Metadata<'_>,
     object: &Object,
@@ -308,7 +310,7 @@ fn append_parts_head(
     parts
 }
 
-/// Returns true if the client has what is stored.
+/// Returns true if the client's copy is the stored object.
 pub(super) fn is_current(request: &Request<'_>, stored: &Metadata<'_>) -> bool {
     answer(request, stored, 0) == Answer::NotModified
 }

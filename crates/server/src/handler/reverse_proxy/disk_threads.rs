@@ -11,13 +11,13 @@ use sojourn_cache_store::Store;
 /// How often it is seen whether other processes have left the directory.
 const LOOK_ROUND_PERIOD: Duration = Duration::from_secs(1);
 
-/// How long what waits to be written is written, once the server has stopped.
+/// The time for pending writes once the server has stopped.
 const ENDING_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The period of the check for a hanging disk.
 const WATCH_PERIOD: Duration = Duration::from_millis(250);
 
-/// The threads. Dropping it ends them, when what waits to be written is written.
+/// The threads. Dropping it ends them after the pending writes.
 #[derive(Debug)]
 pub struct DiskThreads {
     store: Store,

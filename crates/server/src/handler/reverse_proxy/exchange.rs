@@ -12,8 +12,8 @@ use sojourn_http::request::{Body, Request, Scheme};
 use sojourn_http_cache::{CacheStatus, Forwarded};
 
 use super::{
-    Ask, CacheLookup, Claim, End, Exchanges, FlowId, FollowerId, Keyed, OwnAnswer, Verdict, ask, host,
-    own_answer,
+    CacheLookup, CacheMiss, ClientContext, Coalescing, End, Exchanges, FlowId, FollowerId, OwnAnswer,
+    Verdict, ask, host, own_answer,
 };
 use crate::access_log::Outcome;
 use crate::connection::{
@@ -163,46 +163,46 @@ impl ReverseProxy {
             let counter = if is_hit { Counter::CacheForcedHits } else { Counter::CacheForcedMisses };
             response.shared.served.count(counter);
         }
-        let (keyed, why) = match verdict {
+        let (miss, why) = match verdict {
             Verdict::Hit(object, refresh) => {
-                if let Some(keyed) = refresh {
-                    self.refresh_stored(request, asking, keyed, response.shared.served);
+                if let Some(miss) = refresh {
+                    self.refresh_stored(request, asking, miss, response.shared.served);
                 }
                 return self.answer_from_cache(request, &object, CacheStatus::default(), response);
             }
             Verdict::GatewayTimeout => return response.page(request, Status::GatewayTimeout),
             Verdict::Wait => unreachable!("it has told"),
             Verdict::Pass(why) => (None, why),
-            Verdict::Fill(keyed) => {
-                let why = keyed.why;
-                (Some(keyed), Some(why))
+            Verdict::Fill(miss) => {
+                let why = miss.why;
+                (Some(miss), Some(why))
             }
         };
         if response.is_behind_others() {
             return Step::Flush;
         }
         let mut claim = None;
-        if let Some(keyed) = &keyed {
-            if let Some(joined) = self.exchanges.join(keyed) {
+        if let Some(miss) = &miss {
+            if let Some(joined) = self.exchanges.join(miss) {
                 response.shared.served.count(Counter::CacheCollapsed);
                 response.note_outcome(Outcome::CollapsedMiss);
                 let stage = Stage::Relaying(Box::new(Relay::new(joined, request, why)));
                 return self.wait(Exchange { stage, ..exchange }, response);
             }
-            let may_follow = keyed.may_join && !exchange.has_followed;
+            let may_follow = miss.may_join && !exchange.has_followed;
             let cache = self.exchanges.proxy().cache.as_ref();
-            match cache.filter(|_| may_follow).map(|cache| cache.claim(keyed)) {
-                Some(Claim::Theirs(filling)) => {
+            match cache.filter(|_| may_follow).map(|cache| cache.claim(miss)) {
+                Some(Coalescing::Follow(filling)) => {
                     return self.follow(request, Following { filling, why }, exchange, response);
                 }
-                Some(Claim::Ours(fill)) => claim = Some(fill),
-                Some(Claim::Nobodys) | None => {}
+                Some(Coalescing::Lead(fill)) => claim = Some(fill),
+                Some(Coalescing::Alone) | None => {}
             }
-            let is_validation = keyed.is_validation();
+            let is_validation = miss.is_validation();
             let counter = if is_validation { Counter::CacheRevalidations } else { Counter::CacheMisses };
             response.shared.served.count(counter);
         }
-        self.begin_flow(request, keyed, claim, why, response)
+        self.begin_flow(request, miss, claim, why, response)
     }
 
     /// Asks an upstream for `request`: to store the response if it is `keyed`, by the holder of the `claim`, else for
@@ -210,13 +210,13 @@ impl ReverseProxy {
     pub(super) fn begin_flow(
         &mut self,
         request: &Request<'_>,
-        keyed: Option<Keyed>,
+        miss: Option<CacheMiss>,
         claim: Option<Insertion>,
         why: Option<Forwarded>,
         response: &mut Response<'_, '_>,
     ) -> Step {
         let asking = self.asking(request, response);
-        let mut flow = ask(request, asking, self.exchanges.proxy(), keyed);
+        let mut flow = ask(request, asking, self.exchanges.proxy(), miss);
         flow.claim = claim;
         let begun = self.exchanges.begin(flow, response.shared.served);
         let stage = Stage::Relaying(Box::new(Relay::new(begun, request, why)));
@@ -224,18 +224,18 @@ impl ReverseProxy {
     }
 
     /// How the request came. Targets of a forward proxy have their own scheme.
-    fn asking(&self, request: &Request<'_>, response: &Response<'_, '_>) -> Ask {
+    fn asking(&self, request: &Request<'_>, response: &Response<'_, '_>) -> ClientContext {
         let is_forward = self.exchanges.proxy().forward.is_some();
         let is_secure = if is_forward { request.scheme == Some(Scheme::Https) } else { response.is_secure() };
         let host = self.hosts.find(request.host).unwrap_or(HostId(0));
-        Ask { peer: response.peer(), is_secure, host }
+        ClientContext { peer: response.peer(), is_secure, host }
     }
 
     /// The cache's verdict on `request`.
     fn look_up(
         &mut self,
         request: &Request<'_>,
-        ask: Ask,
+        ask: ClientContext,
         exchange: &mut Exchange,
         response: &mut Response<'_, '_>,
     ) -> Verdict {
@@ -264,12 +264,18 @@ impl ReverseProxy {
     }
 
     /// Revalidates the stored response in the background (stale-while-revalidate).
-    fn refresh_stored(&mut self, request: &Request<'_>, asking: Ask, keyed: Keyed, served: &mut Served) {
-        if !self.exchanges.is_under_way(&keyed) {
-            let is_validation = keyed.is_validation();
+    fn refresh_stored(
+        &mut self,
+        request: &Request<'_>,
+        asking: ClientContext,
+        miss: CacheMiss,
+        served: &mut Served,
+    ) {
+        if !self.exchanges.is_under_way(&miss) {
+            let is_validation = miss.is_validation();
             let counter = if is_validation { Counter::CacheRevalidations } else { Counter::CacheMisses };
             served.count(counter);
-            let flow = ask(request, asking, self.exchanges.proxy(), Some(keyed));
+            let flow = ask(request, asking, self.exchanges.proxy(), Some(miss));
             self.exchanges.refresh(flow, served);
         }
     }

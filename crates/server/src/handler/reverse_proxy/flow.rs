@@ -1,7 +1,7 @@
 //! A flow: one exchange with an upstream, filled by one connection and followed by any number of clients.
 //!
-//! What comes is kept as parts until every follower has it. A client that is slow holds the upstream back once
-//! [`HELD_BYTES_MAX`] wait for it.
+//! Received bytes are kept as parts until every follower has them. A client that is slow holds the upstream
+//! back once [`HELD_BYTES_MAX`] wait for it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use http::StatusCode;
 use sojourn_cache_store::{BusyObject, Insertion, Next, PartInsertion, Reader, Slice};
 use sojourn_content::HostId;
 use sojourn_http::Status;
-use sojourn_http::upstream::{Asked, Body, Head};
+use sojourn_http::upstream::{Body, Head, RequestKind};
 use sojourn_http_cache::Target;
 
-use super::{Joined, Keyed, Revalidation};
+use super::{CacheMiss, Combination, Revalidation};
 use crate::handler::forward_proxy::{Origin, Refusal};
 
 /// Bytes buffered for a client before receiving pauses, and of a request body for an upstream.
@@ -52,7 +52,7 @@ pub struct Flow {
     /// The same without conditions, to be sent should the answer be about nothing that is stored.
     pub unconditional: Option<Vec<u8>>,
     /// The kind of request: it decides whether a response has a body.
-    pub asked: Asked,
+    pub asked: RequestKind,
     /// The proxy's virtual host.
     pub host: HostId,
     /// True if asking twice is as good as once.
@@ -76,7 +76,7 @@ pub struct Flow {
     /// True if a connection fills it, or soon will.
     pub(super) has_fetch: bool,
     /// The cache entry under which the response may be stored.
-    pub keyed: Option<Keyed>,
+    pub miss: Option<CacheMiss>,
     /// The invalidation that an unsafe request may cause.
     pub changes: Option<Changes>,
     /// The insertion for the response, if it may be stored: coalesced requests of other loops wait for it.
@@ -108,7 +108,6 @@ pub struct Flow {
 #[derive(Debug)]
 pub enum Stored {
     Bytes(Arc<[u8]>),
-    /// A stored body.
     Body(Reader),
 }
 
@@ -141,7 +140,7 @@ pub enum End {
 
 impl Flow {
     /// A flow for a request that has yet to be sent.
-    pub fn new(request: Vec<u8>, asked: Asked, is_repeatable: bool, upload: Option<Upload>) -> Flow {
+    pub fn new(request: Vec<u8>, asked: RequestKind, is_repeatable: bool, upload: Option<Upload>) -> Flow {
         Flow {
             request,
             unconditional: None,
@@ -158,7 +157,7 @@ impl Flow {
             began: Duration::ZERO,
             fetch: None,
             has_fetch: false,
-            keyed: None,
+            miss: None,
             changes: None,
             claim: None,
             fill: None,
@@ -189,16 +188,16 @@ impl Flow {
         }));
     }
 
-    /// Takes an answer that is put together of what comes and what is held already.
-    pub fn begin_joined(&mut self, joined: Joined) {
-        let Joined { status, fields, length, before, behind, fill, part } = joined;
+    /// Begins a response that combines received and stored bytes.
+    pub fn begin_joined(&mut self, joined: Combination) {
+        let Combination { status, fields, length, before, behind, fill, part } = joined;
         self.kept = fill.as_ref().map(|fill| Arc::clone(fill.busy_object()));
         (self.fill, self.behind) = (fill, behind);
         self.keep_part(part);
         let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
         self.answer = Some(Arc::new(Answer {
             status,
-            // Only parts are joined to what is held.
+            // Only parts are combined with stored bytes.
             upstream_status: 206,
             reason: reason.unwrap_or_default().as_bytes().into(),
             fields: fields.into(),
@@ -208,7 +207,7 @@ impl Flow {
         before.into_iter().for_each(|bytes| self.push(bytes));
     }
 
-    /// All has come: what is held already follows.
+    /// All is received: the stored rest follows.
     pub(super) fn append_held(&mut self) {
         std::mem::take(&mut self.behind).into_iter().for_each(|bytes| self.push(bytes));
     }
@@ -218,7 +217,7 @@ impl Flow {
         (self.part, self.part_metadata) = part.unzip();
     }
 
-    /// Returns true if those who follow it can go on.
+    /// Returns true if its followers can go on.
     pub fn has_news(&self) -> bool {
         self.answer.is_some() || self.standing.is_some() || self.end.is_some()
     }
@@ -245,7 +244,7 @@ impl Flow {
         }
     }
 
-    /// Takes the next bytes of what is stored already, if all before were taken; `waker` is called when there are some.
+    /// Takes the next stored bytes, if all before were taken; `waker` is called when there are some.
     pub(super) fn pull(&mut self, waker: &Waker) {
         while let Some(source) = self.source.as_mut().filter(|_| self.parts.is_empty() && self.end.is_none())
         {
@@ -267,7 +266,7 @@ impl Flow {
         }
     }
 
-    /// Returns true if what comes next of what is stored may have to be waited for.
+    /// Returns true if the next stored bytes may have to be waited for.
     pub(super) fn may_wait(&self) -> bool {
         let next = self.source.as_ref().and_then(VecDeque::front);
         matches!(next, Some(Stored::Body(reader)) if reader.may_wait())
@@ -281,7 +280,7 @@ impl Flow {
         id
     }
 
-    /// It is for the cache: who follows it did not begin it.
+    /// It is begun for the cache: its followers are all coalesced requests.
     pub(super) fn begin_for_nobody(&mut self) {
         self.followers_ever = 1;
     }

@@ -1,7 +1,7 @@
-//! An experiment: the cache answers by lot, not by the rules, so that hits and misses come in a share that is chosen.
+//! An experiment: hits and misses are drawn at random with a chosen hit rate, whatever the caching rules say.
 //!
-//! One draw per request, in the order in which requests come; the sequence is the seed's. What is not stored yet cannot
-//! be a hit, whatever was drawn.
+//! One draw per request, in the order in which requests come; the sequence is the seed's. An object that is
+//! not stored yet cannot be a hit.
 
 use std::sync::{Mutex, PoisonError};
 

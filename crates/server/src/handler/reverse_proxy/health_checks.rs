@@ -1,7 +1,7 @@
-//! Beside the loops: where the names of upstreams lead, asked again at intervals, and whether upstreams answer.
+//! Beside the loops: repeated lookups of upstreams' names, and health checks.
 //!
-//! Each upstream has a thread, which waits for answers as long as it takes and holds nobody up. What it finds is in the
-//! upstream's [`UpstreamState`](super::UpstreamState), where every loop reads it.
+//! Each upstream has a thread, so that no loop waits for it. Its results are in the upstream's
+//! [`UpstreamState`](super::UpstreamState), where every loop reads it.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
@@ -11,23 +11,22 @@ use std::time::{Duration, Instant};
 
 use rustls::StreamOwned;
 use sojourn_http::limits::HEAD_BYTES_MAX;
-use sojourn_http::upstream::{Asked, Parser};
+use sojourn_http::upstream::{Parser, RequestKind};
 
 use super::{Proxy, Upstream};
 
 /// How often names are looked up again.
 const LOOKUP_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How upstreams are asked whether they are well.
 #[derive(Clone, Debug)]
 pub struct HealthCheck {
     /// The path to request, with an optional query.
     pub path: String,
-    /// From one question to the next.
+    /// From one check to the next.
     pub interval: Duration,
     /// How long connecting and the head of an answer may take, together.
     pub timeout: Duration,
-    /// Answers in a row after which a failing upstream is well.
+    /// Successes in a row after which a failing upstream is healthy.
     pub rise: u32,
     /// Failures in a row after which it is failing.
     pub fall: u32,
@@ -129,7 +128,7 @@ fn exchange(mut stream: impl Read + Write, request: &str, deadline: Instant) -> 
     let (mut received, mut parser) = (Vec::new(), Parser::default());
     let mut chunk = [0; 4096];
     loop {
-        while let Some(head) = parser.parse(&received, Asked::Other).ok()? {
+        while let Some(head) = parser.parse(&received, RequestKind::Other).ok()? {
             if head.status >= 200 {
                 return Some(head.status);
             }

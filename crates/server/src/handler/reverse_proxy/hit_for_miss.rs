@@ -1,7 +1,7 @@
-//! What could not be stored lately: requests for it do not wait for one another's answers.
+//! Hit-for-miss: requests for objects that could not be stored lately are not coalesced.
 //!
-//! Without this, the clients of an object that is for nobody else would each wait until the one before has its answer,
-//! to find out that it is of no use to them.
+//! Without this, the clients of an uncacheable object would each wait for the response of the one before, and
+//! then find that they cannot use it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sojourn_cache_store::Key;
 
-/// So many keys are remembered; what makes it one more has those forgotten whose time is over, or else all.
+/// Keys that are remembered; above the limit expired ones are forgotten, or else all.
 const KEYS_MAX: usize = 16_384;
 
 const SECONDS: i64 = 30;

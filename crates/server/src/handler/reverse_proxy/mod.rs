@@ -8,7 +8,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use sojourn_content::{Document, Found, HostId, OpenError, Origin, Place};
+use sojourn_content::{Document, Found, HostId, OpenError, Origin, Resource};
 
 mod balancer;
 mod cache;
@@ -52,10 +52,10 @@ pub use flow::{Answer, Changes, End, Flow, FlowId, FollowerId, HELD_BYTES_MAX, S
 pub use forced_hits::ForcedHits;
 pub use health_checks::{HealthCheck, UpstreamState, watch};
 pub use machine::Machine;
-pub use partial::{Joined, Rest, Wish};
-pub use stored::{Claim, Keyed, Revalidation};
-pub use upstream_request::{Ask, OwnAnswer, ask, host, own_answer};
-pub use upstream_response::{Heard, Received, Without, metadata};
+pub use partial::{Combination, FetchRange, Rest};
+pub use stored::{CacheMiss, Coalescing, Revalidation};
+pub use upstream_request::{ClientContext, OwnAnswer, ask, host, own_answer};
+pub use upstream_response::{Fallback, Received, ResponseAction, metadata};
 pub use upstream_url::{UpstreamUrl, UpstreamUrlError};
 
 /// Where a proxy's bytes come from, and what it says of itself.
@@ -147,11 +147,11 @@ pub struct Upstream {
 pub struct NoDocuments;
 
 impl Origin for NoDocuments {
-    fn open(&self, _place: &Place<'_>) -> Result<Found, OpenError> {
+    fn open(&self, _resource: &Resource<'_>) -> Result<Found, OpenError> {
         Err(OpenError::NotFound)
     }
 
-    fn is_current(&self, _place: &Place<'_>, _document: &Document) -> bool {
+    fn is_current(&self, _resource: &Resource<'_>, _document: &Document) -> bool {
         false
     }
 

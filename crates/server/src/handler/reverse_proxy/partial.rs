@@ -1,9 +1,9 @@
-//! Parts of what is not stored whole: which requests they answer, what is asked for to complete them, and what becomes of
-//! the parts that come (RFC 9111, 3.3 and 3.4).
+//! Partial content: which requests stored parts answer, which ranges are requested to complete them, and how
+//! received parts are combined (RFC 9111, 3.3 and 3.4).
 //!
-//! A range that nothing is stored of is asked for as it is, and kept as a part. What is held with a strong entity tag is
-//! completed: what lies between the first and the last missing byte is asked for, on condition that the tag is still
-//! that (If-Range), and what is held goes before and behind it.
+//! A range of an object that is not stored is requested as it is, and kept as a part. Stored parts with a
+//! strong entity tag are completed: the range from the first to the last missing byte is requested with
+//! If-Range, and the stored bytes go before and behind it.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ use sojourn_http_cache::partial::{ContentRange, storable_part, strong_tag};
 use sojourn_http_cache::{Allowance, Answer, Metadata, RequestDirectives, Use};
 
 use super::upstream_response::{metadata, vary_of};
-use super::{Cache, Heard, Keyed, Received, answer, fits};
+use super::{Cache, CacheMiss, Received, ResponseAction, answer, fits};
 
 /// The part of a resource that is requested from an upstream.
 #[derive(Clone, Debug, Default)]
-pub enum Wish {
+pub enum FetchRange {
     #[default]
     Whole,
     /// The range that the client asks for.
@@ -47,14 +47,14 @@ impl Rest {
     }
 
     /// The request to make if the parts cannot be completed.
-    pub(super) fn otherwise(&self) -> Wish {
-        if self.wanted.is_some() { Wish::Part } else { Wish::Whole }
+    pub(super) fn otherwise(&self) -> FetchRange {
+        if self.wanted.is_some() { FetchRange::Part } else { FetchRange::Whole }
     }
 }
 
-/// An answer put together of what is held and what comes.
+/// A response that combines stored and received parts.
 #[derive(Debug)]
-pub struct Joined {
+pub struct Combination {
     pub status: u16,
     /// Its field lines; framing is the sender's.
     pub fields: Vec<u8>,
@@ -112,13 +112,13 @@ pub(super) fn is_for_part(request: &Request<'_>) -> bool {
 }
 
 /// The request to an upstream, given these parts.
-pub(super) fn wish(
+pub(super) fn fetch_range(
     parts: Option<&Arc<Object>>,
     request: &Request<'_>,
     directives: &RequestDirectives,
     now: i64,
-) -> Wish {
-    let plain = if request.range.is_some() { Wish::Part } else { Wish::Whole };
+) -> FetchRange {
+    let plain = if request.range.is_some() { FetchRange::Part } else { FetchRange::Whole };
     let is_for_anybody =
         *directives == RequestDirectives::default() && request.field("authorization").is_none();
     let Some((parts, held)) =
@@ -133,7 +133,7 @@ pub(super) fn wish(
     let all = ByteRange { first: 0, last: held.whole_bytes() - 1 };
     let wanted = match answer(request, &stored, held.whole_bytes()) {
         Answer::Whole if request.range.is_none() => None,
-        // What is stale is asked for as it is: then its validator comes with it, whichever that is.
+        // A stale object is requested as it is: then its validator comes with it.
         Answer::Parts(ranges) if ranges.len() == 1 && stored.freshness(now) > 0 && !stored.no_cache => {
             Some(ranges[0])
         }
@@ -141,7 +141,7 @@ pub(super) fn wish(
     };
     match held.missing(wanted.unwrap_or(all)) {
         Some(missing) if missing != wanted.unwrap_or(all) => {
-            Wish::Rest(Rest { held: Arc::clone(parts), missing, wanted })
+            FetchRange::Rest(Rest { held: Arc::clone(parts), missing, wanted })
         }
         _ => plain,
     }
@@ -158,51 +158,56 @@ pub(super) fn keep_as_part(fill: Insertion) {
 
 impl Cache {
     /// Handles the response to a partial request; `None` if it is handled like any other.
-    pub(super) fn hear_part(
+    pub(super) fn judge_part(
         &self,
-        keyed: &Keyed,
+        miss: &CacheMiss,
         received: &Received<'_>,
         claim: &mut Option<Insertion>,
-    ) -> Option<Heard> {
-        match (&keyed.wish, received.head.status) {
-            (Wish::Part, 206) => Some(self.begin_part(keyed, received, claim)),
-            (Wish::Rest(rest), 206) => Some(match self.join(keyed, rest, received, claim) {
-                Some(joined) => Heard::Joined(Box::new(joined)),
+    ) -> Option<ResponseAction> {
+        match (&miss.fetch_range, received.head.status) {
+            (FetchRange::Part, 206) => Some(self.begin_part(miss, received, claim)),
+            (FetchRange::Rest(rest), 206) => Some(match self.join(miss, rest, received, claim) {
+                Some(joined) => ResponseAction::Combination(Box::new(joined)),
                 None => {
                     self.store.purge_object(&rest.held);
-                    Heard::Again
+                    ResponseAction::Again
                 }
             }),
             // There is less than there was.
-            (Wish::Rest(_), 416) => Some(Heard::Again),
+            (FetchRange::Rest(_), 416) => Some(ResponseAction::Again),
             _ => None,
         }
     }
 
     /// Begins to keep the part that comes; one that is all is kept as that.
-    fn begin_part(&self, keyed: &Keyed, received: &Received<'_>, claim: &mut Option<Insertion>) -> Heard {
+    fn begin_part(
+        &self,
+        miss: &CacheMiss,
+        received: &Received<'_>,
+        claim: &mut Option<Insertion>,
+    ) -> ResponseAction {
         let tag = strong_tag(Section(received.head.fields));
-        let known = self.store.inspect_parts(&keyed.key);
+        let known = self.store.inspect_parts(&miss.key);
         let known =
             known.as_ref().filter(|known| known.stored_ranges().is_some_and(|held| held.tag() == tag));
         let known = known.filter(|_| !tag.is_empty()).and_then(|known| Metadata::read(known.metadata()).ok());
-        let (request, response) = (received.request(keyed), received.response());
+        let (request, response) = (received.request(miss), received.response());
         let Ok((ContentRange { part, complete: Some(whole_bytes) }, metadata)) =
             storable_part(&request, &response, known.as_ref(), &self.policy)
         else {
-            return Heard::Part(None);
+            return ResponseAction::Part(None);
         };
         let is_all = part.length() == whole_bytes && whole_bytes <= self.store.object_bytes_max();
         if is_all && received.head.body == upstream::Body::Length(whole_bytes) {
-            return Heard::Answer(self.start(keyed, metadata, Some(whole_bytes), claim));
+            return ResponseAction::Answer(self.start(miss, metadata, Some(whole_bytes), claim));
         }
-        let fill = self.part_fill(keyed, tag, part, whole_bytes, &metadata);
-        Heard::Part(fill.map(|fill| (fill, metadata)))
+        let fill = self.part_fill(miss, tag, part, whole_bytes, &metadata);
+        ResponseAction::Part(fill.map(|fill| (fill, metadata)))
     }
 
     fn part_fill(
         &self,
-        keyed: &Keyed,
+        miss: &CacheMiss,
         tag: &[u8],
         range: ByteRange,
         whole_bytes: u64,
@@ -210,17 +215,17 @@ impl Cache {
     ) -> Option<PartInsertion> {
         let vary = vary_of(&Metadata::read(metadata).ok()?);
         let head = PartHead { metadata: metadata.into(), vary, tag: tag.into(), range, whole_bytes };
-        self.store.begin_part(&keyed.key, head)
+        self.store.begin_part(&miss.key, head)
     }
 
     /// Combines stored and received bytes; `None` if the response is not what was requested.
     fn join(
         &self,
-        keyed: &Keyed,
+        miss: &CacheMiss,
         rest: &Rest,
         received: &Received<'_>,
         claim: &mut Option<Insertion>,
-    ) -> Option<Joined> {
+    ) -> Option<Combination> {
         let Rest { held: object, missing, wanted } = rest;
         let (held, head) = (object.stored_ranges()?, received.head);
         let (tag, whole_bytes) = (strong_tag(Section(head.fields)), held.whole_bytes());
@@ -232,7 +237,7 @@ impl Cache {
             return None;
         }
         let stored = Metadata::read(object.metadata()).ok()?;
-        let (request, response) = (received.request(keyed), received.response());
+        let (request, response) = (received.request(miss), received.response());
         let (_, metadata) = storable_part(&request, &response, Some(&stored), &self.policy).ok()?;
         let all = wanted.unwrap_or(ByteRange { first: 0, last: whole_bytes - 1 });
         let known = Metadata::read(&metadata).ok()?;
@@ -248,18 +253,18 @@ impl Cache {
         // What was purged meanwhile does not come back.
         let is_held = self
             .store
-            .inspect_parts(&keyed.key)
+            .inspect_parts(&miss.key)
             .is_some_and(|now| now.stored_ranges().is_some_and(|now| now.tag() == tag));
         let fill = wanted.is_none() && is_held && whole_bytes <= self.store.object_bytes_max();
-        let fill = fill.then(|| self.start(keyed, metadata.clone(), Some(whole_bytes), claim)).flatten();
+        let fill = fill.then(|| self.start(miss, metadata.clone(), Some(whole_bytes), claim)).flatten();
         let part = match fill {
             Some(_) => None,
             None => {
-                let fill = self.part_fill(keyed, tag, *missing, whole_bytes, &metadata);
+                let fill = self.part_fill(miss, tag, *missing, whole_bytes, &metadata);
                 fill.map(|fill| (fill, metadata.clone()))
             }
         };
         let status = if wanted.is_some() { 206 } else { 200 };
-        Some(Joined { status, fields, length: all.length(), before, behind, fill, part })
+        Some(Combination { status, fields, length: all.length(), before, behind, fill, part })
     }
 }

@@ -1,4 +1,4 @@
-//! What is forgotten by its tags: those that an answer has in `Surrogate-Key` or `Cache-Tag`.
+//! Purging by tag: the tags that a response has in `Surrogate-Key` or `Cache-Tag`.
 //!
 //! Kept is not which object has which tag, for most are on disk and nobody has read them since the start, but which
 //! tags were purged, and when: what came before is not used any more, and goes when it is next asked for. It costs a
@@ -49,7 +49,7 @@ impl PurgedTags {
             outcome => outcome?,
         };
         let mut state = State { path: Some(path), ..State::default() };
-        // What does not end was being written when its server was killed: nobody was told that it is purged.
+        // What does not end was being written when its server was killed: the purge was never confirmed.
         for line in bytes.split_inclusive(|byte| *byte == b'\n').filter_map(|line| line.strip_suffix(b"\n")) {
             state.read(line);
         }
@@ -77,7 +77,7 @@ impl PurgedTags {
         self.has_any.load(Ordering::Acquire)
     }
 
-    /// Returns true if what is stored with this metadata was purged.
+    /// Returns true if the object with this metadata was purged.
     pub fn cover(&self, stored: &Metadata<'_>) -> bool {
         let came = stored.response_time;
         let mut tags = tags(stored.fields).peekable();
@@ -97,7 +97,7 @@ impl State {
         self.all_until > 0 || !self.moments.is_empty()
     }
 
-    /// Takes a line of the file; what is none is passed over.
+    /// Takes a line of the file; others are skipped.
     fn read(&mut self, line: &[u8]) {
         let Some(space) = line.iter().position(|byte| *byte == b' ') else { return };
         let (moment, tag) = (str::from_utf8(&line[..space]).unwrap_or_default().parse(), &line[space + 1..]);

@@ -1,5 +1,5 @@
-//! The head of a response that an upstream gives, to this request or to another that is coalesced with it: what of it the
-//! client gets, and what is said about it.
+//! The head of a response that an upstream gives, to this request or to another that is coalesced with it:
+//! its fields for the client, and its Cache-Status.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use sojourn_http_cache::{CacheStatus, Forwarded, Metadata};
 
 use super::cache_response::is_current;
 use super::exchange::{Exchange, Following, Relay, ReverseProxy, Stage};
-use super::{Answer, End, Keyed, Stored, fits, metadata};
+use super::{Answer, CacheMiss, End, Stored, fits, metadata};
 use crate::access_log::Outcome;
 use crate::connection::{Response, Source, Step};
 use crate::counters::Counter;
@@ -28,8 +28,8 @@ impl ReverseProxy {
         let (was_asked, upstream) = (flow.attempts > 0, flow.upstream);
         let (standing, answer) = (flow.standing.clone(), flow.answer.clone());
         let (end, kept, part) = (flow.end, flow.kept.clone(), flow.part_metadata.clone());
-        let keyed = if answer.is_none() { flow.keyed.clone() } else { None };
-        let was_validation = flow.keyed.as_ref().is_some_and(Keyed::is_validation);
+        let miss = if answer.is_none() { flow.miss.clone() } else { None };
+        let was_validation = flow.miss.as_ref().is_some_and(CacheMiss::is_validation);
         if was_asked && response.shared.log.is_some() {
             let upstream = self.exchanges.proxy().upstreams.get(upstream);
             response.note_source(upstream.map_or(Source::Host, |it| Source::Upstream(it.authority.clone())));
@@ -42,7 +42,7 @@ impl ReverseProxy {
             self.exchanges.leave(relay.flow, relay.follower);
             return match end {
                 Some(End::Failed(status)) => {
-                    self.answer_without_upstream(request, &relay, keyed.as_ref(), status, response)
+                    self.answer_without_upstream(request, &relay, miss.as_ref(), status, response)
                 }
                 Some(End::Refused(refusal)) => {
                     refuse(request, refusal, &self.exchanges.proxy().pseudonym, response)

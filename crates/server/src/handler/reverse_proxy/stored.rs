@@ -1,23 +1,23 @@
-//! A request's cache entry when it goes to an upstream, and a stored response that takes the place of the answer.
+//! Cache misses on their way to an upstream, request coalescing, and stored responses that answer in place of
+//! the upstream's.
 
 use std::sync::Arc;
 
 use sojourn_cache_store::{BusyObject, Insertion, Key, Object};
 use sojourn_http_cache::{Forwarded, Metadata, RequestDirectives};
 
-use super::Wish;
+use super::FetchRange;
 
-/// A request whose answer may be kept; to a HEAD, tells of what is.
+/// A cache miss whose response may be stored, or may update a stored one (HEAD).
 #[derive(Clone, Debug)]
-pub struct Keyed {
+pub struct CacheMiss {
     /// The key to store under.
     pub key: Key<'static>,
-    /// True if the answer to another request for the same would do.
+    /// True if it may be coalesced with another request for the same.
     pub may_join: bool,
-    /// Why the cache does not answer it.
+    /// Why it is not a hit.
     pub why: Forwarded,
-    /// The requested part.
-    pub(super) wish: Wish,
+    pub(super) fetch_range: FetchRange,
     pub(super) directives: RequestDirectives,
     /// The stored object that cannot be used as it is.
     pub(super) known: Option<Arc<Object>>,
@@ -27,13 +27,13 @@ pub struct Keyed {
     pub(super) about: Vec<Arc<Object>>,
 }
 
-/// The request that fetches an object for all coalesced ones.
+/// A request's part in coalescing.
 #[derive(Debug)]
-pub enum Claim {
-    Ours(Insertion),
-    /// Another request, perhaps in another loop: follow it.
-    Theirs(Arc<BusyObject>),
-    Nobodys,
+pub enum Coalescing {
+    Lead(Insertion),
+    /// Another request, perhaps of another loop, is fetching the object.
+    Follow(Arc<BusyObject>),
+    Alone,
 }
 
 /// A stored response that answers in place of what an upstream has said.
@@ -46,23 +46,23 @@ pub struct Revalidation {
     pub is_for_all: bool,
 }
 
-impl Keyed {
+impl CacheMiss {
     /// The metadata of the variants to revalidate.
     pub fn stored(&self) -> Vec<Metadata<'_>> {
         let about = self.about.iter().map(|object| Metadata::read(object.metadata()));
         about.map(|stored| stored.expect("it was read when it was found")).collect()
     }
 
-    /// Returns true if the upstream is asked about something that is stored.
+    /// Returns true if it is a revalidation.
     pub fn is_validation(&self) -> bool {
         !self.about.is_empty()
     }
 
-    /// The upstream is asked about nothing any more, and nothing is put together.
+    /// Drops the revalidation and the combination with stored parts.
     pub(super) fn forget_stored(&mut self) {
         self.about.clear();
-        if let Wish::Rest(rest) = &self.wish {
-            self.wish = rest.otherwise();
+        if let FetchRange::Rest(rest) = &self.fetch_range {
+            self.fetch_range = rest.otherwise();
         }
     }
 }

@@ -6,28 +6,28 @@ use std::sync::Arc;
 
 use sojourn_content::HostId;
 use sojourn_http::request::{Body, Method, Request};
-use sojourn_http::upstream::Asked;
+use sojourn_http::upstream::RequestKind;
 use sojourn_http::{Status, head};
 
 use sojourn_http_cache::fields::Section;
 use sojourn_http_cache::forward::{self, Hop, Originator, Purpose, Via};
 use sojourn_http_cache::key::normalised;
 
-use super::{Cache, Changes, Flow, Keyed, Proxy, Upload, Wish};
+use super::{Cache, CacheMiss, Changes, FetchRange, Flow, Proxy, Upload};
 
 /// About the size of the fields added to a head.
 const ADDED_BYTES: usize = 256;
 
 /// The client, its transport, and the proxy's virtual host.
 #[derive(Clone, Copy, Debug)]
-pub struct Ask {
+pub struct ClientContext {
     pub peer: IpAddr,
     /// True if it asked by `https`.
     pub is_secure: bool,
     pub host: HostId,
 }
 
-impl Ask {
+impl ClientContext {
     /// The scheme that it asked by.
     pub fn scheme(self) -> &'static str {
         if self.is_secure { "https" } else { "http" }
@@ -35,7 +35,7 @@ impl Ask {
 }
 
 /// The host named by `request`, or the virtual host's first upstream.
-pub fn host<'a>(request: &Request<'a>, ask: Ask, proxy: &'a Proxy) -> &'a [u8] {
+pub fn host<'a>(request: &Request<'a>, ask: ClientContext, proxy: &'a Proxy) -> &'a [u8] {
     let first = || proxy.upstreams.get(proxy.upstreams_of(ask.host).start);
     request.host.or_else(|| Some(first()?.authority.as_bytes())).unwrap_or_default()
 }
@@ -54,7 +54,7 @@ pub fn own_answer(request: &Request<'_>, pseudonym: &str) -> Option<OwnAnswer> {
         Method::Connect => return Some(OwnAnswer::Status(Status::NotImplemented)),
         // It would show the client what this proxy adds, and what cookies a browser has.
         _ if method(request) == b"TRACE" => return Some(OwnAnswer::Status(Status::NotImplemented)),
-        // RFC 9110, 7.6.2: whoever receives 0 answers itself.
+        // RFC 9110, 7.6.2: the recipient of 0 answers itself.
         Method::Options if request.target == b"*" || request.field("max-forwards") == Some(b"0") => {
             return Some(OwnAnswer::Options);
         }
@@ -65,21 +65,22 @@ pub fn own_answer(request: &Request<'_>, pseudonym: &str) -> Option<OwnAnswer> {
     is_loop.then_some(OwnAnswer::Status(Status::LoopDetected))
 }
 
-/// The flow for `request`, which was not refused. `keyed`, if its answer may be kept, or is about what is.
-pub fn ask(request: &Request<'_>, ask: Ask, proxy: &Proxy, keyed: Option<Keyed>) -> Flow {
+/// The flow for `request`, which was not refused; with `miss`, its response may be stored or revalidates a
+/// stored one.
+pub fn ask(request: &Request<'_>, ask: ClientContext, proxy: &Proxy, miss: Option<CacheMiss>) -> Flow {
     let method = method(request);
     let mut unconditional = None;
-    let mut text = match &keyed {
-        Some(keyed) if request.method == Method::Get => {
-            let is_part = match &keyed.wish {
-                Wish::Whole => false,
-                Wish::Part => true,
-                Wish::Rest(rest) => matches!(rest.otherwise(), Wish::Part),
+    let mut text = match &miss {
+        Some(miss) if request.method == Method::Get => {
+            let is_part = match &miss.fetch_range {
+                FetchRange::Whole => false,
+                FetchRange::Part => true,
+                FetchRange::Rest(rest) => matches!(rest.otherwise(), FetchRange::Part),
             };
             let plain = head_for(request, ask, proxy, if is_part { Purpose::Part } else { Purpose::Fill });
-            let stored = keyed.stored();
-            let purpose = match &keyed.wish {
-                Wish::Rest(rest) => Some(rest.purpose()),
+            let stored = miss.stored();
+            let purpose = match &miss.fetch_range {
+                FetchRange::Rest(rest) => Some(rest.purpose()),
                 _ if stored.is_empty() => None,
                 _ => Some(Purpose::Revalidate(&stored)),
             };
@@ -95,12 +96,12 @@ pub fn ask(request: &Request<'_>, ask: Ask, proxy: &Proxy, keyed: Option<Keyed>)
     };
     let upload = append_framing(&mut text, method, request);
     text.extend_from_slice(b"\r\n");
-    let asked = if request.method == Method::Head { Asked::Head } else { Asked::Other };
-    // RFC 9110, 9.2.2; what has a body is not kept for a second time.
+    let asked = if request.method == Method::Head { RequestKind::Head } else { RequestKind::Other };
+    // RFC 9110, 9.2.2; a request with a body is not repeated: the body is not kept.
     let is_idempotent = matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE");
     let is_repeatable = is_idempotent && upload.is_none();
     let mut flow = Flow::new(text, asked, is_repeatable, upload);
-    (flow.keyed, flow.unconditional, flow.host) = (keyed, unconditional, ask.host);
+    (flow.miss, flow.unconditional, flow.host) = (miss, unconditional, ask.host);
     let origin = proxy.forward.as_ref().and_then(|rules| rules.origin(request, ask.peer).ok());
     flow.origin = origin.map(Arc::new);
     flow.changes =
@@ -118,7 +119,7 @@ fn method<'a>(request: &Request<'a>) -> &'a [u8] {
 }
 
 /// The head of the request to the upstream as far as the framing.
-fn head_for(request: &Request<'_>, ask: Ask, proxy: &Proxy, purpose: Purpose<'_>) -> Vec<u8> {
+fn head_for(request: &Request<'_>, ask: ClientContext, proxy: &Proxy, purpose: Purpose<'_>) -> Vec<u8> {
     let target = match purpose {
         Purpose::Pass => Cow::Borrowed(request.target),
         // Requests with one key must get the same answer from every origin.
@@ -135,7 +136,8 @@ fn head_for(request: &Request<'_>, ask: Ask, proxy: &Proxy, purpose: Purpose<'_>
         client: ask.peer,
         scheme: ask.scheme(),
         host: host(request, ask, proxy),
-        // Upstreams are one's own; who asks is no business of whoever is asked.
+        // Upstreams of a reverse proxy belong to the same site; other origins do not learn the client's
+        // address.
         originator: if proxy.forward.is_some() { Originator::Drop } else { Originator::Overwrite },
         purpose,
     };
@@ -185,7 +187,7 @@ mod tests {
         }
         let flow = ask(
             &request,
-            Ask { peer: [192, 0, 2, 1].into(), is_secure: true, host: HostId(0) },
+            ClientContext { peer: [192, 0, 2, 1].into(), is_secure: true, host: HostId(0) },
             &proxy,
             None,
         );

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sojourn_cache_store::{
     BusyObject, InsertOutcome, Insertion, Key, Object, ObjectHead, PartInsertion, Sharing, Vary,
 };
-use sojourn_http::upstream::{self, Asked, Head};
+use sojourn_http::upstream::{self, Head, RequestKind};
 use sojourn_http_cache::fields::{Section, append_line};
 use sojourn_http_cache::forward::Via;
 use sojourn_http_cache::key::normalised;
@@ -15,12 +15,12 @@ use sojourn_http_cache::{
     storable,
 };
 
-use super::{Cache, Changes, Joined, Keyed, Revalidation, Wish};
+use super::{Cache, CacheMiss, Changes, Combination, FetchRange, Revalidation};
 
 /// The head of an answer, and what led to it.
 #[derive(Clone, Copy, Debug)]
 pub struct Received<'a> {
-    pub asked: Asked,
+    pub asked: RequestKind,
     /// The head of the request as it was sent.
     pub sent: &'a [u8],
     pub head: &'a Head<'a>,
@@ -31,111 +31,119 @@ pub struct Received<'a> {
 
 /// The decision about a response.
 #[derive(Debug)]
-pub enum Heard {
+pub enum ResponseAction {
     /// Forward it, and store it if there is an insertion.
     Answer(Option<Insertion>),
     /// Forward it, and store it as a part with this metadata if there is an insertion.
     Part(Option<(PartInsertion, Box<[u8]>)>),
-    /// It completes what is held.
-    Joined(Box<Joined>),
+    /// It completes the stored parts.
+    Combination(Box<Combination>),
     Stored(Revalidation),
-    /// It is about nothing that is stored: ask again, without conditions.
+    /// It matches no stored response: ask again, without conditions.
     Again,
 }
 
 /// The answer without an upstream.
 #[derive(Debug)]
-pub enum Without {
+pub enum Fallback {
     Stored(Arc<Object>),
-    /// An error, for what is stored must not be used so: 504 (RFC 9111, 5.2.2.2).
+    /// 504: the stored response must not be used without revalidation (RFC 9111, 5.2.2.2).
     Forbidden,
     Nothing,
 }
 
 impl Cache {
     /// Decides about the response to the request of `keyed`; `claim` is the insertion, if one was begun.
-    pub fn hear(&self, keyed: &Keyed, received: &Received<'_>, claim: &mut Option<Insertion>) -> Heard {
+    pub fn judge(
+        &self,
+        miss: &CacheMiss,
+        received: &Received<'_>,
+        claim: &mut Option<Insertion>,
+    ) -> ResponseAction {
         let status = received.head.status;
-        if status == 304 && keyed.is_validation() {
-            return self.validate(keyed, received);
+        if status == 304 && miss.is_validation() {
+            return self.validate(miss, received);
         }
-        if let Some(heard) = self.hear_part(keyed, received, claim) {
-            return heard;
+        if let Some(action) = self.judge_part(miss, received, claim) {
+            return action;
         }
         let now = received.moments.response;
-        match self.stands_in(Failure::Status(status), keyed, now) {
-            Some(object) => Heard::Stored(Revalidation { object, upstream_status: status, is_for_all: true }),
-            None if received.asked == Asked::Head => {
-                self.learn(keyed, received);
-                Heard::Answer(None)
+        match self.stands_in(Failure::Status(status), miss, now) {
+            Some(object) => {
+                ResponseAction::Stored(Revalidation { object, upstream_status: status, is_for_all: true })
             }
-            None => Heard::Answer(self.begin(keyed, received, claim)),
+            None if received.asked == RequestKind::Head => {
+                self.learn(miss, received);
+                ResponseAction::Answer(None)
+            }
+            None => ResponseAction::Answer(self.begin(miss, received, claim)),
         }
     }
 
     /// The answer to the request of `keyed` at `now`, after every upstream failed (RFC 9111, 4.2.4 and 4.3.3).
-    pub fn without_upstream(&self, keyed: &Keyed, now: i64) -> Without {
-        if let Some(object) = self.stands_in(Failure::Disconnected, keyed, now) {
-            return Without::Stored(object);
+    pub fn without_upstream(&self, miss: &CacheMiss, now: i64) -> Fallback {
+        if let Some(object) = self.stands_in(Failure::Disconnected, miss, now) {
+            return Fallback::Stored(object);
         }
-        let stored = keyed.known.as_ref().and_then(|known| Metadata::read(known.metadata()).ok());
+        let stored = miss.known.as_ref().and_then(|known| Metadata::read(known.metadata()).ok());
         match stored {
-            Some(stored) if stored.forbids_stale => Without::Forbidden,
-            _ => Without::Nothing,
+            Some(stored) if stored.forbids_stale => Fallback::Forbidden,
+            _ => Fallback::Nothing,
         }
     }
 
-    fn stands_in(&self, failure: Failure, keyed: &Keyed, now: i64) -> Option<Arc<Object>> {
-        let known = keyed.known.as_ref()?;
+    fn stands_in(&self, failure: Failure, miss: &CacheMiss, now: i64) -> Option<Arc<Object>> {
+        let known = miss.known.as_ref()?;
         let stored = Metadata::read(known.metadata()).ok()?;
-        may_answer_after(failure, &keyed.directives, &stored, now, &self.policy).then(|| Arc::clone(known))
+        may_answer_after(failure, &miss.directives, &stored, now, &self.policy).then(|| Arc::clone(known))
     }
 
-    /// A 304 to what was asked with the conditions of what is stored (RFC 9111, 4.3.3 and 4.3.4).
-    fn validate(&self, keyed: &Keyed, received: &Received<'_>) -> Heard {
-        let (all, fields) = (keyed.stored(), Section(received.head.fields));
-        let Some(current) = validated(fields, &all) else { return Heard::Again };
+    /// Handles a 304 to a revalidation (RFC 9111, 4.3.3 and 4.3.4).
+    fn validate(&self, miss: &CacheMiss, received: &Received<'_>) -> ResponseAction {
+        let (all, fields) = (miss.stored(), Section(received.head.fields));
+        let Some(current) = validated(fields, &all) else { return ResponseAction::Again };
         let place = all.iter().position(|one| std::ptr::eq(one, current)).expect("it is one of them");
-        let object = &keyed.about[place];
+        let object = &miss.about[place];
         let Received { moments, via, .. } = *received;
         let standing = |object, is_for_all| Revalidation { object, upstream_status: 304, is_for_all };
-        let key = key_of(&keyed.key, current);
-        match freshen(current, &received.request(keyed), fields, moments, via, &self.policy) {
+        let key = key_of(&miss.key, current);
+        match freshen(current, &received.request(miss), fields, moments, via, &self.policy) {
             Freshened::Stored(metadata) => {
                 let is_current = self.store.is_current(&key, object);
                 let fresh = match is_current {
                     true => self.store.freshen(object, &metadata),
-                    // It was replaced or purged meanwhile: then it does not come back, and is for nobody else.
+                    // It was replaced or purged meanwhile: then it is not stored again and answers only this
+                    // client.
                     false => Arc::new(object.with_metadata(&metadata)),
                 };
-                Heard::Stored(standing(fresh, is_current || self.held(&key).is_some()))
+                ResponseAction::Stored(standing(fresh, is_current || self.held(&key).is_some()))
             }
             Freshened::Apart(metadata, lines) => {
                 if self.store.is_current(&key, object) {
                     self.store.freshen(object, &metadata);
                 }
-                Heard::Stored(standing(once(object, current, &lines, moments.response), false))
+                ResponseAction::Stored(standing(once(object, current, &lines, moments.response), false))
             }
             Freshened::Once(lines, reason) => {
                 if !reason.is_of_request() {
                     self.store.purge(&key);
                 }
-                Heard::Stored(standing(once(object, current, &lines, moments.response), false))
+                ResponseAction::Stored(standing(once(object, current, &lines, moments.response), false))
             }
             Freshened::Changed => {
-                self.store.purge(&keyed.key);
-                Heard::Again
+                self.store.purge(&miss.key);
+                ResponseAction::Again
             }
         }
     }
 
     /// A 200 to a HEAD brings the stored response up to date that it is about; one that is about another makes that stale
     /// (RFC 9111, 4.3.5).
-    fn learn(&self, keyed: &Keyed, received: &Received<'_>) {
-        let Some(object) = &keyed.known else { return };
+    fn learn(&self, miss: &CacheMiss, received: &Received<'_>) {
+        let Some(object) = &miss.known else { return };
         let Ok(stored) = Metadata::read(object.metadata()) else { return };
         let Received { head, moments, via, .. } = *received;
-        let (key, fields) = (key_of(&keyed.key, &stored), Section(head.fields));
+        let (key, fields) = (key_of(&miss.key, &stored), Section(head.fields));
         if head.status != 200 || !self.store.is_current(&key, object) {
             return;
         }
@@ -143,7 +151,7 @@ impl Cache {
             self.store.freshen(object, &Metadata { lifetime: 0, ..stored }.write());
             return;
         }
-        match freshen(&stored, &received.request(keyed), fields, moments, via, &self.policy) {
+        match freshen(&stored, &received.request(miss), fields, moments, via, &self.policy) {
             Freshened::Stored(metadata) | Freshened::Apart(metadata, _) => {
                 drop(self.store.freshen(object, &metadata));
             }
@@ -155,7 +163,7 @@ impl Cache {
     /// Begins to store the response; `None` if it must not be stored, or another request stores it.
     fn begin(
         &self,
-        keyed: &Keyed,
+        miss: &CacheMiss,
         received: &Received<'_>,
         claim: &mut Option<Insertion>,
     ) -> Option<Insertion> {
@@ -163,17 +171,17 @@ impl Cache {
         // While an origin fails, one request at a time is enough.
         let pass = || {
             if head.status < 500 {
-                self.hit_for_miss.remember(&keyed.key, moments.response);
+                self.hit_for_miss.remember(&miss.key, moments.response);
             }
         };
         let Some(length) = length_of(head) else {
             pass();
             return None;
         };
-        let metadata = match storable(&received.request(keyed), &received.response(), &self.policy) {
+        let metadata = match storable(&received.request(miss), &received.response(), &self.policy) {
             Ok(metadata) => metadata,
             Err(reason) => {
-                self.forget_replaced(keyed, head.status, reason);
+                self.forget_replaced(miss, head.status, reason);
                 if !reason.is_of_request() {
                     pass();
                 }
@@ -184,13 +192,13 @@ impl Cache {
             pass();
             return None;
         }
-        self.start(keyed, metadata, length, claim)
+        self.start(miss, metadata, length, claim)
     }
 
     /// Begins to store a body within the size limit; `None` if another request does.
     pub(super) fn start(
         &self,
-        keyed: &Keyed,
+        miss: &CacheMiss,
         metadata: Box<[u8]>,
         length: Option<u64>,
         claim: &mut Option<Insertion>,
@@ -198,23 +206,23 @@ impl Cache {
         let vary = vary_of(&Metadata::read(&metadata).ok()?);
         let mut fill = match claim.take() {
             Some(fill) => fill,
-            None => match self.store.begin(&keyed.key, keyed.known.as_ref()) {
+            None => match self.store.begin(&miss.key, miss.known.as_ref()) {
                 InsertOutcome::Insert(fill) => fill,
                 InsertOutcome::Busy(_) | InsertOutcome::Hit(_) => return None,
             },
         };
-        self.hit_for_miss.forget(&keyed.key);
+        self.hit_for_miss.forget(&miss.key);
         fill.start(ObjectHead { metadata, length, vary, sharing: Sharing::Stored });
         Some(fill)
     }
 
-    /// A new answer that must not be stored makes what is stored outdated; what failed, or is no answer to a whole
-    /// request, does not, and neither does what another client's request would have got.
-    fn forget_replaced(&self, keyed: &Keyed, status: u16, reason: NotStorable) {
+    /// A new response that must not be stored makes the stored one outdated; failures and partial responses
+    /// do not, and neither do responses that depend on the client.
+    fn forget_replaced(&self, miss: &CacheMiss, status: u16, reason: NotStorable) {
         let is_answer = status < 500 && reason != NotStorable::Status && !reason.is_of_request();
-        let stored = keyed.known.as_ref().and_then(|known| Metadata::read(known.metadata()).ok());
+        let stored = miss.known.as_ref().and_then(|known| Metadata::read(known.metadata()).ok());
         if let Some(stored) = stored.filter(|_| is_answer) {
-            self.store.purge(&key_of(&keyed.key, &stored));
+            self.store.purge(&key_of(&miss.key, &stored));
         }
     }
 }
@@ -233,31 +241,31 @@ impl Cache {
         let length = length_of(head).filter(|length| length.unwrap_or(0) <= self.store.object_bytes_max())?;
         let fields = received.sent.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let text = target.key();
-        let keyed = Keyed {
+        let miss = CacheMiss {
             key: Key::new(&text).into_owned(),
             may_join: false,
             why: Forwarded::Method,
-            wish: Wish::Whole,
+            fetch_range: FetchRange::Whole,
             directives: RequestDirectives::read(&received.sent[fields..]),
             known: None,
             under_way: None,
             about: Vec::new(),
         };
-        let metadata = storable(&received.request(&keyed), &received.response(), &self.policy).ok()?;
+        let metadata = storable(&received.request(&miss), &received.response(), &self.policy).ok()?;
         let stored = Metadata::read(&metadata).ok()?;
         let is_explicit = !stored.is_heuristic && stored.lifetime > 0;
-        is_explicit.then(|| self.start(&keyed, metadata.clone(), length, &mut None)).flatten()
+        is_explicit.then(|| self.start(&miss, metadata.clone(), length, &mut None)).flatten()
     }
 }
 
 impl Received<'_> {
-    pub(super) fn request(&self, keyed: &Keyed) -> sojourn_http_cache::Request<'_> {
+    pub(super) fn request(&self, miss: &CacheMiss) -> sojourn_http_cache::Request<'_> {
         let line_end = self.sent.iter().position(|byte| *byte == b'\n');
         let fields = line_end.map_or(&[][..], |end| &self.sent[end + 1..]);
         sojourn_http_cache::Request {
             method: b"GET",
             fields: Section(fields),
-            directives: keyed.directives,
+            directives: miss.directives,
             has_body: false,
         }
     }
@@ -306,7 +314,7 @@ fn key_of(primary: &Key<'_>, stored: &Metadata<'_>) -> Key<'static> {
     }
 }
 
-/// The metadata of what is being kept.
+/// The metadata of an object being stored.
 pub fn metadata(kept: &BusyObject) -> Option<Metadata<'_>> {
     Metadata::read(&kept.head()?.metadata).ok()
 }

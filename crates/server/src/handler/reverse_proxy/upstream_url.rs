@@ -64,7 +64,7 @@ impl FromStr for UpstreamUrl {
         }
         let port = match uri.port() {
             Some(port) => port.as_str().parse().ok().filter(|port| *port > 0),
-            // A colon with nothing behind it, or with what is no port.
+            // A colon without a valid port behind it.
             None if authority.len() > uri.host().len() => None,
             None => Some(if is_secure { HTTPS_PORT } else { HTTP_PORT }),
         };

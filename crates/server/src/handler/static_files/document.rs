@@ -109,7 +109,7 @@ impl StaticFiles {
         if status == Status::Ok {
             self.caches.append_fields(document, head);
         } else {
-            // It says what went wrong; what may be kept and how it is told from others is about the document alone.
+            // An error page has no caching fields and validators: those belong to the document.
             append_status_fields(head, status);
             head::content_length(head, document.size);
             document.append_description(head);
@@ -151,7 +151,7 @@ impl StaticFiles {
     }
 }
 
-/// Writes the head of a 206; what follows it is returned.
+/// Writes the head of a 206; returns the body's parts.
 fn begin_partial(
     request: &Request<'_>,
     document: &Document,

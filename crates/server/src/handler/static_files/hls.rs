@@ -1,8 +1,7 @@
 //! Films as HLS over HTTP: an origin that has, below the name of each film of another, its playlist and segments.
 //!
-//! `film.mp4/index.m3u8` is made when it is asked for, from `film.mp4`. What is made becomes a document in memory, and
-//! so has what documents have: entity tags, ranges, caches, every way of being sent. A file that is really there under
-//! such a name is served as it is.
+//! `film.mp4/index.m3u8` is made when it is asked for, from `film.mp4`. The result is a document in memory,
+//! with entity tags, ranges and caching like any other. An existing file of such a name is served as it is.
 
 use std::io;
 use std::ops::Range;
@@ -11,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use rustix::io::Errno;
 use sojourn_content::{
     Directories, Directory, Document, Extract, Found, HostId, Identity, Lru, MemoryBudget, MemoryFile,
-    OpenError, Origin, Place, Source, Weight,
+    OpenError, Origin, Resource, Source, Weight,
 };
 use sojourn_http::media::{EXTENSION_BYTES_MAX, extension};
 
@@ -72,34 +71,39 @@ impl Films {
     }
 
     /// The film and the part of it that `place` names.
-    fn asked<'a>(&self, place: &'a Place<'_>) -> Option<(Place<'a>, Part)> {
-        if !self.offered[usize::from(place.host.0)] {
+    fn asked<'a>(&self, resource: &'a Resource<'_>) -> Option<(Resource<'a>, Part)> {
+        if !self.offered[usize::from(resource.host.0)] {
             return None;
         }
-        let (film, name) = place.path.split_last()?;
+        let (film, name) = resource.path.split_last()?;
         let part = Part::named(std::str::from_utf8(name).ok()?)?;
         let mut buffer = [0; EXTENSION_BYTES_MAX];
         let is_film = extension(film.as_bytes(), &mut buffer).is_some_and(|it| EXTENSIONS.contains(&it));
-        is_film.then_some((Place { host: place.host, path: film }, part))
+        is_film.then_some((Resource { host: resource.host, path: film }, part))
     }
 
-    fn make(&self, place: &Place<'_>, part: Part) -> Result<Found, OpenError> {
-        let file = match self.files.open(place)? {
+    fn make(&self, resource: &Resource<'_>, part: Part) -> Result<Found, OpenError> {
+        let file = match self.files.open(resource)? {
             Found::Document(file) if file.source == Source::File => file,
             _ => return Err(OpenError::NotFound),
         };
-        let key = (place.host, file.identity, part);
+        let key = (resource.host, file.identity, part);
         if let Some(document) = lock(&self.parts).get(&key).and_then(|document| document.upgrade())
             && document.file_path == file.file_path
         {
             return Ok(Found::Document(document));
         }
-        let document = self.extract(place, &file, part)?;
+        let document = self.extract(resource, &file, part)?;
         lock(&self.parts).insert(key, Arc::downgrade(&document), Weight { bytes: 0, count: 1 });
         Ok(Found::Document(document))
     }
 
-    fn extract(&self, place: &Place<'_>, file: &Document, part: Part) -> Result<Arc<Document>, OpenError> {
+    fn extract(
+        &self,
+        resource: &Resource<'_>,
+        file: &Document,
+        part: Part,
+    ) -> Result<Arc<Document>, OpenError> {
         let film = self.film(file).ok_or(OpenError::NotFound)?;
         let segment = match part {
             Part::Playlist => Segment { head: film.playlist().into_bytes(), ranges: Vec::new() },
@@ -112,7 +116,7 @@ impl Films {
         self.copy(file, &segment.ranges, &mut content)?;
         let (name, tag) = (part.name(), format!("{FORMAT}-{}", part.name()));
         let extract = Extract { content, share, name: &name, tag: &tag, media_type: part.media_type() };
-        self.files.directories()[usize::from(place.host.0)].extract(file, extract)
+        self.files.directories()[usize::from(resource.host.0)].extract(file, extract)
     }
 
     /// The film in `file`; `None` if it is refused, which is said the first time.
@@ -163,18 +167,18 @@ impl Films {
 }
 
 impl Origin for Films {
-    fn open(&self, place: &Place<'_>) -> Result<Found, OpenError> {
-        match (self.files.open(place), self.asked(place)) {
+    fn open(&self, resource: &Resource<'_>) -> Result<Found, OpenError> {
+        match (self.files.open(resource), self.asked(resource)) {
             (Err(OpenError::NotFound), Some((film, part))) => self.make(&film, part),
             (found, _) => found,
         }
     }
 
-    fn open_now(&self, place: &Place<'_>) -> Option<Result<Found, OpenError>> {
-        match self.asked(place) {
+    fn open_now(&self, resource: &Resource<'_>) -> Option<Result<Found, OpenError>> {
+        match self.asked(resource) {
             // A film is read, which may take a disk.
             Some(_) => None,
-            None => self.files.open_now(place),
+            None => self.files.open_now(resource),
         }
     }
 
@@ -182,8 +186,8 @@ impl Origin for Films {
         self.files.directories()
     }
 
-    fn is_current(&self, place: &Place<'_>, document: &Document) -> bool {
-        self.files.is_current(place, document)
+    fn is_current(&self, resource: &Resource<'_>, document: &Document) -> bool {
+        self.files.is_current(resource, document)
     }
 
     fn read(&self, document: &Document, offset: u64, into: &mut [u8]) -> io::Result<usize> {
@@ -233,16 +237,16 @@ mod tests {
         bytes
     }
 
-    fn place(target: &str) -> Place<'static> {
-        Place { host: HostId::default(), path: SitePath::decode(target.as_bytes()).unwrap().into_owned() }
+    fn resource(target: &str) -> Resource<'static> {
+        Resource { host: HostId::default(), path: SitePath::decode(target.as_bytes()).unwrap().into_owned() }
     }
 
     /// The bytes and the entity tag at `target`.
     fn served(films: &Films, target: &str) -> Result<(Vec<u8>, String), OpenError> {
-        let Found::Document(document) = films.open(&place(target))? else {
+        let Found::Document(document) = films.open(&resource(target))? else {
             panic!("{target} is a directory")
         };
-        assert!(films.is_current(&place(target), &document));
+        assert!(films.is_current(&resource(target), &document));
         let mut bytes = vec![0; document.size as usize];
         assert_eq!(films.read(&document, 0, &mut bytes).unwrap(), bytes.len());
         Ok((bytes, document.entity_tag.to_string()))
@@ -284,7 +288,7 @@ mod tests {
         fs::write(&path, example::film()).unwrap();
         let files = Directories::new(vec![Directory::new(root.path(), Rules::default()).unwrap()]);
         let films = Films::new(files, vec![true]);
-        let playlist = place("/film.mp4/index.m3u8");
+        let playlist = resource("/film.mp4/index.m3u8");
         let Ok(Found::Document(document)) = films.open(&playlist) else { panic!("a playlist") };
         assert!(films.is_current(&playlist, &document) && document.memory_bytes() > 0);
         fs::write(&path, example::film_of_seconds(SECONDS)).unwrap();
@@ -299,7 +303,7 @@ mod tests {
         fs::write(root.path().join("film.mp4"), example::film_of_seconds(SECONDS)).unwrap();
         let files = Directories::new(vec![Directory::new(root.path(), Rules::default()).unwrap()]);
         let films = Films::within(30_000, files, vec![true]);
-        let open = |number: u32| match films.open(&place(&format!("/film.mp4/{number}.m4s"))) {
+        let open = |number: u32| match films.open(&resource(&format!("/film.mp4/{number}.m4s"))) {
             Ok(Found::Document(document)) => Ok(document),
             Ok(Found::Directory) => panic!("a directory"),
             Err(error) => Err(error),

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use slab::Slab;
-use sojourn_content::{Caches, Document, Done, FileRange, LoadError, OpenError, Opened, Opening, Place};
+use sojourn_content::{Caches, Document, Done, FileRange, LoadError, OpenError, Opened, Opening, Resource};
 use sojourn_http::request::{Method, Request};
 use sojourn_http::{SitePath, Status, head};
 
@@ -66,7 +66,6 @@ enum Exchange {
     Sending(Stream),
 }
 
-/// The disk's result.
 #[derive(Debug)]
 enum Arrived {
     Opened(Result<Opened, OpenError>),
@@ -106,10 +105,10 @@ impl StaticFiles {
         if let Some(status) = instead {
             return self.answer_instead(request, host, status, arrived, response);
         }
-        let place = Place { host, path };
-        match resolve(&place, arrived, &mut self.caches, response.shared) {
+        let resource = Resource { host, path };
+        match resolve(&resource, arrived, &mut self.caches, response.shared) {
             Resolved::Document(document, body) => self.document(request, None, &document, body, response),
-            Resolved::Directory => redirect(request, &place.path, response),
+            Resolved::Directory => redirect(request, &resource.path, response),
             Resolved::Failed(status) => self.fail(request, host, status, response),
             Resolved::Unknown(opening) => self.open(opening, None, response),
         }
@@ -190,7 +189,8 @@ impl Handler for StaticFiles {
                 self.caches.insert_chunk(&range.document, range.offset, &chunk);
                 return stream.send(Piece::Memory(chunk));
             }
-            // If nobody can load it now: its head may be on the way already, so it follows even if that means waiting.
+            // If the queue of disk jobs is full: its head may be on the way already, so the body follows even
+            // if sending blocks.
             News::Done(_) | News::Refused => return stream.send(Piece::File(range)),
         }
         let chunk = if range.into_memory { self.caches.chunk(&range.document, range.offset) } else { None };

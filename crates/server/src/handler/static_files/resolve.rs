@@ -1,5 +1,5 @@
-//! From a place to its document, as far as the caches and what has arrived from the disk allow; and what is sent
-//! instead where there is none.
+//! Finds the document of a resource in the caches or in the disk's result; and the error page or fallback
+//! where there is none.
 //!
 //! A page for an error, and the fallback, are looked up like any document. While one is opened the exchange
 //! remembers with which status it is to be sent; if there is none, the small page that needs no file is sent, so
@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use sojourn_content::{
-    CHUNK_BYTES, Caches, Document, HostId, LoadError, Lookup, OpenError, Opened, Opening, Place,
+    CHUNK_BYTES, Caches, Document, HostId, LoadError, Lookup, OpenError, Opened, Opening, Resource,
 };
 use sojourn_http::Status;
 use sojourn_http::request::Request;
@@ -30,7 +30,7 @@ pub(super) enum Resolved {
 
 /// Resolves `place`; `arrived` is the disk's result for it.
 pub(super) fn resolve(
-    place: &Place<'_>,
+    resource: &Resource<'_>,
     arrived: Option<Arrived>,
     caches: &mut Caches,
     shared: &Shared<'_>,
@@ -39,38 +39,38 @@ pub(super) fn resolve(
     match arrived {
         None => {}
         Some(Arrived::Opened(Ok(Opened::Document(document, body)))) => {
-            caches.insert_document(place, &document, now);
+            caches.insert_document(resource, &document, now);
             if let Some(body) = &body {
                 caches.insert_chunk(&document, 0, body);
             }
             return Resolved::Document(document, body);
         }
         Some(Arrived::Opened(Ok(Opened::Directory))) => {
-            caches.forget_document(place);
+            caches.forget_document(resource);
             return Resolved::Directory;
         }
         Some(Arrived::Opened(Err(error))) => {
-            caches.forget_document(place);
+            caches.forget_document(resource);
             return Resolved::Failed(status_of(error));
         }
         Some(Arrived::Body(document, Ok(body))) => {
             caches.insert_chunk(&document, 0, &body);
             return Resolved::Document(document, Some(body));
         }
-        // Truncated or failing: open it again, which tells what is there now.
-        Some(Arrived::Body(_, Err(LoadError::Truncated))) => caches.forget_document(place),
+        // Truncated or failing: open it again, for the file may have changed.
+        Some(Arrived::Body(_, Err(LoadError::Truncated))) => caches.forget_document(resource),
         Some(Arrived::Body(_, Err(LoadError::Failed))) => {
             return Resolved::Failed(Status::InternalServerError);
         }
         Some(Arrived::Refused) => return Resolved::Failed(Status::ServiceUnavailable),
     }
-    let known = match caches.document(place, now) {
+    let known = match caches.document(resource, now) {
         Lookup::Fresh(document) => return Resolved::Document(document, None),
         Lookup::Stale(known) => Some(known),
         Lookup::Miss => None,
     };
     let body_bytes_max = shared.send_path.in_memory_bytes_max().min(CHUNK_BYTES);
-    Resolved::Unknown(Opening { place: place.clone().into_owned(), known, body_bytes_max })
+    Resolved::Unknown(Opening { resource: resource.clone().into_owned(), known, body_bytes_max })
 }
 
 impl StaticFiles {
@@ -101,8 +101,8 @@ impl StaticFiles {
             status => self.hosts.error_page(host, status),
         };
         let Some(path) = path else { return self.page(request, status, response) };
-        let place = Place { host, path: path.clone() };
-        match resolve(&place, arrived, &mut self.caches, response.shared) {
+        let resource = Resource { host, path: path.clone() };
+        match resolve(&resource, arrived, &mut self.caches, response.shared) {
             Resolved::Document(document, body) => {
                 self.document(request, Some(status), &document, body, response)
             }

@@ -1,9 +1,9 @@
 //! Accepting connections and serving each before the next is accepted.
 //!
-//! Several workers wait in `accept` on one socket: the kernel wakes the one that has waited longest, so all have
-//! their share and none wakes in vain. Nobody can wait in `accept` on several sockets; there each worker has a poll of
-//! its own, and the kernel wakes one of them (`EPOLLEXCLUSIVE`), though not in turn. Whoever finds all workers busy
-//! waits in the socket's backlog.
+//! Several workers wait in `accept` on one socket: the kernel wakes the one that has waited longest, so all
+//! have their share and none wakes in vain. `accept` cannot wait for several sockets; there each worker has a
+//! poll of its own, and the kernel wakes one of them (`EPOLLEXCLUSIVE`), though not in turn. Whoever finds
+//! all workers busy waits in the socket's backlog.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -22,13 +22,11 @@ use crate::stop::Stop;
 /// How long a worker waits for a connection before it looks whether it is to stop.
 const ACCEPT_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// Where workers accept.
 pub struct SharedListeners {
     acceptors: Vec<Acceptor>,
 }
 
 impl SharedListeners {
-    /// A door for those who come to `listeners`.
     pub fn new(listeners: Vec<Listener>) -> io::Result<SharedListeners> {
         let is_alone = listeners.len() == 1;
         let acceptor = |listener| {
@@ -63,12 +61,12 @@ pub struct WorkerAcceptor<'a> {
 }
 
 impl WorkerAcceptor<'_> {
-    /// Waits for somebody, though not for ever.
+    /// Waits for a connection, with a timeout.
     fn accept(&self) -> Accepted {
         let Some(poll) = &self.poll else { return self.acceptors[0].accept() };
         let mut events = Vec::with_capacity(1);
         let timeout = Timespec::try_from(ACCEPT_TIMEOUT).ok();
-        // If it fails, it is tried again after a look at what else there is to do.
+        // If it fails, it is tried again after other work.
         let _ = epoll::wait(poll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref());
         events.first().map_or(Accepted::Nobody, |event| self.acceptors[event.data.u64() as usize].accept())
     }
@@ -81,10 +79,10 @@ impl WorkerAcceptor<'_> {
     }
 }
 
-/// Has `worker` serve who comes to `door` until `stop`; then those who have come.
+/// Has `worker` serve the connections that `door` accepts until `stop`; then those in the backlog.
 pub fn accept_and_serve(worker: &mut dyn Worker, acceptor: &WorkerAcceptor<'_>, site: &Site, stop: &Stop) {
     while !worker.is_overdue() {
-        // Those who have connected already are served; nobody is waited for any more.
+        // Connections in the backlog are served; the loop waits for no more.
         if stop.is_requested() && !acceptor.has_waiting() {
             return;
         }

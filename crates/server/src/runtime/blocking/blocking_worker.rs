@@ -1,6 +1,6 @@
 //! A worker: does what one connection wants, waiting each time, until the connection is over.
 //!
-//! It waits for three things at once: the client, the end of patience with it, and the server's stop. While it
+//! It waits for three things at once: the client, the client's deadline, and the server's stop. While it
 //! waits its log lines do not: they are written out when they have been in memory for long enough.
 
 use std::os::fd::BorrowedFd;
@@ -22,7 +22,6 @@ use crate::runtime::sockets::transfer::{self, Transfer};
 use crate::runtime::timers::drain::Drain;
 use crate::stop::Stop;
 
-/// One thread of service.
 pub struct BlockingWorker<'a> {
     service: &'a Service<'a>,
     stop: &'a Stop,
@@ -34,7 +33,6 @@ pub struct BlockingWorker<'a> {
     drain: Option<Drain>,
 }
 
-/// How waiting ended.
 enum Woken {
     Ready,
     /// The client took too long.

@@ -1,4 +1,4 @@
-//! The connection that a worker serves, its socket, and how long the worker has patience with it.
+//! The connection that a worker serves, its socket and its deadlines.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -26,7 +26,7 @@ impl Client {
         Client { socket, connection, is_readable: false, wait: None, deadline, send_rate }
     }
 
-    /// When patience ends with a client for whom the worker begins to wait at `now`.
+    /// The deadline of a wait that begins at `now`.
     pub fn deadline(&mut self, now: Duration, limits: &Limits) -> Duration {
         let wait = self.connection.waits_for();
         if !(wait.is_timed_as_a_whole() && self.wait == Some(wait)) {
@@ -36,7 +36,8 @@ impl Client {
         self.deadline
     }
 
-    /// The deadline has come at `now`: it moves if the client takes what is sent fast enough. Returns whether it does.
+    /// The deadline passed at `now`: it is extended if the client takes the response fast enough. Returns
+    /// true if it does.
     pub fn earns_more(&mut self, now: Duration, limits: &Limits) -> bool {
         let earns = self.wait.is_some_and(Wait::is_for_sending)
             && self.send_rate.is_kept(&self.socket, limits.sent_bytes_min());

@@ -1,7 +1,7 @@
 //! A proxy's worker: it serves one client at a time and waits for that client and for upstreams, whichever comes first.
 //!
-//! What is done is the event loop's, with one client. Connections to upstreams are the worker's own, and are kept from one
-//! client to the next.
+//! The event loop does the work, with one client. Connections to upstreams are the worker's own, and are kept
+//! from one client to the next.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Worker;
 use crate::counters::Counter;
-use crate::counters::scoreboard::{Permit, Place};
+use crate::counters::scoreboard::{Permit, Slot};
 use crate::runtime::disk::Inline;
 use crate::runtime::epoll::Loop;
 use crate::runtime::sockets::accept::Arrival;
@@ -30,9 +30,9 @@ impl<'a> EventLoopWorker<'a> {
     }
 
     /// For a child process.
-    pub fn of_child(site: &'a Site, place: Place, stop: &'a Stop) -> io::Result<EventLoopWorker<'a>> {
+    pub fn of_child(site: &'a Site, slot: Slot, stop: &'a Stop) -> io::Result<EventLoopWorker<'a>> {
         let inline = Inline::new(&site.origin);
-        Ok(EventLoopWorker { event_loop: Loop::of_child(site, place, stop, inline)?, stop })
+        Ok(EventLoopWorker { event_loop: Loop::of_child(site, slot, stop, inline)?, stop })
     }
 }
 

@@ -1,9 +1,10 @@
-//! Blocking service: a process or a thread serves one connection at a time, and waits for what that needs.
+//! Blocking service: a process or a thread serves one connection at a time, and waits for each of its
+//! operations.
 //!
-//! The architectures with a process or a thread per connection share it; they differ in who accepts, and in who
-//! shares memory. A [`Service`] is what the workers of one process have in common, a [`BlockingWorker`] serves connection
-//! after connection. Limits, deadlines and counters are those of the event loop. A proxy's worker, which waits for
-//! upstreams besides, is an [`EventLoopWorker`].
+//! The architectures with a process or a thread per connection share it; they differ in what accepts
+//! connections, and in what shares memory. A [`Service`] is what the workers of one process have in common, a
+//! [`BlockingWorker`] serves connection after connection. Limits, deadlines and counters are those of the
+//! event loop. A proxy's worker, which waits for upstreams besides, is an [`EventLoopWorker`].
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::access_log::AccessLog;
 use crate::clock::Clock;
 use crate::connection::{Connection, Context, Event, Handler, Pool, Reason, Shared, Want};
-use crate::counters::scoreboard::{Permit, Place};
+use crate::counters::scoreboard::{Permit, Slot};
 use crate::counters::{Counter, Served};
 use crate::site::Site;
 
@@ -26,12 +27,13 @@ pub use blocking_worker::BlockingWorker;
 pub use event_loop_worker::EventLoopWorker;
 pub use worker::{Worker, run_worker, serve_one};
 
-/// What the workers of one process share: caches and counters behind one lock, held while a connection handles
-/// an event, which never waits.
+/// The shared state of the workers of one process: caches and counters behind one lock, held while a
+/// connection handles an event, which never waits.
 pub struct Service<'a> {
     site: &'a Site,
     log: Option<AccessLog>,
-    /// The process is a child with one worker: nobody else counts what its log loses, or gives its permit back.
+    /// The process is a child with one worker: it counts the log lines it loses, and its parent releases its
+    /// permit.
     is_child: bool,
     state: Mutex<State>,
 }
@@ -39,7 +41,7 @@ pub struct Service<'a> {
 struct State {
     handler: Box<dyn Handler>,
     served: Served,
-    place: Place,
+    slot: Slot,
 }
 
 /// Bytes moved since the last event.
@@ -50,18 +52,18 @@ struct Traffic {
 }
 
 impl<'a> Service<'a> {
-    /// For the threads of the process that serves `site`; it counts at `place`.
-    pub fn of_threads(site: &'a Site, place: Place) -> io::Result<Service<'a>> {
-        Service::new(site, place, site.log.clone(), false)
+    /// For the threads of the process that serves `site`; it counts in `slot`.
+    pub fn of_threads(site: &'a Site, slot: Slot) -> io::Result<Service<'a>> {
+        Service::new(site, slot, site.log.clone(), false)
     }
 
     /// For a child process with one worker: it writes its own lines, and has no other threads.
-    pub fn of_child(site: &'a Site, place: Place) -> io::Result<Service<'a>> {
-        Service::new(site, place, site.log.as_ref().map(AccessLog::without_thread), true)
+    pub fn of_child(site: &'a Site, slot: Slot) -> io::Result<Service<'a>> {
+        Service::new(site, slot, site.log.as_ref().map(AccessLog::without_thread), true)
     }
 
-    fn new(site: &'a Site, place: Place, log: Option<AccessLog>, is_child: bool) -> io::Result<Service<'a>> {
-        let state = State { handler: site.handler()?, served: Served::default(), place };
+    fn new(site: &'a Site, slot: Slot, log: Option<AccessLog>, is_child: bool) -> io::Result<Service<'a>> {
+        let state = State { handler: site.handler()?, served: Served::default(), slot };
         Ok(Service { site, log, is_child, state: Mutex::new(state) })
     }
 
@@ -72,10 +74,10 @@ impl<'a> Service<'a> {
         state.publish();
     }
 
-    /// Whoever is served next has `permit`, for a process that serves one at a time and may die meanwhile.
+    /// Records the permit of the next connection, which the parent releases if this process dies.
     pub fn permit(&self, permit: Permit) {
         if self.is_child {
-            self.lock().place.serve(permit);
+            self.lock().slot.serve(permit);
         }
     }
 
@@ -162,6 +164,6 @@ impl Drop for Service<'_> {
 
 impl State {
     fn publish(&self) {
-        self.place.publish(&self.served);
+        self.slot.publish(&self.served);
     }
 }

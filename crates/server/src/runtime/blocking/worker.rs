@@ -1,11 +1,11 @@
-//! Who serves connections one after the other, whatever they are served with.
+//! A worker serves connections one after the other.
 
 use std::io;
 use std::os::fd::BorrowedFd;
 
 use super::{BlockingWorker, EventLoopWorker, Service};
 use crate::counters::Counter;
-use crate::counters::scoreboard::{Permit, Place};
+use crate::counters::scoreboard::{Permit, Slot};
 use crate::runtime::sockets::accept::Arrival;
 use crate::site::Site;
 use crate::stop::Stop;
@@ -18,10 +18,10 @@ pub trait Worker {
     /// Counts something and shows it.
     fn count(&mut self, counter: Counter);
 
-    /// Whoever is served next has `permit`, for a process that serves one at a time and may die meanwhile.
+    /// Records the permit of the next connection, which the parent releases if this process dies.
     fn permit(&mut self, permit: Permit);
 
-    /// Does what is due between two connections.
+    /// Does the work that is due between two connections.
     fn rest(&mut self);
 
     /// Waits until `source` is readable, or a stop is requested if it `heeds_stop`; returns whether `source` is.
@@ -37,14 +37,14 @@ pub trait Worker {
 /// If there can be no worker, or `life` fails.
 pub fn run_worker(
     site: &Site,
-    place: Place,
+    slot: Slot,
     stop: &Stop,
     life: impl FnOnce(&mut dyn Worker) -> io::Result<()>,
 ) -> io::Result<()> {
     if site.content.makes_connections() {
-        return life(&mut EventLoopWorker::of_child(site, place, stop)?);
+        return life(&mut EventLoopWorker::of_child(site, slot, stop)?);
     }
-    let service = Service::of_child(site, place)?;
+    let service = Service::of_child(site, slot)?;
     life(&mut BlockingWorker::new(&service, stop))
 }
 
@@ -52,8 +52,8 @@ pub fn run_worker(
 ///
 /// # Errors
 /// If the process cannot serve.
-pub fn serve_one(site: &Site, arrival: Arrival, place: Place, stop: &Stop) -> io::Result<()> {
-    run_worker(site, place, stop, |worker| {
+pub fn serve_one(site: &Site, arrival: Arrival, slot: Slot, stop: &Stop) -> io::Result<()> {
+    run_worker(site, slot, stop, |worker| {
         worker.serve(arrival);
         Ok(())
     })

@@ -1,4 +1,4 @@
-//! Who does what may block: the difference between the architectures that share the loop.
+//! Performs blocking jobs: the difference between the architectures that share the loop.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -13,9 +13,8 @@ mod helped;
 
 pub use helped::Helped;
 
-/// What becomes of work that may block.
+/// The outcome of a submitted job.
 pub enum Submitted {
-    /// It is done.
     Done(Done),
     /// Its outcome will be collected.
     Queued,
@@ -23,12 +22,13 @@ pub enum Submitted {
     Refused,
 }
 
-/// Who does it.
+/// Performs jobs that may block.
 pub trait Disk {
     /// Does `job`, or has it done and its outcome collected under `token`.
     fn submit(&mut self, token: u64, job: Job) -> Submitted;
 
-    /// Does `job` in the `lane` of the client behind `token`, or has it done: what the client is told.
+    /// Performs `job` in the `lane` of the client behind `token`, or delegates it; returns the event for the
+    /// client.
     fn delegate(&mut self, token: u64, lane: Lane, job: Job) -> Event {
         match self.submit(clients::in_lane(token, lane), job) {
             Submitted::Done(done) => Event::Delivered(lane, Some(done)),
@@ -42,7 +42,6 @@ pub trait Disk {
         None
     }
 
-    /// Appends the outcomes.
     fn collect(&mut self, _into: &mut Vec<(u64, Done)>) {}
 
     /// Writes its counters to the table.
@@ -52,10 +51,10 @@ pub trait Disk {
 /// The outcome of opening, if that needs no waiting: the document is open already and still current, or the kernel
 /// remembers the name.
 pub fn open_now(origin: &dyn Origin, opening: &Opening) -> Option<Done> {
-    if let Some(known) = opening.known.as_ref().filter(|known| origin.is_current(&opening.place, known)) {
+    if let Some(known) = opening.known.as_ref().filter(|known| origin.is_current(&opening.resource, known)) {
         return Some(Done::Opened(Ok(Opened::Document(Arc::clone(known), None))));
     }
-    origin.open_now(&opening.place).map(|found| Done::Opened(found.map(Opened::from)))
+    origin.open_now(&opening.resource).map(|found| Done::Opened(found.map(Opened::from)))
 }
 
 /// Writes a residency test's counters to the table.
@@ -73,7 +72,6 @@ pub struct Inline {
 }
 
 impl Inline {
-    /// Over `origin`.
     pub fn new(origin: &Arc<dyn Origin>) -> Inline {
         Inline { origin: Arc::clone(origin), scratch: Vec::new() }
     }
@@ -81,7 +79,7 @@ impl Inline {
     /// Does `job`, waiting as long as it takes.
     pub fn perform(&mut self, job: &Job) -> Done {
         match job {
-            // Sending reads what is missing; reading it beforehand would only copy it once more.
+            // Sending reads missing pages; reading them beforehand would only copy them once more.
             Job::Load(range) if !range.into_memory => Done::Loaded(Ok(None)),
             job => job.perform(&*self.origin, &mut self.scratch),
         }

@@ -1,4 +1,4 @@
-//! Who comes in, and how all go out when the server stops.
+//! Accepts connections, and drains them when the server stops.
 
 use rustix::event::epoll;
 use rustix::io::Errno;
@@ -12,11 +12,11 @@ use crate::runtime::event_loop::EventLoop;
 use crate::runtime::sockets::accept::{Accepted, Arrival};
 use crate::runtime::timers::drain::Drain;
 
-/// Connections accepted before others have their turn.
+/// Connections accepted in one loop iteration.
 const ACCEPTS_PER_TURN: usize = 64;
 
 impl<D: Disk> Loop<'_, D> {
-    /// Accepts who waits at a listener, up to a turn's worth; returns whether there may be more.
+    /// Accepts waiting connections up to the limit of one iteration; returns true if there may be more.
     pub(super) fn accept(&mut self, listener: usize) -> bool {
         for _ in 0..ACCEPTS_PER_TURN {
             let Some(acceptor) = self.acceptors.get(listener) else { return false };
@@ -35,8 +35,8 @@ impl<D: Disk> Loop<'_, D> {
         true
     }
 
-    /// Serves the new connection at once, if there is room: its request is often there already, and if it is the only
-    /// one nobody ever waits for this socket.
+    /// Serves the new connection at once, if there is room: its request is often there already, and a
+    /// connection with a single request never needs epoll.
     fn admit(&mut self, arrival: Arrival) {
         if let Some(permit) = self.state.permit(&arrival) {
             self.welcome(arrival, permit);
@@ -91,7 +91,7 @@ impl<D: Disk> Loop<'_, D> {
     pub(super) fn begin_drain(&mut self) {
         debug_assert!(self.stop.is_requested(), "woken without a stop");
         let _ = epoll::delete(&self.epoll, self.stop.fd());
-        // Those who have connected already are served.
+        // Connections that are already in the backlog are served.
         for listener in 0..self.acceptors.len() {
             while self.accept(listener) {}
         }
@@ -111,7 +111,7 @@ impl<D: Disk> Loop<'_, D> {
         self.end_drain();
     }
 
-    /// Closes those who have no request in progress.
+    /// Closes connections without a request in progress.
     fn close_idle(&mut self) {
         for token in self.state.clients.tokens() {
             if let Some(client) = self.state.clients.find(token)
@@ -124,7 +124,7 @@ impl<D: Disk> Loop<'_, D> {
         }
     }
 
-    /// Closes those who are still there when their time to finish is over.
+    /// Closes the connections that remain when the drain timeout is over.
     pub(super) fn end_drain(&mut self) {
         let Some(drain) = self.state.drain else { return };
         if drain.is_over_for_idle(self.state.clock.now) {

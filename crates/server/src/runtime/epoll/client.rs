@@ -1,4 +1,4 @@
-//! What is known of a client's socket: whether it is ready, and what waits for that.
+//! The readiness of a client's socket, and the operation that waits for it.
 
 use crate::connection::{Buffer, Connection, Event, Pool, Want};
 use crate::counters::Served;
@@ -10,7 +10,7 @@ pub type Client = event_loop::Client<Readiness>;
 
 /// How far a client is.
 pub struct Readiness {
-    /// What it wants and could not have; `None` while it waits for the disk.
+    /// The want that would have blocked; `None` while it waits for the disk.
     pub parked: Option<Want>,
     /// True if the poll tells of the socket: from the first time that the client is waited for.
     pub is_watched: bool,
@@ -21,7 +21,7 @@ pub struct Readiness {
 }
 
 impl Readiness {
-    /// Of a client with this connection, who has yet to send a first request.
+    /// The state of a new connection.
     pub fn of(connection: &Connection) -> Readiness {
         Readiness {
             parked: Some(connection.start()),
@@ -44,7 +44,7 @@ impl Client {
         let room = buffer.space().capacity() - buffer.space().len();
         match transfer::receive(&self.socket, &mut buffer) {
             Transfer::Complete(count) => {
-                // A short read emptied the socket; what comes next is a new edge.
+                // A short read emptied the socket; the next bytes are a new edge.
                 progress.is_readable = count == room || progress.is_ended;
                 served.add(self.connection.received(), count as u64);
                 Ok(Event::Received(buffer))

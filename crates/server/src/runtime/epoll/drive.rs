@@ -11,7 +11,7 @@ use crate::runtime::disk::{Disk, Submitted};
 use crate::runtime::event_loop::{EventLoop, LoopState};
 use crate::runtime::sockets::transfer::{self, Transfer};
 
-/// Sends of one connection before others have their turn.
+/// Sends of one connection before other connections are served.
 const SENDS_PER_TURN: usize = 4;
 
 impl<D: Disk> Loop<'_, D> {
@@ -25,7 +25,7 @@ impl<D: Disk> Loop<'_, D> {
         client.progress.is_writable |= flags.intersects(F::OUT | F::HUP | F::ERR);
         match client.progress.parked {
             Some(Want::Receive(_)) if client.progress.is_readable => self.drive_parked(token),
-            // If it was not blocked it is runnable, and has its turn already.
+            // If it was not blocked it is runnable already.
             Some(Want::Send(_)) if was_blocked && client.progress.is_writable => self.drive_parked(token),
             _ => {}
         }
@@ -37,7 +37,7 @@ impl<D: Disk> Loop<'_, D> {
         }
     }
 
-    /// Takes the disk's outcomes to those who wait for them.
+    /// Gives the disk's outcomes to the connections that wait for them.
     pub(super) fn collect(&mut self) {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         self.disk.collect(&mut outcomes);

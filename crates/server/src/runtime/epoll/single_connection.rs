@@ -1,5 +1,5 @@
-//! A loop without listeners, which is given connections one at a time: it does what one of them needs, with its own
-//! connections to upstreams, and whoever has given it the connection waits for its end.
+//! A loop without listeners that serves one given connection at a time, together with its connections to
+//! upstreams; the caller waits until that connection ends.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,7 +11,7 @@ use super::{Disk, Loop};
 use crate::access_log::AccessLog;
 use crate::connection::Reason;
 use crate::counters::Counter;
-use crate::counters::scoreboard::{Permit, Place};
+use crate::counters::scoreboard::{Permit, Slot};
 use crate::runtime::event_loop::LoopState;
 use crate::runtime::sockets::accept::Arrival;
 use crate::runtime::timers::wheel;
@@ -30,13 +30,13 @@ impl<'a, D: Disk> Loop<'a, D> {
     }
 
     /// For a child process, which counts at `place` and writes its own lines.
-    pub fn of_child(site: &'a Site, place: Place, stop: &'a Stop, disk: D) -> io::Result<Self> {
+    pub fn of_child(site: &'a Site, slot: Slot, stop: &'a Stop, disk: D) -> io::Result<Self> {
         let log = site.log.as_ref().map(AccessLog::without_thread);
-        let child = Loop::with(LoopState::new(site, place, log)?, Vec::new(), stop, disk)?;
+        let child = Loop::with(LoopState::new(site, slot, log)?, Vec::new(), stop, disk)?;
         Ok(Loop { is_child: true, ..child })
     }
 
-    /// Serves one connection until it is over, and what it has begun for others is, too.
+    /// Serves one connection until it and the exchanges that it began for coalesced requests are over.
     pub fn serve(&mut self, arrival: Arrival) {
         // Upstreams may have closed connections meanwhile, and the server may be stopping.
         self.rest();
@@ -56,7 +56,7 @@ impl<'a, D: Disk> Loop<'a, D> {
         self.publish();
     }
 
-    /// Does what has come up while nobody was served.
+    /// Handles events that came between two connections.
     pub fn rest(&mut self) {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         // If it fails, it is tried again with the next connection.
@@ -82,7 +82,7 @@ impl<'a, D: Disk> Loop<'a, D> {
     /// The next to be served has `permit`: if the process dies, its parent gives that back.
     pub fn permit(&self, permit: Permit) {
         if self.is_child {
-            self.state.place.serve(permit);
+            self.state.slot.serve(permit);
         }
     }
 
@@ -99,7 +99,7 @@ impl<'a, D: Disk> Loop<'a, D> {
         self.publish();
     }
 
-    /// What the site counts once for the server, of a process that has its own.
+    /// Counts values of the site that every process of its own has to report.
     pub(super) fn count_what_is_its_own(&mut self) {
         self.state.site.content.report_own(&mut self.state.served);
         if let Some(log) = &self.state.log {

@@ -8,29 +8,30 @@ use crate::runtime::sockets::accept::Listener;
 use crate::runtime::sockets::accept::{Accepted, Acceptor, Arrival, shed};
 use crate::site::Site;
 
-/// How long nobody is accepted after descriptors have run out.
+/// The pause in accepting after descriptors have run out.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Attempts to let somebody in before others have their turn.
+/// Attempts to accept before other work is done.
 const ATTEMPTS_MAX: usize = 64;
 
-/// The listening sockets and the limit on who is inside.
+/// The listening sockets and the limit on open connections.
 pub struct LimitedAcceptor<'a> {
     site: &'a Site,
     acceptors: Vec<Acceptor>,
-    /// Whose turn it is.
+    /// The listener to try next.
     turn: usize,
     paused_until: Option<Instant>,
 }
 
 impl<'a> LimitedAcceptor<'a> {
-    /// Lets those who come to `listeners` in, as far as the limits of `site` allow.
+    /// Accepts connections to `listeners` within the limits of `site`.
     pub fn new(site: &'a Site, listeners: Vec<Listener>) -> std::io::Result<LimitedAcceptor<'a>> {
         let acceptors = listeners.into_iter().map(Acceptor::new).collect::<std::io::Result<_>>()?;
         Ok(LimitedAcceptor { site, acceptors, turn: 0, paused_until: None })
     }
 
-    /// The next who is let in. Who is counts as [inside](crate::Scoreboard::enter) until somebody says otherwise.
+    /// The next accepted connection. It counts as open until its permit is
+    /// [released](crate::Scoreboard::release).
     pub fn next(&mut self, served: &mut Served) -> Option<Arrival> {
         if self.pause().is_some() {
             return None;
@@ -61,7 +62,7 @@ impl<'a> LimitedAcceptor<'a> {
         None
     }
 
-    /// Who waits at one of the sockets, each having its turn.
+    /// A connection from one of the listeners, in rotation.
     fn attempt(&mut self) -> Accepted {
         for _ in &self.acceptors {
             self.turn = (self.turn + 1) % self.acceptors.len();
@@ -73,19 +74,19 @@ impl<'a> LimitedAcceptor<'a> {
         Accepted::Nobody
     }
 
-    /// How long nobody will be let in.
+    /// The remaining pause in accepting.
     pub fn pause(&self) -> Option<Duration> {
         let left = self.paused_until?.saturating_duration_since(Instant::now());
         (!left.is_zero()).then_some(left)
     }
 
-    /// One is readable when somebody waits.
+    /// One is readable when a connection waits.
     pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.acceptors.iter().map(Acceptor::fd)
     }
 }
 
-/// Tells somebody that there is no room.
+/// Refuses a connection above the limit.
 pub fn turn_away(arrival: &Arrival, served: &mut Served) {
     shed(arrival);
     served.count(Counter::ConnectionsShed);

@@ -19,7 +19,7 @@ use crate::runtime::sockets::accept::Arrival;
 /// An address, and a byte for the transport.
 const ARRIVAL_BYTES: usize = 17;
 
-/// What a helper tells its dispatcher.
+/// A message of a helper to its dispatcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
     /// The connection is over, the next may come.
@@ -28,11 +28,9 @@ pub enum Message {
     Leaving,
 }
 
-/// The dispatcher's end.
 #[derive(Debug)]
 pub struct ToHelper(OwnedFd);
 
-/// The helper's end.
 #[derive(Debug)]
 pub struct ToDispatcher(OwnedFd);
 
@@ -57,7 +55,7 @@ impl ToHelper {
         Ok(())
     }
 
-    /// What the helper says, without waiting; `None` if it is gone.
+    /// The helper's next message, without waiting; `None` if it is gone.
     pub fn read_message(&self) -> Option<Message> {
         let mut byte = [0];
         match recv(&self.0, &mut byte, RecvFlags::DONTWAIT) {

@@ -13,7 +13,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, getpid, kill_process, pidfd_open, waitpid};
 
 use super::child::live;
-use crate::counters::scoreboard::{Permit, Place, Scoreboard};
+use crate::counters::scoreboard::{Permit, Scoreboard, Slot};
 use crate::counters::{Counter, Served};
 use crate::signals::PASSED_ON;
 use crate::signals::hold_back;
@@ -39,7 +39,7 @@ pub struct Children {
 struct Child {
     /// Readable when it has ended.
     end: OwnedFd,
-    place: Place,
+    slot: Slot,
     born: Instant,
 }
 
@@ -49,7 +49,6 @@ pub struct Ended {
     pub process: Pid,
     /// The permit of whom it was serving, if it served one at a time and let him in itself.
     pub permit: Permit,
-    /// How long it lived.
     pub age: Duration,
 }
 
@@ -61,21 +60,21 @@ impl Children {
         Ok(Children { scoreboard, ended, spare: None, alive, started: 0, replaced: 0, failed: 0 })
     }
 
-    /// Starts a child that counts at `place` and lives `life`, at the end of which it exits.
+    /// Starts a child that counts in `slot` and lives `life`, at the end of which it exits.
     ///
     /// A life that fails says why on standard error, and the exit tells the parent.
     ///
     /// `life` must close what the child has inherited and must not keep open: the connections of others.
     pub fn start(
         &mut self,
-        place: Place,
-        life: impl FnOnce(Place, &'static Stop) -> io::Result<()>,
+        slot: Slot,
+        life: impl FnOnce(Slot, &'static Stop) -> io::Result<()>,
     ) -> io::Result<Pid> {
         if self.spare.is_none() {
             match open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
                 Ok(spare) => self.spare = Some(spare),
                 Err(error) => {
-                    self.scoreboard.retire(place);
+                    self.scoreboard.retire(slot);
                     return Err(error.into());
                 }
             }
@@ -83,7 +82,7 @@ impl Children {
         let lifeline = match Lifeline::where_needed() {
             Ok(lifeline) => lifeline,
             Err(error) => {
-                self.scoreboard.retire(place);
+                self.scoreboard.retire(slot);
                 return Err(error);
             }
         };
@@ -94,7 +93,7 @@ impl Children {
         let process = match unsafe { libc::fork() } {
             -1 => {
                 let error = io::Error::last_os_error();
-                self.scoreboard.retire(place);
+                self.scoreboard.retire(slot);
                 return Err(error);
             }
             0 => {
@@ -102,13 +101,13 @@ impl Children {
                 drop(self.spare.take());
                 // It stays open until the process ends.
                 std::mem::forget(lifeline);
-                live(parent, held_back, |stop| life(place, stop))
+                live(parent, held_back, |stop| life(slot, stop))
             }
             process => Pid::from_raw(process).expect("a child has a number"),
         };
         drop(held_back);
         self.started += 1;
-        self.scoreboard.assign(&place, process);
+        self.scoreboard.assign(&slot, process);
         // A child whose end would go unnoticed could not be kept.
         drop(self.spare.take());
         let end = match self.watch(process, lifeline) {
@@ -116,15 +115,14 @@ impl Children {
             Err(error) => {
                 let _ = kill_process(process, Signal::KILL);
                 let _ = waitpid(Some(process), WaitOptions::empty());
-                self.scoreboard.retire(place);
+                self.scoreboard.retire(slot);
                 return Err(error);
             }
         };
-        self.alive.insert(process.as_raw_pid(), Child { end, place, born: Instant::now() });
+        self.alive.insert(process.as_raw_pid(), Child { end, slot, born: Instant::now() });
         Ok(process)
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.alive.len()
     }
@@ -134,7 +132,7 @@ impl Children {
         self.started
     }
 
-    /// Takes those who have ended off the list; what they counted stays.
+    /// Reaps ended children; their counts stay.
     pub fn reap(&mut self) -> Vec<Ended> {
         let mut gone = Vec::new();
         let mut events = Vec::with_capacity(64);
@@ -153,7 +151,6 @@ impl Children {
         self.replaced += 1;
     }
 
-    /// Ends all at once.
     pub fn kill(&self) {
         self.signal(Signal::KILL);
     }
@@ -164,8 +161,8 @@ impl Children {
         self.signal(passed_on);
     }
 
-    /// Waits until all have ended, calling `each_turn` with those who have; kills those who take longer than
-    /// `timeout` and some grace.
+    /// Waits until all children have ended and calls `each_turn` with those that have; kills those that take
+    /// longer than `timeout` and some grace.
     pub fn wait_for_all(&mut self, timeout: Duration, mut each_turn: impl FnMut(&mut Children, Vec<Ended>)) {
         let until = Instant::now() + timeout + GRACE;
         let mut is_killed = false;
@@ -187,10 +184,10 @@ impl Children {
     }
 
     /// Shows the counters of a process that counts nothing else.
-    pub fn publish(&self, place: &Place) {
+    pub fn publish(&self, slot: &Slot) {
         let mut served = Served::default();
         self.report(&mut served);
-        place.publish(&served);
+        slot.publish(&served);
     }
 
     /// Writes the counters to the table.
@@ -219,8 +216,8 @@ impl Children {
         if status.is_some_and(|(_, status)| status.exit_status() != Some(0)) {
             self.failed += 1;
         }
-        let permit = self.scoreboard.permit(&child.place);
-        self.scoreboard.retire(child.place);
+        let permit = self.scoreboard.permit(&child.slot);
+        self.scoreboard.retire(child.slot);
         Some(Ended { process, permit, age: child.born.elapsed() })
     }
 

@@ -1,9 +1,9 @@
-//! The dispatcher: one process accepts, others serve.
+//! The dispatcher: one process accepts, and other processes serve.
 //!
-//! Whoever comes is given to an idle helper (a process that serves one connection after the other), to a new
-//! child of its own, or waits in a queue, first come, first served. How many helpers there are, and whether children
-//! are forked, makes the architecture: with helpers alone the queue is where the system waits; with children
-//! alone it is `fork`. The dispatcher never reads or writes a connection but to turn it away.
+//! A connection goes to an idle helper (a process that serves one connection after the other), to a new child
+//! of its own, or into a FIFO queue. How many helpers there are, and whether children are forked, makes the
+//! architecture: with helpers alone the queue is where the system waits; with children alone it is `fork`.
+//! The dispatcher never reads or writes a connection but to turn it away.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -17,7 +17,7 @@ use rustix::process::Pid;
 use super::accept::{LimitedAcceptor, turn_away};
 use super::children::{Children, GRACE};
 use super::pool::Pool;
-use crate::counters::scoreboard::{Permit, Place};
+use crate::counters::scoreboard::{Permit, Slot};
 use crate::counters::{Counter, Served};
 use crate::runtime::sockets::accept::Arrival;
 use crate::runtime::sockets::accept::Listener;
@@ -25,7 +25,7 @@ use crate::runtime::sockets::registry;
 use crate::site::Site;
 use crate::stop::Stop;
 
-/// Connections taken in before others have their turn.
+/// Connections accepted in one loop iteration.
 const ACCEPTS_PER_TURN: usize = 64;
 
 const LISTENERS: u64 = u64::MAX;
@@ -33,7 +33,7 @@ const STOP: u64 = u64::MAX - 1;
 const ENDED: u64 = u64::MAX - 2;
 const HELPERS: u64 = u64::MAX - 3;
 
-/// What a dispatcher has others for.
+/// The processes of a dispatcher.
 pub struct Plan<'a> {
     /// Helpers that are kept alive.
     pub helpers: usize,
@@ -43,15 +43,11 @@ pub struct Plan<'a> {
 
 /// One connection, and what its child needs to serve it.
 pub struct Dispatched {
-    /// The connection.
     pub arrival: Arrival,
-    /// Where the child counts.
-    pub place: Place,
-    /// The child's stop.
+    pub slot: Slot,
     pub stop: &'static Stop,
 }
 
-/// Who waits in the queue.
 struct Waiting {
     arrival: Arrival,
     since: Instant,
@@ -87,7 +83,7 @@ struct Dispatcher<'a> {
     dispatched: HashMap<Pid, Permit>,
     queue: VecDeque<Waiting>,
     served: Served,
-    place: Place,
+    slot: Slot,
     /// When those still served are cut short.
     drain_until: Option<Instant>,
 }
@@ -116,7 +112,7 @@ impl<'a> Dispatcher<'a> {
             dispatched: HashMap::new(),
             queue: VecDeque::new(),
             served: Served::default(),
-            place: site.scoreboard.passing_place(),
+            slot: site.scoreboard.connection_slot(),
             drain_until: None,
         };
         this.complete_helpers()?;
@@ -161,7 +157,7 @@ impl<'a> Dispatcher<'a> {
         Ok(())
     }
 
-    /// Lets in who waits at the acceptor; returns whether there may be more.
+    /// Accepts waiting connections; returns true if there may be more.
     fn accept(&mut self) -> bool {
         for _ in 0..ACCEPTS_PER_TURN {
             let Some(acceptor) = &mut self.acceptor else { return false };
@@ -171,7 +167,7 @@ impl<'a> Dispatcher<'a> {
         true
     }
 
-    /// Into the queue, from where somebody may take it at once.
+    /// Puts a connection into the queue, from where a helper may take it at once.
     fn receive(&mut self, client: Waiting) {
         let is_next = self.queue.is_empty() && (self.helpers.has_idle() || self.may_fork());
         let room = if self.plan.helpers > 0 { self.site.limits.helper_queue_max } else { 0 };
@@ -210,13 +206,13 @@ impl<'a> Dispatcher<'a> {
         let Dispatcher { children, acceptor, helpers, queue, site, .. } = self;
         let permit = client.arrival.permit;
         let mut arrival = Some(client.arrival);
-        let started = children.start(site.scoreboard.passing_place(), |place, stop| {
+        let started = children.start(site.scoreboard.connection_slot(), |slot, stop| {
             // Other connections are not to stay open because this child lives.
             *acceptor = None;
             queue.clear();
             helpers.close_channels();
             let arrival = arrival.take().expect("taken in the child only");
-            life(Dispatched { arrival, place, stop })
+            life(Dispatched { arrival, slot, stop })
         });
         match (started, arrival) {
             (Ok(process), _) => {
@@ -265,14 +261,14 @@ impl<'a> Dispatcher<'a> {
     fn begin_drain(&mut self) {
         debug_assert!(self.stop.is_requested(), "woken without a stop");
         let _ = epoll::delete(&self.epoll, self.stop.fd());
-        // Those who have connected already are served.
+        // Connections that are already in the backlog are served.
         while self.accept() {}
         self.acceptor = None;
         self.drain_until = Some(Instant::now() + self.site.limits.drain + GRACE);
         self.children.request_stop();
     }
 
-    /// Helpers leave when nobody waits for them any more.
+    /// Helpers end when the queue is empty.
     fn drain(&mut self, until: Instant) {
         if self.helpers.is_empty() || Instant::now() >= until {
             for client in std::mem::take(&mut self.queue) {
@@ -294,6 +290,6 @@ impl<'a> Dispatcher<'a> {
         self.served.set(Counter::ConnectionsOpen, self.queue.len() as u64);
         self.served.set(Counter::HelperQueueLength, self.queue.len() as u64);
         self.children.report(&mut self.served);
-        self.place.publish(&self.served);
+        self.slot.publish(&self.served);
     }
 }

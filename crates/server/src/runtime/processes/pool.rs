@@ -1,4 +1,4 @@
-//! A dispatcher's helpers: who is idle, who is busy and since when; the dead are replaced.
+//! A dispatcher's helpers: which are idle, which are busy and since when; ended ones are replaced.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,16 +11,15 @@ use rustix::process::Pid;
 use super::channel::{Message, ToDispatcher, ToHelper, channel};
 use super::supervisor::RestartBackoff;
 use super::{Children, Ended};
-use crate::counters::scoreboard::{Permit, Place};
+use crate::counters::scoreboard::{Permit, Slot};
 use crate::runtime::blocking::run_worker;
 use crate::runtime::sockets::accept::Arrival;
 use crate::site::Site;
 use crate::stop::Stop;
 
-/// Helpers heard before others have their turn.
+/// Messages of helpers read in one loop iteration.
 const EVENTS_MAX: usize = 64;
 
-/// The helpers, by process.
 #[derive(Debug)]
 pub struct Pool {
     size: usize,
@@ -96,12 +95,11 @@ impl Pool {
         Some(passed)
     }
 
-    /// Listens to those who have something to say; returns how long each was busy whose connection is over, and the
-    /// permit of that.
+    /// Reads the helpers' messages; returns the busy time and the permit of each connection that is over.
     pub fn receive_messages(&mut self) -> Vec<(Duration, Permit)> {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        // If it fails, it is tried again in the next turn.
+        // If it fails, the next loop iteration tries again.
         let _ = epoll::wait(&self.messages, rustix::buffer::spare_capacity(&mut events), Some(&now));
         let mut over = Vec::new();
         for process in events.iter().filter_map(|event| Pid::from_raw(event.data.u64() as i32)) {
@@ -119,7 +117,7 @@ impl Pool {
         over
     }
 
-    /// Lets those idle go who want to, or `all` of them.
+    /// Ends idle helpers that want to end, or `all` idle ones.
     pub fn dismiss_idle(&mut self, all: bool) {
         for process in std::mem::take(&mut self.idle) {
             match self.helpers.get(&process) {
@@ -129,7 +127,7 @@ impl Pool {
         }
     }
 
-    /// A child has ended; returns the permit of the connection that ended with it, if it was a helper who had one.
+    /// A child has ended; returns the permit of its connection, if it was a helper and had one.
     pub fn reap(&mut self, ended: &Ended) -> Option<Permit> {
         let helper = self.remove(ended.process)?;
         self.backoff.notice(ended);
@@ -150,11 +148,11 @@ impl Pool {
     ) -> io::Result<()> {
         let (to_helper, to_dispatcher) = channel()?;
         let mut to_helper = Some(to_helper);
-        let process = children.start(site.scoreboard.place(), |place, stop| {
+        let process = children.start(site.scoreboard.slot(), |slot, stop| {
             close_inherited();
             self.close_channels();
             to_helper = None;
-            serve_as_helper(site, place, stop, &to_dispatcher)
+            serve_as_helper(site, slot, stop, &to_dispatcher)
         })?;
         self.started += 1;
         let channel = to_helper.take().expect("taken in the child only");
@@ -183,8 +181,8 @@ impl AsFd for Pool {
 ///
 /// A helper that is told to stop says so and goes on, each response then being the last of its connection: the
 /// dispatcher may have passed it one already, and when the whole server stops there is a queue to be served.
-fn serve_as_helper(site: &Site, place: Place, stop: &Stop, channel: &ToDispatcher) -> io::Result<()> {
-    run_worker(site, place, stop, |worker| {
+fn serve_as_helper(site: &Site, slot: Slot, stop: &Stop, channel: &ToDispatcher) -> io::Result<()> {
+    run_worker(site, slot, stop, |worker| {
         let mut is_leaving = false;
         loop {
             if stop.is_requested() && !is_leaving {

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use super::child::say;
 use super::{Children, Ended};
-use crate::counters::scoreboard::Place;
+use crate::counters::scoreboard::Slot;
 use crate::runtime::sockets::registry;
 use crate::site::Site;
 use crate::stop::Stop;
@@ -69,15 +69,15 @@ impl RestartBackoff {
 pub fn supervise(
     site: &Site,
     stop: &Stop,
-    life: impl Fn(Place, &'static Stop) -> io::Result<()>,
+    life: impl Fn(Slot, &'static Stop) -> io::Result<()>,
 ) -> io::Result<()> {
     registry::complete();
     let mut children = Children::new(&site.scoreboard)?;
     let mut backoff = RestartBackoff::default();
-    let place = site.scoreboard.passing_place();
+    let slot = site.scoreboard.connection_slot();
     while !stop.is_requested() {
         complete(&mut children, &mut backoff, site, &life)?;
-        children.publish(&place);
+        children.publish(&slot);
         wait(&children, stop, backoff.left())?;
         for ended in children.reap() {
             site.scoreboard.release(ended.permit);
@@ -87,7 +87,7 @@ pub fn supervise(
     children.request_stop();
     children.wait_for_all(site.limits.drain, |children, ended| {
         ended.iter().for_each(|ended| site.scoreboard.release(ended.permit));
-        children.publish(&place);
+        children.publish(&slot);
     });
     Ok(())
 }
@@ -96,16 +96,16 @@ fn complete(
     children: &mut Children,
     backoff: &mut RestartBackoff,
     site: &Site,
-    life: &impl Fn(Place, &'static Stop) -> io::Result<()>,
+    life: &impl Fn(Slot, &'static Stop) -> io::Result<()>,
 ) -> io::Result<()> {
     while children.len() < site.workers && backoff.left().is_none() {
         let replaces = children.started() >= site.workers as u64;
-        let started = children.start(site.scoreboard.place(), life);
+        let started = children.start(site.scoreboard.slot(), life);
         match started {
             Ok(_) if replaces => children.count_replaced(),
             Ok(_) => {}
             Err(error) if children.len() == 0 => return Err(error),
-            // Those who live serve meanwhile.
+            // The other children serve meanwhile.
             Err(_) => backoff.begin(),
         }
     }

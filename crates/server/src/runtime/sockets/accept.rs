@@ -25,7 +25,7 @@ pub const LISTENERS_MAX: usize = 64;
 pub struct Listener {
     /// The socket.
     pub socket: TcpListener,
-    /// What its connections have for a transport.
+    /// The transport of its connections.
     pub transport: Transport,
 }
 
@@ -39,7 +39,7 @@ impl Listener {
 /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
 pub const BACKLOG: i32 = 4096;
 
-/// What a connection is told for which there is no room.
+/// The response to a connection above the connection limit.
 const SHED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nServer: Sojourn\r\nRetry-After: 1\r\n\
     Content-Length: 0\r\nConnection: close\r\n\r\n";
 
@@ -50,7 +50,7 @@ const SHED_TLS: &[u8] = &[21, 3, 3, 0, 2, 2, 80];
 #[derive(Debug)]
 pub struct Acceptor {
     listener: Listener,
-    /// What a connection is told for which there is no descriptor.
+    /// The response to a connection for which there is no descriptor.
     told: &'static [u8],
     reserve: Mutex<Option<OwnedFd>>,
 }
@@ -62,9 +62,9 @@ pub struct Arrival {
     pub socket: OwnedFd,
     /// Its client.
     pub peer: IpAddr,
-    /// What lies between the two.
+    /// The transport between the two.
     pub transport: Transport,
-    /// What it has once it is let in.
+    /// Its permit, once it is admitted.
     pub permit: Permit,
 }
 
@@ -75,7 +75,7 @@ pub enum Accepted {
     Connection(Arrival),
     /// A connection for which there was no descriptor; it is gone.
     Shed,
-    /// Nobody waits.
+    /// The backlog is empty.
     Nobody,
     /// This attempt failed; the next may not (the client is gone already).
     Failed,
@@ -100,8 +100,8 @@ impl Acceptor {
         self
     }
 
-    /// Accepts from `listener`, waiting up to `timeout` each time. Of several who wait, the kernel wakes one, the
-    /// one who has waited longest; those who poll it would all wake.
+    /// Accepts from `listener`, waiting up to `timeout` each time. Of several waiting threads the kernel
+    /// wakes the one that has waited longest; if they polled, all would wake.
     pub fn waiting(listener: Listener, timeout: Duration) -> std::io::Result<Acceptor> {
         let acceptor = Acceptor::new(listener)?;
         acceptor.listener.socket.set_nonblocking(false)?;
@@ -114,7 +114,7 @@ impl Acceptor {
         self.listener.socket.as_fd()
     }
 
-    /// What its connections have for a transport.
+    /// The transport of its connections.
     pub fn transport(&self) -> Transport {
         self.listener.transport
     }

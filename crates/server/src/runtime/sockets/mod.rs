@@ -1,4 +1,4 @@
-//! What every driver of connections does with sockets: accept, receive, send. None of it waits unless it says so.
+//! Socket calls that all drivers share: accept, receive, send. None of them waits unless it says so.
 
 pub mod accept;
 pub mod options;

@@ -34,7 +34,7 @@ pub fn complete() {
 
 /// `socket` is about to be closed.
 pub fn leave(socket: BorrowedFd<'_>) {
-    // In a child that was just forked somebody else may have held the lock, for ever; there nobody asks.
+    // In a forked child the lock may be held for ever; children do not call this.
     if let Ok(mut listening) = LISTENING.try_lock()
         && let Some(position) = listening.sockets.iter().position(|fd| *fd == socket.as_raw_fd())
     {
@@ -53,7 +53,8 @@ pub fn listening_sockets() -> io::Result<Vec<OwnedFd>> {
     }
     let (mut sockets, mut seen) = (Vec::new(), Vec::new());
     for fd in &listening.sockets {
-        // SAFETY: whoever closes it takes it off the list first, which is locked; it is looked at before it is used.
+        // SAFETY: it is taken off the locked list before it is closed, and its kind is checked before it is
+        // used.
         let socket = unsafe { BorrowedFd::borrow_raw(*fd) };
         let inode = fstat(socket)?.st_ino;
         if !seen.contains(&inode) && socket_acceptconn(socket) == Ok(true) {

@@ -1,4 +1,5 @@
-//! How fast a client takes what is sent to it: by what its side has acknowledged, which no full buffer hides.
+//! The rate at which a client takes a response, measured by the bytes that it has acknowledged: a full send
+//! buffer does not hide it.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
@@ -10,18 +11,18 @@ const ROOM: usize = BYTES_ACKED_OFFSET + size_of::<u64>();
 
 /// Watches a client from period to period.
 ///
-/// Looking costs a system call, so the first period is not looked at when it begins: what was taken before counts in
-/// it too. Who has earned a period by then has had it; the next is measured.
+/// Looking costs a system call, so the first period is not looked at when it begins: what was taken before
+/// counts in it too. A period that it earned then is over; the next is measured.
 #[derive(Debug, Default)]
 pub struct SendRate {
-    /// What was acknowledged when the last period ended.
+    /// Bytes acknowledged when the last period ended.
     acknowledged: u64,
 }
 
 impl SendRate {
     /// A period is over; returns whether the client has taken as much as `bytes_min` in it.
     pub fn is_kept(&mut self, socket: impl AsFd, bytes_min: u64) -> bool {
-        // What is no TCP connection (under another's inetd) has no send_rate that could be known.
+        // A socket that is no TCP connection (under another inetd) has no known send rate.
         let Some(acknowledged) = bytes_acknowledged(socket) else { return true };
         let taken = acknowledged.saturating_sub(std::mem::replace(&mut self.acknowledged, acknowledged));
         taken >= bytes_min

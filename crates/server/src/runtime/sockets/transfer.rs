@@ -26,7 +26,7 @@ pub enum Transfer {
     Failed,
 }
 
-/// Receives what there is, as far as `buffer` has room.
+/// Receives available bytes, as far as `buffer` has room.
 pub fn receive(socket: &OwnedFd, buffer: &mut Buffer) -> Transfer {
     loop {
         match recv(socket, rustix::buffer::spare_capacity(buffer.space()), RecvFlags::empty()) {

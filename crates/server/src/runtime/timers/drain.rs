@@ -1,13 +1,14 @@
-//! The end of a server's patience with everybody, once it is told to stop.
+//! Draining: the deadlines of all connections once the server is told to stop.
 //!
-//! Whoever has just connected, or has a request on its way to a kept connection, is given a moment: to close at once
-//! would fail requests that their clients had every reason to send. After its next response a connection ends anyway.
+//! New connections, and kept ones whose next request may be on its way, have a moment: closing them at once
+//! would fail requests that their clients had every reason to send. After its next response a connection ends
+//! anyway.
 
 use std::time::Duration;
 
 use crate::limits::Limits;
 
-/// Until when those who are still there are served.
+/// The deadline of the remaining connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Drain {
     until: Duration,
@@ -21,22 +22,22 @@ impl Drain {
         Drain { until, idle_until: now.saturating_add(limits.drain_idle).min(until) }
     }
 
-    /// When everybody goes.
+    /// The deadline of all connections.
     pub fn until(&self) -> Duration {
         self.until
     }
 
-    /// When those go who have no request in progress.
+    /// The deadline of connections without a request in progress.
     pub fn idle_until(&self) -> Duration {
         self.idle_until
     }
 
-    /// Returns true if everybody goes.
+    /// Returns true if all connections are to close.
     pub fn is_over(&self, now: Duration) -> bool {
         now >= self.until
     }
 
-    /// Returns true if those go who have no request in progress.
+    /// Returns true if connections without a request in progress are to close.
     pub fn is_over_for_idle(&self, now: Duration) -> bool {
         now >= self.idle_until
     }

@@ -1,4 +1,4 @@
-//! How long a client may keep the server waiting for what it waits for.
+//! The timeouts of connections.
 //!
 //! Every wait has its limit, and so every client a deadline. Its entry in the timers stands there or earlier:
 //! moving the deadline later, which happens at every request, costs nothing. Who is sent something has a period in
@@ -28,7 +28,6 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// With a client who has not been waited for yet.
     pub fn new() -> Deadline {
         Deadline {
             wait: Wait::Request,
@@ -54,8 +53,8 @@ impl Deadline {
         }
     }
 
-    /// The entry at `tick` of the client behind `token` has come up; returns whether patience is over. If not, the
-    /// entry moves to where the deadline is now.
+    /// The entry at `tick` of the client behind `token` has come up; returns true if its deadline has passed.
+    /// If not, the entry moves to the present deadline.
     pub fn is_over(&mut self, token: u64, tick: u32, timers: &mut Timers) -> bool {
         if self.entered != tick {
             // An earlier deadline has its own entry.
@@ -69,8 +68,8 @@ impl Deadline {
         true
     }
 
-    /// Deadline was over at `now`: it begins again if the client takes what is sent to its socket fast enough. Returns
-    /// whether it does.
+    /// The deadline passed at `now`: it is extended if the client takes the response fast enough. Returns
+    /// true if it does.
     pub fn is_earned(
         &mut self,
         socket: &OwnedFd,

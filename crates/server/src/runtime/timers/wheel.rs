@@ -65,7 +65,7 @@ pub fn until_next(now: Duration) -> Duration {
 
 /// The first tick that is at least `timeout` after `now`.
 ///
-/// By the clock and not by the wheel: while there was nobody the loop slept, and the wheel stood still.
+/// By the clock and not by the wheel: without connections the loop sleeps and the wheel stands still.
 pub fn deadline(now: Duration, timeout: Duration) -> u32 {
     // One more: the current tick has partly gone.
     ticks(now).saturating_add(ticks(timeout.saturating_add(TICK - NANOSECOND))).saturating_add(1)

@@ -1,8 +1,8 @@
-//! Who comes in, and how all go out when the server stops.
+//! Accepts connections, and drains them when the server stops.
 //!
-//! One operation accepts connections until something prevents it. That is usually the want of descriptors: then
-//! the ring only waits until somebody knocks, and who does is accepted by calls, with the reserve if need be,
-//! until there are descriptors again.
+//! One multishot operation accepts connections until an error ends it, usually because descriptors run out.
+//! Then the ring only polls the listener, and connections are accepted by system calls, with the reserved
+//! descriptor if need be, until there are descriptors again.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::net::getpeername;
 
 use super::Ring;
-use super::client::{Client, Doing, Interruption, Pending};
+use super::client::{Client, Interruption, Operation, Pending};
 use super::queue::{Completion, Purpose};
 use crate::connection::{Connection, Reason};
 use crate::counters::Counter;
@@ -22,10 +22,10 @@ use crate::runtime::sockets::accept::Listener;
 use crate::runtime::sockets::accept::{self, Accepted, Acceptor, Arrival};
 use crate::runtime::timers::drain::Drain;
 
-/// Connections accepted by calls before others have their turn.
+/// Connections accepted by system calls in one loop iteration.
 const ACCEPTS_PER_TURN: usize = 64;
 
-/// A listening socket of the ring; its index is the token of what is under way for it.
+/// A listening socket of the ring; its index is the token of its operations.
 pub struct RingListener {
     /// Gone once the server is stopping.
     acceptor: Option<Acceptor>,
@@ -35,26 +35,25 @@ pub struct RingListener {
 /// How the ring learns of new connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accepting {
-    /// It accepts them.
     Multishot,
-    /// It says when somebody knocks.
+    /// It polls the listener.
     Poll,
-    /// Not before the next tick: whoever knocks cannot even be told.
+    /// Not before the next tick: there is no descriptor even for a refusal.
     Paused,
 }
 
 impl RingListener {
-    /// Where nobody is accepted yet.
+    /// A listener that accepts no connections yet.
     pub fn new(listener: Listener) -> io::Result<RingListener> {
         Ok(RingListener { acceptor: Some(Acceptor::new(listener)?), accepting: Accepting::Multishot })
     }
 
-    /// Returns true if nobody is accepted any more.
+    /// Returns true if the listener is closed.
     pub fn is_closed(&self) -> bool {
         self.acceptor.is_none()
     }
 
-    /// Returns true if nobody is accepted before the next tick.
+    /// Returns true if accepting is paused until the next tick.
     pub fn is_paused(&self) -> bool {
         self.accepting == Accepting::Paused
     }
@@ -87,7 +86,7 @@ impl Ring<'_> {
         let listener = completion.token as usize;
         let next = match completion.result {
             Ok(socket) => {
-                // SAFETY: a new descriptor that nobody else knows.
+                // SAFETY: a new descriptor that is used nowhere else.
                 let socket = unsafe { OwnedFd::from_raw_fd(socket as i32) };
                 let peer = self.peer(&socket);
                 if let Some(acceptor) = &self.listeners[listener].acceptor {
@@ -109,7 +108,7 @@ impl Ring<'_> {
         }
     }
 
-    /// Somebody connects, but there may be no descriptor for it.
+    /// A connection waits, but there may be no descriptor for it.
     pub(super) fn listener_ready(&mut self, completion: &Completion) {
         let listener = completion.token as usize;
         let next = self.accept_by_calls(listener);
@@ -120,7 +119,7 @@ impl Ring<'_> {
         if self.state.drain.is_some() { self.end_accepting(listener) } else { self.accept(listener, next) }
     }
 
-    /// Accepts who waits, up to a turn's worth.
+    /// Accepts waiting connections, up to [`ACCEPTS_PER_TURN`].
     fn accept_by_calls(&mut self, listener: usize) -> Accepting {
         let mut next = Accepting::Poll;
         for _ in 0..ACCEPTS_PER_TURN {
@@ -186,7 +185,8 @@ impl Ring<'_> {
         }
         for token in self.state.clients.tokens() {
             let client = self.state.clients.at(token);
-            if matches!(client.progress.doing, Doing::Receiving(_)) && client.connection.has_streams() {
+            if matches!(client.progress.operation, Operation::Receiving(_)) && client.connection.has_streams()
+            {
                 // It has something to say about it.
                 self.recall(token);
             }
@@ -194,11 +194,11 @@ impl Ring<'_> {
         self.end_drain();
     }
 
-    /// Looks whether those who have no request in progress have sent one, and closes them if not.
+    /// Closes connections without a request in progress, unless a request has just arrived.
     fn close_idle(&mut self) {
         for token in self.state.clients.tokens() {
             let client = self.state.clients.at(token);
-            let is_idle = matches!(client.progress.doing, Doing::Receiving(_))
+            let is_idle = matches!(client.progress.operation, Operation::Receiving(_))
                 && client.connection.waits_for().is_idle();
             if is_idle && client.progress.interruption.is_none() {
                 self.interrupt(token, Interruption::Drained);
@@ -206,13 +206,13 @@ impl Ring<'_> {
         }
     }
 
-    /// Nothing is accepted any more but those who have connected already.
+    /// Accepts the connections that are already in the backlog, then closes the listener.
     fn end_accepting(&mut self, listener: usize) {
         while self.accept_by_calls(listener) == Accepting::Multishot {}
         self.listeners[listener].acceptor = None;
     }
 
-    /// Closes those who are still there when their time to finish is over.
+    /// Closes the connections that remain when the drain timeout is over.
     pub(super) fn end_drain(&mut self) {
         let Some(drain) = self.state.drain else { return };
         if drain.is_over_for_idle(self.state.clock.now) {

@@ -1,9 +1,9 @@
-//! Whether to wait a moment for batching.
+//! Decides whether to wait a moment for a batch of completions.
 //!
-//! To fall asleep and be woken costs a loop as much as a good part of a request, and whoever wakes it pays too.
-//! Under load the next arrival is microseconds away. So while arrivals are frequent and come in batching, the ring
-//! is asked to wait for several, though for no longer than a moment. A lone client, however busy, never has
-//! batching, and is answered at once.
+//! Sleeping and waking costs a loop as much as a good part of a request, and costs the waking side too. Under
+//! load the next arrival is microseconds away. So while arrivals are frequent and come in batches, the ring
+//! waits for several completions, but no longer than a moment. A single client, however busy, never forms a
+//! batch and is answered at once.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ pub const BATCH_SIZE: usize = 8;
 /// How long arrivals are watched before it is decided anew.
 const PERIOD: Duration = Duration::from_millis(4);
 
-/// What was seen lately.
+/// Recent arrivals, and the decision.
 #[derive(Debug)]
 pub struct Batching {
     since: Duration,
-    /// Turns in which somebody arrived.
+    /// Loop iterations with an arrival.
     turns: u32,
     /// New connections, and requests or parts of them.
     arrivals: u32,
@@ -28,18 +28,18 @@ pub struct Batching {
 }
 
 impl Batching {
-    /// Nobody yet.
+    /// No arrivals yet.
     pub fn new(now: Duration) -> Batching {
         Batching { since: now, turns: 0, arrivals: 0, is_worthwhile: false }
     }
 
-    /// A turn has brought so many arrivals.
+    /// Counts the arrivals of one loop iteration.
     pub fn turn(&mut self, arrivals: usize, now: Duration) {
         self.turns += u32::from(arrivals > 0);
         self.arrivals += arrivals as u32;
         let passed = now.saturating_sub(self.since);
         if passed >= PERIOD {
-            // One in two moments, and of four turns one with two.
+            // One arrival in two moments; one iteration in four with two arrivals.
             let is_frequent = 2 * BATCH_WAIT_MAX * self.arrivals >= passed;
             let is_accompanied = 4 * self.arrivals >= 5 * self.turns;
             *self = Batching { is_worthwhile: is_frequent && is_accompanied, ..Batching::new(now) };

@@ -1,9 +1,9 @@
 //! Memory that the kernel receives into: lent to it as a ring, from which it takes a buffer only when there are
 //! bytes to put in.
 //!
-//! So a client that is waited for needs no buffer, however many there are. What has arrived is copied out at
-//! once, a request being short, and the buffer goes back: a few of them serve any number of clients. When more
-//! arrives at once than there are buffers, the operation fails with `ENOBUFS` and is asked for again.
+//! So an idle connection needs no buffer. Received bytes are copied out at once, a request being short, and
+//! the buffer goes back: a few of them serve any number of clients. When more arrives at once than there are
+//! buffers, the operation fails with `ENOBUFS` and is asked for again.
 
 use std::io;
 use std::ptr::{self, NonNull};
@@ -88,7 +88,7 @@ impl Buffers {
 
 impl Drop for Buffers {
     fn drop(&mut self) {
-        // SAFETY: our own mapping, which nobody uses any more.
+        // SAFETY: our own mapping, which is no longer used.
         let _ = unsafe { munmap(self.memory.as_ptr().cast(), MAPPED_BYTES) };
     }
 }

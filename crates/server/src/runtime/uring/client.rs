@@ -1,6 +1,6 @@
 //! A client: a connection with its socket, and the one thing that is under way for it.
 //!
-//! Memory that the kernel reads from or writes to is kept in [`Doing`] and nowhere else, and a client is only
+//! Memory that the kernel reads from or writes to is kept in [`Operation`] and nowhere else, and a client is only
 //! forgotten when nothing is under way for it. So nothing is freed that the kernel still uses.
 
 use super::read::Reading;
@@ -13,33 +13,31 @@ pub type Client = event_loop::Client<Pending>;
 
 /// How far a client is.
 pub struct Pending {
-    pub doing: Doing,
-    /// Why what is under way was asked to end early.
+    pub operation: Operation,
+    /// Why the operation in progress was cancelled.
     pub interruption: Option<Interruption>,
     /// True if receiving may succeed at once.
     pub may_be_readable: bool,
 }
 
 impl Default for Pending {
-    /// Of a client who has yet to send a first request.
+    /// The state of a new client.
     fn default() -> Pending {
-        Pending { doing: Doing::Nothing, interruption: None, may_be_readable: true }
+        Pending { operation: Operation::Nothing, interruption: None, may_be_readable: true }
     }
 }
 
-/// What is under way.
-pub enum Doing {
+pub enum Operation {
     /// Nothing: it is being driven.
     Nothing,
-    /// The ring receives; what it receives is added to this.
+    /// The ring receives; the bytes are added to this.
     Receiving(Buffer),
     /// The ring sends this from memory, both pieces gathered if there are two.
     Sending(Output, #[expect(dead_code, reason = "kept for the kernel to read")] Option<Box<Gather>>),
     /// The ring waits until the socket takes more of this.
     AwaitingRoom(Output),
-    /// It had its turn and could go on sending this.
+    /// It could go on sending this; other connections are served first.
     Runnable(Output),
-    /// The ring reads.
     Reading(Reading),
     /// The ring has closed the socket.
     Closed,
@@ -47,7 +45,6 @@ pub enum Doing {
     Helped,
 }
 
-/// Why something is interrupted.
 #[derive(Clone, Copy, Debug)]
 pub enum Interruption {
     /// The client took too long.

@@ -1,8 +1,9 @@
-//! Doing what clients want: handing it to the ring, a helper or a call that does not wait, and taking what has
-//! happened back to them.
+//! Performs the wants of clients: hands each to the ring, a helper or a non-blocking call, and returns the
+//! outcome to the connection.
 //!
-//! A client wants one thing at a time, so one thing at a time is under way for it. What takes too long, or is
-//! not worth finishing, is interrupted; it then completes like any other, perhaps after all with success.
+//! A client wants one thing at a time, so one thing at a time is under way for it. An operation that takes
+//! too long, or is not worth finishing, is cancelled; it then completes like any other, perhaps after all
+//! with success.
 
 use std::os::fd::IntoRawFd;
 
@@ -12,7 +13,7 @@ use rustix::io::Errno;
 use sojourn_content::{FileRange, Job};
 
 use super::Ring;
-use super::client::{Doing, Interruption};
+use super::client::{Interruption, Operation};
 use super::queue::{Completion, Purpose};
 use super::read::Reading;
 use crate::clients;
@@ -21,45 +22,45 @@ use crate::counters::Counter;
 use crate::runtime::disk::{Disk, Submitted};
 use crate::runtime::event_loop::EventLoop;
 
-/// Sends of one connection before others have their turn.
+/// Sends of one connection before other connections are served.
 const SENDS_PER_TURN: usize = 4;
 
 impl Ring<'_> {
-    /// What was under way for a client has completed.
+    /// Handles the completion of a client's operation.
     pub(super) fn complete(&mut self, completion: &Completion) {
         let Completion { purpose, token, result, .. } = *completion;
         let client = self.state.clients.at(token);
         let interruption = client.progress.interruption.take();
-        let doing = std::mem::replace(&mut client.progress.doing, Doing::Nothing);
+        let doing = std::mem::replace(&mut client.progress.operation, Operation::Nothing);
         if let Some(Interruption::Closed(reason)) = interruption {
             return self.give_up(doing, completion, reason);
         }
         let is_cut_short = result == Err(Errno::CANCELED);
         let event = match (doing, interruption) {
-            (Doing::Sending(output, _), _) if purpose == Purpose::CloseAfterSend => {
+            (Operation::Sending(output, _), _) if purpose == Purpose::CloseAfterSend => {
                 self.state.served.add(Counter::SentBytes, (output.total_bytes() - output.sent) as u64);
-                self.state.clients.at(token).progress.doing = Doing::Closed;
+                self.state.clients.at(token).progress.operation = Operation::Closed;
                 Some(Event::Sent(output))
             }
-            // What has arrived after all is received next.
-            (Doing::Receiving(buffer), Some(Interruption::Recalled)) if result.is_err() => {
+            // Bytes that arrived meanwhile are received next.
+            (Operation::Receiving(buffer), Some(Interruption::Recalled)) if result.is_err() => {
                 self.state.pool.put_buffer(buffer);
                 Some(Event::Nothing)
             }
-            (Doing::Receiving(buffer), Some(Interruption::Drained)) if is_cut_short => {
+            (Operation::Receiving(buffer), Some(Interruption::Drained)) if is_cut_short => {
                 return self.look_once(token, buffer);
             }
-            (Doing::Receiving(buffer), Some(_)) if is_cut_short => {
+            (Operation::Receiving(buffer), Some(_)) if is_cut_short => {
                 self.state.pool.put_buffer(buffer);
                 Some(Event::Expired)
             }
             // Part of it may have been sent, but not all, in all that time.
-            (Doing::Sending(..) | Doing::AwaitingRoom(_), Some(_)) => Some(Event::Expired),
-            (Doing::Receiving(buffer), _) => self.received(token, buffer, completion),
-            (Doing::Sending(output, _), None) => self.sent(token, output, result),
-            (Doing::AwaitingRoom(output), None) => self.send(token, output),
-            (Doing::Reading(reading), _) => self.advance(token, reading, result),
-            (Doing::Nothing | Doing::Closed | Doing::Runnable(_) | Doing::Helped, _) => {
+            (Operation::Sending(..) | Operation::AwaitingRoom(_), Some(_)) => Some(Event::Expired),
+            (Operation::Receiving(buffer), _) => self.received(token, buffer, completion),
+            (Operation::Sending(output, _), None) => self.sent(token, output, result),
+            (Operation::AwaitingRoom(output), None) => self.send(token, output),
+            (Operation::Reading(reading), _) => self.advance(token, reading, result),
+            (Operation::Nothing | Operation::Closed | Operation::Runnable(_) | Operation::Helped, _) => {
                 unreachable!("the ring has nothing under way for it")
             }
         };
@@ -69,25 +70,27 @@ impl Ring<'_> {
         }
     }
 
-    /// Goes on with those who had their turn and could go on.
+    /// Continues the runnable connections.
     pub(super) fn run(&mut self) {
         for token in std::mem::take(&mut self.state.runnable) {
             let Some(client) = self.state.clients.find(token) else { continue };
-            if let Doing::Runnable(output) = std::mem::replace(&mut client.progress.doing, Doing::Nothing) {
+            if let Operation::Runnable(output) =
+                std::mem::replace(&mut client.progress.operation, Operation::Nothing)
+            {
                 self.drive(token, Want::Send(output));
             }
         }
     }
 
-    /// Takes the helpers' outcomes to those who wait for them.
+    /// Gives the helpers' outcomes to the connections that wait for them.
     pub(super) fn collect(&mut self) {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         self.disk.collect(&mut outcomes);
         for (token, done) in outcomes.drain(..) {
             let (token, event) = clients::outcome(token, done);
             if let Some(client) = self.state.clients.find(token) {
-                if matches!(client.progress.doing, Doing::Helped) {
-                    client.progress.doing = Doing::Nothing;
+                if matches!(client.progress.operation, Operation::Helped) {
+                    client.progress.operation = Operation::Nothing;
                 }
                 self.happen(token, event);
             }
@@ -95,7 +98,7 @@ impl Ring<'_> {
         self.outcomes = outcomes;
     }
 
-    /// Interrupts what is under way for the timers' clients that are due.
+    /// Cancels the operations of clients whose deadlines have passed.
     pub(super) fn expire(&mut self) {
         for token in self.state.overdue() {
             if self.state.clients.find(token).is_some() {
@@ -104,32 +107,34 @@ impl Ring<'_> {
         }
     }
 
-    /// Has what is under way end early, for this reason.
+    /// Cancels the operation in progress, for this reason.
     pub(super) fn interrupt(&mut self, token: u64, interruption: Interruption) {
         let client = self.state.clients.at(token);
-        let purpose = match client.progress.doing {
-            Doing::Receiving(_) => Purpose::Receive,
-            Doing::Sending(..) => Purpose::Send,
-            Doing::AwaitingRoom(_) => Purpose::Room,
-            Doing::Reading(_) => Purpose::Read,
+        let purpose = match client.progress.operation {
+            Operation::Receiving(_) => Purpose::Receive,
+            Operation::Sending(..) => Purpose::Send,
+            Operation::AwaitingRoom(_) => Purpose::Room,
+            Operation::Reading(_) => Purpose::Read,
             // The ring has nothing to interrupt.
-            Doing::Nothing | Doing::Closed | Doing::Runnable(_) | Doing::Helped => match interruption {
-                Interruption::Closed(reason) => return self.close(token, reason),
-                Interruption::Expired | Interruption::Drained | Interruption::Recalled => return,
-            },
+            Operation::Nothing | Operation::Closed | Operation::Runnable(_) | Operation::Helped => {
+                match interruption {
+                    Interruption::Closed(reason) => return self.close(token, reason),
+                    Interruption::Expired | Interruption::Drained | Interruption::Recalled => return,
+                }
+            }
         };
         client.progress.interruption = Some(interruption);
         self.queue.cancel(purpose, token);
     }
 
-    /// Does what the client wants, again and again, until something is under way.
+    /// Performs the client's wants until one has to be waited for.
     pub(super) fn drive(&mut self, token: u64, mut want: Want) {
         let mut sends = 0;
         loop {
             let event = match want {
                 Want::Receive(buffer) => return self.receive(token, buffer),
                 Want::Send(output) if sends == SENDS_PER_TURN => {
-                    self.state.clients.at(token).progress.doing = Doing::Runnable(output);
+                    self.state.clients.at(token).progress.operation = Operation::Runnable(output);
                     self.state.runnable.push(token);
                     None
                 }
@@ -159,7 +164,7 @@ impl Ring<'_> {
             Submitted::Done(done) => Some(Event::Done(done)),
             Submitted::Refused => Some(Event::Refused),
             Submitted::Queued => {
-                self.state.clients.at(token).progress.doing = Doing::Helped;
+                self.state.clients.at(token).progress.operation = Operation::Helped;
                 None
             }
         }
@@ -173,7 +178,7 @@ impl Ring<'_> {
         }
     }
 
-    /// Uses what is in memory at once; the ring reads the rest.
+    /// Uses resident data at once; the ring reads the rest.
     fn load(&mut self, token: u64, range: FileRange) -> Option<Event> {
         if let Some(done) = self.disk.load_now(&range) {
             return Some(Event::Done(done));
@@ -184,7 +189,7 @@ impl Ring<'_> {
 
     fn read(&mut self, token: u64, mut reading: Reading) {
         let operation = reading.operation(&mut self.scratch);
-        self.state.clients.at(token).progress.doing = Doing::Reading(reading);
+        self.state.clients.at(token).progress.operation = Operation::Reading(reading);
         // SAFETY: the client keeps its place for the bytes until it has completed, and the scratch place stays.
         unsafe { self.queue.push(operation, Purpose::Read, token) };
     }
@@ -203,18 +208,18 @@ impl Ring<'_> {
         self.state.begin_wait(token, wait);
     }
 
-    /// Nobody waits any more for what has completed.
-    fn give_up(&mut self, doing: Doing, completion: &Completion, reason: Reason) {
+    /// The client of this completion is gone.
+    fn give_up(&mut self, doing: Operation, completion: &Completion, reason: Reason) {
         let (token, count) = (completion.token, completion.result.unwrap_or(0));
         match doing {
-            Doing::Receiving(mut buffer) => {
+            Operation::Receiving(mut buffer) => {
                 if let Some(id) = completion.buffer() {
                     self.buffers.take(id, count as usize, buffer.space());
                 }
                 self.state.pool.put_buffer(buffer);
             }
-            Doing::Sending(..) if completion.purpose == Purpose::CloseAfterSend => {
-                self.state.clients.at(token).progress.doing = Doing::Closed;
+            Operation::Sending(..) if completion.purpose == Purpose::CloseAfterSend => {
+                self.state.clients.at(token).progress.operation = Operation::Closed;
             }
             _ => {}
         }
@@ -225,9 +230,9 @@ impl Ring<'_> {
     pub(super) fn close(&mut self, token: u64, reason: Reason) {
         let client = self.state.forget(token, reason);
         let socket = client.socket.into_raw_fd();
-        if !matches!(client.progress.doing, Doing::Closed) {
+        if !matches!(client.progress.operation, Operation::Closed) {
             let close = opcode::Close::new(types::Fd(socket)).build().flags(Flags::SKIP_SUCCESS);
-            // SAFETY: it points to nothing, and nobody else has the descriptor any more.
+            // SAFETY: it points to nothing, and the descriptor is no longer used elsewhere.
             unsafe { self.queue.push(close, Purpose::Nothing, 0) };
         }
     }

@@ -46,13 +46,13 @@ pub use queue::Unavailable;
 use queue::{Completion, Purpose, Queue};
 use read::Scratch;
 
-/// Whether rings can be had here.
+/// Checks that this system has io_uring.
 pub fn available() -> Result<(), Unavailable> {
     Queue::new().and_then(|queue| Buffers::new(&queue)).map(drop).map_err(Unavailable::new)
 }
 
-/// Serves `site` on `listeners` with one ring until `stop`; `disk` finds its documents. Nobody is served until all
-/// rings that meet at `built` are there.
+/// Serves `site` on `listeners` with one ring until `stop`; `disk` finds its documents. No connection is
+/// served until all rings that meet at `built` exist.
 pub fn run(
     site: &Site,
     listeners: Vec<Listener>,
@@ -87,7 +87,7 @@ impl<'a> Ring<'a> {
     fn new(site: &'a Site, listeners: Vec<Listener>, disk: Helped) -> io::Result<Self> {
         let queue = Queue::new()?;
         let buffers = Buffers::new(&queue)?;
-        let state = LoopState::new(site, site.scoreboard.place(), site.log.clone())?;
+        let state = LoopState::new(site, site.scoreboard.slot(), site.log.clone())?;
         Ok(Ring {
             batching: Batching::new(state.clock.now),
             state,

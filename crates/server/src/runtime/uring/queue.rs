@@ -25,27 +25,26 @@ const OPERATIONS_MAX: u32 = 1024;
 /// Completions that wait for us before the kernel has to set some aside.
 const COMPLETIONS_MAX: u32 = 8 * OPERATIONS_MAX;
 
-/// What an operation is for. It stands in the bits of the user data that a token leaves free.
+/// The purpose of an operation. It is in the bits of the user data that a token leaves free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Purpose {
-    /// Nobody wants to know how it ended.
+    /// Its outcome does not matter.
     Nothing,
-    /// To have new connections.
     Accept,
-    /// To know that somebody connects, while accepting is not possible.
+    /// Poll the listener while accepting is not possible.
     ListenerReady,
     /// To know of the request to stop.
     Stop,
     /// To know that helpers have outcomes.
     Outcomes,
-    /// To know that other threads have somebody to wake.
+    /// Poll the waker queue of other threads.
     Waker,
     /// To receive from a client.
     Receive,
     /// To send to a client.
     Send,
-    /// To close a client's socket when what was sent just before is sent.
+    /// Close a client's socket after the send before it.
     CloseAfterSend,
     /// To know that a client's socket takes more.
     Room,
@@ -78,14 +77,12 @@ impl Purpose {
     }
 }
 
-/// How an operation ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Completion {
-    /// What it was for.
+    /// The purpose of the operation.
     pub purpose: Purpose,
-    /// For whom.
     pub token: u64,
-    /// What its system call would have returned.
+    /// The result of its system call.
     pub result: Result<u32, Errno>,
     flags: u32,
 }
@@ -117,10 +114,9 @@ impl Completion {
     }
 }
 
-/// A ring.
 pub struct Queue {
     ring: IoUring,
-    /// What did not fit, in order. The second of a pair is linked to the first.
+    /// Operations that did not fit, in order. The second of a pair is linked to the first.
     backlog: VecDeque<(Entry, Option<Entry>)>,
 }
 
@@ -147,22 +143,22 @@ impl Queue {
         self.ring.submitter()
     }
 
-    /// Hands `operation` over, at the next wait.
+    /// Submits `operation` with the next wait.
     ///
     /// # Safety
     ///
-    /// What it points to stays where it is until its completion has come.
+    /// The memory it points to must stay in place until its completion.
     pub unsafe fn push(&mut self, operation: Entry, purpose: Purpose, token: u64) {
         // SAFETY: as promised by the caller.
         unsafe { self.push_chain(operation.user_data(purpose.of(token)), None) }
     }
 
-    /// Hands over `first` and, to be done as soon as that has succeeded, `second`. There is one completion: that
-    /// of `second` if both were done, that of `first` if it failed, and then `second` is not done.
+    /// Submits `first` and, linked to its success, `second`. There is one completion: that of `second` if
+    /// both were done, that of `first` if it failed, and then `second` is not done.
     ///
     /// # Safety
     ///
-    /// What they point to stays where it is until that completion has come.
+    /// The memory they point to must stay in place until that completion.
     pub unsafe fn push_pair(&mut self, first: (Entry, Purpose), second: (Entry, Purpose), token: u64) {
         // A failing operation that skips its completion on success makes those linked to it skip theirs.
         let flags = Flags::IO_LINK | Flags::SKIP_SUCCESS;
@@ -178,8 +174,8 @@ impl Queue {
         unsafe { self.push(operation.flags(Flags::SKIP_SUCCESS), Purpose::Nothing, 0) }
     }
 
-    /// Hands everything over, waits for a completion, at most for `timeout`, and adds what is complete to `into`.
-    /// If it expects batching it waits for more than one, for a moment.
+    /// Submits everything, waits for a completion up to `timeout`, and adds the completions to `into`. With
+    /// batching it waits a moment for more than one.
     pub fn wait(
         &mut self,
         timeout: Option<Duration>,
@@ -256,7 +252,7 @@ fn is_passing(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY))
 }
 
-/// What the system administrator allows.
+/// The administrator's setting.
 const DISABLED: &str = "/proc/sys/kernel/io_uring_disabled";
 
 /// io_uring cannot be used here.

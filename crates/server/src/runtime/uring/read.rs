@@ -16,7 +16,8 @@ use sojourn_content::{Done, FileRange, LoadError};
 /// The most that one operation reads into the scratch place.
 const SCRATCH_BYTES: usize = 512 * 1024;
 
-/// Where bytes go that nobody looks at. It never moves: the kernel may be writing there at any time.
+/// The buffer for bytes that are only to be brought into memory. It never moves: the kernel may be writing
+/// there at any time.
 pub struct Scratch(Box<[MaybeUninit<u8>]>);
 
 impl Scratch {
@@ -35,13 +36,13 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Nothing is read yet.
     pub fn new(range: FileRange) -> Reading {
         let bytes = range.into_memory.then(|| Arc::new_uninit_slice(range.length));
         Reading { range, bytes, read: 0 }
     }
 
-    /// The operation that reads what is missing, or a part of it. It needs `self` and `scratch` until it completes.
+    /// The operation that reads the missing bytes, or a part of them. It needs `self` and `scratch` until it
+    /// completes.
     pub fn operation(&mut self, scratch: &mut Scratch) -> squeue::Entry {
         let rest = self.range.length - self.read;
         let (start, length) = match &mut self.bytes {

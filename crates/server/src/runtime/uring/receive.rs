@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::Ring;
 use super::buffers::GROUP;
-use super::client::Doing;
+use super::client::Operation;
 use super::queue::{Completion, Purpose};
 use crate::connection::{Buffer, Event, Reason};
 use crate::runtime::event_loop::EventLoop;
@@ -26,7 +26,7 @@ impl Ring<'_> {
         if self.state.ends(wait) {
             return self.look_once(token, buffer);
         }
-        self.state.clients.at(token).progress.doing = Doing::Receiving(buffer);
+        self.state.clients.at(token).progress.operation = Operation::Receiving(buffer);
         self.ask_to_receive(token);
         self.state.begin_wait(token, wait);
     }
@@ -61,7 +61,7 @@ impl Ring<'_> {
             // By the time this is handed over, the buffers that were used up are back.
             (Err(Errno::NOBUFS | Errno::INTR | Errno::AGAIN), _) => {
                 let client = self.state.clients.at(token);
-                client.progress.doing = Doing::Receiving(buffer);
+                client.progress.operation = Operation::Receiving(buffer);
                 client.progress.may_be_readable = true;
                 self.ask_to_receive(token);
                 None
@@ -70,7 +70,6 @@ impl Ring<'_> {
         }
     }
 
-    /// Receives without waiting.
     pub(super) fn look(&mut self, token: u64, buffer: Buffer) -> Event {
         let mut buffer = if buffer.is_allocated() { buffer } else { self.state.pool.take_buffer() };
         match transfer::receive(&self.state.clients.at(token).socket, &mut buffer) {
@@ -86,7 +85,7 @@ impl Ring<'_> {
         Event::Nothing
     }
 
-    /// The server is stopping: what has arrived already is still received; who has sent nothing goes.
+    /// The server is stopping: receives a request that has already arrived, or closes the connection.
     pub(super) fn look_once(&mut self, token: u64, mut buffer: Buffer) {
         if !buffer.is_allocated() {
             buffer = self.state.pool.take_buffer();

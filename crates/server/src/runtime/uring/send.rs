@@ -1,9 +1,9 @@
 //! Sending: from memory by the ring, from files by `sendfile` as soon as the socket takes it.
 //!
-//! A last response that is short is sent and its connection closed by one pair of linked operations: the close
-//! costs no turn of the loop and no completion of its own. The ring has no `sendfile`, and both its detours, a
-//! read and a send or two splices through a pipe, cost more than the call; the range is in memory by then, as
-//! far as a test can tell, or lies in a file in memory, and so the call does not wait.
+//! A last response that is short is sent and its connection closed by one pair of linked operations: the
+//! close costs no loop iteration and no completion of its own. The ring has no `sendfile`, and both its
+//! detours, a read and a send or two splices through a pipe, cost more than the call; the range is in memory
+//! by then, as far as a test can tell, or lies in a file in memory, and so the call does not wait.
 
 use std::os::fd::AsRawFd;
 
@@ -11,7 +11,7 @@ use io_uring::{opcode, squeue, types};
 use rustix::io::Errno;
 
 use super::Ring;
-use super::client::Doing;
+use super::client::Operation;
 use super::queue::Purpose;
 use crate::connection::{Event, Output};
 use crate::runtime::sockets::transfer::{self, Transfer};
@@ -41,7 +41,7 @@ impl Ring<'_> {
         // connection, one that served a single request cost 23 us of CPU time instead of 21.
         let flags = libc::MSG_NOSIGNAL | if closes { libc::MSG_WAITALL } else { 0 };
         let (operation, gather) = operation(socket, &output, flags);
-        client.progress.doing = Doing::Sending(output, gather);
+        client.progress.operation = Operation::Sending(output, gather);
         if closes {
             let close = opcode::Close::new(socket).build();
             let pair = ((operation, Purpose::Send), (close, Purpose::CloseAfterSend));
@@ -64,7 +64,7 @@ impl Ring<'_> {
             Transfer::Blocked => {
                 let poll =
                     opcode::PollAdd::new(types::Fd(client.socket.as_raw_fd()), libc::POLLOUT as u32).build();
-                client.progress.doing = Doing::AwaitingRoom(output);
+                client.progress.operation = Operation::AwaitingRoom(output);
                 // SAFETY: it points to nothing.
                 unsafe { self.queue.push(poll, Purpose::Room, token) };
                 None
@@ -87,12 +87,12 @@ impl Ring<'_> {
             Err(Errno::INTR | Errno::AGAIN) => {}
             Err(_) => return Some(Event::Failed),
         }
-        // What is left to do for an output that is sent is what was left for a file.
+        // A completely sent output takes the path of files to its end.
         self.send(token, output)
     }
 }
 
-/// Pieces of memory that one operation sends; what is left is sent by the next.
+/// Pieces of memory that one operation sends; the next sends the rest.
 const PIECES_MAX: usize = 17;
 
 /// Pieces of memory and the header that points to them.

@@ -1,4 +1,4 @@
-//! What the loop takes for granted about the ring: pairs complete once, nothing pushed is lost, buffers come back.
+//! The loop's assumptions about the ring: pairs complete once, nothing pushed is lost, buffers come back.
 
 use std::io::Write;
 use std::os::fd::{AsRawFd, IntoRawFd};
@@ -16,7 +16,7 @@ use super::queue::{Completion, Purpose, Queue};
 
 const TOKEN: u64 = 7;
 
-/// What completes until nothing does for a while.
+/// The completions until there is none for a while.
 fn drain(queue: &mut Queue) -> Vec<Completion> {
     let mut completions = Vec::new();
     loop {

@@ -42,7 +42,7 @@ pub struct Stream {
     parts: u64,
     stage: Stage,
     end: Option<End>,
-    /// When it last had its turn, as the connection counts turns.
+    /// When it was last served, in the connection's count of turns.
     pub served: u64,
 }
 
@@ -216,7 +216,7 @@ impl Stream {
                     return self.complete();
                 }
                 Want::Close(Reason::Finished) => return self.complete(),
-                // What was sent is not all.
+                // The body is incomplete.
                 Want::Close(_) => return self.fail(),
                 Want::Wait => break Stage::Waiting,
                 Want::Look(_) | Want::Delegate(..) | Want::Recall => {

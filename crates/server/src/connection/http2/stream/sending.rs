@@ -134,7 +134,7 @@ impl Stream {
         match self.body_left {
             Some(0) => {}
             Some(_) => return self.fail(),
-            // That was all, which nobody could know before.
+            // Only now is the end of the body known.
             None if sender.send_data(Held::new(Bytes::new(), &Gauge::default()), true).is_err() => {
                 return self.finish_as(End::Cancelled);
             }

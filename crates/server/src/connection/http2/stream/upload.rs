@@ -57,7 +57,7 @@ impl Stream {
             }
         }
         let mut text = context.pool.take_buffer();
-        // What is passed on is kept whole, so it cannot be long; what is not whole is not passed on.
+        // A forwarded body is held whole, so its length is limited; an incomplete one is not forwarded.
         let is_too_long = passes_on && upload.received > DRAINED_BODY_BYTES_MAX;
         if is_too_long {
             context.pool.put_buffer(text);

@@ -88,7 +88,6 @@ impl Server {
     }
 }
 
-/// A client of [`Server`].
 pub struct Client {
     pub pipe: Pipe,
     pub sender: SendRequest<Bytes>,
@@ -132,7 +131,6 @@ impl Client {
         self.ask(Request::get(format!("http://h{path}")))
     }
 
-    /// The client's next bytes.
     pub fn take_sent(&mut self) -> Vec<u8> {
         let mut nobody = task::Context::from_waker(Waker::noop());
         let _ = Pin::new(&mut self.connection).poll(&mut nobody);

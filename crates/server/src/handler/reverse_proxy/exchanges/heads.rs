@@ -10,22 +10,28 @@ use sojourn_http_cache::forward::{Via, append_response};
 
 use super::Exchanges;
 use crate::counters::Served;
-use crate::handler::reverse_proxy::{End, Flow, FlowId, Heard, Received};
+use crate::handler::reverse_proxy::{End, Flow, FlowId, Received, ResponseAction};
 
 impl Exchanges {
     /// Decides what to do with the response with this head; invalidates what it may have changed.
-    pub fn hear(&mut self, id: FlowId, head: &Head<'_>, now: i64) -> Heard {
+    pub fn judge(&mut self, id: FlowId, head: &Head<'_>, now: i64) -> ResponseAction {
         // Unless it is kept, others are told when this goes.
         let mut claim = self.flows[id.0].claim.take();
-        let heard = self.hear_of(&self.flows[id.0], head, now, &mut claim);
-        if matches!(heard, Heard::Again) {
+        let action = self.judge_for(&self.flows[id.0], head, now, &mut claim);
+        if matches!(action, ResponseAction::Again) {
             self.flows[id.0].claim = claim;
         }
-        heard
+        action
     }
 
-    fn hear_of(&self, flow: &Flow, head: &Head<'_>, now: i64, claim: &mut Option<Insertion>) -> Heard {
-        let Some(cache) = &self.proxy.cache else { return Heard::Answer(None) };
+    fn judge_for(
+        &self,
+        flow: &Flow,
+        head: &Head<'_>,
+        now: i64,
+        claim: &mut Option<Insertion>,
+    ) -> ResponseAction {
+        let Some(cache) = &self.proxy.cache else { return ResponseAction::Answer(None) };
         if let Some(changes) = &flow.changes {
             cache.invalidate(&changes.method, &changes.target(), head.status, head.fields);
         }
@@ -33,10 +39,10 @@ impl Exchanges {
         let moments = Moments { request: now - waited, response: now };
         let via = Via { received: head.version, pseudonym: &self.proxy.pseudonym };
         let received = Received { asked: flow.asked, sent: &flow.request, head, moments, via };
-        match (&flow.keyed, &flow.changes) {
-            (Some(keyed), _) => cache.hear(keyed, &received, claim),
-            (None, Some(changes)) => Heard::Answer(cache.begin_posted(changes, &received)),
-            (None, None) => Heard::Answer(None),
+        match (&flow.miss, &flow.changes) {
+            (Some(miss), _) => cache.judge(miss, &received, claim),
+            (None, Some(changes)) => ResponseAction::Answer(cache.begin_posted(changes, &received)),
+            (None, None) => ResponseAction::Answer(None),
         }
     }
 
@@ -60,8 +66,8 @@ impl Exchanges {
             return self.finish(id, End::Abandoned);
         }
         flow.request = flow.unconditional.take().expect("only what was sent with conditions is sent again");
-        if let Some(keyed) = &mut flow.keyed {
-            keyed.forget_stored();
+        if let Some(miss) = &mut flow.miss {
+            miss.forget_stored();
         }
         self.dispatch(id, served);
     }

@@ -1,4 +1,4 @@
-//! What one loop has under way with upstreams: flows, connections in use and idle, and an outbox for its event loop.
+//! The upstream side of one loop: flows, connections in use and idle, and an outbox for its event loop.
 //!
 //! Connections are known by the tokens that their event loop gives them.
 //!
@@ -14,12 +14,12 @@ use std::time::Duration;
 use slab::Slab;
 use sojourn_cache_store::Insertion;
 use sojourn_http::Status;
-use sojourn_http::upstream::Asked;
+use sojourn_http::upstream::RequestKind;
 
 use super::balancer::Balancer;
 use super::machine::Machine;
 use super::partial::keep_as_part;
-use super::{Cache, End, Flow, FlowId, FollowerId, Keyed, Proxy, Stored};
+use super::{Cache, CacheMiss, End, Flow, FlowId, FollowerId, Proxy, Stored};
 use crate::connection::{Event, MachineId, Outbox, Shared, Wait, Want};
 use crate::counters::{Counter, Served};
 use crate::handler::forward_proxy::OriginConnections;
@@ -33,7 +33,6 @@ pub(in crate::handler) use pools::Pool;
 /// How often a request is given to an upstream at most.
 pub(in crate::handler) const ATTEMPTS_MAX: u32 = 3;
 
-/// A loop's upstream exchanges.
 #[derive(Debug)]
 pub struct Exchanges {
     pub(in crate::handler) proxy: Arc<Proxy>,
@@ -126,7 +125,7 @@ impl Exchanges {
     /// Begins `flow`, which the connection that is handling an event follows.
     pub fn begin(&mut self, mut flow: Flow, served: &mut Served) -> (FlowId, FollowerId) {
         let follower = flow.follow(self.token);
-        let shared = flow.keyed.as_ref().filter(|keyed| keyed.may_join).map(|keyed| keyed.key.hash());
+        let shared = flow.miss.as_ref().filter(|miss| miss.may_join).map(|miss| miss.key.hash());
         flow.is_shared = shared.is_some();
         let id = FlowId(self.flows.insert(flow));
         if let Some(hash) = shared {
@@ -138,7 +137,7 @@ impl Exchanges {
 
     /// Begins a flow that comes from the store.
     pub fn begin_stored(&mut self, pieces: impl IntoIterator<Item = Stored>) -> (FlowId, FollowerId) {
-        let mut flow = Flow::new(Vec::new(), Asked::Other, false, None);
+        let mut flow = Flow::new(Vec::new(), RequestKind::Other, false, None);
         flow.source = Some(pieces.into_iter().collect());
         let follower = flow.follow(self.token);
         (FlowId(self.flows.insert(flow)), follower)
@@ -155,7 +154,7 @@ impl Exchanges {
 
     /// Returns true if the connection that fills the flow is to receive no more for now; it is woken when it may.
     pub fn is_full(&mut self, id: FlowId) -> bool {
-        // What is shared is bounded by what fits memory.
+        // A shared flow is bounded by the memory tier's limit.
         let may_wait_for_disk = self.flows[id.0].fill.is_some() && !self.flows[id.0].is_shared;
         let waker = may_wait_for_disk.then(|| self.waker());
         let flow = &self.flows[id.0];
@@ -165,17 +164,17 @@ impl Exchanges {
     }
 
     /// Follows a flow that another client's request for the same has begun, if there is one.
-    pub fn join(&mut self, keyed: &Keyed) -> Option<(FlowId, FollowerId)> {
-        let id = *self.shared.get(&keyed.key.hash()).filter(|_| keyed.may_join)?;
+    pub fn join(&mut self, miss: &CacheMiss) -> Option<(FlowId, FollowerId)> {
+        let id = *self.shared.get(&miss.key.hash()).filter(|_| miss.may_join)?;
         let flow = &mut self.flows[id.0];
-        let is_same = flow.keyed.as_ref().is_some_and(|other| other.key == keyed.key);
+        let is_same = flow.miss.as_ref().is_some_and(|other| other.key == miss.key);
         let may_follow = is_same && flow.is_shared && flow.is_whole() && flow.end.is_none();
         may_follow.then(|| (id, flow.follow(self.token)))
     }
 
     /// Begins `flow` for the cache alone, unless a request for the same is under way.
     pub fn refresh(&mut self, mut flow: Flow, served: &mut Served) {
-        let Some(hash) = flow.keyed.as_ref().map(|keyed| keyed.key.hash()) else { return };
+        let Some(hash) = flow.miss.as_ref().map(|miss| miss.key.hash()) else { return };
         if self.shared.contains_key(&hash) {
             return;
         }
@@ -187,8 +186,8 @@ impl Exchanges {
     }
 
     /// Returns true if a request that others may follow is under way for what `keyed` names.
-    pub fn is_under_way(&self, keyed: &Keyed) -> bool {
-        self.shared.contains_key(&keyed.key.hash())
+    pub fn is_under_way(&self, miss: &CacheMiss) -> bool {
+        self.shared.contains_key(&miss.key.hash())
     }
 
     /// Stops keeping a body that is too long for memory: only its readers and the disk hold it.
@@ -196,7 +195,7 @@ impl Exchanges {
         let max = self.proxy.cache.as_ref().map_or(0, Cache::memory_object_bytes_max);
         let flow = &mut self.flows[id.0];
         if flow.is_for_disk || (flow.is_shared && flow.held_bytes() as u64 > max) {
-            // Without a disk, or if that would not have it, nobody keeps it.
+            // Without a disk, or if the disk does not admit it, it is not stored.
             flow.is_for_disk = flow.fill.as_ref().is_some_and(Insertion::is_wanted);
             flow.fill = flow.fill.take().filter(|_| flow.is_for_disk);
             self.settle(id, false);
@@ -218,10 +217,10 @@ impl Exchanges {
     /// Stops coalescing requests with this flow.
     fn unshare(&mut self, id: FlowId) {
         let flow = &mut self.flows[id.0];
-        if let Some(keyed) = &flow.keyed
-            && self.shared.get(&keyed.key.hash()) == Some(&id)
+        if let Some(miss) = &flow.miss
+            && self.shared.get(&miss.key.hash()) == Some(&id)
         {
-            self.shared.remove(&keyed.key.hash());
+            self.shared.remove(&miss.key.hash());
         }
         flow.is_shared = false;
     }
@@ -238,7 +237,7 @@ impl Exchanges {
         if !flow.is_shared {
             flow.drop_read();
         }
-        // What is kept for others needs nobody who waits for it.
+        // A response that is being stored needs no follower.
         if !flow.is_wanted() && flow.end.is_none() {
             flow.end = Some(End::Abandoned);
             self.outbox.wake_all(flow.fetch);
@@ -285,7 +284,7 @@ impl Exchanges {
         }
         if let Some(fill) = flow.fill.take() {
             if end == End::Complete {
-                // Whoever follows has its own parts; what comes of it is found in the store.
+                // Followers have their own parts; the store has the object.
                 let _ = fill.complete();
             } else {
                 keep_as_part(fill);

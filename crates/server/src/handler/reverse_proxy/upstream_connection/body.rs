@@ -16,7 +16,6 @@ pub enum Body {
     UntilClose,
 }
 
-/// The result of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// There is more to come.

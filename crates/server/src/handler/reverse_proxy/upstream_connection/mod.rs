@@ -1,7 +1,8 @@
-//! The other side of a proxy: a connection to an upstream, which sends requests and receives answers.
+//! A connection to an upstream: it sends requests and receives responses.
 //!
-//! It is driven like a client's connection and fills [flows](crate::handler::reverse_proxy::Flow) one after the other. It never hears of
-//! clients: who follows the flow is woken when there is news, and wakes this connection when there is room again.
+//! It is driven like a client's connection and fills [flows](crate::handler::reverse_proxy::Flow) one after
+//! the other. It does not know the clients: the flow's followers are woken when there is news, and wake this
+//! connection when there is room again.
 
 use std::time::Duration;
 
@@ -105,7 +106,7 @@ impl Machine for UpstreamConnection {
         match self.stage {
             Stage::New | Stage::Connecting => Wait::UpstreamConnect,
             Stage::Sending => Wait::UpstreamSend,
-            // While the client has yet to send the rest, patience is with the client.
+            // While the client has yet to send the rest of the body, the timeout is the client's.
             Stage::Head if self.is_sent => Wait::UpstreamHead,
             Stage::Head => Wait::Answer,
             Stage::Body(_) if self.is_receiving => Wait::UpstreamBody,
@@ -154,7 +155,7 @@ impl UpstreamConnection {
         }
     }
 
-    /// Goes on with what is to be done, the driver doing nothing.
+    /// Continues with the next want; the driver is idle.
     fn go_on(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         match self.stage {
             Stage::New => self.begin(exchanges, shared),

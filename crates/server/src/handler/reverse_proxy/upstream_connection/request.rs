@@ -40,7 +40,7 @@ impl UpstreamConnection {
         self.go_on(exchanges, shared)
     }
 
-    /// Sends what there is of the request's body; otherwise waits for the answer, which may come early.
+    /// Sends available bytes of the request's body; otherwise waits for the response, which may come early.
     pub(super) fn send_on(&mut self, exchanges: &mut Exchanges) -> Want {
         let id = self.flow.expect("there is a request");
         let Some(upload) = exchanges.flow(id).upload.as_mut().filter(|_| !self.is_sent) else {

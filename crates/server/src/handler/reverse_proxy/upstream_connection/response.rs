@@ -7,7 +7,7 @@ use super::body::{Body, Progress};
 use super::{Exchanges, Stage, UpstreamConnection};
 use crate::connection::{Buffer, Reason, Shared, Want};
 use crate::counters::Counter;
-use crate::handler::reverse_proxy::{End, FlowId, Heard};
+use crate::handler::reverse_proxy::{End, FlowId, ResponseAction};
 
 /// Interim responses (1xx) before an answer; a server that sends more sends no answer.
 const INTERIM_RESPONSES_MAX: u32 = 16;
@@ -15,7 +15,7 @@ const INTERIM_RESPONSES_MAX: u32 = 16;
 impl UpstreamConnection {
     pub(super) fn receive(&mut self) -> Want {
         self.is_receiving = true;
-        // What is here already must not be lost when receiving is recalled.
+        // Bytes that are already received must not be lost when receiving is recalled.
         Want::Receive(if self.is_sent { std::mem::take(&mut self.input) } else { Buffer::default() })
     }
 
@@ -69,7 +69,7 @@ impl UpstreamConnection {
                 let now = shared.clock.second.seconds() as i64;
                 exchanges.succeed_at(self.upstream);
                 let began = exchanges.flow(id).began;
-                let is_again = hear(id, &head, now, exchanges);
+                let is_again = judge(id, &head, now, exchanges);
                 self.head_came = shared.clock.now;
                 let waited = self.head_came.saturating_sub(began);
                 shared.served.add(Counter::UpstreamHeadWait, waited.as_nanos() as u64);
@@ -137,19 +137,19 @@ impl UpstreamConnection {
 }
 
 /// Does for the flow what its answer's `head` says; whether that is to ask again.
-fn hear(id: FlowId, head: &Head<'_>, now: i64, exchanges: &mut Exchanges) -> bool {
-    match exchanges.hear(id, head, now) {
-        Heard::Again => return true,
-        Heard::Stored(standing) => {
+fn judge(id: FlowId, head: &Head<'_>, now: i64, exchanges: &mut Exchanges) -> bool {
+    match exchanges.judge(id, head, now) {
+        ResponseAction::Again => return true,
+        ResponseAction::Stored(standing) => {
             exchanges.settle(id, standing.is_for_all);
             exchanges.flow(id).standing = Some(standing);
         }
-        Heard::Answer(fill) => exchanges.pass_on(id, head, now, fill),
-        Heard::Part(part) => {
+        ResponseAction::Answer(fill) => exchanges.pass_on(id, head, now, fill),
+        ResponseAction::Part(part) => {
             exchanges.pass_on(id, head, now, None);
             exchanges.flow(id).keep_part(part);
         }
-        Heard::Joined(joined) => {
+        ResponseAction::Combination(joined) => {
             exchanges.settle(id, joined.fill.is_some());
             exchanges.flow(id).begin_joined(*joined);
         }

@@ -9,30 +9,30 @@ pub struct HostId(pub u16);
 
 /// A host and a path below its root.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Place<'a> {
+pub struct Resource<'a> {
     pub host: HostId,
     pub path: SitePath<'a>,
 }
 
-impl Place<'_> {
+impl Resource<'_> {
     /// A copy that borrows nothing.
-    pub fn into_owned(self) -> Place<'static> {
-        Place { host: self.host, path: self.path.into_owned() }
+    pub fn into_owned(self) -> Resource<'static> {
+        Resource { host: self.host, path: self.path.into_owned() }
     }
 }
 
 /// A place as the key of a table, found by any place that is equal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct PlaceKey(Place<'static>);
+pub(crate) struct ResourceKey(Resource<'static>);
 
-impl From<&Place<'_>> for PlaceKey {
-    fn from(place: &Place<'_>) -> PlaceKey {
-        PlaceKey(place.clone().into_owned())
+impl From<&Resource<'_>> for ResourceKey {
+    fn from(resource: &Resource<'_>) -> ResourceKey {
+        ResourceKey(resource.clone().into_owned())
     }
 }
 
-impl Equivalent<PlaceKey> for Place<'_> {
-    fn equivalent(&self, key: &PlaceKey) -> bool {
+impl Equivalent<ResourceKey> for Resource<'_> {
+    fn equivalent(&self, key: &ResourceKey) -> bool {
         *self == key.0
     }
 }

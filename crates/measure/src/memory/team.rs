@@ -1,4 +1,4 @@
-//! Threads that walk at the same time, each pinned to its core, each in memory of its own.
+//! A team of threads that walk memory at the same time, each pinned to its core, each in memory of its own.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -25,7 +25,6 @@ pub struct Order {
     pub seed: u64,
 }
 
-/// One thread's result.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
     /// Bytes per second; of a chase, seconds per load.
@@ -35,16 +34,16 @@ pub struct Found {
 }
 
 #[derive(Debug)]
-pub struct Crew {
+pub struct Team {
     members: Vec<(Sender<Order>, Receiver<Found>)>,
     pub huge_page_bytes: Vec<Reading<u64>>,
 }
 
-impl Crew {
+impl Team {
     /// One thread on each of these cores, each with this much memory.
-    pub fn new(cores: &[usize], bytes: usize, huge_pages: HugePages) -> io::Result<Crew> {
+    pub fn new(cores: &[usize], bytes: usize, huge_pages: HugePages) -> io::Result<Team> {
         let start = Arc::new(Barrier::new(cores.len()));
-        let mut crew = Crew { members: Vec::new(), huge_page_bytes: Vec::new() };
+        let mut team = Team { members: Vec::new(), huge_page_bytes: Vec::new() };
         for &core in cores {
             let (orders, work) = mpsc::channel();
             let (results, found) = mpsc::channel();
@@ -62,10 +61,10 @@ impl Crew {
                 }
             });
             let huge_page_bytes = readiness.recv().map_err(io::Error::other)??;
-            crew.huge_page_bytes.push(huge_page_bytes);
-            crew.members.push((orders, found));
+            team.huge_page_bytes.push(huge_page_bytes);
+            team.members.push((orders, found));
         }
-        Ok(crew)
+        Ok(team)
     }
 
     /// Has all do it, and waits for them.
@@ -126,7 +125,7 @@ mod tests {
     #[test]
     fn all_of_them_answer() {
         let core = affinity::allowed_cores().unwrap()[0];
-        let crew = Crew::new(&[core, core], 1 << 20, HugePages::Off).unwrap();
+        let team = Team::new(&[core, core], 1 << 20, HugePages::Off).unwrap();
         let order = Order {
             kernel: Some(Kernel::LoadSum),
             stride: 1,
@@ -136,7 +135,7 @@ mod tests {
             seed: 1,
         };
         for order in [order, Order { kernel: None, ..order }] {
-            let found = crew.all_do(order);
+            let found = team.all_do(order);
             assert_eq!(found.len(), 2);
             assert!(found.iter().all(|found| found.value > 0.0), "{found:?}");
         }
@@ -144,6 +143,6 @@ mod tests {
 
     #[test]
     fn a_core_that_does_not_exist_is_an_error() {
-        assert!(Crew::new(&[4096], 4096, HugePages::Off).unwrap_err().to_string().contains("4096"));
+        assert!(Team::new(&[4096], 4096, HugePages::Off).unwrap_err().to_string().contains("4096"));
     }
 }
