@@ -2,8 +2,8 @@
 //! the helpers, which wait for the disk so that the event loop need not.
 //!
 //! The caches are those of Flash (USENIX ATC 1999, 5.2 to 5.4): path to open document, document to response
-//! fields, document to body. They never block and never touch a disk: a miss becomes a [`Job`], and what
-//! performs it (the caller itself, a helper) is the architecture's choice.
+//! fields, document to body. They never block and never touch a disk: a miss becomes a [`Job`], and the
+//! architecture chooses whether the caller or a helper performs it.
 
 mod caches;
 mod document;

@@ -12,13 +12,15 @@ mod arrivals;
 pub mod common;
 mod progress;
 mod requests;
+pub mod result;
 mod start;
 pub mod streams;
 mod text;
 
 use arrivals::{ArrivalOptions, Coming};
-use common::{Common, Shows};
+use common::Common;
 use requests::{Preset, RequestOptions};
+use result::Shows;
 
 /// Load a server: a closed loop of clients, or an open loop of arrivals at a rate.
 ///
@@ -120,7 +122,7 @@ impl Defaults {
 
 /// Adds what loads and replays print.
 pub fn add_schemas(generator: &mut SchemaGenerator) {
-    generator.subschema_for::<common::Printed<'static>>();
+    generator.subschema_for::<result::Printed<'static>>();
     generator.subschema_for::<progress::Line<'static>>();
     generator.subschema_for::<streams::Printed<'static>>();
     generator.subschema_for::<streams::ProgressLine<'static>>();

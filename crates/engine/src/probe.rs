@@ -36,7 +36,7 @@ pub struct Options {
     /// The core whose time is looked at [default: all together].
     #[arg(long)]
     observe_core: Option<usize>,
-    /// What is read; what is not costs nothing [default: all].
+    /// Sources to read; others cost nothing [default: all].
     #[arg(long, value_delimiter = ',', value_parser = group)]
     sources: Vec<Group>,
     /// Time between samples.

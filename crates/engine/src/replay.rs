@@ -17,7 +17,8 @@ use sojourn_workload::{
     trace_file::{Head, Index, IndexedTrace},
 };
 
-use crate::load::common::{Common, Shows};
+use crate::load::common::Common;
+use crate::load::result::Shows;
 use stored::Stored;
 
 /// Replay the sessions of a log or trace, as logged or at rising rates.

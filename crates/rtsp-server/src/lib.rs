@@ -1,13 +1,13 @@
 //! The streaming server: one loop that never waits for a disk or a client, and helpers that wait for the disk.
 //!
-//! RTSP connections, sessions, and a heap of when each session next has something to send. Time passes in slots of
-//! [`SLOT`]: what is due within one goes out together at its beginning, so that a few system calls serve many sessions.
-//! Datagrams of all sessions leave by one pair of sockets; packets within a connection wait there, and a client that
-//! does not take them loses whole pictures and holds up nobody.
+//! RTSP connections, sessions, and a heap of the sessions' next due times. Time passes in slots of [`SLOT`]:
+//! all samples of a slot leave together at its beginning, so that a few system calls serve many sessions.
+//! Datagrams of all sessions leave by one pair of sockets; packets within a connection wait there, and a
+//! client that does not read them loses whole pictures and delays no other.
 //!
-//! `schedule`, `film`, `newcomers`, `admission` and the protocol's modules are pure; `connection`, `ports` and `outgoing`
-//! know sockets and no sessions; `arrivals` accepts, `conversation` reads requests, `control` and `setup` follow them,
-//! `guard` lets in, `pace` sends, `reports` is RTCP, `sweep` ends what is over.
+//! `film`, `send_schedule`, `stream` and `admission` are pure; `control_connection`, `udp_ports` and `datagram_batch` know
+//! sockets and no sessions. `server` is the loop: `accept`, `requests`, `methods`, `setup`, `pacing`, `rtcp_reports`,
+//! `timeouts`.
 
 mod access_log;
 mod admission;

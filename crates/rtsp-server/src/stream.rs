@@ -144,7 +144,7 @@ impl Stream {
         self.session.tracks.iter().position(|track| track.number == number)
     }
 
-    /// Begins to send what is played; returns when the first is due.
+    /// Begins playback; returns when the first sample is due.
     pub fn start(&mut self, playing: Playing) -> Option<Duration> {
         self.halt();
         (self.began, self.unreadable) = (playing.began, None);

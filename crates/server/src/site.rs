@@ -1,4 +1,4 @@
-//! A site: what is served and within which limits. It knows nothing of how.
+//! A site: its content and its limits, independent of the architecture that serves it.
 
 use std::ffi::CString;
 use std::io;

@@ -1,8 +1,8 @@
 //! The request to stop: a flag to check, an eventfd to wait for, and the signals that request it.
 //!
 //! Each process has its own. The first signal lets requests in progress finish, a second one ends the process
-//! at once. A server passes the request on to its children with a signal of its own, [`PASSED_ON`], which does
-//! not count as a second one: whoever signals a whole group of processes would else cut its requests short.
+//! at once. A server passes the request on to its children with a signal of its own, [`PASSED_ON`], which
+//! does not count as a second one: a signal to a whole process group would otherwise cut requests short.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,7 +1,8 @@
 //! `preadv2` with `RWF_NOWAIT`: the test and the read in one, for every user.
 //!
-//! A large range is sampled, not read: pages arrive and leave in runs, and a wrong "resident" costs one blocking
-//! send. A miss makes the kernel start reading ahead, so what is asked for again a little later may be there.
+//! A large range is sampled, not read: pages arrive and leave in runs, and a wrong "resident" costs one
+//! blocking send. A miss makes the kernel start reading ahead, so a second test a little later may find the
+//! data.
 
 use std::io::IoSliceMut;
 use std::os::fd::AsFd;

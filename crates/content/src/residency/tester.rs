@@ -1,10 +1,9 @@
 //! The residency test as architectures use it: it counts, and trusts a recent answer for a bounded time.
 //!
 //! Flash tested before every send. A large, popular document is then tested again and again, for every range
-//! of every request. Here a document is tested in parts, larger than what is sent at once, and a part that
-//! was found resident is not tested again for [`trust`](Tester::new). If it is dropped from memory meanwhile,
-//! one send waits for the disk. A verdict belongs to an open document, so never to a newer version of its
-//! file.
+//! of every request. Here a document is tested in parts, larger than one send, and a part that was found
+//! resident is not tested again for [`trust`](Tester::new). If it is dropped from memory meanwhile, one send
+//! waits for the disk. A verdict belongs to an open document, so never to a newer version of its file.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,25 +1,23 @@
-//! The common part of `load` and `replay`: options, running a plan, output of the result.
+//! The common part of `load` and `replay`: their options, and running a plan.
 
-use std::{
-    fs::File,
-    io::{self, BufWriter, Write},
-    net::IpAddr,
-    path::{Path, PathBuf},
-    process::ExitCode,
-    sync::{Arc, atomic::AtomicBool},
-};
+use std::io::{self, Write};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use schemars::JsonSchema;
-use serde::Serialize;
+use sojourn_load::webstone::WebStone;
 use sojourn_load::{
-    Catalogue, Connections, Count, Limits, Observe, Outcome, Plan, Progress, Report, TICK, TIMER_SLACK_MAX,
-    Target, Timeline, Tls, Transport, Trust, Version, Waiting, duration, webstone::WebStone,
+    Catalogue, Connections, Count, Limits, Observe, Outcome, Plan, Progress, TICK, TIMER_SLACK_MAX, Target,
+    Tls, Transport, Trust, Version, Waiting, duration,
 };
 use sojourn_measure::machine::Machine;
 use sojourn_measure::{Nanos, affinity};
 
+use super::result::{Embedded, Printed, RunResult, Shows, write_file};
 use super::{progress, start, text::write_text};
 
 /// Options of every command that makes load.
@@ -325,19 +323,6 @@ fn interval(text: &str) -> anyhow::Result<Nanos> {
     Ok(interval)
 }
 
-/// Writes a file in one go; what fails names it.
-pub fn write_file(
-    path: &Path,
-    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
-) -> anyhow::Result<()> {
-    let written = File::create(path).and_then(|file| {
-        let mut file = BufWriter::new(file);
-        write(&mut file)?;
-        file.flush()
-    });
-    written.with_context(|| format!("cannot write {}", path.display()))
-}
-
 /// The flag that SIGINT and SIGTERM raise. A second signal ends the program at once.
 pub fn interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
@@ -346,57 +331,4 @@ pub fn interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
         signal_hook::flag::register(signal, Arc::clone(&flag))?;
     }
     Ok(flag)
-}
-
-/// Figures of other programs that a result shows beside ours.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Shows {
-    Ours,
-    WebStone,
-}
-
-/// The one object that is printed.
-#[derive(Serialize, JsonSchema)]
-pub struct RunResult {
-    pub tool: &'static str,
-    pub version: &'static str,
-    /// The generator's.
-    pub machine: Machine,
-    pub url: String,
-    pub seed: u64,
-    pub connection: String,
-    /// The run by WebStone's definitions, where that was asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub webstone: Option<WebStone>,
-    #[serde(flatten)]
-    pub report: Report,
-}
-
-/// The result of a load or a replay of requests; with `--embed`, its timeline and histograms too.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "LoadRecord")]
-pub struct Printed<'a> {
-    #[serde(flatten)]
-    result: &'a RunResult,
-    #[serde(flatten)]
-    embedded: Option<Embedded<'a>>,
-}
-
-/// Contents that otherwise go to files, for a reader that has only the output.
-#[derive(Serialize, JsonSchema)]
-struct Embedded<'a> {
-    timeline: Option<&'a Timeline>,
-    /// HDR interval logs.
-    histograms: String,
-    intervals: String,
-}
-
-impl<'a> Embedded<'a> {
-    fn of(outcome: &'a Outcome) -> anyhow::Result<Embedded<'a>> {
-        let (mut histograms, mut intervals) = (Vec::new(), Vec::new());
-        outcome.write_histograms(&mut histograms)?;
-        outcome.write_intervals(&mut intervals)?;
-        let [histograms, intervals] = [histograms, intervals].map(String::from_utf8);
-        Ok(Embedded { timeline: outcome.timeline(), histograms: histograms?, intervals: intervals? })
-    }
 }

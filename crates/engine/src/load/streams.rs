@@ -11,7 +11,8 @@ use serde::Serialize;
 use sojourn_load::viewers::{StreamOutcome, StreamProgress, StreamReport, StreamTimeline, run_streams};
 use sojourn_measure::{Summary, affinity, machine::Machine};
 
-use super::common::{Format, interrupt_flag, write_file};
+use super::common::{Format, interrupt_flag};
+use super::result::write_file;
 
 mod options;
 mod text;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use sojourn_load::{Report, webstone::WebStone};
 use sojourn_measure::Summary;
 
-use super::common::RunResult;
+use super::result::RunResult;
 
 /// Writes a result as text.
 pub fn write_text(output: &mut impl Write, result: &RunResult) -> io::Result<()> {

@@ -62,8 +62,9 @@ pub struct CacheOptions {
     /// if it is longer
     #[arg(long, default_value = "0s", value_name = "TIME", value_parser = duration)]
     pub cache_stale_disconnected: Duration,
-    /// For experiments: the share of requests that are hits, from 0 to 1, drawn for each plain GET. A hit is answered with
-    /// what is stored, however stale; a miss goes to an upstream and is stored anew. Clients get outdated answers
+    /// For experiments: the share of requests that are hits, from 0 to 1, drawn for each plain GET. A hit is
+    /// answered from the cache, however stale; a miss goes to an upstream and is stored again. Clients get
+    /// outdated answers
     #[arg(long, value_name = "RATIO", value_parser = ratio)]
     pub force_hit_ratio: Option<f64>,
     /// What those draws are drawn from: the same, the same sequence

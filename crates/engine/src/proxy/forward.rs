@@ -21,8 +21,8 @@ pub struct ForwardOptions {
     /// Clients that are served, also several times [default: this host, 127.0.0.0/8 and ::1]
     #[arg(long, value_name = "NETWORK", value_parser = network, requires = "forward")]
     pub client: Vec<Network>,
-    /// Addresses that are connected to although they are not for everybody (loopback, private, link-local, multicast and
-    /// the like), also several times [default: none]
+    /// Addresses to connect to although they are not public (loopback, private, link-local, multicast and the
+    /// like), also several times [default: none]
     #[arg(long, value_name = "NETWORK", value_parser = network, requires = "forward")]
     pub allow_address: Vec<Network>,
     /// Ports that requests may go to, also several times [default: 80, 443 and 1024-65535]

@@ -42,7 +42,7 @@ pub struct Options {
     /// so that those that play are served in time [default: no limit]
     #[arg(long, value_name = "RATE", value_parser = bandwidth)]
     pub bandwidth: Option<u64>,
-    /// Read what is on the disk so long before it is due; 0s reads it when it is due
+    /// Read from the disk so long before data is due; 0s reads when it is due
     #[arg(long, default_value = "0s", value_name = "TIME", value_parser = duration)]
     pub look_ahead: Duration,
     /// Threads that wait for the disk

@@ -57,8 +57,8 @@ impl Server<'_> {
         }
     }
 
-    /// Handles ready connections in turn, until due samples must be sent. A connection with more requests than one
-    /// iteration allows continues after the others.
+    /// Handles ready connections round-robin, until due samples must be sent. A connection with more requests
+    /// than one iteration allows continues after the others.
     pub(super) fn serve_ready(&mut self) {
         while let Some(token) = self.ready.pop_front() {
             let Some(connection) = self.connections.find(token) else { continue };

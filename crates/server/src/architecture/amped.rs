@@ -1,9 +1,10 @@
 //! AMPED: the event loop plus helpers for every operation that may block on disk.
 //!
-//! Identical to `sped` but for what may block: data that is in memory is used at once, everything else the loop
-//! gives to a helper and goes on; the helper's answer comes back as an event. Helpers never touch a socket.
-//! Names are like data: those that the kernel remembers (`RESOLVE_CACHED`) the loop opens at once, because a helper's
-//! turn costs ten times the answer, and for the same reason it asks itself whether an open document is current.
+//! Identical to `sped` but for blocking operations: data that is in memory is used at once, everything else
+//! goes to a helper while the loop continues; the helper's answer comes back as an event. Helpers never touch
+//! a socket. Names are like data: those that the kernel remembers (`RESOLVE_CACHED`) the loop opens at once,
+//! because a helper costs ten times as much, and for the same reason it asks itself whether an open document
+//! is current.
 
 use std::io;
 

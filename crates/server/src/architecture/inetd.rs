@@ -1,7 +1,8 @@
 //! inetd: fork and execute a program per connection, which reads its configuration anew.
 //!
-//! This is the least inetd that does the work: no table of services, no limit per minute. The program is the engine
-//! itself (`serve --stdio`), as it would be under another inetd; what it costs to start is what is studied.
+//! This is the least inetd that does the work: no table of services, no limit per minute. The program is the
+//! engine itself (`serve --stdio`), as it would be under another inetd; the cost of starting it is the
+//! subject of the study.
 
 use std::ffi::{CStr, CString, c_char};
 use std::io;

@@ -1,10 +1,11 @@
 //! The seam to handlers: a connection gives a [`Handler`] the heads and bodies of requests and the events
 //! that they wait for; the handler gives heads and bodies to send.
 //!
-//! The connection keeps framing, keep-alive, pipelining, limits and the log, and knows no handler; a handler does not know
-//! which version of HTTP carries a request. What a handler remembers of a request it keeps itself, under an
-//! [`ExchangeId`]. A request that cannot be answered at once stays in the connection's input buffer and is read once more
-//! when the handler can go on: so an answer from memory needs no state, and waiting needs no copy of the request.
+//! The connection keeps framing, keep-alive, pipelining, limits and the log, and knows no handler; a handler
+//! does not know which version of HTTP carries a request. A handler keeps its own state of a request, under
+//! an [`ExchangeId`]. A request that cannot be answered at once stays in the connection's input buffer and is
+//! read once more when the handler can go on: so an answer from memory needs no state, and waiting needs no
+//! copy of the request.
 //!
 //! A handler may make connections of its own, to upstreams for instance. What is spoken on them it keeps too, under a
 //! [`MachineId`]; an [`Outbox`] tells the event loop of them.

@@ -146,7 +146,7 @@ fn any_altered_byte_is_noticed_and_its_file_removed() {
         let store = open(directory.path(), 100 * MIB, Settings::default());
         match get(&store, &Key::new(A)) {
             None => assert_eq!((store.disk_counts().unwrap().damaged, files(directory.path()).len()), (1, 0)),
-            // Between what is used and the end of its slot nothing is proved, nor used.
+            // Padding up to the end of a slot is neither verified nor used.
             Some(found) => assert!(found == Ok((whole.clone(), b"metadata".to_vec())), "{place}"),
         }
     }

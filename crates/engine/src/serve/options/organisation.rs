@@ -31,7 +31,7 @@ pub struct OrganisationOptions {
     /// Pin the server to this core
     #[arg(long, value_name = "CORE")]
     pub pin_core: Option<usize>,
-    /// How to find out what is in memory (amped, amped-nowait, ncopy) [default: nowait]
+    /// The test of what is in memory (amped, amped-nowait, ncopy) [default: nowait]
     #[arg(long, value_name = "TEST", value_parser = residencies())]
     pub residency: Option<String>,
     /// Trust what that says about a large document for so long; 0s asks before every send, as Flash did

@@ -1,9 +1,10 @@
 //! Request bodies: read and discarded before the response, or left unread, which ends the connection.
 //!
-//! Most handlers have no use for bodies, but the next request begins where this one's body ends, and a body whose end
-//! is in doubt makes the whole request malformed. So the body comes first: its head stays at the start of the input,
-//! and what follows is dropped as it arrives. Over a limit, or where the client asks before it sends a body that would
-//! not be read, the answer comes at once and is the last (RFC 9110, 10.1.1; RFC 9112, 9.3).
+//! Most handlers have no use for bodies, but the next request begins where this one's body ends, and a body
+//! whose end is in doubt makes the whole request malformed. So the body comes first: its head stays at the
+//! start of the input, and the body is dropped as it arrives. Over a limit, or where the client asks before
+//! it sends a body that would not be read, the answer comes at once and is the last (RFC 9110, 10.1.1; RFC
+//! 9112, 9.3).
 
 use sojourn_http::limits::DRAINED_BODY_BYTES_MAX;
 use sojourn_http::request::{BodyReader, Method, Request};

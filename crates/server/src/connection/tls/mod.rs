@@ -3,8 +3,7 @@
 //! For a client, inside is HTTP/2 or HTTP/1, as the handshake (ALPN) has it; for an upstream it is what
 //! fetches from it. Received bytes are decrypted and given to the inside; the inside's output is encrypted, a
 //! bounded part at a time. The kernel cannot send a file that is to be encrypted, so its bytes are loaded
-//! into memory first, by whoever waits for the disk in the architecture. The protocol is rustls's;
-//! certificates are in `crate::tls`.
+//! into memory first, by the architecture's disk. The protocol is rustls's; certificates are in `crate::tls`.
 //!
 //! A client that speaks HTTP in clear is told so in clear. After a failure the client is told why and what it still
 //! sends is discarded for a while: closing at once would reset the connection, and the alert would be lost.

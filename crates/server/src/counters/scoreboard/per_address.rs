@@ -2,9 +2,9 @@
 //!
 //! Addresses are not kept. Each is counted in two cells of a table, found by a keyed hash that clients cannot
 //! know; the lower of the two counts is no less than the truth, and more only if other addresses share both
-//! cells. With `k` addresses at their limit a newcomer is mistaken for one of them with a chance of about (k
-//! / 32,768)², so a thousand of them turn one stranger in a thousand away (a counting Bloom filter: Fan et
-//! al. 2000, two hashes).
+//! cells. With `k` addresses at their limit another address is mistaken for one of them with a probability of
+//! about (k / 32,768)², so a thousand of them cause one wrong refusal in a thousand (a counting Bloom filter:
+//! Fan et al. 2000, two hashes).
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;

@@ -308,7 +308,7 @@ fn may_fill(request: &Request<'_>, is_stored: bool, has_validator: bool) -> bool
     let is_judged_here = is_stored && (request.range.is_none() || has_validator);
     match request.method {
         Method::Get => is_plain(request) || is_judged_here,
-        // It goes as it is, but what it brings tells something about what is stored.
+        // It is forwarded as it is, but its response may update the stored one.
         _ => is_stored,
     }
 }

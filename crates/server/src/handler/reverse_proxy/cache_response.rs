@@ -9,7 +9,8 @@ use sojourn_http::{Status, head};
 use sojourn_http_cache::fields::{Section, append_line};
 use sojourn_http_cache::{Answer, CacheStatus, Metadata, append_not_modified};
 
-use super::exchange::{Relay, ReverseProxy, Stage};
+use super::ReverseProxy;
+use super::exchange::{Relay, Stage};
 use super::{CacheMiss, Fallback, Revalidation, Stored, answer, fits};
 use crate::access_log::Outcome;
 use crate::connection::{Response, Step};

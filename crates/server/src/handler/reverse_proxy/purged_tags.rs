@@ -1,8 +1,9 @@
 //! Purging by tag: the tags that a response has in `Surrogate-Key` or `Cache-Tag`.
 //!
-//! Kept is not which object has which tag, for most are on disk and nobody has read them since the start, but which
-//! tags were purged, and when: what came before is not used any more, and goes when it is next asked for. It costs a
-//! lookup nothing until something is purged, and a file keeps it over restarts.
+//! The store does not index objects by tag, for most are on disk and were not read since the start. It keeps
+//! the purged tags with their times instead: an object that is older than a purge of one of its tags is not
+//! used, and is removed at its next lookup. It costs a lookup nothing until something is purged, and a file
+//! keeps it over restarts.
 
 use std::collections::HashMap;
 use std::fs::{self, File};

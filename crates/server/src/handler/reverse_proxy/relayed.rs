@@ -8,8 +8,9 @@ use sojourn_http::request::Request;
 use sojourn_http::{head, upstream};
 use sojourn_http_cache::{CacheStatus, Forwarded, Metadata};
 
+use super::ReverseProxy;
 use super::cache_response::is_current;
-use super::exchange::{Exchange, Following, Relay, ReverseProxy, Stage};
+use super::exchange::{Exchange, Following, Relay, Stage};
 use super::{Answer, CacheMiss, End, Stored, fits, metadata};
 use crate::access_log::Outcome;
 use crate::connection::{Response, Source, Step};

@@ -1,7 +1,7 @@
 //! Static files: documents of an origin, by way of the three Flash caches.
 //!
-//! While a document is opened or read, only what cannot be found again is remembered: which document is being read, and
-//! with which status it is to be sent. With the outcome at hand the request is answered as if it had just come.
+//! While a document is opened or read, only the document being read and the status to send it with are
+//! remembered. With the outcome the request is answered as if it were new.
 
 use std::sync::Arc;
 

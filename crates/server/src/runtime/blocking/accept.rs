@@ -2,8 +2,8 @@
 //!
 //! Several workers wait in `accept` on one socket: the kernel wakes the one that has waited longest, so all
 //! have their share and none wakes in vain. `accept` cannot wait for several sockets; there each worker has a
-//! poll of its own, and the kernel wakes one of them (`EPOLLEXCLUSIVE`), though not in turn. Whoever finds
-//! all workers busy waits in the socket's backlog.
+//! poll of its own, and the kernel wakes one of them (`EPOLLEXCLUSIVE`), though not in order. If all workers
+//! are busy, connections wait in the socket's backlog.
 
 use std::io;
 use std::os::fd::OwnedFd;

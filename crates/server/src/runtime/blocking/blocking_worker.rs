@@ -1,4 +1,4 @@
-//! A worker: does what one connection wants, waiting each time, until the connection is over.
+//! A worker performs the wants of one connection, blocking each time, until the connection is over.
 //!
 //! It waits for three things at once: the client, the client's deadline, and the server's stop. While it
 //! waits its log lines do not: they are written out when they have been in memory for long enough.

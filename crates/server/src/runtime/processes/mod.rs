@@ -1,8 +1,8 @@
 //! Child processes: forking them, telling them to stop, noticing their end.
 //!
 //! A child begins with a stop of its own and ends without returning to its parent's code. It inherits no lock
-//! that could be held: its parent takes slots on the scoreboard and logs nothing, and whoever may run beside
-//! it (the admin listener) touches neither the child's place nor its log. A parent's death stops its
+//! that could be held: its parent takes slots on the scoreboard and logs nothing, and the threads that may
+//! run beside it (the admin listener) touch neither the child's slot nor its log. A parent's death stops its
 //! children.
 
 mod accept;

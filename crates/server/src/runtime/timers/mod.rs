@@ -1,8 +1,8 @@
 //! The timeouts of connections.
 //!
-//! Every wait has its limit, and so every client a deadline. Its entry in the timers stands there or earlier:
-//! moving the deadline later, which happens at every request, costs nothing. Who is sent something has a period in
-//! which to take so much of it, and then another.
+//! Every wait has its limit, and so every client a deadline. Its entry in the wheel is at the deadline or
+//! earlier: moving the deadline later, as every request does, costs nothing. While a response is sent the
+//! client must take so many bytes in each period.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;

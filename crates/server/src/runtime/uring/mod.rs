@@ -1,9 +1,9 @@
 //! The loop that is driven by completions: one ring, its clients, their deadlines, stopping.
 //!
-//! Where the event loop asks which sockets are ready and then receives and sends, this one hands the ring what
-//! its clients want and is told what was done. Receiving, sending, closing, accepting and reading from the disk
-//! go over in one system call per turn, and no system call of the loop waits for a disk. Finding documents is
-//! the helpers' job, as in `amped`: an origin's rules for paths are not the kernel's.
+//! Where the event loop asks which sockets are ready and then receives and sends, this one hands the wants of
+//! its clients to the ring and receives completions. Receiving, sending, closing, accepting and reading from
+//! the disk take one system call per iteration, and no system call of the loop waits for a disk. Finding
+//! documents is the helpers' job, as in `amped`: an origin's rules for paths are not the kernel's.
 //!
 //! Admission, limits, deadlines, counters and stopping are those of the event loop; what can be shared is.
 

@@ -1,9 +1,8 @@
 //! Reading from documents: the ring waits for the disk.
 //!
-//! The kernel reads buffered files without a thread where the file system can do that, and with one of its own
-//! where it cannot; the loop sees a completion either way. Bytes to be handed over go straight to where they
-//! stay. Bytes that are only to be in the page cache go to a scratch place that all such reads share: nobody
-//! ever looks at it.
+//! The kernel reads buffered files without a thread where the file system can do that, and with one of its
+//! own where it cannot; the loop sees a completion either way. Bytes to be handed over go straight to where
+//! they stay. Bytes that are only to be in the page cache go to a scratch buffer that all such reads share.
 
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;

@@ -1,8 +1,7 @@
 //! One stream: a request of HTTP/2, answered by an HTTP/1 machine of its own.
 //!
-//! The machine is given the request as text and its output is taken apart into a head and DATA: one text to write and
-//! one head to read, a microsecond. For that whatever a site can answer, now or later, it answers the same over both
-//! protocols, and the machine does not know.
+//! The machine is given the request as text and its output is taken apart into a head and DATA: one text to
+//! write and one head to read, a microsecond. In return every handler answers the same over both protocols.
 //!
 //! What the machine would have sent from a file is read here, a slice at a time as the client's window allows, and
 //! never put into the caches: as little as the file would have been.

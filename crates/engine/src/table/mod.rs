@@ -1,19 +1,18 @@
 //! Every command with its options, as data: read once from the parser, it feeds the help, `describe --json`, and through
 //! that the reference page, the completions and the manual pages.
 //!
-//! Only two things are written here and not where an option is declared: which options `--help` shows, and the units of
-//! the value types.
+//! Only two things are not written where an option is declared: which options `--help` shows (`essential`), and the units
+//! of the value types (`value`).
 
-use std::any::TypeId;
-use std::ffi::OsString;
-use std::path::PathBuf;
-use std::time::Duration;
-
-use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, Command};
 use schemars::JsonSchema;
 use serde::Serialize;
-use sojourn_measure::Nanos;
+
+mod essential;
+mod value;
+
+use essential::is_essential;
+use value::{kind, range};
 
 /// A subcommand of the engine.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -91,142 +90,6 @@ pub enum Kind {
     Path,
     Text,
 }
-
-/// The options that `--help` shows of each command with more than fit a screen.
-const ESSENTIAL: [(&str, &[&str]); 7] = [
-    (
-        "serve",
-        &[
-            "config",
-            "listen",
-            "admin-listen",
-            "tls-listen",
-            "tls-certificate",
-            "tls-key",
-            "index",
-            "listing",
-            "cache-control",
-            "architecture",
-            "workers",
-            "helpers",
-            "connections-max",
-            "drain-timeout",
-            "access-log",
-        ],
-    ),
-    (
-        "proxy",
-        &[
-            "config",
-            "listen",
-            "admin-listen",
-            "tls-listen",
-            "tls-certificate",
-            "tls-key",
-            "upstream",
-            "health-path",
-            "forward",
-            "cache-memory",
-            "cache-dir",
-            "cache-disk",
-            "architecture",
-            "connections-max",
-            "access-log",
-        ],
-    ),
-    (
-        "stream",
-        &[
-            "listen",
-            "rtp-port",
-            "admin-listen",
-            "users",
-            "bandwidth",
-            "look-ahead",
-            "helpers",
-            "body-cache",
-            "access-log",
-            "connections-max",
-            "sessions-max",
-            "session-timeout",
-        ],
-    ),
-    (
-        "load",
-        &[
-            "clients",
-            "rate",
-            "schedule",
-            "think-time",
-            "duration",
-            "warm-up",
-            "mix",
-            "method",
-            "header",
-            "body",
-            "connection",
-            "core",
-            "observe-pid",
-            "observe-core",
-            "format",
-        ],
-    ),
-    (
-        "load-streams",
-        &[
-            "clients",
-            "media",
-            "ramp",
-            "duration",
-            "transport",
-            "hls",
-            "variant",
-            "random-start",
-            "slow",
-            "prebuffer",
-            "tolerance",
-            "core",
-            "format",
-        ],
-    ),
-    (
-        "replay",
-        &[
-            "scale",
-            "rate",
-            "step",
-            "settle",
-            "think-scale",
-            "duration",
-            "target-p95",
-            "stop-when-failing",
-            "paths",
-            "failed",
-            "connection",
-            "core",
-            "observe-pid",
-            "observe-core",
-            "format",
-        ],
-    ),
-    (
-        "link",
-        &[
-            "rate",
-            "delay",
-            "loss",
-            "queue",
-            "up-rate",
-            "up-delay",
-            "lines",
-            "line-delay",
-            "network",
-            "shaper",
-            "core",
-            "report",
-        ],
-    ),
-];
 
 impl CommandRow {
     /// The rows of all commands, in the order of the help.
@@ -315,11 +178,6 @@ impl OptionRow {
 /// The heading of options that have none.
 const GENERAL: &str = "General";
 
-fn is_essential(command: &str, option: &str) -> bool {
-    let row = ESSENTIAL.iter().find(|(name, _)| *name == command);
-    row.is_none_or(|(_, shown)| shown.contains(&option))
-}
-
 /// Takes the default off the end of a help text: one that depends on the machine or on other options stands there.
 fn default_in_words(help: &str) -> (String, Option<String>) {
     let Some((before, rest)) = help.split_once(" [default: ") else { return (help.to_owned(), None) };
@@ -327,61 +185,11 @@ fn default_in_words(help: &str) -> (String, Option<String>) {
     (format!("{before}{after}"), Some(default.to_owned()))
 }
 
-fn kind(option: &Arg, value: &str, choices: &[Choice]) -> (Kind, Option<&'static str>) {
-    const TIMES: &str = "ns, us, ms, s, m, h";
-    if !option.get_action().takes_values() {
-        return (Kind::Flag, None);
-    }
-    let id = option.get_value_parser().type_id();
-    let is = |candidates: &[TypeId]| candidates.iter().any(|candidate| id == *candidate);
-    let whole = [
-        TypeId::of::<u8>(),
-        TypeId::of::<u16>(),
-        TypeId::of::<u32>(),
-        TypeId::of::<u64>(),
-        TypeId::of::<usize>(),
-    ];
-    match value {
-        _ if id == TypeId::of::<bool>() => (Kind::Boolean, None),
-        _ if !choices.is_empty() => (Kind::Choice, None),
-        _ if is(&[TypeId::of::<Nanos>(), TypeId::of::<Duration>()]) => (Kind::Duration, Some(TIMES)),
-        "SIZE" => (Kind::Size, Some("B, KiB, MiB, GiB")),
-        "RATE" if is_bit_rate(option) => (Kind::Rate, Some("bit/s, kbit/s, Mbit/s, Gbit/s")),
-        "RATE" if is(&whole) => (Kind::Rate, Some("B/s, KiB/s, MiB/s, GiB/s")),
-        "RATE" => (Kind::Rate, Some("/s, /min, /h")),
-        _ if is(&whole) => (Kind::Integer, None),
-        _ if id == TypeId::of::<f64>() => (Kind::Number, None),
-        _ if is(&[TypeId::of::<PathBuf>()]) => (Kind::Path, None),
-        _ => (Kind::Text, None),
-    }
-}
-
-/// Rates of both kinds are numbers: the parser's own message tells them apart.
-fn is_bit_rate(option: &Arg) -> bool {
-    refusal(option, "?").is_some_and(|said| said.contains("bit/s"))
-}
-
-/// The bounds of a whole number, from the refusal of one that no option accepts.
-fn range(option: &Arg) -> Option<(i64, i64)> {
-    let said = refusal(option, &i64::MIN.to_string())?;
-    let (least, most) = said.rsplit_once(" is not in ")?.1.split_once("..")?;
-    let most = most.trim_start_matches('=').parse().unwrap_or(i64::MAX);
-    Some((least.parse().ok()?, most))
-}
-
-/// The parser's error about a value, if it refuses it.
-fn refusal(option: &Arg, value: &str) -> Option<String> {
-    let alone = Arg::new("value").long("value").value_parser(option.get_value_parser().clone());
-    let words: [OsString; 2] = ["program".into(), format!("--value={value}").into()];
-    let error = Command::new("program").arg(alone).try_get_matches_from(words).err()?;
-    let because = std::error::Error::source(&error).map(ToString::to_string);
-    if error.kind() == ErrorKind::ValueValidation { because } else { None }
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
 
+    use super::essential::ESSENTIAL;
     use super::*;
     use crate::Arguments;
 

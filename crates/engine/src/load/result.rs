@@ -1,0 +1,78 @@
+//! The result of a load or a replay, as it is printed and written to files.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use anyhow::Context;
+use schemars::JsonSchema;
+use serde::Serialize;
+use sojourn_load::webstone::WebStone;
+use sojourn_load::{Outcome, Report, Timeline};
+use sojourn_measure::machine::Machine;
+
+/// Figures of other programs that a result shows beside ours.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Shows {
+    Ours,
+    WebStone,
+}
+
+/// The one object that is printed.
+#[derive(Serialize, JsonSchema)]
+pub struct RunResult {
+    pub tool: &'static str,
+    pub version: &'static str,
+    /// The generator's.
+    pub machine: Machine,
+    pub url: String,
+    pub seed: u64,
+    pub connection: String,
+    /// The run by WebStone's definitions, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub webstone: Option<WebStone>,
+    #[serde(flatten)]
+    pub report: Report,
+}
+
+/// The result of a load or a replay of requests; with `--embed`, its timeline and histograms too.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "LoadRecord")]
+pub struct Printed<'a> {
+    #[serde(flatten)]
+    pub result: &'a RunResult,
+    #[serde(flatten)]
+    pub embedded: Option<Embedded<'a>>,
+}
+
+/// Contents that otherwise go to files, for a reader that has only the output.
+#[derive(Serialize, JsonSchema)]
+pub struct Embedded<'a> {
+    timeline: Option<&'a Timeline>,
+    /// HDR interval logs.
+    histograms: String,
+    intervals: String,
+}
+
+impl<'a> Embedded<'a> {
+    pub fn of(outcome: &'a Outcome) -> anyhow::Result<Embedded<'a>> {
+        let (mut histograms, mut intervals) = (Vec::new(), Vec::new());
+        outcome.write_histograms(&mut histograms)?;
+        outcome.write_intervals(&mut intervals)?;
+        let [histograms, intervals] = [histograms, intervals].map(String::from_utf8);
+        Ok(Embedded { timeline: outcome.timeline(), histograms: histograms?, intervals: intervals? })
+    }
+}
+
+/// Writes a file in one go; an error names it.
+pub fn write_file(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    let written = File::create(path).and_then(|file| {
+        let mut file = BufWriter::new(file);
+        write(&mut file)?;
+        file.flush()
+    });
+    written.with_context(|| format!("cannot write {}", path.display()))
+}

@@ -1,0 +1,204 @@
+//! The reverse proxy as a [`Handler`], for one event loop.
+//!
+//! A request whose response is not at hand is an [`Exchange`]; it waits in a [`Stage`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use slab::Slab;
+use sojourn_http::Status;
+use sojourn_http::request::Request;
+
+use super::exchange::{Exchange, Stage};
+use super::{End, Exchanges};
+use crate::connection::{
+    BodyStep, BodyWriter, Event, ExchangeId, Handler, MachineId, News, Outbox, Piece, Progress, Response,
+    Shared, Step, Wait, Want,
+};
+use crate::counters::Served;
+use crate::handler::stream::Next;
+use crate::hosts::Hosts;
+
+/// The end of a chunked body.
+const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+/// A proxy, for one event loop.
+#[derive(Debug)]
+pub struct ReverseProxy {
+    pub(super) exchanges: Exchanges,
+    pub(super) hosts: Arc<Hosts>,
+    pub(super) requests: Slab<Exchange>,
+}
+
+impl ReverseProxy {
+    /// A proxy for `hosts`, with nothing under way.
+    pub fn new(exchanges: Exchanges, hosts: Arc<Hosts>) -> ReverseProxy {
+        ReverseProxy { exchanges, hosts, requests: Slab::new() }
+    }
+
+    pub(in crate::handler) fn exchanges(&mut self) -> &mut Exchanges {
+        &mut self.exchanges
+    }
+
+    pub(in crate::handler) fn attend(&mut self, shared: &Shared<'_>) {
+        self.exchanges.attend(shared.token, shared.clock.now);
+    }
+
+    /// Writes the bytes that have arrived on a flow.
+    fn flow_body(&mut self, id: usize, body: &mut BodyWriter<'_>, copied_bytes_max: usize) -> BodyStep {
+        let Stage::Relaying(relay) = &self.requests[id].stage else { unreachable!("a response is relayed") };
+        let exchanges = &mut self.exchanges;
+        while body.has_room() {
+            exchanges.pull(relay.flow);
+            let flow = exchanges.flow(relay.flow);
+            let was_full = flow.is_full();
+            let Some(part) = flow.take(relay.follower) else { break };
+            let has_room_again = was_full && !flow.is_full();
+            if has_room_again {
+                exchanges.wake_fetch(relay.flow);
+            }
+            if part.len() > copied_bytes_max {
+                return BodyStep::Send { piece: Some(Piece::Memory(part)), is_last: false, remaining: None };
+            }
+            body.append(&part);
+        }
+        let flow = exchanges.flow(relay.flow);
+        match flow.end {
+            // There is more than is sent at once.
+            _ if flow.has_part(relay.follower) => BodyStep::Wait,
+            Some(End::Complete) => BodyStep::End,
+            Some(_) => BodyStep::Broken,
+            None => BodyStep::Wait,
+        }
+    }
+}
+
+impl Handler for ReverseProxy {
+    fn begin(&mut self, request: &Request<'_>, response: &mut Response<'_, '_>) -> Step {
+        self.attend(response.shared);
+        if response.is_misdirected(request) || self.hosts.find(request.host).is_none() {
+            return response.page(request, Status::MisdirectedRequest);
+        }
+        self.accept(request, response)
+    }
+
+    fn resume(
+        &mut self,
+        exchange: ExchangeId,
+        _news: News,
+        request: &Request<'_>,
+        response: &mut Response<'_, '_>,
+    ) -> Step {
+        self.attend(response.shared);
+        let mut exchange = self.requests.remove(exchange.0);
+        response.note_outcome(exchange.outcome);
+        match std::mem::take(&mut exchange.stage) {
+            Stage::Lookup => self.relay(request, exchange, response),
+            Stage::Following(following) => self.follow(request, following, exchange, response),
+            Stage::Relaying(relay) => self.begin_relayed(request, relay, response),
+            Stage::Sending(_) => unreachable!("what is being sent is not resumed"),
+        }
+    }
+
+    fn takes_bodies(&self) -> bool {
+        true
+    }
+
+    fn upload(&mut self, exchange: ExchangeId, part: &[u8], shared: &mut Shared<'_>) {
+        self.attend(shared);
+        let Stage::Relaying(relay) = &self.requests[exchange.0].stage else { return };
+        let Some(upload) = &mut self.exchanges.flow(relay.flow).upload else { return };
+        if relay.is_chunked {
+            upload.bytes.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
+        }
+        upload.bytes.extend_from_slice(part);
+        if relay.is_chunked {
+            upload.bytes.extend_from_slice(b"\r\n");
+        }
+        self.exchanges.wake_fetch(relay.flow);
+    }
+
+    fn end_upload(&mut self, exchange: ExchangeId, shared: &mut Shared<'_>) {
+        self.attend(shared);
+        let Stage::Relaying(relay) = &self.requests[exchange.0].stage else { return };
+        let Some(upload) = &mut self.exchanges.flow(relay.flow).upload else { return };
+        if relay.is_chunked {
+            upload.bytes.extend_from_slice(LAST_CHUNK);
+        }
+        upload.is_complete = true;
+        self.exchanges.wake_fetch(relay.flow);
+    }
+
+    fn progress(&mut self, exchange: ExchangeId, shared: &mut Shared<'_>) -> Progress {
+        self.attend(shared);
+        let Exchange { stage, lookup, .. } = &self.requests[exchange.0];
+        let mut pending = Progress::Pending { takes_body: false, wants_body: false };
+        let is_ready = match stage {
+            Stage::Lookup => {
+                let waker = self.exchanges.waker();
+                !lookup.as_ref().is_some_and(|lookup| lookup.waits(&waker))
+            }
+            Stage::Following(following) => {
+                let stage = following.filling.stage(&self.exchanges.waker());
+                !matches!(stage, sojourn_cache_store::Stage::Waiting)
+            }
+            Stage::Relaying(relay) => {
+                let flow = self.exchanges.flow(relay.flow);
+                if let Some(upload) = &flow.upload {
+                    let (takes_body, wants_body) = (!upload.is_full(), upload.is_asked_for);
+                    pending = Progress::Pending { takes_body, wants_body };
+                }
+                flow.has_news()
+            }
+            Stage::Sending(_) => unreachable!("what is being sent does not wait"),
+        };
+        if is_ready { Progress::Ready } else { pending }
+    }
+
+    fn body(
+        &mut self,
+        exchange: ExchangeId,
+        _news: News,
+        body: &mut BodyWriter<'_>,
+        shared: &mut Shared<'_>,
+    ) -> BodyStep {
+        self.attend(shared);
+        let Stage::Sending(stream) = &mut self.requests[exchange.0].stage else {
+            return self.flow_body(exchange.0, body, shared.send_path.copied_bytes_max as usize);
+        };
+        match stream.next(body) {
+            Next::Stored(extent) => stream.send(Piece::Stored(extent)),
+            Next::File(_) | Next::End => BodyStep::Send { piece: None, is_last: true, remaining: None },
+        }
+    }
+
+    fn finish(&mut self, exchange: ExchangeId, shared: &mut Shared<'_>) {
+        self.attend(shared);
+        match self.requests.remove(exchange.0).stage {
+            Stage::Relaying(relay) => self.exchanges.leave(relay.flow, relay.follower),
+            Stage::Lookup | Stage::Following(_) | Stage::Sending(_) => {}
+        }
+    }
+
+    fn drive(&mut self, machine: MachineId, event: Event, shared: &mut Shared<'_>) -> (Want, Wait) {
+        self.attend(shared);
+        self.exchanges.drive(machine, event, shared)
+    }
+
+    fn end(&mut self, machine: MachineId, shared: &mut Shared<'_>) -> u64 {
+        self.attend(shared);
+        self.exchanges.end(machine, shared)
+    }
+
+    fn outbox(&mut self) -> Option<&mut Outbox> {
+        Some(&mut self.exchanges.outbox)
+    }
+
+    fn is_busy(&self) -> bool {
+        self.exchanges.is_busy()
+    }
+
+    fn report(&self, now: Duration, served: &mut Served) {
+        self.exchanges.report(now, served);
+    }
+}

@@ -1,0 +1,200 @@
+//! The way of a request through the proxy: its own answer, the cache, coalescing, or an upstream.
+
+use sojourn_cache_store::Insertion;
+use sojourn_content::HostId;
+use sojourn_http::Status;
+use sojourn_http::request::{Request, Scheme};
+use sojourn_http_cache::{CacheStatus, Forwarded};
+
+use super::exchange::{Exchange, Following, Relay, Stage};
+use super::{CacheMiss, ClientContext, Coalescing, OwnAnswer, ReverseProxy, Verdict, ask, host, own_answer};
+use crate::access_log::Outcome;
+use crate::connection::{ExchangeId, Response, Step};
+use crate::counters::{Counter, Served};
+
+/// The methods that a proxy answers itself.
+const ALLOWED: &str = "GET, HEAD, OPTIONS";
+
+impl ReverseProxy {
+    /// Has `request` wait; earlier responses do not wait with it.
+    pub(super) fn wait(&mut self, exchange: Exchange, response: &Response<'_, '_>) -> Step {
+        let exchange = Exchange { outcome: response.outcome(), ..exchange };
+        Step::Wait(ExchangeId(self.requests.insert(exchange)))
+    }
+
+    /// Sends a body as its flow brings it, the head being written.
+    pub(super) fn relay_body(
+        &mut self,
+        request: &Request<'_>,
+        code: u16,
+        relay: Box<Relay>,
+        response: &mut Response<'_, '_>,
+    ) -> Step {
+        self.send_body(request, code, Stage::Relaying(relay), response)
+    }
+
+    /// Sends a body in this way, the head being written.
+    pub(super) fn send_body(
+        &mut self,
+        request: &Request<'_>,
+        code: u16,
+        stage: Stage,
+        response: &mut Response<'_, '_>,
+    ) -> Step {
+        let id = self.requests.insert(Exchange { stage, ..Exchange::default() });
+        response.body_follows(request, code, ExchangeId(id))
+    }
+
+    /// Answers a request that may come here: itself, from the cache, or from an upstream.
+    pub(in crate::handler) fn accept(
+        &mut self,
+        request: &Request<'_>,
+        response: &mut Response<'_, '_>,
+    ) -> Step {
+        match own_answer(request, &self.exchanges.proxy().pseudonym) {
+            None => self.relay(request, Exchange::default(), response),
+            Some(OwnAnswer::Status(status)) => response.page(request, status),
+            Some(OwnAnswer::Options) => response.options(request, ALLOWED),
+        }
+    }
+
+    /// Answers `request` from the cache, or has an upstream asked.
+    pub(super) fn relay(
+        &mut self,
+        request: &Request<'_>,
+        mut exchange: Exchange,
+        response: &mut Response<'_, '_>,
+    ) -> Step {
+        let asking = self.asking(request, response);
+        let cache = self.exchanges.proxy().cache.as_ref();
+        let is_by_lot = cache.is_some_and(|cache| cache.is_by_lot(request));
+        if is_by_lot && response.is_behind_others() {
+            // One draw for each request: it is read again before its own.
+            return Step::Flush;
+        }
+        let verdict = self.look_up(request, asking, &mut exchange, response);
+        if matches!(verdict, Verdict::Wait) {
+            return if response.is_behind_others() { Step::Flush } else { self.wait(exchange, response) };
+        }
+        if is_by_lot {
+            let is_hit = matches!(verdict, Verdict::Hit(..));
+            let counter = if is_hit { Counter::CacheForcedHits } else { Counter::CacheForcedMisses };
+            response.shared.served.count(counter);
+        }
+        let (miss, why) = match verdict {
+            Verdict::Hit(object, refresh) => {
+                if let Some(miss) = refresh {
+                    self.refresh_stored(request, asking, miss, response.shared.served);
+                }
+                return self.answer_from_cache(request, &object, CacheStatus::default(), response);
+            }
+            Verdict::GatewayTimeout => return response.page(request, Status::GatewayTimeout),
+            Verdict::Wait => unreachable!("it has told"),
+            Verdict::Pass(why) => (None, why),
+            Verdict::Fill(miss) => {
+                let why = miss.why;
+                (Some(miss), Some(why))
+            }
+        };
+        if response.is_behind_others() {
+            return Step::Flush;
+        }
+        let mut claim = None;
+        if let Some(miss) = &miss {
+            if let Some(joined) = self.exchanges.join(miss) {
+                response.shared.served.count(Counter::CacheCollapsed);
+                response.note_outcome(Outcome::CollapsedMiss);
+                let stage = Stage::Relaying(Box::new(Relay::new(joined, request, why)));
+                return self.wait(Exchange { stage, ..exchange }, response);
+            }
+            let may_follow = miss.may_join && !exchange.has_followed;
+            let cache = self.exchanges.proxy().cache.as_ref();
+            match cache.filter(|_| may_follow).map(|cache| cache.claim(miss)) {
+                Some(Coalescing::Follow(filling)) => {
+                    return self.follow(request, Following { filling, why }, exchange, response);
+                }
+                Some(Coalescing::Lead(fill)) => claim = Some(fill),
+                Some(Coalescing::Alone) | None => {}
+            }
+            let is_validation = miss.is_validation();
+            let counter = if is_validation { Counter::CacheRevalidations } else { Counter::CacheMisses };
+            response.shared.served.count(counter);
+        }
+        self.begin_flow(request, miss, claim, why, response)
+    }
+
+    /// Asks an upstream for `request`: to store the response if it is `keyed`, by the holder of the `claim`, else for
+    /// this client alone.
+    pub(super) fn begin_flow(
+        &mut self,
+        request: &Request<'_>,
+        miss: Option<CacheMiss>,
+        claim: Option<Insertion>,
+        why: Option<Forwarded>,
+        response: &mut Response<'_, '_>,
+    ) -> Step {
+        let asking = self.asking(request, response);
+        let mut flow = ask(request, asking, self.exchanges.proxy(), miss);
+        flow.claim = claim;
+        let begun = self.exchanges.begin(flow, response.shared.served);
+        let stage = Stage::Relaying(Box::new(Relay::new(begun, request, why)));
+        self.wait(Exchange { stage, ..Exchange::default() }, response)
+    }
+
+    /// How the request came. Targets of a forward proxy have their own scheme.
+    fn asking(&self, request: &Request<'_>, response: &Response<'_, '_>) -> ClientContext {
+        let is_forward = self.exchanges.proxy().forward.is_some();
+        let is_secure = if is_forward { request.scheme == Some(Scheme::Https) } else { response.is_secure() };
+        let host = self.hosts.find(request.host).unwrap_or(HostId(0));
+        ClientContext { peer: response.peer(), is_secure, host }
+    }
+
+    /// The cache's verdict on `request`.
+    fn look_up(
+        &mut self,
+        request: &Request<'_>,
+        ask: ClientContext,
+        exchange: &mut Exchange,
+        response: &mut Response<'_, '_>,
+    ) -> Verdict {
+        let now = response.shared.clock.second.seconds() as i64;
+        response.note_outcome(Outcome::Miss);
+        let mut lookup = exchange.lookup.take().unwrap_or_default();
+        loop {
+            let proxy = self.exchanges.proxy();
+            let Some(cache) = &proxy.cache else { return Verdict::Pass(None) };
+            let verdict = cache.look_up(request, ask.scheme(), host(request, ask, proxy), now, &mut lookup);
+            response.note_outcome(verdict.outcome(lookup.was_on_disk()));
+            match verdict {
+                // Otherwise it has told meanwhile.
+                Verdict::Wait if lookup.waits(&self.exchanges.waker()) => {
+                    exchange.lookup = Some(lookup);
+                    return verdict;
+                }
+                Verdict::Wait => {}
+                Verdict::Hit(..) if lookup.was_on_disk() => {
+                    response.shared.served.count(Counter::CacheDiskHits);
+                    return verdict;
+                }
+                _ => return verdict,
+            }
+        }
+    }
+
+    /// Revalidates the stored response in the background (stale-while-revalidate).
+    fn refresh_stored(
+        &mut self,
+        request: &Request<'_>,
+        asking: ClientContext,
+        miss: CacheMiss,
+        served: &mut Served,
+    ) {
+        if !self.exchanges.is_under_way(&miss) {
+            let is_validation = miss.is_validation();
+            let counter = if is_validation { Counter::CacheRevalidations } else { Counter::CacheMisses };
+            served.count(counter);
+            let flow = ask(request, asking, self.exchanges.proxy(), Some(miss));
+            self.exchanges.refresh(flow, served);
+        }
+    }
+}
