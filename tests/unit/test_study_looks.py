@@ -13,6 +13,7 @@ from scripted_study import TEXT, folder, record, study
 
 from load_runs import simulated_run
 from sojourn.engine.results import Unavailable
+from sojourn.failure import CouldNotRun
 from sojourn.report.study.page import write
 from sojourn.study.cells import Cells
 from sojourn.study.findings import find
@@ -20,7 +21,7 @@ from sojourn.study.folder import Record, StudyFolder
 from sojourn.study.load_record import is_disturbed
 from sojourn.study.looks import LOOKS_MAX, Looks, schedule
 from sojourn.study.points import Point, Settings, shuffled
-from sojourn.study.runner import Sitting, run
+from sojourn.study.runner import Sitting, SystemMissing, run
 from sojourn.study.samples import ERROR
 
 SEQUENTIAL = TEXT.replace("repetitions = 4", "repetitions = 4\nuntil_decided = true")
@@ -156,6 +157,25 @@ def test_what_would_have_to_be_measured_again_is_said(tmp_path: Path) -> None:
     (verdict,) = find(begun).verdicts
     assert (verdict.points_to_repeat, verdict.repetitions_to_decide) == (6, None)
     assert "6 points would have to be measured again" in str(verdict.to_decide)
+
+
+def test_what_is_said_of_a_system_by_name_does_not_hold_without_it(tmp_path: Path) -> None:
+    text = TEXT.replace('{ name = "slow" }', '{ name = "slow" }, { name = "gone" }')
+    text = text.replace('right = { system = "slow" }', 'right = { system = ["slow", "gone"] }')
+
+    def measure(point: Point) -> Record:
+        if point.settings["system"] == "gone":
+            raise SystemMissing(CouldNotRun("it is not installed", "install it"))
+        return points_of(rate(5, 0.01))(point)
+
+    begun = folder(tmp_path, text)
+    run(begun, measure)
+    (verdict,) = find(begun).verdicts
+    assert verdict.finding == "not enough points"
+    assert verdict.why.startswith("without gone: fast over slow or gone is ")
+    faster = folder(tmp_path / "not", text.replace("least = 1", "most = 1"))
+    run(faster, measure)
+    assert find(faster).verdicts[0].finding == "does not hold", "one that is there is enough for that"
 
 
 def test_what_a_decision_would_take_is_said_of_a_study_that_is_not_repeated(tmp_path: Path) -> None:

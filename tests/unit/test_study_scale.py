@@ -9,10 +9,13 @@ from scripted_study import TEXT, scripted, study
 
 from sojourn.report.study.page import write
 from sojourn.study import catalogue, scale, shares
+from sojourn.study.cells import Cells
+from sojourn.study.checks import question
+from sojourn.study.declarations import FixedPart
 from sojourn.study.document import Study
 from sojourn.study.findings import find
-from sojourn.study.folder import StudyFolder
-from sojourn.study.points import in_order
+from sojourn.study.folder import StudyFolder, nothing
+from sojourn.study.points import cells, in_order
 from sojourn.study.runner import run
 
 
@@ -102,25 +105,33 @@ def test_a_time_is_shared_out() -> None:
     assert [each.seconds for each in little] == pytest.approx([each / 2 for each in floors])
 
 
-def test_what_checks_ask_for_comes_before_more_of_the_rest() -> None:
+def test_what_checks_name_comes_before_more_of_the_rest() -> None:
     rises = '[[checks]]\nkind = "monotone"\nsays = ""\nmetric = "rps"\nalong = "size"\ndirection = "falls"\n'
     whole = study(TEXT + rises)
-    assert not scale.can_be_asked(scale.floor(whole)), "one size has no steps"
-    least = scale.least_asked(whole)
-    assert least.factors == {"size": ["1KiB", "100KiB"]}, "the ends"
-    assert (least.repetitions, least.duration_seconds) == (3, 2)
-    asked, floor = scale.whole_seconds(least), scale.whole_seconds(scale.floor(whole))
+    assert not can_be_asked(scale.floor(whole)), "one size has no steps"
+    named = scale.all_named(whole)
+    assert named.factors == {"size": ["1KiB", "100KiB"]}, "the ends"
+    assert (named.repetitions, named.duration_seconds) == (3, 2)
+    asked, floor = scale.whole_seconds(named), scale.whole_seconds(scale.floor(whole))
     (share,) = shares.shared_out([whole], asked)
-    assert scale.can_be_asked(share.study)
+    assert can_be_asked(share.study)
     first, second = shares.shared_out([whole, whole], asked + floor)
     assert first.seconds == second.seconds == pytest.approx((asked + floor) / 2), "too little for both"
 
 
+def can_be_asked(study: Study) -> bool:
+    """Whether the study measures what all its checks are about; lines through points are another matter."""
+    there = Cells.of(({"settings": each, "repetition": 1, **nothing("")} for each in cells(study)), study.linked)
+    return all(question(check, there) is not None for check in study.checks if not isinstance(check, FixedPart))
+
+
 @pytest.mark.parametrize("study", [pytest.param(each, id=each.name) for _, each in catalogue.studies()])
-def test_all_checks_of_every_study_can_be_asked_of_little(study: Study) -> None:
-    least = scale.least_asked(study)
-    assert scale.can_be_asked(least)
-    assert least.repetitions == min(study.repetitions, scale.REPETITIONS_MIN)
+def test_all_checks_of_every_study_can_be_asked_of_what_they_name(study: Study) -> None:
+    named = scale.all_named(study)
+    assert can_be_asked(named)
+    assert named.repetitions == min(study.repetitions, scale.REPETITIONS_MIN)
+    for factor in study.names():
+        assert set(study.checked_values(factor)) <= set(named.values(factor))
 
 
 def test_quick_replaces_what_it_names() -> None:

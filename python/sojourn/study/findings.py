@@ -88,7 +88,7 @@ def find(folder: StudyFolder, missing: dict[str, str] | None = None) -> Findings
     records = folder.records()
     study = folder.study
     cells = Cells.of(records, study.linked)
-    looks = Looks(study, cells)
+    looks = Looks(study, cells, folder.whole)
     verdicts = [replace(looks.verdict(check), evidence=evidence(study, check)) for check in study.checks]
     lines = [fitted(fit, cells) for fit in study.fits]
     failed = Counter(str(each["failed"]) for each in records if not each["metrics"])

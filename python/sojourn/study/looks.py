@@ -48,9 +48,30 @@ class Looks:
 
     study: Study
     cells: Cells
+    whole: Study | None = None
+    """Of which the study may be a part."""
 
     def verdict(self, check: Check) -> Verdict:
-        """By the first look that decides, or else the last for which all points are there."""
+        """By the first look that decides, or else the last for which all points are there.
+
+        What is said of systems or values by name does not hold while some of these were not measured.
+        """
+        found = self._looked(check)
+        lacking = self._unmeasured(check)
+        if found.finding != "holds" or not lacking:
+            return found
+        return replace(found, finding="not enough points", why=f"without {', '.join(lacking)}: {found.why}")
+
+    def _unmeasured(self, check: Check) -> list[str]:
+        whole = self.whole or self.study
+        return [
+            str(value)
+            for factor in whole.names()
+            for value in dict.fromkeys(check.named(factor))
+            if value in whole.values(factor) and all(cell.settings[factor] != value for cell in self.cells.cells)
+        ]
+
+    def _looked(self, check: Check) -> Verdict:
         study = self.study
         if study.tried or not study.until_decided:
             verdict = judge(check, self.cells, study.figure, QUICK if study.tried else None)

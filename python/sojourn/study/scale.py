@@ -7,15 +7,11 @@ decide something, and as many values as `--quick` has. What was given up can be 
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from typing import TypeVar
 
-from sojourn.study.cells import Cells
-from sojourn.study.checks import question
-from sojourn.study.declarations import SYSTEM, FixedPart, SystemEntry, Value
+from sojourn.study.declarations import SYSTEM, SystemEntry, Value
 from sojourn.study.document import Study
-from sojourn.study.folder import nothing
 from sojourn.study.points import cells
 from sojourn.study.runner import estimate_seconds
 
@@ -55,17 +51,9 @@ def floor(study: Study) -> Study:
     return _scaled(study, 0.0, 0.0)
 
 
-def least_asked(study: Study) -> Study:
-    """The least of the study of which all its checks can be asked: their systems and values are there."""
-    steps = range(STEPS + 1)
-    enough = bisect_left(steps, True, key=lambda step: can_be_asked(_scaled(study, _CHECKED * step / STEPS, 0.0)))
-    return _scaled(study, _CHECKED * min(enough, STEPS) / STEPS, 0.0)
-
-
-def can_be_asked(study: Study) -> bool:
-    """Whether the study measures what all its checks are about."""
-    there = Cells.of(({"settings": each, "repetition": 1, **nothing("")} for each in cells(study)), study.linked)
-    return all(question(check, there) is not None for check in study.checks if not isinstance(check, FixedPart))
+def all_named(study: Study) -> Study:
+    """The least of the study that has every system and value that its checks name."""
+    return _scaled(study, _CHECKED, 0.0)
 
 
 def given_up(whole: Study, study: Study) -> list[str]:

@@ -28,11 +28,11 @@ class Share:
 def shared_out(studies: Sequence[Study], seconds: float) -> list[Share]:
     """Shares of a time, in the studies' order.
 
-    No study gets less than all its checks need, while there is time for that; else none gets less than its floor. Where
-    even the floors take longer than there is, all are cut by the same part, and points are left unmeasured.
+    No study gets less than all that its checks name takes, while there is time for that; else none gets less than its
+    floor. Where even the floors take longer, all are cut by the same part, and points are left unmeasured.
     """
     wholes = [scale.whole_seconds(each) for each in studies]
-    floors = [scale.whole_seconds(scale.least_asked(each)) for each in studies]
+    floors = [scale.whole_seconds(scale.all_named(each)) for each in studies]
     if sum(floors) > seconds:
         floors = [scale.whole_seconds(scale.floor(each)) for each in studies]
     floors = [min(pair) for pair in zip(floors, wholes, strict=True)]
