@@ -12,23 +12,24 @@ import numpy as np
 import pytest
 
 from sojourn import _native
-from sojourn.assessment.measurement import Interrupted
+from sojourn.assessment.measurement import Bench, Interrupted
 from sojourn.assessment.model import Mix, Station
 from sojourn.assessment.request import EFFORTS, EffortName
 from sojourn.assessment.simulation import Quota, Sessions, simulate
 from sojourn.assessment.summary import DemandFit, Knee, Prediction, Step, Verification, VerifiedLoad
 from sojourn.assessment.verification import carrying_out, foretelling
-from sojourn.assessment.verification.assessed import Assessed
-from sojourn.assessment.verification.carrying_out import verify
+from sojourn.assessment.verification.assessed import Assessed, processor_fraction
+from sojourn.assessment.verification.carrying_out import saturated_by_share, verify
 from sojourn.assessment.verification.changes import CHANGES, OtherServer, chosen
 from sojourn.assessment.verification.comparison import compared
 from sojourn.assessment.verification.foretelling import mean_wait, scaled
+from sojourn.assessment.verification.packet_line import transfer_times
 from sojourn.commands.verify_option import with_value
 from sojourn.failure import CouldNotRun
 from sojourn.machine.cores import Cores
 from sojourn.results.records import Interval, Spread
 from sojourn.results.run_folder import RunFolder
-from sojourn.systems import SYSTEMS, Launch
+from sojourn.systems import SYSTEMS, Launch, Running
 
 DEMAND = 1e-3
 FIT = DemandFit(
@@ -91,6 +92,7 @@ def assessed(tmp_path: Path, sessions: Sessions, mix: Mix, station: Station) -> 
         demand_fit=FIT,
         station=station,
         knee=knee_at(1000),
+        processor_fraction=1.0,
         helpers=4,
         helper_limit=None,
         target_p95_seconds=0.2,
@@ -136,6 +138,28 @@ def test_half_the_processor_halves_the_capacity_and_not_the_speed(assessed: Asse
     assert half.at(600).response_time_mean_seconds is None
 
 
+def test_a_share_is_of_what_the_server_had(assessed: Assessed) -> None:
+    # Interrupts had a fifth of the core: under a quota they take nothing of the server's share.
+    half = CHANGES["half-processor"].expectation(replace(assessed, processor_fraction=0.8), NoBaselines())
+    assert half.capacity.estimate == pytest.approx(625)
+    busy = [
+        step(rate, 1.0, 1.0).model_copy(update={"server_cpu_fraction": always(rate / 1250)}) for rate in (500, 1010)
+    ]
+    assert processor_fraction(busy, 1000) == pytest.approx(0.808)
+    assert processor_fraction(busy, 2000) == 1.0
+    assert processor_fraction([], 1000) == 1.0
+
+
+def test_a_server_that_used_its_share_is_saturated() -> None:
+    steps = [
+        {"requests_per_second": 50.0, "server": {"cpu_fraction": fraction}, "server_saturated": False}
+        for fraction in (0.3, 0.49)
+    ]
+    assert [each["server_saturated"] for each in saturated_by_share(steps, 0.5)] == [False, True]
+    unknown = saturated_by_share([{"server": None, "server_saturated": False}], 0.5)
+    assert not unknown[0]["server_saturated"]
+
+
 def test_a_quota_of_the_whole_period_changes_nothing(assessed: Assessed) -> None:
     plain = simulate(assessed.station, assessed.sessions, 500, 1)
     assert simulate(assessed.station, assessed.sessions, 500, 1, Quota(0.05, 0.05)) == plain
@@ -176,9 +200,9 @@ def test_another_server_is_predicted_from_its_own_demands(assessed: Assessed) ->
     assert OtherServer("sojourn").inapplicable(assessed) is not None
 
 
-def test_a_slow_line_is_full_when_its_bytes_are(station: Station, sessions: Sessions, mix: Mix) -> None:
+def test_a_slow_line_is_full_when_its_bytes_are(station: Station, mix: Mix) -> None:
     bits = 1e6
-    line = foretelling.slower_line(station, sessions, mix, bits, 1, "")
+    line = foretelling.slower_line(station, mix, bits, 1, "")
     carried = foretelling.bytes_on_the_line(mix)
     assert (carried > mix.sizes_bytes).all()
     assert line.capacity.estimate == pytest.approx(bits / 8 / float(carried.mean()))
@@ -186,6 +210,40 @@ def test_a_slow_line_is_full_when_its_bytes_are(station: Station, sessions: Sess
     light = line.at(0.02 * line.capacity.estimate).response_time_mean_seconds
     assert light == pytest.approx(8 * float(carried.mean()) / bits + DEMAND, rel=0.1)
     assert line.at(1.01 * line.capacity.estimate).response_time_mean_seconds is None
+
+
+def test_on_a_line_short_transfers_are_first_come_first_served() -> None:
+    # All alike and within the first window: M/D/1, whose mean is S (1 + rho / (2 (1 - rho))).
+    times = transfer_times(0.8, np.array([1.0]), np.array([5.0]), 1)
+    assert times.mean() == pytest.approx(1 + 0.8 / 0.4, rel=0.1)
+
+
+def test_on_a_line_long_transfers_share() -> None:
+    # With hundreds of packets each, windows are small beside them: processor sharing, S / (1 - rho).
+    times = transfer_times(0.5, np.array([1.0]), np.array([300.0]), 1)
+    assert 1.5 < times.mean() < 2.05
+
+
+def test_a_transfer_alone_takes_its_own_time() -> None:
+    times = transfer_times(1e-7, np.array([1.0, 3.0]), np.array([1.0, 30.0]), 1)
+    assert set(np.round(times / times.min(), 3)) == {1.0, 3.0}
+
+
+def test_behind_a_link_the_generator_is_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    words: list[str] = []
+
+    def run(options: list[str], *_: object) -> NoReturn:
+        words.extend(options)
+        raise CouldNotRun("enough")
+
+    monkeypatch.setattr("sojourn.engine.run", run)
+    monkeypatch.setattr("sojourn.engine.path", lambda: Path("/bin/engine"))
+    server = Running("http://10.77.0.1:80", "1", [], None, [])
+    bench = Bench(server, Cores(None, None), 1, link=("--rate", "1Mbit/s"))
+    with pytest.raises(CouldNotRun):
+        bench.closed_loop("/", 1, 1.0, 0.0, "close")
+    assert words[:5] == ["link", "--rate", "1Mbit/s", "--", "/bin/engine"]
+    assert words[5:7] == ["load", "http://10.77.0.1:80/"]
 
 
 def test_packets_of_large_documents_have_headers_each() -> None:

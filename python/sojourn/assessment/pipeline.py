@@ -33,7 +33,7 @@ from sojourn.assessment.summary import (
     write_summary,
 )
 from sojourn.assessment.system_file import COMMENT, describe
-from sojourn.assessment.verification.assessed import Assessed
+from sojourn.assessment.verification.assessed import Assessed, capacity, processor_fraction
 from sojourn.assessment.verification.carrying_out import NO_MODEL, unpredicted, verify
 from sojourn.engine.progress import ProgressLine, RequestsAdvance
 from sojourn.failure import CouldNotRun
@@ -363,6 +363,7 @@ class _Assessment:
             demand_fit=self.summary.demand_fit,
             station=self.station,
             knee=self.summary.knee,
+            processor_fraction=processor_fraction(self.summary.steps, capacity(self.summary.knee, self.station)),
             helpers=system.helpers if system else None,
             helper_limit=_limit_of_helpers(self.summary.answer),
             target_p95_seconds=self.request.target_p95_seconds,

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from sojourn.assessment import demand, rising_load, steps
 from sojourn.assessment.climbs import Climbs
 from sojourn.assessment.knee import locate
-from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped
+from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped, observed
 from sojourn.assessment.summary import DemandFit, DemandPoint, Knee, Step, Verification, VerifiedLoad
 from sojourn.assessment.verification.assessed import Assessed
 from sojourn.assessment.verification.changes import CHANGES, Arrangement, Change
@@ -38,6 +38,8 @@ COMPARED_FRACTIONS = (0.5, 0.84)
 STEP_REQUESTS = 4000
 STEP_SECONDS_MAX = 10.0
 """A step lasts for so many requests at half the capacity, if that takes no longer: sizes are spread widely."""
+SHARE_USED = 0.95
+"""Of a processor's share; a server that uses so much of it has no more to give."""
 NO_MODEL = "without a model there are no predictions to try"
 LINK_ADDRESS = "10.77.0.1"
 """Of the server, seen from behind a link."""
@@ -180,13 +182,17 @@ class _One:
             # The link belongs beside the server, whose core this process keeps off.
             with cores.also_on_server_core(assessed.cores) if link else nullcontext():
                 climb.repeat(capacity)
-        knee = locate(climbs.repetitions(), assessed.target_p95_seconds)
+        climbed = climbs.repetitions()
+        confinement = arrangement.launch.confinement
+        if confinement is not None and confinement.processors is not None:
+            climbed = [saturated_by_share(repetition, confinement.processors) for repetition in climbed]
+        knee = locate(climbed, assessed.target_p95_seconds)
         if knee is None:
             raise CouldNotRun(
                 "the load generator was the limit at every load", "verify on a machine with less other work"
             )
-        found = steps.over_repetitions(climbs.repetitions())
-        if link or arrangement.launch.confinement is not None:
+        found = steps.over_repetitions(climbed)
+        if link or confinement is not None:
             # A link's work beside the server, and a quota's pauses, belong to what was changed: no window is left out.
             found = [each.model_copy(update={"undisturbed": None}) for each in found]
         # A link's own work on the server's core is not another's.
@@ -202,6 +208,14 @@ class _One:
         work = arrangement.launch.work / f"{FOLDER}-{self.name}"
         work.mkdir(exist_ok=True)
         return replace(arrangement.launch, work=work)
+
+
+def saturated_by_share(steps: Sequence[dict[str, Any]], processors: float) -> list[dict[str, Any]]:
+    """The steps of a server with less than a processor, saturated where it used all that it may."""
+    return [
+        {**step, "server_saturated": (observed(step, "cpu_fraction") or 0.0) >= SHARE_USED * processors}
+        for step in steps
+    ]
 
 
 def _long_enough(effort: rising_load.Effort, capacity: float) -> rising_load.Effort:

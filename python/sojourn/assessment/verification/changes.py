@@ -118,8 +118,12 @@ class Processor:
 
     def expectation(self, assessed: Assessed, baselines: Baselines) -> Expectation:
         if self.baseline == 1.0:
-            capacity = scaled(self.processors * assessed.capacity, assessed.capacity_range)
-            basis = f"{self.processors:g} of the capacity that was assessed; demands as fitted, under a quota"
+            had = assessed.processor_fraction
+            capacity = scaled(self.processors / had * assessed.capacity, assessed.capacity_range)
+            basis = (
+                f"{self.processors:g} of a processor instead of the {had:.2f} that the server had at its capacity; "
+                "demands as fitted, under a quota"
+            )
             return self._share(assessed, assessed.station, capacity, basis)
         first = self.baseline * assessed.capacity
         knee = baselines.climb(_confined(assessed, self.baseline), f"processor-{self.baseline:g}", first)
@@ -246,8 +250,8 @@ class SlowLine:
 
     def expectation(self, assessed: Assessed, baselines: Baselines) -> Expectation:
         rate = self._bits_per_second(assessed)
-        basis = f"a line of {format.bandwidth(rate)}, shared by the log's transfers with their packets' headers"
-        return foretelling.slower_line(assessed.station, assessed.sessions, assessed.mix, rate, assessed.seed, basis)
+        basis = f"a line of {format.bandwidth(rate)}, with the log's transfers as packets"
+        return foretelling.slower_line(assessed.station, assessed.mix, rate, assessed.seed, basis)
 
     def _bits_per_second(self, assessed: Assessed) -> float:
         bytes_mean = float(foretelling.bytes_on_the_line(assessed.mix).mean())

@@ -3,8 +3,8 @@
 - A processor with a quota is as fast as the whole one until the quota of a period (50 ms) is used up, and then stands
   still until the period ends (`machine.confinement`): demands stay, the capacity is the quota's share. Doubled demands
   would be wrong at every load: twice the response time at light loads, and none of the waiting for the next period.
-- A slower line is a processor-sharing station for what crosses it: bodies, response heads, and the headers of the
-  packets. The server adds its mean response time.
+- A slower line is full by what crosses it: bodies, response heads, and the headers of the packets (`packet_line`). The
+  server adds its mean response time.
 - Another server has its own service demands, measured on documents of fixed sizes; that a mix of documents costs more
   than its documents alone, and latencies, are taken from the assessed server.
 - Workers that keep a connection until it ends are servers of an M/G/N station whose jobs are sessions.
@@ -20,6 +20,7 @@ import numpy as np
 from sojourn.assessment.model import FloatArray, Mix, Station
 from sojourn.assessment.simulation import Quota, Sessions, simulate
 from sojourn.assessment.summary import DemandFit, Prediction
+from sojourn.assessment.verification.packet_line import transfer_times
 from sojourn.machine.confinement import PROCESSOR_PERIOD_SECONDS
 from sojourn.results.records import Interval
 
@@ -74,34 +75,36 @@ def same_processor(station: Station, sessions: Sessions, capacity: Interval, see
     return Expectation(capacity, at, basis)
 
 
-def slower_line(
-    station: Station, sessions: Sessions, mix: Mix, bits_per_second: float, seed: int, basis: str
-) -> Expectation:
+def slower_line(station: Station, mix: Mix, bits_per_second: float, seed: int, basis: str) -> Expectation:
     """The server behind a line that is its bottleneck."""
-    transfers = 8 * bytes_on_the_line(mix) / bits_per_second
-    line = Station(transfers, None, station.calibration, 1.0 / float(transfers.mean()))
-    capacity = Interval(estimate=line.capacity, low=(1 - LINE_LOST_FRACTION) * line.capacity, high=line.capacity)
+    seconds = 8 * bytes_on_the_line(mix) / bits_per_second
+    full = 1.0 / float(seconds.mean())
+    capacity = Interval(estimate=full, low=(1 - LINE_LOST_FRACTION) * full, high=full)
 
     def at(rate: float) -> Prediction:
-        if rate >= line.capacity:
-            return _saturated(line.capacity)
-        crossed = simulate(line, sessions, rate, seed)
+        if rate >= full:
+            return _saturated(full)
+        crossed = transfer_times(rate, seconds, packets_of(mix), seed)
         served = station.closed_form(rate).response_time_mean_seconds or 0.0
-        mean, p95 = crossed.response_time_mean_seconds, crossed.response_time_p95_seconds
-        assert mean is not None
-        assert p95 is not None
-        return crossed.model_copy(
-            update={"response_time_mean_seconds": mean + served, "response_time_p95_seconds": p95 + served}
+        return Prediction(
+            requests_per_second=rate,
+            response_time_mean_seconds=float(crossed.mean()) + served,
+            response_time_p95_seconds=float(np.quantile(crossed, 0.95)) + served,
         )
 
     return Expectation(capacity, at, basis)
 
 
+def packets_of(mix: Mix) -> FloatArray:
+    """Packets of each response of the log; shape (requests,)."""
+    packets: FloatArray = np.ceil((mix.sizes_bytes + RESPONSE_HEAD_BYTES) / SEGMENT_BYTES)
+    return packets
+
+
 def bytes_on_the_line(mix: Mix) -> FloatArray:
     """What the line carries per request of the log, towards the clients; shape (requests,)."""
     response = mix.sizes_bytes + RESPONSE_HEAD_BYTES
-    packets = np.ceil(response / SEGMENT_BYTES)
-    carried: FloatArray = response + PACKET_HEADER_BYTES * packets + CONNECTION_BYTES * mix.opens_connection
+    carried: FloatArray = response + PACKET_HEADER_BYTES * packets_of(mix) + CONNECTION_BYTES * mix.opens_connection
     return carried
 
 
