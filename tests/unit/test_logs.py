@@ -13,7 +13,7 @@ import pytest
 from sojourn import _native
 from sojourn.failure import CouldNotRun
 from sojourn.workload.characteristics import Characteristics, LogImport
-from sojourn.workload.log import LogOptions, import_log, require_log
+from sojourn.workload.log import LogOptions, import_log, import_log_to_file, require_log
 from sojourn.workload.log_files import LogFile, find
 
 
@@ -107,3 +107,15 @@ def test_the_times_of_a_log_are_those_that_it_says(tmp_path: Path) -> None:
     kept = tmp_path / "kept.trace"
     trace.save(str(kept))
     assert _native.StoredTrace.open(str(kept)).characterise() == trace.characterise()
+
+
+def test_a_log_of_forms_alone_is_counted_but_makes_no_trace(tmp_path: Path) -> None:
+    log = tmp_path / "forms.log"
+    log.write_text('h - - [21/Nov/2026:10:00:00 +0000] "POST /form HTTP/1.1" 200 5\n' * 3)
+    _, report = import_log_to_file(str(log), None, LogOptions(), 1, lambda done, total: None, may_be_empty=True)
+    found = LogImport(report).coverage()
+    assert found is not None
+    assert (found.requests_all, found.requests_fraction, found.dynamic_fraction) == (3, 0.0, 1.0)
+    assert "100 % of the requests are dynamic" in LogImport(report).warnings()[0]
+    with pytest.raises(CouldNotRun, match="3 of another method"):
+        import_log_to_file(str(log), tmp_path / "forms.trace", LogOptions(), 1, lambda done, total: None)

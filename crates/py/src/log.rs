@@ -39,7 +39,7 @@ impl LogOptions {
     #[pyo3(signature = (
         *, session_gap_seconds=15.0, log_format=None, json_fields=vec![], statuses=vec![], methods=vec![], paths=vec![],
         hosts=vec![], clients=vec![], begin=None, end=None, path_map=vec![], host_map=vec![], keep_failed=false,
-        keep_queries=false, keep_methods=false, assumed_size_bytes=None,
+        keep_queries=false, keep_methods=false, assumed_size_bytes=None, may_be_empty=false,
     ))]
     #[allow(clippy::too_many_arguments, reason = "they are keywords on the other side")]
     fn new(
@@ -59,6 +59,7 @@ impl LogOptions {
         keep_queries: bool,
         keep_methods: bool,
         assumed_size_bytes: Option<u64>,
+        may_be_empty: bool,
     ) -> PyResult<Self> {
         if !(session_gap_seconds.is_finite() && session_gap_seconds >= 0.0) {
             let message = format!("the session gap must be a number of seconds, not {session_gap_seconds}");
@@ -84,6 +85,7 @@ impl LogOptions {
             selection,
             keep: Keep { failed: keep_failed, with_query: keep_queries, as_get: keep_methods },
             assumed_size_bytes: assumed_size_bytes.map(|bytes| bytes.min(SIZE_BYTES_MAX)),
+            may_be_empty,
         }))
     }
 }

@@ -144,6 +144,11 @@ impl StoredTrace {
         characteristics(py, found.map_err(|error| unread(&self.path, error))?.as_ref())
     }
 
+    /// How long the log's requests took; None where it does not say.
+    fn request_times<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.inner.times().map(|times| dictionary(py, times)).transpose()
+    }
+
     /// Name, size in bytes, path on a built site, and requests of every document that was got.
     fn documents(&mut self, py: Python<'_>) -> PyResult<Vec<(&str, u64, String, u32)>> {
         let mut counts = vec![0; self.inner.documents().len()];

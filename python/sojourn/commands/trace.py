@@ -54,14 +54,18 @@ def _trace(
     log, log_options = as_one(logs, log_options)
     with Stages(talk, quiet=output_format is Format.json) as stages:
         stages.begin("import")
-        trace, report = import_log_to_file(log, output, log_options, seed, stages.update)
+        # A log of an application may have nothing to replay and much to say.
+        only_said = output is None and build_site is None
+        trace, report = import_log_to_file(log, output, log_options, seed, stages.update, may_be_empty=only_said)
         stages.done(f"{report['lines']:,} lines, {LogImport(report).format()}")
         if build_site is not None:
             stages.begin("site")
             documents = site.documents_of(trace)
             site.build(build_site, documents, quantity.size_bytes(content_limit), stages.update)
             stages.done(f"{len(documents):,} files in {build_site}")
-    result = {"import": report, "characteristics": trace.characterise()}
+    is_empty = report["requests"] == report["failed_requests"]
+    characteristics = {"request_times": trace.request_times()} if is_empty else trace.characterise()
+    result = {"import": report, "characteristics": characteristics}
     if output_format is Format.json:
         print_json(result)
     else:

@@ -153,6 +153,11 @@ class LogImport:
         """The share of the log's requests that a static copy of its site can stand for."""
         return coverage(self._values)
 
+    def warnings(self) -> list[str]:
+        """What to be careful of, in sentences."""
+        found = self._values.get("warnings")
+        return [str(warning) for warning in found] if isinstance(found, list) else []
+
     def malformed_examples(self) -> list[tuple[str, str, str]]:
         """The first malformed lines: number, why, and how they begin."""
         rows = self._values.get("malformed_examples")

@@ -101,7 +101,13 @@ def import_log(log: str, options: LogOptions, seed: int, progress: Progress) -> 
 
 
 def import_log_to_file(
-    log: str, output: Path | IO[bytes] | None, options: LogOptions, seed: int, progress: Progress
+    log: str,
+    output: Path | IO[bytes] | None,
+    options: LogOptions,
+    seed: int,
+    progress: Progress,
+    *,
+    may_be_empty: bool = False,
 ) -> tuple[_native.StoredTrace, Report]:
     """The same as a trace file, in memory that grows with the distinct documents and clients alone.
 
@@ -112,6 +118,7 @@ def import_log_to_file(
         options: as in `import_log`.
         seed: as in `import_log`.
         progress: as in `import_log`.
+        may_be_empty: whether a log without any request that can be replayed is imported too, for what else it says.
 
     Raises:
         CouldNotRun: as `import_log`, or the trace cannot be written.
@@ -122,7 +129,7 @@ def import_log_to_file(
             raise CouldNotRun(f"{output} is not a file", "name a file for the trace with --output")
         part = output.with_name(f"{output.name}.part")
         try:
-            trace, report = _import_to_path(log, str(part), str(output.parent), options, seed, progress)
+            trace, report = _import_to_path(log, str(part), str(output.parent), options, seed, progress, may_be_empty)
             with _explained(log):
                 part.replace(output)
         finally:
@@ -131,15 +138,15 @@ def import_log_to_file(
     if output is not None:
         # A descriptor's name, under which the file can be opened again though it has no other.
         name = f"/proc/self/fd/{output.fileno()}"
-        return _import_to_path(log, name, tempfile.gettempdir(), options, seed, progress)
+        return _import_to_path(log, name, tempfile.gettempdir(), options, seed, progress, may_be_empty)
     with tempfile.TemporaryFile() as file:
-        return import_log_to_file(log, file, options, seed, progress)
+        return import_log_to_file(log, file, options, seed, progress, may_be_empty=may_be_empty)
 
 
 def _import_to_path(
-    log: str, output: str, folder: str, options: LogOptions, seed: int, progress: Progress
+    log: str, output: str, folder: str, options: LogOptions, seed: int, progress: Progress, may_be_empty: bool
 ) -> tuple[_native.StoredTrace, Report]:
-    native = native_options(options)
+    native = native_options(options, may_be_empty=may_be_empty)
     with _explained(_called(log, options)):
         report = _native.import_log_to_file(
             _native_paths(log, options.also),
@@ -210,7 +217,7 @@ def require_default(source: str, options: LogOptions) -> None:
         )
 
 
-def native_options(options: LogOptions) -> _native.LogOptions:
+def native_options(options: LogOptions, *, may_be_empty: bool = False) -> _native.LogOptions:
     """The options, checked.
 
     Raises:
@@ -234,6 +241,7 @@ def native_options(options: LogOptions) -> _native.LogOptions:
             keep_queries=options.keep_queries,
             keep_methods=options.keep_methods,
             assumed_size_bytes=options.assumed_size_bytes,
+            may_be_empty=may_be_empty,
         )
     except ValueError as error:
         what, _, hint = str(error).partition("\nhint: ")

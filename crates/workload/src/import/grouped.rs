@@ -83,13 +83,16 @@ pub fn grouped<'l>(
     report.by_name_requests -= rows.unknown;
     report.skipped.of_unknown_size = rows.unknown;
     report.coverage = rows.into_coverage(&by_name, report.utc_offset_seconds);
-    if report.requests == 0 {
+    if report.requests == 0 && !options.may_be_empty {
         return Err(ImportError::NoStaticRequest { requests: entries, skipped: report.skipped });
     }
     report.sessions = sessions.count();
     report.warn();
     let head = Head {
-        origin: Origin { unix_ns: first_ns, utc_offset_seconds: report.utc_offset_seconds },
+        origin: Origin {
+            unix_ns: if report.requests == 0 { 0 } else { first_ns },
+            utc_offset_seconds: report.utc_offset_seconds,
+        },
         documents: documents.len() as u32,
         sessions: report.sessions as u32,
         requests: report.requests as u32,

@@ -74,6 +74,8 @@ pub struct Options {
     pub keep: Keep,
     /// The size of documents whose size the log does not say; without one they are left out.
     pub assumed_size_bytes: Option<u64>,
+    /// Whether a log without any request to keep is imported too: what it holds can still be said.
+    pub may_be_empty: bool,
 }
 
 impl Default for Options {
@@ -84,6 +86,7 @@ impl Default for Options {
             selection: Selection::default(),
             keep: Keep::default(),
             assumed_size_bytes: None,
+            may_be_empty: false,
         }
     }
 }

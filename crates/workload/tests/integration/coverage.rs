@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sojourn_workload::import::{Class, ClassCount, Coverage, ImportReport, Keep, Options, import};
+use sojourn_workload::trace::Trace;
 
 fn imported(log: &str, keep: Keep) -> ImportReport {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
@@ -59,6 +60,19 @@ fn a_log_of_forms_is_hardly_covered() {
     assert_eq!(found.dynamic.len(), 1);
     assert_eq!((found.dynamic[0].class, found.dynamic[0].requests), (Class::Method, 5499));
     assert!(found.left_out.is_empty());
+}
+
+#[test]
+fn a_log_without_anything_to_replay_can_still_be_counted() {
+    let log = line("a", 0, r#""POST /form HTTP/1.1" 200 1"#) + &line("b", 1, r#""GET /?q HTTP/1.1" 200 2"#);
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+    let options = Options { may_be_empty: true, ..Options::default() };
+    let found = import(log.as_bytes(), &options, &mut random, |_| ControlFlow::Continue(())).unwrap();
+    assert_eq!((found.trace.requests.len(), found.report.requests), (0, 0));
+    assert_eq!((found.report.coverage.requests, found.report.coverage.covered_requests), (2, 0));
+    let mut bytes = Vec::new();
+    found.trace.write(&mut bytes).unwrap();
+    assert_eq!(Trace::read(bytes.as_slice()).unwrap(), found.trace);
 }
 
 #[test]

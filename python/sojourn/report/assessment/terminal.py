@@ -49,9 +49,13 @@ def print_summary(summary: Summary, console: Console) -> None:
 def print_trace(log: str, imported: Mapping[str, Any], characteristics: Mapping[str, Any], console: Console) -> None:
     """What a log holds: its import, then its figures."""
     console.print(Text(log, style="bold"))
-    facts = LogImport(imported)
-    print_pairs([*log_tables.import_figures(facts), *log_tables.figures(Characteristics(characteristics))], console)
-    _print_times(Characteristics(characteristics).request_times(), console)
+    facts, figures = LogImport(imported), Characteristics(characteristics)
+    # Nothing was kept of a log whose requests are all dynamic.
+    kept = log_tables.figures(figures) if figures.figure("requests") else []
+    print_pairs([*log_tables.import_figures(facts), *kept], console)
+    _print_times(figures.request_times(), console)
+    for warning in facts.warnings():
+        console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
     for line, message, text in facts.malformed_examples():
         console.print(Text(f"line {line}: {message}: {text}", style="dim"), soft_wrap=True)
 
