@@ -18,6 +18,7 @@ from benchmarks.server.cell import Setting, WrongResponse, verify, with_figures,
 from benchmarks.server.competitors import Competitor
 from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped
 from sojourn.failure import CouldNotRun
+from sojourn.loading.record import RequestsRecord
 from sojourn.systems import Launch, Running
 
 ASKED_FIRST = 3
@@ -65,7 +66,7 @@ class Trial:
     origin: Running
     work: Path
 
-    def load(self, **changes: Any) -> dict[str, Any]:
+    def load(self, **changes: Any) -> RequestsRecord:
         """Loads the proxy by the generator; what it reports."""
         options = self.setting.options_of(self.condition) | changes
         return Bench(self.proxy, self.setting.cores, self.setting.seed).closed_loop(**options)
@@ -136,9 +137,9 @@ def _storing(found: Cell, trial: Trial) -> Cell:
         result = trial.load(path="", warm_up_seconds=0.0, duration_seconds=STORE_SECONDS_MAX, options=options)
     finally:
         sessions.unlink(missing_ok=True)
-    answered = result["requests"]
-    if result["errors"] or answered < STORED_OBJECTS:
-        raise Forgotten(f"{answered:,} of {STORED_OBJECTS:,} requests were answered, {result['errors']:,} failed")
+    answered = result.requests
+    if result.errors or answered < STORED_OBJECTS:
+        raise Forgotten(f"{answered:,} of {STORED_OBJECTS:,} requests were answered, {result.errors:,} failed")
     after = stored.memory(trial.proxy, trial.work)
     trial.end_origin()
     kept = stored.kept_fraction(trial.proxy, list(never_before.paths(STORED_OBJECTS, condition.size)))

@@ -15,7 +15,9 @@ from benchmarks.server import idle, network
 from benchmarks.server.competitors import Competitor
 from benchmarks.server.conditions import Condition
 from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped
+from sojourn.engine.results import ServerUse, Unavailable
 from sojourn.failure import CouldNotRun
+from sojourn.loading.record import RequestsRecord, Step
 from sojourn.machine.cores import Cores
 from sojourn.systems import Launch
 from sojourn.text import format
@@ -143,53 +145,54 @@ def with_trouble(cell: C, error: Exception) -> C:
     return replace(cell, trouble=str(error).removeprefix("error: ").partition("\nhint: ")[0])
 
 
-def with_figures(cell: C, result: dict[str, Any], condition: Condition) -> C:
+def with_figures(cell: C, result: RequestsRecord, condition: Condition) -> C:
     """The cell with what came of its load."""
-    step = result["steps"][0]
-    use = step["server"] or {}
+    step = result.steps[0]
+    use = step.server or ServerUse()
     return replace(
         cell,
-        cpu_seconds_per_request=_figure(use.get("cpu_seconds_per_request")),
-        cpu_user_fraction=_figure(use.get("cpu_user_fraction")),
-        cpu_fraction=_figure(use.get("cpu_fraction")),
-        requests_per_second=result["requests_per_second"],
-        response_time_p50_seconds=result["response_time_seconds"]["p50"],
-        requests=result["requests"],
-        core_steal_fraction=_figure(use.get("core_steal_fraction")),
-        limited_because=result["generator"]["limited_because"],
+        cpu_seconds_per_request=_figure(use.cpu_seconds_per_request),
+        cpu_user_fraction=_figure(use.cpu_user_fraction),
+        cpu_fraction=_figure(use.cpu_fraction),
+        requests_per_second=result.requests_per_second,
+        response_time_p50_seconds=result.response_time_seconds.p50,
+        requests=result.requests,
+        core_steal_fraction=_figure(use.core_steal_fraction),
+        limited_because=result.generator.limited_because,
         trouble=_trouble(result, step, condition),
     )
 
 
-def _figure(reading: Any) -> float | None:
-    return float(reading) if isinstance(reading, int | float) else None
+def _figure(reading: float | Unavailable) -> float | None:
+    return None if isinstance(reading, Unavailable) else reading
 
 
-def _trouble(result: dict[str, Any], step: dict[str, Any], condition: Condition) -> str | None:
+def _trouble(result: RequestsRecord, step: Step, condition: Condition) -> str | None:
     """What makes the figures of a cell mean something else than they seem to."""
-    if result["errors"]:
-        causes = ", ".join(f"{count} {cause}" for cause, count in result["errors_by_cause"].items())
-        return f"{result['errors']} of {result['requests'] + result['errors']} requests failed: {causes}"
-    if not result["requests"]:
+    if result.errors:
+        causes = ", ".join(f"{count} {cause}" for cause, count in result.errors_by_cause.items())
+        return f"{result.errors} of {result.requests + result.errors} requests failed: {causes}"
+    if not result.requests:
         return "no request was answered"
     # Sessions have pauses between their requests, and so no law.
-    if step["little"] is not None and _law_holds(result):
-        served = step["little"]["accounted"]
+    if step.little is not None and _law_holds(result):
+        served = step.little.accounted
         if served < SERVED_FRACTION_MIN * condition.clients:
             return f"about {served:,.0f} of {condition.clients:,} clients were served, the others waited"
-    mean = step["response_bytes_mean"]
+    mean = step.response_bytes_mean
     if mean is None or abs(mean - condition.size_bytes) > 1e-6 * condition.size_bytes:
         return f"bodies of {mean} bytes on average instead of {condition.size_bytes}"
     return None
 
 
-def _law_holds(result: dict[str, Any]) -> bool:
+def _law_holds(result: RequestsRecord) -> bool:
     """Whether Little's law says how many clients are served.
 
     Throughput times response time is the requests under way, of which each client has one; but only over a time in
     which a client is answered several times.
     """
-    return bool(result["response_time_seconds"]["p50"] * 4 < result["duration_seconds"])
+    median = result.response_time_seconds.p50
+    return median is not None and median * 4 < result.duration_seconds
 
 
 class WrongResponse(Exception):

@@ -7,7 +7,9 @@ import pytest
 from sojourn.assessment import demand
 from sojourn.assessment.measurement import Bench
 from sojourn.assessment.summary import DemandPoint
+from sojourn.engine.results import Generator, ServerUse, Summary
 from sojourn.failure import CouldNotRun
+from sojourn.loading.record import RequestsRecord, Step
 from sojourn.machine.cores import Cores
 from sojourn.systems import Running
 from sojourn.workload.site import FIXED_SIZES_BYTES
@@ -104,21 +106,30 @@ class ScriptedBench(Bench):
         warm_up_seconds: float,
         connection: str,
         options: Any = (),
-    ) -> dict[str, Any]:
+    ) -> RequestsRecord:
         """What the engine would say."""
         self.lasted.append(duration_seconds)
         requests = int(self.answers_per_second * max(0.0, duration_seconds - self.silent_seconds))
         because = None if requests else "the generator did not get its core"
-        return {
-            "requests": requests,
-            "requests_per_second": requests / duration_seconds,
-            "errors": sum(self.errors_by_cause.values()),
-            "errors_by_cause": self.errors_by_cause,
-            "unfinished": clients,
-            "response_time_seconds": {"mean": 0.01},
-            "generator": {"limited": because is not None, "limited_because": because},
-            "steps": [{"server": {"cpu_seconds_per_request": 1e-5, "core_busy_fraction": 1.0}}],
-        }
+        generator = Generator(limited=because is not None, limited_because=because)
+        server = ServerUse(cpu_seconds_per_request=1e-5, core_busy_fraction=1.0)
+        return RequestsRecord(
+            tool="load",
+            version="0",
+            url=path,
+            seed=1,
+            connection=connection,
+            complete=True,
+            duration_seconds=duration_seconds,
+            requests=requests,
+            requests_per_second=requests / duration_seconds,
+            errors=sum(self.errors_by_cause.values()),
+            errors_by_cause=self.errors_by_cause,
+            unfinished=clients,
+            response_time_seconds=Summary(mean=0.01),
+            generator=generator,
+            steps=[Step(start_seconds=0.0, duration_seconds=duration_seconds, generator=generator, server=server)],
+        )
 
 
 def scripted(**settings: Any) -> ScriptedBench:

@@ -1,29 +1,31 @@
-from typing import Any
-
 import pytest
 
 from sojourn.assessment.knee import locate
+from sojourn.engine.results import Generator, StepLimit, Summary
+from sojourn.loading.record import Step
 
 TARGET = 0.2
 
 
 def step(
     offered: float,
-    limit: str | None = None,
+    limit: StepLimit | None = None,
     got: float | None = None,
     p95: float | None = 0.001,
     limited: bool = False,
     saturated: bool = False,
-) -> dict[str, Any]:
+) -> Step:
     """A step as the engine reports it; the engine judges the limit."""
-    return {
-        "offered_requests_per_second": offered,
-        "requests_per_second": offered if got is None else got,
-        "limit": limit,
-        "server_saturated": saturated,
-        "time_to_first_byte_intended_seconds": {"p95": p95},
-        "generator": {"limited": limited},
-    }
+    return Step(
+        start_seconds=0.0,
+        duration_seconds=1.0,
+        offered_requests_per_second=offered,
+        requests_per_second=offered if got is None else got,
+        limit=limit,
+        server_saturated=saturated,
+        time_to_first_byte_intended_seconds=Summary(p95=p95),
+        generator=Generator(limited=limited),
+    )
 
 
 def test_a_throughput_limit_is_what_the_overloaded_server_reached() -> None:

@@ -2,48 +2,57 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from sojourn.assessment.steps import LOST_SQUARED, lost_squared, over_repetitions
+from sojourn.assessment.steps import ClimbStep, lost_squared, over_repetitions
+from sojourn.engine.results import (
+    Columns,
+    CoreLoss,
+    Generator,
+    ServerUse,
+    Summary,
+    Timeline,
+    Unavailable,
+    Undisturbed,
+)
 
 
-def latencies(mean: float) -> dict[str, float]:
-    return {"mean": mean, "p50": mean, "p95": 3 * mean, "p99": 5 * mean}
+def latencies(mean: float) -> Summary:
+    return Summary(mean=mean, p50=mean, p95=3 * mean, p99=5 * mean)
 
 
-def undisturbed(mean: float, windows: int) -> dict[str, Any]:
-    return {
-        "windows": windows,
-        "windows_total": 20,
-        "requests": 100 * windows,
-        "requests_per_second": 1000.0,
-        "response_time_seconds": latencies(mean),
-        "time_to_first_byte_intended_seconds": latencies(mean),
-        "server_cpu_seconds_per_request": 8e-6,
-        "server_core": {"resolution_seconds": 1e-9},
-    }
+def undisturbed(mean: float, windows: int, resolution_seconds: float = 1e-9) -> Undisturbed:
+    return Undisturbed(
+        windows=windows,
+        windows_total=20,
+        windows_judged=20,
+        seconds=2.0,
+        requests=100 * windows,
+        requests_per_second=1000.0,
+        response_time_seconds=latencies(mean),
+        time_to_first_byte_intended_seconds=latencies(mean),
+        server_cpu_seconds_per_request=8e-6,
+        lost_max_seconds=0.001,
+        server_core=CoreLoss.model_construct(resolution_seconds=resolution_seconds),
+    )
 
 
-def step(mean: float, seen: dict[str, Any] | None) -> dict[str, Any]:
-    return {
-        "offered_requests_per_second": 1000.0,
-        "requests_per_second": 1000.0,
-        "bytes_per_second": 1e6,
-        "requests": 2000,
-        "errors": 0,
-        "unfinished": 0,
-        "response_time_seconds": latencies(mean),
-        "time_to_first_byte_intended_seconds": latencies(mean),
-        "connections_open_mean": 3.0,
-        "generator": {"limited": False, "cpu_fraction": 0.2},
-        "server": {"cpu_seconds_per_request": 9e-6, "cpu_fraction": 0.5, "core_busy_fraction": 0.5},
-        "steady": True,
-        "limit": None,
-        "server_saturated": False,
-        "undisturbed": seen,
-    }
+def step(mean: float, seen: Undisturbed | str, lost: float | None = None) -> ClimbStep:
+    return ClimbStep(
+        start_seconds=0.0,
+        duration_seconds=2.0,
+        offered_requests_per_second=1000.0,
+        requests_per_second=1000.0,
+        bytes_per_second=1e6,
+        requests=2000,
+        response_time_seconds=latencies(mean),
+        time_to_first_byte_intended_seconds=latencies(mean),
+        connections_open_mean=3.0,
+        generator=Generator(limited=False, cpu_fraction=0.2),
+        server=ServerUse(cpu_seconds_per_request=9e-6, cpu_fraction=0.5, core_busy_fraction=0.5),
+        undisturbed=Unavailable(unavailable=seen) if isinstance(seen, str) else seen,
+        server_core_lost_squared_seconds=lost,
+    )
 
 
 def test_the_model_is_fitted_on_undisturbed_windows_where_there_are_enough() -> None:
@@ -60,18 +69,18 @@ def test_without_enough_windows_the_step_as_it_was_is_taken_and_the_reason_is_sa
     assert few.mean_for_model == 900e-6
     assert few.cpu_for_model == 9e-6
     assert few.undisturbed_unavailable == "fewer than 5 windows were undisturbed"
-    (unseen,) = over_repetitions([[step(900e-6, {"unavailable": "no process is observed"})]])
+    (unseen,) = over_repetitions([[step(900e-6, "no process is observed")]])
     assert unseen.undisturbed_unavailable == "no process is observed"
 
 
 def test_interruptions_are_measured_from_what_windows_lost() -> None:
-    columns = {"step": [0, 0, 0, 0, 1, None], "server_core_lost_seconds": [0.01, 0.0, 0.0, 0.0, 0.05, 0.05]}
-    timeline = {"interval_seconds": 0.1, "columns": columns}
+    columns = Columns(step=[0, 0, 0, 0, 1, None], server_core_lost_seconds=[0.01, 0.0, 0.0, 0.0, 0.05, 0.05])
+    timeline = Timeline(interval_seconds=0.1, columns=columns)
     # One interruption of 10 ms in 0.4 s.
     found = lost_squared(timeline, 0, step(1e-3, undisturbed(1e-4, 15)))
     assert found == pytest.approx(0.01**2 / 0.4)
-    (kept,) = over_repetitions([[step(1e-3, None) | {LOST_SQUARED: found}]])
+    (kept,) = over_repetitions([[step(1e-3, "not seen", found)]])
     assert kept.server_core_lost_squared == found
-    coarse = step(1e-3, undisturbed(1e-4, 15) | {"server_core": {"resolution_seconds": 0.01}})
+    coarse = step(1e-3, undisturbed(1e-4, 15, resolution_seconds=0.01))
     assert lost_squared(timeline, 0, coarse) is None
-    assert lost_squared(timeline, 0, step(1e-3, {"unavailable": "no process is observed"})) is None
+    assert lost_squared(timeline, 0, step(1e-3, "no process is observed")) is None

@@ -16,6 +16,7 @@ from sojourn.assessment.measurement import Bench, Interrupted
 from sojourn.assessment.model import Mix, Station
 from sojourn.assessment.request import EFFORTS, EffortName
 from sojourn.assessment.simulation import Quota, Sessions, simulate
+from sojourn.assessment.steps import ClimbStep
 from sojourn.assessment.summary import DemandFit, Knee, Prediction, Step, Verification, VerifiedLoad
 from sojourn.assessment.verification import carrying_out, foretelling
 from sojourn.assessment.verification.assessed import Assessed, processor_fraction
@@ -25,6 +26,7 @@ from sojourn.assessment.verification.comparison import compared
 from sojourn.assessment.verification.foretelling import mean_wait, scaled
 from sojourn.assessment.verification.packet_line import transfer_times
 from sojourn.commands.verify_option import with_value
+from sojourn.engine.results import ServerUse
 from sojourn.failure import CouldNotRun
 from sojourn.machine.cores import Cores
 from sojourn.results.records import Interval, Spread
@@ -152,12 +154,12 @@ def test_a_share_is_of_what_the_server_had(assessed: Assessed) -> None:
 
 def test_a_server_that_used_its_share_is_saturated() -> None:
     steps = [
-        {"requests_per_second": 50.0, "server": {"cpu_fraction": fraction}, "server_saturated": False}
+        ClimbStep.model_construct(server=ServerUse(cpu_fraction=fraction), server_saturated=False)
         for fraction in (0.3, 0.49)
     ]
-    assert [each["server_saturated"] for each in saturated_by_share(steps, 0.5)] == [False, True]
-    unknown = saturated_by_share([{"server": None, "server_saturated": False}], 0.5)
-    assert not unknown[0]["server_saturated"]
+    assert [each.server_saturated for each in saturated_by_share(steps, 0.5)] == [False, True]
+    unknown = saturated_by_share([ClimbStep.model_construct(server=None, server_saturated=False)], 0.5)
+    assert not unknown[0].server_saturated
 
 
 def test_a_quota_of_the_whole_period_changes_nothing(assessed: Assessed) -> None:
@@ -416,7 +418,7 @@ def test_an_interruption_keeps_the_prediction_and_ends_the_rest(
     assessed: Assessed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def climbed(*_: object) -> NoReturn:
-        raise Interrupted({})
+        raise Interrupted(None)
 
     climbing(monkeypatch, climbed)
     made: list[Verification] = []

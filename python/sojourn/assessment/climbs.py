@@ -5,14 +5,13 @@ A climb goes up in steps of load: some explore where the knee is, the others rep
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import polars
 
 from sojourn.assessment import rising_load, steps
 from sojourn.assessment.resources import Helpers
-from sojourn.loading.record import Saturation, Step
+from sojourn.assessment.steps import ClimbStep
+from sojourn.engine.results import Timeline
+from sojourn.loading.record import RequestsRecord, Saturation
 from sojourn.loading.saturation import Setting, find
 from sojourn.probe import files
 from sojourn.probe.merging import merge
@@ -29,8 +28,8 @@ class Climbs:
         self.effort = effort
         self.rows: list[steps.Row] = []
         """Every step of every climb."""
-        self._steps: dict[str, list[dict[str, Any]]] = {}
-        self._timeline: list[dict[str, Any]] = []
+        self._steps: dict[str, list[ClimbStep]] = {}
+        self._timeline: list[dict[str, object]] = []
         self._recording: Recording | None = None
         self._probed_cores: int | None = None
 
@@ -41,31 +40,29 @@ class Climbs:
         """Takes what the probe saw of the server during the climb that ends next."""
         self._recording = recording
 
-    def keep(self, result: dict[str, Any], climb: str) -> None:
+    def keep(self, result: RequestsRecord, climb: str) -> None:
         """Takes what the generator says of a climb, whole or cut short, and writes all that is known by now."""
-        self._steps[climb] = result.get("steps", [])
-        self._probed_cores = result.get("probe", {}).get("cores", self._probed_cores)
+        self._probed_cores = result.probe.cores if result.probe else self._probed_cores
         recording, self._recording = self._recording, None
         if recording is not None:
             files.write(self.folder.path / "latency" / f"{climb}.probe.parquet", recording)
-        timeline = self.folder.path / "latency" / f"{climb}.timeline.json"
+        timeline, written = self.folder.path / "latency" / f"{climb}.timeline.json", None
         if timeline.is_file():
-            written = json.loads(timeline.read_text())
-            for index, step in enumerate(self._steps[climb]):
-                step[steps.LOST_SQUARED] = steps.lost_squared(written, index, step)
+            written = Timeline.model_validate_json(timeline.read_bytes())
             self._timeline += _timeline_rows(written, climb, recording)
             timeline.unlink()
             self.folder.write_table("timeline.parquet", self._timeline)
+        self._steps[climb] = [steps.of_climb(step, index, written) for index, step in enumerate(result.steps)]
         self.rows += [steps.row(step, climb) for step in self._steps[climb]]
         self.folder.write_table("points.parquet", self.rows)
 
-    def repetitions(self) -> list[list[dict[str, Any]]]:
+    def repetitions(self) -> list[list[ClimbStep]]:
         """The climbs that the answer comes from: what was cut short says nothing of the load it would have come to."""
         climbs = {
             name: rising_load.whole(found, self.effort) if name.endswith(rising_load.CUT_SHORT) else found
             for name, found in self._steps.items()
         }
-        repeated: dict[str, list[dict[str, Any]]] = {}
+        repeated: dict[str, list[ClimbStep]] = {}
         for name, found in climbs.items():
             repetition = rising_load.repetition_of(name)
             if repetition is not None:
@@ -76,25 +73,22 @@ class Climbs:
 
     def saturation(self, helpers: Helpers | None) -> Saturation | None:
         """Which resource was full first, over the climbs that were repeated."""
-        points: dict[float, list[dict[str, Any]]] = {}
+        points: dict[float, list[ClimbStep]] = {}
         for step in (step for repetition in self.repetitions() for step in repetition):
-            points.setdefault(step["offered_requests_per_second"], []).append(step)
+            points.setdefault(rising_load.offered(step), []).append(step)
         setting = Setting(
             cores=self._probed_cores,
             helpers=helpers.count if helpers else None,
             helper_seconds_per_request=helpers.busy_seconds_per_request if helpers else None,
         )
         return find(
-            [
-                (rate, f"{format.number(rate, 4)}/s", [Step.model_validate(step) for step in steps])
-                for rate, steps in points.items()
-            ],
+            [(rate, f"{format.number(rate, 4)}/s", steps) for rate, steps in points.items()],
             setting,
         )
 
 
-def _timeline_rows(timeline: dict[str, Any], climb: str, recording: Recording | None) -> list[dict[str, Any]]:
-    rows = polars.DataFrame(timeline["columns"], infer_schema_length=None)
+def _timeline_rows(timeline: Timeline, climb: str, recording: Recording | None) -> list[dict[str, object]]:
+    rows = polars.DataFrame(timeline.columns.as_json(), infer_schema_length=None)
     if recording is not None and rows.height:
         rows = merge(rows, recording).fill_nan(None)
     return [{"climb": climb} | row for row in rows.to_dicts()]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from sojourn.assessment.summary import DemandFit, DemandPoint
 from sojourn.calibration import work_demand
 from sojourn.calibration.estimate import FloatArray
 from sojourn.failure import CouldNotRun
+from sojourn.loading.record import RequestsRecord
 from sojourn.results.records import Interval
 from sojourn.workload.site import FIXED_SIZES_BYTES, fixed_size_path
 
@@ -64,43 +65,45 @@ def measure(
 
 def _point(bench: Bench, effort: Effort, size: int, clients: int, connection: Connection) -> DemandPoint:
     result = _answered(bench, effort, size, clients, connection)
-    step = result["steps"][0]
-    response_mean = result["response_time_seconds"]["mean"]
+    step = result.steps[0]
+    response_mean = result.response_time_seconds.mean
+    assert response_mean is not None, "it was answered"
+    assert result.requests_per_second is not None
     return DemandPoint(
         size_bytes=size,
         clients=clients,
         connection=connection,
-        requests=result["requests"],
-        errors=result["errors"],
-        requests_per_second=result["requests_per_second"],
+        requests=result.requests,
+        errors=result.errors,
+        requests_per_second=result.requests_per_second,
         response_time_mean_seconds=response_mean,
         demand_by_response_law_seconds=response_mean / clients,
         demand_by_cpu_seconds=observed(step, "cpu_seconds_per_request"),
         server_core_busy_fraction=observed(step, "core_busy_fraction"),
-        generator_limited=result["generator"]["limited"],
+        generator_limited=result.generator.limited,
     )
 
 
-def _answered(bench: Bench, effort: Effort, size: int, clients: int, connection: Connection) -> dict[str, Any]:
+def _answered(bench: Bench, effort: Effort, size: int, clients: int, connection: Connection) -> RequestsRecord:
     """A run in which clients were answered; one that gave too few answers is made again, longer."""
     for times in LENGTHENINGS:
         duration, warm_up = times * effort.duration_seconds, times * effort.warm_up_seconds
         result = bench.closed_loop(fixed_size_path(size), clients, duration, warm_up, connection)
         # What the server refuses it refuses for longer, too.
-        if result["requests"] >= clients or result["errors"] > 0:
+        if result.requests >= clients or result.errors > 0:
             break
-    if result["requests"] > 0:
+    if result.requests > 0:
         return result
     what = f"no request for a document of {size:,} bytes succeeded within {duration:g} s"
-    if result["errors"] > 0:
-        causes = ", ".join(f"{count:,} x {cause}" for cause, count in result["errors_by_cause"].items())
+    if result.errors > 0:
+        causes = ", ".join(f"{count:,} x {cause}" for cause, count in result.errors_by_cause.items())
         hint = (
             "give a --work-dir, and look at the server's log there"
             if bench.server.process
             else "the server must serve the site that `sojourn trace LOG --build-site DIR` builds"
         )
         raise CouldNotRun(f"{what}: {causes}", hint)
-    because = result["generator"]["limited_because"] or f"all {clients} clients waited all the time"
+    because = result.generator.limited_because or f"all {clients} clients waited all the time"
     raise CouldNotRun(f"{what}: {because}", "assess on a machine with less other work, or with more --effort")
 
 

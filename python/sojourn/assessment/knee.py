@@ -12,13 +12,14 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from sojourn.assessment.rising_load import generator_limited, others_fraction
+from sojourn.assessment.rising_load import generator_limited, offered, others_fraction
 from sojourn.assessment.summary import Knee
+from sojourn.loading.record import Step
 
 Reason = Literal["throughput", "time to first byte", "errors", "generator", "server stopped", "not reached"]
-Repetition = Sequence[dict[str, Any]]
+Repetition = Sequence[Step]
 
 
 @dataclass(frozen=True)
@@ -53,34 +54,33 @@ def locate(repetitions: Sequence[Repetition], target_p95_seconds: float) -> Knee
 
 def _locate_one(steps: Repetition, target: float) -> _Found | None:
     # A step that fails below one that passes was disturbed, not overloaded: the backlog it left has gone again.
-    passed = [index for index, step in enumerate(steps) if step["limit"] is None]
+    passed = [index for index, step in enumerate(steps) if step.limit is None]
     last = passed[-1] if passed else -1
-    within = steps[last]["offered_requests_per_second"] if passed else 0.0
+    within = offered(steps[last]) if passed else 0.0
     beyond = steps[last + 1 :]
     if not beyond:
         # Where the generator was already at its limit, more load would not have told more.
         reason: Reason = "generator" if generator_limited(steps[last]) else "not reached"
         return _Found(within, within, within, reason, others_fraction(steps[last]))
-    limit: Reason = beyond[0]["limit"]
+    limit = beyond[0].limit
+    assert limit is not None, "the steps within the target are below"
     if limit == "generator":
         # What was answered beyond was answered late, if by the generator's doing: of the server it says no more.
         return _Found(within, within, within, limit, others_fraction(steps[last])) if passed else None
-    reached = statistics.median(
-        min(step["requests_per_second"], step["offered_requests_per_second"]) for step in beyond
-    )
+    reached = statistics.median(min(step.requests_per_second or 0.0, offered(step)) for step in beyond)
     low = rate = high = max(within, reached)
-    if limit == "throughput" and beyond[0]["server_saturated"]:
+    if limit == "throughput" and beyond[0].server_saturated:
         # It may be less than a step within carried; once disturbed, that step would not have: overload is slower.
         low = rate = reached
     elif limit == "time to first byte" and passed:
         rate = max(within, min(reached, _crossing(steps[last], beyond[0], target)))
-        low, high = within, beyond[0]["offered_requests_per_second"]
+        low, high = within, offered(beyond[0])
     return _Found(rate, low, max(rate, high), limit, others_fraction(beyond[0]))
 
 
-def _crossing(within: dict[str, Any], beyond: dict[str, Any], target: float) -> float:
-    start, end = (float(step["offered_requests_per_second"]) for step in (within, beyond))
-    low, high = (step["time_to_first_byte_intended_seconds"]["p95"] for step in (within, beyond))
+def _crossing(within: Step, beyond: Step, target: float) -> float:
+    start, end = (offered(step) for step in (within, beyond))
+    low, high = (step.time_to_first_byte_intended_seconds.p95 for step in (within, beyond))
     if low is None or high is None or high <= target:
         # The p95 is of what was answered; the step is beyond the target by what was not.
         return start

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from sojourn import engine
 from sojourn.failure import CouldNotRun
 from sojourn.loading.probed import attached
-from sojourn.loading.record import RequestsRecord
+from sojourn.loading.record import RequestsRecord, Step
 from sojourn.machine.cores import Cores
 from sojourn.probe.companion import Companion, Watched
 from sojourn.probe.recording import Recording
@@ -23,17 +22,17 @@ from sojourn.systems import Running
 
 
 class ServerStopped(Exception):
-    """The server ended in the middle; `result` holds what was measured until then."""
+    """The server ended in the middle; `result` holds what was measured until then, if anything was."""
 
-    def __init__(self, said: str, result: dict[str, Any]) -> None:
+    def __init__(self, said: str, result: RequestsRecord | None) -> None:
         super().__init__(said)
         self.result = result
 
 
 class Interrupted(Exception):
-    """The person asked to stop; `result` holds what was measured until then."""
+    """The person asked to stop; `result` holds what was measured until then, if anything was."""
 
-    def __init__(self, result: dict[str, Any]) -> None:
+    def __init__(self, result: RequestsRecord | None) -> None:
         super().__init__("interrupted")
         self.result = result
 
@@ -62,7 +61,7 @@ class Bench:
         warm_up_seconds: float,
         connection: str,
         options: Sequence[str] = (),
-    ) -> dict[str, Any]:
+    ) -> RequestsRecord:
         """`sojourn-engine load`: N clients that ask again as soon as they are answered."""
         words = ["load", self.server.url + path, "--clients", str(clients), "--connection", connection]
         words += ["--duration", f"{duration_seconds:g}s", "--warm-up", f"{warm_up_seconds:g}s", *options]
@@ -70,7 +69,7 @@ class Bench:
 
     def rising_load(
         self, trace: Path, rates: list[float], options: list[str], progress: engine.Progress | None
-    ) -> dict[str, Any]:
+    ) -> RequestsRecord:
         """`sojourn-engine replay --rate`: sessions of the trace at rising request rates."""
         levels = ",".join(f"{rate:.6g}" for rate in rates)
         words = ["replay", str(trace), self.server.url, "--rate", levels, *options]
@@ -91,10 +90,9 @@ class Bench:
             finally:
                 # Of a run that was cut short too.
                 self.recorded(companion.recording)
-        whole = attached(RequestsRecord.model_validate(result), companion.recording, cores=companion.cores)
-        return whole.as_json()
+        return attached(result, companion.recording, cores=companion.cores)
 
-    def _run(self, options: list[str], progress: engine.Progress | None) -> dict[str, Any]:
+    def _run(self, options: list[str], progress: engine.Progress | None) -> RequestsRecord:
         options += ["--seed", str(self.seed)]
         if self.cores.generator is not None:
             options += ["--core", str(self.cores.generator)]
@@ -106,22 +104,21 @@ class Bench:
         if self.link:
             options = ["link", *self.link, "--", str(engine.path()), *options]
         try:
-            result: dict[str, Any] = engine.run(options, RequestsRecord, progress).as_json()
+            result = engine.run(options, RequestsRecord, progress)
         except CouldNotRun as error:
             if self.server.has_died:
-                raise ServerStopped(f"the server ended by itself: {error.what}", {}) from error
+                raise ServerStopped(f"the server ended by itself: {error.what}", None) from error
             raise
-        if result["interrupted"]:
+        if result.interrupted:
             raise Interrupted(result)
         if self.server.has_died:
             raise ServerStopped("the server ended by itself while it was measured", result)
-        if not result["complete"]:
-            raise ServerStopped(result["stopped_because"] or "the server stopped answering", result)
+        if not result.complete:
+            raise ServerStopped(result.stopped_because or "the server stopped answering", result)
         return result
 
 
-def observed(step: dict[str, Any], name: str) -> float | None:
+def observed(step: Step, name: str) -> float | None:
     """A figure of the observed server in a step, or None where it is unavailable."""
-    server = step.get("server")
-    value = server.get(name) if server else None
+    value = getattr(step.server, name, None)
     return float(value) if isinstance(value, int | float) else None

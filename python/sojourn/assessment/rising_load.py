@@ -14,12 +14,13 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from scipy.stats import t as student_t
 
 from sojourn import engine, interrupts
 from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped, observed
+from sojourn.loading.record import RequestsRecord, Step
 
 # Fractions of the estimated capacity, then of the explored knee. Steps above 1 show the overload.
 EXPLORED_FRACTIONS = (0.25, 0.5, 0.7, 0.85, 1.0, 1.15, 1.3, 1.5)
@@ -44,6 +45,9 @@ WHOLE_FRACTION = 0.9
 """A step that was measured for less of its time did not come to its end."""
 
 
+T = TypeVar("T", bound=Step)
+
+
 @dataclass(frozen=True)
 class Effort:
     """The length of the rising load."""
@@ -63,7 +67,7 @@ class Climb:
     effort: Effort
     think_scale: float
     target_p95_seconds: float
-    keep: Callable[[dict[str, Any], str], None]
+    keep: Callable[[RequestsRecord, str], None]
     """Takes each engine result and the climb's name as soon as it is there."""
     progress: engine.Progress
 
@@ -75,31 +79,31 @@ class Climb:
             rates = [scale * fraction for fraction in EXPLORED_FRACTIONS if scale * fraction > passed]
             steps = self._climb(f"explore-{attempt + 1}", rates, stop_when_failing=True)
             for step in steps:
-                if step["limit"] is not None:
+                if step.limit is not None:
                     return _capacity(step, passed)
-                passed = step["offered_requests_per_second"]
+                passed = offered(step)
         return passed
 
     def repeat(self, knee: float) -> None:
         """Climbs the staircase around the knee, once per repetition, until the times are known well enough."""
-        climbed: list[list[dict[str, Any]]] = []
+        climbed: list[list[Step]] = []
         while len(climbed) < self.effort.repetitions or (
             len(climbed) < REPETITIONS_GROWTH_MAX * self.effort.repetitions and not is_settled(climbed)
         ):
             climbed.append(self._repetition(f"repetition-{len(climbed) + 1}", knee))
 
-    def _repetition(self, name: str, knee: float) -> list[dict[str, Any]]:
+    def _repetition(self, name: str, knee: float) -> list[Step]:
         rates = [knee * fraction for fraction in REPEATED_FRACTIONS]
         steps = self._climb(name, rates, stop_when_failing=False)
         for attempt in range(HIGHER_MAX):
-            if steps[-1]["limit"] is not None or generator_limited(steps[-1]):
+            if steps[-1].limit is not None or generator_limited(steps[-1]):
                 break
-            highest = steps[-1]["offered_requests_per_second"]
+            highest = offered(steps[-1])
             rates = [highest * fraction for fraction in HIGHER_FRACTIONS]
             steps = steps + self._climb(f"{name}{HIGHER}{attempt + 1}", rates, stop_when_failing=True)
         return steps
 
-    def _climb(self, name: str, rates: Sequence[float], *, stop_when_failing: bool) -> list[dict[str, Any]]:
+    def _climb(self, name: str, rates: Sequence[float], *, stop_when_failing: bool) -> list[Step]:
         options = ["--step", f"{self.effort.step_seconds:g}s", "--settle", f"{self.effort.settle_seconds:g}s"]
         options += [
             "--think-scale",
@@ -115,14 +119,14 @@ class Climb:
             try:
                 result = self.bench.rising_load(self.trace, list(rates), options, self.progress)
             except (Interrupted, ServerStopped) as ending:
-                self.keep(ending.result, name + CUT_SHORT)
+                if ending.result is not None:
+                    self.keep(ending.result, name + CUT_SHORT)
                 raise
             self.keep(result, name)
-        steps: list[dict[str, Any]] = result["steps"]
-        return steps
+        return result.steps
 
 
-def is_settled(repetitions: Sequence[Sequence[dict[str, Any]]]) -> bool:
+def is_settled(repetitions: Sequence[Sequence[Step]]) -> bool:
     """True if repetitions know the mean response time of most steps within the target to `HALF_WIDTH_MAX`.
 
     One repetition says nothing of its spread; asking for one asks for a rough answer.
@@ -131,9 +135,9 @@ def is_settled(repetitions: Sequence[Sequence[dict[str, Any]]]) -> bool:
         return True
     widths = []
     for level in zip(*repetitions, strict=False):
-        if any(step["limit"] is not None for step in level):
+        if any(step.limit is not None for step in level):
             continue
-        means = [step["response_time_seconds"]["mean"] for step in level]
+        means = [step.response_time_seconds.mean or 0.0 for step in level]
         half_width = student_t.ppf(0.975, len(means) - 1) * statistics.stdev(means) / math.sqrt(len(means))
         widths.append(float(half_width) / statistics.mean(means))
     return not widths or statistics.median(widths) <= HALF_WIDTH_MAX
@@ -145,28 +149,33 @@ def repetition_of(name: str) -> str | None:
     return name.partition(HIGHER)[0] if is_whole else None
 
 
-def whole(steps: Sequence[dict[str, Any]], effort: Effort) -> list[dict[str, Any]]:
+def whole(steps: Sequence[T], effort: Effort) -> list[T]:
     """Of a climb that was cut short, the steps that came to their end."""
     measured = effort.step_seconds - effort.settle_seconds
-    return [step for step in steps if step["duration_seconds"] >= WHOLE_FRACTION * measured]
+    return [step for step in steps if step.duration_seconds >= WHOLE_FRACTION * measured]
 
 
-def error_fraction(step: dict[str, Any]) -> float:
+def offered(step: Step) -> float:
+    """The rate that was offered; every step of a rising load has one."""
+    assert step.offered_requests_per_second is not None
+    return step.offered_requests_per_second
+
+
+def error_fraction(step: Step) -> float:
     """Failed requests over all; those still unanswered at the end count as throughput that is missing."""
-    return float(step["errors"] / max(1, step["requests"] + step["errors"] + step["unfinished"]))
+    return step.errors / max(1, step.requests + step.errors + step.unfinished)
 
 
-def generator_limited(step: dict[str, Any]) -> bool:
+def generator_limited(step: Step) -> bool:
     """True if the generator was the limit and the server was not: both may be at their end at once."""
-    return bool(step["generator"]["limited"] and not step["server_saturated"])
+    return step.generator.limited and not step.server_saturated
 
 
-def others_fraction(step: dict[str, Any]) -> float | None:
+def others_fraction(step: Step) -> float | None:
     """The share of the server's core that the server's processes did not have: other work, and some interrupts."""
     busy, own = observed(step, "core_busy_fraction"), observed(step, "cpu_fraction")
     return None if busy is None or own is None else max(0.0, busy - own)
 
 
-def _capacity(step: dict[str, Any], passed: float) -> float:
-    reached: float = min(step["requests_per_second"], step["offered_requests_per_second"])
-    return max(passed, reached)
+def _capacity(step: Step, passed: float) -> float:
+    return max(passed, min(step.requests_per_second or 0.0, offered(step)))

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Callable, Sequence
-from typing import Any
+
+from pydantic import JsonValue
 
 from sojourn.assessment.measurement import observed
 from sojourn.assessment.plausibility import OTHERS_FRACTION_MAX
-from sojourn.assessment.rising_load import error_fraction, generator_limited
+from sojourn.assessment.rising_load import error_fraction, generator_limited, offered
 from sojourn.assessment.summary import Step, Undisturbed
+from sojourn.engine.results import CoreLoss, Timeline, Unavailable
+from sojourn.engine.results import Undisturbed as UndisturbedWindows
+from sojourn.loading import record
 from sojourn.results.records import Spread
 from sojourn.text import format
 
-Row = dict[str, Any]
+Row = dict[str, JsonValue]
 
 OBSERVED = (
     "cpu_seconds",
@@ -32,12 +35,27 @@ OBSERVED = (
 )
 
 
-def row(step: dict[str, Any], climb: str) -> Row:
+class ClimbStep(record.Step):
+    """A step of a climb, with what its timeline tells."""
+
+    server_core_lost_squared_seconds: float | None = None
+    """The interruptions of the step, as `lost_squared` gives them."""
+
+
+def of_climb(step: record.Step, index: int, timeline: Timeline | None) -> ClimbStep:
+    """The step at a place of its climb, with what the climb's timeline tells of it."""
+    whole = ClimbStep.model_validate(step.as_json())
+    if timeline is None:
+        return whole
+    return whole.model_copy(update={"server_core_lost_squared_seconds": lost_squared(timeline, index, whole)})
+
+
+def row(step: ClimbStep, climb: str) -> Row:
     """One step of one climb, flat: nested figures joined by underscores, units last as they came."""
     flat: Row = {"climb": climb}
-    for name, value in step.items():
+    for name, value in step.as_json().items():
         if name == "probe":
-            flat |= _probed(value)
+            flat |= _probed(step.probe) if step.probe else {}
         elif name == "server":
             flat |= {f"server_{counter}": observed(step, counter) for counter in OBSERVED}
         elif isinstance(value, dict):
@@ -47,65 +65,65 @@ def row(step: dict[str, Any], climb: str) -> Row:
     return flat
 
 
-def _probed(probe: dict[str, Any]) -> Row:
+def _probed(probe: record.ProbeUse) -> Row:
     """Totals per second, levels by their mean, and what a request cost."""
     flat: Row = {}
-    for name, used in probe["counters"].items():
-        if "total" in used:
-            flat[f"probe_{name}_per_second"] = used["per_second"]
+    for name, used in probe.counters.items():
+        if used.total is not None:
+            flat[f"probe_{name}_per_second"] = used.per_second
         else:
-            flat[f"probe_{name}"] = used.get("mean")
-    per_request = {key: value for key, value in probe.items() if key != "counters"}
+            flat[f"probe_{name}"] = used.mean
+    per_request = {key: value for key, value in probe.as_json().items() if key != "counters"}
     # What is not available is an object that says why; a table has no value there.
     return flat | {f"probe_{key}": None if isinstance(value, dict) else value for key, value in per_request.items()}
 
 
-def over_repetitions(repetitions: Sequence[Sequence[dict[str, Any]]]) -> list[Step]:
+def over_repetitions(repetitions: Sequence[Sequence[ClimbStep]]) -> list[Step]:
     """The staircase's steps, each with the spread over the repetitions that reached it."""
     height = max((len(steps) for steps in repetitions), default=0)
     levels = [[steps[index] for steps in repetitions if index < len(steps)] for index in range(height)]
     # A step in which nothing was answered has no times and no rate to show; it stays in points.parquet.
-    answered = [[step for step in level if step["requests"] > 0 and step["requests_per_second"]] for level in levels]
+    answered = [[step for step in level if step.requests > 0 and step.requests_per_second] for level in levels]
     return [_step(level) for level in answered if level]
 
 
-def _step(level: Sequence[dict[str, Any]]) -> Step:
-    def spread(of: Callable[[dict[str, Any]], float | None]) -> Spread | None:
+def _step(level: Sequence[ClimbStep]) -> Step:
+    def spread(of: Callable[[ClimbStep], float | None]) -> Spread | None:
         values = [value for value in map(of, level) if value is not None]
         if not values:
             return None
         return Spread(median=statistics.median(values), minimum=min(values), maximum=max(values))
 
-    def known(of: Callable[[dict[str, Any]], float | None]) -> Spread:
+    def known(of: Callable[[ClimbStep], float | None]) -> Spread:
         found = spread(of)
         assert found is not None, "a step with answers has all figures"
         return found
 
-    within = [step["limit"] is None for step in level]
+    within = [step.limit is None for step in level]
     limited = [generator_limited(step) for step in level]
-    steady = [bool(step["steady"]) for step in level]
+    steady = [step.steady for step in level]
     return Step(
-        offered_requests_per_second=level[0]["offered_requests_per_second"],
+        offered_requests_per_second=offered(level[0]),
         repetitions=len(level),
-        requests_per_second=known(lambda step: step["requests_per_second"]),
-        bytes_per_second=known(lambda step: step["bytes_per_second"]),
-        time_to_first_byte_p95_seconds=known(lambda step: step["time_to_first_byte_intended_seconds"]["p95"]),
-        response_time_mean_seconds=known(lambda step: step["response_time_seconds"]["mean"]),
-        response_time_p50_seconds=known(lambda step: step["response_time_seconds"]["p50"]),
-        response_time_p95_seconds=known(lambda step: step["response_time_seconds"]["p95"]),
-        response_time_p99_seconds=known(lambda step: step["response_time_seconds"]["p99"]),
+        requests_per_second=known(lambda step: step.requests_per_second),
+        bytes_per_second=known(lambda step: step.bytes_per_second),
+        time_to_first_byte_p95_seconds=known(lambda step: step.time_to_first_byte_intended_seconds.p95),
+        response_time_mean_seconds=known(lambda step: step.response_time_seconds.mean),
+        response_time_p50_seconds=known(lambda step: step.response_time_seconds.p50),
+        response_time_p95_seconds=known(lambda step: step.response_time_seconds.p95),
+        response_time_p99_seconds=known(lambda step: step.response_time_seconds.p99),
         error_fraction=known(error_fraction),
-        connections_open_mean=known(lambda step: step["connections_open_mean"]),
+        connections_open_mean=known(lambda step: step.connections_open_mean),
         server_cpu_fraction=spread(lambda step: observed(step, "cpu_fraction")),
         server_cpu_seconds_per_request=spread(lambda step: observed(step, "cpu_seconds_per_request")),
         server_core_busy_fraction=spread(lambda step: observed(step, "core_busy_fraction")),
-        generator_cpu_fraction=known(lambda step: step["generator"]["cpu_fraction"]),
+        generator_cpu_fraction=known(lambda step: step.generator.cpu_fraction),
         generator_limited=_majority(limited),
         steady=_majority(steady),
         within_target=_majority(within),
         undisturbed=_undisturbed(level),
         undisturbed_unavailable=_unavailable(level),
-        server_core_lost_squared=_median([step.get(LOST_SQUARED) for step in level]),
+        server_core_lost_squared=_median([step.server_core_lost_squared_seconds for step in level]),
         held_out=False,
         closed_form=None,
         simulation=None,
@@ -118,40 +136,39 @@ WINDOWS_MIN = 5
 """A step's figures over fewer undisturbed windows would be those of half a second."""
 
 
-def _undisturbed(level: Sequence[dict[str, Any]]) -> Undisturbed | None:
+def _undisturbed(level: Sequence[ClimbStep]) -> Undisturbed | None:
     """The figures over undisturbed windows of all repetitions; None where there are too few."""
-    found = [each for step in level if (each := step.get("undisturbed")) and each.get("requests")]
-    if sum(each["windows"] for each in found) < WINDOWS_MIN:
+    seen = [step.undisturbed for step in level]
+    found = [each for each in seen if not isinstance(each, Unavailable) and each.requests]
+    if sum(each.windows for each in found) < WINDOWS_MIN:
         return None
 
-    def spread(of: Callable[[dict[str, Any]], float | None]) -> Spread | None:
+    def spread(of: Callable[[UndisturbedWindows], float | None]) -> Spread | None:
         values = [value for value in map(of, found) if value is not None]
         return Spread(median=statistics.median(values), minimum=min(values), maximum=max(values)) if values else None
 
-    rate = spread(lambda each: each["requests_per_second"])
-    mean = spread(lambda each: each["response_time_seconds"]["mean"])
-    p95 = spread(lambda each: each["response_time_seconds"]["p95"])
-    first_byte = spread(lambda each: each["time_to_first_byte_intended_seconds"]["p95"])
+    rate = spread(lambda each: each.requests_per_second)
+    mean = spread(lambda each: each.response_time_seconds.mean)
+    p95 = spread(lambda each: each.response_time_seconds.p95)
+    first_byte = spread(lambda each: each.time_to_first_byte_intended_seconds.p95)
     if rate is None or mean is None or p95 is None or first_byte is None:
         return None
     return Undisturbed(
-        windows=sum(each["windows"] for each in found),
-        windows_total=sum(each["windows_total"] for each in found),
+        windows=sum(each.windows for each in found),
+        windows_total=sum(each.windows_total for each in found),
         requests_per_second=rate,
         response_time_mean_seconds=mean,
         response_time_p95_seconds=p95,
         time_to_first_byte_p95_seconds=first_byte,
-        server_cpu_seconds_per_request=spread(lambda each: each["server_cpu_seconds_per_request"]),
+        server_cpu_seconds_per_request=spread(lambda each: each.server_cpu_seconds_per_request),
     )
 
 
-LOST_SQUARED = "server_core_lost_squared_seconds"
-"""The key of a step's figure that `lost_squared` gives."""
 LOST_RESOLUTION_MAX_SECONDS = 0.002
 """A source that counts in ticks of 10 ms tells little of interruptions that are as long."""
 
 
-def lost_squared(timeline: dict[str, Any], index: int, step: dict[str, Any]) -> float | None:
+def lost_squared(timeline: Timeline, index: int, step: record.Step) -> float | None:
     """The interruptions of a step as nu E[H^2], in seconds: what the core lost in each window squared, over the time.
 
     Several interruptions within a window count as one that is as long as all.
@@ -161,15 +178,14 @@ def lost_squared(timeline: dict[str, Any], index: int, step: dict[str, Any]) -> 
         index: of the step in its climb.
         step: the step's result, for the resolution of what is known of the core.
     """
-    columns = timeline["columns"]
-    core = (step.get("undisturbed") or {}).get("server_core") or {}
-    if core.get("resolution_seconds", math.inf) > LOST_RESOLUTION_MAX_SECONDS:
+    core = None if isinstance(step.undisturbed, Unavailable) else step.undisturbed.server_core
+    if not isinstance(core, CoreLoss) or core.resolution_seconds > LOST_RESOLUTION_MAX_SECONDS:
         return None
-    rows = zip(columns["step"], columns.get("server_core_lost_seconds", []), strict=False)
+    rows = zip(timeline.columns.step, timeline.columns.server_core_lost_seconds, strict=False)
     lost = [seconds for of, seconds in rows if of == index and seconds is not None]
-    if not lost:
+    if not lost or timeline.interval_seconds is None:
         return None
-    return float(sum(seconds**2 for seconds in lost) / (len(lost) * timeline["interval_seconds"]))
+    return float(sum(seconds**2 for seconds in lost) / (len(lost) * timeline.interval_seconds))
 
 
 def _median(values: Sequence[float | None]) -> float | None:
@@ -177,10 +193,10 @@ def _median(values: Sequence[float | None]) -> float | None:
     return statistics.median(known) if known else None
 
 
-def _unavailable(level: Sequence[dict[str, Any]]) -> str | None:
+def _unavailable(level: Sequence[ClimbStep]) -> str | None:
     if _undisturbed(level) is not None:
         return None
-    reasons = [each["unavailable"] for step in level if "unavailable" in (each := step.get("undisturbed") or {})]
+    reasons = [step.undisturbed.unavailable for step in level if isinstance(step.undisturbed, Unavailable)]
     return reasons[0] if reasons else f"fewer than {WINDOWS_MIN} windows were undisturbed"
 
 
@@ -201,16 +217,17 @@ def warnings(rows: Sequence[Row]) -> list[str]:
     """Says how much of either core others used, where that was enough to move the figures."""
     found = []
     others = [
-        row["server_core_busy_fraction"] - row["server_cpu_fraction"]
+        busy - own
         for row in rows
-        if row.get("server_core_busy_fraction") is not None and row.get("server_cpu_fraction") is not None
+        if isinstance(busy := row.get("server_core_busy_fraction"), float)
+        and isinstance(own := row.get("server_cpu_fraction"), float)
     ]
     if others and statistics.mean(others) > OTHERS_FRACTION_MAX:
         found.append(
             f"Other processes used {format.percent(statistics.mean(others))} of the server's core: the server can do "
             "more than this on a quiet machine."
         )
-    waits = [row["generator_core_wait_fraction"] for row in rows if row.get("generator_core_wait_fraction") is not None]
+    waits = [wait for row in rows if isinstance(wait := row.get("generator_core_wait_fraction"), float)]
     if waits and statistics.mean(waits) > WAIT_FRACTION_MAX:
         found.append(
             f"Other processes held the generator's core {format.percent(statistics.mean(waits))} of the time: response "

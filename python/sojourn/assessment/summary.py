@@ -317,7 +317,9 @@ class Summary(Record):
     log_name: str
     settings: Settings
     log_import: dict[str, Any]
+    """What the native import said; `workload.characteristics` knows the keys, of every version."""
     characteristics: dict[str, Any]
+    """Of the trace, in the same way."""
     site_documents: int | None
     site_bytes: int | None
     system: SystemUnderTest | None

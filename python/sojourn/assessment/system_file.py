@@ -6,11 +6,10 @@ are grouped, each group keeping its mean; the assessment's own simulation has th
 
 from __future__ import annotations
 
-from typing import Any
-
 from sojourn.assessment.model import Mix, Station
 from sojourn.assessment.summary import DemandFit
 from sojourn.queueing import system_file
+from sojourn.text.toml import Table
 
 COMMENT = "Fitted by sojourn assess; see model.py of the assessment for what the figures mean."
 
@@ -22,7 +21,7 @@ def describe(
     fit: DemandFit,
     rate: float,
     access_line_bits_per_second: float | None,
-) -> dict[str, Any]:
+) -> Table:
     """The system as `system_file.write` takes it.
 
     Args:
@@ -36,8 +35,8 @@ def describe(
     factor = station.calibration.estimate
     opening = fit.connection_seconds.estimate if fit.connection_seconds else 0.0
     fixed = factor * (fit.fixed_seconds.estimate + opening * float(mix.opens_connection.mean()))
-    limit: dict[str, Any] = {"discipline": "ps"} if station.r is None else {"discipline": "lps", "r": station.r}
-    stations: dict[str, Any] = {
+    limit: Table = {"discipline": "ps"} if station.r is None else {"discipline": "lps", "r": station.r}
+    stations: Table = {
         "server": limit
         | {
             "demand": {

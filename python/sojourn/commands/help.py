@@ -134,6 +134,7 @@ def _left(option: TyperOption) -> str:
 def _value(option: TyperOption) -> str:
     if option.type_descriptor.choices:
         return "WORD"
+    # Any: typer hands a type on as it was written.
     annotation: Any = option.type_descriptor.annotation
     return _VALUES.get(next(iter(getattr(annotation, "__args__", ())), annotation), "TEXT")
 

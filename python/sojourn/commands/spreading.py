@@ -1,7 +1,8 @@
 """Groups of options that several commands share, each declared once.
 
 A group is a function whose parameters are the options and which answers one value, as `read_options` in
-`log_options`. A command takes that value as one parameter; `spread` puts the group's options in its place.
+`log_options`. A command takes that value as one parameter; `spread` puts the group's options in its place. Which
+types they have is known when the program runs, not to the type checker: that is where `Any` comes from here.
 """
 
 from __future__ import annotations

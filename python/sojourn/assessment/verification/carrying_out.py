@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from sojourn.assessment import demand, rising_load, steps
 from sojourn.assessment.climbs import Climbs
 from sojourn.assessment.knee import locate
 from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped, observed
+from sojourn.assessment.steps import ClimbStep
 from sojourn.assessment.summary import DemandFit, DemandPoint, Knee, Step, Verification, VerifiedLoad
 from sojourn.assessment.verification.assessed import Assessed
 from sojourn.assessment.verification.changes import CHANGES, Arrangement, Change
@@ -210,10 +211,10 @@ class _One:
         return replace(arrangement.launch, work=work)
 
 
-def saturated_by_share(steps: Sequence[dict[str, Any]], processors: float) -> list[dict[str, Any]]:
+def saturated_by_share(steps: Sequence[ClimbStep], processors: float) -> list[ClimbStep]:
     """The steps of a server with less than a processor, saturated where it used all that it may."""
     return [
-        {**step, "server_saturated": (observed(step, "cpu_fraction") or 0.0) >= SHARE_USED * processors}
+        step.model_copy(update={"server_saturated": (observed(step, "cpu_fraction") or 0.0) >= SHARE_USED * processors})
         for step in steps
     ]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from sojourn.assessment.held_out import AIMS, UTILISATION_MAX, as_it_was_error, distances
 from sojourn.report.assessment.run import Run
@@ -126,7 +125,7 @@ def environment(run: Run) -> Markup:
     return environment_table(run.environment)
 
 
-def environment_table(environment: Mapping[str, Any] | None) -> Markup:
+def environment_table(environment: Mapping[str, object] | None) -> Markup:
     """A table of the machine and settings that a run recorded."""
     title = "Environment"
     if environment is None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
 import polars
 
 from sojourn.assessment.summary import Summary, read_summary
+from sojourn.machine.environment import Environment
 from sojourn.results.run_folder import RunFolder
 from sojourn.workload.characteristics import Characteristics, LogImport
 
@@ -18,7 +18,7 @@ class Run:
     summary: Summary
     points: polars.DataFrame | None
     timeline: polars.DataFrame | None
-    environment: dict[str, Any] | None
+    environment: Environment | None
 
     @classmethod
     def read(cls, folder: RunFolder) -> Run:

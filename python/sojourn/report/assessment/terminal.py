@@ -6,7 +6,6 @@ Says the same in the same words as the report; reads without colour and at 80 co
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -46,7 +45,9 @@ def print_summary(summary: Summary, console: Console) -> None:
         console.print(Text(f"warning: {warning}", style="yellow"))
 
 
-def print_trace(log: str, imported: Mapping[str, Any], characteristics: Mapping[str, Any], console: Console) -> None:
+def print_trace(
+    log: str, imported: Mapping[str, object], characteristics: Mapping[str, object], console: Console
+) -> None:
     """What a log holds: its import, then its figures."""
     console.print(Text(log, style="bold"))
     facts, figures = LogImport(imported), Characteristics(characteristics)
