@@ -162,6 +162,17 @@ def test_a_program_that_has_not_measured_a_figure_has_not_failed(files: str, tmp
     assert record["metrics"] == {"bytes": None, "absent": None}
 
 
+@pytest.mark.parametrize(
+    ("listed", "doubtful"), [("[]", None), ("None", None), ("['other work', 'a late link']", "other work; a late link")]
+)
+def test_a_program_may_doubt_its_figures(listed: str, doubtful: str | None, tmp_path: Path) -> None:
+    script = f"import json; print(json.dumps(dict(files=[dict(bytes=1)], absent=None, doubts={listed})))"
+    text = PROGRAM.replace("[program]", '[program]\ndoubtful = "doubts"')
+    (record,) = measured(text.replace("PYTHON", sys.executable).replace("{{script}}", script), tmp_path).values()
+    assert record["failed"] is None
+    assert (record.get("doubtful"), record.get("disturbed")) == (doubtful, True if doubtful else None)
+
+
 def test_a_program_that_could_not_run_is_left_out(tmp_path: Path) -> None:
     script = "import sys; sys.stderr.write('error: it needs root' + chr(10) + 'hint: be root'); sys.exit(2)"
     with pytest.raises(SystemMissing, match="it needs root; be root"):

@@ -105,6 +105,12 @@ def test_a_failed_point_decides_nothing() -> None:
     assert "4 of 4 points failed: the server ended by itself" in verdict.why
 
 
+def test_a_doubtful_point_decides_nothing() -> None:
+    verdict = judge(ratio(1), spoilt("slow", doubtful="other work"))
+    assert verdict.finding == "not decided"
+    assert "4 of 4 points are doubtful: other work" in verdict.why
+
+
 @pytest.mark.parametrize(
     ("limited", "check", "finding", "why"),
     [

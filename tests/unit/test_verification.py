@@ -367,6 +367,11 @@ def test_over_disturbed_measurements_nothing_is_judged(when: str) -> None:
         assert made.disturbed_because == other
 
 
+def test_an_interval_without_a_width_is_met_by_nothing_and_missed_by_nothing() -> None:
+    alone = foretold().model_copy(update={"predicted_capacity_requests_per_second": scaled(100, (1.0, 1.0))})
+    assert compared(alone, knee_at(102), [], []).is_within_interval is None
+
+
 def test_a_lower_bound_has_no_error_and_a_limited_step_is_no_measurement() -> None:
     made = compared(foretold(), knee_at(150, "generator"), [step(50, 1.0, 1.0, limited=True)], [])
     assert made.capacity_error is None

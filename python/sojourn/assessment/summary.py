@@ -294,7 +294,7 @@ class Verification(Record):
     capacity_error: float | None = None
     """Predicted minus measured, relative to measured; None where only a bound was measured."""
     is_within_interval: bool | None = None
-    """Whether the measured capacity, with its repetitions' extremes, meets the predicted interval."""
+    """Whether the measured capacity, with its own interval, meets the predicted one; None where that has no width."""
     response_time_mean_error: float | None = None
     """The largest over the loads, either way."""
     response_time_p95_error: float | None = None

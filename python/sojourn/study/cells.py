@@ -60,6 +60,8 @@ class Cell:
         """Why the cell's figures are not the server's, where some are not."""
         if self._failed:
             return f"{len(self._failed)} of {len(self.records)} points failed: {self._failed[0]}"
+        if doubtful := [str(each["doubtful"]) for each in self.records.values() if each.get("doubtful")]:
+            return f"{len(doubtful)} of {len(self.records)} points are doubtful: {doubtful[0]}"
         if limited := self._limited(metric):
             return f"the generator was the limit in {len(limited)} of {len(self.records)} points: {limited[0]}"
         return self.lacking(metric)

@@ -131,6 +131,8 @@ class Program(_Part):
     """A site for them, `{root}` in their commands; its list of files is `{mix}`."""
     films: Films | None = None
     """Films instead, in `{root}`; their list is `{media}`."""
+    doubtful: str | None = None
+    """Where its output lists why its figures are not to be believed; none are listed where they are."""
     evidence: Evidence | None = None
     """What its figures come from; of a command that is not ours `measured`, if this is not given."""
 

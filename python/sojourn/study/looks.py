@@ -31,6 +31,8 @@ DISTURBED_TRIES = 3
 """How often a point is measured at which others took the generator's core."""
 _LOOKS_FORESEEN = 20
 """How far ahead it is said what a decision would take."""
+_TROUBLES = ("failed", "generator_limited", "doubtful")
+"""Keys of a record that say why its figures decide nothing."""
 QUICK = "--quick is to try, not to believe"
 
 
@@ -116,7 +118,7 @@ class Looks:
     def _disturbed(self, check: Check, repetitions: int) -> set[str]:
         """The points that keep a check open and may be measured again; none where others keep it open as well."""
         points = self._points(check, range(1, repetitions + 1))
-        troubled = [each for each in points if any(map(self._record(each).get, ("failed", "generator_limited")))]
+        troubled = [each for each in points if any(map(self._record(each).get, _TROUBLES))]
         records = [self._record(each) for each in troubled]
         curable = all(each.get("disturbed") and each.get("tries", 1) < DISTURBED_TRIES for each in records)
         return {each.name for each in troubled} if curable else set()

@@ -62,11 +62,16 @@ class ProgramPoints:
             # Ctrl-C on a terminal reaches the program as well as us.
             raise KeyboardInterrupt
         try:
-            metrics = self._metrics(done.stdout)
+            printed = _read(done.stdout)
+            metrics = {name: _at(printed, each.at) for name, each in self.program.metrics.items()}
+            doubts = _listed(printed, self.program.doubtful) if self.program.doubtful else []
         except CouldNotRun as error:
             last = "; ".join(said.splitlines()[-_SAID_LINES:])
             return _record(command, {}, f"{error.what}" + (f"; it said: {last}" if last else ""))
-        return _record(command, metrics, f"its exit code was {done.returncode}" if done.returncode else None)
+        failed = f"its exit code was {done.returncode}" if done.returncode else None
+        # What disturbed one run need not disturb the next.
+        doubtful = {"doubtful": "; ".join(doubts), "disturbed": True} if doubts else {}
+        return {**_record(command, metrics, failed), **doubtful}
 
     @property
     def program(self) -> Program:
@@ -88,14 +93,15 @@ class ProgramPoints:
         words = [filled(word, {**point.settings, **places}) for word in self.study.system(point.settings[SYSTEM]).run]
         return [_OURS[word]() if word in _OURS else word for word in words]
 
-    def _metrics(self, printed: bytes) -> dict[str, float | None]:
-        if len(printed) > OUTPUT_BYTES_MAX:
-            raise CouldNotRun(f"it printed more than {OUTPUT_BYTES_MAX:,} bytes")
-        try:
-            whole = json.loads(printed)
-        except ValueError:
-            raise CouldNotRun("it did not print one JSON object") from None
-        return {name: _at(whole, each.at) for name, each in self.program.metrics.items()}
+
+def _read(printed: bytes) -> object:
+    if len(printed) > OUTPUT_BYTES_MAX:
+        raise CouldNotRun(f"it printed more than {OUTPUT_BYTES_MAX:,} bytes")
+    try:
+        whole: object = json.loads(printed)
+    except ValueError:
+        raise CouldNotRun("it did not print one JSON object") from None
+    return whole
 
 
 def _sojourn() -> str:
@@ -111,6 +117,23 @@ _OURS: dict[str, Callable[[], str]] = {"sojourn": _sojourn, "sojourn-engine": _e
 
 def _at(whole: object, path: str) -> float | None:
     """The number at a path; None where it, or what it is a part of, is null, unavailable, or beyond a list's end."""
+    found = _part_at(whole, path)
+    if found is None or (isinstance(found, Mapping) and "unavailable" in found):
+        return None
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        raise CouldNotRun(f"{path} of its output is no number: {str(found)[:80]}")
+    return float(found)
+
+
+def _listed(whole: object, path: str) -> list[str]:
+    """The texts of a list; none where it is not there."""
+    found = _part_at(whole, path)
+    if found is not None and not isinstance(found, list):
+        raise CouldNotRun(f"{path} of its output is no list: {str(found)[:80]}")
+    return [str(each) for each in found or []]
+
+
+def _part_at(whole: object, path: str) -> object:
     found: object = whole
     for step in path.split("."):
         if found is None or (isinstance(found, list) and step.isdecimal() and int(step) >= len(found)):
@@ -120,11 +143,7 @@ def _at(whole: object, path: str) -> float | None:
         except (KeyError, IndexError, ValueError):
             known = list(found)[:20] if isinstance(found, Mapping) else f"{type(found).__name__}"
             raise CouldNotRun(f"its output has no {path}: at {step!r} there is {known}") from None
-    if found is None or (isinstance(found, Mapping) and "unavailable" in found):
-        return None
-    if isinstance(found, bool) or not isinstance(found, int | float):
-        raise CouldNotRun(f"{path} of its output is no number: {str(found)[:80]}")
-    return float(found)
+    return found
 
 
 def _part(whole: object, name: str) -> object:

@@ -57,7 +57,10 @@ def _largest(errors: Iterable[float | None]) -> float | None:
     return max((error for error in errors if error is not None), key=abs, default=None)
 
 
-def _meets(predicted: Interval, knee: Knee) -> bool:
+def _meets(predicted: Interval, knee: Knee) -> bool | None:
+    if predicted.low == predicted.high:
+        # From one repetition alone: how wide it should be is not known.
+        return None
     return predicted.low <= (float("inf") if knee.is_lower_bound else knee.high) and knee.low <= predicted.high
 
 

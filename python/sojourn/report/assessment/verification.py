@@ -97,6 +97,8 @@ def _capacity(made: Verification) -> str:
     interval = made.predicted_capacity_requests_per_second
     if interval is None:
         return format.NOT_MEASURED
+    if interval.low == interval.high:
+        return format.number(interval.estimate)
     return f"{format.number(interval.estimate)} [{format.number(interval.low)}, {format.number(interval.high)}]"
 
 
