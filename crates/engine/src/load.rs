@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use schemars::SchemaGenerator;
-use sojourn_load::{Connections, Count, Law, Plan, Target, Think, Transport, Version, webstone};
+use sojourn_load::{Connections, Count, Distribution, Plan, Target, Think, Transport, Version, webstone};
 use sojourn_measure::Nanos;
 use sojourn_workload::web99::BITS_PER_SECOND;
 
@@ -94,7 +94,7 @@ impl Defaults {
         let plain = Defaults {
             version: Version::Http11,
             connections: Connections::KeepAlive,
-            think: Think::AfterAnswer(Law::NONE),
+            think: Think::AfterAnswer(Distribution::NONE),
             warm_up: Nanos(SECOND),
             duration: Nanos(10 * SECOND),
             shows: Shows::Ours,

@@ -8,8 +8,8 @@ use std::{path::PathBuf, process::ExitCode};
 use anyhow::ensure;
 use clap::{Args, ValueEnum};
 use sojourn_load::{
-    Arrivals, Catalogue, Connections, Failed, Form, Host, Law, Limits, Paths, Plan, Replayed, Requests,
-    Schedule, StopRule, Target, Think, Version, duration,
+    Arrivals, Catalogue, Connections, Distribution, Failed, Form, Host, Limits, Paths, Plan, Replayed,
+    Requests, Schedule, StopRule, Target, Think, Version, duration,
 };
 use sojourn_measure::Nanos;
 use sojourn_workload::{
@@ -158,7 +158,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         target,
         arrivals: Arrivals::Logged(Box::new(arrivals)),
         requests: Requests::Logged { think_scale: options.think_scale },
-        think: Think::AfterAnswer(Law::NONE),
+        think: Think::AfterAnswer(Distribution::NONE),
         catalogue: common.verified(catalogue),
         connections,
         tls,

@@ -5,16 +5,16 @@
 //! generator was, how busy its core was, and whether it, not the server, was the limit. [`viewers`] does the same for
 //! players of video, over RTSP or HLS.
 //!
-//! The rooms, from the top down; a room uses only those below it:
+//! The modules, from the top down; each uses only those below it:
 //!
-//! | room | what is in it |
+//! | module | what is in it |
 //! |---|---|
 //! | `clients`, [`viewers`] | the two kinds of run: the loop, its table of clients, what each of them does next |
-//! | [`rtsp`], `hls` | the two ways to watch: dialogue and digest; playlists and what to fetch next |
-//! | `playout` | the playout buffer: what came in time, what was lost, when there was nothing to show |
+//! | [`rtsp`], `hls` | the two ways to watch: the RTSP session and its authentication; playlists and the next request |
+//! | `playout` | the playout buffer: deadlines, losses, starvation |
 //! | `statistics` | recorder, snapshots, histograms per step and interval, checks, the report |
-//! | `plan` | what is asked, when, by whom: arrivals, think times, mixes, sessions, schedules, the stop rule |
-//! | [`http`] | the one HTTP client: requests, the response reader, TLS, causes of failure |
+//! | `plan` | the load as data: arrivals, think times, mixes, sessions, schedules, the stop rule |
+//! | [`http`] | the one HTTP client: requests, the connection, the response reader, TLS, causes of failure |
 //! | `runtime` | sockets, timestamps, connector, timers, epoll, batching |
 
 mod clients;
@@ -30,10 +30,10 @@ pub mod viewers;
 pub use clients::{Progress, run};
 pub use http::{Cause, Form, FormError, Target, TargetError, Tls, TlsError, Trust, Version, client_config};
 pub use plan::{
-    ArrivalLaw, Arrivals, Catalogue, Connections, Count, Failed, FilelistError, Host, Law, Limits,
-    LoggedVisit, Observe, PIPELINE_MAX, Paths, Pick, Plan, Replayed, Requests, Schedule, ScheduleError,
-    Segment, SessionFileError, Shape, Step, StopRule, Think, Transport, Waiting, WalkError, duration,
-    parse_rate, parse_schedule,
+    ArrivalProcess, Arrivals, Catalogue, Connections, Count, Distribution, Failed, FilelistError, Host,
+    Limits, LoggedVisit, Observe, PIPELINE_MAX, Paths, Pick, Plan, Replayed, Requests, Schedule,
+    ScheduleError, Segment, SessionFileError, Shape, Step, StopRule, Think, Transport, Waiting, WalkError,
+    duration, parse_rate, parse_schedule,
 };
 pub use runtime::{RunError, TIMER_SLACK_MAX, timestamps};
 pub use statistics::{Figures, Outcome, Report, StepLimit, TICK, Timeline, report, webstone};

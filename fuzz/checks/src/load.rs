@@ -1,6 +1,6 @@
 //! What must hold for any bytes given to the load generator: as an answer, or as a file that says what to ask for.
 
-use sojourn_load::http::response_reader::{Progress, Reception, Response};
+use sojourn_load::http::response_reader::{Progress, Response, ResponseReader};
 use sojourn_load::{Catalogue, Cause, Connections, Form, Requests, Target, Version, parse_schedule};
 
 /// The first byte says in what pieces the rest arrives: an answer is read alike however it is cut, and ends where it
@@ -17,7 +17,7 @@ pub fn reception(bytes: &[u8]) {
 
 /// Where the answer ended and what it was; nothing while it has not ended.
 fn received(bytes: &[u8], step: usize) -> Result<Option<(usize, Response)>, Cause> {
-    let (mut reception, mut at) = (Reception::default(), 0);
+    let (mut reception, mut at) = (ResponseReader::default(), 0);
     for piece in bytes.chunks(step) {
         let (used, progress) = reception.feed(piece)?;
         at += used;

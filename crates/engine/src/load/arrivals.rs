@@ -3,7 +3,7 @@
 use anyhow::{bail, ensure};
 use clap::{Args, ValueEnum};
 use sojourn_load::{
-    ArrivalLaw, Arrivals, Law, Schedule, Segment, Shape, StopRule, Think, duration, parse_rate,
+    ArrivalProcess, Arrivals, Distribution, Schedule, Segment, Shape, StopRule, Think, duration, parse_rate,
     parse_schedule,
 };
 use sojourn_measure::Nanos;
@@ -133,10 +133,10 @@ impl ArrivalOptions {
             }
             ThinkLawName::Lognormal => bail!("--think-variation must lie between 0.01 and 100"),
         };
-        let law = |mean| Law { mean, shape };
+        let distribution = |mean| Distribution { mean, shape };
         Ok(match (self.think_time, self.pacing) {
-            (Some(mean), _) => Some(Think::AfterAnswer(law(mean))),
-            (None, Some(mean)) => Some(Think::FromStart(law(mean))),
+            (Some(mean), _) => Some(Think::AfterAnswer(distribution(mean))),
+            (None, Some(mean)) => Some(Think::FromStart(distribution(mean))),
             (None, None) => None,
         })
     }
@@ -147,11 +147,11 @@ impl ArrivalOptions {
     }
 
     fn open(&self, segments: Vec<Segment>) -> Arrivals<'static> {
-        let law = match self.arrivals {
-            ArrivalName::Constant => ArrivalLaw::Constant,
-            ArrivalName::Poisson => ArrivalLaw::Poisson,
-            ArrivalName::Uniform => ArrivalLaw::Uniform,
+        let process = match self.arrivals {
+            ArrivalName::Constant => ArrivalProcess::Constant,
+            ArrivalName::Poisson => ArrivalProcess::Poisson,
+            ArrivalName::Uniform => ArrivalProcess::Uniform,
         };
-        Arrivals::Open { segments, law, under_way_max: self.in_flight_max }
+        Arrivals::Open { segments, process, under_way_max: self.in_flight_max }
     }
 }

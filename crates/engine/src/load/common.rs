@@ -208,7 +208,7 @@ impl Common {
     pub fn tls(&self, target: &Target) -> anyhow::Result<Option<Tls>> {
         let trust = match &self.cacert {
             Some(path) => Trust::File(path.clone()),
-            None if self.insecure => Trust::Anybody,
+            None if self.insecure => Trust::Anything,
             None => Trust::System,
         };
         let asked = self.insecure || self.cacert.is_some() || self.no_resumption;

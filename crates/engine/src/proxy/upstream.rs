@@ -139,11 +139,11 @@ impl UpstreamOptions {
 
     fn client_config(&self, remembered: usize) -> anyhow::Result<ClientConfig> {
         let trust = match &self.upstream_ca {
-            _ if self.upstream_insecure => Trust::Anybody,
+            _ if self.upstream_insecure => Trust::Anything,
             Some(file) => Trust::File(file.clone()),
             None => Trust::System,
         };
-        if trust == Trust::Anybody {
+        if trust == Trust::Anything {
             eprintln!(
                 "warning: --upstream-insecure: upstreams may be anybody, their certificates are not looked at"
             );

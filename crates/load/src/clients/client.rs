@@ -6,7 +6,7 @@
 use crate::{
     clients::run::Run,
     http::{cause::Cause, connection::State},
-    plan::workload::{Due, Itinerary},
+    plan::workload::{DueRequest, VisitState},
     statistics::recorder::PendingRequest,
 };
 use sojourn_measure::{Nanos, clock};
@@ -16,13 +16,13 @@ pub const RETRY_AFTER: Nanos = Nanos(50_000_000);
 
 #[derive(Debug)]
 pub struct Client {
-    /// Its place in the agenda.
-    pub itinerary: Itinerary,
+    /// Its position in its visit.
+    pub visit_state: VisitState,
     /// The key of its connection.
     pub connection: Option<usize>,
     /// Its request that is not yet sent.
     pub pending: Option<PendingRequest>,
-    /// Why one of the requests that went together failed, while the others are under way.
+    /// Why one request of a burst failed, while the others are under way.
     pub failure: Option<Cause>,
     /// Tells this client from an earlier one under the same key, in late timers.
     pub serial: u32,
@@ -33,8 +33,8 @@ pub struct Client {
 }
 
 impl Run<'_> {
-    /// Lets the next client in, or sends it away where there are too many. One whose first request is due
-    /// later connects now and waits.
+    /// Starts the next client, or skips its arrival where too many are under way. If its first request is due later,
+    /// it connects now and waits.
     pub(crate) fn start_client(&mut self, at: Nanos, now: Nanos) {
         if self.table.clients.len() >= self.settings.under_way_max {
             self.workload.skip();
@@ -43,40 +43,41 @@ impl Run<'_> {
             }
             return;
         }
-        let Some(mut itinerary) = self.workload.start() else { return };
-        let Some(due) = self.workload.first(&mut itinerary) else { return };
+        let Some(mut visit_state) = self.workload.start() else { return };
+        let Some(due) = self.workload.first(&mut visit_state) else { return };
         self.recorder.totals.sessions_started += 1;
-        let key = self.table.add_client(itinerary);
+        let key = self.table.add_client(visit_state);
         self.table.take_parked(key);
-        self.take_errand(key, due, Nanos::ZERO, now);
+        self.schedule_request(key, due, Nanos::ZERO, now);
         if due.at > now {
             self.open(key);
         }
     }
 
-    /// A timer of a client went off.
+    /// The timer of a client expired.
     pub(crate) fn wake(&mut self, key: usize, serial: u32) {
         if self.table.clients.get(key).is_some_and(|client| client.serial == serial) {
             self.dispatch(key);
         }
     }
 
-    /// Goes on after an answer, or after a failure, that was complete at `at`; nothing else is under way.
+    /// Continues after a response, or a failure, at `at`; nothing else is under way.
     pub(crate) fn advance(&mut self, key: usize, at: Nanos, failure: Option<Cause>) {
         let client = &mut self.table.clients[key];
         client.pending = None;
-        // A complete response of the wrong kind is as slow as a good one; anything else may fail at once.
+        // A complete response of the wrong kind is as slow as a good one. Other failures may be instant, and the client
+        // waits after them.
         let pause = if failure.is_some() && client.connection.is_none() { RETRY_AFTER } else { Nanos::ZERO };
         if failure.is_some() && self.workload.failure_ends_visit() {
             self.recorder.totals.sessions_failed += 1;
             self.count_abandoned(key);
             return self.end_visit(key, at + pause, at);
         }
-        // What was due before the end and waited for this answer is still sent; it is part of the load.
+        // A request that was due before the end and waited for this answer is part of the load.
         let end = self.draining.unwrap_or(Nanos::MAX);
-        match self.workload.next(&mut client.itinerary, at + pause, client.received_bytes) {
-            Some(due) if due.at < end => self.take_errand(key, due, at + pause, at),
-            Some(_) => self.dismiss(key),
+        match self.workload.next(&mut client.visit_state, at + pause, client.received_bytes) {
+            Some(due) if due.at < end => self.schedule_request(key, due, at + pause, at),
+            Some(_) => self.remove_client(key),
             None => {
                 match failure {
                     Some(_) => self.recorder.totals.sessions_failed += 1,
@@ -106,8 +107,8 @@ impl Run<'_> {
         }
     }
 
-    /// Lets a client go; its connection waits for the next where visitors share them.
-    pub(crate) fn dismiss(&mut self, key: usize) {
+    /// Removes a client; its connection waits for the next client where they share connections.
+    pub(crate) fn remove_client(&mut self, key: usize) {
         let client = self.table.clients.remove(key);
         let Some(connection) = client.connection else { return };
         if self.settings.parks
@@ -122,7 +123,7 @@ impl Run<'_> {
 
     /// Counts the requests of a session that were due before `end` but wait for the one before them.
     pub(crate) fn count_held_up(&mut self, key: usize, end: Nanos) {
-        for due in self.workload.rest(&self.table.clients[key].itinerary) {
+        for due in self.workload.due_later(&self.table.clients[key].visit_state) {
             if let Some(step) = self.settings.step_of(due).filter(|_| due < end) {
                 self.recorder.steps[step].unfinished += 1;
             }
@@ -131,7 +132,7 @@ impl Run<'_> {
 
     /// Counts the remaining requests of a failed session as abandoned.
     fn count_abandoned(&mut self, key: usize) {
-        for due in self.workload.rest(&self.table.clients[key].itinerary) {
+        for due in self.workload.due_later(&self.table.clients[key].visit_state) {
             if let Some(step) = self.settings.step_of(due) {
                 self.recorder.steps[step].abandoned += 1;
             }
@@ -141,28 +142,30 @@ impl Run<'_> {
     /// A closed-loop client starts its next visit, as a new client with a new connection.
     fn end_visit(&mut self, key: usize, answered: Nanos, now: Nanos) {
         if self.draining.is_some() {
-            return self.dismiss(key);
+            return self.remove_client(key);
         }
-        let Some(mut itinerary) = self.workload.renew(answered) else { return self.dismiss(key) };
-        let Some(due) = self.workload.first(&mut itinerary) else { return self.dismiss(key) };
+        let Some(mut visit_state) = self.workload.next_visit(answered) else {
+            return self.remove_client(key);
+        };
+        let Some(due) = self.workload.first(&mut visit_state) else { return self.remove_client(key) };
         if let Some(connection) = self.table.clients[key].connection.take() {
             self.close(connection);
         }
         self.recorder.totals.sessions_started += 1;
         let client = &mut self.table.clients[key];
-        client.itinerary = itinerary;
+        client.visit_state = visit_state;
         client.received_bytes = 0;
         client.received_before_step = 0;
-        self.take_errand(key, due, answered, now);
+        self.schedule_request(key, due, answered, now);
     }
 
-    fn take_errand(&mut self, key: usize, due: Due, answered: Nanos, now: Nanos) {
+    fn schedule_request(&mut self, key: usize, due: DueRequest, answered: Nanos, now: Nanos) {
         let intended = due.at.max(answered);
         let pending = self.pending(due, intended);
         let client = &mut self.table.clients[key];
         client.pending = Some(pending);
-        // After an answer, connections are opened when all answers are in: bunched together, their requests find a
-        // server that is awake and need not wake it one by one.
+        // After an answer, connections are opened once all answers of the turn are in. Their requests then find a server
+        // that is awake, and need not wake it one by one.
         let opens_later = answered > Nanos::ZERO && client.connection.is_none();
         if intended > now || opens_later {
             self.wakeups.timers.set(intended, key, client.serial);
@@ -172,7 +175,7 @@ impl Run<'_> {
     }
 
     /// The pending form of a due request.
-    pub(crate) fn pending(&self, due: Due, intended: Nanos) -> PendingRequest {
+    pub(crate) fn pending(&self, due: DueRequest, intended: Nanos) -> PendingRequest {
         PendingRequest {
             document: due.document,
             step: self.settings.step_of(due.at),

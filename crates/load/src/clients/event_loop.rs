@@ -13,7 +13,7 @@ use sojourn_measure::{Nanos, clock};
 
 use crate::{
     clients::{
-        progress::{Progress, Rhythm},
+        progress::{Progress, Ticker},
         run::Run,
     },
     plan::Waiting,
@@ -23,7 +23,7 @@ use crate::{
 
 /// Events taken at once: enough to save waits under load, few enough that due requests are not held up.
 const EVENTS_MAX: usize = 128;
-/// New clients and due requests served before sockets are looked at again.
+/// New clients and due requests handled before sockets are handled again.
 const WAKES_MAX: usize = 64;
 /// A poll that finds nothing takes less; one that took longer was kept from its core, which is not idling.
 const POLL_MAX: Nanos = Nanos(20_000);
@@ -31,13 +31,13 @@ const POLL_MAX: Nanos = Nanos(20_000);
 const GAP_MIN: Nanos = Nanos(100_000);
 
 impl Run<'_> {
-    /// Turns until the plan is done; answers why it ended.
+    /// Runs until the plan is done; returns why it ended.
     pub(crate) fn until_stopped(
         &mut self,
         interrupted: &AtomicBool,
         progress: Option<&mut dyn FnMut(&Progress)>,
     ) -> Result<Stopped, RunError> {
-        let mut rhythm = Rhythm::new(self.settings.origin, progress);
+        let mut ticker = Ticker::new(self.settings.origin, progress);
         let end = self.settings.origin + self.settings.schedule.end();
         let mut stopped = None;
         let mut drain_until = Nanos::MAX;
@@ -47,11 +47,11 @@ impl Run<'_> {
             if interrupted.load(Ordering::Relaxed) {
                 return Ok(Stopped::Interrupted);
             }
-            if let Some(failing) = self.take_marks(now) {
+            if let Some(failing) = self.take_snapshots(now) {
                 stopped.get_or_insert(Stopped::Failing(failing));
             }
-            if now >= rhythm.next_tick
-                && let Some(gone) = self.tick(now, &mut rhythm)
+            if now >= ticker.next_tick
+                && let Some(gone) = self.tick(now, &mut ticker)
             {
                 return Ok(Stopped::ServerGone(gone));
             }
@@ -69,14 +69,14 @@ impl Run<'_> {
             let next = self
                 .wake_due(now)
                 .min(self.wakeups.next_read())
-                .min(rhythm.next_tick)
+                .min(ticker.next_tick)
                 .min(drain_until)
-                .min(self.next_mark());
+                .min(self.next_snapshot());
             self.wait(next, &mut events)?;
         }
     }
 
-    /// Lets in the clients and wakes those whose time has come; answers the next such time.
+    /// Starts the clients that are due and wakes those whose timers expired; returns the next such time.
     fn wake_due(&mut self, now: Nanos) -> Nanos {
         if self.draining.is_some() {
             return Nanos::MAX;
@@ -96,7 +96,7 @@ impl Run<'_> {
         now
     }
 
-    /// Reads on where more has come than one turn takes, and where slow lines are free again.
+    /// Continues to read connections that had more to read than one turn takes, and those that their read rate held up.
     fn read_on(&mut self, now: Nanos) {
         for (key, serial) in mem::take(&mut self.wakeups.unread) {
             self.read_on_one(key, serial, now);
@@ -155,7 +155,7 @@ impl Run<'_> {
         }
     }
 
-    /// Returns true if every visit is over and no more will come.
+    /// Returns true if every visit is over and no more will begin.
     fn is_exhausted(&mut self) -> bool {
         self.table.clients.is_empty() && self.workload.next_start().is_none()
     }

@@ -13,11 +13,11 @@ use crate::{
 };
 
 const SECOND: Nanos = Nanos(1_000_000_000);
-/// How long a server that said it closes is given to do so.
+/// How long a server that announced to close has for it.
 const LINGER_MAX: Nanos = Nanos(1_000_000_000);
-/// A server that only refuses connections for this long is taken to be gone.
+/// A server that refuses every connection for this long is gone.
 const REFUSED_MAX: Nanos = Nanos(1_000_000_000);
-/// Connections looked at in one tick for having waited too long.
+/// Connections whose timeouts one tick checks.
 const EXPIRED_SCAN_MAX: usize = 2_000;
 
 /// How a run is going, once a second.
@@ -39,28 +39,28 @@ pub struct Progress {
 }
 
 impl Run<'_> {
-    /// When the next mark is to be taken.
-    pub(crate) fn next_mark(&self) -> Nanos {
+    /// When the next snapshot is to be taken.
+    pub(crate) fn next_snapshot(&self) -> Nanos {
         if self.draining.is_some() {
             return Nanos::MAX;
         }
-        let next = self.measurement.next_mark(&self.settings.schedule);
+        let next = self.measurement.next_snapshot(&self.settings.schedule);
         next.map_or(Nanos::MAX, |time| self.settings.origin + time)
     }
 
-    /// Takes the marks whose time has come; answers why the run should stop, at the end of a failed step.
-    pub(crate) fn take_marks(&mut self, now: Nanos) -> Option<String> {
-        while self.next_mark() <= now {
-            let index = self.measurement.steps.iter().position(|marks| marks.end.is_none())?;
-            let marks = &mut self.measurement.steps[index];
-            if marks.from.is_none() {
-                marks.from = Some(self.measurement.observer.mark(&mut self.recorder, Some(index)));
+    /// Takes the snapshots that are due; returns why the run should stop, at the end of a failed step.
+    pub(crate) fn take_snapshots(&mut self, now: Nanos) -> Option<String> {
+        while self.next_snapshot() <= now {
+            let index = self.measurement.steps.iter().position(|snapshots| snapshots.end.is_none())?;
+            let snapshots = &mut self.measurement.steps[index];
+            if snapshots.from.is_none() {
+                snapshots.from = Some(self.measurement.observer.snapshot(&mut self.recorder, Some(index)));
                 self.table.begin_step();
-            } else if marks.middle.is_none() {
-                marks.middle = Some(self.measurement.observer.light_mark(&self.recorder));
+            } else if snapshots.middle.is_none() {
+                snapshots.middle = Some(self.measurement.observer.light_snapshot(&self.recorder));
             } else {
-                marks.end = Some(self.measurement.observer.mark(&mut self.recorder, None));
-                marks.rates = self.settings.think.conforming_bits_per_second().map(|least| {
+                snapshots.end = Some(self.measurement.observer.snapshot(&mut self.recorder, None));
+                snapshots.rates = self.settings.think.conforming_bits_per_second().map(|least| {
                     let seconds = self.settings.schedule.steps()[index].measured.seconds();
                     self.table.rates(least, seconds)
                 });
@@ -83,12 +83,12 @@ impl Run<'_> {
         let waiting = unsent
             .chain(sent.map(|exchange| exchange.pending))
             .filter(|pending| pending.step == Some(index) && pending.acted > Nanos::ZERO);
-        let (record, marks) = (&self.recorder.steps[index], &self.measurement.steps[index]);
-        let span = MeasuredInterval::between(marks.from.as_ref()?, marks.end.as_ref()?);
+        let (record, snapshots) = (&self.recorder.steps[index], &self.measurement.steps[index]);
+        let span = MeasuredInterval::between(snapshots.from.as_ref()?, snapshots.end.as_ref()?);
         let evidence = StepEvidence {
             offered_requests_per_second: self.settings.schedule.steps()[index].offered_requests_per_second,
             seconds: span.seconds(),
-            answered: span.growth(|mark| mark.totals.answered),
+            answered: span.growth(|snapshot| snapshot.totals.answered),
             requests: record.answered,
             late: record.time_to_first_byte_intended.count_above(target),
             overdue: waiting.filter(|pending| now - pending.intended > target).count() as u64,
@@ -100,10 +100,10 @@ impl Run<'_> {
     }
 
     /// Runs ten times a second; returns why the server is considered gone, if it is.
-    pub(crate) fn tick(&mut self, now: Nanos, rhythm: &mut Rhythm<'_>) -> Option<String> {
+    pub(crate) fn tick(&mut self, now: Nanos, ticker: &mut Ticker<'_>) -> Option<String> {
         let p95 = self.recorder.recent.as_mut().and_then(|recent| {
             let p95 = recent.quantile_seconds(0.95);
-            rhythm.second.merge(recent);
+            ticker.second.merge(recent);
             recent.reset();
             p95
         });
@@ -118,7 +118,7 @@ impl Run<'_> {
                 &self.recorder.steps[index],
             );
         }
-        rhythm.advance(now, self.fraction(now), step, &self.recorder.totals);
+        ticker.advance(now, self.fraction(now), step, &self.recorder.totals);
         self.expire(now);
         if let Some(pid) = self.measurement.observer.ended_process() {
             return Some(format!("the observed process {pid} ended"));
@@ -127,8 +127,8 @@ impl Run<'_> {
         refused.then(|| "the server refuses every connection".to_owned())
     }
 
-    /// Ends what has waited too long: looks at some connections in every tick, and so at all of twenty
-    /// thousand within a second. Looking at all of them at once would hold up those that are due.
+    /// Ends connections that have met a timeout. Each tick looks at some of them, and so a second at all of twenty
+    /// thousand; looking at all at once would delay requests that are due.
     fn expire(&mut self, now: Nanos) {
         let limits = self.settings.limits;
         let late = |connection: &Connection| match connection.http.state {
@@ -160,7 +160,7 @@ impl Run<'_> {
 }
 
 /// Ticks, and reports of progress among them.
-pub(crate) struct Rhythm<'p> {
+pub(crate) struct Ticker<'p> {
     pub(crate) next_tick: Nanos,
     next_report: Nanos,
     report: Option<&'p mut dyn FnMut(&Progress)>,
@@ -169,11 +169,11 @@ pub(crate) struct Rhythm<'p> {
     generator_cpu_before: Nanos,
 }
 
-impl<'p> Rhythm<'p> {
-    pub(crate) fn new(origin: Nanos, report: Option<&'p mut dyn FnMut(&Progress)>) -> Rhythm<'p> {
+impl<'p> Ticker<'p> {
+    pub(crate) fn new(origin: Nanos, report: Option<&'p mut dyn FnMut(&Progress)>) -> Ticker<'p> {
         let (next_tick, next_report) = (origin + TICK, origin + SECOND);
         let (second, before) = (Histogram::coarse(), Totals::default());
-        Rhythm { next_tick, next_report, report, second, before, generator_cpu_before: clock::thread_cpu() }
+        Ticker { next_tick, next_report, report, second, before, generator_cpu_before: clock::thread_cpu() }
     }
 
     fn advance(&mut self, now: Nanos, fraction: f64, step: Option<usize>, totals: &Totals) {

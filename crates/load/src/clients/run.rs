@@ -31,7 +31,7 @@ use crate::{
         observer::{Observer, keeps_windows},
         outcome::{Outcome, Stopped},
         recorder::Recorder,
-        snapshot::StepMarks,
+        snapshot::StepSnapshots,
     },
 };
 
@@ -114,15 +114,15 @@ impl<'a> Run<'a> {
             StopRule::Visits(visits) => Quota { visits, ..Quota::UNLIMITED },
             StopRule::ScheduleEnd | StopRule::Failing => Quota::UNLIMITED,
         };
-        // Two sequences, so that what is asked for does not depend on how connections are used.
+        // Two sequences, so that the requests do not depend on how connections are used.
         let mut random = Xoshiro256PlusPlus::seed_from_u64(plan.seed);
-        // A closed loop waits for its answers: putting them off would make less load.
+        // A closed loop waits for its responses: delaying them would lower the load.
         let batching = Batching::new(match (plan.waiting, closed_clients) {
             (Waiting::Sleep { timer_slack }, None) => timer_slack,
             _ => Nanos::ZERO,
         });
         let mut transport = plan.transport;
-        // An answer that waits for the next turn must not seem to be late.
+        // A response that waits for the next turn must not seem to be late.
         transport.timestamps |= batching.are_limited();
         let (origin, started_at) = (clock::now(), SystemTime::now());
         let workload = Workload::new(
@@ -180,7 +180,7 @@ impl<'a> Run<'a> {
             measurement: Measurement {
                 observer: Observer::new(&plan.observe, plan.waiting, steps, origin, started_at),
                 intervals: plan.observe.interval.map(|length| Intervals::new(steps, length)),
-                steps: vec![StepMarks::default(); steps],
+                steps: vec![StepSnapshots::default(); steps],
             },
             draining: None,
             buffer: Box::new([0; BUFFER_BYTES]),
@@ -193,7 +193,7 @@ impl<'a> Run<'a> {
         by_clock.max(self.workload.used(self.settings.quota)).min(1.0)
     }
 
-    /// Counts what was left unanswered, and hands everything over.
+    /// Counts the requests that are left unanswered, and returns the outcome.
     fn outcome(mut self, stopped: Stopped) -> Outcome {
         let end = self.draining.unwrap_or_else(clock::now);
         let unanswered: Vec<usize> = self.table.clients.iter().map(|(key, _)| key).collect();
@@ -204,7 +204,7 @@ impl<'a> Run<'a> {
             }
             self.count_held_up(key, end);
         }
-        // Whoever was due and not let in: the generator was late. They are part of what was asked for.
+        // Arrivals that were due and that a late generator did not start are part of the load, too.
         while let Some(due) = self.workload.next_start().filter(|&due| due < end) {
             if let Some(step) = self.settings.step_of(due) {
                 self.recorder.steps[step].unfinished += 1;
@@ -229,7 +229,7 @@ impl<'a> Run<'a> {
             origin: self.settings.origin,
             schedule: self.settings.schedule,
             recorder: self.recorder,
-            marks: self.measurement.steps,
+            snapshots: self.measurement.steps,
             timeline,
             windows,
             timestamps: if !self.settings.transport.timestamps {

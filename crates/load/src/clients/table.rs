@@ -6,8 +6,8 @@ use slab::Slab;
 
 use crate::{
     clients::{client::Client, connection::Connection},
-    plan::workload::Itinerary,
-    statistics::snapshot::RateMarks,
+    plan::workload::VisitState,
+    statistics::snapshot::ConformingClients,
 };
 
 #[derive(Default)]
@@ -29,10 +29,10 @@ impl ClientTable {
     }
 
     /// Adds a client that has neither a connection nor a request; returns its key.
-    pub(crate) fn add_client(&mut self, itinerary: Itinerary) -> usize {
+    pub(crate) fn add_client(&mut self, visit_state: VisitState) -> usize {
         let serial = self.next_serial();
         self.clients.insert(Client {
-            itinerary,
+            visit_state,
             connection: None,
             pending: None,
             failure: None,
@@ -74,10 +74,10 @@ impl ClientTable {
     }
 
     /// The clients that received at least `least` bits per second in the `seconds` of the current step.
-    pub(crate) fn rates(&self, least: f64, seconds: f64) -> RateMarks {
+    pub(crate) fn rates(&self, least: f64, seconds: f64) -> ConformingClients {
         let rate =
             |client: &Client| (client.received_bytes - client.received_before_step) as f64 * 8.0 / seconds;
         let conforming = self.clients.iter().filter(|(_, client)| rate(client) >= least);
-        RateMarks { clients: self.clients.len(), conforming: conforming.count() }
+        ConformingClients { clients: self.clients.len(), conforming: conforming.count() }
     }
 }

@@ -1,4 +1,4 @@
-//! Where the URIs of a playlist lead: paths on the playlist's own server, by RFC 3986 as far as playlists need it.
+//! Resolves the URIs of a playlist to paths on its own server, by RFC 3986 as far as playlists need it.
 
 use crate::rtsp::description::is_name;
 
@@ -6,13 +6,13 @@ const SCHEME: &str = "http://";
 
 /// A document on a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Location {
     pub host: String,
     /// The path and query, with a leading slash.
     pub path: String,
 }
 
-impl Place {
+impl Location {
     /// Resolves a URI found in this document; an error says why it is not followed.
     pub fn join(&self, uri: &str) -> Result<String, &'static str> {
         let uri = uri.split('#').next().unwrap_or_default();
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn uris_are_followed_on_the_same_server() {
-        let place = Place { host: "a:81".into(), path: "/films/x/index.m3u8?token=1/2".into() };
+        let location = Location { host: "a:81".into(), path: "/films/x/index.m3u8?token=1/2".into() };
         for (uri, path) in [
             ("0.ts", "/films/x/0.ts"),
             ("low/0.ts?n=../1", "/films/x/low/0.ts?n=../1"),
@@ -88,12 +88,12 @@ mod tests {
             ("http://a:81", "/"),
             ("//a:81/z?q#top", "/z?q"),
         ] {
-            assert_eq!(place.join(uri).as_deref(), Ok(path), "{uri}");
+            assert_eq!(location.join(uri).as_deref(), Ok(path), "{uri}");
         }
         for refused in
             ["", "#x", "http://b/0.ts", "//a/0.ts", "https://a:81/0.ts", "data:video/mp4,x", "a b", "ü"]
         {
-            assert!(place.join(refused).is_err(), "{refused}");
+            assert!(location.join(refused).is_err(), "{refused}");
         }
     }
 }

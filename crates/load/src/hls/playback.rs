@@ -1,7 +1,7 @@
-//! What a viewer of HLS asks for next, and what it makes of the answers: without sockets.
+//! Which request a viewer of HLS sends next, and what a response means to it: without sockets.
 //!
-//! A playlist, of variants first where there are any; then, one after another, what its segments need and they
-//! themselves, as long as the player has room. The playlist of a live film is asked for again and again.
+//! It requests a playlist, of variants first where there are any; then, one after another, segments and the
+//! initialisation parts that they need, as long as the player has room. It reloads the playlist of a live film.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use sojourn_measure::Nanos;
 
 use crate::{
     hls::{
-        location::Place,
+        location::Location,
         playlist::{Part, Playlist, Segment, Segments, Stream},
     },
     playout::{START_WITHIN, USER_AGENT, segments::Player, track::Arrival},
@@ -26,7 +26,7 @@ pub enum Variant {
     /// That of the least bandwidth.
     Lowest,
     Highest,
-    /// By its place in the playlist, from 1 on.
+    /// By its position in the playlist, from 1 on.
     Number(usize),
 }
 
@@ -45,19 +45,19 @@ impl Default for HlsPlan {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Wanted {
+pub enum Resource {
     Playlist,
     Map(Arc<Part>),
     Segment(Segment),
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Asked {
-    pub wanted: Wanted,
-    /// Since when it could have been asked.
+pub struct HlsRequest {
+    pub resource: Resource,
+    /// From when on it could have been sent.
     pub due: Nanos,
     pub sent: Option<Nanos>,
-    /// When the first byte of the answer came.
+    /// When the first byte of the response arrived.
     pub first_byte: Option<Nanos>,
     path: String,
     range: Option<(u64, u64)>,
@@ -72,23 +72,23 @@ pub enum Next {
     Nothing,
 }
 
-/// The classification of a response.
+/// What a response means to the playback.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answered {
-    /// A playlist, or what a segment needs.
-    Prepared,
-    /// A segment; how it came.
+pub enum ResponseClass {
+    /// A playlist, or an initialisation part.
+    Preparation,
+    /// A segment, with how it arrived.
     Segment(Arrival),
     Refused(u16),
-    Broken(String),
+    Invalid(String),
 }
 
-/// An answer without its body.
+/// A response without its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct HlsResponse {
     pub status: u16,
     pub body_bytes: u64,
-    /// When its last byte came.
+    /// When its last byte arrived.
     pub arrival: Nanos,
     /// True if the generator was too late for that to say anything.
     pub is_void: bool,
@@ -97,32 +97,38 @@ pub struct Answer {
 /// One film as one viewer plays it.
 #[derive(Clone, Debug)]
 pub struct Playback {
-    place: Place,
+    location: Location,
     plan: HlsPlan,
     /// Where in the film to begin, as a share of what may be a start; `None` begins at the beginning.
     start: Option<f64>,
     masters: u32,
     segments: Option<Arc<Segments>>,
-    /// The number of the segment that comes next.
+    /// The number of the next segment.
     number: u64,
-    /// When the playlist came last, and whether it had anything new.
+    /// When the playlist was loaded last, and whether it had new segments.
     listed: (Nanos, bool),
-    /// When the last answer was complete.
+    /// When the last response was complete.
     answered: Nanos,
-    /// Segments that a live film had no longer when their turn came.
+    /// Segments that a live film no longer had when they were due.
     missed: u64,
     taken: u64,
     map: Option<Arc<Part>>,
     player: Player,
-    asked: Option<Asked>,
+    request: Option<HlsRequest>,
 }
 
 impl Playback {
-    /// Begins to play what is at a place.
-    pub fn new(place: Place, plan: HlsPlan, startup: Nanos, start: Option<f64>, now: Nanos) -> Playback {
-        let asked = Asked::playlist(&place, now);
+    /// Begins to play the playlist at a location.
+    pub fn new(
+        location: Location,
+        plan: HlsPlan,
+        startup: Nanos,
+        start: Option<f64>,
+        now: Nanos,
+    ) -> Playback {
+        let request = HlsRequest::playlist(&location, now);
         Playback {
-            place,
+            location,
             plan,
             start,
             masters: 0,
@@ -134,7 +140,7 @@ impl Playback {
             taken: 0,
             map: None,
             player: Player::new(startup),
-            asked: Some(asked),
+            request: Some(request),
         }
     }
 
@@ -146,12 +152,12 @@ impl Playback {
         &mut self.player
     }
 
-    pub fn asked(&self) -> Option<&Asked> {
-        self.asked.as_ref()
+    pub fn request(&self) -> Option<&HlsRequest> {
+        self.request.as_ref()
     }
 
-    pub fn asked_mut(&mut self) -> Option<&mut Asked> {
-        self.asked.as_mut()
+    pub fn request_mut(&mut self) -> Option<&mut HlsRequest> {
+        self.request.as_mut()
     }
 
     /// Returns true if segments are known, so that it plays or will.
@@ -159,28 +165,28 @@ impl Playback {
         self.segments.is_some()
     }
 
-    /// Segments that were to be had, and those of them that could not.
+    /// Segments that should have been received, and those of them that the film no longer had.
     pub fn expected_and_lost(&self) -> (u64, u64) {
         (self.taken + self.missed, self.missed)
     }
 
-    /// The request for what is asked, as it is sent.
-    pub fn request(&self) -> Vec<u8> {
-        let Some(asked) = &self.asked else { return Vec::new() };
+    /// The current request as it is sent.
+    pub fn request_bytes(&self) -> Vec<u8> {
+        let Some(request) = &self.request else { return Vec::new() };
         let mut text = format!(
             "GET {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: {USER_AGENT}\r\nAccept: */*\r\n",
-            asked.path, self.place.host
+            request.path, self.location.host
         );
-        if let Some((first, length)) = asked.range {
+        if let Some((first, length)) = request.range {
             text += &format!("Range: bytes={first}-{}\r\n", first + (length - 1));
         }
         text += "\r\n";
         text.into_bytes()
     }
 
-    /// Says what is to be done next; what is to be asked for is known then.
+    /// Returns the next step. If it is to ask, the request is known from then on.
     pub fn next(&mut self, now: Nanos) -> Next {
-        if self.asked.is_some() {
+        if self.request.is_some() {
             return Next::Ask;
         }
         let room_at = self.player.has_less_at(self.plan.buffer);
@@ -191,9 +197,9 @@ impl Playback {
         let index = self.number.saturating_sub(segments.first_number);
         if let Some(segment) = segments.all.get(index as usize) {
             let due = room_at.max(self.answered);
-            self.asked = Some(match segment.map.as_ref().filter(|map| self.map.as_ref() != Some(map)) {
-                Some(map) => Asked::part(Wanted::Map(map.clone()), map, due),
-                None => Asked::part(Wanted::Segment(segment.clone()), &segment.part, due),
+            self.request = Some(match segment.map.as_ref().filter(|map| self.map.as_ref() != Some(map)) {
+                Some(map) => HlsRequest::part(Resource::Map(map.clone()), map, due),
+                None => HlsRequest::part(Resource::Segment(segment.clone()), &segment.part, due),
             });
             return Next::Ask;
         }
@@ -206,40 +212,42 @@ impl Playback {
         if again_at > now {
             return Next::At(again_at);
         }
-        self.asked = Some(Asked::playlist(&self.place, again_at.max(self.answered)));
+        self.request = Some(HlsRequest::playlist(&self.location, again_at.max(self.answered)));
         Next::Ask
     }
 
-    /// Takes a complete answer; `playlist` reads the body where it should be one.
-    pub fn on_answer(
+    /// Takes a complete response; `playlist` reads its body where that should be one.
+    pub fn on_response(
         &mut self,
-        answer: &Answer,
-        playlist: impl FnOnce(&Place) -> Result<Playlist, &'static str>,
-    ) -> Answered {
-        let Some(asked) = self.asked.take() else {
-            return Answered::Broken("an answer that nobody asked for".to_owned());
+        answer: &HlsResponse,
+        playlist: impl FnOnce(&Location) -> Result<Playlist, &'static str>,
+    ) -> ResponseClass {
+        let Some(request) = self.request.take() else {
+            return ResponseClass::Invalid("an answer that nobody asked for".to_owned());
         };
         self.answered = answer.arrival;
-        match (answer.status, asked.range) {
+        match (answer.status, request.range) {
             (200, None) => {}
             (206, Some((_, length))) if answer.body_bytes == length => {}
-            (206, Some(_)) => return Answered::Broken("other bytes than those asked for".to_owned()),
+            (206, Some(_)) => return ResponseClass::Invalid("other bytes than those asked for".to_owned()),
             (200, Some(_)) => {
-                return Answered::Broken("the whole document instead of the bytes asked for".to_owned());
+                return ResponseClass::Invalid(
+                    "the whole document instead of the bytes asked for".to_owned(),
+                );
             }
-            (status, _) => return Answered::Refused(status),
+            (status, _) => return ResponseClass::Refused(status),
         }
-        match asked.wanted {
-            Wanted::Playlist => match playlist(&self.place) {
+        match request.resource {
+            Resource::Playlist => match playlist(&self.location) {
                 Ok(Playlist::Master(streams)) => self.choose(&streams, answer.arrival),
                 Ok(Playlist::Media(segments)) => self.list(segments, answer.arrival),
-                Err(why) => Answered::Broken(why.to_owned()),
+                Err(why) => ResponseClass::Invalid(why.to_owned()),
             },
-            Wanted::Map(map) => {
+            Resource::Map(map) => {
                 self.map = Some(map);
-                Answered::Prepared
+                ResponseClass::Preparation
             }
-            Wanted::Segment(segment) => {
+            Resource::Segment(segment) => {
                 self.number += 1;
                 self.taken += 1;
                 let arrival = self.player.take(segment.length, answer.arrival, answer.is_void);
@@ -248,12 +256,12 @@ impl Playback {
                 if end.is_some_and(|(end, is_ended)| is_ended && self.number >= end) {
                     self.player.finish(answer.arrival);
                 }
-                Answered::Segment(arrival)
+                ResponseClass::Segment(arrival)
             }
         }
     }
 
-    fn choose(&mut self, streams: &[Stream], now: Nanos) -> Answered {
+    fn choose(&mut self, streams: &[Stream], now: Nanos) -> ResponseClass {
         let rate = |stream: &&Stream| stream.bits_per_second;
         let chosen = match self.plan.variant {
             Variant::Lowest => streams.iter().min_by_key(rate),
@@ -261,25 +269,25 @@ impl Playback {
             Variant::Number(number) => streams.get(number.wrapping_sub(1)),
         };
         let Some(stream) = chosen else {
-            return Answered::Broken(format!(
+            return ResponseClass::Invalid(format!(
                 "the film has {} variants, not the one asked for",
                 streams.len()
             ));
         };
         self.masters += 1;
         if self.masters > MASTERS_MAX {
-            return Answered::Broken("playlists of variants lead to others without end".to_owned());
+            return ResponseClass::Invalid("playlists of variants lead to others without end".to_owned());
         }
-        self.place.path.clone_from(&stream.path);
-        self.asked = Some(Asked::playlist(&self.place, now));
-        Answered::Prepared
+        self.location.path.clone_from(&stream.path);
+        self.request = Some(HlsRequest::playlist(&self.location, now));
+        ResponseClass::Preparation
     }
 
-    fn list(&mut self, segments: Arc<Segments>, now: Nanos) -> Answered {
+    fn list(&mut self, segments: Arc<Segments>, now: Nanos) -> ResponseClass {
         let end = |all: &Segments| all.first_number.saturating_add(all.all.len() as u64);
         match &self.segments {
             None => self.number = segments.first_number + first(&segments, self.start) as u64,
-            // Others than were there: what was missed is not to be had any more.
+            // The live window has moved on: segments before it are lost.
             Some(_) if self.number < segments.first_number => {
                 self.missed += segments.first_number - self.number;
                 self.number = segments.first_number;
@@ -292,7 +300,7 @@ impl Playback {
             self.player.finish(now);
         }
         self.segments = Some(segments);
-        Answered::Prepared
+        ResponseClass::Preparation
     }
 }
 
@@ -302,27 +310,27 @@ fn first(segments: &Segments, start: Option<f64>) -> usize {
     if segments.is_ended {
         return (start.unwrap_or(0.0) * START_WITHIN * count as f64) as usize;
     }
-    let wanted = Nanos(LIVE_TARGETS * segments.target.0);
+    let from_end = Nanos(LIVE_TARGETS * segments.target.0);
     let mut media = Nanos::ZERO;
     let before = segments.all.iter().rev().take_while(|segment| {
         media = media + segment.length;
-        media <= wanted
+        media <= from_end
     });
     count - before.count().max(1).min(count)
 }
 
-impl Asked {
-    fn playlist(place: &Place, due: Nanos) -> Asked {
-        let (wanted, path) = (Wanted::Playlist, place.path.clone());
-        Asked { wanted, due, sent: None, first_byte: None, path, range: None }
+impl HlsRequest {
+    fn playlist(location: &Location, due: Nanos) -> HlsRequest {
+        let (resource, path) = (Resource::Playlist, location.path.clone());
+        HlsRequest { resource, due, sent: None, first_byte: None, path, range: None }
     }
 
-    fn part(wanted: Wanted, part: &Part, due: Nanos) -> Asked {
-        Asked { wanted, due, sent: None, first_byte: None, path: part.path.clone(), range: part.range }
+    fn part(resource: Resource, part: &Part, due: Nanos) -> HlsRequest {
+        HlsRequest { resource, due, sent: None, first_byte: None, path: part.path.clone(), range: part.range }
     }
 
     pub fn is_media(&self) -> bool {
-        !matches!(self.wanted, Wanted::Playlist)
+        !matches!(self.resource, Resource::Playlist)
     }
 }
 

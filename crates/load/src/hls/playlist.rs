@@ -1,18 +1,18 @@
-//! What a player takes from a playlist of HLS (RFC 8216): variants, or segments with their lengths and where they lie.
+//! Playlists of HLS (RFC 8216) as a player needs them: variants, or segments with their lengths and locations.
 //!
-//! The library reads the lines; what is kept of them is bounded and checked here, whatever a server sends.
+//! The library reads the lines. This module checks and bounds what it keeps of them, whatever a server sends.
 
 use std::sync::Arc;
 
 use m3u8_rs::{ByteRange, MasterPlaylist, MediaPlaylist, parse_playlist_res};
 use sojourn_measure::Nanos;
 
-use crate::hls::location::Place;
+use crate::hls::location::Location;
 
 /// A longer playlist is refused: a film of ten hours in parts of two seconds needs less.
 pub const PLAYLIST_BYTES_MAX: usize = 4 << 20;
 const SEGMENTS_MAX: usize = 100_000;
-/// More variants are not looked at.
+/// More variants are ignored.
 const VARIANTS_MAX: usize = 100;
 /// No film has so many: a number beyond is rubbish.
 const NUMBER_MAX: u64 = 1 << 62;
@@ -37,11 +37,11 @@ pub struct Stream {
 /// The segments of a film, or of that part of a live one which can be had.
 #[derive(Debug, PartialEq)]
 pub struct Segments {
-    /// In the order in which they are shown.
+    /// In playing order.
     pub all: Vec<Segment>,
     /// The number of the first.
     pub first_number: u64,
-    /// No segment is longer, as it says.
+    /// The target duration: no segment is longer.
     pub target: Nanos,
     /// True if no more segments follow later.
     pub is_ended: bool,
@@ -65,20 +65,20 @@ pub struct Part {
 }
 
 impl Playlist {
-    /// Reads the playlist that was found at a place; an error says why it is of no use.
-    pub fn read(text: &[u8], place: &Place) -> Result<Playlist, &'static str> {
+    /// Parses the playlist of a location. The error says why it cannot be played.
+    pub fn read(text: &[u8], location: &Location) -> Result<Playlist, &'static str> {
         match parse_playlist_res(text) {
             Err(_) => Err("what should be a playlist is none"),
-            Ok(m3u8_rs::Playlist::MasterPlaylist(found)) => master(&found, place),
-            Ok(m3u8_rs::Playlist::MediaPlaylist(found)) => media(&found, place),
+            Ok(m3u8_rs::Playlist::MasterPlaylist(found)) => master(&found, location),
+            Ok(m3u8_rs::Playlist::MediaPlaylist(found)) => media(&found, location),
         }
     }
 }
 
-fn master(found: &MasterPlaylist, place: &Place) -> Result<Playlist, &'static str> {
+fn master(found: &MasterPlaylist, location: &Location) -> Result<Playlist, &'static str> {
     let playable = found.variants.iter().filter(|variant| !variant.is_i_frame).take(VARIANTS_MAX);
     let streams: Vec<Stream> = playable
-        .map(|variant| Ok(Stream { path: place.join(&variant.uri)?, bits_per_second: variant.bandwidth }))
+        .map(|variant| Ok(Stream { path: location.join(&variant.uri)?, bits_per_second: variant.bandwidth }))
         .collect::<Result<_, &'static str>>()?;
     if streams.is_empty() {
         Err("a playlist has no variant to be played")
@@ -87,7 +87,7 @@ fn master(found: &MasterPlaylist, place: &Place) -> Result<Playlist, &'static st
     }
 }
 
-fn media(found: &MediaPlaylist, place: &Place) -> Result<Playlist, &'static str> {
+fn media(found: &MediaPlaylist, location: &Location) -> Result<Playlist, &'static str> {
     if found.media_sequence > NUMBER_MAX {
         return Err("the number of a playlist's first segment is none");
     }
@@ -98,18 +98,18 @@ fn media(found: &MediaPlaylist, place: &Place) -> Result<Playlist, &'static str>
     let (mut map, mut map_ends, mut ends) = (None, Ends::default(), Ends::default());
     for each in &found.segments {
         if let Some(named) = &each.map {
-            map = Some(Arc::new(part(&named.uri, named.byte_range.as_ref(), place, &mut map_ends)?));
+            map = Some(Arc::new(part(&named.uri, named.byte_range.as_ref(), location, &mut map_ends)?));
         }
         if !(0.0..=SEGMENT_SECONDS_MAX).contains(&each.duration) {
             return Err("a segment's length is none");
         }
         all.push(Segment {
-            part: part(&each.uri, each.byte_range.as_ref(), place, &mut ends)?,
+            part: part(&each.uri, each.byte_range.as_ref(), location, &mut ends)?,
             length: Nanos::from_seconds(f64::from(each.duration)),
             map: map.clone(),
         });
     }
-    // Who has seen a film begins with the next: one without length would be asked for without end.
+    // A viewer that has seen a film begins the next, so that one without length would be requested without end.
     if found.end_list && all.iter().all(|segment| segment.length == Nanos::ZERO) {
         return Err("a playlist has nothing to show");
     }
@@ -122,15 +122,20 @@ fn media(found: &MediaPlaylist, place: &Place) -> Result<Playlist, &'static str>
     })))
 }
 
-/// Where the last bytes ended that were named of a document, and of which: what says no beginning goes on there.
+/// Where the last byte range ended, and in which document: a range without a beginning continues it.
 #[derive(Default)]
 struct Ends {
     uri: String,
     at: u64,
 }
 
-fn part(uri: &str, range: Option<&ByteRange>, place: &Place, ends: &mut Ends) -> Result<Part, &'static str> {
-    let path = place.join(uri)?;
+fn part(
+    uri: &str,
+    range: Option<&ByteRange>,
+    location: &Location,
+    ends: &mut Ends,
+) -> Result<Part, &'static str> {
+    let path = location.join(uri)?;
     let Some(range) = range else { return Ok(Part { path, range: None }) };
     let follows = if ends.uri == uri { ends.at } else { 0 };
     let first = range.offset.unwrap_or(follows);
@@ -147,7 +152,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Playlist, &'static str> {
-        Playlist::read(text.as_bytes(), &Place { host: "h".into(), path: "/f/index.m3u8".into() })
+        Playlist::read(text.as_bytes(), &Location { host: "h".into(), path: "/f/index.m3u8".into() })
     }
 
     fn segments(text: &str) -> Arc<Segments> {
@@ -214,9 +219,9 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_a_server_sends_breaks_it(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            let place = Place { host: "h".into(), path: "/x".into() };
-            let _ = Playlist::read(&bytes, &place);
-            let _ = Playlist::read(&[b"#EXTM3U\n", &bytes[..]].concat(), &place);
+            let location = Location { host: "h".into(), path: "/x".into() };
+            let _ = Playlist::read(&bytes, &location);
+            let _ = Playlist::read(&[b"#EXTM3U\n", &bytes[..]].concat(), &location);
         }
 
         #[test]

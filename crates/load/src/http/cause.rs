@@ -27,7 +27,7 @@ pub enum Cause {
     ClosedEarly,
     /// The request could not be sent in time.
     SendTimeout,
-    /// No byte of the response came in time.
+    /// No byte of the response arrived in time.
     ResponseTimeout,
     /// The answer began but was not complete in time.
     TransferTimeout,

@@ -1,7 +1,7 @@
-//! One connection of an HTTP client: requests go out as far as the socket takes them, responses come in, plain or by TLS.
+//! One connection of an HTTP client, plain or by TLS: partial writes, reads within a read rate, the response reader.
 //!
-//! It opens no socket, waits for none and knows no clock. The runs say when to send and to read, and what an answer or a
-//! failure means to them.
+//! It opens no socket, does not wait and knows no clock. The runs decide when to send and to read, and what a response
+//! or a failure means.
 
 use std::os::fd::OwnedFd;
 
@@ -14,12 +14,12 @@ use sojourn_measure::Nanos;
 use crate::{
     http::{
         cause::{self, Cause},
-        response_reader::{Progress, Reception},
-        tls_stream::{Secured, Trouble},
+        response_reader::{Progress, ResponseReader},
+        tls_stream::{TlsStream, TransportError},
     },
     runtime::{
         connector,
-        read_rate::Reader,
+        read_rate::ReadRate,
         receive,
         receive::{DISCARD_BYTES_MAX, DISCARD_BYTES_MIN},
     },
@@ -34,11 +34,11 @@ pub(crate) struct HttpConnection {
     pub(crate) closed_by_server: bool,
     /// Complete responses so far.
     pub(crate) answered: u32,
-    pub(crate) response: Reception,
+    pub(crate) response: ResponseReader,
     /// TLS, where it is spoken.
-    pub(crate) tls: Option<Box<Secured>>,
+    pub(crate) tls: Option<Box<TlsStream>>,
     /// How fast it may be read, if not as fast as possible.
-    pub(crate) read_rate: Option<Reader>,
+    pub(crate) read_rate: Option<ReadRate>,
     /// The bytes of the requests in progress that the socket has not accepted yet.
     unsent: Vec<u8>,
 }
@@ -81,7 +81,7 @@ pub(crate) struct Received {
 
 impl HttpConnection {
     /// A connection that began to connect at `opened`.
-    pub(crate) fn new(socket: OwnedFd, opened: Nanos, response: Reception) -> HttpConnection {
+    pub(crate) fn new(socket: OwnedFd, opened: Nanos, response: ResponseReader) -> HttpConnection {
         HttpConnection {
             socket,
             state: State::Connecting,
@@ -111,7 +111,7 @@ impl HttpConnection {
         })
     }
 
-    /// Sends requests, and keeps what the socket does not take. Returns false if the connection is not there yet, and
+    /// Sends requests, and keeps what the socket does not take. Returns false if the connection is not established, and
     /// nothing was sent or kept.
     pub(crate) fn send(&mut self, requests: &[u8]) -> Result<bool, Errno> {
         match &mut self.tls {
@@ -132,7 +132,7 @@ impl HttpConnection {
         Ok(true)
     }
 
-    /// Sends what the socket did not take before.
+    /// Sends bytes that the socket did not take before.
     pub(crate) fn send_rest(&mut self) -> Result<(), Errno> {
         match &mut self.tls {
             Some(tls) => tls.flush(&self.socket)?,
@@ -148,14 +148,19 @@ impl HttpConnection {
         Ok(())
     }
 
-    /// Returns true if something waits for the socket to take it.
+    /// Returns true if there are unsent bytes.
     pub(crate) fn has_unsent(&self) -> bool {
         !self.unsent.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.has_unsent())
     }
 
     /// Reads what has arrived, as much as the buffer and the read rate allow. Bytes of a body that need not be seen are
     /// discarded in the kernel. With `stamps` the kernel is asked when they arrived.
-    pub(crate) fn read(&mut self, buffer: &mut [u8], stamps: bool, now: Nanos) -> Result<Read, Trouble> {
+    pub(crate) fn read(
+        &mut self,
+        buffer: &mut [u8],
+        stamps: bool,
+        now: Nanos,
+    ) -> Result<Read, TransportError> {
         let discardable = self.response.discardable().filter(|&bytes| bytes >= DISCARD_BYTES_MIN);
         // Sealed bytes have to be opened.
         let discardable = discardable.filter(|_| self.tls.is_none());
@@ -168,13 +173,15 @@ impl HttpConnection {
             let received = match &mut self.tls {
                 Some(tls) => tls.receive(&self.socket, &mut buffer[..most], most, stamps),
                 None if discardable.is_some() => {
-                    receive::discard(&self.socket, most, stamps).map_err(Trouble::from)
+                    receive::discard(&self.socket, most, stamps).map_err(TransportError::from)
                 }
-                None => receive::receive(&self.socket, &mut buffer[..most], stamps).map_err(Trouble::from),
+                None => {
+                    receive::receive(&self.socket, &mut buffer[..most], stamps).map_err(TransportError::from)
+                }
             };
             match received {
-                Err(Trouble::System(Errno::INTR)) => {}
-                Err(Trouble::System(Errno::AGAIN)) => return Ok(Read::Nothing),
+                Err(TransportError::System(Errno::INTR)) => {}
+                Err(TransportError::System(Errno::AGAIN)) => return Ok(Read::Nothing),
                 received => break received,
             }
         };
@@ -210,9 +217,9 @@ impl HttpConnection {
     pub(crate) fn has_unsolicited(&mut self, buffer: &mut [u8]) -> bool {
         let received = match &mut self.tls {
             Some(tls) => tls.receive(&self.socket, buffer, buffer.len(), false),
-            None => receive::receive(&self.socket, buffer, false).map_err(Trouble::from),
+            None => receive::receive(&self.socket, buffer, false).map_err(TransportError::from),
         };
-        !matches!(received, Err(Trouble::System(Errno::AGAIN | Errno::INTR)))
+        !matches!(received, Err(TransportError::System(Errno::AGAIN | Errno::INTR)))
     }
 
     /// Notes that the last response under way is complete.
@@ -228,11 +235,11 @@ impl HttpConnection {
     }
 
     /// Tells a server by TLS that nothing follows, unless it has closed its side.
-    pub(crate) fn say_goodbye(&mut self) {
+    pub(crate) fn close_notify(&mut self) {
         if let Some(tls) = &mut self.tls
             && !self.closed_by_server
         {
-            tls.say_goodbye(&self.socket);
+            tls.close_notify(&self.socket);
         }
     }
 }

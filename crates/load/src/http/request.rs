@@ -1,4 +1,4 @@
-//! How requests look, whatever they ask for: the method, the version of HTTP, the fields.
+//! The form that all requests of a run share: the method, the version of HTTP, the fields.
 
 use thiserror::Error;
 
@@ -22,7 +22,7 @@ pub enum Version {
     Http11,
 }
 
-/// How requests look, whatever they ask for.
+/// The form that requests share, whatever their path.
 #[derive(Clone, Debug)]
 pub struct Form<'a> {
     /// The server, and the path below which documents lie.

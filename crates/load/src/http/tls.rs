@@ -19,9 +19,9 @@ use thiserror::Error as ThisError;
 
 use crate::http::{cause::Cause, target::Target};
 
-/// The protocol that is offered: HTTP/2 is not spoken.
+/// The protocol offered by ALPN: HTTP/2 is not supported.
 const PROTOCOL: &[u8] = b"http/1.1";
-/// Servers whose sessions are kept for resumption: there is one, under one name.
+/// Servers whose sessions are kept for resumption: a run has one, under one name.
 const SERVERS_REMEMBERED: usize = 8;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,17 +30,17 @@ pub enum Trust {
     System,
     /// Those that the authorities in this file have signed, or that are in it themselves.
     File(PathBuf),
-    Anybody,
+    Anything,
 }
 
-/// How https is spoken with one server.
+/// TLS with one server.
 #[derive(Clone, Debug)]
 pub struct Tls {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
 }
 
-/// Why https cannot be spoken.
+/// Why https cannot be used.
 #[derive(Debug, ThisError)]
 pub enum TlsError {
     /// The host of the URL is none that a certificate could be for.
@@ -79,8 +79,8 @@ impl Tls {
     }
 }
 
-/// How HTTP/1 over TLS is spoken with servers of whose certificates `trust` says which are good; the sessions of so many
-/// are `remembered` for resumption.
+/// The configuration of HTTP/1 over TLS, with the certificates that `trust` accepts; keeps the sessions of
+/// `remembered` servers for resumption.
 pub fn client_config(trust: &Trust, remembered: usize) -> Result<ClientConfig, TlsError> {
     let provider = Arc::new(ring::default_provider());
     let builder =
@@ -88,8 +88,8 @@ pub fn client_config(trust: &Trust, remembered: usize) -> Result<ClientConfig, T
     let mut config = match authorities(trust)? {
         Some(roots) => builder.with_root_certificates(roots).with_no_client_auth(),
         None => {
-            let anybody = Arc::new(Anybody(provider));
-            builder.dangerous().with_custom_certificate_verifier(anybody).with_no_client_auth()
+            let any = Arc::new(AnyCertificate(provider));
+            builder.dangerous().with_custom_certificate_verifier(any).with_no_client_auth()
         }
     };
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
@@ -111,7 +111,7 @@ pub(crate) fn cause(error: &Error) -> Cause {
             Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. },
         ) => Cause::CertificateExpired,
         Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. }) => Cause::CertificateName,
-        // A wrong signature is that of somebody else who has a trusted one's name.
+        // A wrong signature is that of another authority with a trusted one's name.
         Error::InvalidCertificate(
             UnknownIssuer | BadSignature | UnsupportedSignatureAlgorithmForPublicKeyContext { .. },
         ) => Cause::CertificateUntrusted,
@@ -125,7 +125,7 @@ fn authorities(trust: &Trust) -> Result<Option<RootCertStore>, TlsError> {
     let mut roots = RootCertStore::empty();
     let failed = |from: &str, why: String| TlsError::Authorities { from: from.to_owned(), why };
     let from = match trust {
-        Trust::Anybody => return Ok(None),
+        Trust::Anything => return Ok(None),
         Trust::System => {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             "the system's store".to_owned()
@@ -147,9 +147,9 @@ fn authorities(trust: &Trust) -> Result<Option<RootCertStore>, TlsError> {
 
 /// Accepts any certificate; the server's possession of the key is still checked.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct AnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

@@ -1,6 +1,6 @@
-//! TLS on one connection: the handshake, and plain bytes in and out of a socket that carries sealed ones.
+//! TLS on one connection: the handshake, and plain bytes in and out of a socket that carries encrypted ones.
 //!
-//! The library seals and opens; the socket is read and written here, as everywhere without waiting.
+//! The library encrypts and decrypts; the socket is read and written here, without blocking.
 
 use std::{
     io::{self, Read, Write},
@@ -22,63 +22,62 @@ use crate::{
     runtime::{receive, receive::Received},
 };
 
-/// Sealed bytes taken at once: a whole record, its head and seal.
-const SEALED_BYTES: usize = 16 * 1024 + 512;
+/// Encrypted bytes read at once: a whole record with its header and tag.
+const RECORD_BYTES_MAX: usize = 16 * 1024 + 512;
 
-/// A connection's secrets, and what was received of it and not opened yet.
+/// The TLS state of a connection, and bytes received but not decrypted yet.
 #[derive(Debug)]
-pub struct Secured {
+pub struct TlsStream {
     session: ClientConnection,
-    /// When the connection was there and the handshake could begin.
-    pub shaking_since: Nanos,
-    sealed: Box<[u8]>,
+    /// When the connection was established and the handshake could begin.
+    pub handshake_since: Nanos,
+    encrypted: Box<[u8]>,
     /// Bounds of the bytes not decrypted yet.
     left: (usize, usize),
 }
 
 #[derive(Debug)]
-pub enum Trouble {
+pub enum TransportError {
     System(Errno),
-    /// TLS does, or a certificate is not good.
+    /// A failure of TLS, or a certificate that is not accepted.
     Tls(Cause),
 }
 
-impl From<Errno> for Trouble {
-    fn from(error: Errno) -> Trouble {
-        Trouble::System(error)
+impl From<Errno> for TransportError {
+    fn from(error: Errno) -> TransportError {
+        TransportError::System(error)
     }
 }
 
-impl Trouble {
+impl TransportError {
     /// As a cause of failure.
     pub fn cause(&self) -> Cause {
         match *self {
-            Trouble::System(error) => cause::cause(error),
-            Trouble::Tls(cause) => cause,
+            TransportError::System(error) => cause::cause(error),
+            TransportError::Tls(cause) => cause,
         }
     }
 }
 
-impl Secured {
-    /// A connection that is to be secured.
-    pub fn new(session: ClientConnection, shaking_since: Nanos) -> Secured {
-        Secured { session, shaking_since, sealed: vec![0; SEALED_BYTES].into(), left: (0, 0) }
+impl TlsStream {
+    pub fn new(session: ClientConnection, handshake_since: Nanos) -> TlsStream {
+        TlsStream { session, handshake_since, encrypted: vec![0; RECORD_BYTES_MAX].into(), left: (0, 0) }
     }
 
-    /// Goes on with the handshake as far as it goes; whether it is done.
-    pub fn shake(&mut self, socket: &OwnedFd) -> Result<bool, Trouble> {
+    /// Continues the handshake as far as it goes; returns true once it is done.
+    pub fn handshake(&mut self, socket: &OwnedFd) -> Result<bool, TransportError> {
         loop {
             self.flush(socket)?;
             if !self.session.is_handshaking() {
                 return Ok(true);
             }
-            match self.open_some(socket, SEALED_BYTES, false) {
-                // It went away in the middle: nothing was said about HTTP yet.
-                Ok((0, _)) => return Err(Trouble::Tls(Cause::TlsFailed)),
+            match self.decrypt_some(socket, RECORD_BYTES_MAX, false) {
+                // The server closed in the middle of the handshake.
+                Ok((0, _)) => return Err(TransportError::Tls(Cause::TlsFailed)),
                 Ok(_) => {}
-                Err(Trouble::System(Errno::AGAIN)) => return Ok(false),
-                Err(Trouble::System(Errno::INTR)) => {}
-                Err(trouble) => return Err(trouble),
+                Err(TransportError::System(Errno::AGAIN)) => return Ok(false),
+                Err(TransportError::System(Errno::INTR)) => {}
+                Err(error) => return Err(error),
             }
         }
     }
@@ -88,7 +87,7 @@ impl Secured {
         self.session.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
-    /// Sends bytes; what the socket does not take waits here.
+    /// Sends bytes, and keeps what the socket does not take.
     pub fn send(&mut self, socket: &OwnedFd, bytes: &[u8]) -> Result<(), Errno> {
         self.session.writer().write_all(bytes).map_err(errno)?;
         self.flush(socket)
@@ -99,7 +98,7 @@ impl Secured {
         self.session.wants_write()
     }
 
-    /// Sends what waits, as far as the socket takes it.
+    /// Sends kept bytes, as far as the socket takes them.
     pub fn flush(&mut self, socket: &OwnedFd) -> Result<(), Errno> {
         while self.session.wants_write() {
             match self.session.write_tls(&mut Socket(socket)).map_err(errno) {
@@ -112,14 +111,14 @@ impl Secured {
     }
 
     /// Receives plain bytes: none at the end of the connection. With `stamps` the kernel says when the last of the
-    /// sealed ones came. No more than `sealed_max` of these are taken from the socket.
+    /// encrypted ones arrived. No more than `encrypted_max` of these are read from the socket.
     pub fn receive(
         &mut self,
         socket: &OwnedFd,
         room: &mut [u8],
-        sealed_max: usize,
+        encrypted_max: usize,
         stamps: bool,
-    ) -> Result<Received, Trouble> {
+    ) -> Result<Received, TransportError> {
         let mut arrived = None;
         loop {
             match self.session.reader().read(room) {
@@ -127,49 +126,49 @@ impl Secured {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(_) => return Ok((0, arrived)),
             }
-            match self.open_some(socket, sealed_max, stamps)? {
+            match self.decrypt_some(socket, encrypted_max, stamps)? {
                 (0, _) => return Ok((0, arrived)),
                 (_, stamp) => arrived = stamp.or(arrived),
             }
         }
     }
 
-    /// Says that nothing follows. Whoever does not hear it has gone already.
-    pub fn say_goodbye(&mut self, socket: &OwnedFd) {
+    /// Tells the server that nothing follows. It may have closed already.
+    pub fn close_notify(&mut self, socket: &OwnedFd) {
         self.session.send_close_notify();
         let _ = self.flush(socket);
     }
 
-    /// Opens bytes that are there, or takes some from the socket first; how many, none at the end.
-    fn open_some(
+    /// Decrypts bytes that were received, or reads some from the socket first; returns how many, none at the end.
+    fn decrypt_some(
         &mut self,
         socket: &OwnedFd,
-        sealed_max: usize,
+        encrypted_max: usize,
         stamps: bool,
-    ) -> Result<(usize, Option<Nanos>), Trouble> {
+    ) -> Result<(usize, Option<Nanos>), TransportError> {
         let (mut from, mut to) = self.left;
         let mut stamp = None;
         if from == to {
-            let room = &mut self.sealed[..sealed_max.min(SEALED_BYTES)];
+            let room = &mut self.encrypted[..encrypted_max.min(RECORD_BYTES_MAX)];
             let (received, arrived) = receive::receive(socket, room, stamps)?;
             if received == 0 {
                 return Ok((0, None));
             }
             (from, to, stamp) = (0, received, arrived);
         }
-        let mut rest = &self.sealed[from..to];
-        let opened = self.session.read_tls(&mut rest).map_err(|_| Trouble::Tls(Cause::TlsFailed))?;
+        let mut rest = &self.encrypted[from..to];
+        let opened = self.session.read_tls(&mut rest).map_err(|_| TransportError::Tls(Cause::TlsFailed))?;
         self.left = (to - rest.len(), to);
         if let Err(error) = self.session.process_new_packets() {
-            // The other side is told what is wrong, if it still listens.
+            // This sends the alert that tells the server what is wrong.
             let _ = self.flush(socket);
-            return Err(Trouble::Tls(tls::cause(&error)));
+            return Err(TransportError::Tls(tls::cause(&error)));
         }
         Ok((opened, stamp))
     }
 }
 
-/// A socket as the library writes to it.
+/// A socket for the library to write to.
 struct Socket<'a>(&'a OwnedFd);
 
 impl Write for Socket<'_> {

@@ -1,7 +1,7 @@
 //! Rates of arrivals that change with time, and the times of arrivals they lead to.
 //!
 //! A schedule is a row of segments, each holding a rate or moving evenly from one to another. Arrivals of
-//! any law come from a process of rate one on the axis of *expected arrivals*, carried over to time by the
+//! any process are those of rate one on the axis of *expected arrivals*, carried over to time by the
 //! inverse of the cumulated rate: Çinlar's method, exact for ramps too (Law, Simulation Modeling and
 //! Analysis, 8.6.2).
 
@@ -50,12 +50,12 @@ impl Segment {
 
 /// How arrivals spread around their rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ArrivalLaw {
+pub enum ArrivalProcess {
     /// Evenly spaced, from a random phase on.
     Constant,
-    /// Without memory, as independent people come.
+    /// Exponential gaps, as of independent users.
     Poisson,
-    /// Gaps between nothing and twice the mean, each equally likely.
+    /// Gaps uniform between zero and twice the mean.
     Uniform,
 }
 
@@ -63,7 +63,7 @@ pub enum ArrivalLaw {
 #[derive(Clone, Debug)]
 pub struct ArrivalTimes {
     segments: Vec<Segment>,
-    law: ArrivalLaw,
+    process: ArrivalProcess,
     random: Xoshiro256PlusPlus,
     /// The segment that the next arrival falls into or after.
     current: usize,
@@ -76,15 +76,19 @@ pub struct ArrivalTimes {
 
 impl ArrivalTimes {
     /// Arrivals that follow the segments and end with them.
-    pub fn new(segments: Vec<Segment>, law: ArrivalLaw, mut random: Xoshiro256PlusPlus) -> ArrivalTimes {
-        let next = match law {
-            ArrivalLaw::Constant => random.random::<f64>(),
-            ArrivalLaw::Poisson => exponential(&mut random),
-            // What is left of the gap that one falls into has the density 1 - x / 2 on (0, 2): the process
-            // is stationary from its first moment.
-            ArrivalLaw::Uniform => 2.0 * (1.0 - random.random::<f64>().sqrt()),
+    pub fn new(
+        segments: Vec<Segment>,
+        process: ArrivalProcess,
+        mut random: Xoshiro256PlusPlus,
+    ) -> ArrivalTimes {
+        let next = match process {
+            ArrivalProcess::Constant => random.random::<f64>(),
+            ArrivalProcess::Poisson => exponential(&mut random),
+            // The residual gap at a random moment has the density 1 - x / 2 on (0, 2): the process is stationary from
+            // its first moment.
+            ArrivalProcess::Uniform => 2.0 * (1.0 - random.random::<f64>().sqrt()),
         };
-        ArrivalTimes { segments, law, random, current: 0, began: Nanos::ZERO, expected_before: 0.0, next }
+        ArrivalTimes { segments, process, random, current: 0, began: Nanos::ZERO, expected_before: 0.0, next }
     }
 }
 
@@ -97,10 +101,10 @@ impl Iterator for ArrivalTimes {
             let within = self.next - self.expected_before;
             if within < segment.expected() {
                 let time = self.began + Nanos::from_seconds(segment.time_of(within));
-                self.next += match self.law {
-                    ArrivalLaw::Constant => 1.0,
-                    ArrivalLaw::Poisson => exponential(&mut self.random),
-                    ArrivalLaw::Uniform => 2.0 * self.random.random::<f64>(),
+                self.next += match self.process {
+                    ArrivalProcess::Constant => 1.0,
+                    ArrivalProcess::Poisson => exponential(&mut self.random),
+                    ArrivalProcess::Uniform => 2.0 * self.random.random::<f64>(),
                 };
                 return Some(time);
             }
@@ -171,9 +175,9 @@ mod tests {
 
     use super::*;
 
-    fn times(schedule: &str, law: ArrivalLaw, seed: u64) -> Vec<f64> {
+    fn times(schedule: &str, process: ArrivalProcess, seed: u64) -> Vec<f64> {
         let random = Xoshiro256PlusPlus::seed_from_u64(seed);
-        ArrivalTimes::new(parse(schedule).unwrap(), law, random).map(Nanos::seconds).collect()
+        ArrivalTimes::new(parse(schedule).unwrap(), process, random).map(Nanos::seconds).collect()
     }
 
     /// Kolmogorov and Smirnov's distance of draws from a distribution, times the root of their number:
@@ -194,19 +198,19 @@ mod tests {
 
     #[test]
     fn constant_arrivals_are_evenly_spaced() {
-        let times = times("2.5/s for 40s", ArrivalLaw::Constant, 1);
+        let times = times("2.5/s for 40s", ArrivalProcess::Constant, 1);
         assert_eq!(times.len(), 100);
         assert!(times[0] < 0.4);
         assert!(gaps(&times).iter().all(|gap| (gap - 0.4).abs() < 1e-6));
     }
 
     #[test]
-    fn gaps_follow_their_law() {
+    fn gaps_follow_their_distribution() {
         for seed in 0..5 {
-            let poisson = gaps(&times("1000/s for 20s", ArrivalLaw::Poisson, seed));
+            let poisson = gaps(&times("1000/s for 20s", ArrivalProcess::Poisson, seed));
             let distance = kolmogorov_smirnov(poisson, |gap| 1.0 - (-1000.0 * gap).exp());
             assert!(distance < 1.95, "Poisson, seed {seed}: {distance}");
-            let uniform = gaps(&times("1000/s for 20s", ArrivalLaw::Uniform, seed));
+            let uniform = gaps(&times("1000/s for 20s", ArrivalProcess::Uniform, seed));
             let distance = kolmogorov_smirnov(uniform, |gap| (gap * 500.0).min(1.0));
             assert!(distance < 1.95, "uniform, seed {seed}: {distance}");
         }
@@ -216,12 +220,12 @@ mod tests {
     fn a_ramp_rises_evenly() {
         for seed in 0..5 {
             // Given their number, Poisson arrivals are independent draws of density rate(t).
-            let ramp = times("0/s for 1s, ramp to 2000/s in 10s", ArrivalLaw::Poisson, seed);
+            let ramp = times("0/s for 1s, ramp to 2000/s in 10s", ArrivalProcess::Poisson, seed);
             assert!((ramp.len() as f64 - 10_000.0).abs() < 4.0 * 100.0, "{}", ramp.len());
             let distance = kolmogorov_smirnov(ramp, |time| ((time - 1.0) / 10.0).powi(2));
             assert!(distance < 1.95, "seed {seed}: {distance}");
         }
-        let falling = times("100/s for 1s, ramp to 0/s in 10s", ArrivalLaw::Constant, 3);
+        let falling = times("100/s for 1s, ramp to 0/s in 10s", ArrivalProcess::Constant, 3);
         assert_eq!(falling.len(), 600);
         assert!(falling.iter().all(|&time| time <= 11.0));
     }

@@ -153,7 +153,7 @@ impl Catalogue {
         }
     }
 
-    /// From now on each body of a document has to be the one that came first.
+    /// From now on each body of a document has to equal the first one.
     pub fn verify_contents(&mut self) {
         self.contents = Some(HashMap::new());
     }
@@ -181,7 +181,7 @@ impl Catalogue {
         }
     }
 
-    /// Adds a document; answers its number.
+    /// Adds a document; returns its number.
     pub(crate) fn add(&mut self, form: &Form<'_>, path: &str, size_bytes: Option<u64>) -> u32 {
         let requests = &mut self.requests;
         requests.extend_from_slice(form.method.as_bytes());

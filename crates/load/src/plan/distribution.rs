@@ -1,10 +1,10 @@
-//! Laws of random times and counts: what think times, and requests per connection, are drawn from.
+//! Distributions of random times and counts: think times, and requests per connection.
 
 use rand::{Rng, RngExt};
 use sojourn_measure::Nanos;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Law {
+pub struct Distribution {
     pub mean: Nanos,
     /// How times spread around it.
     pub shape: Shape,
@@ -24,8 +24,8 @@ pub enum Shape {
     },
 }
 
-impl Law {
-    pub const NONE: Law = Law { mean: Nanos::ZERO, shape: Shape::Constant };
+impl Distribution {
+    pub const NONE: Distribution = Distribution { mean: Nanos::ZERO, shape: Shape::Constant };
 
     pub fn draw(&self, random: &mut impl Rng) -> Nanos {
         if self.mean == Nanos::ZERO {
@@ -36,7 +36,7 @@ impl Law {
 }
 
 impl Shape {
-    /// Draws from the law of mean one.
+    /// Draws from the distribution with mean one.
     pub fn draw(&self, random: &mut impl Rng) -> f64 {
         match self {
             Shape::Constant => 1.0,
@@ -131,12 +131,12 @@ mod tests {
             (Shape::LogNormal { variation: 1.5 }, 1.5),
         ];
         for (shape, expected) in shapes {
-            let law = Law { mean: Nanos(7_000_000), shape };
-            let (mean, variation) = moments(|random| law.draw(random).0 as f64);
+            let distribution = Distribution { mean: Nanos(7_000_000), shape };
+            let (mean, variation) = moments(|random| distribution.draw(random).0 as f64);
             assert!((mean / 7e6 - 1.0).abs() < 0.02, "{shape:?}: {mean}");
             assert!((variation - expected).abs() < 0.06, "{shape:?}: {variation}");
         }
-        assert_eq!(Law::NONE.draw(&mut Xoshiro256PlusPlus::seed_from_u64(1)), Nanos::ZERO);
+        assert_eq!(Distribution::NONE.draw(&mut Xoshiro256PlusPlus::seed_from_u64(1)), Nanos::ZERO);
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! Markov walks over pages: what a visitor asks for next depends on the page just seen.
+//! Markov walks over pages: the next page depends on the current one.
 //!
 //! A page is a burst: its own request goes alone, its objects together once it is answered. Then the visitor
-//! thinks and goes on to another page, each with its probability; what they lack to one ends the visit.
-//! SPECweb2005 describes its visitors so.
+//! thinks and goes to another page, each with its probability; the probability that they lack to one ends the visit.
+//! SPECweb2005 describes its users this way.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use crate::plan::{
-    distribution::{Law, Shape},
+    distribution::{Distribution, Shape},
     duration,
     session_file::Burst,
 };
@@ -33,8 +33,8 @@ pub struct Walk<R> {
 pub struct Page<R> {
     /// The page and its objects.
     pub burst: Burst<R>,
-    /// How long it is looked at; `None` is as long as the run's clients think.
-    pub think: Option<Law>,
+    /// The think time on it; `None` is the think time of the run.
+    pub think: Option<Distribution>,
     /// Where visitors go: pages with running sums of their probabilities.
     next: Vec<(usize, f64)>,
 }
@@ -45,7 +45,7 @@ pub enum WalkError {
     /// Not TOML, or not of this form.
     #[error("{0}")]
     Form(String),
-    /// A page that is spoken of and not there.
+    /// A page that is referred to and missing.
     #[error("there is no page {page:?}, which {by} speaks of")]
     NoSuchPage { page: String, by: String },
     #[error("page {page:?}: {path:?} is not a path that begins with a slash")]
@@ -75,14 +75,14 @@ struct FilePage {
     #[serde(default)]
     objects: Vec<String>,
     think: Option<String>,
-    think_law: Option<FileLaw>,
+    think_law: Option<FileShape>,
     #[serde(default)]
     next: BTreeMap<String, f64>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum FileLaw {
+enum FileShape {
     Constant,
     Exponential,
     Uniform,
@@ -124,17 +124,17 @@ fn checked_path(page: &str, path: &str) -> Result<String, WalkError> {
     is_path.then(|| path.to_owned()).ok_or_else(refused)
 }
 
-fn think(name: &str, page: &FilePage) -> Result<Option<Law>, WalkError> {
+fn think(name: &str, page: &FilePage) -> Result<Option<Distribution>, WalkError> {
     let Some(mean) = &page.think else { return Ok(None) };
     let refused =
         |error: duration::DurationError| WalkError::Think { page: name.to_owned(), why: error.to_string() };
     let shape = match page.think_law {
-        Some(FileLaw::Constant) => Shape::Constant,
-        Some(FileLaw::Uniform) => Shape::Uniform,
-        Some(FileLaw::Lognormal) => Shape::LogNormal { variation: 1.0 },
-        Some(FileLaw::Exponential) | None => Shape::Exponential,
+        Some(FileShape::Constant) => Shape::Constant,
+        Some(FileShape::Uniform) => Shape::Uniform,
+        Some(FileShape::Lognormal) => Shape::LogNormal { variation: 1.0 },
+        Some(FileShape::Exponential) | None => Shape::Exponential,
     };
-    Ok(Some(Law { mean: duration::parse(mean).map_err(refused)?, shape }))
+    Ok(Some(Distribution { mean: duration::parse(mean).map_err(refused)?, shape }))
 }
 
 impl<R> Walk<R> {

@@ -22,9 +22,9 @@ use crate::{
     plan::{markov_chain::Walk, session_file::Session},
 };
 
-pub use arrivals::{ArrivalLaw, ScheduleError, Segment, parse as parse_schedule, rate as parse_rate};
+pub use arrivals::{ArrivalProcess, ScheduleError, Segment, parse as parse_schedule, rate as parse_rate};
 pub use catalogue::Catalogue;
-pub use distribution::{Count, Law, Shape};
+pub use distribution::{Count, Distribution, Shape};
 pub use file_list::FilelistError;
 pub use markov_chain::WalkError;
 pub use replay::{Failed, Host, Paths, Replayed};
@@ -60,12 +60,12 @@ pub struct Plan<'a> {
 pub enum Arrivals<'a> {
     /// A closed loop: a fixed number of clients, each making one visit after another.
     Closed { clients: u32 },
-    /// An open loop: visitors come at a rate, whatever the server does.
+    /// An open loop: visitors arrive at a rate, whatever the server does.
     Open {
         /// The rate over time; it should cover the schedule.
         segments: Vec<Segment>,
         /// How arrivals spread around it.
-        law: ArrivalLaw,
+        process: ArrivalProcess,
         /// The limit on visits in progress; arrivals above it are skipped and counted.
         under_way_max: u32,
     },
@@ -74,7 +74,7 @@ pub enum Arrivals<'a> {
     Logged(Box<dyn Iterator<Item = LoggedVisit> + 'a>),
 }
 
-/// A session of a log, or what is left of it.
+/// A session of a log, or the rest of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedVisit {
     /// When its connection is opened, in nanoseconds since the run's start.
@@ -93,8 +93,8 @@ pub enum Requests {
     Sessions(Vec<Session<u32>>),
     /// A random walk over pages.
     Walk(Walk<u32>),
-    /// The sessions that visitors bring along; request `k` is due at `start + think_scale * offset(k)`, whatever
-    /// the server does.
+    /// The sessions that logged visits have: request `k` is due at `start + think_scale * offset(k)`, whatever the
+    /// server does.
     Logged {
         /// A factor on think times.
         think_scale: f64,
@@ -105,9 +105,9 @@ pub enum Requests {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Think {
     /// From an answer, the last of a burst, to the next request: thinking.
-    AfterAnswer(Law),
+    AfterAnswer(Distribution),
     /// From a request to the next, or as long as the answer takes if that is longer: pacing.
-    FromStart(Law),
+    FromStart(Distribution),
     /// Until what was received so far would have taken this long at this rate.
     Rated { bits_per_second: f64 },
 }
@@ -123,18 +123,18 @@ impl Think {
     }
 }
 
-/// How clients use connections, beyond how long.
+/// Options of connections, beyond how long they are used.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transport {
     /// The most requests of a burst that are under way on a connection; one means no pipelining.
     pub pipeline: u32,
-    /// Within what time a closed loop's clients come; by default half of the first settle part.
+    /// Within what time the clients of a closed loop arrive; by default half of the first settle part.
     pub ramp: Option<Nanos>,
     /// How fast each connection is read, if not as fast as possible.
     pub read_bytes_per_second: Option<f64>,
     /// Addresses to connect from, in turn as their ports fill up; none leaves it to the system.
     pub sources: Vec<IpAddr>,
-    /// True if the kernel is asked when answers came.
+    /// True if the kernel is to timestamp responses.
     pub timestamps: bool,
 }
 
@@ -153,7 +153,7 @@ impl Default for Transport {
     }
 }
 
-/// How a client picks what it asks for.
+/// How a client picks documents.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pick {
     /// Always the catalogue's first document.
@@ -199,11 +199,11 @@ pub enum StopRule {
 pub enum Waiting {
     /// It sleeps. Waking up costs both sides: microseconds of latency here, and there the call that wakes us.
     Sleep {
-        /// By how much arrivals of an open loop, and answers, may be put off so that one turn does them together;
-        /// only at rates at which it would wake up more often than once in this time.
+        /// By how much arrivals of an open loop, and responses, may be delayed so that one turn of the event loop
+        /// handles them together; only at rates at which it would wake up more often than once in this time.
         timer_slack: Nanos,
     },
-    /// It polls, which only a core of its own allows. Polls that find nothing do not count as its CPU time.
+    /// It polls, which needs a core of its own. Polls that find nothing do not count as its CPU time.
     Spin,
 }
 
@@ -219,7 +219,7 @@ pub struct Limits {
     pub response_timeout: Nanos,
     /// The time to wait for unanswered requests after the last step.
     pub drain: Nanos,
-    /// A generator that sends 1 % of its requests later than this was the limit.
+    /// A generator that sends 1 % of its requests later than this is the limit.
     pub send_lag_p99: Nanos,
     /// The p95 of the time to first byte, from the intended start, that the server has to meet.
     pub target_p95: Option<Nanos>,

@@ -1,4 +1,4 @@
-//! The playout buffer of a viewer: what came in time, what was lost, and when there was nothing to show.
+//! The playout buffer of a viewer: which media arrived in time, which were lost, and when the player starved.
 
 pub(crate) mod segments;
 pub(crate) mod sequence;

@@ -1,16 +1,16 @@
-//! A player of segments: what it has, what it shows when, and when it had nothing to show.
+//! A player of segments: its buffer, when it shows what, and its stalls.
 //!
-//! It begins once it has so much media, or all there is, and shows it at its pace. When everything that has come is
-//! shown it stands still until the next segment is there whole, and what follows is shown that much later.
+//! It begins once its buffer has enough media, or all there is, and shows them at their pace. With an empty buffer it
+//! stalls until the next segment has arrived whole, and shows everything after it that much later.
 
 use sojourn_measure::Nanos;
 
-use crate::playout::{sequence::Place as Order, track::Arrival};
+use crate::playout::{sequence::PacketOrder, track::Arrival};
 
 #[derive(Clone, Debug)]
 pub struct Player {
     startup: Nanos,
-    /// The media that came: segments that are there whole.
+    /// The media of the segments that have arrived whole.
     received: Nanos,
     /// When playback would have started had the player never stalled; set once it starts.
     origin: Option<Nanos>,
@@ -21,7 +21,7 @@ pub struct Player {
 }
 
 impl Player {
-    /// One that begins with so much media.
+    /// One that begins with so much media in its buffer.
     pub fn new(startup: Nanos) -> Player {
         Player {
             startup,
@@ -33,10 +33,10 @@ impl Player {
         }
     }
 
-    /// Takes a segment of a length that is there whole since `arrival`; of a void sample that says what came, not when.
+    /// Takes a segment of a length that has arrived whole at `arrival`. The time of a sample that `is_void` is not used.
     pub fn take(&mut self, length: Nanos, arrival: Nanos, is_void: bool) -> Arrival {
         let mut found = Arrival {
-            place: Some(Order::Newest),
+            order: Some(PacketOrder::Newest),
             late: false,
             behind: None,
             starves: false,
@@ -69,7 +69,7 @@ impl Player {
         self.origin.get_or_insert(now);
     }
 
-    /// The time with nothing to show that goes on `now`: whether it begins, and for how long.
+    /// The stall that goes on `now`: whether it begins, and for how long.
     pub fn stall_until(&mut self, now: Nanos) -> (bool, Nanos) {
         match self.origin.map(|origin| origin + self.received) {
             Some(wanted) if !self.has_all && now > wanted => self.stall(wanted, now),

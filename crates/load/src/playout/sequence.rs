@@ -1,25 +1,25 @@
-//! What the sequence numbers of one source say: how many packets there were, came, came twice, came out of order.
+//! The sequence numbers of one source: packets expected, received, duplicated and reordered.
 //!
-//! RTP's numbers have 16 bits and wrap; they are extended as in RFC 3550, appendix A.1. Packets that come after a later
-//! one are looked up in a window, so that one that is late and one that comes again are told apart, to the packet.
+//! RTP's numbers have 16 bits and wrap; they are extended as in RFC 3550, appendix A.1. A window says of a packet that
+//! arrives after a later one whether it is late or a duplicate.
 
 /// A packet further ahead than this is no gap but another beginning, or rubbish (MAX_DROPOUT of RFC 3550).
 const AHEAD_MAX: u16 = 3_000;
-/// How far back packets are told apart from copies; older ones count as stale and stay lost.
+/// How far back duplicates are recognised; older packets count as stale and stay lost.
 const WINDOW_PACKETS: u32 = 512;
 const WORD_BITS: u32 = u64::BITS;
 
-/// How a packet fits in.
+/// How a packet fits into the sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum PacketOrder {
     /// Later than all before it.
     Newest,
-    /// Missed until now: a later one had come before it.
+    /// Missing until now: a later one had arrived before it.
     Reordered,
     Duplicate,
-    /// Too old to say whether it had come.
+    /// Too old to say whether it had arrived.
     Stale,
-    /// Far from what was expected: rubbish, unless the next one follows it.
+    /// Far from the expected number: ignored, unless the next packet follows it.
     Elsewhere,
 }
 
@@ -29,7 +29,7 @@ pub struct Sequence {
     /// The number before the first, extended.
     before_first: u32,
     newest: u32,
-    /// Bit `n` of the window is set where the packet `n` before the newest came.
+    /// Bit `n` of the window is set where the packet `n` before the newest has arrived.
     window: [u64; (WINDOW_PACKETS / WORD_BITS) as usize],
     unique: u64,
     /// The expected packets of earlier sequences, before a restart of the numbers.
@@ -58,25 +58,25 @@ impl Sequence {
         }
     }
 
-    pub fn take(&mut self, number: u16) -> Place {
+    pub fn take(&mut self, number: u16) -> PacketOrder {
         let ahead = number.wrapping_sub(self.newest as u16);
         if ahead != 0 && ahead < AHEAD_MAX {
             self.advance(u32::from(ahead));
-            return Place::Newest;
+            return PacketOrder::Newest;
         }
         let behind = u32::from((self.newest as u16).wrapping_sub(number));
         if behind < WINDOW_PACKETS {
             return self.look_up(behind);
         }
         if behind < u32::from(AHEAD_MAX) {
-            return Place::Stale;
+            return PacketOrder::Stale;
         }
         if self.expected_elsewhere == Some(number) {
             self.begin_anew(number);
-            return Place::Newest;
+            return PacketOrder::Newest;
         }
         self.expected_elsewhere = Some(number.wrapping_add(1));
-        Place::Elsewhere
+        PacketOrder::Elsewhere
     }
 
     /// Packets that were sent, as far as the numbers say.
@@ -84,7 +84,7 @@ impl Sequence {
         self.expected_before + u64::from(self.newest - self.before_first)
     }
 
-    /// Packets that were sent and did not come, so far.
+    /// Packets that were sent and have not arrived.
     pub fn lost(&self) -> u64 {
         self.expected().saturating_sub(self.unique)
     }
@@ -122,18 +122,18 @@ impl Sequence {
         }
     }
 
-    fn look_up(&mut self, behind: u32) -> Place {
-        // What precedes the first packet was not sent to us, and counts neither as expected nor as come.
+    fn look_up(&mut self, behind: u32) -> PacketOrder {
+        // Packets before the first were not sent to us, and count neither as expected nor as received.
         if self.newest - behind <= self.before_first {
-            return Place::Stale;
+            return PacketOrder::Stale;
         }
         let (word, bit) = ((behind / WORD_BITS) as usize, 1 << (behind % WORD_BITS));
         if self.window[word] & bit != 0 {
-            return Place::Duplicate;
+            return PacketOrder::Duplicate;
         }
         self.window[word] |= bit;
         self.unique += 1;
-        Place::Reordered
+        PacketOrder::Reordered
     }
 
     /// Two in a row elsewhere: the source began anew. The first of them is counted now.
@@ -153,7 +153,7 @@ mod tests {
 
     use super::*;
 
-    fn taken(numbers: &[u16]) -> (Sequence, Vec<Place>) {
+    fn taken(numbers: &[u16]) -> (Sequence, Vec<PacketOrder>) {
         let mut sequence = Sequence::new(numbers[0]);
         let places = numbers[1..].iter().map(|&number| sequence.take(number)).collect();
         (sequence, places)
@@ -161,20 +161,23 @@ mod tests {
 
     #[test]
     fn losses_copies_and_disorder_are_told_apart() {
-        use Place::{Duplicate, Newest, Reordered};
+        use PacketOrder::{Duplicate, Newest, Reordered};
         let (sequence, places) = taken(&[65_534, 65_535, 2, 0, 0, 2, 5]);
         assert_eq!(places, [Newest, Newest, Reordered, Duplicate, Duplicate, Newest]);
         assert_eq!((sequence.expected(), sequence.unique, sequence.lost()), (8, 5, 3));
         assert_eq!(sequence.extended(), (1 << 16) + 5);
-        assert_eq!(taken(&[10, 9]).1, [Place::Stale], "what came before the first was not ours");
+        assert_eq!(taken(&[10, 9]).1, [PacketOrder::Stale], "what came before the first was not ours");
     }
 
     #[test]
     fn a_jump_is_rubbish_until_the_next_one_follows() {
         let (mut sequence, places) = taken(&[1, 30_000, 2]);
-        assert_eq!(places, [Place::Elsewhere, Place::Newest]);
+        assert_eq!(places, [PacketOrder::Elsewhere, PacketOrder::Newest]);
         assert_eq!(sequence.lost(), 0);
-        assert_eq!([sequence.take(40_000), sequence.take(40_001)], [Place::Elsewhere, Place::Newest]);
+        assert_eq!(
+            [sequence.take(40_000), sequence.take(40_001)],
+            [PacketOrder::Elsewhere, PacketOrder::Newest]
+        );
         assert_eq!((sequence.expected(), sequence.unique), (4, 4));
     }
 
@@ -202,9 +205,9 @@ mod tests {
                     continue;
                 }
                 let expected = match (number > newest, came.insert(number)) {
-                    (true, _) => Place::Newest,
-                    (false, true) => Place::Reordered,
-                    (false, false) => Place::Duplicate,
+                    (true, _) => PacketOrder::Newest,
+                    (false, true) => PacketOrder::Reordered,
+                    (false, false) => PacketOrder::Duplicate,
                 };
                 newest = newest.max(number);
                 prop_assert_eq!(sequence.take(first.wrapping_add(number as u16)), expected);

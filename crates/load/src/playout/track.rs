@@ -1,14 +1,14 @@
-//! One track as a player meets it: what came, whether it came in time, and whether there was always something to show.
+//! One track as a player receives it: packets, their deadlines, and starvation.
 //!
 //! The player begins to show a track `prebuffer` after its first packet and never pauses. A packet's deadline is when
 //! the player wants it: the begin of showing plus the packet's media time, by its RTP timestamp against the first's. A
-//! packet after its deadline is late. Starvation is the time in which the player had shown everything and what came
-//! next was still missing: the union of the spans from deadline to arrival of the packets that lead the track on.
+//! packet after its deadline is late. Starvation is the time in which the player had shown everything and the next
+//! packet was still missing: the union of the spans from deadline to arrival of the packets that lead the track on.
 
 use sojourn_measure::Nanos;
 use sojourn_media::rtp::rtcp::Reception;
 
-use crate::playout::sequence::{Place, Sequence};
+use crate::playout::sequence::{PacketOrder, Sequence};
 
 const SECOND: i128 = 1_000_000_000;
 /// One sixteenth of each difference goes into the jitter (RFC 3550, section 6.4.1).
@@ -37,9 +37,9 @@ pub struct Track {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// How it fits into the sequence; `None` where it is another source's.
-    pub place: Option<Place>,
+    pub order: Option<PacketOrder>,
     pub late: bool,
-    /// By how much it came after it would have with the pace of the first packet; not where the sample is void.
+    /// By how much it arrived after it would have at the pace of the first packet; `None` for a void sample.
     pub behind: Option<Nanos>,
     /// A starvation begins with it.
     pub starves: bool,
@@ -49,7 +49,7 @@ pub struct Arrival {
 
 impl Arrival {
     const ELSEWHERE: Arrival =
-        Arrival { place: None, late: false, behind: None, starves: false, starved: Nanos::ZERO };
+        Arrival { order: None, late: false, behind: None, starves: false, starved: Nanos::ZERO };
 }
 
 /// A track that is played.
@@ -60,7 +60,7 @@ pub struct Playout {
     source: Option<Source>,
 }
 
-/// The source that the first packet came from.
+/// The source of the first packet.
 #[derive(Clone, Debug)]
 struct Source {
     ssrc: u32,
@@ -83,25 +83,25 @@ impl Playout {
         Playout { track: Track { clock_rate: track.clock_rate.max(1), ..track }, prebuffer, source: None }
     }
 
-    /// Learns the source's number by the server's word.
+    /// Notes the source identifier that the server named.
     pub fn name_source(&mut self, ssrc: u32) {
         self.track.ssrc = Some(ssrc);
     }
 
-    /// Counts a packet that arrived then. A sample that `is_void` says what came, but not when.
+    /// Counts a packet that arrived then. The time of a sample that `is_void` is not used.
     pub fn take(&mut self, packet: &Packet, arrival: Nanos, is_void: bool) -> Arrival {
         let rate = self.track.clock_rate;
         let Some(source) = &mut self.source else { return self.begin(packet, arrival) };
         if packet.ssrc != source.ssrc {
             return Arrival::ELSEWHERE;
         }
-        let place = source.sequence.take(packet.sequence);
-        if !matches!(place, Place::Newest | Place::Reordered) {
-            return Arrival { place: Some(place), ..Arrival::ELSEWHERE };
+        let order = source.sequence.take(packet.sequence);
+        if !matches!(order, PacketOrder::Newest | PacketOrder::Reordered) {
+            return Arrival { order: Some(order), ..Arrival::ELSEWHERE };
         }
         let ahead = i64::from(packet.timestamp.wrapping_sub(source.newest_timestamp) as i32);
         let media = source.newest_media + ahead;
-        let mut found = Arrival { place: Some(place), ..Arrival::ELSEWHERE };
+        let mut found = Arrival { order: Some(order), ..Arrival::ELSEWHERE };
         if !is_void {
             source.measure_jitter(packet.timestamp, arrival, rate);
             let paced = source.shown_at(media, Nanos::ZERO, rate);
@@ -135,10 +135,10 @@ impl Playout {
             previous: (arrival, packet.timestamp),
             jitter: 0.0,
         });
-        Arrival { place: Some(Place::Newest), behind: Some(Nanos::ZERO), ..Arrival::ELSEWHERE }
+        Arrival { order: Some(PacketOrder::Newest), behind: Some(Nanos::ZERO), ..Arrival::ELSEWHERE }
     }
 
-    /// The starvation that goes on `now`, though nothing came to show it: whether it begins, and for how long.
+    /// The starvation that goes on `now`, though no packet arrived to end it: whether it begins, and for how long.
     pub fn starve_until(&mut self, now: Nanos) -> (bool, Nanos) {
         let Some(source) = &mut self.source else { return (false, Nanos::ZERO) };
         let following = source.newest_media + source.longest_step;
@@ -154,13 +154,13 @@ impl Playout {
         (elapsed >= least).then(|| media / elapsed.seconds())
     }
 
-    /// The media time that came, in seconds.
+    /// The media time that arrived, in seconds.
     pub fn media_seconds(&self) -> f64 {
         let newest = self.source.as_ref().map_or(0, |source| source.newest_media);
         newest as f64 / f64::from(self.track.clock_rate)
     }
 
-    /// When the first packet came.
+    /// When the first packet arrived.
     pub fn first_arrival(&self) -> Option<Nanos> {
         self.source.as_ref().map(|source| source.first_arrival)
     }
@@ -287,11 +287,11 @@ mod tests {
     fn other_sources_and_void_samples_say_nothing_of_time() {
         let mut playout = Playout::new(Track { ssrc: Some(7), ..TRACK }, Nanos(1_000 * MS));
         let other = Packet { ssrc: 8, ..packet(0, 0) };
-        assert_eq!(playout.take(&other, Nanos(MS), false).place, None);
+        assert_eq!(playout.take(&other, Nanos(MS), false).order, None);
         assert!(playout.first_arrival().is_none());
         playout.take(&packet(1, 0), Nanos(MS), false);
         let void = playout.take(&packet(2, 100), Nanos(9_000 * MS), true);
-        assert_eq!((void.place, void.late, void.behind), (Some(Place::Newest), false, None));
+        assert_eq!((void.order, void.late, void.behind), (Some(PacketOrder::Newest), false, None));
         assert_eq!(playout.jitter(), Some(Nanos::ZERO));
         assert_eq!(playout.expected(), 2);
     }

@@ -27,7 +27,7 @@ pub struct Description {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrackDescription {
-    /// Whom SETUP is for, relative or not.
+    /// The URL of SETUP, relative or not.
     pub control: String,
     /// The payload type that its packets carry.
     pub payload_type: u8,

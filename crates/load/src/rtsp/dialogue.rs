@@ -1,8 +1,7 @@
-//! What a client says to a streaming server and what it makes of the answers: RTSP 1.0 (RFC 2326), without sockets or a
-//! clock.
+//! The client's side of an RTSP 1.0 session (RFC 2326), without sockets or a clock.
 //!
-//! OPTIONS, DESCRIBE, a SETUP per track, PLAY; then a keep-alive now and then; TEARDOWN. Who performs sends what
-//! [`Next::Ask`] holds, opens a track's way for [`Next::Open`], and hands every reply to [`Dialogue::on_reply`].
+//! OPTIONS, DESCRIBE, a SETUP per track, PLAY; then keep-alives; TEARDOWN. The caller sends the request of
+//! [`Next::Ask`], opens a track's transport for [`Next::Open`], and hands every reply to [`Dialogue::on_reply`].
 
 use std::time::Duration;
 
@@ -16,10 +15,10 @@ use crate::{
     },
 };
 
-/// How long a session lasts without a sign of life, where the server does not say (RFC 2326, section 12.37).
+/// How long a session lasts without a keep-alive, where the server does not say (RFC 2326, section 12.37).
 const SESSION_TIMEOUT_SECONDS: u32 = 60;
 const SESSION_TIMEOUT_SECONDS_MAX: u32 = 86_400;
-/// A server that finds nonces stale without end is not followed for ever.
+/// The most challenges that are answered in a row, as of a server that calls every nonce stale.
 const AUTHORIZATIONS_MAX: u32 = 4;
 /// Longer session names are refused.
 const SESSION_BYTES_MAX: usize = 256;
@@ -49,7 +48,7 @@ impl Request {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
     Ask(Request),
-    /// Open the way for this track, then go on with [`Dialogue::set_up`].
+    /// Open the transport of this track, then continue with [`Dialogue::set_up`].
     Open(usize),
     Playing,
     /// The session is over, in good order.
@@ -60,7 +59,7 @@ pub enum Next {
     Broken(&'static str),
 }
 
-/// One client's talk with the server about one film.
+/// One client's session with the server about one film.
 #[derive(Clone, Debug)]
 pub struct Dialogue {
     url: String,
@@ -78,7 +77,7 @@ pub struct Dialogue {
     session: Option<String>,
     timeout_seconds: u32,
     has_get_parameter: bool,
-    /// How often a request was said again with a name, since the last success.
+    /// How often a request was repeated with credentials since the last success.
     authorizations: u32,
 }
 
@@ -123,7 +122,7 @@ impl Dialogue {
         &self.description.tracks
     }
 
-    /// How the packets of each track come, as far as the server has said so.
+    /// The transport of each track, as far as the server has granted it.
     pub fn granted(&self) -> &[Option<Transport>] {
         &self.granted
     }
@@ -138,7 +137,7 @@ impl Dialogue {
         Some(self.description.length_seconds? - self.start_seconds().unwrap_or(0.0))
     }
 
-    /// How long the session lives without a sign of life.
+    /// How long the session lasts without a keep-alive.
     pub fn timeout_seconds(&self) -> u32 {
         self.timeout_seconds
     }
@@ -148,13 +147,13 @@ impl Dialogue {
         self.asked.is_some()
     }
 
-    /// Asks for a track, whose way is open.
+    /// The SETUP request for a track whose transport is open.
     pub fn set_up(&mut self, track: usize, transport: &Transport) -> Request {
         let url = joined(&self.base, &self.description.tracks[track].control);
         self.ask(Method::Setup, url, vec![("Transport", transport.to_string())])
     }
 
-    /// A sign of life; nothing where the last request is not answered yet.
+    /// A keep-alive request; none while another request is under way.
     pub fn keep_alive(&mut self) -> Option<Request> {
         if self.state != State::Playing || self.is_waiting() {
             return None;
@@ -163,7 +162,7 @@ impl Dialogue {
         Some(self.ask(method, self.film_url(), Vec::new()))
     }
 
-    /// Ends the session; nothing where there is none.
+    /// The TEARDOWN request; none without a session.
     pub fn tear_down(&mut self) -> Option<Request> {
         self.session.as_ref()?;
         if matches!(self.state, State::Ending | State::Over) {
@@ -177,7 +176,7 @@ impl Dialogue {
         let Some(request) = self.asked.take() else { return Next::Wait };
         // Some servers leave the number out of their refusals.
         if reply.sequence().is_some_and(|number| number != request.sequence) {
-            // To an earlier request, or to none: it is passed over.
+            // A reply to an earlier request, or to none, is ignored.
             self.asked = Some(request);
             return Next::Wait;
         }
@@ -206,7 +205,7 @@ impl Dialogue {
                 Next::Ask(self.ask(Method::Describe, self.url.clone(), accept))
             }
             State::Describing => self.on_description(reply),
-            State::SettingUp(track) => self.on_way(reply, track),
+            State::SettingUp(track) => self.on_setup(reply, track),
             State::Starting => {
                 self.state = State::Playing;
                 Next::Playing
@@ -234,7 +233,7 @@ impl Dialogue {
         Next::Open(0)
     }
 
-    fn on_way(&mut self, reply: &Response<'_>, track: usize) -> Next {
+    fn on_setup(&mut self, reply: &Response<'_>, track: usize) -> Next {
         let Some((name, timeout)) = reply.session() else {
             return Next::Broken("SETUP was answered without a session");
         };
@@ -261,7 +260,7 @@ impl Dialogue {
 
     fn on_refusal(&mut self, status: u16) -> Next {
         match self.state {
-            // A keep-alive that the server does not know is made in another way next time.
+            // If the server does not know GET_PARAMETER, OPTIONS is the next keep-alive.
             State::Playing
                 if matches!(status, 400 | 404 | 405 | 451 | 501 | 551) && self.has_get_parameter =>
             {
@@ -276,7 +275,7 @@ impl Dialogue {
         }
     }
 
-    /// Says the same again with a name and a password, once per challenge.
+    /// Repeats the request with credentials, once per challenge.
     fn authorize(&mut self, reply: &Response<'_>, refused: &Request) -> Next {
         let was_authorized = refused.fields.iter().any(|(name, _)| *name == "Authorization");
         let challenge = reply.fields.value("WWW-Authenticate").and_then(Challenge::read);
@@ -308,7 +307,7 @@ impl Dialogue {
         request
     }
 
-    /// Whom PLAY and TEARDOWN speak of.
+    /// The URL of PLAY and TEARDOWN.
     fn film_url(&self) -> String {
         joined(&self.base, self.description.control.as_deref().unwrap_or("*"))
     }

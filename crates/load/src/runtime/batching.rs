@@ -1,8 +1,8 @@
-//! How often the loop may turn: at high rates what comes within a short while is done in one turn.
+//! Batching of wake-ups: at high rates one turn of the event loop handles everything of a short while.
 //!
-//! Waking up costs more than a request. A thread that wakes for each arrival and each answer of an open loop pays for
-//! it twice per request; one that sleeps on for a bounded while, the *slack*, finds several and pays once. Turns
-//! beyond one per slack are put off, those below it never: at low rates every request goes out when it is due.
+//! Waking up costs more than a request. A thread that wakes for each arrival and each response of an open loop pays for
+//! it twice per request; one that sleeps on for a bounded time, the *slack*, finds several and pays once. Turns
+//! beyond one per slack are delayed, those below it never: at low rates every request is sent when it is due.
 
 use rustix::{
     thread::clock_nanosleep_absolute,
@@ -13,7 +13,7 @@ use sojourn_measure::{Nanos, clock};
 const SECOND: u64 = 1_000_000_000;
 /// Turns saved up while there was little to do; a burst of so many is on time at any rate.
 const SAVED_TURNS_MAX: u64 = 4;
-/// The longest slack: beyond it the arrivals' law would no longer be the one that was asked for.
+/// The longest slack: beyond it the arrival process would no longer be the requested one.
 pub const TIMER_SLACK_MAX: Nanos = Nanos(10_000_000);
 
 /// Says when the next turn may begin.
@@ -29,7 +29,7 @@ impl Batching {
         Batching { slack: slack.min(TIMER_SLACK_MAX), not_before: Nanos::ZERO }
     }
 
-    /// Returns true if turns may be put off at all.
+    /// Returns true if turns may be delayed at all.
     pub fn are_limited(&self) -> bool {
         self.slack > Nanos::ZERO
     }
@@ -69,7 +69,7 @@ mod tests {
     const SLACK: Nanos = Nanos(100);
     const START: Nanos = Nanos(1_000_000);
 
-    /// Turns for what comes at these times; answers when each began.
+    /// Turns for events at these times; returns when each began.
     fn turns_for(times: &[u64]) -> Vec<u64> {
         let mut turns = Batching::new(SLACK);
         let (mut began, mut free_at) = (Vec::new(), 0);

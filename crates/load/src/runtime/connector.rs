@@ -10,7 +10,7 @@ use rustix::{
     net::{AddressFamily, SocketFlags, SocketType, bind, connect, ipproto, socket_with, sockopt},
 };
 
-use crate::runtime::{read_rate::Reader, source_addresses::Sources, timestamps};
+use crate::runtime::{read_rate::ReadRate, source_addresses::Sources, timestamps};
 
 /// Descriptors kept free of connections, for the observer's files.
 const DESCRIPTORS_RESERVED: u64 = 64;
@@ -51,12 +51,12 @@ impl Connector {
     ) -> Connector {
         let open_max = descriptors.saturating_sub(DESCRIPTORS_RESERVED).max(1);
         let sources = Sources::new(server, options.sources);
-        let receive_buffer = options.read_bytes_per_second.map(Reader::buffer_bytes);
+        let receive_buffer = options.read_bytes_per_second.map(ReadRate::buffer_bytes);
         let timestamps = options.timestamps;
         Connector { server, open: 0, open_max, sends_often, receive_buffer, timestamps, sources }
     }
 
-    /// Begins to connect; answers the socket and the number of the source it comes from.
+    /// Begins to connect; returns the socket and the number of its source address.
     pub fn open(&mut self) -> rustix::io::Result<(OwnedFd, usize)> {
         if self.open >= self.open_max {
             return Err(Errno::MFILE);
@@ -124,7 +124,7 @@ fn bind_without_port(socket: &OwnedFd, address: SocketAddr) -> rustix::io::Resul
     bind(socket, &address)
 }
 
-/// The error that a socket met, once.
+/// Takes the pending error of a socket.
 pub fn socket_error(socket: impl AsFd) -> Option<Errno> {
     match sockopt::socket_error(socket) {
         Ok(Ok(())) => None,

@@ -1,4 +1,4 @@
-//! Takes what a TCP socket has received: into memory, or out of the kernel unseen. Neither waits.
+//! Reads from a TCP socket without blocking: into memory, or discarding in the kernel.
 
 use std::{
     io,
@@ -14,9 +14,9 @@ use sojourn_measure::Nanos;
 
 use crate::runtime::timestamps;
 
-/// Bodies longer than this, beyond what came with the head, are thrown away inside the kernel.
+/// Bodies longer than this, beyond what arrived with the head, are discarded in the kernel.
 pub const DISCARD_BYTES_MIN: u64 = 4096;
-/// The most that is thrown away at once.
+/// The most that is discarded by one call.
 pub const DISCARD_BYTES_MAX: u64 = 1 << 30;
 
 /// The number of bytes received, and the kernel's timestamp of the last, if enabled.
@@ -30,7 +30,7 @@ pub fn receive(socket: &OwnedFd, room: &mut [u8], stamps: bool) -> Result<Receiv
     }
 }
 
-/// Receives up to `bytes` bytes and throws them away: tcp(7), MSG_TRUNC. Nothing is copied.
+/// Receives up to `bytes` bytes and discards them: tcp(7), MSG_TRUNC. Nothing is copied.
 pub fn discard(socket: &OwnedFd, bytes: usize, stamps: bool) -> Result<Received, Errno> {
     if stamps {
         return timestamps::discard(socket.as_fd(), bytes);

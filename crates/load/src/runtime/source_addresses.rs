@@ -1,6 +1,6 @@
 //! Local addresses to connect from: more than one when one has not ports enough.
 //!
-//! A pair of addresses has some 28,000 ports, and who closes a connection first keeps its port in
+//! A pair of addresses has some 28,000 ports, and the side that closes a connection first keeps its port in
 //! TIME_WAIT for a minute. Long before they run out, finding a free one costs more than a request. Towards
 //! a loopback server any address of 127.0.0.0/8 will do, so after a while connections come from 127.1.0.1,
 //! then from 127.1.0.2, and so on. Elsewhere the user can name several.
@@ -61,7 +61,7 @@ impl Sources {
         self.addresses[source].map(|address| SocketAddr::new(address, 0))
     }
 
-    /// Notes that the current address has no port left; answers whether another may be tried.
+    /// Notes that the current address has no port left; returns true if another may be tried.
     pub fn exhausted(&mut self) -> bool {
         self.turn();
         self.current != 0

@@ -1,4 +1,4 @@
-//! When clients want to be woken.
+//! Timers of clients and connections, in order of time.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -18,7 +18,7 @@ impl Timers {
         self.0.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// Takes out the earliest wake-up if its time has come.
+    /// Takes out the earliest wake-up if it is due.
     pub fn take_due(&mut self, now: Nanos) -> Option<(usize, u32)> {
         if self.next()? > now {
             return None;

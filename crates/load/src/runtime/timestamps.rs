@@ -1,7 +1,7 @@
-//! Receives with the kernel's word for when the bytes came: SO_TIMESTAMPNS, socket(7).
+//! Receives with the kernel's timestamps of arrival: SO_TIMESTAMPNS, socket(7).
 //!
 //! TCP hands on the time at which the last segment that was read had arrived in software, on the wall clock.
-//! What has passed since is the generator's own queueing: it was busy elsewhere, or not yet awake.
+//! The time since then is the generator's own queueing: it was busy elsewhere, or not yet awake.
 
 use std::{
     io, mem,
@@ -23,7 +23,7 @@ pub fn enable(socket: BorrowedFd<'_>) -> io::Result<()> {
     switch_on(socket, libc::SO_TIMESTAMPNS)
 }
 
-/// Asks the kernel to tell of datagrams that it throws away.
+/// Asks the kernel to count the datagrams that it drops.
 pub(crate) fn enable_overflows(socket: BorrowedFd<'_>) -> io::Result<()> {
     switch_on(socket, libc::SO_RXQ_OVFL)
 }
@@ -43,13 +43,13 @@ fn switch_on(socket: BorrowedFd<'_>, option: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Receives; answers also when the last of the bytes came, on the wall clock, if the kernel says.
+/// Receives; returns also when the last of the bytes arrived, on the wall clock, if the kernel says.
 pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<(usize, Option<Nanos>), Errno> {
     let part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     receive_into(socket, part, 0)
 }
 
-/// Receives up to `bytes` bytes and throws them away: tcp(7), MSG_TRUNC. Nothing is copied.
+/// Receives up to `bytes` bytes and discards them: tcp(7), MSG_TRUNC. Nothing is copied.
 pub fn discard(socket: BorrowedFd<'_>, bytes: usize) -> Result<(usize, Option<Nanos>), Errno> {
     let nowhere = libc::iovec { iov_base: ptr::null_mut(), iov_len: bytes };
     receive_into(socket, nowhere, libc::MSG_TRUNC)
@@ -76,7 +76,7 @@ fn receive_into(
     Ok((received, arrived(&message)))
 }
 
-/// When the kernel says that what was received had come, on the wall clock.
+/// The kernel's timestamp of a message, on the wall clock.
 pub(crate) fn arrived(message: &libc::msghdr) -> Option<Nanos> {
     // A message of this type holds a timespec.
     let time: libc::timespec = control_message(message, libc::SCM_TIMESTAMPNS)?;

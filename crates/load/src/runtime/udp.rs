@@ -91,7 +91,7 @@ pub struct Datagram<'b> {
     pub is_cut: bool,
     /// The sender; `None` if it has no such address.
     pub from: Option<SocketAddr>,
-    /// When it came, on the wall clock, if the kernel says.
+    /// When it arrived, on the wall clock, if the kernel says.
     pub arrived: Option<Nanos>,
     /// Datagrams dropped by the kernel at this socket, if any.
     pub overflowed: Option<u32>,
@@ -124,7 +124,7 @@ impl Batch {
         }
     }
 
-    /// Receives what has come, up to a batch; whether there may be more.
+    /// Receives a batch; returns true if there may be more.
     pub fn receive(&mut self, socket: BorrowedFd<'_>) -> rustix::io::Result<bool> {
         self.count = 0;
         for index in 0..BATCH {
@@ -218,7 +218,7 @@ mod tests {
         }
         let mut batch = Batch::new();
         let mut found = Vec::new();
-        // What is sent over the loopback has come when sending returns.
+        // Over the loopback a datagram has arrived when sending returns.
         let more = batch.receive(pair.media.as_fd()).unwrap();
         for datagram in batch.datagrams() {
             assert_eq!(datagram.from, Some(sender.local_addr().unwrap()));

@@ -10,7 +10,7 @@ use crate::{
     statistics::{
         measured_interval::MeasuredInterval,
         report::{ServerUse, StepReport},
-        snapshot::StepMarks,
+        snapshot::StepSnapshots,
     },
 };
 
@@ -48,9 +48,10 @@ pub struct SteadyEvidence {
 }
 
 impl SteadyEvidence {
-    /// Compares the halves of a step, if its marks are all there.
-    pub fn of(marks: &StepMarks) -> Option<SteadyEvidence> {
-        let (from, middle, end) = (marks.from.as_ref()?, marks.middle.as_ref()?, marks.end.as_ref()?);
+    /// Compares the halves of a step, if its snapshots are all there.
+    pub fn of(snapshots: &StepSnapshots) -> Option<SteadyEvidence> {
+        let (from, middle, end) =
+            (snapshots.from.as_ref()?, snapshots.middle.as_ref()?, snapshots.end.as_ref()?);
         let (first, second) =
             (MeasuredInterval::between(from, middle), MeasuredInterval::between(middle, end));
         Some(SteadyEvidence {

@@ -87,7 +87,7 @@ impl CoreWatch {
     }
 
     /// Reads what a snapshot does not have. `gaps` are those of the event loop so far.
-    pub fn moment(&self, mark: &Snapshot, tree: &TreeSample) -> Moment {
+    pub fn moment(&self, snapshot: &Snapshot, tree: &TreeSample) -> Moment {
         let read = |core: &Reading<CoreUse>| core.value().and_then(|core| core.read().ok());
         let core_use = read(&self.server_core);
         let stolen = |time: &Reading<CoreTime>| time.value().map(|time| time.steal);
@@ -98,16 +98,16 @@ impl CoreWatch {
                 children_cpu: tree.totals().children_cpu,
                 waits,
                 core_use,
-                stolen: mark.server_core.as_ref().and_then(stolen),
+                stolen: snapshot.server_core.as_ref().and_then(stolen),
             }),
         };
         let generator = GeneratorMoment {
-            time: mark.time,
-            cpu: mark.generator_cpu + mark.totals.idle,
-            waited: mark.generator_wait.value().copied(),
+            time: snapshot.time,
+            cpu: snapshot.generator_cpu + snapshot.totals.idle,
+            waited: snapshot.generator_wait.value().copied(),
             core_use: read(&self.generator_core),
-            stolen: self.is_pinned.then(|| stolen(&mark.own_core)).flatten(),
-            gaps: mark.totals.gaps,
+            stolen: self.is_pinned.then(|| stolen(&snapshot.own_core)).flatten(),
+            gaps: snapshot.totals.gaps,
         };
         Moment { server, generator }
     }

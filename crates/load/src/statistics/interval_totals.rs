@@ -23,11 +23,11 @@ impl IntervalTotals {
     pub fn add(&mut self, span: &MeasuredInterval<'_>) {
         self.seconds += span.seconds();
         self.answered += span.answered();
-        self.received_bytes += span.growth(|mark| mark.totals.received_bytes);
-        self.turns += span.growth(|mark| mark.totals.turns);
+        self.received_bytes += span.growth(|snapshot| snapshot.totals.received_bytes);
+        self.turns += span.growth(|snapshot| snapshot.totals.turns);
         self.generator_cpu_seconds += span.generator_cpu_fraction().unwrap_or(0.0) * span.seconds();
         self.generator_wait = sum(self.generator_wait.take(), span.generator_wait());
-        self.own_core = sum(self.own_core.take(), span.core(|mark| mark.own_core.clone()));
+        self.own_core = sum(self.own_core.take(), span.core(|snapshot| snapshot.own_core.clone()));
     }
 
     /// So many over their time.

@@ -15,7 +15,7 @@ pub struct MeasuredInterval<'a> {
 }
 
 impl<'a> MeasuredInterval<'a> {
-    /// The span between two marks.
+    /// The span between two snapshots.
     pub fn between(from: &'a Snapshot, to: &'a Snapshot) -> MeasuredInterval<'a> {
         MeasuredInterval { from, to }
     }
@@ -81,7 +81,7 @@ impl<'a> MeasuredInterval<'a> {
             _ => ProcessUse::unavailable("no process is observed (--observe-pid)"),
         };
         let unobserved = || Reading::unavailable("no core is observed (--observe-core)");
-        let core = self.core(|mark| mark.server_core.clone().unwrap_or_else(unobserved));
+        let core = self.core(|snapshot| snapshot.server_core.clone().unwrap_or_else(unobserved));
         let fraction = |of: fn(&CoreTime) -> Option<f64>| {
             let fraction = core.clone().map(|core| of(&core));
             fraction

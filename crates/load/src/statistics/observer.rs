@@ -58,18 +58,19 @@ impl Observer {
     }
 
     /// Reads everything, at the beginning of a step's measured part (`Some`) or at its end.
-    pub fn mark(&mut self, recorder: &mut Recorder, entered: Option<usize>) -> Snapshot {
+    pub fn snapshot(&mut self, recorder: &mut Recorder, entered: Option<usize>) -> Snapshot {
         let processes = self.processes.as_mut().map(|tree| tree.sample(Detail::All));
-        let mark = Snapshot { processes, tcp: TcpCounters::read().into(), ..self.light_mark(recorder) };
-        self.end_window(&mark, recorder);
+        let snapshot =
+            Snapshot { processes, tcp: TcpCounters::read().into(), ..self.light_snapshot(recorder) };
+        self.end_window(&snapshot, recorder);
         if let Some(windows) = &mut self.windows {
             windows.enter(entered);
         }
-        mark
+        snapshot
     }
 
     /// Reads what costs next to nothing.
-    pub fn light_mark(&self, recorder: &Recorder) -> Snapshot {
+    pub fn light_snapshot(&self, recorder: &Recorder) -> Snapshot {
         let totals = recorder.totals;
         Snapshot {
             time: clock::now(),
@@ -83,9 +84,9 @@ impl Observer {
         }
     }
 
-    fn end_window(&mut self, mark: &Snapshot, recorder: &mut Recorder) {
+    fn end_window(&mut self, snapshot: &Snapshot, recorder: &mut Recorder) {
         if let (Some(windows), Some(latencies)) = (&mut self.windows, &mut recorder.window) {
-            windows.end(mark, latencies);
+            windows.end(snapshot, latencies);
         }
     }
 
@@ -105,10 +106,10 @@ impl Observer {
             _ => None,
         };
         let server_cpu = processes.as_ref().map(TreeSample::cpu);
-        let mark = Snapshot { processes, ..self.light_mark(recorder) };
-        self.end_window(&mark, recorder);
+        let snapshot = Snapshot { processes, ..self.light_snapshot(recorder) };
+        self.end_window(&snapshot, recorder);
         let row = Row {
-            mark: Snapshot { processes: None, ..mark },
+            snapshot: Snapshot { processes: None, ..snapshot },
             lost: self.windows.as_mut().map_or(RowLoss::default(), Windows::take_row),
             longest_gap: self.is_polling.then(|| mem::take(&mut recorder.longest_gap)),
             step: step.map(|(index, _)| index),

@@ -22,7 +22,7 @@ use crate::{
         measured_interval::MeasuredInterval,
         recorder::Recorder,
         report::{Censored, Figures, Generator, Rated, Report, SizeFigures, StatusFigures, StepReport},
-        snapshot::{RateMarks, StepMarks},
+        snapshot::{ConformingClients, StepSnapshots},
         step::{SIZE_CLASS_BYTES, StepRecord},
         timeline::Timeline,
         windows::Windows,
@@ -57,7 +57,7 @@ pub struct Outcome {
     pub(crate) origin: Nanos,
     pub(crate) schedule: Schedule,
     pub(crate) recorder: Recorder,
-    pub(crate) marks: Vec<StepMarks>,
+    pub(crate) snapshots: Vec<StepSnapshots>,
     pub(crate) timeline: Option<Timeline>,
     pub(crate) windows: Option<Windows>,
     /// Available if the kernel gave timestamps of answers.
@@ -121,19 +121,19 @@ impl Outcome {
 
     /// The steps that have a beginning and an end.
     fn measured(&self) -> impl Iterator<Item = Measured<'_>> {
-        let steps = self.schedule.steps().iter().zip(&self.recorder.steps).zip(&self.marks);
-        steps.enumerate().filter_map(|(index, ((step, record), marks))| {
-            let span = MeasuredInterval::between(marks.from.as_ref()?, marks.end.as_ref()?);
-            Some(Measured { index, step, record, marks, span })
+        let steps = self.schedule.steps().iter().zip(&self.recorder.steps).zip(&self.snapshots);
+        steps.enumerate().filter_map(|(index, ((step, record), snapshots))| {
+            let span = MeasuredInterval::between(snapshots.from.as_ref()?, snapshots.end.as_ref()?);
+            Some(Measured { index, step, record, snapshots, span })
         })
     }
 
     fn step(&self, measured: &Measured<'_>) -> StepReport {
-        let Measured { index, step, record, marks, span } = measured;
+        let Measured { index, step, record, snapshots, span } = measured;
         let mut total = IntervalTotals::default();
         total.add(span);
         let figures = self.figures(record, &total);
-        let evidence = SteadyEvidence::of(marks);
+        let evidence = SteadyEvidence::of(snapshots);
         let little = self.closed_clients.zip(self.mean_think).zip(figures.requests_per_second);
         let little = little
             .zip(figures.response_time_seconds.mean)
@@ -144,7 +144,7 @@ impl Outcome {
         let evidence_of_limit = StepEvidence {
             offered_requests_per_second: step.offered_requests_per_second,
             seconds: span.seconds(),
-            answered: span.growth(|mark| mark.totals.answered),
+            answered: span.growth(|snapshot| snapshot.totals.answered),
             requests: figures.requests,
             late: self
                 .limits
@@ -161,12 +161,12 @@ impl Outcome {
             offered_requests_per_second: step.offered_requests_per_second,
             ramp: step.ramp,
             clients: self.closed_clients,
-            sessions_started: span.growth(|mark| mark.totals.sessions_started),
-            sessions_completed: span.growth(|mark| mark.totals.sessions_completed),
-            sessions_failed: span.growth(|mark| mark.totals.sessions_failed),
-            rated: self.rated(marks),
-            connections_opened: span.growth(|mark| mark.totals.connections_opened),
-            reconnects: span.growth(|mark| mark.totals.reconnects),
+            sessions_started: span.growth(|snapshot| snapshot.totals.sessions_started),
+            sessions_completed: span.growth(|snapshot| snapshot.totals.sessions_completed),
+            sessions_failed: span.growth(|snapshot| snapshot.totals.sessions_failed),
+            rated: self.rated(snapshots),
+            connections_opened: span.growth(|snapshot| snapshot.totals.connections_opened),
+            reconnects: span.growth(|snapshot| snapshot.totals.reconnects),
             connections_open_mean: span.connections_open_mean(),
             in_flight_mean: span.in_flight_mean(),
             steady: evidence.as_ref().is_some_and(|evidence| evidence.is_steady(span.seconds())),
@@ -188,9 +188,9 @@ impl Outcome {
         }
     }
 
-    fn rated(&self, marks: &StepMarks) -> Option<Rated> {
+    fn rated(&self, snapshots: &StepSnapshots) -> Option<Rated> {
         let Think::Rated { bits_per_second } = self.think else { return None };
-        let RateMarks { clients, conforming } = marks.rates?;
+        let ConformingClients { clients, conforming } = snapshots.rates?;
         let conforming_bits_per_second = self.think.conforming_bits_per_second()?;
         Some(Rated { bits_per_second, conforming_bits_per_second, clients, conforming })
     }
@@ -279,7 +279,7 @@ struct Measured<'a> {
     index: usize,
     step: &'a Step,
     record: &'a StepRecord,
-    marks: &'a StepMarks,
+    snapshots: &'a StepSnapshots,
     span: MeasuredInterval<'a>,
 }
 

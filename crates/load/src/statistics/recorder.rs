@@ -47,7 +47,7 @@ pub struct Recorder {
     pub steps: Vec<StepRecord>,
     /// Since the run's start, in and between steps.
     pub totals: Totals,
-    /// Times to first byte since it was last looked at, if anyone looks.
+    /// Times to first byte since the last tick, if progress or a timeline needs them.
     pub recent: Option<Histogram>,
     /// Latencies since the last window ended, if windows are kept.
     pub window: Option<WindowLatencies>,
@@ -61,7 +61,7 @@ pub struct Totals {
     pub errors: u64,
     /// Bytes received, heads and bodies.
     pub received_bytes: u64,
-    /// Clients or sessions let in.
+    /// Clients or sessions that began.
     pub sessions_started: u64,
     /// Sessions in which every request was answered.
     pub sessions_completed: u64,

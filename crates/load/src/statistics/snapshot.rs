@@ -1,4 +1,4 @@
-//! A mark: everything cumulative, read at one moment. A span is the difference of two marks.
+//! A snapshot: everything cumulative, read at one moment. A span is the difference of two snapshots.
 
 use sojourn_measure::{Nanos, Reading, TreeSample, core_time::CoreTime, tcp::TcpCounters};
 
@@ -23,20 +23,20 @@ pub struct Snapshot {
     pub tcp: Reading<TcpCounters>,
 }
 
-/// The marks of one step. The later ones are missing while the step runs.
+/// The snapshots of one step. The later ones are missing while the step runs.
 #[derive(Clone, Debug, Default)]
-pub struct StepMarks {
+pub struct StepSnapshots {
     /// Where the measured part begins.
     pub from: Option<Snapshot>,
     pub middle: Option<Snapshot>,
     pub end: Option<Snapshot>,
     /// The clients that kept their target rate, if they have one.
-    pub rates: Option<RateMarks>,
+    pub rates: Option<ConformingClients>,
 }
 
 /// Clients that are to be served at a rate, at a step's end.
 #[derive(Clone, Copy, Debug)]
-pub struct RateMarks {
+pub struct ConformingClients {
     pub clients: usize,
     pub conforming: usize,
 }

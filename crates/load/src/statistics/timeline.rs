@@ -13,7 +13,7 @@ use crate::statistics::{observer::TICK, snapshot::Snapshot, windows::RowLoss};
 const ROWS_MAX: usize = 864_000;
 
 pub struct Row {
-    pub mark: Snapshot,
+    pub snapshot: Snapshot,
     /// The step it falls into the measured part of.
     pub step: Option<usize>,
     pub offered_requests_per_second: Option<f64>,
@@ -82,27 +82,29 @@ impl Timeline {
     /// Adds a row; the first only says where the next begins.
     pub fn push(&mut self, row: Row) {
         let server_cpu_fraction = self.server_cpu_fraction(&row);
-        let Some(before) = self.before.replace(row.mark.clone()) else { return };
+        let Some(before) = self.before.replace(row.snapshot.clone()) else { return };
         if self.columns.time_seconds.len() == ROWS_MAX {
             return;
         }
-        let (mark, columns) = (row.mark, &mut self.columns);
-        let seconds = (mark.time - before.time).seconds();
+        let (snapshot, columns) = (row.snapshot, &mut self.columns);
+        let seconds = (snapshot.time - before.time).seconds();
         let rate = |now: u64, before: u64| (now - before) as f64 / seconds;
-        let time_seconds = (mark.time - self.origin).seconds();
+        let time_seconds = (snapshot.time - self.origin).seconds();
         columns.time_seconds.push(time_seconds);
         columns.unix_seconds.push(self.origin_unix_seconds + time_seconds);
         columns.step.push(row.step);
         columns.offered_requests_per_second.push(row.offered_requests_per_second);
-        columns.requests_per_second.push(rate(mark.totals.answered, before.totals.answered));
-        columns.errors_per_second.push(rate(mark.totals.errors, before.totals.errors));
-        columns.bytes_per_second.push(rate(mark.totals.received_bytes, before.totals.received_bytes));
-        columns.in_flight.push(mark.totals.in_flight.count);
-        columns.connections_open.push(mark.totals.connections_open.count);
+        columns.requests_per_second.push(rate(snapshot.totals.answered, before.totals.answered));
+        columns.errors_per_second.push(rate(snapshot.totals.errors, before.totals.errors));
+        columns.bytes_per_second.push(rate(snapshot.totals.received_bytes, before.totals.received_bytes));
+        columns.in_flight.push(snapshot.totals.in_flight.count);
+        columns.connections_open.push(snapshot.totals.connections_open.count);
         columns.time_to_first_byte_intended_p95_seconds.push(row.first_byte_p95_seconds);
-        columns.generator_cpu_fraction.push((mark.generator_cpu - before.generator_cpu).seconds() / seconds);
+        columns
+            .generator_cpu_fraction
+            .push((snapshot.generator_cpu - before.generator_cpu).seconds() / seconds);
         columns.server_cpu_fraction.push(server_cpu_fraction);
-        let core = core_span(&before, &mark);
+        let core = core_span(&before, &snapshot);
         columns.core_busy_fraction.push(core.and_then(|core| core.busy_fraction()));
         columns.core_steal_fraction.push(core.and_then(|core| core.steal_fraction()));
         columns.server_core_lost_seconds.push(row.lost.server.map(Nanos::seconds));
@@ -113,13 +115,13 @@ impl Timeline {
 
     /// Processes may be looked at less often than a row is added; their interval is then longer.
     fn server_cpu_fraction(&mut self, row: &Row) -> Option<f64> {
-        let now = (row.mark.time, row.server_cpu?);
+        let now = (row.snapshot.time, row.server_cpu?);
         let (time, cpu) = self.server_before.replace(now)?;
         Some((now.1 - cpu).seconds() / (now.0 - time).seconds())
     }
 }
 
 fn core_span(before: &Snapshot, now: &Snapshot) -> Option<CoreTime> {
-    let core = |mark: &Snapshot| mark.server_core.as_ref()?.value().copied();
+    let core = |snapshot: &Snapshot| snapshot.server_core.as_ref()?.value().copied();
     Some(core(now)? - core(before)?)
 }

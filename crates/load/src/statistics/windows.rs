@@ -26,7 +26,7 @@ use crate::{
 /// A core that lost more than this in a window was disturbed; where what it lost is known in ticks only, a tick is
 /// allowed. One per cent of a window moves a mean of 100 µs by some microseconds.
 pub const LOST_MAX: Nanos = Nanos(1_000_000);
-/// The cores must have been quiet for so long before a window. Ticks come late after a disturbance and marks divide
+/// The cores must have been quiet for so long before a window. Ticks come late after a disturbance and snapshots divide
 /// windows, so that the window before may be short: it is time that counts. A little less than a window, for ticks jitter.
 const QUIET_BEFORE_MIN: Nanos = Nanos(90_000_000);
 
@@ -114,13 +114,13 @@ impl Windows {
         }
     }
 
-    /// Ends the window under way and begins the next. A mark without processes ends none: the window goes on.
-    pub fn end(&mut self, mark: &Snapshot, latencies: &mut WindowLatencies) {
-        let Some(tree) = &mark.processes else { return };
+    /// Ends the window under way and begins the next. A snapshot without processes ends none.
+    pub fn end(&mut self, snapshot: &Snapshot, latencies: &mut WindowLatencies) {
+        let Some(tree) = &snapshot.processes else { return };
         let begun = Begun {
-            moment: self.watch.moment(mark, tree),
-            time: mark.time,
-            totals: mark.totals,
+            moment: self.watch.moment(snapshot, tree),
+            time: snapshot.time,
+            totals: snapshot.totals,
             server_cpu: tree.cpu(),
         };
         let Some(before) = self.begun.replace(begun) else {

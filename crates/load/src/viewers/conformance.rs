@@ -107,7 +107,7 @@ pub fn fault(ending: Ending, viewer: &Viewer, quality: &Quality, until: Nanos) -
     }
     let begun = viewer.first_packet().unwrap_or(until);
     let is_slow_to_begin = viewer.hls().is_some_and(|session| {
-        // Media that need longer than they are to be shown come at less than their pace.
+        // Media that take longer to arrive than to be shown arrive at less than their pace.
         !session.playback.player().has_begun() && until - begun > quality.prebuffer.max(PACE_JUDGED_AFTER)
     });
     if is_slow_to_begin {

@@ -1,4 +1,4 @@
-//! Counters of a run of viewers: packets as they come, streams as they end, and a row of the timeline per interval.
+//! Counters of a run of viewers: packets as they arrive, streams as they end, and a row of the timeline per interval.
 
 use std::{collections::BTreeMap, ops::AddAssign, time::SystemTime};
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use sojourn_measure::{Histogram, Nanos};
 
 use crate::{
-    playout::{sequence::Place, track::Arrival},
+    playout::{sequence::PacketOrder, track::Arrival},
     viewers::conformance::{Ending, Failure, Fault},
 };
 
@@ -18,7 +18,7 @@ pub struct Counts {
     /// Their bytes, RTP's headers included.
     pub bytes: u64,
     pub late: u64,
-    /// Looked at too long after they came to say when.
+    /// Read too long after they arrived to say when.
     pub void: u64,
     pub reordered: u64,
     pub duplicates: u64,
@@ -39,16 +39,16 @@ pub struct Counts {
 impl Counts {
     /// Counts a packet of so many bytes.
     pub fn take(&mut self, arrival: &Arrival, bytes: usize) {
-        match arrival.place {
+        match arrival.order {
             None => self.foreign += 1,
-            Some(Place::Duplicate) => self.duplicates += 1,
-            Some(Place::Stale | Place::Elsewhere) => self.out_of_sequence += 1,
-            Some(place @ (Place::Newest | Place::Reordered)) => {
+            Some(PacketOrder::Duplicate) => self.duplicates += 1,
+            Some(PacketOrder::Stale | PacketOrder::Elsewhere) => self.out_of_sequence += 1,
+            Some(order @ (PacketOrder::Newest | PacketOrder::Reordered)) => {
                 self.packets += 1;
                 self.bytes += bytes as u64;
                 self.late += u64::from(arrival.late);
                 self.void += u64::from(arrival.behind.is_none());
-                self.reordered += u64::from(place == Place::Reordered);
+                self.reordered += u64::from(order == PacketOrder::Reordered);
             }
         }
         self.starve(arrival.starves, arrival.starved);
@@ -81,7 +81,7 @@ impl AddAssign for Counts {
 /// Sums over ended streams.
 #[derive(Debug, Default)]
 pub struct Streams {
-    /// Begun, whatever came of them.
+    /// All that began.
     pub started: u64,
     /// That played to the end of the film.
     pub films_over: u64,
@@ -141,13 +141,13 @@ pub struct Times {
     pub setup: Histogram,
     /// From sending PLAY to the first packet of RTP.
     pub first_packet: Histogram,
-    /// By how much packets came after they would have with the pace of the first.
+    /// By how much packets arrived after they would have at the pace of the first.
     pub behind: Histogram,
     /// The jitter of each track at its end.
     pub jitter: Histogram,
-    /// From when the kernel had a packet until the generator looked; by HLS also by how much it asked too late.
+    /// From when the kernel had a packet until the generator read it; by HLS also by how much it sent requests late.
     pub receive_lag: Histogram,
-    /// By HLS: from asking for a segment until it was there whole.
+    /// By HLS: from the request for a segment until it has arrived whole.
     pub segment: Histogram,
     /// By HLS: from beginning to connect until the player showed something.
     pub startup: Histogram,

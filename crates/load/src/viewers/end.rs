@@ -44,7 +44,7 @@ impl Run {
         if matches!(viewer.behaviour, Behaviour::Vanishing(after) if now - playing_since >= after) {
             return self.vanish(key, now);
         }
-        if viewer.has_seen_all(now) {
+        if viewer.is_film_over(now) {
             return self.end(key, Ending::FilmOver, now);
         }
         if let Some(failure) = silent_for_too_long(viewer, playing_since, &self.plan.limits, now) {
@@ -84,7 +84,7 @@ impl Run {
         self.remove(key, matches!(failure, Failure::Reset | Failure::Closed));
     }
 
-    /// Ends a stream, and the session in good order where there is one.
+    /// Ends a stream, and its session with TEARDOWN where there is one.
     pub(crate) fn end(&mut self, key: usize, ending: Ending, now: Nanos) {
         let viewer = &self.table.viewers[key];
         if viewer.ending.is_some() {
@@ -114,7 +114,7 @@ impl Run {
         for key in self.table.keys() {
             let viewer = &self.table.viewers[key];
             let is_over =
-                viewer.has_seen_all(now) || (viewer.last_packet.is_some() && viewer.is_near_end(now));
+                viewer.is_film_over(now) || (viewer.last_packet.is_some() && viewer.is_near_end(now));
             let ending = match viewer.last_packet {
                 Some(_) if is_over => Ending::FilmOver,
                 Some(_) => Ending::Played,
@@ -155,7 +155,7 @@ fn silent_for_too_long(
         if session.first_media.is_none() && no_packet.is_some() {
             return no_packet;
         }
-        // A player with enough asks for nothing, and nothing comes.
+        // A player with a full buffer sends no request, and nothing arrives.
         let is_silent = session.under_way().is_some()
             && session.last_byte.is_some_and(|last| is_older(last, limits.silence_timeout))
             && is_older(viewer.requested, limits.silence_timeout);
@@ -163,7 +163,7 @@ fn silent_for_too_long(
     }
     match viewer.last_packet {
         None => no_packet,
-        Some(_) if viewer.was_left(now) => Some(Failure::Closed),
+        Some(_) if viewer.has_source_left(now) => Some(Failure::Closed),
         Some(last) => is_older(last, limits.silence_timeout).then_some(Failure::Silence),
     }
 }

@@ -23,7 +23,7 @@ use crate::{
 const EVENTS_MAX: usize = 256;
 /// How often a viewer's limits are checked.
 pub(crate) const CHECK_EVERY: Nanos = Nanos(250_000_000);
-/// Viewers that begin and limits that are checked before sockets are looked at again.
+/// Timers handled before sockets are handled again.
 const WAKES_MAX: usize = 64;
 /// For answers to TEARDOWN at the end.
 const DRAIN: Nanos = Nanos(2_000_000_000);

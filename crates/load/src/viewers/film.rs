@@ -7,7 +7,7 @@ use sojourn_http::path::percent_decode;
 use thiserror::Error;
 
 use crate::{
-    hls::location::Place,
+    hls::location::Location,
     http::target::{Target, TargetError, address},
     rtsp::authentication::Credentials,
 };
@@ -22,14 +22,14 @@ pub struct Film {
     pub address: SocketAddr,
     /// The user in the URL, if any.
     pub credentials: Option<Credentials>,
-    /// Where its playlist is, if it comes by HLS.
-    pub(crate) playlist: Option<Place>,
+    /// The location of its playlist, if it is played by HLS.
+    pub(crate) playlist: Option<Location>,
 }
 
 /// Why a URL is no film's.
 #[derive(Debug, Error)]
 pub enum FilmError {
-    /// Another scheme, no host, or characters that have no place in a request.
+    /// Another scheme, no host, or characters that a request cannot hold.
     #[error("{0:?} is not a URL of the form rtsp://host:port/path or http://host:port/path.m3u8")]
     Form(String),
     #[error(
@@ -66,10 +66,10 @@ impl Film {
             return Err(FilmError::Secured(url.to_owned()));
         }
         let Target { url, host, path, address, .. } = target;
-        Ok(Film { url, address, credentials: None, playlist: Some(Place { host, path }) })
+        Ok(Film { url, address, credentials: None, playlist: Some(Location { host, path }) })
     }
 
-    /// Returns true if it comes by HLS.
+    /// Returns true if it is played by HLS.
     pub fn is_hls(&self) -> bool {
         self.playlist.is_some()
     }
@@ -99,8 +99,8 @@ mod tests {
         assert_eq!(escaped, Some(Credentials { user: "an:na".into(), password: "two w@rds".into() }));
         assert_eq!(Film::resolve("rtsp://127.0.0.1").unwrap().address.port(), RTSP_PORT);
         let film = Film::resolve("http://127.0.0.1:8080/a/index.m3u8?x=1").unwrap();
-        let place = Place { host: "127.0.0.1:8080".into(), path: "/a/index.m3u8?x=1".into() };
-        assert_eq!((film.is_hls(), film.playlist), (true, Some(place)));
+        let location = Location { host: "127.0.0.1:8080".into(), path: "/a/index.m3u8?x=1".into() };
+        assert_eq!((film.is_hls(), film.playlist), (true, Some(location)));
         assert!(matches!(Film::resolve("https://127.0.0.1/x"), Err(FilmError::Secured(_))));
         for refused in [
             "ftp://127.0.0.1/",

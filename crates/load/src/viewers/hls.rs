@@ -1,4 +1,4 @@
-//! How viewers of HLS ask for playlists and segments, and take the responses.
+//! HLS on a viewer's connection: requests for playlists and segments, and their responses.
 
 use std::mem;
 
@@ -7,8 +7,8 @@ use sojourn_measure::Nanos;
 
 use crate::{
     hls::{
-        location::Place,
-        playback::{Answer, Answered, Next, Wanted},
+        location::Location,
+        playback::{HlsResponse, Next, Resource, ResponseClass},
         playlist::Playlist,
     },
     http::{
@@ -16,7 +16,7 @@ use crate::{
         connection::{Read, Received, State},
         response_reader::{Progress, Response},
     },
-    runtime::read_rate::Reader,
+    runtime::read_rate::ReadRate,
     viewers::{
         conformance::{Ending, Failure},
         measurements::Measurements,
@@ -35,13 +35,13 @@ pub(crate) struct PlaylistCache(Vec<CachedPlaylist>);
 
 #[derive(Debug)]
 struct CachedPlaylist {
-    place: Place,
+    location: Location,
     text: Vec<u8>,
     playlist: Playlist,
 }
 
 impl Run {
-    /// The handshake of TCP is over, one way or the other.
+    /// The handshake of TCP succeeded or failed.
     pub(crate) fn on_hls_connected(&mut self, key: usize, flags: EventFlags, now: Nanos) {
         let viewer = &mut self.table.viewers[key];
         let Some(connection) = viewer.hls_mut().and_then(|session| session.connection.as_mut()) else {
@@ -59,7 +59,7 @@ impl Run {
         self.go_on(key, now);
     }
 
-    /// Asks for what comes next, now or when it is time.
+    /// Sends the next request, now or when it is due.
     pub(crate) fn go_on(&mut self, key: usize, now: Nanos) {
         let viewer = &mut self.table.viewers[key];
         if viewer.is_vanished() {
@@ -83,15 +83,15 @@ impl Run {
         viewer.requested = now;
         let Some(session) = viewer.hls_mut() else { return };
         let Some(connection) = &mut session.connection else { return };
-        let request = session.playback.request();
-        let Some(asked) = session.playback.asked_mut() else { return };
-        asked.sent = Some(now);
-        // What the generator asks for too late cannot come in time.
+        let bytes = session.playback.request_bytes();
+        let Some(request) = session.playback.request_mut() else { return };
+        request.sent = Some(now);
+        // A response to a request that the generator sent late cannot arrive in time.
         let is_first = session.is_retried || connection.answered == 0;
-        let lag = if is_first { Nanos::ZERO } else { now - asked.due };
+        let lag = if is_first { Nanos::ZERO } else { now - request.due };
         session.is_void = self.measurements.receive_lag(lag);
-        connection.response.reset_keeping(asked.wanted == Wanted::Playlist);
-        match connection.send(&request) {
+        connection.response.reset_keeping(request.resource == Resource::Playlist);
+        match connection.send(&bytes) {
             Ok(_) => self.watch(key),
             Err(error) => self.on_http_failed(key, cause(error), now),
         }
@@ -148,7 +148,7 @@ impl Run {
             }
             Ok(Read::Nothing) => {}
             Ok(Read::Limited) => self.read_later_if_slow(key),
-            Err(trouble) => self.on_http_failed(key, trouble.cause(), now),
+            Err(error) => self.on_http_failed(key, error.cause(), now),
         }
     }
 
@@ -182,12 +182,13 @@ impl Run {
         let viewer = &mut table.viewers[key];
         let Some(session) = viewer.hls_mut() else { return };
         session.is_retried = false;
-        let sent = session.playback.asked().and_then(|asked| asked.sent);
+        let sent = session.playback.request().and_then(|request| request.sent);
         let is_void = session.is_void;
-        let answer = Answer { status: response.status, body_bytes: response.body_bytes, arrival, is_void };
-        match session.playback.on_answer(&answer, |place| playlists.read(place, text)) {
-            Answered::Prepared => self.on_prepared(key, now),
-            Answered::Segment(found) => {
+        let answer =
+            HlsResponse { status: response.status, body_bytes: response.body_bytes, arrival, is_void };
+        match session.playback.on_response(&answer, |location| playlists.read(location, text)) {
+            ResponseClass::Preparation => self.on_prepared(key, now),
+            ResponseClass::Segment(found) => {
                 if found.behind.is_some() && viewer.is_judged() {
                     measurements.times.segment.record(arrival - sent.unwrap_or(arrival));
                 }
@@ -195,8 +196,8 @@ impl Run {
                 self.note_beginning(key, arrival);
                 self.go_on(key, now);
             }
-            Answered::Refused(status) => self.end(key, Ending::Refused(status), now),
-            Answered::Broken(why) => self.on_bad_response(key, why, now),
+            ResponseClass::Refused(status) => self.end(key, Ending::Refused(status), now),
+            ResponseClass::Invalid(why) => self.on_bad_response(key, why, now),
         }
     }
 
@@ -218,7 +219,7 @@ impl Run {
             return;
         }
         if let Some(connection) = viewer.hls_mut().and_then(|session| session.connection.as_mut()) {
-            connection.read_rate = Some(Reader::new(self.plan.slow_bytes_per_second));
+            connection.read_rate = Some(ReadRate::new(self.plan.slow_bytes_per_second));
         }
     }
 
@@ -248,8 +249,8 @@ impl Run {
             return self.fail(key, failure, now);
         }
         session.is_retried = true;
-        if let Some(asked) = session.playback.asked_mut() {
-            asked.sent = None;
+        if let Some(request) = session.playback.request_mut() {
+            request.sent = None;
         }
         self.go_on(key, now);
     }
@@ -271,13 +272,15 @@ fn count_bytes(
     let Some(session) = viewer.hls_mut() else { return };
     session.last_byte = Some(arrival);
     session.is_void |= is_void;
-    let Some(asked) = session.playback.asked_mut().filter(|asked| asked.sent.is_some()) else { return };
-    asked.first_byte.get_or_insert(arrival);
-    if !asked.is_media() {
+    let Some(request) = session.playback.request_mut().filter(|request| request.sent.is_some()) else {
+        return;
+    };
+    request.first_byte.get_or_insert(arrival);
+    if !request.is_media() {
         return;
     }
     if is_first {
-        measurements.times.first_packet.record(arrival - asked.sent.unwrap_or(arrival));
+        measurements.times.first_packet.record(arrival - request.sent.unwrap_or(arrival));
         session.first_media = Some(arrival);
     }
     viewer.last_packet = Some(arrival);
@@ -287,17 +290,18 @@ fn count_bytes(
 
 impl PlaylistCache {
     /// Parses a text found at a location, or returns the cached result.
-    fn read(&mut self, place: &Place, text: &[u8]) -> Result<Playlist, &'static str> {
+    fn read(&mut self, location: &Location, text: &[u8]) -> Result<Playlist, &'static str> {
         let PlaylistCache(cached) = self;
-        let key = (&place.host, &place.path);
-        let at = cached.binary_search_by(|each| (&each.place.host, &each.place.path).cmp(&key));
+        let key = (&location.host, &location.path);
+        let at = cached.binary_search_by(|each| (&each.location.host, &each.location.path).cmp(&key));
         if let Ok(index) = at
             && cached[index].text == text
         {
             return Ok(cached[index].playlist.clone());
         }
-        let playlist = Playlist::read(text, place)?;
-        let read = CachedPlaylist { place: place.clone(), text: text.to_vec(), playlist: playlist.clone() };
+        let playlist = Playlist::read(text, location)?;
+        let read =
+            CachedPlaylist { location: location.clone(), text: text.to_vec(), playlist: playlist.clone() };
         match at {
             Ok(index) => cached[index] = read,
             Err(index) if cached.len() < PLAYLISTS_MAX => cached.insert(index, read),

@@ -6,22 +6,22 @@ use sojourn_measure::Nanos;
 
 use crate::{
     hls::{
-        playback::{Asked, Playback},
+        playback::{HlsRequest, Playback},
         playlist::PLAYLIST_BYTES_MAX,
     },
     http::{
         connection::{HttpConnection, State},
-        response_reader::Reception,
+        response_reader::ResponseReader,
     },
 };
 
 pub struct HlsSession {
     pub playback: Playback,
-    /// `None` once it is closed, until there is more to ask for.
+    /// `None` once it is closed, until there is another request.
     pub(crate) connection: Option<HttpConnection>,
     /// True if the request under way has been sent on an earlier connection, which was closed before it was answered.
     pub is_retried: bool,
-    /// True if the generator was too late for the response under way to say when it came.
+    /// True if the generator was too late for the response under way to have a valid time of arrival.
     pub is_void: bool,
     /// When bytes of a response arrived last, media or not.
     pub last_byte: Option<Nanos>,
@@ -55,7 +55,7 @@ impl HlsSession {
 
     /// Has another connection from now on, which began at `opened`.
     pub(crate) fn connect(&mut self, socket: OwnedFd, opened: Nanos) -> &mut HttpConnection {
-        let response = Reception::keeping(PLAYLIST_BYTES_MAX);
+        let response = ResponseReader::keeping(PLAYLIST_BYTES_MAX);
         self.connection.insert(HttpConnection::new(socket, opened, response))
     }
 
@@ -66,12 +66,12 @@ impl HlsSession {
     }
 
     /// The request that was sent and is not answered in full.
-    pub fn under_way(&self) -> Option<&Asked> {
-        self.playback.asked().filter(|asked| asked.sent.is_some())
+    pub fn under_way(&self) -> Option<&HlsRequest> {
+        self.playback.request().filter(|request| request.sent.is_some())
     }
 
     /// Returns true if the first byte of a response is missing, or any of a playlist.
     pub fn is_waiting(&self) -> bool {
-        self.under_way().is_some_and(|asked| asked.first_byte.is_none() || !asked.is_media())
+        self.under_way().is_some_and(|request| request.first_byte.is_none() || !request.is_media())
     }
 }

@@ -127,7 +127,7 @@ impl Measurements {
             self.playing.down(now);
         }
         let last = viewer.last_packet.unwrap_or(now);
-        // By HLS the film is over when it has been shown, not when it has come.
+        // By HLS the film is over when it has been shown, not when it has arrived.
         let until = if ending == Ending::FilmOver && viewer.hls().is_none() { last } else { now };
         if matches!(ending, Ending::Played | Ending::Failed(_)) && now - last >= STARVATION_ASKED_AFTER {
             viewer.starve_until(now);

@@ -1,4 +1,4 @@
-//! A load of viewers as data: what they play, how they come, and what they put up with.
+//! A load of viewers as data: films, arrivals, behaviour, quality rules, timeouts.
 
 use sojourn_measure::Nanos;
 
@@ -8,15 +8,15 @@ const SECOND: u64 = 1_000_000_000;
 /// The plan of a run of viewers.
 #[derive(Clone, Debug)]
 pub struct StreamPlan {
-    /// Dealt to the clients in turn.
+    /// Assigned to the clients in turn.
     pub films: Vec<Film>,
     /// Concurrent viewers. A viewer whose film ends starts the next.
     pub clients: u32,
     /// Viewers that start per second at the beginning.
     pub clients_per_second: f64,
-    /// How long it goes on once all have come.
+    /// How long it goes on once all have started.
     pub duration: Nanos,
-    /// How media come: by HTTP where the films are by HLS.
+    /// How media are sent: by HTTP where the films are by HLS.
     pub transport: Transport,
     pub hls: HlsPlan,
     /// True if clients begin anywhere in the film.
@@ -67,7 +67,7 @@ pub struct Quality {
     pub prebuffer: Nanos,
     /// The largest share of packets that may be late or lost.
     pub late_or_lost_max: f64,
-    /// The least media time that has to come in a second; with a nominal rate, the least share of it.
+    /// The least media time that has to arrive in a second; with a nominal rate, the least share of it.
     pub pace_min: f64,
     /// The rate that the film has, if it is to be judged by bits.
     pub nominal_bits_per_second: Option<f64>,
@@ -84,7 +84,7 @@ impl Default for Quality {
     }
 }
 
-/// How long to wait for what, and how late to be.
+/// Timeouts, and the limit on the generator's lateness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLimits {
     /// For a connection, and for each reply.
@@ -93,7 +93,7 @@ pub struct StreamLimits {
     pub first_packet_timeout: Nanos,
     /// From a packet to the next.
     pub silence_timeout: Nanos,
-    /// A packet that the generator looks at later than this after it came is a void sample.
+    /// A packet that the generator reads later than this after its arrival is a void sample.
     pub receive_lag: Nanos,
 }
 

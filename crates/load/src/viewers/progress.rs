@@ -37,7 +37,7 @@ pub struct StreamProgress {
     pub failed: u64,
     /// Packets of RTP per second, with their headers, in bits.
     pub bits_per_second: f64,
-    /// By how much packets of the last interval came after the pace of the first.
+    /// By how much packets of the last interval arrived after the pace of the first.
     pub behind: Summary,
     /// CPU time over wall time of the generator in the last interval.
     pub generator_cpu_fraction: f64,
@@ -116,7 +116,7 @@ impl Measurements {
             ("bits_per_second", bits_per_second),
             (came, grown(|counts| counts.packets)),
             (late, grown(|counts| counts.late)),
-            // A packet that comes late after all takes back its loss.
+            // A packet that arrives late after all takes back its loss.
             (missing, per_second(this.lost.saturating_sub(before.lost))),
             (void, grown(|counts| counts.void)),
             ("starvations_per_second", grown(|counts| counts.starvations)),

@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// Batches taken from one socket before others are looked at.
+/// Batches read from one socket before others are read.
 const BATCHES_MAX: usize = 4;
 /// A packet that was truncated by its sender or is not RTP.
 const NO_PACKET: &str = "a packet is no RTP";
@@ -74,7 +74,7 @@ impl Run {
         }
     }
 
-    /// Takes a packet that came between replies.
+    /// Takes a packet that was interleaved with replies.
     pub(crate) fn take_interleaved(
         &mut self,
         key: usize,
@@ -136,7 +136,7 @@ fn reception(track: &mut TrackReceiver, now: Nanos) -> Option<rtcp::Reception> {
     })
 }
 
-/// Takes a packet of media that came at `arrival` and was looked at `now`.
+/// Takes a packet of media that arrived at `arrival` and was read `now`.
 fn take_media(
     viewer: &mut Viewer,
     measurements: &mut Measurements,
@@ -153,7 +153,7 @@ fn take_media(
     let is_void = measurements.receive_lag(now - arrival);
     let found = way.playout.take(&packet, arrival, is_void);
     measurements.arrival(viewer, &found, bytes.len());
-    if found.place.is_some() {
+    if found.order.is_some() {
         if viewer.last_packet.is_none() {
             let requested = viewer.rtsp().map_or(arrival, |session| session.play_requested);
             measurements.times.first_packet.record(arrival - requested);

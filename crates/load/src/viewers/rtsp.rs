@@ -1,4 +1,4 @@
-//! How viewers of RTSP speak with the server: requests and replies, and packets that come between them.
+//! RTSP on a viewer's connection: requests and replies, and packets interleaved with them.
 
 use std::{
     mem,
@@ -19,7 +19,7 @@ use crate::{
     http::cause::cause,
     playout::track::Playout,
     rtsp::dialogue::{Next, Request},
-    runtime::{connector::socket_error, read_rate::Reader, timestamps},
+    runtime::{connector::socket_error, read_rate::ReadRate, timestamps},
     viewers::{
         conformance::{Ending, Failure},
         plan,
@@ -37,7 +37,7 @@ pub(crate) const REPORTS_EVERY: Nanos = Nanos(5_000_000_000);
 const KEEP_ALIVE_SECONDS_MAX: f64 = 30.0;
 
 impl Run {
-    /// The handshake of TCP is over, one way or the other.
+    /// The handshake of TCP succeeded or failed.
     pub(crate) fn on_rtsp_connected(&mut self, key: usize, now: Nanos) {
         let viewer = &mut self.table.viewers[key];
         let Some(session) = viewer.rtsp_mut() else { return };
@@ -149,7 +149,7 @@ impl Run {
         }
     }
 
-    /// Opens what a track's packets come by; returns the request for them.
+    /// Opens the transport of a track's packets; returns the SETUP request for it.
     fn open_transport(&mut self, key: usize, track: usize) -> Result<Request, Failure> {
         let viewer = &mut self.table.viewers[key];
         let connection = viewer.connection_source(key);
@@ -190,7 +190,7 @@ impl Run {
         self.measurements.playing(viewer, now);
         let is_slow = viewer.behaviour == Behaviour::Slow;
         let Some(session) = viewer.rtsp_mut() else { return };
-        session.read_rate = is_slow.then(|| Reader::new(self.plan.slow_bytes_per_second));
+        session.read_rate = is_slow.then(|| ReadRate::new(self.plan.slow_bytes_per_second));
         session.reports_due = now + Nanos((REPORTS_EVERY.0 as f64 * (0.5 + phase)) as u64);
         session.keep_alive_due = now + keep_alive_every(session);
     }

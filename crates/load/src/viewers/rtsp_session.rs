@@ -11,7 +11,7 @@ use sojourn_media::rtsp::Parser;
 use crate::{
     playout::track::Playout,
     rtsp::dialogue::Dialogue,
-    runtime::{read_rate::Reader, udp::UdpPair},
+    runtime::{read_rate::ReadRate, udp::UdpPair},
 };
 
 /// A viewer with more unsent bytes sends no more reports and answers: the server does not read.
@@ -29,7 +29,7 @@ pub struct RtspSession {
     /// Not yet sent.
     pub output: Vec<u8>,
     /// How fast the connection may be read, if not as fast as possible.
-    pub read_rate: Option<Reader>,
+    pub read_rate: Option<ReadRate>,
     pub tracks: Vec<TrackReceiver>,
     /// When PLAY was sent.
     pub play_requested: Nanos,
@@ -37,29 +37,29 @@ pub struct RtspSession {
     pub keep_alive_due: Nanos,
 }
 
-/// How the packets of a track come, and what became of them.
+/// The receiver of a track: its transport, and the packets that arrived.
 #[derive(Debug)]
 pub struct TrackReceiver {
     /// The player's state.
     pub playout: Playout,
-    /// The payload type that they should have.
+    /// The payload type that the description named.
     pub payload_type: u8,
-    /// Where they come by UDP.
+    /// The sockets, by UDP.
     pub udp: Option<UdpPair>,
-    /// The channels of the connection on which they and reports come.
+    /// The channels of the connection that packets and reports use.
     pub channels: (u8, u8),
-    /// True if the server has said how they come; nothing is its own before that.
+    /// True if the server has granted the transport; no datagram is its own before that.
     pub is_granted: bool,
     /// The server's ports, of packets and of reports, if it says.
     pub server_ports: Option<(u16, u16)>,
-    /// The last sender report: the middle of its time, and when it came.
+    /// The last sender report: the middle of its time, and when it arrived.
     pub sender_report: Option<(u32, Nanos)>,
     /// True if the source said that it leaves.
     pub is_over: bool,
 }
 
 impl RtspSession {
-    /// A session on a connection that is not there yet.
+    /// A session on a connection that is not established yet.
     pub fn new(socket: OwnedFd, dialogue: Dialogue) -> RtspSession {
         RtspSession {
             socket,
@@ -76,7 +76,7 @@ impl RtspSession {
         }
     }
 
-    /// Notes how packets come, as far as the server has said so.
+    /// Notes the transports that the server has granted so far.
     pub fn note_transports(&mut self) {
         for (track, granted) in self.tracks.iter_mut().zip(self.dialogue.granted()) {
             let Some(transport) = granted.as_ref().filter(|_| !track.is_granted) else { continue };

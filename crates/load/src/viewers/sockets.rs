@@ -78,7 +78,7 @@ impl Sockets {
         Ok((socket, OpenedBy { connector, source }))
     }
 
-    /// Begins to connect anew in the place of a connection that the server has closed.
+    /// Begins to connect anew in the order of a connection that the server has closed.
     pub(crate) fn connect_again(&mut self, before: OpenedBy) -> rustix::io::Result<(OwnedFd, OpenedBy)> {
         let connector = &mut self.connectors[before.connector];
         let (socket, source) = connector.open()?;

@@ -56,8 +56,9 @@ impl Run {
             return self.measurements.not_begun(behaviour, Ending::Failed(Failure::Descriptors));
         }
         let protocol = match film.playlist {
-            Some(place) => {
-                let playback = Playback::new(place, self.plan.hls, self.plan.quality.prebuffer, start, now);
+            Some(location) => {
+                let playback =
+                    Playback::new(location, self.plan.hls, self.plan.quality.prebuffer, start, now);
                 Protocol::Hls(Box::new(HlsSession::new(playback, socket, now)))
             }
             None => {

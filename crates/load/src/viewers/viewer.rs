@@ -9,7 +9,7 @@ use rustix::event::epoll::EventFlags;
 use sojourn_measure::Nanos;
 
 use crate::{
-    runtime::read_rate::Reader,
+    runtime::read_rate::ReadRate,
     viewers::{
         conformance::Ending,
         counts::Counts,
@@ -22,7 +22,7 @@ use crate::{
 
 /// From the last packet of a film, once so little is left of it, ...
 pub const FILM_REST_SECONDS: f64 = 1.0;
-/// ... and nothing came for so long, it is over.
+/// ... and nothing arrived for so long, it is over.
 pub const FILM_OVER_AFTER: Nanos = Nanos(2_000_000_000);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,16 +31,16 @@ pub enum Behaviour {
     Normal,
     /// It reads too slowly.
     Slow,
-    /// It falls silent without a word, so long after it began to play.
+    /// It stops reading and sending without closing, so long after it began to play.
     Vanishing(Nanos),
 }
 
 /// How far a viewer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Its first connection is not there yet.
+    /// Its first connection is not established yet.
     Connecting,
-    /// It asks for what it needs before it can play.
+    /// It sets up its session, or loads playlists.
     Preparing,
     Playing,
     /// The end of the session is to be answered by then.
@@ -114,7 +114,7 @@ impl Viewer {
         self.phase == Phase::Vanished
     }
 
-    /// The tracks that come as packets.
+    /// The tracks that are received as packets.
     pub(crate) fn tracks(&self) -> &[TrackReceiver] {
         self.rtsp().map_or(&[], |session| &session.tracks)
     }
@@ -137,7 +137,7 @@ impl Viewer {
     }
 
     /// The limit on how fast its connection is read, where there is one.
-    pub(crate) fn read_rate(&mut self) -> Option<&mut Reader> {
+    pub(crate) fn read_rate(&mut self) -> Option<&mut ReadRate> {
         match &mut self.protocol {
             Protocol::Rtsp(session) => session.read_rate.as_mut(),
             Protocol::Hls(session) => session.connection.as_mut()?.read_rate.as_mut(),
@@ -168,7 +168,7 @@ impl Viewer {
         }
     }
 
-    /// When its first packet came, or the first of a segment.
+    /// When its first packet arrived, or the first bytes of a segment.
     pub fn first_packet(&self) -> Option<Nanos> {
         match &self.protocol {
             Protocol::Rtsp(session) => {
@@ -198,8 +198,8 @@ impl Viewer {
         left_seconds.is_some_and(|left| left <= FILM_REST_SECONDS)
     }
 
-    /// Returns true if the film is over: near its end or without one nothing comes any more, or every source said so.
-    pub fn has_seen_all(&self, now: Nanos) -> bool {
+    /// Returns true if the film is over: nothing arrives near its end, or after its source left where the end is unknown.
+    pub fn is_film_over(&self, now: Nanos) -> bool {
         match &self.protocol {
             Protocol::Rtsp(session) => {
                 let has_no_end = session.is_over() && session.dialogue.left_seconds().is_none();
@@ -210,7 +210,7 @@ impl Viewer {
     }
 
     /// Returns true if a source said that it leaves in the middle of the film.
-    pub fn was_left(&self, now: Nanos) -> bool {
+    pub fn has_source_left(&self, now: Nanos) -> bool {
         self.is_silent(now) && self.rtsp().is_some_and(RtspSession::is_over)
     }
 

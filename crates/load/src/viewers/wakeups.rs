@@ -38,7 +38,7 @@ pub(crate) struct EventSource {
     pub(crate) slot: usize,
 }
 
-/// When packets came: by the kernel's timestamp, or else when the wait that reported them returned.
+/// When packets arrived: by the kernel's timestamp, or else when the wait that reported them returned.
 #[derive(Debug)]
 pub(crate) struct ArrivalClock {
     /// How far the wall clock, which the kernel uses for its timestamps, is ahead of ours.
@@ -65,7 +65,7 @@ impl Wakeups {
         &self.epoll
     }
 
-    /// Registers a socket; its events come as long as their cause lasts.
+    /// Registers a socket, level-triggered.
     pub(crate) fn watch(
         &self,
         socket: impl AsFd,

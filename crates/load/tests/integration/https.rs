@@ -17,8 +17,8 @@ use rustls::{
     pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
 };
 use sojourn_load::{
-    Arrivals, Catalogue, Connections, Form, Law, Limits, Observe, Pick, Plan, Report, Requests, Schedule,
-    StopRule, Target, Think, Tls, Transport, Trust, Version, Waiting,
+    Arrivals, Catalogue, Connections, Distribution, Form, Limits, Observe, Pick, Plan, Report, Requests,
+    Schedule, StopRule, Target, Think, Tls, Transport, Trust, Version, Waiting,
 };
 use sojourn_measure::Nanos;
 
@@ -99,7 +99,7 @@ fn plan(address: SocketAddr, trust: &Trust, connections: Connections, resumes: b
         target,
         arrivals: Arrivals::Closed { clients: 3 },
         requests: Requests::Pick(Pick::First),
-        think: Think::AfterAnswer(Law { mean: Nanos(5 * MS), ..Law::NONE }),
+        think: Think::AfterAnswer(Distribution { mean: Nanos(5 * MS), ..Distribution::NONE }),
         connections,
         transport: Transport::default(),
         schedule: Schedule::single(Nanos::ZERO, Nanos(60_000 * MS), None),
@@ -173,7 +173,7 @@ fn a_certificate_that_is_not_good_says_why() {
     assert_eq!(causes(&few(&old, &old.trusted())), ["certificate_expired"]);
     assert_eq!(causes(&few(&fine, &other.trusted())), ["certificate_untrusted"]);
     for server in [&other, &old, &fine] {
-        assert_eq!(few(server, &Trust::Anybody).figures.requests, 5);
+        assert_eq!(few(server, &Trust::Anything).figures.requests, 5);
     }
 }
 
@@ -183,7 +183,7 @@ fn a_server_that_hangs_in_the_handshake_is_given_up() {
         thread::sleep(Duration::from_secs(60));
         drop(stream);
     });
-    let plan = kept(address, &Trust::Anybody);
+    let plan = kept(address, &Trust::Anything);
     let limits = Limits { connect_timeout: Nanos(300 * MS), ..plan.limits };
     let report = report(Plan { limits, stop: StopRule::Requests(3), ..plan });
     assert_eq!(causes(&report), ["handshake_timeout"]);
@@ -201,7 +201,7 @@ fn garbage_plain_answers_and_early_ends_are_no_handshake() {
             let _ = stream.read(&mut [0; 4096]);
             let _ = stream.write_all(talk);
         });
-        let report = report(Plan { stop: StopRule::Requests(3), ..kept(address, &Trust::Anybody) });
+        let report = report(Plan { stop: StopRule::Requests(3), ..kept(address, &Trust::Anything) });
         assert_eq!(causes(&report), ["tls_failed"], "{talk:?}");
     }
 }

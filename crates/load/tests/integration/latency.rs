@@ -8,7 +8,7 @@ use crate::scripted;
 use std::{thread, time::Duration};
 
 use crate::scripted::{MS, Server, closed, due, open, replay, report, size_in, trace};
-use sojourn_load::{Law, Plan, Report, Shape, Think, Transport};
+use sojourn_load::{Distribution, Plan, Report, Shape, Think, Transport};
 use sojourn_measure::{Nanos, Summary};
 
 /// Histograms keep three significant digits.
@@ -71,7 +71,7 @@ fn a_bimodal_delay_shows_both_modes() {
 #[test]
 fn think_time_is_no_part_of_the_response() {
     let server = Server::delayed(|_| Duration::from_millis(20), 10);
-    let think = Think::AfterAnswer(Law { mean: Nanos(80 * MS), shape: Shape::Constant });
+    let think = Think::AfterAnswer(Distribution { mean: Nanos(80 * MS), shape: Shape::Constant });
     let report = report(Plan { think, ..closed(&server, 5, 200, 2000) });
     let times = &report.figures.response_time_seconds;
     check_least("p50", times.p50, 0.020);

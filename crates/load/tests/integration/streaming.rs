@@ -1,4 +1,4 @@
-//! Viewers of a scripted server: figures that are right to the packet, whoever ends what, and servers that mean harm.
+//! Viewers of a scripted server: figures that are right to the packet, both sides' ends, and hostile servers.
 
 use crate::film_server;
 use std::{

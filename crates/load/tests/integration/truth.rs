@@ -20,8 +20,8 @@ use crate::scripted::{MS, ok};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sojourn_load::{
-    ArrivalLaw, Arrivals, Catalogue, Connections, Form, Law, Limits, Observe, Pick, Plan, Requests, Schedule,
-    Segment, StopRule, Target, Think, Transport, Version, Waiting, timestamps,
+    ArrivalProcess, Arrivals, Catalogue, Connections, Distribution, Form, Limits, Observe, Pick, Plan,
+    Requests, Schedule, Segment, StopRule, Target, Think, Transport, Version, Waiting, timestamps,
 };
 use sojourn_measure::{Histogram, Nanos, clock};
 
@@ -93,7 +93,7 @@ fn plan(address: SocketAddr, arrivals: Arrivals<'static>, timer_slack: Nanos) ->
         target,
         arrivals,
         requests: Requests::Pick(Pick::First),
-        think: Think::AfterAnswer(Law::NONE),
+        think: Think::AfterAnswer(Distribution::NONE),
         connections: Connections::KeepAlive,
         tls: None,
         transport: Transport { timestamps: true, ..Transport::default() },
@@ -112,7 +112,7 @@ fn closed() -> Arrivals<'static> {
 
 fn open() -> Arrivals<'static> {
     let segments = vec![Segment { from: 400.0, to: 400.0, length: Nanos(60_000 * MS) }];
-    Arrivals::Open { segments, law: ArrivalLaw::Poisson, under_way_max: 1000 }
+    Arrivals::Open { segments, process: ArrivalProcess::Poisson, under_way_max: 1000 }
 }
 
 /// Delays that follow the inverse of a distribution function, in milliseconds.

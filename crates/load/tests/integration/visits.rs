@@ -1,4 +1,4 @@
-//! Open loops, sessions, walks and pipelining: who comes when, and what each asks for.
+//! Open loops, sessions, walks and pipelining: arrivals, and the requests of each visit.
 
 use crate::scripted;
 use std::{
@@ -11,14 +11,14 @@ use std::{
 
 use crate::scripted::{MS, Server, Then, answer, closed, due, ok, report};
 use sojourn_load::{
-    ArrivalLaw, Arrivals, Catalogue, Connections, Count, Form, Law, Plan, Requests, Schedule, Segment, Shape,
-    StopRule, Think, Transport, Version, parse_schedule,
+    ArrivalProcess, Arrivals, Catalogue, Connections, Count, Distribution, Form, Plan, Requests, Schedule,
+    Segment, Shape, StopRule, Think, Transport, Version, parse_schedule,
 };
 use sojourn_measure::Nanos;
 
-fn open(rate: f64, law: ArrivalLaw, under_way_max: u32) -> Arrivals<'static> {
+fn open(rate: f64, process: ArrivalProcess, under_way_max: u32) -> Arrivals<'static> {
     let segments = vec![Segment { from: rate, to: rate, length: Nanos(60_000 * MS) }];
-    Arrivals::Open { segments, law, under_way_max }
+    Arrivals::Open { segments, process, under_way_max }
 }
 
 /// Counts from now on with no time to settle.
@@ -58,7 +58,7 @@ fn no_body() -> Vec<u8> {
 fn an_open_loop_offers_its_rate_whatever_the_server_does() {
     // The first fifty wait for each other: a generator that waited for answers would never send the fiftieth.
     let server = Server::holding(50, 10);
-    let arrivals = open(200.0, ArrivalLaw::Constant, 1000);
+    let arrivals = open(200.0, ArrivalProcess::Constant, 1000);
     let report = report(Plan { arrivals, schedule: during(1500), ..closed(&server, 1, 0, 0) });
     let figures = &report.figures;
     assert!(figures.requests >= 50, "{figures:?}");
@@ -72,7 +72,7 @@ fn an_open_loop_offers_its_rate_whatever_the_server_does() {
 #[test]
 fn arrivals_beyond_what_may_be_under_way_are_skipped_and_counted() {
     let server = Server::delayed(|_| Duration::from_millis(100), 10);
-    let arrivals = open(200.0, ArrivalLaw::Constant, 4);
+    let arrivals = open(200.0, ArrivalProcess::Constant, 4);
     let report = report(Plan { arrivals, schedule: during(1000), ..closed(&server, 1, 0, 0) });
     let figures = &report.figures;
     // Four at a time, at most ten times a second: more would be arrivals that were skipped and made up for later.
@@ -86,7 +86,7 @@ fn a_schedule_has_a_step_per_part() {
     let server = Server::delayed(|_| Duration::ZERO, 10);
     let parts = parse_schedule("200/s for 500ms, ramp to 600/s in 500ms, 600/s for 500ms").unwrap();
     let schedule = Schedule::segments(&parts, Nanos::ZERO);
-    let arrivals = Arrivals::Open { segments: parts, law: ArrivalLaw::Constant, under_way_max: 1000 };
+    let arrivals = Arrivals::Open { segments: parts, process: ArrivalProcess::Constant, under_way_max: 1000 };
     let report = report(Plan { arrivals, schedule, ..closed(&server, 1, 0, 0) });
     let requests: Vec<u64> = report.steps.iter().map(|step| due(&step.figures)).collect();
     assert!(requests.iter().zip([100, 200, 300]).all(|(&got, due)| got.abs_diff(due) <= 2), "{requests:?}");
@@ -190,7 +190,7 @@ fn requests_per_connection_follow_their_law() {
 #[test]
 fn pacing_counts_from_the_request() {
     let server = Server::delayed(|_| Duration::from_millis(30), 10);
-    let think = Think::FromStart(Law { mean: Nanos(50 * MS), shape: Shape::Constant });
+    let think = Think::FromStart(Distribution { mean: Nanos(50 * MS), shape: Shape::Constant });
     let report = report(Plan { think, ..closed(&server, 2, 100, 1000) });
     // A client that paces begins every 50 ms, or after its answer where that takes longer. As no answer takes less than
     // 30 ms, a round lasts 20 ms more than the answer at most; of a client that thinks, 50 ms more.

@@ -1,4 +1,4 @@
-//! A connection's end: parted from its client, lost, failed, or closed the normal way.
+//! A connection's end: detached from its client, closed by the server between requests, failed, or closed by us.
 
 use sojourn_measure::{Nanos, clock};
 
@@ -11,7 +11,7 @@ use crate::{
 impl Run<'_> {
     /// Separates a connection from its client. If the server announced that it closes, it closes first, as with
     /// browsers: the side that closes first keeps the port in TIME_WAIT.
-    pub(super) fn part(&mut self, key: usize, owner: usize, server_closes: bool, at: Nanos) {
+    pub(super) fn detach(&mut self, key: usize, owner: usize, server_closes: bool, at: Nanos) {
         self.table.clients[owner].connection = None;
         if server_closes {
             let connection = &mut self.table.connections[key];
@@ -28,12 +28,12 @@ impl Run<'_> {
     pub(super) fn fail_or_retry(&mut self, key: usize, cause: Cause, at: Nanos) {
         let connection = &mut self.table.connections[key];
         let stale = matches!(cause, Cause::Reset | Cause::ClosedEarly)
-            && connection.piped.is_empty()
+            && connection.pipelined.is_empty()
             && connection.http.is_stale();
         match connection.owner {
             Some(owner) if stale && !connection.exchange.pending.retried => {
                 let pending = connection.exchange.pending;
-                self.lose(key);
+                self.drop_closed(key);
                 self.table.clients[owner].pending = Some(PendingRequest { retried: true, ..pending });
                 self.open(owner);
             }
@@ -75,7 +75,7 @@ impl Run<'_> {
     }
 
     /// The server closed a connection between requests: the next one opens another.
-    pub(super) fn lose(&mut self, key: usize) {
+    pub(super) fn drop_closed(&mut self, key: usize) {
         if let Some(owner) = self.table.connections[key].owner {
             self.table.clients[owner].connection = None;
         }
@@ -83,10 +83,10 @@ impl Run<'_> {
         self.close(key);
     }
 
-    /// Closes a connection, the normal way.
+    /// Closes a connection.
     pub(crate) fn close(&mut self, key: usize) -> Connection {
         let mut connection = self.table.connections.remove(key);
-        connection.http.say_goodbye();
+        connection.http.close_notify();
         self.opener.connector.closed(connection.source, connection.http.closed_by_server);
         self.recorder.totals.connections_open.down(clock::now());
         connection

@@ -1,6 +1,6 @@
-//! One connection, the exchanges that are on it, and what an event on its socket means to it.
+//! One connection, the exchanges on it, and the handling of its socket's events.
 //!
-//! Its life is told in the files beside: `open`, `request`, `response`, `close`. Sockets are watched edge-triggered, so
+//! Its life is in `open`, `request`, `response`, `close`. Sockets are watched edge-triggered, so
 //! a wait reports each arrival once and costs no re-arming.
 
 mod close;
@@ -34,26 +34,26 @@ pub struct Connection {
     pub source: usize,
     /// The most requests it may serve.
     pub requests_max: u32,
-    /// The exchange whose answer comes next, or the last one.
+    /// The exchange whose response is next, or the last one.
     pub exchange: Exchange,
-    /// Those whose answers come after it.
-    pub piped: VecDeque<Exchange>,
+    /// The exchanges whose responses follow.
+    pub pipelined: VecDeque<Exchange>,
 }
 
 impl Connection {
     /// How long the handshake of TLS has taken by now.
     pub fn handshaking_for(&self, now: Nanos) -> Nanos {
-        self.http.tls.as_ref().map_or(Nanos::ZERO, |tls| now - tls.shaking_since)
+        self.http.tls.as_ref().map_or(Nanos::ZERO, |tls| now - tls.handshake_since)
     }
 
-    /// The exchanges under way, in the order of their answers.
+    /// The exchanges under way, in the order of their responses.
     pub fn under_way(&self) -> impl Iterator<Item = &Exchange> {
         let first = self.http.is_busy().then_some(&self.exchange);
-        first.into_iter().chain(&self.piped)
+        first.into_iter().chain(&self.pipelined)
     }
 }
 
-/// The memory of event data: a connection's key below, its serial above.
+/// The user data of an epoll event: a connection's key in the low half, its serial in the high half.
 fn event_data(key: usize, serial: u32) -> EventData {
     EventData::new_u64(u64::from(serial) << 32 | key as u64)
 }
@@ -67,7 +67,7 @@ impl Run<'_> {
         let state = connection.http.state;
         match state {
             State::Connecting => self.on_connected(key, at),
-            State::Handshaking => self.shake(key, at),
+            State::Handshaking => self.handshake(key, at),
             State::Sending | State::Receiving => {
                 if state == State::Sending && flags.contains(EventFlags::OUT) && !ended {
                     self.send_rest(key, at);
@@ -78,7 +78,9 @@ impl Run<'_> {
                     self.receive(key, serial, at);
                 }
             }
-            State::Idle if ended || connection.http.has_unsolicited(&mut self.buffer[..]) => self.lose(key),
+            State::Idle if ended || connection.http.has_unsolicited(&mut self.buffer[..]) => {
+                self.drop_closed(key)
+            }
             State::Lingering if ended => drop(self.close(key)),
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! A connection's beginning: the handshake of TCP, then that of TLS where it is spoken.
+//! A connection's beginning: the handshake of TCP, then that of TLS for https.
 
 use std::collections::VecDeque;
 
@@ -14,12 +14,12 @@ use crate::{
     http::{
         cause::{self, Cause},
         connection::{HttpConnection, State},
-        response_reader::Reception,
+        response_reader::ResponseReader,
         tls::Tls,
-        tls_stream::{Secured, Trouble},
+        tls_stream::{TlsStream, TransportError},
     },
     plan::Connections,
-    runtime::{connector::Connector, read_rate::Reader},
+    runtime::{connector::Connector, read_rate::ReadRate},
     statistics::recorder::Exchange,
 };
 
@@ -44,8 +44,8 @@ impl Opener {
 }
 
 impl Run<'_> {
-    /// Opens a connection for a client. If its pending request has begun, the request is tried at once: on a short
-    /// way the handshake is done by then, and a wait is saved.
+    /// Opens a connection for a client. A pending request that has begun is sent at once: on a short path the handshake
+    /// is done by then, and a wait is saved.
     pub(crate) fn open(&mut self, key: usize) {
         let opened = clock::now();
         let (socket, source) = match self.opener.connector.open() {
@@ -53,10 +53,10 @@ impl Run<'_> {
             Err(error) => return self.fail_client(key, cause::cause(error), opened),
         };
         let established = clock::now();
-        let mut http = HttpConnection::new(socket, opened, Reception::new(self.catalogue.verifies()));
-        http.read_rate = self.settings.transport.read_bytes_per_second.map(Reader::new);
+        let mut http = HttpConnection::new(socket, opened, ResponseReader::new(self.catalogue.verifies()));
+        http.read_rate = self.settings.transport.read_bytes_per_second.map(ReadRate::new);
         http.tls = match self.opener.tls.as_ref().map(|tls| tls.session()).transpose() {
-            Ok(session) => session.map(|session| Box::new(Secured::new(session, established))),
+            Ok(session) => session.map(|session| Box::new(TlsStream::new(session, established))),
             Err(cause) => {
                 self.opener.connector.closed(source, false);
                 return self.fail_client(key, cause, opened);
@@ -72,12 +72,12 @@ impl Run<'_> {
             source,
             requests_max: self.opener.requests_max(self.settings.connections),
             exchange: Exchange::default(),
-            piped: VecDeque::new(),
+            pipelined: VecDeque::new(),
         });
         self.table.clients[key].connection = Some(connection);
         let begun = self.table.clients[key].pending.is_some_and(|pending| pending.acted > Nanos::ZERO);
         if self.opener.tls.is_some() {
-            self.shake(connection, established);
+            self.handshake(connection, established);
         } else if begun {
             self.send(connection, clock::now());
         }
@@ -98,14 +98,14 @@ impl Run<'_> {
         }
     }
 
-    /// The handshake of TCP is over, one way or the other.
+    /// The handshake of TCP succeeded or failed.
     pub(super) fn on_connected(&mut self, key: usize, at: Nanos) {
         let connection = &mut self.table.connections[key];
         if let Some(cause) = connection.http.connect_error() {
             return self.fail(key, cause, at);
         }
         if connection.http.tls.is_some() {
-            return self.shake(key, at);
+            return self.handshake(key, at);
         }
         let Some(owner) = connection.owner else { return };
         connection.http.state = State::Idle;
@@ -116,36 +116,36 @@ impl Run<'_> {
         }
     }
 
-    /// Goes on with the handshake of TLS; the connection was there by `at`, if it is.
-    pub(super) fn shake(&mut self, key: usize, at: Nanos) {
+    /// Continues the handshake of TLS. If the connection is established, it was so by `at`.
+    pub(super) fn handshake(&mut self, key: usize, at: Nanos) {
         let connection = &mut self.table.connections[key];
         let HttpConnection { tls, socket, state, opened, .. } = &mut connection.http;
         let (Some(tls), Some(owner)) = (tls, connection.owner) else { return };
-        let done = match tls.shake(socket) {
+        let done = match tls.handshake(socket) {
             Ok(done) => done,
-            Err(trouble) => return self.fail(key, self.cause_in_handshake(key, &trouble), clock::now()),
+            Err(error) => return self.fail(key, self.cause_in_handshake(key, &error), clock::now()),
         };
         let pending = self.table.clients[owner].pending;
         let step = pending.and_then(|pending| pending.step);
         if *state == State::Connecting && !tls.has_unsent() {
-            // What was said first could only go once the connection was there.
+            // The first message of the handshake could only be sent once the connection was established.
             *state = State::Handshaking;
-            tls.shaking_since = at;
+            tls.handshake_since = at;
             self.recorder.connected(step, *opened, at);
         }
         if done {
             let now = clock::now();
             *state = State::Idle;
-            self.recorder.secured(step, now - tls.shaking_since, tls.is_resumed());
+            self.recorder.secured(step, now - tls.handshake_since, tls.is_resumed());
             if pending.is_some_and(|pending| pending.acted > Nanos::ZERO) {
                 self.send(key, now);
             }
         }
     }
 
-    /// A connection that is refused fails as any other, whatever was to be said on it.
-    fn cause_in_handshake(&self, key: usize, trouble: &Trouble) -> Cause {
-        match trouble.cause() {
+    /// The cause of a failure in the handshake of TLS: a reset before the connection is established means refused.
+    fn cause_in_handshake(&self, key: usize, error: &TransportError) -> Cause {
+        match error.cause() {
             Cause::Reset if self.table.connections[key].http.state == State::Connecting => {
                 Cause::ConnectRefused
             }

@@ -1,4 +1,4 @@
-//! Requests on a connection: one alone, or several in one piece, and the rest of what the socket did not take.
+//! Requests on a connection: one alone or several in one piece, and bytes that the socket did not take at first.
 
 use rustix::event::epoll::{self, EventFlags};
 use sojourn_measure::Nanos;
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Run<'_> {
-    /// Sends the pending request of a connection's client, and with it what may go together with it.
+    /// Sends the pending request of a connection's client, and those that are pipelined with it.
     pub(crate) fn send(&mut self, key: usize, now: Nanos) {
         let connection = &mut self.table.connections[key];
         let Some(pending) = connection.owner.and_then(|owner| self.table.clients[owner].pending) else {
@@ -33,7 +33,7 @@ impl Run<'_> {
         }
     }
 
-    /// Sends a connection's first exchange and those beside it in one piece.
+    /// Sends a connection's first exchange and those pipelined with it in one piece.
     fn send_together(&mut self, key: usize, now: Nanos) {
         let first = self.table.connections[key].exchange.pending;
         let mut bytes = self.catalogue.request(first.document).to_vec();
@@ -43,7 +43,8 @@ impl Run<'_> {
             (requests_max - http.answered).min(self.settings.transport.pipeline) - 1
         };
         for _ in 0..room {
-            let Some(due) = self.workload.beside(&mut self.table.clients[owner].itinerary, first.intended)
+            let Some(due) =
+                self.workload.next_in_burst(&mut self.table.clients[owner].visit_state, first.intended)
             else {
                 break;
             };
@@ -51,7 +52,11 @@ impl Run<'_> {
             pending.acted = now;
             self.recorder.begin(pending.step, now);
             bytes.extend_from_slice(self.catalogue.request(pending.document));
-            self.table.connections[key].piped.push_back(Exchange { pending, sent: now, first_byte: None });
+            self.table.connections[key].pipelined.push_back(Exchange {
+                pending,
+                sent: now,
+                first_byte: None,
+            });
         }
         match self.table.connections[key].http.send(&bytes) {
             Ok(_) => self.sent(key, false, now),
@@ -75,7 +80,7 @@ impl Run<'_> {
         }
     }
 
-    /// Sends what the socket did not take before.
+    /// Sends bytes that the socket did not take before.
     pub(super) fn send_rest(&mut self, key: usize, now: Nanos) {
         if let Err(error) = self.table.connections[key].http.send_rest() {
             self.fail_or_retry(key, cause::cause(error), now);

@@ -1,7 +1,7 @@
-//! Responses on a connection: bytes are taken from the socket, and what they amount to is done.
+//! Responses on a connection: bytes are read from the socket, and complete responses recorded.
 //!
-//! The time of an arrival is the time the wait returned: the bytes were there by then, and what the generator
-//! takes to reach them is not the server's doing. Where the kernel stamps what it receives, it is that time.
+//! Bytes arrive when the wait that reported them returned, not when they are read: the time in between is the
+//! generator's, not the server's. With kernel timestamps they arrive when the kernel received them.
 
 use std::mem;
 
@@ -17,7 +17,7 @@ use crate::{
     statistics::recorder::Exchange,
 };
 
-/// Reads of one connection before others have their turn: a server that never stops sending holds up none.
+/// Reads of one connection before others are read: a server that never stops sending does not starve them.
 const READS_MAX: usize = 16;
 
 enum Next {
@@ -26,7 +26,7 @@ enum Next {
 }
 
 impl Run<'_> {
-    /// Takes what has arrived by `at`. A short read means that there is no more, and saves asking.
+    /// Reads what has arrived by `at`. A short read means that there is no more, which saves a system call.
     pub(crate) fn receive(&mut self, key: usize, serial: u32, at: Nanos) {
         let mut now = at;
         for _ in 0..READS_MAX {
@@ -35,13 +35,13 @@ impl Run<'_> {
                 Ok(Read::Received(received)) => received,
                 Ok(Read::Nothing) => return,
                 Ok(Read::Limited) => return self.receive_later(key, serial),
-                Err(trouble) => return self.fail_or_retry(key, trouble.cause(), now),
+                Err(error) => return self.fail_or_retry(key, error.cause(), now),
             };
             let time = received.stamp.map_or(now, |stamp| self.note_arrival(key, stamp));
             if received.bytes == 0 {
                 return self.on_end(key, time);
             }
-            match self.take_in(key, &received, time) {
+            match self.process(key, &received, time) {
                 Next::Read if !received.is_all => now = clock::now(),
                 _ => return,
             }
@@ -49,7 +49,7 @@ impl Run<'_> {
         self.wakeups.unread.push((key, serial));
     }
 
-    /// Goes on when the slow line is free.
+    /// Continues when the read rate allows more.
     fn receive_later(&mut self, key: usize, serial: u32) {
         let Some(reader) = &mut self.table.connections[key].http.read_rate else { return };
         if !mem::replace(&mut reader.waiting, true) {
@@ -57,7 +57,7 @@ impl Run<'_> {
         }
     }
 
-    /// When bytes came that the kernel stamped on the wall clock. Until we looked they waited for the generator.
+    /// Converts a kernel timestamp to our clock, and records how long the first bytes waited for the generator.
     fn note_arrival(&mut self, key: usize, arrived: Nanos) -> Nanos {
         let exchange = &self.table.connections[key].exchange;
         let looked = clock::now();
@@ -69,7 +69,7 @@ impl Run<'_> {
         time
     }
 
-    /// The server has closed the connection: the end of some answers, and too early for others.
+    /// The server has closed the connection: the end of some responses, and too early for others.
     fn on_end(&mut self, key: usize, at: Nanos) {
         match self.table.connections[key].http.response.end() {
             Ok(response) => self.complete(key, &response, at),
@@ -77,8 +77,8 @@ impl Run<'_> {
         }
     }
 
-    /// Does what received bytes amount to.
-    fn take_in(&mut self, key: usize, received: &Received, at: Nanos) -> Next {
+    /// Processes received bytes.
+    fn process(&mut self, key: usize, received: &Received, at: Nanos) -> Next {
         self.recorder.totals.received_bytes += received.bytes as u64;
         let connection = &mut self.table.connections[key];
         if let Some(owner) = connection.owner {
@@ -100,7 +100,7 @@ impl Run<'_> {
                 }
             };
             let more = from < received.bytes;
-            if connection.piped.is_empty() {
+            if connection.pipelined.is_empty() {
                 // More than was asked for: the framing is lost, and so is the connection.
                 match more {
                     true => self.fail_or_retry(key, Cause::BadResponse, at),
@@ -108,33 +108,33 @@ impl Run<'_> {
                 }
                 return Next::Wait;
             }
-            match self.complete_one(key, &response, more, at) {
+            match self.complete_pipelined(key, &response, more, at) {
                 Next::Read if more => {}
                 next => return next,
             }
         }
     }
 
-    /// One of several answers is complete; the next is already coming if there are `more` bytes.
-    fn complete_one(&mut self, key: usize, response: &Response, more: bool, at: Nanos) -> Next {
+    /// One of several pipelined responses is complete; `more` bytes are the beginning of the next.
+    fn complete_pipelined(&mut self, key: usize, response: &Response, more: bool, at: Nanos) -> Next {
         let failure = self.answered(key, response, at);
         let connection = &mut self.table.connections[key];
         if let Some(owner) = connection.owner {
             self.table.clients[owner].failure = self.table.clients[owner].failure.or(failure);
         }
-        if let Some(next) = connection.piped.pop_front() {
+        if let Some(next) = connection.pipelined.pop_front() {
             connection.http.response.reset(self.catalogue.is_bodiless(next.pending.document));
             connection.exchange = Exchange { first_byte: more.then_some(at), ..next };
         }
         if response.keep_alive {
             return Next::Read;
         }
-        // RFC 9112, 9.6: what follows a closing answer is not answered.
+        // RFC 9112, 9.6: requests after a closing response are not answered.
         self.fail(key, Cause::ClosedEarly, at);
         Next::Wait
     }
 
-    /// The last of the answers under way is complete.
+    /// The last response under way is complete.
     fn complete(&mut self, key: usize, response: &Response, at: Nanos) {
         let failure = self.answered(key, response, at);
         let connection = &mut self.table.connections[key];
@@ -143,15 +143,15 @@ impl Run<'_> {
         let ended = connection.http.closed_by_server;
         let reusable = response.keep_alive && connection.http.answered < connection.requests_max;
         if reusable && ended {
-            self.lose(key);
+            self.drop_closed(key);
         } else if !reusable {
-            self.part(key, owner, !ended && !response.keep_alive, at);
+            self.detach(key, owner, !ended && !response.keep_alive, at);
         }
         let failure = self.table.clients[owner].failure.take().or(failure);
         self.advance(owner, at, failure);
     }
 
-    /// Records an answer; why it is no good, if it is not.
+    /// Records a response; returns why it is not as it should be, if so.
     fn answered(&mut self, key: usize, response: &Response, at: Nanos) -> Option<Cause> {
         let connection = &mut self.table.connections[key];
         connection.http.answered += 1;

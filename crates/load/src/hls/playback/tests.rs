@@ -12,8 +12,8 @@ fn at(seconds: f64) -> Nanos {
 /// Begins with two seconds of media, and has room for four.
 fn viewer(start: Option<f64>) -> Playback {
     let plan = HlsPlan { variant: Variant::Lowest, buffer: Nanos(4 * SECOND.0) };
-    let place = Place { host: "h".into(), path: "/f/film.m3u8".into() };
-    Playback::new(place, plan, Nanos(2 * SECOND.0), start, START)
+    let location = Location { host: "h".into(), path: "/f/film.m3u8".into() };
+    Playback::new(location, plan, Nanos(2 * SECOND.0), start, START)
 }
 
 /// A list of segments of a second each.
@@ -25,30 +25,33 @@ fn list(first: u64, count: u64, is_ended: bool) -> Playlist {
 }
 
 fn read(text: &str) -> Playlist {
-    let place = Place { host: "h".into(), path: "/f/film.m3u8".into() };
-    Playlist::read(text.as_bytes(), &place).unwrap()
+    let location = Location { host: "h".into(), path: "/f/film.m3u8".into() };
+    Playlist::read(text.as_bytes(), &location).unwrap()
 }
 
-fn answer(status: u16, body_bytes: u64, seconds: f64) -> Answer {
-    Answer { status, body_bytes, arrival: at(seconds), is_void: false }
+fn answer(status: u16, body_bytes: u64, seconds: f64) -> HlsResponse {
+    HlsResponse { status, body_bytes, arrival: at(seconds), is_void: false }
 }
 
 /// Asks for what is next and answers it then: its path, and what the answer was.
-fn step(viewer: &mut Playback, seconds: f64, playlist: Option<Playlist>) -> (String, Answered) {
+fn step(viewer: &mut Playback, seconds: f64, playlist: Option<Playlist>) -> (String, ResponseClass) {
     assert_eq!(viewer.next(at(seconds)), Next::Ask);
-    let path = viewer.asked().unwrap().path.clone();
-    let found = viewer.on_answer(&answer(200, 1_000, seconds), |_| playlist.ok_or("no playlist"));
+    let path = viewer.request().unwrap().path.clone();
+    let found = viewer.on_response(&answer(200, 1_000, seconds), |_| playlist.ok_or("no playlist"));
     (path, found)
 }
 
 #[test]
 fn segments_are_asked_for_while_there_is_room() {
     let mut viewer = viewer(None);
-    assert_eq!(step(&mut viewer, 0.0, Some(list(0, 6, true))), ("/f/film.m3u8".into(), Answered::Prepared));
+    assert_eq!(
+        step(&mut viewer, 0.0, Some(list(0, 6, true))),
+        ("/f/film.m3u8".into(), ResponseClass::Preparation)
+    );
     for number in 0..4 {
         let (path, found) = step(&mut viewer, 0.0, None);
         assert_eq!(path, format!("/f/{number}.ts"));
-        assert!(matches!(found, Answered::Segment(arrival) if !arrival.late));
+        assert!(matches!(found, ResponseClass::Segment(arrival) if !arrival.late));
     }
     // Four are there, none is shown.
     assert_eq!(viewer.next(at(0.0)), Next::Ask, "room for four is room until there are four");
@@ -76,7 +79,7 @@ fn what_is_asked_for_late_is_the_generators_doing() {
         step(&mut viewer, 0.0, None);
     }
     assert_eq!(viewer.next(at(1.75)), Next::Ask);
-    assert_eq!(viewer.asked().unwrap().due, at(1.0));
+    assert_eq!(viewer.request().unwrap().due, at(1.0));
 }
 
 #[test]
@@ -90,10 +93,10 @@ fn one_of_several_variants_is_played_with_what_its_segments_need() {
     assert_eq!(step(&mut viewer, 0.0, Some(read(media))).0, "/f/low/x.m3u8");
     for (range, length) in [("bytes=0-9", 10), ("bytes=10-29", 20)] {
         assert_eq!(viewer.next(START), Next::Ask);
-        let request = String::from_utf8(viewer.request()).unwrap();
+        let request = String::from_utf8(viewer.request_bytes()).unwrap();
         assert!(request.starts_with("GET /f/all.mp4 HTTP/1.1\r\nHost: h\r\n"), "{request}");
         assert!(request.contains(&format!("Range: {range}\r\n")), "{request}");
-        viewer.on_answer(&answer(206, length, 0.0), |_| Err("no playlist"));
+        viewer.on_response(&answer(206, length, 0.0), |_| Err("no playlist"));
     }
     // The film is shorter than what a player begins with: it begins with all there is.
     assert_eq!(viewer.player().left(START), Some(SECOND));
@@ -106,15 +109,16 @@ fn refusals_and_answers_that_make_no_sense() {
         let mut viewer = viewer(None);
         step(&mut viewer, 0.0, Some(read(with_range)));
         viewer.next(START);
-        let found = viewer.on_answer(&answer(status, bytes, 0.0), |_| Err("no playlist"));
-        assert_eq!(found == Answered::Refused(status), is_refused, "{status}: {found:?}");
-        assert_eq!(matches!(found, Answered::Broken(_)), !is_refused, "{status}: {found:?}");
+        let found = viewer.on_response(&answer(status, bytes, 0.0), |_| Err("no playlist"));
+        assert_eq!(found == ResponseClass::Refused(status), is_refused, "{status}: {found:?}");
+        assert_eq!(matches!(found, ResponseClass::Invalid(_)), !is_refused, "{status}: {found:?}");
     }
     let loops = || read("#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=9\nfilm.m3u8\n");
     let mut viewer = viewer(None);
-    let last =
-        (0..9).map(|_| step(&mut viewer, 0.0, Some(loops())).1).find(|found| *found != Answered::Prepared);
-    assert!(matches!(last, Some(Answered::Broken(_))));
+    let last = (0..9)
+        .map(|_| step(&mut viewer, 0.0, Some(loops())).1)
+        .find(|found| *found != ResponseClass::Preparation);
+    assert!(matches!(last, Some(ResponseClass::Invalid(_))));
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! Receives one response: bytes go in, progress comes out. Pure: it knows no socket and no clock.
+//! Reads one response: bytes go in, progress comes out. Pure: it knows no socket and no clock.
 //!
-//! Only the head is looked at. Of a body with a known length the receiver may throw bytes away unseen and
-//! just say how many ([`Reception::discarded`]); that is what makes large bodies cheap to receive.
+//! It parses the head alone. Of a body with a known length the caller may discard bytes in the kernel and only
+//! say how many ([`ResponseReader::discarded`]), which makes large bodies cheap to receive.
 
 use ring::digest::{Context, SHA256};
 use sojourn_http::chunked::Chunked;
@@ -13,9 +13,9 @@ use crate::http::cause::Cause;
 pub type Digest = [u8; 32];
 
 #[derive(Default)]
-pub struct Reception {
+pub struct ResponseReader {
     state: State,
-    /// The head so far, only when it comes in pieces.
+    /// The head so far, only when it arrives in pieces.
     partial: Vec<u8>,
     /// True if there is no body whatever the head says.
     bodiless: bool,
@@ -57,18 +57,18 @@ pub struct Response {
     pub keep_alive: bool,
 }
 
-impl Reception {
-    /// One that tells bodies from each other, if `digests`.
-    pub fn new(digests: bool) -> Reception {
-        Reception { content: digests.then(|| Context::new(&SHA256)), ..Reception::default() }
+impl ResponseReader {
+    /// One that hashes bodies, if `digests`.
+    pub fn new(digests: bool) -> ResponseReader {
+        ResponseReader { content: digests.then(|| Context::new(&SHA256)), ..ResponseReader::default() }
     }
 
-    /// One that keeps bodies, of so many bytes at most, where [`Reception::reset_keeping`] says so.
-    pub fn keeping(bytes_max: usize) -> Reception {
-        Reception { kept_bytes_max: bytes_max, ..Reception::default() }
+    /// One that keeps bodies, of so many bytes at most, where [`ResponseReader::reset_keeping`] says so.
+    pub fn keeping(bytes_max: usize) -> ResponseReader {
+        ResponseReader { kept_bytes_max: bytes_max, ..ResponseReader::default() }
     }
 
-    /// Makes ready for the next response, whose body is kept or not.
+    /// Prepares for the next response, whose body is kept or not.
     pub fn reset_keeping(&mut self, keeps: bool) {
         self.reset(false);
         self.kept = keeps.then(Vec::new);
@@ -79,7 +79,7 @@ impl Reception {
         self.kept.take().unwrap_or_default()
     }
 
-    /// Makes ready for the next response; the one to HEAD is `bodiless` whatever it says.
+    /// Prepares for the next response; one to HEAD is `bodiless` whatever its head says.
     pub fn reset(&mut self, bodiless: bool) {
         self.state = State::Head;
         self.partial.clear();
@@ -89,8 +89,8 @@ impl Reception {
         }
     }
 
-    /// Takes bytes in; answers how many belong to this response: fewer than given only when it is complete.
-    /// An error means that the connection is of no further use.
+    /// Takes bytes in; returns how many belong to this response: fewer than given only when it is complete. After an
+    /// error the connection is unusable.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(usize, Progress), Cause> {
         match &mut self.state {
             State::Head if self.partial.is_empty() => self.head(bytes),
@@ -104,7 +104,7 @@ impl Reception {
         }
     }
 
-    /// The digest of the body so far, where it is told from others.
+    /// The digest of the body so far, if bodies are hashed.
     pub fn digest(&self) -> Option<Digest> {
         self.content.clone()?.finish().as_ref().try_into().ok()
     }
@@ -119,7 +119,7 @@ impl Reception {
         }
     }
 
-    /// Notes that body bytes were received and thrown away, at most [`Reception::discardable`] many.
+    /// Notes that body bytes were received and thrown away, at most [`ResponseReader::discardable`] many.
     pub fn discarded(&mut self, bytes: u64) -> Progress {
         let State::Sized(head, body) = &mut self.state else {
             unreachable!("only a body of known length is discarded");

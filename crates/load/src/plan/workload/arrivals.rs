@@ -1,4 +1,4 @@
-//! When clients come, counted from the run's start: all within a ramp, by a law of arrivals, or as a log has them.
+//! Arrival times of clients since the run's start: all within a ramp, by an arrival process, or from a log.
 
 use std::iter::Peekable;
 
@@ -10,14 +10,14 @@ use crate::plan::{Arrivals, LoggedVisit, arrivals::ArrivalTimes};
 
 /// The remaining arrivals.
 pub enum RemainingArrivals<'a> {
-    /// When clients of a closed loop come, the next one last.
+    /// When the clients of a closed loop arrive, the next one last.
     Closed(Vec<Nanos>),
     Open(Peekable<ArrivalTimes>),
     Logged(Peekable<Box<dyn Iterator<Item = LoggedVisit> + 'a>>),
 }
 
 impl<'a> RemainingArrivals<'a> {
-    /// Everyone; a closed loop's clients come at random within `ramp`.
+    /// All arrivals. The clients of a closed loop arrive at random within `ramp`.
     pub fn new(
         arrivals: Arrivals<'a>,
         ramp: Nanos,
@@ -30,16 +30,16 @@ impl<'a> RemainingArrivals<'a> {
                 starts.sort_by(|a, b| b.cmp(a));
                 RemainingArrivals::Closed(starts)
             }
-            Arrivals::Open { segments, law, .. } => {
-                // A sequence of their own: arrivals stay the same whatever is asked for.
+            Arrivals::Open { segments, process, .. } => {
+                // A sequence of their own: arrivals do not depend on which documents are requested.
                 let own = Xoshiro256PlusPlus::seed_from_u64(random.random());
-                RemainingArrivals::Open(ArrivalTimes::new(segments, law, own).peekable())
+                RemainingArrivals::Open(ArrivalTimes::new(segments, process, own).peekable())
             }
             Arrivals::Logged(arrivals) => RemainingArrivals::Logged(arrivals.peekable()),
         }
     }
 
-    /// When the next one comes, if any more do.
+    /// When the next client arrives, if any more do.
     pub fn next_start(&mut self) -> Option<Nanos> {
         match self {
             RemainingArrivals::Closed(starts) => starts.last().copied(),
@@ -48,7 +48,7 @@ impl<'a> RemainingArrivals<'a> {
         }
     }
 
-    /// Takes the next one out of the line, with the visit that a log has of it.
+    /// Takes the next arrival, with its visit where it is logged.
     pub fn take(&mut self) -> Option<LoggedVisit> {
         match self {
             RemainingArrivals::Closed(starts) => drop(starts.pop()),
@@ -58,7 +58,7 @@ impl<'a> RemainingArrivals<'a> {
         None
     }
 
-    /// Returns true if those whose visit is over begin another.
+    /// Returns true if clients begin another visit after each.
     pub fn is_closed(&self) -> bool {
         matches!(self, RemainingArrivals::Closed(_))
     }

@@ -1,8 +1,8 @@
-//! Who asks for what, and when: arrivals, requests and thinking, behind one face.
+//! The workload of a run: which request is due when, from arrivals, visits and think times.
 //!
-//! A *visit* is what one arrival does: a single request, a session of a file, a walk, a session of a log. An
-//! [`Itinerary`] is one client's place in its visit. In a closed loop a client whose visit is over begins
-//! another. Times are absolute on the monotonic clock.
+//! A *visit* is what one arrival does: a single request, a session of a file, a walk, a session of a log. A
+//! [`VisitState`] is one client's position in its visit. In a closed loop a client begins another visit after
+//! each. Times are absolute on the monotonic clock.
 
 mod arrivals;
 mod sessions;
@@ -11,9 +11,9 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sojourn_measure::Nanos;
 
-use crate::plan::{Arrivals, Requests, Think, distribution::Law, mix::MixCheck};
+use crate::plan::{Arrivals, Requests, Think, distribution::Distribution, mix::MixCheck};
 use arrivals::RemainingArrivals;
-use sessions::{Place, Visits, Wanted, When};
+use sessions::{NextRequest, Position, RequestTime, Visits};
 
 /// The source of all requests.
 pub struct Workload<'a> {
@@ -27,23 +27,23 @@ pub struct Workload<'a> {
     visits_begun: u64,
 }
 
-/// One client's place in its visit.
+/// One client's position in its visit.
 #[derive(Debug)]
-pub struct Itinerary {
+pub struct VisitState {
     began: Nanos,
-    /// When its last turn began: the request, or burst, before the one that is thought about.
-    turn: Nanos,
-    place: Place,
+    /// When its last request or burst was due: pacing counts from there.
+    paced_from: Nanos,
+    position: Position,
 }
 
 /// A request to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Due {
+pub struct DueRequest {
     pub at: Nanos,
     pub document: u32,
 }
 
-/// How much may be asked for in all.
+/// The most visits and requests of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Quota {
     pub visits: u64,
@@ -51,8 +51,8 @@ pub struct Quota {
 }
 
 impl<'a> Workload<'a> {
-    /// Begins at `origin`; a closed loop's clients come at random within `ramp`. Those that pick send so many requests
-    /// `together`.
+    /// Begins at `origin`. The clients of a closed loop arrive at random within `ramp`; those that pick documents send
+    /// bursts of `together` requests.
     pub fn new(
         arrivals: Arrivals<'a>,
         requests: Requests,
@@ -68,7 +68,7 @@ impl<'a> Workload<'a> {
         Workload { arrivals_left, visits, think, random, origin, left: quota, visits_begun: 0 }
     }
 
-    /// When the next client comes, if any more do.
+    /// When the next client arrives, if any more do.
     pub fn next_start(&mut self) -> Option<Nanos> {
         if self.left.is_none() {
             return None;
@@ -76,64 +76,69 @@ impl<'a> Workload<'a> {
         self.arrivals_left.next_start().map(|start| self.origin + start)
     }
 
-    /// Lets the next client in.
-    pub fn start(&mut self) -> Option<Itinerary> {
+    /// Begins the visit of the next client.
+    pub fn start(&mut self) -> Option<VisitState> {
         let at = self.next_start()?;
         let logged = self.arrivals_left.take();
-        let place = self.visits.begin(self.visits_begun, logged);
-        Some(self.visit(at, place))
+        let position = self.visits.begin(self.visits_begun, logged);
+        Some(self.visit(at, position))
     }
 
-    /// Sends the next client away.
+    /// Skips the next arrival.
     pub fn skip(&mut self) {
         self.arrivals_left.take();
     }
 
     /// Another visit of a client of a closed loop, whose visit ended at `answered`.
-    pub fn renew(&mut self, answered: Nanos) -> Option<Itinerary> {
+    pub fn next_visit(&mut self, answered: Nanos) -> Option<VisitState> {
         if !self.arrivals_left.is_closed() || self.left.is_none() {
             return None;
         }
         let law = match self.think {
             Think::AfterAnswer(law) => law,
-            Think::FromStart(_) | Think::Rated { .. } => Law::NONE,
+            Think::FromStart(_) | Think::Rated { .. } => Distribution::NONE,
         };
         let at = answered + law.draw(&mut self.random);
-        let place = self.visits.begin(self.visits_begun, None);
-        Some(self.visit(at, place))
+        let position = self.visits.begin(self.visits_begun, None);
+        Some(self.visit(at, position))
     }
 
-    pub fn first(&mut self, itinerary: &mut Itinerary) -> Option<Due> {
+    pub fn first(&mut self, visit_state: &mut VisitState) -> Option<DueRequest> {
         if self.left.requests == 0 {
             return None;
         }
-        let wanted = self.visits.first(&mut itinerary.place, &mut self.random)?;
-        Some(self.due(itinerary, &wanted, itinerary.began, 0))
+        let request = self.visits.first(&mut visit_state.position, &mut self.random)?;
+        Some(self.due(visit_state, &request, visit_state.began, 0))
     }
 
-    /// A request that goes together with the ones under way, if there is one.
-    pub fn beside(&mut self, itinerary: &mut Itinerary, at: Nanos) -> Option<Due> {
+    /// A request that is sent together with those under way, if there is one.
+    pub fn next_in_burst(&mut self, visit_state: &mut VisitState, at: Nanos) -> Option<DueRequest> {
         if self.left.requests == 0 {
             return None;
         }
-        let document = self.visits.beside(&mut itinerary.place, &mut self.random)?;
+        let document = self.visits.next_in_burst(&mut visit_state.position, &mut self.random)?;
         self.left.requests -= 1;
-        Some(Due { at, document })
+        Some(DueRequest { at, document })
     }
 
-    /// A client's next request after all of its answers were complete at `answered`, of `received_bytes`
-    /// in this visit; `None` ends the visit.
-    pub fn next(&mut self, itinerary: &mut Itinerary, answered: Nanos, received_bytes: u64) -> Option<Due> {
+    /// A client's next request, after all of its responses were complete at `answered` with `received_bytes` in this
+    /// visit. `None` ends the visit.
+    pub fn next(
+        &mut self,
+        visit_state: &mut VisitState,
+        answered: Nanos,
+        received_bytes: u64,
+    ) -> Option<DueRequest> {
         if self.left.requests == 0 {
             return None;
         }
-        let wanted = self.visits.next(&mut itinerary.place, &mut self.random)?;
-        Some(self.due(itinerary, &wanted, answered, received_bytes))
+        let request = self.visits.next(&mut visit_state.position, &mut self.random)?;
+        Some(self.due(visit_state, &request, answered, received_bytes))
     }
 
-    /// When the requests after the current one are due, as far as that is known before their time.
-    pub fn rest(&self, itinerary: &Itinerary) -> Vec<Nanos> {
-        self.visits.rest(&itinerary.place).into_iter().map(|since| self.origin + since).collect()
+    /// When the requests after the current one are due, as far as that is known already.
+    pub fn due_later(&self, visit_state: &VisitState) -> Vec<Nanos> {
+        self.visits.due_later(&visit_state.position).into_iter().map(|since| self.origin + since).collect()
     }
 
     /// Returns true if a failed request ends the visit it is part of.
@@ -146,7 +151,7 @@ impl<'a> Workload<'a> {
         self.visits.are_picked() && matches!(self.arrivals_left, RemainingArrivals::Open(_))
     }
 
-    /// The mean think time of a closed loop in which each answer is thought about.
+    /// The mean think time of a closed loop in which one follows each answer.
     pub fn mean_think(&self) -> Option<Nanos> {
         match self.think {
             Think::AfterAnswer(law) if self.visits.think_once_an_answer() => Some(law.mean),
@@ -154,7 +159,7 @@ impl<'a> Workload<'a> {
         }
     }
 
-    /// How what was picked fits its weights.
+    /// How well the picked documents fit their weights.
     pub fn mix_check(&self) -> Option<MixCheck> {
         self.visits.mix_check()
     }
@@ -165,46 +170,50 @@ impl<'a> Workload<'a> {
         share(self.left.visits, quota.visits).max(share(self.left.requests, quota.requests))
     }
 
-    fn visit(&mut self, at: Nanos, place: Place) -> Itinerary {
+    fn visit(&mut self, at: Nanos, position: Position) -> VisitState {
         self.left.visits -= 1;
         self.visits_begun += 1;
-        Itinerary { began: at, turn: at, place }
+        VisitState { began: at, paced_from: at, position }
     }
 
-    /// Gives what is wanted its time; it is asked for.
+    /// Gives a request its due time, and counts it against the quota.
     fn due(
         &mut self,
-        itinerary: &mut Itinerary,
-        wanted: &Wanted,
+        visit_state: &mut VisitState,
+        request: &NextRequest,
         answered: Nanos,
         received_bytes: u64,
-    ) -> Due {
+    ) -> DueRequest {
         self.left.requests -= 1;
-        let at = match wanted.when {
-            When::AtOnce => answered,
-            When::Thought(own) => self.after_thinking(itinerary, answered, received_bytes, own),
-            When::At(since) => self.origin + since,
+        let at = match request.when {
+            RequestTime::Immediate => answered,
+            RequestTime::AfterThinking(own) => {
+                self.after_thinking(visit_state, answered, received_bytes, own)
+            }
+            RequestTime::At(since) => self.origin + since,
         };
-        Due { at, document: wanted.document }
+        DueRequest { at, document: request.document }
     }
 
-    /// When the next turn is due; it begins then.
+    /// When the next request is due after the think time or pace.
     fn after_thinking(
         &mut self,
-        itinerary: &mut Itinerary,
+        visit_state: &mut VisitState,
         answered: Nanos,
         received_bytes: u64,
-        own: Option<Law>,
+        own: Option<Distribution>,
     ) -> Nanos {
         let at = match (own, self.think) {
             (Some(law), _) | (None, Think::AfterAnswer(law)) => answered + law.draw(&mut self.random),
-            (None, Think::FromStart(law)) => answered.max(itinerary.turn + law.draw(&mut self.random)),
+            (None, Think::FromStart(law)) => {
+                answered.max(visit_state.paced_from + law.draw(&mut self.random))
+            }
             (None, Think::Rated { bits_per_second }) => {
                 let line = Nanos::from_seconds(received_bytes as f64 * 8.0 / bits_per_second);
-                answered.max(itinerary.began + line)
+                answered.max(visit_state.began + line)
             }
         };
-        itinerary.turn = at;
+        visit_state.paced_from = at;
         at
     }
 }
@@ -212,7 +221,7 @@ impl<'a> Workload<'a> {
 impl Quota {
     pub const UNLIMITED: Quota = Quota { visits: u64::MAX, requests: u64::MAX };
 
-    /// Returns true if nothing more may begin.
+    /// Returns true if it is used up.
     fn is_none(&self) -> bool {
         self.visits == 0 || self.requests == 0
     }

@@ -1,4 +1,4 @@
-//! The kinds of visits, and a client's position in one. A due time is given as far as the visit itself determines it.
+//! The kinds of visits, and a client's position in one. A visit gives the due times that it determines itself.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sojourn_measure::Nanos;
@@ -6,7 +6,7 @@ use sojourn_workload::trace::Request;
 
 use crate::plan::{
     LoggedVisit, Requests,
-    distribution::Law,
+    distribution::Distribution,
     markov_chain::{VISIT_PAGES_MAX, Walk},
     mix::{MixCheck, Picker},
     session_file::{Burst, Session},
@@ -27,9 +27,9 @@ pub enum Visits {
     Logged(f64),
 }
 
-/// A client's place in its visit.
+/// A client's position in its visit.
 #[derive(Debug)]
-pub enum Place {
+pub enum Position {
     /// The requests of the burst that may still be sent.
     Pick { left: u32 },
     /// The request `next` of a burst of a session.
@@ -41,16 +41,16 @@ pub enum Place {
 }
 
 /// The next request of a visit.
-pub struct Wanted {
+pub struct NextRequest {
     pub document: u32,
-    pub when: When,
+    pub when: RequestTime,
 }
 
-pub enum When {
-    /// As soon as what came before is answered.
-    AtOnce,
-    /// After thinking: by a law of its own, or else by that of all.
-    Thought(Option<Law>),
+pub enum RequestTime {
+    /// As soon as the requests before it are answered.
+    Immediate,
+    /// After a think time, from a distribution of its own or else from that of the run.
+    AfterThinking(Option<Distribution>),
     /// So long after the run's start.
     At(Nanos),
 }
@@ -66,81 +66,81 @@ impl Visits {
         }
     }
 
-    /// The beginning of visit `number`, or of one that a log has.
-    pub fn begin(&self, number: u64, logged: Option<LoggedVisit>) -> Place {
+    /// The beginning of visit `number`, or of a logged one.
+    pub fn begin(&self, number: u64, logged: Option<LoggedVisit>) -> Position {
         match self {
-            Visits::Pick { together, .. } => Place::Pick { left: together - 1 },
+            Visits::Pick { together, .. } => Position::Pick { left: together - 1 },
             Visits::Sessions(sessions) => {
                 let in_turn = (number % sessions.len() as u64) as u32;
-                Place::Session { number: in_turn, burst: 0, next: 0 }
+                Position::Session { number: in_turn, burst: 0, next: 0 }
             }
-            Visits::Walk(walk) => Place::Walk { page: walk.start() as u32, next: 0, pages: 0 },
+            Visits::Walk(walk) => Position::Walk { page: walk.start() as u32, next: 0, pages: 0 },
             Visits::Logged(_) => {
                 let (start_ns, requests) =
                     logged.map(|visit| (visit.start_ns, visit.requests)).unwrap_or_default();
-                Place::Logged { start_ns, requests, next: 0 }
+                Position::Logged { start_ns, requests, next: 0 }
             }
         }
     }
 
     /// The first request of a visit.
-    pub fn first(&mut self, place: &mut Place, random: &mut Xoshiro256PlusPlus) -> Option<Wanted> {
-        let document = match (&mut *self, &mut *place) {
+    pub fn first(&mut self, position: &mut Position, random: &mut Xoshiro256PlusPlus) -> Option<NextRequest> {
+        let document = match (&mut *self, &mut *position) {
             (Visits::Pick { picker, .. }, _) => picker.pick(random),
-            (Visits::Sessions(sessions), Place::Session { number, next, .. }) => {
+            (Visits::Sessions(sessions), Position::Session { number, next, .. }) => {
                 take(&sessions[*number as usize][0], next)?
             }
-            (Visits::Walk(walk), Place::Walk { page, next, .. }) => {
+            (Visits::Walk(walk), Position::Walk { page, next, .. }) => {
                 take(&walk.page(*page as usize).burst, next)?
             }
-            _ => return self.next(place, random),
+            _ => return self.next(position, random),
         };
-        Some(Wanted { document, when: When::AtOnce })
+        Some(NextRequest { document, when: RequestTime::Immediate })
     }
 
-    /// A request that goes together with the ones under way, if there is one.
-    pub fn beside(&mut self, place: &mut Place, random: &mut Xoshiro256PlusPlus) -> Option<u32> {
-        match (self, place) {
-            (Visits::Pick { picker, .. }, Place::Pick { left }) => {
+    /// A request that is sent together with those under way, if there is one.
+    pub fn next_in_burst(&mut self, position: &mut Position, random: &mut Xoshiro256PlusPlus) -> Option<u32> {
+        match (self, position) {
+            (Visits::Pick { picker, .. }, Position::Pick { left }) => {
                 *left = left.checked_sub(1)?;
                 Some(picker.pick(random))
             }
             // The first of a burst goes alone.
-            (Visits::Sessions(sessions), Place::Session { number, burst, next }) if *next > 1 => {
+            (Visits::Sessions(sessions), Position::Session { number, burst, next }) if *next > 1 => {
                 take(&sessions[*number as usize][*burst as usize], next)
             }
-            (Visits::Walk(walk), Place::Walk { page, next, .. }) if *next > 1 => {
+            (Visits::Walk(walk), Position::Walk { page, next, .. }) if *next > 1 => {
                 take(&walk.page(*page as usize).burst, next)
             }
             _ => None,
         }
     }
 
-    /// The request after all of those before are answered; `None` ends the visit.
-    pub fn next(&mut self, place: &mut Place, random: &mut Xoshiro256PlusPlus) -> Option<Wanted> {
-        let thought = |own, document| Some(Wanted { document, when: When::Thought(own) });
-        match (self, place) {
-            (Visits::Pick { picker, together, repeats }, Place::Pick { left }) => {
+    /// The request that follows once all before it are answered. `None` ends the visit.
+    pub fn next(&mut self, position: &mut Position, random: &mut Xoshiro256PlusPlus) -> Option<NextRequest> {
+        let thought = |own, document| Some(NextRequest { document, when: RequestTime::AfterThinking(own) });
+        match (self, position) {
+            (Visits::Pick { picker, together, repeats }, Position::Pick { left }) => {
                 if !*repeats {
                     return None;
                 }
                 *left = *together - 1;
                 thought(None, picker.pick(random))
             }
-            (Visits::Sessions(sessions), Place::Session { number, burst, next }) => {
+            (Visits::Sessions(sessions), Position::Session { number, burst, next }) => {
                 let session = &sessions[*number as usize];
                 let now = &session[*burst as usize];
                 if let Some(document) = take(now, next) {
-                    return Some(Wanted { document, when: When::AtOnce });
+                    return Some(NextRequest { document, when: RequestTime::Immediate });
                 }
                 let after = session.get(*burst as usize + 1)?;
                 (*burst, *next) = (*burst + 1, 1);
-                thought(now.think.map(|mean| Law { mean, ..Law::NONE }), after.requests[0])
+                thought(now.think.map(|mean| Distribution { mean, ..Distribution::NONE }), after.requests[0])
             }
-            (Visits::Walk(walk), Place::Walk { page, next, pages }) => {
+            (Visits::Walk(walk), Position::Walk { page, next, pages }) => {
                 let now = walk.page(*page as usize);
                 if let Some(document) = take(&now.burst, next) {
-                    return Some(Wanted { document, when: When::AtOnce });
+                    return Some(NextRequest { document, when: RequestTime::Immediate });
                 }
                 let to = walk.next(*page as usize, random)?;
                 (*page, *next, *pages) = (to as u32, 1, *pages + 1);
@@ -149,21 +149,20 @@ impl Visits {
                 }
                 thought(now.think, walk.page(to).burst.requests[0])
             }
-            (Visits::Logged(think_scale), Place::Logged { start_ns, requests, next }) => {
+            (Visits::Logged(think_scale), Position::Logged { start_ns, requests, next }) => {
                 let request = requests.get(*next as usize)?;
                 *next += 1;
-                let when = When::At(since_start(*start_ns, *think_scale, request));
-                Some(Wanted { document: request.document, when })
+                let when = RequestTime::At(since_start(*start_ns, *think_scale, request));
+                Some(NextRequest { document: request.document, when })
             }
-            _ => unreachable!("an itinerary stays with the agenda it came from"),
+            _ => unreachable!("a visit stays with the workload that began it"),
         }
     }
 
-    /// When the requests after the current one are due since the run's start, as far as that is known before their
-    /// time.
-    pub fn rest(&self, place: &Place) -> Vec<Nanos> {
-        match (self, place) {
-            (&Visits::Logged(think_scale), Place::Logged { start_ns, requests, next }) => {
+    /// When the requests after the current one are due since the run's start, as far as that is known already.
+    pub fn due_later(&self, position: &Position) -> Vec<Nanos> {
+        match (self, position) {
+            (&Visits::Logged(think_scale), Position::Logged { start_ns, requests, next }) => {
                 let rest = requests.iter().skip(*next as usize);
                 rest.map(|request| since_start(*start_ns, think_scale, request)).collect()
             }
@@ -176,7 +175,7 @@ impl Visits {
         matches!(self, Visits::Pick { .. })
     }
 
-    /// Returns true if each answer is thought about, by the law of all.
+    /// Returns true if a think time of the run's distribution follows each answer.
     pub fn think_once_an_answer(&self) -> bool {
         matches!(self, Visits::Pick { together: 1, repeats: true, .. })
     }

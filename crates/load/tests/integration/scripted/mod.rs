@@ -14,9 +14,9 @@ use std::{
 };
 
 use sojourn_load::{
-    ArrivalLaw, Arrivals, Catalogue, Connections, Figures, Form, Law, Limits, LoggedVisit, Observe, Pick,
-    Plan, Replayed, Report, Requests, Schedule, Segment, StopRule, Target, Think, Transport, Version,
-    Waiting, run,
+    ArrivalProcess, Arrivals, Catalogue, Connections, Distribution, Figures, Form, Limits, LoggedVisit,
+    Observe, Pick, Plan, Replayed, Report, Requests, Schedule, Segment, StopRule, Target, Think, Transport,
+    Version, Waiting, run,
 };
 use sojourn_measure::Nanos;
 use sojourn_workload::{
@@ -158,7 +158,7 @@ pub fn closed(server: &Server, clients: u32, warm_up_ms: u64, measured_ms: u64) 
         target,
         arrivals: Arrivals::Closed { clients },
         requests: Requests::Pick(Pick::First),
-        think: Think::AfterAnswer(Law::NONE),
+        think: Think::AfterAnswer(Distribution::NONE),
         connections: Connections::KeepAlive,
         tls: None,
         transport: Transport::default(),
@@ -176,7 +176,7 @@ pub fn open(server: &Server, per_second: f64, timer_slack: Nanos, measured_ms: u
     let length = Nanos(measured_ms * MS);
     let segments = vec![Segment { from: per_second, to: per_second, length }];
     Plan {
-        arrivals: Arrivals::Open { segments, law: ArrivalLaw::Constant, under_way_max: 1000 },
+        arrivals: Arrivals::Open { segments, process: ArrivalProcess::Constant, under_way_max: 1000 },
         schedule: Schedule::single(Nanos::ZERO, length, Some(per_second)),
         waiting: Waiting::Sleep { timer_slack },
         ..closed(server, 1, 0, measured_ms)
@@ -234,7 +234,7 @@ pub fn replay<'a>(server: &Server, trace: &'a Trace, measured_ms: u64) -> Plan<'
         target,
         arrivals: logged(trace, sojourn_workload::arrivals::replay(trace, 1.0).unwrap()),
         requests: Requests::Logged { think_scale: 1.0 },
-        think: Think::AfterAnswer(Law::NONE),
+        think: Think::AfterAnswer(Distribution::NONE),
         connections: Connections::KeepAlive,
         tls: None,
         transport: Transport::default(),
