@@ -47,5 +47,6 @@ def test_the_first_storey_is_short_and_the_second_has_every_option(
         assert f"{len(all_of_them - shown)} more options: sojourn {command.name} --help-all" in short
     for text in (short, whole):
         assert f"Usage: sojourn {command.name} [OPTIONS]" in text
+        assert "...." not in text
         assert "Example" in text
         assert all(len(line) <= 80 or " " not in line.strip() for line in text.splitlines()), text

@@ -120,7 +120,7 @@ def _name(argument: TyperArgument) -> str:
 
 
 def _usage(argument: TyperArgument) -> str:
-    name = _name(argument) + "..." * (argument.nargs != 1)
+    name = _name(argument).removesuffix("...") + "..." * (argument.nargs != 1)
     return name if argument.required else f"[{name}]"
 
 
