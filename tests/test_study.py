@@ -272,7 +272,7 @@ def test_a_budget_for_all_studies_goes_to_what_is_open(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "clear.toml").write_text(SOLVED.format(name="clear", least=0.5, most=2))
     (folder / "narrow.toml").write_text(SOLVED.format(name="narrow", least=0.98, most=1.02))
-    done = run("study", "--all", "--budget", "40s", "--format", "json", cwd=tmp_path)
+    done = run("study", "--all", "--budget", "2m", "--format", "json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     clear, narrow = json.loads(done.stdout)["studies"]
     assert [each["finding"] for each in clear["verdicts"]] == ["holds"]

@@ -89,7 +89,7 @@ def test_values_are_dropped_evenly() -> None:
 
 
 def test_a_time_is_shared_out() -> None:
-    """Who needs less leaves the rest to the others; where there is too little, all are cut alike."""
+    """Who needs less leaves the rest to the others; where there is too little, the longest are left out."""
     small = study(TEXT.replace("repetitions = 4", "repetitions = 1"))
     studies = [small, study(), study()]
     wholes = [scale.whole_seconds(each) for each in studies]
@@ -101,8 +101,11 @@ def test_a_time_is_shared_out() -> None:
     assert some[1].seconds == some[2].seconds == pytest.approx(wholes[1] - 20)
     assert all(each.needs_seconds <= each.seconds for each in some)
     floors = [scale.whole_seconds(scale.floor(each)) for each in studies]
-    little = shares.shared_out(studies, sum(floors) / 2)
-    assert [each.seconds for each in little] == pytest.approx([each / 2 for each in floors])
+    little = shares.shared_out(studies, floors[0] + floors[1])
+    assert [each.seconds for each in little] == pytest.approx([floors[0], floors[1], 0])
+    (least, *others) = shares.shared_out(studies, 1.0)
+    assert least.seconds == pytest.approx(floors[0])
+    assert not any(each.seconds for each in others)
 
 
 def test_what_checks_name_comes_before_more_of_the_rest() -> None:

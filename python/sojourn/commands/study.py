@@ -162,11 +162,11 @@ def _run_all(parts: list[_Part], asked: _Asked, deadline: float | None = None) -
         # Estimates may be too short: what nobody needs is there for those who overrun theirs.
         planned = max(planned, PLANNED * (deadline - began))
     for place, part in enumerate(parts):
-        if len(parts) > 1 and part.seconds is not None:
+        if len(parts) > 1 and part.seconds:
             # What earlier studies left or overdrew is the later ones', in proportion; the small may take what all may.
             shares = [each.seconds or 0.0 for each in parts]
             left = max(0.0, planned - (time.monotonic() - began))
-            mean = left / len(shares[place:])
+            mean = left / sum(each > 0 for each in shares[place:])
             part = replace(part, seconds=max(mean, left * shares[place] / sum(shares[place:])))
         try:
             done[part.folder] = _run(part, asked, may_repeat=deadline is None)

@@ -68,10 +68,11 @@ def print_shares(shared: Sequence[Share], console: Console) -> None:
         times = map(format.duration, (share.seconds, share.needs_seconds))
         table.add_row(*map(Text, (share.study.name, *times, "; ".join(share.left_out) or "nothing: it is whole")))
     console.print(table)
-    needed, given = sum(share.needs_seconds for share in shared), sum(share.seconds for share in shared)
-    said = f"{len(shared)} studies need about {format.duration(needed)} and have {format.duration(given)}"
-    if needed > given:
-        said += ": too little even for the least that may decide something, so points will be left unmeasured"
+    kept = [share for share in shared if share.seconds]
+    needed, given = sum(share.needs_seconds for share in kept), sum(share.seconds for share in kept)
+    said = f"{len(kept)} studies need about {format.duration(needed)} and have {format.duration(given)}"
+    if len(kept) < len(shared):
+        said += f"; the time does not suffice for the other {len(shared) - len(kept)}"
     console.print(Text(said, style="bold"), soft_wrap=True)
 
 
