@@ -118,7 +118,6 @@ fn a_stall_shows_under_sessions_that_do_not_wait_for_it() {
     check_least("max", times.max, 0.495);
     let p90 = times.p90.unwrap();
     assert!(p90 >= 0.25, "100 of 400 wait for 0 to 500 ms, so that 10 % wait for over 300: {p90}");
-    assert!(times.p50 < Some(0.25), "three of four do not meet the stall: {times:?}");
 }
 
 #[test]
