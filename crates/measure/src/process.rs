@@ -128,6 +128,13 @@ pub fn core_waits(pid: u32) -> io::Result<Vec<(u32, Nanos)>> {
     Ok(waits)
 }
 
+/// True if a thread of the process runs, or waits for a core at this moment: its waiting is in no count before it ends.
+pub fn is_ready(pid: u32) -> io::Result<bool> {
+    let state = |thread| proc_file::read(&format!("/proc/{pid}/task/{thread}/stat")).ok();
+    let is_ready = |text: &String| text.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'));
+    Ok(threads(pid)?.into_iter().filter_map(state).any(|text| is_ready(&text)))
+}
+
 fn core_wait(path: &str) -> io::Result<Nanos> {
     let text = proc_file::read(path)?;
     let wait = text.split(' ').nth(1).and_then(|wait| wait.parse().ok());
@@ -249,6 +256,7 @@ mod tests {
     fn waiting_for_a_core_never_goes_back() {
         let before = thread_core_wait().unwrap();
         assert!(thread_core_wait().unwrap() >= before);
+        assert!(is_ready(std::process::id()).unwrap(), "it runs this test");
         let waits = core_waits(std::process::id()).unwrap();
         let own = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
         let found = waits.iter().find(|(thread, _)| *thread == own);

@@ -6,6 +6,9 @@
 //! - how long others ran on the core: all tasks' time on it less the server's own. Where the server had nothing to do
 //!   meanwhile nobody waited, so that it is too long for an idle server.
 //!
+//! Waiting is counted when it ends. So where others ran and nobody seems to have waited, a server that is ready to run at
+//! the window's end counts as having waited for all of it.
+//!
 //! **The generator's core.** A generator that polls never gives its core up: all time that its thread did not get was
 //! taken. The gaps between polls also show what the kernel takes for the thread's own time. One that sleeps has the same
 //! two bounds as the server.
@@ -18,13 +21,17 @@ use sojourn_measure::{
     Nanos, Reading, TreeSample,
     core_time::CoreTime,
     core_use::CoreUse,
-    process::{TICK, core_waits},
+    process::{TICK, core_waits, is_ready},
 };
 
 use crate::{
     plan::{Observe, Waiting},
     statistics::snapshot::Snapshot,
 };
+
+/// A core that lost more than this in a window was disturbed; where what it lost is known in ticks only, a tick is
+/// allowed. One per cent of a window moves a mean of 100 µs by some microseconds.
+pub const LOST_MAX: Nanos = Nanos(1_000_000);
 
 /// What a core lost in one window.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -112,8 +119,13 @@ impl CoreWatch {
         Moment { server, generator }
     }
 
-    /// What the server's core lost between two moments.
-    pub fn server_loss(&self, before: &Moment, after: &Moment) -> Result<Loss, String> {
+    /// What the server's core lost between two moments. `is_ready` says if the server is ready to run at the second.
+    pub fn server_loss(
+        &self,
+        before: &Moment,
+        after: &Moment,
+        is_ready: impl FnOnce() -> bool,
+    ) -> Result<Loss, String> {
         let (before, after) = (before.server.as_ref()?, after.server.as_ref()?);
         let resolution = self.server_core.value().map(CoreUse::resolution);
         let others = span(before.core_use, after.core_use).zip(resolution).map(|(used, resolution)| {
@@ -124,7 +136,13 @@ impl CoreWatch {
                 resolution: if is_coarse { resolution.max(TICK) } else { resolution },
             }
         });
-        let smaller = smaller(after.waited_since(before), others);
+        let waited = after.waited_since(before);
+        let smaller = match (smaller(waited, others), others) {
+            (Some(least), Some(others)) if least.is_small() && !others.is_small() && is_ready() => {
+                Some(others)
+            }
+            (least, _) => least,
+        };
         let because = "the server's threads came and went, and the use of its core is not known";
         Ok(smaller.ok_or(because)?.and_stolen(before.stolen, after.stolen))
     }
@@ -178,6 +196,11 @@ impl ServerMoment {
 }
 
 impl Loss {
+    /// True if it disturbs nobody.
+    pub fn is_small(&self) -> bool {
+        self.lost <= LOST_MAX.max(self.resolution)
+    }
+
     fn and_stolen(self, before: Option<u64>, after: Option<u64>) -> Loss {
         let ticks = before.zip(after).map_or(0, |(before, after)| after.saturating_sub(before));
         Loss { lost: self.lost + Nanos(ticks * TICK.0), ..self }
@@ -194,6 +217,11 @@ fn smaller(waited: Option<Nanos>, others: Option<Loss>) -> Option<Loss> {
 
 fn span(before: Option<Nanos>, after: Option<Nanos>) -> Option<Nanos> {
     Some(after? - before?)
+}
+
+/// True if a thread of the server runs or waits for a core now.
+pub fn is_server_ready(tree: &TreeSample) -> bool {
+    tree.pids().any(|pid| is_ready(pid).unwrap_or(false))
 }
 
 fn waits(tree: &TreeSample) -> Result<BTreeMap<(u32, u32), Nanos>, String> {
@@ -252,7 +280,7 @@ mod tests {
     }
 
     fn server_lost_ms(before: ServerMoment, after: ServerMoment) -> Option<u64> {
-        let loss = watch(true).server_loss(&moment(before), &moment(after)).ok()?;
+        let loss = watch(true).server_loss(&moment(before), &moment(after), || false).ok()?;
         Some(loss.lost.0 / MS)
     }
 
@@ -276,9 +304,23 @@ mod tests {
     }
 
     #[test]
+    fn a_wait_that_goes_on_is_not_taken_for_none() {
+        let lost_ms = |core_ms, waited_ms, is_ready: bool| {
+            let (before, after) =
+                (server(0, Some(0), &[(1, 0)]), server(20, Some(core_ms), &[(1, waited_ms)]));
+            let loss = watch(true).server_loss(&moment(before), &moment(after), || is_ready);
+            loss.unwrap().lost.0 / MS
+        };
+        assert_eq!((lost_ms(80, 0, true), lost_ms(80, 0, false)), (60, 0));
+        assert_eq!(lost_ms(80, 20, true), 20, "it did wait, and others' time may be others' alone");
+        assert_eq!(lost_ms(21, 0, true), 0, "too little to ask");
+    }
+
+    #[test]
     fn what_ended_children_used_is_known_in_ticks_only() {
         let ended = ServerMoment { children_cpu: TICK, ..server(50, Some(62), &[(1, 0)]) };
-        let loss = watch(true).server_loss(&moment(server(0, Some(0), &[(1, 0)])), &moment(ended)).unwrap();
+        let loss = watch(true).server_loss(&moment(server(0, Some(0), &[(1, 0)])), &moment(ended), || false);
+        let loss = loss.unwrap();
         assert_eq!(loss, Loss { lost: Nanos(12 * MS), resolution: TICK });
     }
 
@@ -291,7 +333,7 @@ mod tests {
     #[test]
     fn a_server_that_cannot_be_read_has_no_loss_rather_than_none() {
         let gone = Moment { server: Err("process 7 ended".to_owned()), generator: generator(0, 0, 0, 0) };
-        let found = watch(true).server_loss(&moment(server(0, None, &[])), &gone);
+        let found = watch(true).server_loss(&moment(server(0, None, &[])), &gone, || true);
         assert_eq!(found, Err("process 7 ended".to_owned()));
     }
 

@@ -16,16 +16,13 @@ use crate::{
     plan::{Observe, Waiting},
     statistics::{
         batch_means::Batches,
-        core_loss::{CoreWatch, Loss, Moment},
+        core_loss::{CoreWatch, LOST_MAX, Loss, Moment, is_server_ready},
         recorder::Totals,
         report::{CoreLoss, Undisturbed},
         snapshot::Snapshot,
     },
 };
 
-/// A core that lost more than this in a window was disturbed; where what it lost is known in ticks only, a tick is
-/// allowed. One per cent of a window moves a mean of 100 µs by some microseconds.
-pub const LOST_MAX: Nanos = Nanos(1_000_000);
 /// The cores must have been quiet for so long before a window. Ticks come late after a disturbance and snapshots divide
 /// windows, so that the window before may be short: it is time that counts. A little less than a window, for ticks jitter.
 const QUIET_BEFORE_MIN: Nanos = Nanos(90_000_000);
@@ -133,7 +130,7 @@ impl Windows {
             length: now.time - before.time,
             begun: begun_so_far(&now.totals).saturating_sub(begun_so_far(&before.totals)),
             server_cpu: now.server_cpu - before.server_cpu,
-            server: self.watch.server_loss(&before.moment, &now.moment),
+            server: self.watch.server_loss(&before.moment, &now.moment, || is_server_ready(tree)),
             generator: self.watch.generator_loss(&before.moment, &now.moment),
         };
         self.judge(ended, latencies);
@@ -169,8 +166,7 @@ impl Windows {
 impl Ended {
     /// True if neither core lost more than is allowed; none if what one lost is not known.
     fn is_quiet(&self) -> Option<bool> {
-        let within = |loss: &Loss| loss.lost <= LOST_MAX.max(loss.resolution);
-        Some(within(self.server.as_ref().ok()?) && within(self.generator.as_ref().ok()?))
+        Some(self.server.as_ref().ok()?.is_small() && self.generator.as_ref().ok()?.is_small())
     }
 }
 
