@@ -9,3 +9,4 @@ mod scripted;
 mod streaming;
 mod truth;
 mod visits;
+mod windows;

@@ -152,7 +152,12 @@ pub fn size_in(head: &str) -> usize {
 
 /// A closed loop without think time; tests change what they are about.
 pub fn closed(server: &Server, clients: u32, warm_up_ms: u64, measured_ms: u64) -> Plan<'static> {
-    let target = Target::resolve(&server.url()).unwrap();
+    closed_at(&server.url(), clients, warm_up_ms, measured_ms)
+}
+
+/// The same for a server elsewhere.
+pub fn closed_at(url: &str, clients: u32, warm_up_ms: u64, measured_ms: u64) -> Plan<'static> {
+    let target = Target::resolve(url).unwrap();
     Plan {
         catalogue: Catalogue::single(&Form::get(&target, Version::Http11, Connections::KeepAlive)),
         target,
