@@ -175,11 +175,12 @@ def _together(machines: Sequence[RequestsAdvance]) -> RequestsAdvance:
     )
 
 
-_SHOWN = ("p50", "p90", "p99", "max")
+_SHOWN = {"p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99", "p999": "p99.9"}
+"""The percentiles by their keys, as people write them."""
 
 
 def _times(found: Summary) -> str:
-    return "  ".join(f"{name} {time_of(getattr(found, name)):>8}" for name in _SHOWN)
+    return "  ".join(f"{name} {time_of(getattr(found, key)):>7}" for key, name in _SHOWN.items())
 
 
 def time_of(seconds: float | None) -> str:

@@ -12,11 +12,16 @@ from sojourn.report.load import tables
 from sojourn.report.load.plots import SECTIONS
 from sojourn.report.load.run import LoadRun
 from sojourn.report.load.server_plots import SERVER
+from sojourn.report.load.terminal import PERCENTILES, offered
 from sojourn.report.markup import Markup, element, join, shell
 from sojourn.report.tables import where_time_goes
 from sojourn.text import format
 
-_FACTS = {"p50": "p50", "p99": "p99", "p99.9": "p99.9", "error_rate": "Failed", "server.cpu_per_request": "Server CPU"}
+_FACTS = {
+    **{name: f"Response time, {name}" for name in PERCENTILES},
+    "error_rate": "Failed",
+    "server.cpu_per_request": "Server CPU",
+}
 """Metrics on the first screen, with short names; what they are shows under the pointer."""
 
 
@@ -61,11 +66,13 @@ def _first_screen(run: LoadRun) -> Markup:
     bound = (
         element("span", "the generator's, not the server's: ", class_="bound") if run.result.limited_because else None
     )
-    number = element("p", bound, element("strong", value), " requests/s", class_="number")
+    number = element("p", bound, element("strong", value), " requests/s answered", class_="number")
+    load = element("p", f"offered: {offered(run.result)}", class_="interval")
     interval = metrics.find("rps").estimate(run.result)
     said = _between("rps", interval.low, interval.high)
     rows = [_fact(run, name, label) for name, label in _FACTS.items()]
-    left = element("div", number, element("p", said, class_="interval") if said else None, class_="headline")
+    interval_text = element("p", said, class_="interval") if said else None
+    left = element("div", number, interval_text, load, class_="headline")
     facts = element("div", element("dl", [row for row in rows if row]), class_="facts")
     return join(marks(run), element("div", left, facts, class_="answer"), warnings(run))
 

@@ -35,7 +35,7 @@ def throughput(run: LoadRun) -> Chart | Missing:
     # A closed loop offers what is answered.
     if any(offered.points):
         series.append(offered)
-    return over_time("throughput", "Throughput over time", series, "per second", linear, format.number)
+    return over_time("throughput", "Throughput over time", series, "requests per second", linear, format.number)
 
 
 def latency(run: LoadRun) -> Chart | Missing:

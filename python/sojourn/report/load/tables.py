@@ -21,8 +21,8 @@ _HEAD = ("Mean", "p50", "p90", "p95", "p99", "p99.9", "Max")
 def latencies(run: LoadRun) -> Markup:
     """The phases of a request."""
     rows = [
-        (name.strip(), format.count(summary.count), *_statistics(summary))
-        for name, of in LATENCIES
+        (name, format.count(summary.count), *_statistics(summary))
+        for _, name, of in LATENCIES
         if (summary := of(run.result.of_requests)).count
     ]
     title = "Latencies by phase"

@@ -19,18 +19,24 @@ from sojourn.loading.threshold import Verdict
 from sojourn.report.terminal import print_pairs, table
 from sojourn.text import format
 
-LATENCIES: tuple[tuple[str, Callable[[LoadRecord], Summary]], ...] = (
-    ("response time", lambda record: record.response_time_seconds),
-    ("  from when it was sent", lambda record: record.response_time_sent_seconds),
-    ("time to first byte", lambda record: record.time_to_first_byte_seconds),
-    ("  from when it was due", lambda record: record.time_to_first_byte_intended_seconds),
-    ("transfer", lambda record: record.transfer_time_seconds),
-    ("connect", lambda record: record.connect_time_seconds),
-    ("TLS handshake", lambda record: record.handshake_time_seconds),
-    ("generator's lateness", lambda record: record.send_lag_seconds),
+LATENCIES: tuple[tuple[str, str, Callable[[LoadRecord], Summary]], ...] = (
+    ("response time", "response time", lambda record: record.response_time_seconds),
+    ("  since sent", "response time, from when it was sent", lambda record: record.response_time_sent_seconds),
+    ("first byte", "time to first byte", lambda record: record.time_to_first_byte_seconds),
+    (
+        "  since due",
+        "time to first byte, from when it was due",
+        lambda record: record.time_to_first_byte_intended_seconds,
+    ),
+    ("transfer", "transfer", lambda record: record.transfer_time_seconds),
+    ("connect", "connect", lambda record: record.connect_time_seconds),
+    ("TLS handshake", "TLS handshake", lambda record: record.handshake_time_seconds),
+    ("sent late by", "generator's lateness", lambda record: record.send_lag_seconds),
 )
-"""Rows of the table of latencies; those of which nothing was recorded are left out."""
-_WITH_INTERVAL = ("rps", "p50", "p99")
+"""Rows of the table of latencies, in short and in full; those of which nothing was recorded are left out."""
+PERCENTILES = ("p50", "p90", "p95", "p99", "p99.9")
+"""The same everywhere."""
+_WITH_INTERVAL = ("rps", *PERCENTILES)
 SERVER_METRICS = {
     "server.cpu_per_request": " of CPU per request",
     "server.cpu_user_per_request": " in user code",
@@ -47,7 +53,7 @@ WEBSTONE = {
     "average_client_throughput_mebibit_per_second": "average client thruput, Mbit/s (1024²)",
 }
 """WebStone's figures by our keys, in its own words."""
-STEP_METRICS = ("rps", "p50", "p99")
+STEP_METRICS = ("rps", *PERCENTILES)
 """Columns of the table of steps."""
 
 
@@ -60,14 +66,17 @@ def print_result(result: LoadResult, console: Console) -> None:
         return
     record = result.of_requests
     console.print(Text(f"{record.url}, {record.connection}", style="dim"), soft_wrap=True)
-    answered = f"{format.rate(result.requests_per_second, 4)}, {format.bandwidth(8 * (record.bytes_per_second or 0))}"
+    console.print(Text(f"offered {offered(result)}"), soft_wrap=True)
+    answered = (
+        f"answered {format.rate(result.requests_per_second, 4)}, {format.bandwidth(8 * (record.bytes_per_second or 0))}"
+    )
     counts = f"{result.requests:,} requests in {format.duration(record.duration_seconds)}"
     failed = f"{result.errors:,} failed, {record.unfinished:,} unfinished"
-    console.print(Text(answered, style="bold"), Text(f"{counts}; {failed}"), highlight=False)
+    console.print(Text(f"{answered}:", style="bold"), Text(f"{counts}; {failed}"), highlight=False)
     for cause, count in record.errors_by_cause.items():
         console.print(Text(f"  {count:,} {cause.replace('_', ' ')}", style="red"))
-    times = table("", "mean", "p50", "p90", "p99", "p99.9", "max")
-    for name, of in LATENCIES:
+    times = table("", "mean", *PERCENTILES, "max")
+    for name, _, of in LATENCIES:
         _add_times(times, name, of(record))
     console.print(times)
     _print_webstone(result, console)
@@ -80,9 +89,23 @@ def print_result(result: LoadResult, console: Console) -> None:
         console.print(Text(f"warning: {warning}", style="yellow"))
 
 
+def offered(result: LoadResult) -> str:
+    """The load that was asked for, of several steps from the first to the last."""
+    steps = steps_of(result)
+    said = [step.offered.replace("/s", " requests/s") for step in steps]
+    if len(said) < 2:
+        return said[0] if said else "nothing that was measured"
+    return f"{said[0]} to {said[-1]} in {len(said)} steps"
+
+
+def percentiles(summary: Summary) -> tuple[float | None, ...]:
+    """Those of `PERCENTILES`."""
+    return summary.p50, summary.p90, summary.p95, summary.p99, summary.p999
+
+
 def _add_times(times: Table, name: str, summary: Summary | None) -> None:
     if summary is not None and summary.count:
-        figures = (summary.mean, summary.p50, summary.p90, summary.p99, summary.p999, summary.max)
+        figures = (summary.mean, *percentiles(summary), summary.max)
         times.add_row(Text(name), *map(format.seconds, figures))
 
 
@@ -110,18 +133,19 @@ def _print_webstone(result: LoadResult, console: Console) -> None:
 
 
 def _print_steps(result: LoadResult, console: Console) -> None:
-    """Where there are several: each with its intervals, or why it has none."""
+    """Where there are several: each with what has to be known of it."""
     steps = steps_of(result)
     if len(steps) < 2:
         return
     rows = table("step", "offered", *STEP_METRICS, "failed")
-    rows.add_column("")
     for step in steps:
-        figures = [between(name, step) for name in STEP_METRICS]
-        failed = format.count(step.of_requests.errors)
-        rows.add_row(str(step.number), step.offered, *figures, failed, Text(marks(step), style="dim"))
+        # The report has their intervals; here is no room.
+        figures = [metric.write(step.estimate(metric).value) for metric in map(metrics.find, STEP_METRICS)]
+        rows.add_row(str(step.number), step.offered, *figures, format.count(step.of_requests.errors))
     console.print(rows)
-    console.print(Text("± is half of the 95 % interval", style="dim"))
+    for step in steps:
+        if said := marks(step):
+            console.print(Text(f"step {step.number}: {said}", style="dim"), soft_wrap=True)
 
 
 def between(name: str, step: StepResult) -> str:
