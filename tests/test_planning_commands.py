@@ -52,11 +52,41 @@ def test_predict_with_settings() -> None:
 
 def test_predict_an_overloaded_system_says_so() -> None:
     done = run("predict", SITE, "--set", "class.visitors.rate=40/s", env=WIDE)
-    assert done.returncode == 0
+    assert done.returncode == 1
     assert "NO ANSWER" in done.stdout
+    assert "error: station line is unstable: its utilisation would be 2" in done.stderr
+    assert "hint: lower the rate" in done.stderr
     assert "is unstable: its utilisation would be" in done.stdout
     # The file that the setting makes is nobody's to look into.
     assert "(line" not in done.stdout
+
+
+HOLDS = """
+name = "holding"
+[stations.helpers]
+discipline = "lps"
+r = 4
+[stations.line]
+discipline = "ps"
+[classes.requests]
+rate = "20/s"
+route = [
+    { station = "helpers", demand = "10ms" },
+    { station = "line", demand = "20ms", holds = "helpers" },
+]
+"""
+"""A job keeps its helper while it is sent: every analytic solver refuses that."""
+
+
+def test_predict_simulates_where_every_solver_refuses(tmp_path: Path) -> None:
+    path = tmp_path / "holding.toml"
+    path.write_text(HOLDS)
+    done = run("predict", path, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert all(solver["answer"] is None and solver["refusal"] for solver in result["solvers"].values())
+    assert result["by"] == "simulation"
+    assert 0.03 < result["response_time_seconds"]["mean"] < 0.1
 
 
 @pytest.mark.parametrize("command", ["predict", "simulate", "plan"])

@@ -22,7 +22,10 @@ def _fit(
     kind: Annotated[
         str | None, typer.Option(help="Read the table as requests, sizes, intervals or scaling, whatever else it has.")
     ] = None,
-    servers: Annotated[int, typer.Option(min=1, help="Cores that share the work, for a table.")] = 1,
+    servers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Cores that share the work [default: of load runs as the probe saw, of tables 1]."),
+    ] = None,
     r: Annotated[int | None, typer.Option(min=1, help="The most requests in service at once, if known.")] = None,
     rate: Annotated[float | None, typer.Option(min=0.0, help="Requests per second to write into the file.")] = None,
     hit_ratio: Annotated[float | None, typer.Option(min=0.0, max=1.0, help="Share of hits, for a proxy.")] = None,
@@ -31,23 +34,29 @@ def _fit(
 ) -> None:
     """Fit service demands to measurements and write the system file they make.
 
-    Run folders are those of `sojourn assess`. A table is told by its columns: every request's times (demands and r by
-    maximum likelihood), demands by document size (piecewise linear), utilisation and throughput by class (utilisation
-    law), or throughput by clients (universal scalability law). Each estimate has its 95 % interval, and the error is
-    always that on points held out of the fit.
+    Run folders are those of `sojourn assess`, or of `sojourn load` and `replay` with --probe: at several rates, their
+    response times are compared with the model's too. A table is told by its columns: every request's times (demands
+    and r by maximum likelihood), demands by document size (piecewise linear), utilisation and throughput by class
+    (utilisation law), or throughput by clients (universal scalability law). Each estimate has its 95 % interval, and
+    the error is always that on points held out of the fit.
 
     Example: sojourn fit runs/monday runs/tuesday --output fitted.toml && sojourn predict fitted.toml
     """
     # Fitting needs SciPy, which takes a while to import: only when it is asked for.
     from sojourn.assessment.refit import refit
+    from sojourn.calibration import load_runs
     from sojourn.calibration.fit import Options
     from sojourn.calibration.kinds import KINDS, fit_table
     from sojourn.calibration.tables import Table
 
     if kind is not None and kind not in KINDS:
         raise CouldNotRun(f"{kind!r} is not a kind of table", f"one of {', '.join(KINDS)}")
-    options = Options(servers=servers, r=r, rate=rate or None, hit_ratio=hit_ratio, seed=seed)
-    if all(run.is_dir() for run in runs):
+    options = Options(servers=servers or 1, r=r, rate=rate or None, hit_ratio=hit_ratio, seed=seed)
+    if all(load_runs.is_load_run(run) for run in runs):
+        found = load_runs.fit(runs, options, servers)
+    elif any(load_runs.is_load_run(run) for run in runs):
+        raise CouldNotRun("load runs and others cannot be fitted together", "give folders of one kind")
+    elif all(run.is_dir() for run in runs):
         found = refit(runs, options.rate, seed)
     elif len(runs) == 1:
         found = fit_table(Table.read(runs[0]), options, kind)

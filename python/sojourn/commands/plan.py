@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from sojourn.commands import plan_web99
-from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
+from sojourn.commands.formats import Format, FormatOption, data, print_json, print_where, talk
 from sojourn.commands.progress import Stages
 from sojourn.commands.system_options import SetOption, SystemArgument, read_system
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
@@ -108,7 +108,7 @@ def _system(
         print_json(as_json(found))
     else:
         print_plan(found, data)
-        data.print(f"report: {report}", soft_wrap=True)
+        print_where(report)
     if not (
         found.now.met or any(lever.needed is not None for lever in found.levers) or (found.mix and found.mix.cheapest)
     ):

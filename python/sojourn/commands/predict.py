@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
@@ -35,14 +34,26 @@ def _predict(
     Example: sojourn predict studies/systems/public-site.toml --set station.line.rate=3Mbit/s --set traffic=2
     """
     document = read_system(system, settings)
+    unstable = document.system.unstable_station()
+    result = predicted(document, None)
     simulation = None
-    if simulate and document.system.unstable_station() is None:
+    if unstable is None and (simulate or result["by"] is None):
+        # Where every solver refuses, simulation answers, or refuses too and says why.
         simulation = simulated(document, quiet=output_format is Format.json, seed=seed)
-    result = predicted(document, simulation)
+        result = predicted(document, simulation)
     if output_format is Format.json:
         print_json(result)
     else:
         print_prediction(result, data)
+    if unstable is not None:
+        load = document.system.open_utilisations()[unstable]
+        talk.print(
+            f"error: station {unstable} is unstable: its utilisation would be {load:.3g}\n"
+            "hint: lower the rate or its demand, or give it more servers or speed",
+            soft_wrap=True,
+            highlight=False,
+        )
+        raise typer.Exit(EXIT_RAN_WITH_FAILURES)
     if simulation is not None and not simulation["complete"]:
         talk.print("interrupted: the simulated figures are those so far", soft_wrap=True)
-        sys.exit(EXIT_RAN_WITH_FAILURES)
+        raise typer.Exit(EXIT_RAN_WITH_FAILURES)

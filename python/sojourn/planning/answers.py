@@ -162,6 +162,8 @@ class Plan:
     sweeps: list[Sweep]
     mix: CheapestMix | None
     growth: Growth | None
+    never_validated: list[str]
+    """The figures that no measurement has confirmed, with the reasons."""
 
 
 def as_json(value: object) -> object:

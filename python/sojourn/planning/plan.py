@@ -16,6 +16,7 @@ from sojourn.planning.parameters import Parameter, levers, parameter, values_bet
 from sojourn.planning.search import Found, largest_traffic, largest_traffic_unconfirmed, smallest
 from sojourn.planning.system_document import SystemDocument, quantity
 from sojourn.planning.target import Target
+from sojourn.planning.validation import never_validated
 from sojourn.queueing import predict
 
 SWEEP_POINTS = 13
@@ -101,6 +102,7 @@ def plan(
     if questions.growth_per_year is not None:
         start = questions.start or date.today()
         growth = grow(document, questions.growth_per_year, start, traffic.value)
+    now, largest = _now(document, evaluator, limit), _largest(traffic)
     bottleneck, bounds = prediction["bottleneck"], prediction["bounds"]
     return Plan(
         system=document.system.name,
@@ -114,17 +116,18 @@ def plan(
         floor_seconds=floor,
         floor_because=because,
         reachable=floor <= limit,
-        now=_now(document, evaluator, limit),
+        now=now,
         bottleneck=bottleneck["station"],
         next_bottleneck=bottleneck["next"],
         saturation_throughput_per_second=bottleneck["saturation_throughput_per_second"],
         saturation_users=bounds["saturation_users"] if bounds else None,
         levers=answers,
-        largest_traffic=_largest(traffic),
+        largest_traffic=largest,
         doubling=doubling,
         sweeps=sweeps,
         mix=mix,
         growth=growth,
+        never_validated=never_validated(document, questions.settings, target.metric, now, largest, answers),
     )
 
 

@@ -96,6 +96,11 @@ class SystemDocument:
         return _LINE.sub("", message) if self.settings else message
 
     @property
+    def description(self) -> str:
+        """What people wrote about it, or `sojourn fit` did."""
+        return str(self._content.get("description", ""))
+
+    @property
     def stations(self) -> Mapping[str, Table]:
         """The `[stations]` as written."""
         return self._tables("stations")

@@ -6,6 +6,7 @@ text with a unit by `time`, `size`, `time_per_byte` and `rate`, so that every fi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -82,6 +83,21 @@ def empirical_sizes(sizes_bytes: NDArray[np.float64], weights: NDArray[np.float6
         "values": [size(round(np.average(sizes_bytes[own], weights=counts[own]))) for own in members],
         "weights": [round(float(counts[own].sum() / counts.sum()), 6) for own in members],
     }
+
+
+_MEASURED = "Measured at {low} to {high}."
+_MEASURED_READ = re.compile(r"Measured at ([0-9.e+]+)/s to ([0-9.e+]+)/s\.")
+
+
+def measured(low_per_second: float, high_per_second: float) -> str:
+    """The `description` of a system that was fitted to measurements between these rates; see `measured_range`."""
+    return _MEASURED.format(low=f"{low_per_second:.4g}/s", high=f"{high_per_second:.4g}/s")
+
+
+def measured_range(description: str) -> tuple[float, float] | None:
+    """The rates between which a system was measured, in requests/s; None where its description does not say."""
+    found = _MEASURED_READ.search(description)
+    return None if found is None else (float(found[1]), float(found[2]))
 
 
 def _table(name: str, table: Table) -> list[str]:

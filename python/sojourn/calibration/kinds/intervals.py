@@ -35,6 +35,9 @@ def fit(table: Table, options: Options) -> Fit:
     throughputs = np.column_stack([table.numbers(name, 0.0) for name in columns])
     found = utilisation_law.fit(throughputs, utilisation, classes, options.servers, options.seed)
     means = throughputs.mean(axis=0)
+    if options.rate is not None:
+        # The mix as measured, at the rate that was asked for.
+        means = means * options.rate / means.sum()
     described: toml.Table = {
         name: {
             "rate": system_file.rate(mean),

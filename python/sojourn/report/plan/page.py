@@ -94,7 +94,9 @@ def _levers(plan: Plan) -> Markup:
 
 
 def _methods(plan: Plan) -> Markup:
-    return element("p", wording.methods(plan), class_="note")
+    lacking = f"Never validated: {'; '.join(plan.never_validated)}."
+    notes = [element("p", each, class_="note") for each in (lacking, wording.methods(plan))]
+    return element("div", notes)
 
 
 def _doubling(plan: Plan) -> Markup:
@@ -145,7 +147,7 @@ def prepare(path: Path) -> RunFolder:
     return RunFolder.create(path, holds=(SUMMARY,), inside="plots")
 
 
-def write(folder: RunFolder, plan: Plan, document: SystemDocument) -> Path:
+def write(folder: RunFolder, plan: Plan, document: SystemDocument) -> Path | None:
     """Writes everything and returns where the report is."""
     folder.write_json(SUMMARY, as_json(plan))
     folder.write_json("environment.json", describe())
@@ -158,4 +160,4 @@ def write(folder: RunFolder, plan: Plan, document: SystemDocument) -> Path:
     folder.write_table("sweeps.parquet", list(chain.from_iterable(rows)))
     write_images(folder, [*sweeps(plan), *costs(plan)])
     folder.write_text(REPORT, page(plan, document))
-    return folder.path / REPORT
+    return folder.written(REPORT)

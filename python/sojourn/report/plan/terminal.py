@@ -31,6 +31,9 @@ def print_plan(plan: Plan, console: Console) -> None:
         _print_mix(plan, console)
     if plan.growth is not None:
         print_pairs(wording.growth(plan.growth), console)
+    console.print(Text("never validated", style="bold"))
+    for each in plan.never_validated:
+        console.print(Text(f"  {each}"))
     console.print(Text(wording.methods(plan), style="dim"))
 
 
