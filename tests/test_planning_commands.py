@@ -54,7 +54,7 @@ def test_predict_an_overloaded_system_says_so() -> None:
     done = run("predict", SITE, "--set", "class.visitors.rate=40/s", env=WIDE)
     assert done.returncode == 1
     assert "NO ANSWER" in done.stdout
-    assert "error: station line is unstable: its utilisation would be 2" in done.stderr
+    assert "error: station line is unstable: its utilisation would be 1.81" in done.stderr
     assert "hint: lower the rate" in done.stderr
     assert "is unstable: its utilisation would be" in done.stdout
     # The file that the setting makes is nobody's to look into.

@@ -46,13 +46,12 @@ class Climbs:
         recording, self._recording = self._recording, None
         if recording is not None:
             files.write(self.folder.path / "latency" / f"{climb}.probe.parquet", recording)
-        timeline, written = self.folder.path / "latency" / f"{climb}.timeline.json", None
-        if timeline.is_file():
-            written = Timeline.model_validate_json(timeline.read_bytes())
-            self._timeline += _timeline_rows(written, climb, recording)
-            timeline.unlink()
+        if result.histograms is not None:
+            self.folder.write_text(f"latency/{climb}.hlog", result.histograms)
+        if result.timeline is not None:
+            self._timeline += _timeline_rows(result.timeline, climb, recording)
             self.folder.write_table("timeline.parquet", self._timeline)
-        self._steps[climb] = [steps.of_climb(step, index, written) for index, step in enumerate(result.steps)]
+        self._steps[climb] = [steps.of_climb(step, index, result.timeline) for index, step in enumerate(result.steps)]
         self.rows += [steps.row(step, climb) for step in self._steps[climb]]
         self.folder.write_table("points.parquet", self.rows)
 

@@ -6,6 +6,7 @@ Each stage adds its part to the summary; whatever ends the pipeline early, what 
 from __future__ import annotations
 
 import datetime
+import tempfile
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -124,16 +125,17 @@ class _Assessment:
         self._look_around()
         trace = self._import()
         with ExitStack() as cleanup:
+            trace_file = self._kept(trace, cleanup)
             work = cleanup.enter_context(work_folder(self.request.work_dir, self.folder.path))
             root = self._build_site(trace, work)
             server = cleanup.enter_context(self._start_server(root, work))
             cleanup.enter_context(cores.keep_off_server_core(self.cores))
             bench = Bench(server, self.cores, self.request.seed, self.climbs.recorded if self.request.probe else None)
             self._measure_demand(bench)
-            self._climb(bench, trace)
+            self._climb(bench, trace, trace_file)
             server.stop()
             self._predict(trace)
-            self._verify(trace, self._launch(root, work))
+            self._verify(trace, trace_file, self._launch(root, work))
         self.summary.complete = self.summary.incomplete_because is None
 
     def _look_around(self) -> None:
@@ -159,9 +161,17 @@ class _Assessment:
         self.trace = trace
         sizes = trace.transfer_sizes().astype(float)
         self.mix = Mix(sizes, trace.first_in_session())
-        self.folder.write("trace.sojourn", lambda partial: trace.save(str(partial)))
         self.stages.done(f"{len(sizes):,} requests for {len(trace.documents()):,} documents")
         return trace
+
+    def _kept(self, trace: _native.Trace, cleanup: ExitStack) -> Path:
+        """The trace as a file, which the generator reads: a temporary one where the run's folder has no room."""
+        name = "trace.sojourn"
+        if self.folder.write(name, lambda partial: trace.save(str(partial))):
+            return self.folder.path / name
+        aside = Path(cleanup.enter_context(tempfile.TemporaryDirectory())) / name
+        trace.save(str(aside))
+        return aside
 
     def _check_coverage(self) -> None:
         """Refuses to speak of a site of which a static copy shows little."""
@@ -226,7 +236,7 @@ class _Assessment:
             f"g(x) = {fitted.fixed_seconds.estimate * 1e6:.2f} us + {fitted.seconds_per_byte.estimate * 1e9:.3f} ns/B x"
         )
 
-    def _climb(self, bench: Bench, trace: _native.Trace) -> None:
+    def _climb(self, bench: Bench, trace: _native.Trace, trace_file: Path) -> None:
         assert self.summary.demand_fit is not None
         assert self.mix is not None
         estimate = 1.0 / float(self.mix.demands(self.summary.demand_fit).mean())
@@ -235,8 +245,7 @@ class _Assessment:
         self.stages.begin("rising load")
         climb = rising_load.Climb(
             bench=bench,
-            trace=self.folder.path / "trace.sojourn",
-            latency=self.folder.path / "latency",
+            trace=trace_file,
             effort=self.request.effort.rising_load,
             think_scale=self.think_scale,
             target_p95_seconds=self.request.target_p95_seconds,
@@ -342,7 +351,7 @@ class _Assessment:
             )
         return LogRates(average, peak)
 
-    def _verify(self, trace: _native.Trace, launch: Launch) -> None:
+    def _verify(self, trace: _native.Trace, trace_file: Path, launch: Launch) -> None:
         if not self.request.verify:
             return
         if self.station is None or self.mix is None:
@@ -354,7 +363,7 @@ class _Assessment:
         system = self.summary.system
         assessed = Assessed(
             folder=self.folder,
-            trace=self.folder.path / "trace.sojourn",
+            trace=trace_file,
             server=self.request.server,
             launch=launch,
             cores=self.cores,
@@ -391,11 +400,7 @@ class _Assessment:
         self.summary.duration_seconds = time.monotonic() - self.started
         self._warn_of_doubts()
         fit, answer = self.summary.demand_fit, self.summary.answer
-        try:
-            self._write(fit, answer)
-        except CouldNotRun as failure:
-            # The answer is for the person who waited for it, whatever becomes of its file.
-            self.summary.warnings.insert(0, f"Not everything is in the run's folder: {failure.said}.")
+        self._write(fit, answer)
         return self.summary
 
     def _write(self, fit: DemandFit | None, answer: Answer | None) -> None:
@@ -403,6 +408,8 @@ class _Assessment:
             rate = min(answer.largest_rate_requests_per_second, 0.9 * self.station.capacity)
             line = self.request.access_line_bits_per_second
             system = describe(self.summary.settings.server, self.mix, self.station, fit, rate, line)
+            offered = [step.offered_requests_per_second for step in self.summary.steps]
+            system["description"] = system_file.measured(min(offered), max(offered))
             self.folder.write_text("system.toml", system_file.write(system, COMMENT))
         write_summary(self.folder, self.summary)
 

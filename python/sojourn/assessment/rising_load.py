@@ -63,7 +63,6 @@ class Climb:
 
     bench: Bench
     trace: Path
-    latency: Path
     effort: Effort
     think_scale: float
     target_p95_seconds: float
@@ -111,8 +110,8 @@ class Climb:
             "--target-p95",
             f"{self.target_p95_seconds:g}s",
         ]
-        options += ["--histograms", str(self.latency / f"{name}.hlog")]
-        options += ["--timeline", str(self.latency / f"{name}.timeline.json")]
+        # What it records comes with its result: only our own writing outlives a full disk.
+        options.append("--embed")
         if stop_when_failing:
             options.append("--stop-when-failing")
         with interrupts.held():

@@ -13,6 +13,7 @@ from sojourn import interrupts
 from sojourn.commands.catalogue import ABOUT, COMMANDS
 from sojourn.commands.help import Command
 from sojourn.failure import EXIT_COULD_NOT_RUN, EXIT_RAN, EXIT_RAN_WITH_FAILURES, CouldNotRun
+from sojourn.results import writing
 
 app = typer.Typer(
     name="sojourn",
@@ -51,6 +52,14 @@ def register(name: str | None = None) -> None:
 
 def run() -> int:
     """Runs the command line and returns the exit code; a failure is printed once, with its likely cure."""
+    code = _run()
+    if (unwritten := writing.failure()) is not None:
+        print(unwritten, file=sys.stderr)
+        return code or EXIT_RAN_WITH_FAILURES
+    return code
+
+
+def _run() -> int:
     try:
         code = app(standalone_mode=False)
         if code == _TYPER_INTERRUPTED:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +11,7 @@ from sojourn import interrupts, systems
 from sojourn.assessment.pipeline import assess
 from sojourn.assessment.request import EFFORTS, EffortName, Request
 from sojourn.assessment.verification.changes import CHANGES, chosen
-from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
+from sojourn.commands.formats import Format, FormatOption, data, print_json, print_where, talk
 from sojourn.commands.help import FurtherOption
 from sojourn.commands.log_options import as_one, with_log_options
 from sojourn.commands.progress import Stages
@@ -125,16 +124,16 @@ def _assess(
         print_json(summary.model_dump(mode="json"))
     else:
         print_summary(summary, data)
-        if report is not None:
-            data.print(f"report: {report}", soft_wrap=True)
+        print_where(report)
     if not summary.complete or report is None:
-        sys.exit(EXIT_RAN_WITH_FAILURES)
+        raise typer.Exit(EXIT_RAN_WITH_FAILURES)
 
 
 def _drawn(folder: RunFolder) -> Path | None:
     """The report; without one the answer is printed all the same."""
     try:
-        return write_report(folder)
+        if folder.written("summary.json") is not None:
+            return write_report(folder)
     except CouldNotRun as failure:
         talk.print(f"no report: {failure.said}", highlight=False, soft_wrap=True)
     except KeyboardInterrupt:

@@ -154,18 +154,18 @@ def _write(
     folder: RunFolder | None,
     wanted: RunOptions,
 ) -> list[Path]:
+    written = list[Path]()
     if wanted.files:
         from sojourn.loading import outputs
 
-        outputs.write(result, wanted.files)
-    written = list(wanted.files.values())
+        written += outputs.write(result, wanted.files)
     if folder is not None:
         from sojourn.loading import folder as load_folder
         from sojourn.machine import environment
         from sojourn.report.load.writing import write_report
 
         load_folder.write(folder, result, words, verdicts, environment.describe(result.record.machine))
-        written.append(write_report(folder.path))
+        written += filter(None, [write_report(folder.path)])
     return written
 
 

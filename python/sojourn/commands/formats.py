@@ -34,6 +34,11 @@ def show(
         print_json(as_json())
         return
     as_text(data)
+    print_where(page)
+
+
+def print_where(page: Path | None) -> None:
+    """Where a report is, if it was written."""
     if page is not None:
         data.print(f"report: {page}", soft_wrap=True)
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sojourn.commands.formats import Format, FormatOption, data, print_json
+from sojourn.commands.formats import Format, FormatOption, data, print_json, print_where
 from sojourn.failure import CouldNotRun
 from sojourn.loading import folder as load_folder
 from sojourn.loading.probed import attach
@@ -51,8 +51,8 @@ def _join(
     if timeline is None:
         raise CouldNotRun(f"{run} holds no timeline", "it ended before its first step: measure again")
     plain = timeline.drop([name for name in timeline.columns if name.startswith("probe_")])
-    merge(plain, recorded, offset_seconds=moved).write_parquet(run / "timeline.parquet")
-    data.print(f"report: {write_report(folder)}", soft_wrap=True)
+    folder.write_frame("timeline.parquet", merge(plain, recorded, offset_seconds=moved))
+    print_where(write_report(folder))
 
 
 def _join_load(run: Path, recorded: Recording, moved: float, output_format: Format) -> None:
@@ -63,7 +63,7 @@ def _join_load(run: Path, recorded: Recording, moved: float, output_format: Form
         print_json(result.record.as_json())
         return
     print_result(result, data)
-    data.print(f"report: {report}", soft_wrap=True)
+    print_where(report)
 
 
 def _signed_seconds(text: str) -> float:

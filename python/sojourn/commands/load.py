@@ -59,7 +59,7 @@ def _search(words: list[str], wanted: RunOptions, limits: list[str], budget: str
     from sojourn.text import quantity
 
     thresholds = engine_run.thresholds_of(limits, words)
-    folder = None if wanted.output is None else load_folder.create(wanted.output).path
+    folder = None if wanted.output is None else load_folder.create(wanted.output)
     runner = engine_run.runner("load", words, wanted)
     search = LoadSearch(
         words,

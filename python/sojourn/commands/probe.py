@@ -19,6 +19,7 @@ from sojourn.probe.recording import Recording
 from sojourn.probe.totals import summary
 from sojourn.report.probe.flame_graph import flame_graph
 from sojourn.report.probe.live import print_totals, view
+from sojourn.results import writing
 
 _VIEWS_PER_SECOND = 2.0
 SOURCES = ("processes", "cgroup", "software", "tracepoints", "processor", "cores", "pressure", "network", "site")
@@ -109,8 +110,8 @@ def _probe(
         if drawing is not None:
             drawing.write()
         for path in output or []:
-            files.write(path, recording)
-            talk.print(f"wrote {path}", soft_wrap=True)
+            if files.write(path, recording):
+                talk.print(f"wrote {path}", soft_wrap=True)
         if output_format is Format.json:
             print_json(summary(recording).as_json())
         else:
@@ -136,8 +137,8 @@ class _FlameGraph:
         """Ends sampling and draws."""
         assert self._profiler is not None
         taken = self._profiler.end()
-        self._path.write_text(flame_graph(taken, "CPU time by function"))
-        talk.print(f"wrote {self._path}: {taken.samples:,} samples", soft_wrap=True)
+        if writing.write(self._path, flame_graph(taken, "CPU time by function").encode()):
+            talk.print(f"wrote {self._path}: {taken.samples:,} samples", soft_wrap=True)
 
 
 def _recorded(arguments: list[str], output_format: Format, drawing: _FlameGraph | None) -> Recording:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sojourn.assessment.summary import read_summary
-from sojourn.commands.formats import Format, FormatOption, data, print_json
+from sojourn.commands.formats import Format, FormatOption, data, print_json, print_where
 from sojourn.loading import folder as load_folder
 from sojourn.report.assessment.page import write_report
 from sojourn.report.assessment.terminal import print_summary
@@ -32,8 +32,7 @@ def _report(
     Example: sojourn report runs/example
     """
     if search.is_search(run):
-        path = search.write_report(run)
-        data.print(f"report: {path}", soft_wrap=True)
+        print_where(search.write_report(RunFolder(run)))
         return
     if load_folder.is_load_run(run):
         _report_load(run, output_format)
@@ -44,7 +43,7 @@ def _report(
         print_json(read_summary(folder).model_dump(mode="json"))
         return
     print_summary(read_summary(folder), data)
-    data.print(f"report: {path}", soft_wrap=True)
+    print_where(path)
 
 
 def _report_load(run: Path, output_format: Format) -> None:
@@ -54,4 +53,4 @@ def _report_load(run: Path, output_format: Format) -> None:
         print_json(result.record.as_json())
         return
     print_result(result, data)
-    data.print(f"report: {path}", soft_wrap=True)
+    print_where(path)

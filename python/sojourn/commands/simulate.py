@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from functools import partial
 from typing import Annotated, Literal
 
@@ -65,7 +64,7 @@ def _simulate(
         print_simulation(result, data)
     if not result["complete"]:
         talk.print("interrupted: the figures are those so far", soft_wrap=True)
-        sys.exit(EXIT_RAN_WITH_FAILURES)
+        raise typer.Exit(EXIT_RAN_WITH_FAILURES)
 
 
 def simulated(

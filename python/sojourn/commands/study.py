@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sojourn import interrupts
-from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
+from sojourn.commands.formats import Format, FormatOption, data, print_json, print_where, talk
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
 from sojourn.text import quantity
 
@@ -242,13 +242,13 @@ class _Done:
 
         if self.findings is not None and not asked.quiet:
             print_findings(self.findings, data)
-            data.print(f"report: {self.report}", soft_wrap=True)
+            print_where(self.report)
 
     def as_json(self) -> dict[str, object]:
         """For programs."""
         if self.findings is None:
             return {"study": self.part.study.name, "ending": self.ending, "because": self.because}
-        return {**self.findings.as_json(), "ending": self.ending, "report": str(self.report)}
+        return {**self.findings.as_json(), "ending": self.ending, "report": self.report and str(self.report)}
 
 
 def _run(part: _Part, asked: _Asked, *, may_repeat: bool, looks: int | None = None) -> _Done:

@@ -11,10 +11,11 @@ from sojourn.commands.formats import Format, FormatOption, data, print_json, tal
 from sojourn.commands.log_options import as_one, with_log_options
 from sojourn.commands.progress import Stages
 from sojourn.report.assessment.terminal import print_trace
+from sojourn.results import writing
 from sojourn.text import quantity
 from sojourn.workload import site
 from sojourn.workload.characteristics import LogImport
-from sojourn.workload.log import LogOptions, import_log_to_file
+from sojourn.workload.log import LogOptions, TraceNotWritten, import_log_to_file
 
 
 def register(app: typer.Typer) -> None:
@@ -56,7 +57,14 @@ def _trace(
         stages.begin("import")
         # A log of an application may have nothing to replay and much to say.
         only_said = output is None and build_site is None
-        trace, report = import_log_to_file(log, output, log_options, seed, stages.update, may_be_empty=only_said)
+        try:
+            trace, report = import_log_to_file(log, output, log_options, seed, stages.update, may_be_empty=only_said)
+        except TraceNotWritten as failure:
+            # What the log is like is known all the same, where it can be read again.
+            if output is None or log == "-":
+                raise
+            writing.missed(output, failure.because)
+            trace, report = import_log_to_file(log, None, log_options, seed, stages.update)
         stages.done(f"{report['lines']:,} lines, {LogImport(report).format()}")
         if build_site is not None:
             stages.begin("site")

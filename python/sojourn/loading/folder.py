@@ -55,14 +55,14 @@ def write(
 def rewrite(folder: RunFolder, result: LoadResult) -> None:
     """Writes the run again, with what was added to it since."""
     if result.timeline:
-        outputs.timeline(result).write_parquet(folder.path / "timeline.parquet")
+        folder.write_frame("timeline.parquet", outputs.timeline(result))
     if result.interval_table:
-        outputs.intervals(result).write_parquet(folder.path / "intervals.parquet")
+        folder.write_frame("intervals.parquet", outputs.intervals(result))
     if result.recording is not None:
         files.write(folder.path / PROBE, result.recording)
     folder.write_text(_STEPS_LOG, result.histogram_log)
     folder.write_text(_INTERVALS_LOG, result.interval_log)
-    # Last: a folder with a result is whole.
+    # Last: a folder with a result is as whole as it will be.
     folder.write_json(RESULT, result.record.as_json())
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from sojourn.failure import CouldNotRun
 from sojourn.loading import folder, metrics
@@ -17,10 +16,15 @@ from sojourn.loading.saturation import find as saturation_of
 from sojourn.loading.search import GROWTH, Found, OutOfTime, Plan, Trial, search
 from sojourn.loading.stream_metrics import require_of_streams
 from sojourn.loading.threshold import Threshold
+from sojourn.results.run_folder import RunFolder
 from sojourn.text import format
 
 ERROR_RATE_MAX = "error_rate<1%"
 """What a load must satisfy beside what was asked for, unless a threshold on errors is given."""
+LAG_SHARE = 0.1
+"""Of the tightest limit on a time: so much later than it was due may the generator send 1 % of its requests."""
+LAG_SECONDS_MIN = 0.010
+"""The engine's own limit, which a search for shorter times keeps."""
 LOADS = {"--rate": "requests/s", "--clients": "clients"}
 """The engine's options that a search can vary, with the unit of the load."""
 
@@ -39,7 +43,7 @@ class LoadSearch:
         *,
         budget_seconds: float,
         precision: float,
-        output: Path | None = None,
+        output: RunFolder | None = None,
         line_bits_per_second: float | None = None,
         growth: float = GROWTH,
         told: Callable[[Trial, Found], None] = lambda trial, found: None,
@@ -54,7 +58,8 @@ class LoadSearch:
             thresholds = [*thresholds, Threshold.parse(ERROR_RATE_MAX)]
         self.name, self.thresholds = varied[0], thresholds
         self.unit = "streams" if plays else LOADS[varied[0]]
-        self._options, self._runner, self._told, self._output = options, runner, told, output
+        self._options = [*options] if plays else _with_lag_limit(options, thresholds)
+        self._runner, self._told, self._output = runner, told, output
         start = _start(self.name, option(options, self.name) or "")
         self._plan = Plan(start, precision, whole=self.name == "--clients", growth=growth)
         self._deadline = time.monotonic() + budget_seconds
@@ -83,8 +88,7 @@ class LoadSearch:
             self._points.setdefault(load, []).extend(result.record.steps)
             self._cores = result.record.probe.cores if result.record.probe else self._cores
         if self._output is not None:
-            point = self._output / f"point-{self._runs:03}.json"
-            point.write_text(json.dumps(result.embedded()))
+            self._output.write_text(f"point-{self._runs:03}.json", json.dumps(result.embedded()))
         values = {each.metric.name: each.metric.of_run(result) for each in self.thresholds}
         # A server that went away has failed the load; that run is not void.
         passed = result.complete and all(each.holds(values[each.metric.name]) for each in self.thresholds)
@@ -99,10 +103,7 @@ class LoadSearch:
 
     def _write(self, found: Found) -> None:
         if self._output is not None:
-            path = self._output / folder.SEARCH
-            partial = path.with_name(path.name + ".partial")
-            partial.write_text(json.dumps(self.record(found).as_json(), indent=2) + "\n")
-            partial.replace(path)
+            self._output.write_json(folder.SEARCH, self.record(found).as_json())
 
     def record(self, found: Found) -> SearchRecord:
         """What is known, with what was asked."""
@@ -122,6 +123,17 @@ class LoadSearch:
         """Which resource was full first, over all runs that were not the generator's limit."""
         points = [(load, f"{format.number(load, 4)} {self.unit}", steps) for load, steps in self._points.items()]
         return saturation_of(points, Setting(self._cores, self._line_bits_per_second))
+
+
+def _with_lag_limit(options: Sequence[str], thresholds: Sequence[Threshold]) -> list[str]:
+    """The options with a limit on the generator's lateness that follows the target, unless they say one.
+
+    Where answers may take 300 ms, requests that are sent 20 ms late void no run.
+    """
+    times = [each.limit for each in thresholds if each.metric.quantity == "time" and each.operator.startswith("<")]
+    if not times or option(options, "--lag-limit") is not None:
+        return [*options]
+    return with_option(options, "--lag-limit", f"{max(LAG_SECONDS_MIN, LAG_SHARE * min(times)):.6g}s")
 
 
 def _at(options: Sequence[str], name: str, load: float, run: int) -> list[str]:

@@ -9,10 +9,11 @@ from pathlib import Path
 import polars
 
 from sojourn.engine.results import Summary
-from sojourn.failure import CouldNotRun
 from sojourn.loading import stream_metrics
 from sojourn.loading.record import RequestsRecord
 from sojourn.loading.result import LoadResult
+from sojourn.results import writing
+from sojourn.results.run_folder import parquet
 
 Samples = list[tuple[str, float | None]]
 """Labels with a figure each; a family without figures is left out."""
@@ -27,16 +28,12 @@ class Output:
 
     name: str
     help: str
-    write: Callable[[LoadResult, Path], None]
+    content: Callable[[LoadResult], bytes]
 
 
-def write(result: LoadResult, files: Mapping[str, Path]) -> None:
-    """Writes the run to files, by the format's name."""
-    for name, path in files.items():
-        try:
-            OUTPUTS[name].write(result, path)
-        except OSError as error:
-            raise CouldNotRun(f"cannot write {path}: {error.strerror}", f"give another --{name}") from error
+def write(result: LoadResult, files: Mapping[str, Path]) -> list[Path]:
+    """Writes the run to files, by the format's name; those that are there then."""
+    return [path for name, path in files.items() if writing.write(path, OUTPUTS[name].content(result))]
 
 
 def intervals(result: LoadResult) -> polars.DataFrame:
@@ -88,15 +85,11 @@ def _requests(record: RequestsRecord, family: Callable[[str, str, str, Samples],
 
 
 _OUTPUTS = (
-    Output("csv", "a row per interval", lambda run, path: intervals(run).write_csv(path)),
-    Output("parquet", "a row per interval", lambda run, path: intervals(run).write_parquet(path)),
-    Output("prometheus", "Prometheus' text format", lambda run, path: _text(path, prometheus(run))),
+    Output("csv", "a row per interval", lambda run: intervals(run).write_csv().encode()),
+    Output("parquet", "a row per interval", lambda run: parquet(intervals(run))),
+    Output("prometheus", "Prometheus' text format", lambda run: prometheus(run).encode()),
 )
 OUTPUTS = {output.name: output for output in _OUTPUTS}
-
-
-def _text(path: Path, text: str) -> None:
-    path.write_text(text)
 
 
 def families(result: LoadResult) -> Iterator[Family]:

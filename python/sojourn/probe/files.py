@@ -16,6 +16,8 @@ from sojourn.engine.results import Counter, Machine, ProbeClocks
 from sojourn.failure import CouldNotRun
 from sojourn.probe.recording import Recording
 from sojourn.probe.totals import summary
+from sojourn.results import writing
+from sojourn.results.run_folder import parquet
 
 ENDINGS = (".parquet", ".json", ".prom")
 
@@ -28,18 +30,19 @@ def check_name(path: Path) -> None:
         raise CouldNotRun(f"{path.parent} is not a folder", "make it first")
 
 
-def write(path: Path, recording: Recording) -> None:
-    """Writes it whole or not at all."""
-    partial = path.with_name(path.name + ".partial")
-    if path.suffix == ".parquet":
+def write(path: Path, recording: Recording) -> bool:
+    """Writes it whole or not at all, and says whether it is there (`results.writing`)."""
+    return writing.write(path, _content(path.suffix, recording))
+
+
+def _content(ending: str, recording: Recording) -> bytes:
+    if ending == ".parquet":
         frame = polars.DataFrame(recording.columns())
-        frame.write_parquet(partial, metadata={"sojourn": _described(recording).model_dump_json(exclude_unset=True)})
-    elif path.suffix == ".json":
+        return parquet(frame, {"sojourn": _described(recording).model_dump_json(exclude_unset=True)})
+    if ending == ".json":
         samples = {name: _finite(values) for name, values in recording.columns().items()}
-        partial.write_text(json.dumps(summary(recording).as_json() | {"samples_by_column": samples}) + "\n")
-    else:
-        partial.write_text(prometheus(recording))
-    partial.replace(path)
+        return (json.dumps(summary(recording).as_json() | {"samples_by_column": samples}) + "\n").encode()
+    return prometheus(recording).encode()
 
 
 class _Described(BaseModel):

@@ -8,6 +8,7 @@ an interrupted run leaves whole files.
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 import polars
 
 from sojourn.failure import CouldNotRun
+from sojourn.results import writing
 
 
 class RunFolder:
@@ -44,33 +46,39 @@ class RunFolder:
             raise CouldNotRun(f"{path} is not a run folder: it has no summary.json", "give runs/NAME")
         return cls(path)
 
-    def write_json(self, name: str, value: object) -> None:
-        self.write_text(name, json.dumps(value, indent=2) + "\n")
+    def write_json(self, name: str, value: object) -> bool:
+        """Writes an object as JSON."""
+        return self.write_text(name, json.dumps(value, indent=2) + "\n")
 
-    def write_text(self, name: str, text: str) -> None:
-        """Writes a text file whole or not at all."""
-        self.write(name, lambda partial: partial.write_text(text))
+    def write_text(self, name: str, text: str) -> bool:
+        """Writes a text file."""
+        return self.write(name, text.encode())
 
-    def write_table(self, name: str, rows: Sequence[Mapping[str, object]]) -> None:
+    def write_table(self, name: str, rows: Sequence[Mapping[str, object]]) -> bool:
         """Writes rows as a Parquet file; no rows, no file."""
-        if rows:
-            table = polars.DataFrame(rows, infer_schema_length=None)
-            self.write(name, table.write_parquet)
+        return not rows or self.write_frame(name, polars.DataFrame(rows, infer_schema_length=None))
 
-    def write(self, name: str, write: Callable[[Path], object]) -> None:
-        """Has a file written whole or not at all; `write` is told where."""
-        target = self.path / name
-        partial = target.with_name(target.name + ".partial")
-        try:
-            write(partial)
-            partial.replace(target)
-        except OSError as error:
-            partial.unlink(missing_ok=True)
-            raise CouldNotRun(
-                f"cannot write {target}: {error.strerror or error}", "make room there, or give another --output"
-            ) from error
+    def write_frame(self, name: str, frame: polars.DataFrame) -> bool:
+        """Writes a data frame as a Parquet file."""
+        return self.write(name, parquet(frame))
+
+    def write(self, name: str, content: bytes | Callable[[Path], object]) -> bool:
+        """Writes a file whole, as all the others do, and says whether it is there (`writing`)."""
+        return writing.write(self.path / name, content)
+
+    def written(self, name: str) -> Path | None:
+        """Where a file is; None where it could not be written."""
+        path = self.path / name
+        return None if writing.is_missing(path) else path
 
     def table(self, name: str) -> polars.DataFrame | None:
         """Reads a Parquet file of the run, if it was written."""
         path = self.path / name
         return polars.read_parquet(path) if path.is_file() else None
+
+
+def parquet(frame: polars.DataFrame, metadata: dict[str, str] | None = None) -> bytes:
+    """A data frame as a Parquet file, in memory: only our own writing says what a disk refuses."""
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer, metadata=metadata)
+    return buffer.getvalue()

@@ -47,6 +47,8 @@ class StudyFolder:
         self.whole = whole.model_copy(update={"log": study.log})
         """Of which the folder's study may be a part."""
         self._lock = lock
+        self._unwritten: dict[Path, Record] = {}
+        """Points whose files the disk refused: what is said comes from them too."""
 
     @classmethod
     def begin(cls, path: Path, study: Study, text: str) -> StudyFolder:
@@ -77,13 +79,12 @@ class StudyFolder:
         plan = json.loads((path / PLAN).read_text())
         return cls(RunFolder(path), whole.planned(plan), whole)
 
-    def hold(self, name: str, text: str) -> Path:
-        """Keeps a file that the points depend on; one that has changed since is refused."""
-        path = self.run.path / name
+    def hold(self, name: str, source: Path) -> Path:
+        """Keeps a copy of a file that the points depend on, and says which to read; a changed one is refused."""
+        path, text = self.run.path / name, source.read_text(encoding="utf-8")
         if path.is_file() and path.read_text(encoding="utf-8") != text:
             raise CouldNotRun(f"{path} is not what the study takes now", "give another --output, or remove the folder")
-        self.run.write_text(name, text)
-        return path
+        return path if self.run.write_text(name, text) else source
 
     def has(self, point: Point) -> bool:
         """Whether the point was measured; one that failed with nothing is to be tried again."""
@@ -98,11 +99,13 @@ class StudyFolder:
     def keep(self, point: Point, record: Record) -> None:
         """Writes a point."""
         whole = {"settings": dict(point.settings), "repetition": point.repetition, **record}
-        self.run.write_json(f"{POINTS}/{point.name}.json", whole)
+        if not self.run.write_json(f"{POINTS}/{point.name}.json", whole):
+            self._unwritten[self._file(point)] = whole
 
     def records(self) -> list[Record]:
         """All points that were measured."""
-        return [json.loads(path.read_text()) for path in sorted((self.run.path / POINTS).glob("*.json"))]
+        written = {path: json.loads(path.read_text()) for path in (self.run.path / POINTS).glob("*.json")}
+        return [record for _, record in sorted({**written, **self._unwritten}.items())]
 
     def environments(self) -> list[Environment]:
         """The machine at each sitting."""
@@ -126,7 +129,10 @@ class StudyFolder:
 
 def _lock(path: Path) -> IO[str]:
     """An open file that is ours until we close it or end, however we end."""
-    file = (path / _LOCK).open("w")
+    try:
+        file = (path / _LOCK).open("w")
+    except OSError as error:
+        raise CouldNotRun(f"cannot write {path / _LOCK}: {error.strerror}", "give another --output") from None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -21,7 +21,7 @@ def measure(study: Study, file: Path, folder: StudyFolder, work: Path) -> Measur
     """
     if study.model is not None:
         source = catalogue.system_file(study.model.system, file)
-        return ModelPoints(study, folder.hold("system.toml", source.read_text(encoding="utf-8")))
+        return ModelPoints(study, folder.hold("system.toml", source))
     if study.program is not None:
         return ProgramPoints(study, work)
     return LoadPoints(study, work)

@@ -11,6 +11,7 @@ from typing import IO, Any
 
 from sojourn import _native
 from sojourn.failure import CouldNotRun
+from sojourn.results import writing
 from sojourn.workload import log_files
 
 TRACE_MAGIC = b"SJTRACE"
@@ -51,6 +52,19 @@ class LogOptions:
         """The options that differ from their defaults, as `name=value`, for the record of a run."""
         default = asdict(LogOptions())
         return [f"{name}={value}" for name, value in asdict(self).items() if value != default[name]]
+
+
+class TraceNotWritten(CouldNotRun):
+    """The log could be read, but not its trace written."""
+
+    @property
+    def because(self) -> str:
+        """The system's reason alone."""
+        return writing.reason(self.__cause__) if isinstance(self.__cause__, OSError) else self.what
+
+
+_NOT_WRITTEN = "the trace cannot be written"
+"""What the import says then."""
 
 
 def require_log(log: str, also: Sequence[str] = ()) -> None:
@@ -114,20 +128,25 @@ def import_log_to_file(
     Args:
         log: as in `import_log`.
         output: a path, at which there is the whole trace or what was there before; an open file; or None for a file
-            without a name.
+            without a name. A path's folder is to be there.
         options: as in `import_log`.
         seed: as in `import_log`.
         progress: as in `import_log`.
         may_be_empty: whether a log without any request that can be replayed is imported too, for what else it says.
 
     Raises:
-        CouldNotRun: as `import_log`, or the trace cannot be written.
+        TraceNotWritten: the disk of `output` is full, or closed to us.
+        CouldNotRun: as `import_log`.
     """
     require_log(log, options.also)
     if isinstance(output, Path):
         if output.exists() and not output.is_file():
             raise CouldNotRun(f"{output} is not a file", "name a file for the trace with --output")
         part = output.with_name(f"{output.name}.part")
+        try:
+            part.touch()
+        except OSError as error:
+            raise TraceNotWritten(f"{_NOT_WRITTEN}: {error}", "name another file with --output") from error
         try:
             trace, report = _import_to_path(log, str(part), str(output.parent), options, seed, progress, may_be_empty)
             with _explained(log):
@@ -170,7 +189,8 @@ def _explained(log: str) -> Iterator[None]:
         yield
     except (OSError, ValueError) as error:
         what, _, hint = str(error).partition("\nhint: ")
-        raise CouldNotRun(f"cannot import {log}: {what}", hint or None) from error
+        kind = TraceNotWritten if what.startswith(_NOT_WRITTEN) else CouldNotRun
+        raise kind(f"cannot import {log}: {what}", hint or None) from error
 
 
 def is_trace(source: str) -> bool:

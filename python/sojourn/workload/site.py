@@ -89,7 +89,7 @@ def check_room(folder: Path, documents: list[Document]) -> None:
         raise CouldNotRun(
             f"the disk of {folder} is too small: the site needs {needed / 1e6:,.1f} MB, "
             f"{max(room, 0) / 1e6:,.1f} MB may be used (5 % of the disk stays free)",
-            "give a folder on another disk",
+            "give a folder on another disk, where there is one with --work-dir",
         )
 
 

@@ -173,7 +173,6 @@ class _One:
             climb = rising_load.Climb(
                 bench=Bench(server, assessed.cores, assessed.seed, link=link),
                 trace=assessed.trace,
-                latency=folder.path / "latency",
                 effort=effort,
                 think_scale=assessed.sessions.think_scale,
                 target_p95_seconds=assessed.target_p95_seconds,

@@ -24,10 +24,10 @@ from sojourn.text import format
 NAME = "report.html"
 
 
-def write_report(folder: RunFolder) -> Path:
-    """Draws the run's report and returns where it is."""
+def write_report(folder: RunFolder) -> Path | None:
+    """Draws the run's report and returns where it is, unless it could not be written."""
     folder.write_text(NAME, page(Run.read(folder)))
-    return folder.path / NAME
+    return folder.written(NAME)
 
 
 def page(run: Run) -> str:

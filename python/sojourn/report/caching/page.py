@@ -28,13 +28,13 @@ def prepare(path: Path) -> RunFolder:
     return RunFolder.create(path, holds=(SUMMARY,), inside="plots")
 
 
-def write(folder: RunFolder, found: Simulation) -> Path:
+def write(folder: RunFolder, found: Simulation) -> Path | None:
     """Writes everything and returns where the page is."""
     folder.write_json(SUMMARY, found.as_json())
     folder.write_table(POINTS, [asdict(point) for point in found.points])
     write_images(folder, curves(found))
     folder.write_text(REPORT, page(found))
-    return folder.path / REPORT
+    return folder.written(REPORT)
 
 
 def page(found: Simulation) -> str:

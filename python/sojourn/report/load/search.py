@@ -18,6 +18,8 @@ from sojourn.report.load.terminal import answer
 from sojourn.report.markup import Markup, element, join, shell
 from sojourn.report.scales import Scale, linear, logarithmic
 from sojourn.report.tables import grid, pairs, where_time_goes
+from sojourn.results import writing
+from sojourn.results.run_folder import RunFolder
 from sojourn.text import format
 
 NAME = "report.html"
@@ -30,11 +32,13 @@ def is_search(path: Path) -> bool:
     return (path / folder.SEARCH).is_file()
 
 
-def write_report(path: Path) -> Path:
-    """Draws the report of the search in a folder and returns where it is."""
-    report = path / NAME
-    report.write_text(page(SearchRecord.model_validate_json((path / folder.SEARCH).read_text())))
-    return report
+def write_report(run: RunFolder) -> Path | None:
+    """Draws the report of the search in a folder and returns where it is, unless it could not be written."""
+    if run.written(folder.SEARCH) is None:
+        writing.missed(run.path / NAME, f"there is no whole {folder.SEARCH} to draw it from")
+        return None
+    run.write_text(NAME, page(SearchRecord.model_validate_json((run.path / folder.SEARCH).read_text())))
+    return run.written(NAME)
 
 
 def page(search: SearchRecord) -> str:

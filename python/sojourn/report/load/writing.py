@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sojourn.loading.folder import RESULT, is_load_run
 from sojourn.report.load import page, streams
 from sojourn.report.load.run import LoadRun
+from sojourn.results import writing
+from sojourn.results.run_folder import RunFolder
 
 NAME = "report.html"
 
 
-def write_report(path: Path) -> Path:
-    """Draws the report of the run in a folder and returns where it is."""
+def write_report(path: Path) -> Path | None:
+    """Draws the report of the run in a folder and returns where it is, unless it could not be written."""
+    folder = RunFolder(path)
+    if not is_load_run(path) and folder.written(RESULT) is None:
+        writing.missed(path / NAME, f"there is no {RESULT} to draw it from")
+        return None
     run = LoadRun.read(path)
-    report = path / NAME
-    report.write_text(streams.page(run) if run.result.is_streams else page.page(run))
-    return report
+    folder.write_text(NAME, streams.page(run) if run.result.is_streams else page.page(run))
+    return folder.written(NAME)

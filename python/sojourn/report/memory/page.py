@@ -28,7 +28,7 @@ def prepare(path: Path) -> RunFolder:
     return RunFolder.create(path, holds=(SUMMARY,), inside="plots")
 
 
-def write(folder: RunFolder, found: Characterisation) -> Path:
+def write(folder: RunFolder, found: Characterisation) -> Path | None:
     """Writes everything and returns where the page is."""
     machine = environment.describe(found.machine)
     folder.write_json(SUMMARY, found.as_json())
@@ -41,7 +41,7 @@ def write(folder: RunFolder, found: Characterisation) -> Path:
     )
     write_images(folder, [*curves(found), *latencies(found)])
     folder.write_text(REPORT, page(found, machine))
-    return folder.path / REPORT
+    return folder.written(REPORT)
 
 
 def page(found: Characterisation, machine: Environment) -> str:

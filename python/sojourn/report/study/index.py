@@ -15,6 +15,7 @@ from sojourn.assessment.summary import Summary, read_summary
 from sojourn.failure import CouldNotRun
 from sojourn.report.markup import Markup, element, join, shell
 from sojourn.report.tables import texts
+from sojourn.results import writing
 from sojourn.results.run_folder import RunFolder
 from sojourn.study.contents import by_source
 from sojourn.study.folder import REPORT, SUMMARY
@@ -68,8 +69,7 @@ def write_index(runs: Path) -> Path | None:
     )
     text = shell("studies", "Studies", f"{len(found)} studies", main, __version__, (REPORT, SUMMARY))
     target = runs / INDEX
-    target.write_text(text)
-    return target
+    return target if writing.write(target, text.encode()) else None
 
 
 StudySummary = Mapping[str, Any]

@@ -26,7 +26,7 @@ from sojourn.text import format
 _SOURCES = (DOCUMENT, ENVIRONMENTS, "points.parquet", SUMMARY)
 
 
-def write(folder: StudyFolder, findings: Findings) -> Path:
+def write(folder: StudyFolder, findings: Findings) -> Path | None:
     """Writes the summary, the plots and the page; returns where the page is."""
     folder.write_table()
     drawn = charts(findings.study, findings.cells)
@@ -48,7 +48,7 @@ def write(folder: StudyFolder, findings: Findings) -> Path:
         shell(f"study {study.name}", study.title, f"{source}. {study.question}", main, __version__, _SOURCES),
     )
     folder.run.write_json(SUMMARY, findings.as_json())
-    return folder.run.path / REPORT
+    return folder.run.written(REPORT)
 
 
 def _notes(findings: Findings, environments: list[Environment]) -> Markup | None:
