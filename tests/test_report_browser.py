@@ -102,7 +102,8 @@ def test_a_search_is_drawn(tmp_path: Path) -> None:
     found = search(measure, Plan(start=100))
     asked = {"varied": "rate", "unit": "requests/s", "options": ["--rate", "100"], "thresholds": ["p95 < 100 ms"]}
     (tmp_path / "search.json").write_text(json.dumps({**asked, **found.as_json()}))
-    page = write_search_report(tmp_path)
+    page = write_search_report(RunFolder(tmp_path))
+    assert page is not None
     document = browse(page, tmp_path / "profile", "--dump-dom").stdout
     assert re.search(r"<strong>(99\d|1,0\d\d)[.\d]*</strong> requests/s", document)
     assert len(re.findall(r'<svg class="plot for-wide', document)) == 2
