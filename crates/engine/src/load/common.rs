@@ -271,7 +271,6 @@ impl Common {
         let mut print = progress::print;
         let progress = if self.progress { Some(&mut print as &mut dyn FnMut(&Progress)) } else { None };
         let outcome = sojourn_load::run(plan, &interrupted, progress)?;
-        self.write_files(&outcome)?;
         let report = outcome.report();
         let complete = report.complete;
         let webstone = (shows == Shows::WebStone).then(|| WebStone::of(&report));
@@ -294,20 +293,24 @@ impl Common {
             }
             Format::Text => write_text(&mut output, &result)?,
         }
-        Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(1) })
+        output.flush()?;
+        // After the result: a full disk must not take it away.
+        let written = self.write_files(&outcome);
+        Ok(if complete && written { ExitCode::SUCCESS } else { ExitCode::from(1) })
     }
 
-    fn write_files(&self, outcome: &Outcome) -> anyhow::Result<()> {
-        if let Some(path) = &self.histograms {
-            write_file(path, |file| outcome.write_histograms(file))?;
-        }
-        if let Some(path) = &self.intervals {
-            write_file(path, |file| outcome.write_intervals(file))?;
-        }
-        if let (Some(path), Some(timeline)) = (&self.timeline, outcome.timeline()) {
-            write_file(path, |file| Ok(serde_json::to_writer(file, timeline)?))?;
-        }
-        Ok(())
+    /// Writes the files that were asked for; returns true if all are written.
+    fn write_files(&self, outcome: &Outcome) -> bool {
+        let histograms = self
+            .histograms
+            .as_ref()
+            .is_none_or(|path| write_file(path, |file| outcome.write_histograms(file)));
+        let intervals =
+            self.intervals.as_ref().is_none_or(|path| write_file(path, |file| outcome.write_intervals(file)));
+        let timeline = self.timeline.as_ref().zip(outcome.timeline()).is_none_or(|(path, timeline)| {
+            write_file(path, |file| Ok(serde_json::to_writer(file, timeline)?))
+        });
+        histograms && intervals && timeline
     }
 }
 

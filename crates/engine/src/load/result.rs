@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use anyhow::Context;
 use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_load::webstone::WebStone;
@@ -64,15 +63,16 @@ impl<'a> Embedded<'a> {
     }
 }
 
-/// Writes a file in one go; an error names it.
-pub fn write_file(
-    path: &Path,
-    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
-) -> anyhow::Result<()> {
+/// Writes a file in one go, or names it on standard error; returns true if it is written.
+pub fn write_file(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> bool {
     let written = File::create(path).and_then(|file| {
         let mut file = BufWriter::new(file);
         write(&mut file)?;
         file.flush()
     });
-    written.with_context(|| format!("cannot write {}", path.display()))
+    if let Err(error) = &written {
+        eprintln!("error: cannot write {}: {error}", path.display());
+        eprintln!("hint: make room there, or name another file");
+    }
+    written.is_ok()
 }

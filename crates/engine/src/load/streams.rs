@@ -47,7 +47,6 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let mut print = print_progress;
     let progress = if options.progress { Some(&mut print as &mut dyn FnMut(&StreamProgress)) } else { None };
     let outcome = run_streams(plan, &interrupted, progress)?;
-    write_files(options, &outcome)?;
     let report = outcome.report();
     let complete = report.complete;
     let result = StreamResult {
@@ -70,17 +69,23 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         }
         Format::Text => write_text(&mut output, &result)?,
     }
-    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    output.flush()?;
+    // After the result: a full disk must not take it away.
+    let written = write_files(options, &outcome);
+    Ok(if complete && written { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn write_files(options: &Options, outcome: &StreamOutcome) -> anyhow::Result<()> {
-    if let Some(path) = &options.histograms {
-        write_file(path, |file| outcome.write_histograms(file))?;
-    }
-    if let Some(path) = &options.timeline {
-        write_file(path, |file| Ok(serde_json::to_writer(file, outcome.timeline())?))?;
-    }
-    Ok(())
+/// Writes the files that were asked for; returns true if all are written.
+fn write_files(options: &Options, outcome: &StreamOutcome) -> bool {
+    let histograms = options
+        .histograms
+        .as_ref()
+        .is_none_or(|path| write_file(path, |file| outcome.write_histograms(file)));
+    let timeline = options
+        .timeline
+        .as_ref()
+        .is_none_or(|path| write_file(path, |file| Ok(serde_json::to_writer(file, outcome.timeline())?)));
+    histograms && timeline
 }
 
 /// The one object that is printed.

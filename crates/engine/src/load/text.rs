@@ -16,6 +16,9 @@ pub fn write_text(output: &mut impl Write, result: &RunResult) -> io::Result<()>
         let state = if report.complete { "stopped early" } else { "NOT COMPLETE" };
         writeln!(output, "{state}: {why}")?;
     }
+    if let Some(offered) = offered(report) {
+        writeln!(output, "offered: {offered}")?;
+    }
     writeln!(
         output,
         "{} requests in {:.1} s: {} requests/s, {} MB/s; {} failed, {} unfinished",
@@ -42,7 +45,7 @@ pub fn write_text(output: &mut impl Write, result: &RunResult) -> io::Result<()>
     if all.handshake_time_seconds.count > 0 {
         write_row(output, "TLS handshake", &all.handshake_time_seconds)?;
     }
-    write_row(output, "generator's lateness, sending", &all.send_lag_seconds)?;
+    write_row(output, "generator's lateness", &all.send_lag_seconds)?;
     if let Some(lag) = all.receive_lag_seconds.value() {
         write_row(output, "  looking for answers", lag)?;
     }
@@ -62,6 +65,20 @@ pub fn write_text(output: &mut impl Write, result: &RunResult) -> io::Result<()>
         number(Some(generator.timer_slack_seconds * 1e3)),
     )?;
     write_doubts(output, &generator.reasons, &report.warnings)
+}
+
+/// The load that was asked for, of several steps from the first to the last.
+fn offered(report: &Report) -> Option<String> {
+    let said = report.steps.iter().map(|step| {
+        let rate = step.offered_requests_per_second.map(|rate| format!("{} requests/s", number(Some(rate))));
+        rate.or_else(|| step.clients.map(|clients| format!("{clients} clients")))
+    });
+    let said: Vec<_> = said.collect::<Option<_>>()?;
+    match said.as_slice() {
+        [] => None,
+        [only] => Some(only.clone()),
+        [first, .., last] => Some(format!("{first} to {last} in {} steps", said.len())),
+    }
 }
 
 fn write_webstone(output: &mut impl Write, webstone: &WebStone) -> io::Result<()> {
@@ -114,16 +131,17 @@ pub fn write_doubts(output: &mut impl Write, reasons: &[String], warnings: &[Str
 pub fn write_times_head(output: &mut impl Write) -> io::Result<()> {
     writeln!(
         output,
-        "\n{:30} {:>9} {:>9} {:>9} {:>9} {:>9}",
-        "milliseconds", "mean", "p50", "p95", "p99", "max"
+        "\n{:24} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7}",
+        "milliseconds", "mean", "p50", "p90", "p95", "p99", "p99.9", "max"
     )
 }
 
 /// Writes a line of times in milliseconds.
 pub fn write_row(output: &mut impl Write, name: &str, summary: &Summary) -> io::Result<()> {
-    write!(output, "{name:30}")?;
-    for seconds in [summary.mean, summary.p50, summary.p95, summary.p99, summary.max] {
-        write!(output, " {:>9}", number(seconds.map(|seconds| seconds * 1e3)))?;
+    write!(output, "{name:24}")?;
+    let shown = [summary.mean, summary.p50, summary.p90, summary.p95, summary.p99, summary.p999, summary.max];
+    for seconds in shown {
+        write!(output, " {:>7}", number(seconds.map(|seconds| seconds * 1e3)))?;
     }
     writeln!(output)
 }

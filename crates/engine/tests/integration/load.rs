@@ -69,3 +69,23 @@ fn a_signal_reports_what_was_measured() {
     assert_eq!((&result["interrupted"], &result["complete"]), (&Value::Bool(true), &Value::Bool(false)));
     assert!(result["requests"].as_u64().unwrap() > 10, "{result}");
 }
+
+#[test]
+fn a_full_disk_takes_a_file_and_not_the_result() {
+    let site = tempfile::tempdir().unwrap();
+    fs::write(site.path().join("page"), [b'x'; 500]).unwrap();
+    let server = engine::Server::start("sped", site.path(), &[]);
+    let kept = site.path().join("latencies.hlog");
+    let mut command = Command::new(engine::ENGINE);
+    let url = format!("http://{}/page", server.address);
+    command.args(["load", &url, "--clients", "1", "--requests", "20", "--warm-up", "0s", "--format", "json"]);
+    // A device on which there is never room.
+    command.args(["--timeline", "/dev/full", "--histograms"]).arg(&kept);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&result["requests"], &result["complete"]), (&Value::from(20), &Value::Bool(true)));
+    assert!(fs::read_to_string(kept).unwrap().lines().count() > 1);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("cannot write /dev/full: No space left on device"), "{said}");
+}
