@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from benchmarks.probe.processes import cpu_seconds
 from sojourn import engine
+from sojourn.engine.results import ProbeHeader, ProbeRow
 from sojourn.failure import CouldNotRun
 from sojourn.probe.recording import Recording
 
@@ -74,9 +74,9 @@ def _wait_for_sample(process: subprocess.Popen[bytes], output: Path) -> None:
 
 def _recording(output: Path) -> Recording:
     header, *lines = output.read_text().splitlines()
-    recording = Recording.begin(json.loads(header))
+    recording = Recording.begin(ProbeHeader.model_validate_json(header))
     for line in lines:
-        recording.add(json.loads(line))
+        recording.add(ProbeRow.model_validate_json(line))
     return recording
 
 

@@ -1,7 +1,8 @@
 //! The limits of a server and their defaults: connections, requests, processes, and every timeout of clients and upstreams.
 //!
 //! Here are numbers only. The driver's timers turn the timeouts into deadlines. Whatever exceeds a limit is
-//! refused and counted there.
+//! refused and counted there. There is no rate limit on requests: connection limits, the requests per connection and the
+//! least rate at which a response must be read bound what one client may hold.
 
 use std::time::Duration;
 

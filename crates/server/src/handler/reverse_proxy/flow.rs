@@ -311,7 +311,7 @@ impl Flow {
         }
     }
 
-    /// Returns true if no more is to be received for now.
+    /// Backpressure: returns true if no more is to be received from the upstream until clients have taken some.
     pub fn is_full(&self) -> bool {
         !self.is_shared && self.held_bytes >= HELD_BYTES_MAX
     }
@@ -350,7 +350,7 @@ impl Upload {
         !self.bytes.is_empty() || self.is_complete
     }
 
-    /// Returns true if no more is to be received of the client for now.
+    /// Backpressure: returns true if no more is to be received from the client until the upstream has taken some.
     pub fn is_full(&self) -> bool {
         self.bytes.len() >= HELD_BYTES_MAX
     }

@@ -152,7 +152,8 @@ impl Exchanges {
         }
     }
 
-    /// Returns true if the connection that fills the flow is to receive no more for now; it is woken when it may.
+    /// Backpressure: returns true if the connection that fills the flow is to receive no more for now; it is woken when
+    /// it may.
     pub fn is_full(&mut self, id: FlowId) -> bool {
         // A shared flow is bounded by the memory tier's limit.
         let may_wait_for_disk = self.flows[id.0].fill.is_some() && !self.flows[id.0].is_shared;
