@@ -177,6 +177,14 @@ def test_other_work_on_the_servers_core_makes_a_lower_bound_without_a_bottleneck
     assert "other work had 40 %" in given.bottleneck_because
 
 
+def test_other_work_before_the_first_stage_makes_a_lower_bound_though_it_spared_the_knee() -> None:
+    given = answer(Evidence(knee(), STEPS, None, None, None, None, RATES, TARGET, 1, other_work_before=0.25))
+    assert given.is_lower_bound
+    assert given.bottleneck is None
+    assert "25 % of the server's core before the first stage" in given.bottleneck_because
+    assert not answered(knee()).is_lower_bound
+
+
 def test_a_core_that_was_hardly_busy_is_not_the_bottleneck() -> None:
     idle = (step(500, 0.05), step(900, 0.12), step(1100, 0.18, got=1000))
     given = answered(knee(), steps=idle)

@@ -61,13 +61,15 @@ class Evidence:
     requests_fraction: float | None = None
     """Of the log's requests, those that the static copy stands for; None: not counted."""
     bytes_fraction: float | None = None
+    other_work_before: float | None = None
+    """Of the server's core, what other work had before the first stage; None: not known."""
 
 
 def answer(evidence: Evidence) -> Answer:
     """Puts limits and measurements together."""
     limits, withheld = _limits(evidence)
     knee = evidence.knee
-    disturbed = _disturbance(knee)
+    disturbed = _disturbance(evidence)
     line_limit = limits.get(LINE)
     line_ends_it = line_limit is not None and line_limit < knee.low
     largest = line_limit if line_ends_it and line_limit is not None else knee.requests_per_second
@@ -142,11 +144,15 @@ def _highest(evidence: Evidence) -> float:
     return max([evidence.knee.high, *(step.requests_per_second.maximum for step in evidence.steps)])
 
 
-def _disturbance(knee: Knee) -> str | None:
+def _disturbance(evidence: Evidence) -> str | None:
     """Why other work makes the knee a lower bound, or None where it does not."""
-    if knee.others_fraction is None or knee.others_fraction <= OTHERS_FRACTION_MAX:
-        return None
-    return f"other work had {format.percent(knee.others_fraction)} of the server's core at the knee"
+    during, before = evidence.knee.others_fraction or 0.0, evidence.other_work_before or 0.0
+    if during > OTHERS_FRACTION_MAX:
+        return f"other work had {format.percent(during)} of the server's core at the knee"
+    # Work in bursts may spare one step and not another.
+    if before > OTHERS_FRACTION_MAX:
+        return f"other work had {format.percent(before)} of the server's core before the first stage"
+    return None
 
 
 def _interval(evidence: Evidence, largest: float, line_ends_it: bool) -> tuple[float, float, list[str]]:
@@ -164,7 +170,7 @@ def _interval(evidence: Evidence, largest: float, line_ends_it: bool) -> tuple[f
     spread = max(knee.per_repetition) - min(knee.per_repetition)
     if knee.high - knee.low > spread * (1 + SAME_LIMIT):
         because.append("loads between two steps were not measured")
-    disturbed = _disturbance(knee)
+    disturbed = _disturbance(evidence)
     if disturbed is not None:
         because.append(disturbed)
     return knee.low, knee.high, because
@@ -239,7 +245,7 @@ def _bottleneck(
         else:
             cure = "assess on a machine where the server can be brought to its limit"
         return None, f"{REASONS[knee.reason]}; {cure}"
-    disturbed = _disturbance(knee)
+    disturbed = _disturbance(evidence)
     if disturbed is not None:
         return None, f"{disturbed}, so that the server's own limit was not seen; {QUIET}"
     computed = min(limits, key=lambda name: limits[name])

@@ -335,10 +335,15 @@ class _Assessment:
                 target_p95_seconds=self.request.target_p95_seconds,
                 seed=self.request.seed,
                 withheld=withheld,
+                other_work_before=self._other_work_before(),
                 requests_fraction=self.coverage.requests_fraction if self.coverage else None,
                 bytes_fraction=self.coverage.bytes_fraction if self.coverage else None,
             )
         )
+
+    def _other_work_before(self) -> float | None:
+        found = self.summary.disturbance.cores if self.summary.disturbance else []
+        return next((each.other_work_fraction for each in found if each.role == "server"), None)
 
     def _log_rates(self) -> LogRates:
         """Over all requests of the log, as far as the import counted them."""
