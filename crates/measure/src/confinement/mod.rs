@@ -64,7 +64,7 @@ impl Confinement {
     /// undone first.
     ///
     /// # Errors
-    /// The obstacle and the likely cure; nothing is left behind.
+    /// What failed and the likely cure; nothing is left behind.
     pub fn new(
         hierarchies: &Hierarchies,
         state: &Path,
