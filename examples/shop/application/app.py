@@ -1,0 +1,34 @@
+"""The application: what gunicorn runs."""
+
+from __future__ import annotations
+
+import os
+
+from flask import Flask, g
+
+from . import accounts, catalogue, orders
+from .burn import burn
+from .database import Database
+from .external import External
+from .knobs import Knobs
+from .metrics import Metrics
+
+FILLER = "Nothing here is for sale. "
+
+
+def create() -> Flask:
+    """The application of one worker process."""
+    knobs = Knobs()
+    database, external = Database(knobs), External(knobs)
+    application = Flask(__name__)
+    application.secret_key = os.environ["SHOP_SECRET"]
+    filler = FILLER * (knobs.count("page_kb") * 1024 // len(FILLER))
+    Metrics(database).attach(application)
+    database.attach(application)
+    application.before_request(lambda: burn(knobs.seconds("cpu_ms")))
+    application.context_processor(lambda: {"filler": filler, "user": g.get("user")})
+    application.jinja_env.filters["money"] = lambda cents: f"{cents / 100:,.2f} €"
+    application.register_blueprint(accounts.blueprint(database))
+    application.register_blueprint(catalogue.blueprint(database, external, knobs))
+    application.register_blueprint(orders.blueprint(database, external))
+    return application

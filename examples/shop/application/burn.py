@@ -1,0 +1,12 @@
+"""CPU time on demand, of the calling thread."""
+
+from __future__ import annotations
+
+import time
+
+
+def burn(seconds: float) -> None:
+    """Uses so much CPU time, however long that takes."""
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        sum(range(200))

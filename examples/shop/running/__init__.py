@@ -1,0 +1,1 @@
+"""Starting and stopping the shop, and its users. The standard library alone."""
