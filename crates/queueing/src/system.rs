@@ -4,6 +4,7 @@
 //! consistent by construction: indices exist and probabilities sum to one.
 
 use crate::distribution::{Distribution, RandomVariable};
+use crate::random::Random;
 use crate::speed::Speed;
 use crate::station::Service;
 
@@ -27,9 +28,54 @@ pub struct StationModel {
     pub servers: u32,
     /// v(n) if it is not min(n, c); for PS and LPS only, and `servers` is then 1.
     pub speed: Option<Speed>,
+    /// K, and what becomes of the jobs that find K present; `None` without a limit.
+    pub capacity: Option<Capacity>,
     /// Line of the system file, counted from 1.
     pub line: usize,
 }
+
+/// The most jobs at a station, and what becomes of those that find it full.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Capacity {
+    /// K: waiting and in service together; at least the places in service.
+    pub jobs: u32,
+    pub when_full: WhenFull,
+}
+
+/// What becomes of a job that finds a station full.
+#[derive(Debug, Clone, PartialEq)]
+pub enum WhenFull {
+    /// It is turned away and lost; a user thinks, and begins a new request.
+    Refuse,
+    /// It stays at the station before, and keeps its place there, until there is room (blocking after service).
+    Block,
+    /// It comes again later.
+    Retry(Retry),
+}
+
+/// How a client that was turned away tries again.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Retry {
+    /// Seconds until the first retry.
+    pub after: Distribution,
+    /// Each further wait is longer by this factor, at least 1.
+    pub backoff: f64,
+    /// After this many retries the job is lost; `None` if it never gives up.
+    pub retries_max: Option<u32>,
+}
+
+impl Retry {
+    /// Seconds until the retry number `retry`, counted from 0; `None` when the job gives up.
+    pub(crate) fn wait(&self, retry: u32, random: &mut Random) -> Option<f64> {
+        let again = self.retries_max.is_none_or(|most| retry < most);
+        again.then(|| self.after.sample(random) * self.backoff.powi(retry.min(BACKOFFS_MAX) as i32))
+    }
+}
+
+/// Waits grow no further after so many retries: a factor of 2 has then made a second out of a nanosecond.
+const BACKOFFS_MAX: u32 = 30;
 
 /// The order of service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +108,20 @@ impl StationModel {
     /// The station's name in messages, with its line.
     pub fn place(&self) -> String {
         format!("station {} (line {})", self.name, self.line)
+    }
+
+    /// Returns true if jobs that find the station full may be lost.
+    pub fn turns_away(&self) -> bool {
+        self.capacity.as_ref().is_some_and(|capacity| match &capacity.when_full {
+            WhenFull::Refuse => true,
+            WhenFull::Block => false,
+            WhenFull::Retry(retry) => retry.retries_max.is_some(),
+        })
+    }
+
+    /// Returns true if a job waits at the station before while this one is full.
+    pub fn blocks(&self) -> bool {
+        self.capacity.as_ref().is_some_and(|capacity| capacity.when_full == WhenFull::Block)
     }
 
     /// Returns true unless the station is a delay.
@@ -230,7 +290,29 @@ impl System {
         self.classes.iter().flat_map(Class::visits).any(|(_, visit)| visit.holds.is_some())
     }
 
-    /// Work per second of the open classes alone, by station.
+    /// Returns true if some jobs may be lost.
+    pub fn turns_away(&self) -> bool {
+        self.stations.iter().any(StationModel::turns_away)
+    }
+
+    /// As [`System::open_work`] but without what comes behind a station that turns jobs away: at least so much arrives.
+    pub fn open_work_certain(&self) -> Vec<f64> {
+        let mut work = vec![0.0; self.stations.len()];
+        for class in &self.classes {
+            let Source::Open { rate } = class.source else { continue };
+            for route in &class.routes {
+                let certain = route.visits.iter().position(|visit| self.stations[visit.station].turns_away());
+                let visits = &route.visits[..certain.unwrap_or(route.visits.len())];
+                for visit in visits {
+                    work[visit.station] +=
+                        rate * route.probability * visit.demand.mean(class.document.as_ref());
+                }
+            }
+        }
+        work
+    }
+
+    /// Work per second of the open classes alone, by station; of all that is offered, whether or not it is turned away.
     pub fn open_work(&self) -> Vec<f64> {
         let mut work = vec![0.0; self.stations.len()];
         for class in &self.classes {

@@ -99,6 +99,17 @@ class Prediction(TypedDict):
 Stop = Literal["half-width", "jobs-max", "trace-end", "interrupted"]
 
 
+class Loss(TypedDict):
+    """Jobs that a full station turned away for good."""
+
+    jobs: int
+    offered_per_second: float
+    """Those that finish or are lost."""
+    probability: float
+    """The share of the offered jobs that is lost."""
+    probability_half_width: float | None
+
+
 class RouteSimulation(TypedDict):
     """A route of a class, such as hits."""
 
@@ -111,6 +122,8 @@ class ClassSimulation(TypedDict):
 
     jobs: int
     throughput_per_second: float
+    """Of the jobs that finish, without the lost ones."""
+    loss: Loss
     response_time_seconds: ResponseTime
     routes: dict[str, RouteSimulation]
 
@@ -125,6 +138,8 @@ class StationEstimate(TypedDict):
     queue_mean: float
     residence_time_seconds: float
     demand_seconds: float
+    full_probability: float | None
+    """The share of the arrivals that find it full; None without a capacity."""
 
 
 class Simulated(TypedDict):
@@ -147,6 +162,7 @@ class Simulated(TypedDict):
 class Simulation(Simulated):
     """A simulated system."""
 
+    loss: Loss
     lag_one: float
     classes: dict[str, ClassSimulation]
     stations: dict[str, StationEstimate]

@@ -41,6 +41,17 @@ class StationModel:
     """Whether its speed depends on the jobs in service: v(n)."""
     saturation: float | None = None
     """Seconds of work per second that it does when full; None where it never is, as a delay."""
+    capacity: int | None = None
+    """The most jobs present; None without a limit."""
+    when_full: str | None = None
+    """What becomes of a job that finds so many: refuse, block or retry."""
+    turns_away: bool = False
+    """Whether jobs that find it full may be lost."""
+    certain_work: float | None = None
+    """Seconds of work per second that open classes bring to it for certain, whatever is lost before.
+
+    None where there is no overload: at a delay, and where what is too much is turned away.
+    """
 
     @property
     def is_delay(self) -> bool:
@@ -136,20 +147,29 @@ class System:
         return _native.system_demands(self.text, class_name, vector(sizes, "sizes"))
 
     def open_utilisations(self) -> dict[str, float]:
-        """What the open classes alone bring to each station but delays: below 1 where there is a steady state."""
+        """What the open classes alone bring to each station but delays, whether or not it is turned away.
+
+        Below 1 where there is a steady state; above, too, where what is too much is turned away.
+        """
         work = dict.fromkeys((station.name for station in self.stations), 0.0)
         for each in self.classes:
             for route in each.routes:
                 for visit in route.visits:
                     rate = (each.rate_per_second or 0.0) * route.probability
                     work[visit.station] += rate * visit.demand_mean_seconds
-        limited = ((each.name, each.saturation) for each in self.stations if each.saturation is not None)
-        # Contention can bring a full station to a standstill: then any open traffic is too much.
-        return {name: work[name] / saturation if saturation else math.inf for name, saturation in limited}
+        limited = [each for each in self.stations if each.saturation is not None]
+        return {each.name: _utilisation(work[each.name], each) for each in limited}
+
+    @property
+    def turns_away(self) -> bool:
+        """Whether some jobs may be lost."""
+        return any(each.turns_away for each in self.stations)
 
     def unstable_station(self) -> str | None:
         """The station that open traffic overloads most; None where there is a steady state."""
-        overloaded = {name: load for name, load in self.open_utilisations().items() if load >= 1}
+        certain = [(each, each.certain_work) for each in self.stations]
+        loads = {each.name: _utilisation(work, each) for each, work in certain if work is not None}
+        overloaded = {name: load for name, load in loads.items() if load >= 1}
         return max(overloaded, key=lambda name: overloaded[name], default=None)
 
 
@@ -162,6 +182,13 @@ def predict(system: System, *, percentiles: bool = True) -> Prediction:
     """
     prediction: Prediction = _native.predict_system(system.text, percentiles)  # type: ignore[assignment]
     return prediction
+
+
+def _utilisation(work: float, station: StationModel) -> float:
+    if station.saturation is None or work == 0:
+        return 0.0
+    # Contention can bring a full station to a standstill: then any open traffic is too much.
+    return work / station.saturation if station.saturation > 0 else math.inf
 
 
 def _located(message: str) -> SystemFileError:

@@ -6,7 +6,9 @@ use pyo3::prelude::*;
 use serde::Serialize;
 use sojourn_queueing::distribution::RandomVariable;
 use sojourn_queueing::solver;
-use sojourn_queueing::system::{Class, Demand, Discipline, Route, Source, StationModel, System, Visit};
+use sojourn_queueing::system::{
+    Class, Demand, Discipline, Route, Source, StationModel, System, Visit, WhenFull,
+};
 use sojourn_queueing::system_file;
 
 use super::distribution::Distribution;
@@ -85,6 +87,14 @@ struct StationStructure {
     state_dependent: bool,
     /// The work per second that a full station does; None at a delay, which is never full.
     saturation: Option<f64>,
+    /// The most jobs present, and what becomes of those that find so many: `refuse`, `block` or `retry`.
+    capacity: Option<u32>,
+    when_full: Option<&'static str>,
+    /// Whether jobs that find it full may be lost.
+    turns_away: bool,
+    /// Work per second that open classes bring for certain, whatever is lost before; None where there is no overload:
+    /// at a delay, and where what is too much is turned away.
+    certain_work: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -118,14 +128,19 @@ impl Structure {
     fn of(system: &System) -> Self {
         Self {
             name: system.name.clone(),
-            stations: system.stations.iter().map(StationStructure::of).collect(),
+            stations: system
+                .stations
+                .iter()
+                .zip(system.open_work_certain())
+                .map(|(station, work)| StationStructure::of(station, work))
+                .collect(),
             classes: system.classes.iter().map(|class| ClassStructure::of(class, system)).collect(),
         }
     }
 }
 
 impl StationStructure {
-    fn of(station: &StationModel) -> Self {
+    fn of(station: &StationModel, certain_work: f64) -> Self {
         let (discipline, r) = match station.discipline {
             Discipline::Fifo => ("fifo", None),
             Discipline::Ps => ("ps", None),
@@ -139,6 +154,14 @@ impl StationStructure {
             servers: station.servers,
             state_dependent: station.speed.is_some(),
             saturation: Some(station.service().saturation()).filter(|work| work.is_finite()),
+            capacity: station.capacity.as_ref().map(|capacity| capacity.jobs),
+            when_full: station.capacity.as_ref().map(|capacity| match capacity.when_full {
+                WhenFull::Refuse => "refuse",
+                WhenFull::Block => "block",
+                WhenFull::Retry(_) => "retry",
+            }),
+            turns_away: station.turns_away(),
+            certain_work: (station.is_limited() && !station.turns_away()).then_some(certain_work),
         }
     }
 }

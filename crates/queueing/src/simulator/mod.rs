@@ -30,7 +30,7 @@ pub use quota::Quota;
 pub use recorder::Recorder;
 pub use replication::REPLICATIONS_MAX;
 pub use result::{
-    ClassResult, ResponseTime, RouteResult, StationResult, StationRun, Stop, SystemResult, Target,
+    ClassResult, Loss, ResponseTime, RouteResult, StationResult, StationRun, Stop, SystemResult, Target,
 };
 pub use sessions::{Answered, ChainedJob, simulate_sessions};
 pub use trace::simulate_station;

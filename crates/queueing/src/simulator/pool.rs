@@ -2,7 +2,9 @@
 
 use super::Plan;
 use super::estimate::LAG_ONE_MAX;
-use super::result::{ClassResult, ResponseTime, RouteResult, StationResult, StationRun, Stop, SystemResult};
+use super::result::{
+    ClassResult, Loss, ResponseTime, RouteResult, StationResult, StationRun, Stop, SystemResult,
+};
 use crate::named::Named;
 
 /// The replications' results, averaged field by field.
@@ -53,6 +55,15 @@ impl<R> Parts<'_, R> {
             p95_half_width: times.half_width(|time| time.p95_half_width),
             p99_half_width: times.half_width(|time| time.p99_half_width),
             p999_half_width: times.half_width(|time| time.p999_half_width),
+        }
+    }
+
+    fn loss(&self, of: impl Fn(&R) -> Loss) -> Loss {
+        Loss {
+            jobs: self.sum(|part| of(part).jobs),
+            offered_per_second: self.mean(|part| of(part).offered_per_second),
+            probability: self.mean(|part| of(part).probability),
+            probability_half_width: self.half_width(|part| of(part).probability_half_width),
         }
     }
 
@@ -118,6 +129,7 @@ pub(super) fn system(runs: &[SystemResult], plan: &Plan) -> SystemResult {
         simulated_seconds: runs.iter().map(|run| run.simulated_seconds).sum(),
         response_time_seconds,
         throughput_per_second: parts.mean(|run| run.throughput_per_second),
+        loss: parts.loss(|run| run.loss),
         lag_one,
         little_relative_error: parts.mean(|run| run.little_relative_error),
         classes: parts.named(|run| &run.classes, class),
@@ -130,6 +142,7 @@ fn class(parts: &Parts<'_, &ClassResult>) -> ClassResult {
     ClassResult {
         jobs: parts.sum(|class| class.jobs),
         throughput_per_second: parts.mean(|class| class.throughput_per_second),
+        loss: parts.loss(|class| class.loss),
         response_time_seconds: parts.response_time(|class| class.response_time_seconds),
         routes: parts.named(
             |class| &class.routes,
@@ -149,5 +162,6 @@ fn visited(parts: &Parts<'_, &StationResult>) -> StationResult {
         queue_mean: parts.mean(|station| station.queue_mean),
         residence_time_seconds: parts.mean(|station| station.residence_time_seconds),
         demand_seconds: parts.mean(|station| station.demand_seconds),
+        full_probability: parts.mean_if_all(|station| station.full_probability),
     }
 }

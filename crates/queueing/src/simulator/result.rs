@@ -139,7 +139,9 @@ pub struct SystemResult {
     pub simulated_seconds: f64,
     /// Response time over all classes.
     pub response_time_seconds: ResponseTime,
+    /// Jobs that finish: without the lost ones.
     pub throughput_per_second: f64,
+    pub loss: Loss,
     /// Correlation of neighbouring batch means; near 0 when the batches are long enough.
     pub lag_one: f64,
     /// Relative error of Little's law: (jobs in the system − throughput × response time) / jobs in the system.
@@ -158,10 +160,25 @@ impl SystemResult {
     }
 }
 
+/// Jobs that a full station turned away for good.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Loss {
+    pub jobs: u64,
+    /// Jobs that finish or are lost, per second.
+    pub offered_per_second: f64,
+    /// The share of the offered jobs that is lost.
+    pub probability: f64,
+    /// Of the 95 % interval of `probability`; `None` where nothing can be lost, or the run is too short to tell.
+    pub probability_half_width: Option<f64>,
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClassResult {
+    /// Jobs that finished.
     pub jobs: u64,
+    /// Jobs that finish: without the lost ones.
     pub throughput_per_second: f64,
+    pub loss: Loss,
     /// From entering the first station to leaving the last, including the class's latency and excluding think time.
     pub response_time_seconds: ResponseTime,
     pub routes: Named<RouteResult>,
@@ -185,8 +202,10 @@ pub struct StationResult {
     pub throughput_per_second: f64,
     /// Mean jobs present.
     pub queue_mean: f64,
-    /// Mean time per visit, waiting included.
+    /// Mean time per visit, waiting included, and being blocked afterwards; counted from the arrival that found room.
     pub residence_time_seconds: f64,
     /// Mean demand per visit, as drawn.
     pub demand_seconds: f64,
+    /// The share of the arrivals, retries among them, that find the station full; `None` without a capacity.
+    pub full_probability: Option<f64>,
 }

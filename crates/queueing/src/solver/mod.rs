@@ -126,10 +126,21 @@ pub struct StationAnswer {
 
 const POSSESSION: &str = "a job holds one station while it is served at another: simulate";
 
+/// Refuses what no analytic solver can say.
+fn unsolvable(system: &System) -> Result<(), String> {
+    if system.has_simultaneous_possession() {
+        return Err(POSSESSION.to_owned());
+    }
+    match system.stations.iter().find(|station| station.capacity.is_some()) {
+        Some(station) => Err(format!("{} has a capacity; simulate", station.place())),
+        None => Ok(()),
+    }
+}
+
 /// Runs every solver. Percentiles cost some ten milliseconds per class; [`predict_means`] leaves them out.
 pub fn predict(system: &System) -> Prediction {
     let mut prediction = predict_means(system);
-    if !system.has_simultaneous_possession() {
+    if unsolvable(system).is_ok() {
         prediction.add_percentiles(percentiles::of(&Flow::new(system)));
     }
     prediction
@@ -139,8 +150,7 @@ pub fn predict(system: &System) -> Prediction {
 pub fn predict_means(system: &System) -> Prediction {
     let flow = Flow::new(system);
     let outcome = |solver: &Solver| {
-        let held = system.has_simultaneous_possession();
-        let solved = if held { Err(POSSESSION.to_owned()) } else { (solver.run)(&flow) };
+        let solved = unsolvable(system).and_then(|()| (solver.run)(&flow));
         let (answer, refusal) = match solved {
             Ok(answer) => (Some(answer), None),
             Err(reason) => (None, Some(reason)),

@@ -59,6 +59,16 @@ impl Service {
     }
 }
 
+/// What a served job leaves behind at its station.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    Nothing,
+    /// Its place, while it is elsewhere; until [`Station::release`].
+    Place,
+    /// Its place and itself, for the next station is full; until [`Station::unblock`].
+    Itself,
+}
+
 /// For up to this many jobs in service, v(n)/n comes from a table: two divisions less per event.
 const SHARES_IN_TABLE: usize = 256;
 
@@ -73,6 +83,8 @@ pub struct Station<T> {
     waiting: VecDeque<(f64, T)>,
     /// Places held by jobs that have been served and are now elsewhere: they count towards r, not towards the load.
     held: usize,
+    /// Those among them whose jobs are still here, served and blocked.
+    blocked: usize,
     virtual_time: f64,
     /// v(n)/n for the n jobs in service now; 0 when there is none.
     share: f64,
@@ -95,6 +107,7 @@ impl<T: Copy> Station<T> {
             in_service: TagHeap::new(),
             waiting: VecDeque::new(),
             held: 0,
+            blocked: 0,
             virtual_time: 0.0,
             share: 0.0,
             updated_at: 0.0,
@@ -110,13 +123,25 @@ impl<T: Copy> Station<T> {
         self.next_completion
     }
 
-    /// Jobs present, waiting or in service.
+    /// The job that finishes at [`Station::next_completion`].
     #[inline]
-    pub fn present(&self) -> usize {
-        self.in_service.len() + self.waiting.len()
+    pub fn next_job(&self) -> Option<T> {
+        self.in_service.first().map(|tagged| tagged.job)
     }
 
-    /// The jobs present, in no particular order.
+    /// Jobs present: waiting, in service, or blocked after it.
+    #[inline]
+    pub fn present(&self) -> usize {
+        self.in_service.len() + self.waiting.len() + self.blocked
+    }
+
+    /// Jobs that count towards the station's capacity: those present, and those elsewhere that hold a place.
+    #[inline]
+    pub fn occupied(&self) -> usize {
+        self.in_service.len() + self.waiting.len() + self.held
+    }
+
+    /// The jobs waiting and in service, in no particular order.
     pub fn jobs(&self) -> impl Iterator<Item = T> {
         let waiting = self.waiting.iter().map(|waiting| waiting.1);
         self.in_service.iter().map(|tagged| tagged.job).chain(waiting)
@@ -147,19 +172,20 @@ impl<T: Copy> Station<T> {
     /// Removes the job that finishes at [`Station::next_completion`] and admits the next one from the queue.
     #[inline]
     pub fn complete(&mut self) -> Option<T> {
-        self.complete_or_hold(|_| false)
+        self.complete_and_keep(Kept::Nothing)
     }
 
-    /// As [`Station::complete`], but a job for which `hold` is true keeps its place until [`Station::release`].
+    /// As [`Station::complete`], but a job may keep its place.
     #[inline]
-    pub fn complete_or_hold(&mut self, hold: impl FnOnce(T) -> bool) -> Option<T> {
+    pub fn complete_and_keep(&mut self, kept: Kept) -> Option<T> {
         let now = self.next_completion;
         let finished = *self.in_service.first()?;
         self.advance(now);
         // The tag, not the sum that led here: no rounding is carried on.
         self.virtual_time = finished.tag;
-        if hold(finished.job) {
+        if kept != Kept::Nothing {
             self.held += 1;
+            self.blocked += usize::from(kept == Kept::Itself);
             self.in_service.remove_first();
         } else if let Some((demand, job)) = self.waiting.pop_front() {
             self.in_service.replace_first(Tagged { tag: self.virtual_time + demand, job });
@@ -174,7 +200,14 @@ impl<T: Copy> Station<T> {
         Some(finished.job)
     }
 
-    /// Frees a place held since [`Station::complete_or_hold`]; the next job in the queue takes it.
+    /// Lets a blocked job go on; the next job in the queue takes its place.
+    pub fn unblock(&mut self, now: f64) {
+        self.advance(now);
+        self.blocked = self.blocked.saturating_sub(1);
+        self.release(now);
+    }
+
+    /// Frees a place held since [`Station::complete_and_keep`]; the next job in the queue takes it.
     pub fn release(&mut self, now: f64) {
         self.advance(now);
         self.held = self.held.saturating_sub(1);

@@ -3,7 +3,7 @@
 use super::reader::{Reader, Value, suggestion};
 use super::station::ParsedStation;
 use super::unit::{Dimension, positive, quantity};
-use super::{SystemFileError, demand, distribution, entries};
+use super::{SystemFileError, capacity, demand, distribution, entries};
 use crate::distribution::{Distribution, RandomVariable};
 use crate::system::{Class, Discipline, Route, Source, Visit};
 
@@ -20,7 +20,12 @@ pub(super) fn parse_all(
     document: Option<&Distribution>,
 ) -> Result<Vec<Class>, SystemFileError> {
     let context = Context { stations, document };
-    entries(root, "classes")?.into_iter().map(|(name, table)| context.class(name, &table)).collect()
+    let classes: Vec<Class> = entries(root, "classes")?
+        .into_iter()
+        .map(|(name, table)| context.class(name, &table))
+        .collect::<Result<_, _>>()?;
+    capacity::check_circles(&classes, stations)?;
+    Ok(classes)
 }
 
 struct Context<'s> {
@@ -49,6 +54,7 @@ impl Context<'_> {
         table.finish()?;
         let class = Class { name, source, document, latency, routes, line: table.line() };
         refuse_instant(&class, self.stations.len(), table)?;
+        capacity::check_class(&class, self.stations, table)?;
         Ok(class)
     }
 
@@ -94,6 +100,7 @@ impl Context<'_> {
         let mut visits: Vec<Visit> = Vec::with_capacity(values.len());
         for value in &values {
             let visit = self.visit(value, document, visits.last())?;
+            capacity::check_visit(&visit, visits.last(), self.stations, value)?;
             visits.push(visit);
         }
         Ok(visits)

@@ -3,6 +3,7 @@
 //! Units are mandatory on every quantity; unknown keys and names are refused with the nearest known one.
 //! `docs/models.md` documents the schema with an example.
 
+mod capacity;
 mod class;
 mod demand;
 mod distribution;

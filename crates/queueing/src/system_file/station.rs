@@ -2,12 +2,12 @@
 
 use super::reader::{Reader, Value};
 use super::unit::{Dimension, positive};
-use super::{SystemFileError, demand, entries};
+use super::{SystemFileError, capacity, demand, entries};
 use crate::speed::Speed;
 use crate::system::{Demand, Discipline, StationModel};
 
 /// The largest r and number of servers; a larger one would be no limit.
-const LIMIT_MAX: u32 = 1_000_000;
+pub(super) const LIMIT_MAX: u32 = 1_000_000;
 
 const DISCIPLINES: &[&str] = &["fifo", "ps", "lps", "is"];
 
@@ -47,8 +47,15 @@ fn parse(name: String, table: &Reader<'_>) -> Result<ParsedStation, SystemFileEr
         (None, Some(rate)) => Some(demand::of_rate(&rate)?),
         (None, None) => None,
     };
+    let in_service = match discipline {
+        Discipline::Fifo => Some(servers),
+        Discipline::Lps { limit } => Some(limit),
+        Discipline::Ps | Discipline::Is => None,
+    };
+    let capacity = capacity::parse(table, in_service)?;
     table.finish()?;
-    Ok(ParsedStation { model: StationModel { name, discipline, servers, speed, line: table.line() }, demand })
+    let model = StationModel { name, discipline, servers, speed, capacity, line: table.line() };
+    Ok(ParsedStation { model, demand })
 }
 
 fn discipline(table: &Reader<'_>) -> Result<Discipline, SystemFileError> {

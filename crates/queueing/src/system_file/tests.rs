@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::distribution::RandomVariable;
-use crate::system::{Discipline, Source};
+use crate::system::{Discipline, Source, WhenFull};
 
 const SITE: &str = r#"name = "public web site"
 [document]
@@ -219,4 +219,57 @@ fn speeds_are_curves_tables_or_measured_rates() {
     check("[1, 2]\nservers = 2", "line 14: `speed` says already how fast");
     let delay = SITE.replace("discipline = \"is\"", "discipline = \"is\"\nspeed = [1, 2]");
     assert!(parse(&delay).unwrap_err().to_string().starts_with("line 16: `speed` belongs to `ps` and `lps`"));
+}
+
+#[test]
+fn a_station_may_be_finite() {
+    let station = |keys: &str| {
+        let text = format!(
+            "stations.web = {{ discipline = \"lps\", r = 4, demand = \"1ms\", {keys} }}\n\
+             classes.visitors = {{ rate = \"5/s\", route = [\"web\"] }}"
+        );
+        parse(&text).map(|system| system.stations[0].capacity.clone())
+    };
+    let capacity = station("queue = 128").unwrap().unwrap();
+    assert_eq!((capacity.jobs, capacity.when_full), (132, WhenFull::Refuse));
+    assert_eq!(station("capacity = 4").unwrap().unwrap().jobs, 4);
+    let retried = station("queue = 8, when_full = { retry = \"1s\", backoff = 2, retries = 6 }");
+    let WhenFull::Retry(retry) = retried.unwrap().unwrap().when_full else { panic!("it retries") };
+    assert_eq!((retry.after.mean(), retry.backoff, retry.retries_max), (1.0, 2.0, Some(6)));
+    for (keys, message) in [
+        ("capacity = 3", "a `capacity` of 3 would leave some of the 4 places in service empty for ever"),
+        ("capacity = 8, queue = 4", "give either `capacity` or `queue`, not both"),
+        ("when_full = \"refuse\"", "`when_full` needs a `capacity` or a `queue`: without, it is never full"),
+        ("queue = 4, when_full = \"refus\"", "`when_full` cannot be \"refus\"; did you mean `refuse`?"),
+        ("queue = 4, when_full = { retry = \"0s\" }", "`retry` must take some time"),
+        ("queue = 4, when_full = { retry = \"1s\", backoff = 0.5 }", "`backoff` must be at least 1, not 0.5"),
+        (
+            "queue = 4, when_full = \"block\"",
+            "`web` blocks when it is full, but nothing comes before it on this route: let it refuse or retry",
+        ),
+    ] {
+        assert_eq!(station(keys).unwrap_err().message, message, "{keys}");
+    }
+}
+
+#[test]
+fn stations_that_could_wait_for_each_other_are_refused() {
+    let text = |route: &str, users: &str| {
+        format!(
+            "stations.a = {{ discipline = \"fifo\", demand = \"1ms\", queue = 1, when_full = \"block\" }}\n\
+             stations.b = {{ discipline = \"fifo\", demand = \"1ms\", queue = 1, when_full = \"block\" }}\n\
+             stations.first = {{ discipline = \"fifo\", demand = \"1ms\" }}\n\
+             stations.line = {{ discipline = \"ps\", demand = \"1ms\" }}\n\
+             stations.door = {{ discipline = \"ps\", demand = \"1ms\", capacity = 9 }}\n\
+             classes.visitors = {{ {users}, route = {route} }}"
+        )
+    };
+    let refusal = |route: &str, users: &str| parse(&text(route, users)).unwrap_err().message;
+    assert_eq!(
+        refusal(r#"["first", "a", "b", "a"]"#, "rate = \"1/s\""),
+        "`a` could block itself by way of other stations, for ever"
+    );
+    assert!(refusal(r#"["line", "a"]"#, "rate = \"1/s\"").contains("nothing would be held up"));
+    assert!(refusal(r#"["door"]"#, "users = 4, think_time = \"0s\"").contains("ask again in no time"));
+    assert!(parse(&text(r#"["first", "a", "b", "line"]"#, "rate = \"1/s\"")).is_ok());
 }

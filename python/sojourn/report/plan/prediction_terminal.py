@@ -126,16 +126,21 @@ def _first(result: Predicted) -> list[tuple[str, str]]:
 
 def print_simulation(result: Simulation, console: Console) -> None:
     """What the simulator says of a system: response times by class, then the stations."""
-    classes = table("class", "jobs/s", "mean R", "+/-", "p50", "p95", "p99")
+    finite = any(station["full_probability"] is not None for station in result["stations"].values())
+    lost = ["offered", "lost"] if finite else []
+    classes = table("class", *lost, "jobs/s", "mean R", "+/-", "p50", "p95", "p99")
     for name, found in result["classes"].items():
-        times = found["response_time_seconds"]
-        cells = [format.number(found["throughput_per_second"])]
+        times, loss = found["response_time_seconds"], found["loss"]
+        cells = [format.number(loss["offered_per_second"])] if finite else []
+        cells += [format.percent(loss["probability"])] if finite else []
+        cells.append(format.number(found["throughput_per_second"]))
         cells += [format.seconds(times[key]) for key in ("mean", "mean_half_width", "p50", "p95", "p99")]
         classes.add_row(Text(name), *cells)
-    stations = table("station", "utilisation", "visits/s", "queue", "residence")
+    stations = table("station", "utilisation", "visits/s", "queue", "residence", *(["found full"] if finite else []))
     for name, station in result["stations"].items():
         cells = [format.percent(station["utilisation"]), format.number(station["throughput_per_second"])]
         cells += [format.number(station["queue_mean"]), format.seconds(station["residence_time_seconds"])]
+        cells += [format.percent(station["full_probability"])] if finite else []
         stations.add_row(Text(name), *cells)
     console.print(classes, stations)
     stop = "half-width reached" if result["converged"] else f"not settled: stopped by {result['stop']}"

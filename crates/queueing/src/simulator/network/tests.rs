@@ -1,0 +1,158 @@
+//! Finite queues against results of the literature: losses, blocking, retries.
+
+use super::*;
+use crate::system_file::parse;
+use crate::testing::check;
+
+fn simulated(text: &str) -> SystemResult {
+    let plan = Plan { relative_half_width: 0.005, jobs_max: 3_000_000, ..Plan::default() };
+    let result = simulate_system(&parse(text).unwrap(), &plan, &[], &mut |_| true).unwrap();
+    assert!(result.little_relative_error.abs() < 1e-9, "{}", result.little_relative_error);
+    result
+}
+
+fn one_station(station: &str, rate: f64) -> String {
+    format!(
+        "stations.server = {{ {station} }}\nclasses.jobs = {{ rate = \"{rate}/s\", route = [\"server\"] }}"
+    )
+}
+
+/// P(n jobs), 0 … K, of the birth-death chain with this arrival rate and these rates of service.
+fn birth_death(arrivals: f64, capacity: usize, service: impl Fn(usize) -> f64) -> Vec<f64> {
+    let mut weights = vec![1.0];
+    (1..=capacity).for_each(|n| weights.push(weights[n - 1] * arrivals / service(n)));
+    let total: f64 = weights.iter().sum();
+    weights.iter().map(|weight| weight / total).collect()
+}
+
+fn check_station(station: &str, rate: f64, capacity: usize, service: impl Fn(usize) -> f64) {
+    let found = simulated(&one_station(station, rate));
+    let levels = birth_death(rate, capacity, service);
+    let present: f64 = levels.iter().enumerate().map(|(n, p)| n as f64 * p).sum();
+    let lost = levels[capacity];
+    check(found.loss.probability, lost, 0.03);
+    assert!((found.loss.probability - lost).abs() < 2.5 * found.loss.probability_half_width.unwrap());
+    check(found.response_time_seconds.mean, present / rate / (1.0 - lost), 0.015);
+    check(found.throughput_per_second, rate * (1.0 - lost), 0.01);
+    check(found.loss.offered_per_second, rate, 0.01);
+    check(found.stations.0[0].1.full_probability.unwrap(), lost, 0.03);
+    check(found.stations.0[0].1.queue_mean, present, 0.02);
+}
+
+#[test]
+fn losses_are_those_of_birth_and_death() {
+    let exponential = r#"demand = { law = "exponential", mean = "1s" }"#;
+    check_station(&format!(r#"discipline = "fifo", servers = 2, queue = 3, {exponential}"#), 2.4, 5, |n| {
+        n.min(2) as f64
+    });
+    check_station(
+        &format!(r#"discipline = "lps", r = 4, servers = 2, capacity = 6, {exponential}"#),
+        1.8,
+        6,
+        |n| n.min(2) as f64,
+    );
+    // Processor sharing and delays are insensitive to the law of demand: Erlang's loss formula for the latter.
+    let variable = r#"demand = { law = "hyper-exponential", mean = "1s", scv = 4 }"#;
+    check_station(&format!(r#"discipline = "ps", capacity = 4, {variable}"#), 1.2, 4, |_| 1.0);
+    check_station(&format!(r#"discipline = "is", capacity = 3, {variable}"#), 2.0, 3, |n| n as f64);
+}
+
+#[test]
+fn turned_away_users_think_again() {
+    // Engset: 6 users, thinking 2 s, 2 lines.
+    let text = r#"
+        stations.lines = { discipline = "is", capacity = 2, demand = { law = "exponential", mean = "1s" } }
+        classes.users = { users = 6, think_time = { law = "exponential", mean = "2s" }, route = ["lines"] }
+    "#;
+    let found = simulated(text);
+    // P(n) ~ C(6, n)/2ⁿ: 1, 3, 3.75; an arrival sees the other five: 1, 2.5, 2.5.
+    check(found.throughput_per_second, (3.0 + 2.0 * 3.75) / 7.75, 0.01);
+    check(found.loss.probability, 2.5 / 6.0, 0.01);
+}
+
+#[test]
+fn a_full_station_blocks_the_one_before() {
+    // Two exponential servers, the first never idle, no room between: (μ + μ)/(3μ²)·μ² = 2/3 (Hunt 1956).
+    let text = |capacity: u32| {
+        format!(
+            r#"
+            stations.a = {{ discipline = "fifo", demand = {{ law = "exponential", mean = "1s" }} }}
+            stations.b = {{ discipline = "fifo", capacity = {capacity}, when_full = "block", demand = {{ law = "exponential", mean = "1s" }} }}
+            classes.users = {{ users = 40, think_time = "0s", route = ["a", "b"] }}
+            "#
+        )
+    };
+    check(simulated(&text(1)).throughput_per_second, 2.0 / 3.0, 0.01);
+    // With room for q jobs between: (q + 2)/(q + 3).
+    let found = simulated(&text(4));
+    check(found.throughput_per_second, 5.0 / 6.0, 0.01);
+    let stations = &found.stations;
+    // A blocked job is still at its station: all users are at one or the other.
+    check(stations.0[0].1.queue_mean + stations.0[1].1.queue_mean, 40.0, 1e-9);
+    assert!(stations.0[1].1.full_probability.unwrap() > 0.1 && found.loss.jobs == 0);
+}
+
+#[test]
+fn blocking_passes_back_through_several_stations() {
+    // No room before b and c: with constant demands the line moves in step with its slowest station.
+    let text = r#"
+        stations.a = { discipline = "lps", r = 2, servers = 2, queue = 3, demand = "100ms" }
+        stations.b = { discipline = "fifo", capacity = 1, when_full = "block", demand = "100ms" }
+        stations.c = { discipline = "fifo", capacity = 1, when_full = "block", demand = "250ms" }
+        classes.jobs = { rate = "20/s", route = ["a", "b", "c"] }
+    "#;
+    let found = simulated(text);
+    check(found.throughput_per_second, 4.0, 1e-3);
+    check(found.loss.probability, 0.8, 1e-2);
+}
+
+#[test]
+fn clients_come_again() {
+    // M/M/1/1 with exponential retries: ρ(λ + ρν)/((1 − ρ)ν) in orbit (Falin & Templeton 1997, section 1.1).
+    let text = |retry: &str| {
+        one_station(
+            &format!(
+                r#"discipline = "fifo", capacity = 1, when_full = {{ {retry} }}, demand = {{ law = "exponential", mean = "1s" }}"#
+            ),
+            0.5,
+        )
+    };
+    let found = simulated(&text(r#"retry = { law = "exponential", mean = "1s" }"#));
+    check(found.response_time_seconds.mean, 3.0, 0.02);
+    assert_eq!((found.loss.jobs, found.loss.probability_half_width), (0, None));
+    // Who gives up at once is lost as if refused: ρ/(1 + ρ).
+    let found = simulated(&text(r#"retry = "1s", retries = 0"#));
+    check(found.loss.probability, 1.0 / 3.0, 0.02);
+    let patient = simulated(&text(r#"retry = "1s", backoff = 2, retries = 6"#));
+    assert!(patient.loss.probability > 0.0 && patient.loss.probability < 0.1);
+    assert!(patient.response_time_seconds.p99 > 3.0);
+}
+
+#[test]
+fn an_overloaded_station_that_never_loses_is_refused_or_does_not_converge() {
+    let server = r#"discipline = "fifo", capacity = 8, demand = { law = "exponential", mean = "1s" }"#;
+    let forever = one_station(&format!(r#"{server}, when_full = {{ retry = "1s" }}"#), 1.1);
+    let plan = Plan { jobs_max: 200_000, ..Plan::default() };
+    let run = |text: &str| simulate_system(&parse(text).unwrap(), &plan, &[], &mut |_| true);
+    assert!(matches!(run(&forever), Err(SimulationError::Unstable { .. })));
+    assert!(run(&one_station(server, 1.1)).is_ok());
+    // Each station alone would keep up: together, without room between them, they do not.
+    let tandem = r#"
+        stations.a = { discipline = "fifo", demand = { law = "exponential", mean = "1s" } }
+        stations.b = { discipline = "fifo", capacity = 1, when_full = "block", demand = { law = "exponential", mean = "1s" } }
+        classes.jobs = { rate = "0.9/s", route = ["a", "b"] }
+    "#;
+    assert!(!run(tandem).unwrap().converged);
+}
+
+#[test]
+fn a_held_place_is_given_back_by_a_lost_job() {
+    // The helper is held while the line is used; the line turns away: without giving back, the helpers run out.
+    let text = r#"
+        stations.web = { discipline = "fifo", servers = 3, demand = "10ms" }
+        stations.line = { discipline = "is", capacity = 1, demand = { law = "exponential", mean = "100ms" } }
+        classes.jobs = { rate = "20/s", route = ["web", { station = "line", holds = "web" }] }
+    "#;
+    let found = simulated(text);
+    assert!(found.loss.probability > 0.4 && found.throughput_per_second > 5.0);
+}
