@@ -208,10 +208,12 @@ fn parse_stat(text: &str) -> Option<ProcessCounters> {
     })
 }
 
-/// CPU time of a living thread: the first number of `schedstat`, in nanoseconds.
-pub fn thread_cpu(pid: u32, thread: u32) -> Option<Nanos> {
+/// CPU time of a living thread, and how long it waited for a core while it could have run: the first two numbers of
+/// `schedstat`, in nanoseconds.
+pub fn thread_run(pid: u32, thread: u32) -> Option<(Nanos, Nanos)> {
     let text = proc_file::read(&format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
-    Some(Nanos(text.split(' ').next()?.parse().ok()?))
+    let mut numbers = text.split(' ').map(|number| number.parse().map(Nanos));
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 #[cfg(test)]

@@ -134,6 +134,11 @@ impl TreeSample {
         self.processes.values().map(|process| process.cpu + process.children_cpu).sum()
     }
 
+    /// The CPU time of each process, its ended children's included.
+    pub fn each_cpu(&self) -> impl Iterator<Item = (u32, Nanos)> + '_ {
+        self.processes.iter().map(|(&pid, process)| (pid, process.cpu + process.children_cpu))
+    }
+
     /// The processes of the trees.
     pub fn pids(&self) -> impl Iterator<Item = u32> + '_ {
         self.processes.keys().copied()

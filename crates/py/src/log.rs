@@ -25,7 +25,8 @@ use crate::workload::{BUFFER_BYTES, NS_PER_SECOND, Trace, dictionary, named};
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<LogOptions>()?;
     module.add_function(wrap_pyfunction!(import_log, module)?)?;
-    module.add_function(wrap_pyfunction!(import_log_to_file, module)?)
+    module.add_function(wrap_pyfunction!(import_log_to_file, module)?)?;
+    module.add_function(wrap_pyfunction!(requests_of_log, module)?)
 }
 
 /// How a log is read, and what of it is kept; strings as they are typed.
@@ -149,6 +150,21 @@ fn import_log_to_file<'py>(
         import::import_logs_to_file(logs, options, random, spill, writer, progress)
     })?;
     dictionary(py, &report)
+}
+
+/// Every distinct method, target and status of a log with its count, whatever a trace would keep.
+#[pyfunction]
+#[pyo3(signature = (path, options=None, progress=None))]
+fn requests_of_log<'py>(
+    py: Python<'py>,
+    path: Paths,
+    options: Option<&LogOptions>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let found = imported(py, &path, options, 0, progress, |logs, options, _, progress| {
+        import::asked(logs, options, progress)
+    })?;
+    dictionary(py, &found)
 }
 
 type Logs<'l> = &'l mut dyn Iterator<Item = Log<'static>>;

@@ -16,6 +16,7 @@ GROUPS = {
     "From a log to an answer": {
         "assess": ("assess", "Find out how much traffic a site can take here, its bottleneck, and what to change."),
         "trace": ("trace", "Import an access log and characterise it: rates, sizes, popularity, sessions."),
+        "endpoints": ("endpoints", "Group a log's requests by what answers them: patterns of paths and queries."),
         "report": ("report", "Draw a run's report.html again and print its summary."),
         "example-log": ("example_log", "Write an access log made from published statistics of web traffic."),
     },

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, TypeVar
@@ -85,14 +85,20 @@ class Stream:
     """The engine at work, whose objects come as JSON, a line each; a context manager and an iterator.
 
     The engine's last lines still come after `stop`.
+
+    Args:
+        arguments: the engine's.
+        elsewhere: a command that runs the engine with these arguments on another machine, and takes its program's
+            bytes on standard input; it ends when that ends.
     """
 
-    def __init__(self, arguments: Sequence[str]) -> None:
-        self._command = [str(path()), *arguments]
+    def __init__(self, arguments: Sequence[str], elsewhere: Sequence[str] | None = None) -> None:
+        self._command = [str(path()), *arguments] if elsewhere is None else list(elsewhere)
+        self._is_elsewhere = elsewhere is not None
         self._count = 0
 
     def __enter__(self) -> Stream:
-        self._context = _started(self._command)
+        self._context = _started(self._command, given=path() if self._is_elsewhere else None)
         self._process, self._talk = self._context.__enter__()
         return self
 
@@ -114,7 +120,13 @@ class Stream:
 
     def stop(self) -> None:
         """Asks the engine to end."""
-        _stop(self._process)
+        if self._process.stdin is not None:
+            # A signal would end the connection, not what is behind it.
+            with suppress(OSError):
+                self._process.stdin.close()
+            _stop_later(self._process)
+        else:
+            _stop(self._process)
 
     def check(self) -> None:
         """Once it is over: raises what the engine said where it could not run."""
@@ -141,17 +153,30 @@ def lines(arguments: Sequence[str]) -> Iterator[str]:
 
 @contextmanager
 def _started(
-    command: list[str], progress: Progress | None = None, quiet_cores: frozenset[int] = frozenset()
+    command: list[str],
+    progress: Progress | None = None,
+    quiet_cores: frozenset[int] = frozenset(),
+    given: Path | None = None,
 ) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
     """The running engine and what it says besides progress, which is whole once this has ended."""
     # In a process group of its own: Ctrl-C on a terminal reaches us alone, and we hand it on once. A second signal
     # would end the engine before it says what it measured.
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+        command,
+        stdin=None if given is None else subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
     ) as process:
         talk: list[str] = []
         listener = threading.Thread(target=_listen, args=(process, talk, progress, quiet_cores), daemon=True)
         listener.start()
+        if given is not None:
+            # What cannot be given is said by the other side, when it ends.
+            assert process.stdin is not None
+            with suppress(OSError), open(process.stdin.fileno(), "wb", closefd=False) as program:
+                program.write(given.read_bytes())
         yield process, talk
         listener.join()
 
@@ -161,6 +186,10 @@ def _stop(process: subprocess.Popen[str]) -> None:
     if process.poll() is not None:
         return
     process.send_signal(signal.SIGINT)
+    _stop_later(process)
+
+
+def _stop_later(process: subprocess.Popen[str]) -> None:
     last = threading.Timer(INTERRUPT_GRACE_SECONDS, process.kill)
     last.daemon = True
     last.start()

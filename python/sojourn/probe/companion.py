@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -38,15 +39,27 @@ class Watched:
     server_core: int | None = None
     generator_core: int | None = None
     sources: str = SOURCES
+    elsewhere: Callable[[list[str]], list[str]] | None = None
+    """Makes of the engine's arguments the command that runs it on another machine; None: it runs here."""
+    further: Sequence[str] = ()
+    """Options that name what is probed in other ways."""
 
     def arguments(self) -> list[str]:
         """The arguments of `sojourn-engine probe`."""
         words = ["probe", "--sources", self.sources, "--interval", self.interval, "--format", "json"]
         words += [word for pid in self.pids for word in ("--pid", str(pid))]
         options = {"--port": self.port, "--observe-core": self.server_core, "--core": self._own_core()}
-        return words + [word for name, value in options.items() if value is not None for word in (name, str(value))]
+        words += [word for name, value in options.items() if value is not None for word in (name, str(value))]
+        return [*words, *self.further]
+
+    def stream(self) -> engine.Stream:
+        """The probe, to be begun."""
+        arguments = self.arguments()
+        return engine.Stream(arguments, None if self.elsewhere is None else self.elsewhere(arguments))
 
     def _own_core(self) -> int | None:
+        if self.elsewhere is not None:
+            return None
         others = os.sched_getaffinity(0) - {self.server_core, self.generator_core}
         return min(others) if others and self.server_core is not None else self.generator_core
 
@@ -59,10 +72,12 @@ class Companion:
         self._begun = threading.Event()
         self.recording: Recording | None = None
         self.cores: int | None = None
-        """On how many cores the watched processes may run."""
+        """On how many cores the watched processes may run; not known of another machine's."""
+        self.clock_ahead_seconds = 0.0
+        """How far the clock of another machine is ahead of ours, but for the time that its first sample took to us."""
 
     def __enter__(self) -> Companion:
-        self._stream = engine.Stream(self._watched.arguments()).__enter__()
+        self._stream = self._watched.stream().__enter__()
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()
         try:
@@ -75,7 +90,8 @@ class Companion:
             self.__exit__()
             self._stream.check()
             raise CouldNotRun("the probe took no sample in time", "give --probe-pid or --probe-port")
-        self.cores = _cores_of(self.recording.pids)
+        if self._watched.elsewhere is None:
+            self.cores = _cores_of(self.recording.pids)
         return self
 
     def __exit__(
@@ -111,7 +127,10 @@ class Companion:
             if self.recording is None:
                 self.recording = Recording.begin(ProbeHeader.model_validate_json(line))
             else:
-                self.recording.add(ProbeRow.model_validate_json(line))
+                row = ProbeRow.model_validate_json(line)
+                if self._watched.elsewhere is not None and not self.recording.rows:
+                    self.clock_ahead_seconds = row.unix_seconds - time.time()
+                self.recording.add(row)
                 self._begun.set()
         self._begun.set()
 

@@ -69,10 +69,10 @@ _NOT_WRITTEN = "the trace cannot be written"
 
 def require_log(log: str, also: Sequence[str] = ()) -> None:
     """Refuses logs that are not there, before anything is made for them."""
-    _native_paths(log, also)
+    log_paths(log, also)
 
 
-def _native_paths(log: str, also: Sequence[str]) -> str | list[tuple[str, bool]]:
+def log_paths(log: str, also: Sequence[str]) -> str | list[tuple[str, bool]]:
     """One log by its path alone, so that it is called nothing else; several with whether they were found."""
     files = log_files.find([log, *also])
     if len(files) == 1 and not files[0].is_found:
@@ -105,7 +105,7 @@ def import_log(log: str, options: LogOptions, seed: int, progress: Progress) -> 
     Raises:
         CouldNotRun: no such file, options that cannot be, an empty log, or no request in it that can be replayed.
     """
-    paths = _native_paths(log, options.also)
+    paths = log_paths(log, options.also)
     native = native_options(options)
     with _explained(_called(log, options)):
         trace = _native.import_log(paths, native, seed, lambda done, total: progress(done, total or None))
@@ -168,7 +168,7 @@ def _import_to_path(
     native = native_options(options, may_be_empty=may_be_empty)
     with _explained(_called(log, options)):
         report = _native.import_log_to_file(
-            _native_paths(log, options.also),
+            log_paths(log, options.also),
             output,
             folder,
             native,

@@ -124,6 +124,22 @@ pub const TABLE: &[Counter] = &[
         meaning: "Share of a core that the busiest single thread used since the sample before: near 1, more cores would not help it.",
     },
     Counter {
+        name: "busiest_process_fraction",
+        unit: "cores",
+        kind: Kind::Level,
+        tier: Tier::Kernel,
+        source: "clock_getcpuclockid, /proc/PID/stat",
+        meaning: "Cores that the busiest single process used since the sample before: near 1, a process whose threads take turns (an interpreter's) has no more.",
+    },
+    Counter {
+        name: "core_wait_seconds",
+        unit: "s",
+        kind: Kind::Total,
+        tier: Tier::Kernel,
+        source: "/proc/PID/task/*/schedstat",
+        meaning: "Time that threads could have run and waited for a core, since the probe began.",
+    },
+    Counter {
         name: "blocked_threads",
         unit: "1",
         kind: Kind::Level,

@@ -19,6 +19,8 @@ pub const NAMES: &[&str] = &[
     "processes",
     "threads",
     "busiest_thread_fraction",
+    "busiest_process_fraction",
+    "core_wait_seconds",
     "blocked_threads",
     "descriptors",
     "disk_read_bytes",
@@ -35,8 +37,25 @@ pub struct Processes {
     proportional_time: Option<Nanos>,
     /// Every process that was ever in the trees.
     seen: BTreeSet<u32>,
-    /// The time of the last look at single threads, and the CPU time of each by then.
-    threads: Option<(Nanos, BTreeMap<u32, Nanos>)>,
+    /// The last look at single threads.
+    threads: Option<Look>,
+    /// The last look at whole processes.
+    processes: Option<Look>,
+    /// The sum of all waits for a core, ended threads included.
+    core_wait: Nanos,
+}
+
+/// What each thread or process had used by a time.
+struct Look {
+    time: Nanos,
+    used: BTreeMap<u32, Run>,
+}
+
+/// The two times of `schedstat`; of a whole process the first alone.
+#[derive(Clone, Copy, Default)]
+struct Run {
+    cpu: Nanos,
+    core_wait: Nanos,
 }
 
 impl Processes {
@@ -44,27 +63,42 @@ impl Processes {
     pub fn new(pids: &[u32]) -> Processes {
         let tree = ProcessTree::new(pids);
         let proportional = Reading::unavailable("not read yet");
-        Processes { tree, proportional, proportional_time: None, seen: BTreeSet::new(), threads: None }
+        Processes {
+            tree,
+            proportional,
+            proportional_time: None,
+            seen: BTreeSet::new(),
+            threads: None,
+            processes: None,
+            core_wait: Nanos::ZERO,
+        }
     }
 
-    /// The CPU time of the busiest thread since the last look; for a new thread, since its start.
-    fn busiest_thread(&mut self, pids: &[u32]) -> Reading<f64> {
-        let threads = pids.iter().flat_map(|&pid| {
+    /// Looks at every thread: the busiest one's share of a core, and how long all of them have waited for one. A thread
+    /// that is new counts from its start.
+    fn threads(&mut self, pids: &[u32]) -> (Reading<f64>, Reading<f64>) {
+        let runs = pids.iter().flat_map(|&pid| {
             let threads = process::threads(pid).unwrap_or_default();
-            threads.into_iter().filter_map(move |thread| Some((thread, process::thread_cpu(pid, thread)?)))
+            threads.into_iter().filter_map(move |thread| {
+                let (cpu, core_wait) = process::thread_run(pid, thread)?;
+                Some((thread, Run { cpu, core_wait }))
+            })
         });
-        let (now, used): (Nanos, BTreeMap<u32, Nanos>) = (clock::now(), threads.collect());
-        let before = self.threads.replace((now, used));
-        let (Some((time, before)), Some((now, used))) = (before, &self.threads) else {
-            return Reading::unavailable("a share needs two samples");
-        };
-        let grown = |(thread, cpu): (&u32, &Nanos)| {
-            let before = before.get(thread).copied().unwrap_or(Nanos::ZERO);
-            // A number that was given to another thread begins again.
-            Nanos(cpu.0.checked_sub(before.0).unwrap_or(cpu.0))
-        };
-        let most = used.iter().map(grown).max().unwrap_or(Nanos::ZERO);
-        Reading::Value(most.seconds() / (*now - time).seconds())
+        let now = Look { time: clock::now(), used: runs.collect() };
+        let before = self.threads.replace(now);
+        let now = self.threads.as_ref().expect("just put there");
+        if before.is_some() {
+            let grown: Nanos = now.grown(before.as_ref(), |run| run.core_wait).sum();
+            self.core_wait = self.core_wait + grown;
+        }
+        (now.busiest(before.as_ref()), Reading::Value(self.core_wait.seconds()))
+    }
+
+    /// The share of a core that the busiest process used, all of its threads together.
+    fn busiest_process(&mut self, sample: &TreeSample) -> Reading<f64> {
+        let used = sample.each_cpu().map(|(pid, cpu)| (pid, Run { cpu, ..Run::default() })).collect();
+        let before = self.processes.replace(Look { time: sample.time, used });
+        self.processes.as_ref().expect("just put there").busiest(before.as_ref())
     }
 
     fn proportional_bytes(&mut self, pids: &[u32]) -> Reading<f64> {
@@ -79,6 +113,23 @@ impl Processes {
             });
         }
         self.proportional.clone()
+    }
+}
+
+impl Look {
+    /// What each used since an earlier look.
+    fn grown(&self, before: Option<&Look>, field: fn(&Run) -> Nanos) -> impl Iterator<Item = Nanos> {
+        self.used.iter().map(move |(id, run)| {
+            let earlier = before.and_then(|look| look.used.get(id)).map_or(Nanos::ZERO, field);
+            // A number that was given to another thread begins again.
+            Nanos(field(run).0.checked_sub(earlier.0).unwrap_or(field(run).0))
+        })
+    }
+
+    fn busiest(&self, before: Option<&Look>) -> Reading<f64> {
+        let Some(before) = before else { return Reading::unavailable("a share needs two samples") };
+        let most = self.grown(Some(before), |run| run.cpu).max().unwrap_or(Nanos::ZERO);
+        Reading::Value(most.seconds() / (self.time - before.time).seconds())
     }
 }
 
@@ -101,6 +152,7 @@ impl Source for Processes {
         };
         self.seen.extend(&pids);
         let (read, written) = disk_bytes(&pids);
+        let (busiest_thread, core_wait) = self.threads(&pids);
         vec![
             Reading::Value(sample.cpu().seconds()),
             Reading::Value(totals.user.seconds()),
@@ -112,7 +164,9 @@ impl Source for Processes {
             Reading::Value(totals.resident_bytes as f64),
             Reading::Value(pids.len() as f64),
             Reading::Value(totals.threads as f64),
-            self.busiest_thread(&pids),
+            busiest_thread,
+            self.busiest_process(&sample),
+            core_wait,
             Reading::Value(totals.blocked_threads as f64),
             descriptors(&pids),
             read,
@@ -197,7 +251,11 @@ mod tests {
             std::hint::black_box(0);
         }
         let own = (clock::thread_cpu() - used).seconds();
-        let share = value(&source.read(), "busiest_thread_fraction");
+        let readings = source.read();
+        let (share, process) =
+            (value(&readings, "busiest_thread_fraction"), value(&readings, "busiest_process_fraction"));
+        assert!(process >= 0.9 * share, "{process} of all threads of one process, {share} of the busiest");
+        assert!(value(&readings, "core_wait_seconds") >= 0.0);
         // Other threads of the test program may be busier, and none has more than a core.
         assert!(share >= 0.5 * own / 0.3 && share <= 1.1, "{share} of a core, {own} s on ours");
     }

@@ -8,6 +8,7 @@
 
 mod alb;
 mod apache;
+mod asked;
 mod behaviour;
 mod clf;
 mod collector;
@@ -43,6 +44,7 @@ use std::ops::ControlFlow;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 pub use crate::limits::{DOCUMENTS_MAX, HOST_BYTES_MAX, LINE_BYTES_MAX, NAMES_MAX, REQUESTS_MAX};
+pub use asked::{ASKED_MAX, Asked, Requests, asked};
 pub use compression::Compression;
 pub use coverage::{BusiestMinute, Class, ClassCount, Coverage, PATHS_MAX, PathCount, TOP_PATHS_MAX};
 pub use detect::{SAMPLE_BYTES_MAX, SAMPLE_LINES_MAX};

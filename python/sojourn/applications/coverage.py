@@ -1,0 +1,98 @@
+"""What share of a log's requests a load made of its endpoints can stand for, and what is left out, and why."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from sojourn.applications.endpoints import Endpoint
+from sojourn.applications.requests import Asked, LogRequests
+
+SERVER_ERROR = 500
+CLIENT_CLOSED = 499
+"""nginx: the client did not wait for the answer."""
+COMMON_STATUS = 0.02
+"""A status that a target had in this share of its answers is one to be expected."""
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Requests that are not made."""
+
+    why: str
+    count: int
+    fraction: float
+    """Of the log's requests."""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """The endpoints that are asked for, and what is missing."""
+
+    endpoints: Sequence[Endpoint]
+    """Each with the requests alone that are made."""
+    requests: int
+    covered_requests: int
+    left_out: Sequence[LeftOut]
+
+    @property
+    def fraction(self) -> float:
+        """Of the log's requests."""
+        return self.covered_requests / self.requests if self.requests else 0.0
+
+
+def coverage(log: LogRequests, known: Sequence[Endpoint], methods: Collection[str]) -> Coverage:
+    """The part of the endpoints that may be asked for.
+
+    Args:
+        log: what was read.
+        known: its endpoints.
+        methods: those that are allowed.
+    """
+    kept, missing = list[Endpoint](), defaultdict[str, int](int)
+    for endpoint in known:
+        if endpoint.method not in methods:
+            missing[f"{endpoint.method} is not allowed (--allow-methods)"] += endpoint.count
+            continue
+        asked = []
+        for row in endpoint.requests:
+            because = _not_asked(row)
+            if because is None:
+                asked.append(row)
+            else:
+                missing[because] += row.count
+        if asked:
+            kept.append(Endpoint(endpoint.name, endpoint.method, tuple(asked)))
+    if log.beyond:
+        missing["too many different requests"] += log.beyond
+    left_out = [LeftOut(why, count, count / log.requests) for why, count in missing.items()]
+    return Coverage(
+        endpoints=kept,
+        requests=log.requests,
+        covered_requests=sum(each.count for each in kept),
+        left_out=sorted(left_out, key=lambda each: -each.count),
+    )
+
+
+def expected_statuses(endpoint: Endpoint) -> dict[str, list[int]]:
+    """By target the statuses that the log has for it, but for accidents; 304 also stands for 200."""
+    by_target: defaultdict[str, list[Asked]] = defaultdict(list)
+    for row in endpoint.requests:
+        by_target[row.target].append(row)
+    return {target: _expected(rows) for target, rows in by_target.items()}
+
+
+def _expected(rows: Sequence[Asked]) -> list[int]:
+    total = sum(row.count for row in rows)
+    statuses = {row.status for row in rows if row.count >= COMMON_STATUS * total}
+    # A load has no copy from before to ask about.
+    return sorted({200 if status == 304 else status for status in statuses})
+
+
+def _not_asked(row: Asked) -> str | None:
+    if row.status == CLIENT_CLOSED:
+        return "the client closed before the answer (499)"
+    if row.status >= SERVER_ERROR:
+        return "the server failed (5xx)"
+    return "a part of a document (206)" if row.status == 206 else None

@@ -1,0 +1,68 @@
+"""What a log's clients asked for: every distinct method, target and status, counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sojourn import _native
+from sojourn.failure import CouldNotRun
+from sojourn.workload.log import LogOptions, log_paths, native_options
+
+SAFE_METHODS = ("GET", "HEAD")
+"""RFC 9110, 9.2.1, of those that applications answer with pages."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A distinct request of a log."""
+
+    method: str
+    target: str
+    """Path and query, as they were sent."""
+    status: int
+    count: int
+    bytes: int
+    """Of all its answers together."""
+    request_seconds: float | None = None
+    """The sum of its times, where the log has them."""
+    upstream_seconds: float | None = None
+
+    @property
+    def path(self) -> str:
+        """The target without its query."""
+        return self.target.partition("?")[0]
+
+    @property
+    def query(self) -> str:
+        """What is behind the question mark."""
+        return self.target.partition("?")[2]
+
+
+@dataclass(frozen=True)
+class LogRequests:
+    """All of them."""
+
+    rows: Sequence[Asked]
+    requests: int
+    beyond: int
+    """Requests that are in no row, because a log may have too many that differ."""
+    malformed: int
+    duration_seconds: float
+    peak_requests_per_second: float
+    """Over the busiest minute."""
+
+
+def read(log: str, options: LogOptions) -> LogRequests:
+    """Reads a log of any format.
+
+    Raises:
+        CouldNotRun: there is no such file, or no request in it.
+    """
+    try:
+        found = _native.requests_of_log(log_paths(log, options.also), native_options(options))
+    except (OSError, ValueError) as error:
+        what, _, hint = str(error).partition("\nhint: ")
+        raise CouldNotRun(f"cannot read {log}: {what}", hint or None) from error
+    rows = [Asked(**row) for row in found.pop("rows")]
+    return LogRequests(rows=rows, **found)

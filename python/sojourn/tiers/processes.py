@@ -1,0 +1,148 @@
+"""Which processes a tier of this machine is at this moment: the roots of trees, whose descendants come and go."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from sojourn.failure import CouldNotRun
+from sojourn.tiers.declaration import Tier
+
+PROC = Path("/proc")
+CGROUPS = Path("/sys/fs/cgroup")
+LISTENING = "0A"
+"""A state in /proc/net/tcp."""
+
+
+def roots(tier: Tier) -> list[int]:
+    """The processes of a tier that descend from no other of it.
+
+    Raises:
+        CouldNotRun: there are none, or none that we may see.
+    """
+    assert tier.host is None
+    found = _FINDERS[tier.kind](tier.value)
+    if not found:
+        raise CouldNotRun(
+            f"tier {tier} has no process that we may see",
+            "is it running? /proc hides the sockets of others' processes: run as their user, or as root",
+        )
+    parents = {pid: parent(pid) for pid in found}
+    return sorted(pid for pid in found if parents[pid] not in parents)
+
+
+def members(pids: list[int]) -> set[int]:
+    """The processes and all that descend from them now."""
+    found, queue = set[int](), list(pids)
+    while queue:
+        pid = queue.pop()
+        if pid not in found:
+            found.add(pid)
+            queue += _children(pid)
+    return found
+
+
+def sockets(pids: set[int]) -> set[int]:
+    """The inodes of the sockets that processes have open."""
+    found = set()
+    for pid in pids:
+        for name in _entries(PROC / str(pid) / "fd"):
+            try:
+                link = os.readlink(f"/proc/{pid}/fd/{name}")
+            except OSError:
+                continue
+            if link.startswith("socket:["):
+                found.add(int(link[8:-1]))
+    return found
+
+
+def parent(pid: int) -> int | None:
+    """The process that a process descends from."""
+    try:
+        return int((PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def _listening(port: int) -> list[int]:
+    inodes = set()
+    for name in ("tcp", "tcp6"):
+        for line in _lines(PROC / "net" / name)[1:]:
+            fields = line.split()
+            if fields[3] == LISTENING and int(fields[1].rpartition(":")[2], 16) == port:
+                inodes.add(int(fields[9]))
+    return [pid for pid in _pids() if inodes & sockets({pid})] if inodes else []
+
+
+def _commands(pattern: re.Pattern[str]) -> list[int]:
+    found = []
+    for pid in _pids():
+        try:
+            words = (PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        # Whoever asks has the expression in its own command line.
+        if pid not in _ourselves() and pattern.search(b" ".join(words).decode(errors="replace")):
+            found.append(pid)
+    return found
+
+
+def _ourselves() -> set[int]:
+    chain, pid = set[int](), os.getpid()
+    while pid and pid not in chain:
+        chain.add(pid)
+        pid = parent(pid) or 0
+    return chain
+
+
+def _cgroup_of_unit(unit: str) -> Path:
+    name = unit if "." in unit else f"{unit}.service"
+    for base in (CGROUPS, CGROUPS / "systemd", CGROUPS / "unified"):
+        for found in (base / "system.slice" / name, *base.glob(f"**/{name}")):
+            if found.is_dir():
+                return found
+    raise CouldNotRun(f"there is no control group of a unit {name}", "does systemd run it? systemctl status tells")
+
+
+def _members(folder: Path) -> list[int]:
+    if not (folder / "cgroup.procs").exists():
+        raise CouldNotRun(f"{folder} is no control group", "give its folder below /sys/fs/cgroup")
+    return sorted({int(pid) for path in folder.rglob("cgroup.procs") for pid in path.read_text().split()})
+
+
+def _children(pid: int) -> Iterator[int]:
+    for thread in _entries(PROC / str(pid) / "task"):
+        yield from map(int, " ".join(_lines(PROC / str(pid) / "task" / thread / "children")).split())
+
+
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir(PROC) if name.isdecimal()]
+
+
+def _entries(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []
+
+
+def _existing(pid: int) -> list[int]:
+    return [pid] if (PROC / str(pid)).exists() else []
+
+
+_FINDERS: Mapping[str, Callable[[str], list[int]]] = {
+    "port": lambda value: _listening(int(value)),
+    "pid": lambda value: _existing(int(value)),
+    "command": lambda value: _commands(re.compile(value)),
+    "unit": lambda value: _members(_cgroup_of_unit(value)),
+    "cgroup": lambda value: _members(Path(value)),
+}

@@ -1,0 +1,42 @@
+"""What an application says of itself in Prometheus' text format."""
+
+from __future__ import annotations
+
+import re
+import urllib.request
+
+from sojourn.failure import CouldNotRun
+
+TIMEOUT_SECONDS = 5.0
+BYTES_MAX = 8 << 20
+_LINE = re.compile(r"([a-zA-Z_:][\w:]*)(\{.*\})?\s+([^\s]+)(?:\s+-?\d+)?")
+
+
+def read(url: str) -> dict[str, float]:
+    """Every sample of an endpoint, by its name with labels.
+
+    Raises:
+        CouldNotRun: it does not answer, or with something else.
+    """
+    try:
+        with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as answer:
+            text = answer.read(BYTES_MAX).decode(errors="replace")
+    except (OSError, ValueError) as error:
+        raise CouldNotRun(
+            f"{url} says no metrics: {error}", "give --prometheus URL of what Prometheus scrapes"
+        ) from error
+    return parse(text)
+
+
+def parse(text: str) -> dict[str, float]:
+    """The samples of a text; lines that are none are left out."""
+    found = {}
+    for line in text.splitlines():
+        sample = _LINE.fullmatch(line.strip())
+        if sample is None or line.startswith("#"):
+            continue
+        try:
+            found[sample[1] + (sample[2] or "")] = float(sample[3])
+        except ValueError:
+            continue
+    return found

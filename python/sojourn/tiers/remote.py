@@ -1,0 +1,73 @@
+"""A probe on another machine: our engine is copied there by ssh, runs, and nothing of it stays.
+
+One connection does it all: the engine comes on standard input into a temporary folder, which goes when the probe ends,
+whether it is asked to, or the connection breaks.
+"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from collections.abc import Sequence
+
+from sojourn import engine
+from sojourn.failure import CouldNotRun
+from sojourn.tiers.declaration import Tier
+
+REMOTE_SHELL = "ssh -o BatchMode=yes {host} {command}"
+"""How a command is run on a host: `{host}` and `{command}` are filled in, each as one word."""
+TIMEOUT_SECONDS = 30.0
+
+_SCRIPT = """\
+folder=$(mktemp -d) || exit 2
+trap 'rm -rf "$folder"' EXIT
+trap 'exit 1' HUP INT TERM PIPE
+head -c {size} > "$folder/sojourn-engine" && chmod +x "$folder/sojourn-engine" || exit 2
+"$folder/sojourn-engine" {arguments} &
+engine=$!
+# The end of what we are sent is the end of the connection.
+cat > /dev/null; kill -INT $engine 2> /dev/null
+wait $engine
+"""
+
+
+def command(host: str, words: str, remote_shell: str) -> list[str]:
+    """The local command that runs one line of a shell on the host."""
+    filled = {"{host}": host, "{command}": words}
+    return [filled.get(word, word) for word in shlex.split(remote_shell)]
+
+
+def probe_command(tier: Tier, arguments: Sequence[str], remote_shell: str) -> list[str]:
+    """The local command whose standard input takes the engine's bytes, and whose output is the probe's."""
+    assert tier.host is not None
+    script = _SCRIPT.format(size=engine.path().stat().st_size, arguments=shlex.join(arguments))
+    return command(tier.host, f"sh -c {shlex.quote(script)}", remote_shell)
+
+
+def target(tier: Tier, remote_shell: str) -> list[str]:
+    """The options of the engine's probe that name the tier's processes on its machine.
+
+    Raises:
+        CouldNotRun: the machine cannot be reached, or has no such processes.
+    """
+    if tier.kind in ("port", "pid", "cgroup"):
+        return [f"--{tier.kind}", tier.value]
+    if tier.kind == "command":
+        # The shells that ask have the expression in their command lines, too, and this word.
+        asked = (
+            f"pgrep -f -- {shlex.quote(tier.value)} | while read pid; do "
+            "case $(tr '\\0' ' ' < /proc/$pid/cmdline) in *pgrep*) ;; ?*) echo $pid ;; esac; done 2> /dev/null"
+        )
+    else:
+        asked = f"systemctl show --value --property MainPID -- {shlex.quote(tier.value)}"
+    assert tier.host is not None
+    words = command(tier.host, f"sh -c {shlex.quote(asked)}", remote_shell)
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CouldNotRun(f"{tier.host} cannot be reached: {error}", "try ssh there by hand") from error
+    pids = [word for word in done.stdout.split() if word.isdecimal() and word != "0"]
+    if not pids:
+        said = done.stderr.strip().splitlines()
+        raise CouldNotRun(f"tier {tier} has no process{': ' + said[-1] if said else ''}", "is it running there?")
+    return [word for pid in pids for word in ("--pid", pid)]

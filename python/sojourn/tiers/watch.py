@@ -1,0 +1,323 @@
+"""All tiers sampled at once, for as long as something else runs; and what each used in any span of that.
+
+A probe of the engine looks at each tier's processes, where they are. Connections, PostgreSQL and the application's own
+metrics are asked a few times a second by a thread that gives way to all others.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from sojourn import engine
+from sojourn.failure import CouldNotRun
+from sojourn.probe.companion import Companion, Watched
+from sojourn.probe.recording import Recording
+from sojourn.tiers import postgresql, processes, prometheus, remote, sockets
+from sojourn.tiers.declaration import Tier
+
+INTERVAL = "250ms"
+"""Between samples of a tier's processes."""
+ASKED_EVERY_SECONDS = 0.25
+"""Between looks at connections and PostgreSQL."""
+METRICS_EVERY_SECONDS = 1.0
+"""Between requests for metrics, which take the application's own time."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What is looked at beside processes."""
+
+    postgresql: str | None = None
+    """A connection as psql takes it."""
+    prometheus: str | None = None
+    """A URL."""
+    remote_shell: str = remote.REMOTE_SHELL
+    own_core: int | None = None
+    """Where the probes run."""
+
+
+@dataclass(frozen=True)
+class TierUse:
+    """What a tier used in a span; rates per second. None is what could not be measured."""
+
+    cpu_cores: float | None = None
+    """CPU time over time."""
+    busiest_process_cores: float | None = None
+    busiest_thread_cores: float | None = None
+    core_wait: float | None = None
+    """Threads that could have run and had no core, on average."""
+    threads: float | None = None
+    processes: float | None = None
+    switches_per_second: float | None = None
+    resident_bytes: float | None = None
+    blocked_threads: float | None = None
+    disk_read_bytes_per_second: float | None = None
+    disk_written_bytes_per_second: float | None = None
+    incoming: float | None = None
+    """Connections from clients, on average."""
+    incoming_max: float | None = None
+    accept_queue: float | None = None
+    outgoing: dict[str, float] = field(default_factory=dict)
+    """Connections to others, on average, by where they go."""
+
+
+@dataclass(frozen=True)
+class DatabaseUse:
+    """What PostgreSQL said of itself in a span, on average."""
+
+    backends: float
+    active: float
+    in_transaction: float
+    waits: dict[str, float]
+    commits_per_second: float
+    connections_max: int
+
+
+@dataclass(frozen=True)
+class SystemUse:
+    """All tiers in a span."""
+
+    tiers: dict[str, TierUse]
+    database: DatabaseUse | None
+    levels: dict[str, float]
+    """Of the application's metrics those that go up and down, on average."""
+    machine_busy_cores: float | None
+    """Of this machine, whoever used it."""
+
+
+@dataclass
+class _Asked:
+    """One look at everything that is no process."""
+
+    at: float
+    connections: dict[str, sockets.Connections]
+    database: postgresql.Activity | None
+    metrics: dict[str, float]
+
+
+class Watch:
+    """The tiers under observation; a context manager."""
+
+    def __init__(self, tiers: Sequence[Tier], sources: Sources) -> None:
+        self.tiers = tiers
+        self._sources = sources
+        self._looks: list[_Asked] = []
+        self._over = threading.Event()
+        self._metrics_at = -math.inf
+        self._stack = ExitStack()
+        self._companions: dict[str, Companion] = {}
+        self._roots: dict[str, list[int]] = {}
+        self.missing: dict[str, str] = {}
+        """What could not be looked at, and why."""
+
+    def __enter__(self) -> Watch:
+        with ExitStack() as stack:
+            for tier in self.tiers:
+                self._companions[tier.name] = stack.enter_context(Companion(self._watched(tier)))
+            self._database = None
+            if self._sources.postgresql is not None:
+                self._database = stack.enter_context(postgresql.Session(self._sources.postgresql))
+            if self._sources.prometheus is not None:
+                prometheus.read(self._sources.prometheus)
+            self._thread = threading.Thread(target=self._ask, daemon=True)
+            self._thread.start()
+            stack.callback(self._end)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def cores(self, name: str) -> frozenset[int]:
+        """The cores that a tier of this machine may run on."""
+        allowed = set[int]()
+        for pid in self._roots.get(name, []):
+            for each in processes.members([pid]):
+                try:
+                    allowed |= os.sched_getaffinity(each)
+                except OSError:
+                    continue
+        return frozenset(allowed)
+
+    def command(self, name: str) -> str | None:
+        """What a tier of this machine runs, in a word."""
+        for pid in self._roots.get(name, []):
+            try:
+                return Path(f"/proc/{pid}/comm").read_text().strip()
+            except OSError:
+                continue
+        return None
+
+    def has_ended(self, name: str) -> bool:
+        """True if all processes that a tier of this machine began with are gone."""
+        pids = self._roots.get(name, [])
+        return bool(pids) and not any(Path("/proc", str(pid)).exists() for pid in pids)
+
+    def used(self, begin: float, end: float) -> SystemUse:
+        """What the tiers used between two moments of this machine's clock, in seconds since 1970."""
+        looks = [look for look in self._looks if begin <= look.at <= end]
+        tiers = dict[str, TierUse]()
+        for name, companion in self._companions.items():
+            assert companion.recording is not None
+            ahead = companion.clock_ahead_seconds
+            probed = _Span.of(companion.recording, begin + ahead, end + ahead)
+            tiers[name] = _tier(probed, [look.connections[name] for look in looks if name in look.connections])
+        local = [each for name, each in self._companions.items() if name in self._roots and each.recording is not None]
+        busy = _busy_cores(_Span.of(local[0].recording, begin, end)) if local else None
+        return SystemUse(tiers, _database(looks), _levels(looks), busy)
+
+    def _watched(self, tier: Tier) -> Watched:
+        core = self._sources.own_core
+        if tier.host is None:
+            self._roots[tier.name] = processes.roots(tier)
+            return Watched(
+                self._roots[tier.name], interval=INTERVAL, generator_core=core, sources="processes,cores,pressure"
+            )
+        shell = self._sources.remote_shell
+        return Watched(
+            interval=INTERVAL,
+            sources="processes,cores,pressure,network",
+            elsewhere=lambda arguments: remote.probe_command(tier, arguments, shell),
+            further=remote.target(tier, shell),
+        )
+
+    def _ask(self) -> None:
+        engine.stand_back(frozenset())
+        due = time.monotonic()
+        while not self._over.is_set():
+            self._looks.append(self._look())
+            due = max(due + ASKED_EVERY_SECONDS, time.monotonic())
+            self._over.wait(due - time.monotonic())
+
+    def _look(self) -> _Asked:
+        begin = time.time()
+        return _Asked(begin, sockets.connections(self._roots), self._activity(), self._metrics())
+
+    def _activity(self) -> postgresql.Activity | None:
+        if self._database is None or "PostgreSQL" in self.missing:
+            return None
+        try:
+            return self._database.activity()
+        except (CouldNotRun, OSError, ValueError) as failure:
+            self.missing["PostgreSQL"] = str(failure)
+            return None
+
+    def _metrics(self) -> dict[str, float]:
+        if self._sources.prometheus is None or time.monotonic() < self._metrics_at + METRICS_EVERY_SECONDS:
+            return {}
+        self._metrics_at = time.monotonic()
+        try:
+            return prometheus.read(self._sources.prometheus)
+        except CouldNotRun as failure:
+            # Metrics that come through the server's own workers are late when these are busy: the others stay.
+            self.missing["metrics"] = failure.what
+            return {}
+
+    def _end(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+class _Span:
+    """The samples of a probe between two moments."""
+
+    def __init__(self, columns: dict[str, np.ndarray], seconds: float) -> None:
+        self._columns = columns
+        self._seconds = seconds
+
+    @classmethod
+    def of(cls, recording: Recording | None, begin: float, end: float) -> _Span:
+        if recording is None:
+            return cls({}, 0.0)
+        # The probe goes on meanwhile: as many rows of each as there are by now.
+        count = min(len(recording.rows), len(recording.unix_seconds))
+        times = np.array(recording.unix_seconds[:count])
+        inside = np.flatnonzero((times >= begin) & (times <= end))
+        if inside.size < 2:
+            return cls({}, 0.0)
+        rows = np.array([recording.rows[index] for index in inside])
+        columns = {counter.name: rows[:, place] for place, counter in enumerate(recording.counters)}
+        return cls(columns, float(times[inside[-1]] - times[inside[0]]))
+
+    def per_second(self, name: str) -> float | None:
+        """The rate of a total; None where it is not known from beginning to end."""
+        values = self._columns.get(name)
+        if values is None or self._seconds <= 0 or not (math.isfinite(values[0]) and math.isfinite(values[-1])):
+            return None
+        return float(values[-1] - values[0]) / self._seconds
+
+    def mean(self, name: str) -> float | None:
+        """Of a level."""
+        values = self._columns.get(name)
+        if values is None or not np.isfinite(values).any():
+            return None
+        return float(np.nanmean(values))
+
+
+def _busy_cores(probed: _Span) -> float | None:
+    parts = [probed.per_second(f"core_{kind}_seconds") for kind in ("user", "system", "interrupt", "softirq")]
+    return None if None in parts else sum(each or 0.0 for each in parts)
+
+
+def _tier(probed: _Span, looks: Sequence[sockets.Connections]) -> TierUse:
+    outgoing: Counter[str] = Counter()
+    for look in looks:
+        outgoing.update(look.outgoing)
+    switches = [probed.per_second(name) for name in ("voluntary_switches", "involuntary_switches")]
+    return TierUse(
+        cpu_cores=probed.per_second("cpu_seconds"),
+        busiest_process_cores=probed.mean("busiest_process_fraction"),
+        busiest_thread_cores=probed.mean("busiest_thread_fraction"),
+        core_wait=probed.per_second("core_wait_seconds"),
+        threads=probed.mean("threads"),
+        processes=probed.mean("processes"),
+        switches_per_second=None if None in switches else sum(each or 0.0 for each in switches),
+        resident_bytes=probed.mean("resident_bytes"),
+        blocked_threads=probed.mean("blocked_threads"),
+        disk_read_bytes_per_second=probed.per_second("disk_read_bytes"),
+        disk_written_bytes_per_second=probed.per_second("disk_written_bytes"),
+        incoming=float(np.mean([look.incoming for look in looks])) if looks else None,
+        incoming_max=float(max(look.incoming for look in looks)) if looks else None,
+        accept_queue=float(np.mean([look.accept_queue for look in looks])) if looks else probed.mean("accept_queue"),
+        outgoing={where: count / len(looks) for where, count in outgoing.most_common()},
+    )
+
+
+def _database(looks: Sequence[_Asked]) -> DatabaseUse | None:
+    known = [(look.at, look.database) for look in looks if look.database is not None]
+    if len(known) < 2:
+        return None
+    activities = [activity for _, activity in known]
+    waits: Counter[str] = Counter()
+    for each in activities:
+        waits.update(each.waits)
+    elapsed = known[-1][0] - known[0][0]
+    return DatabaseUse(
+        backends=float(np.mean([each.backends for each in activities])),
+        active=float(np.mean([each.active for each in activities])),
+        in_transaction=float(np.mean([each.in_transaction for each in activities])),
+        waits={kind: count / len(activities) for kind, count in waits.items()},
+        commits_per_second=(activities[-1].commits - activities[0].commits) / elapsed,
+        connections_max=activities[-1].connections_max,
+    )
+
+
+def _levels(looks: Sequence[_Asked]) -> dict[str, float]:
+    sums: Counter[str] = Counter()
+    seen: Counter[str] = Counter()
+    for look in looks:
+        for name, value in look.metrics.items():
+            if not name.partition("{")[0].endswith(("_total", "_count", "_sum", "_bucket", "_created")):
+                sums[name] += value  # type: ignore[assignment]
+                seen[name] += 1
+    return {name: sums[name] / seen[name] for name in sums}

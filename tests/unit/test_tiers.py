@@ -1,0 +1,205 @@
+"""Tiers: what a person declares, which processes that is, and what each of several uses at the same time."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sojourn.failure import CouldNotRun
+from sojourn.tiers import postgresql, processes, prometheus, remote, sockets
+from sojourn.tiers.declaration import Tier, parse_all
+from sojourn.tiers.watch import Sources, Watch
+
+SPINS = "while True: pass"
+LISTENS = """
+import socket, subprocess, sys, time
+listener = socket.create_server(("127.0.0.1", 0))
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+print(listener.getsockname()[1], child.pid, flush=True)
+kept = []
+while True:
+    kept.append(listener.accept())
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("web=port:443", Tier("web", "port", "443")),
+        ("app=unit:gunicorn.service", Tier("app", "unit", "gunicorn.service")),
+        ("db=ssh:me@db1/port:5432", Tier("db", "port", "5432", "me@db1")),
+        ("w=command:python.*worker", Tier("w", "command", "python.*worker")),
+        ("c=cgroup:/sys/fs/cgroup/a/b", Tier("c", "cgroup", "/sys/fs/cgroup/a/b")),
+    ],
+)
+def test_a_tier_is_read_as_it_is_written(text: str, expected: Tier) -> None:
+    assert Tier.parse(text) == expected
+    assert str(expected) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "web",
+        "web=443",
+        "web=port:x",
+        "web=port:0",
+        "=port:1",
+        "w=command:(",
+        "w=ssh:/port:1",
+        "w=ssh:-o/port:1",
+        "w=ssh:h",
+    ],
+)
+def test_what_names_no_tier_is_refused_with_the_form(text: str) -> None:
+    with pytest.raises(CouldNotRun):
+        Tier.parse(text)
+
+
+def test_two_tiers_need_two_names() -> None:
+    with pytest.raises(CouldNotRun, match="two tiers"):
+        parse_all(["a=pid:1", "a=pid:2"])
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[int, int, int]]:
+    """Process, port and child of something that listens."""
+    with subprocess.Popen([sys.executable, "-c", LISTENS], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        port, child = map(int, process.stdout.readline().split())
+        yield process.pid, port, child
+        process.kill()
+        subprocess.run(["kill", str(child)], check=False)
+
+
+def test_a_port_names_its_listener_and_what_descends_from_it(server: tuple[int, int, int]) -> None:
+    pid, port, child = server
+    assert processes.roots(Tier("a", "port", str(port))) == [pid]
+    assert processes.members([pid]) == {pid, child}
+    assert processes.roots(Tier("a", "pid", str(pid))) == [pid]
+    with pytest.raises(CouldNotRun, match="no process"):
+        processes.roots(Tier("a", "pid", "4194303"))
+
+
+def test_a_command_names_the_processes_that_have_it_and_not_who_asks(server: tuple[int, int, int]) -> None:
+    pid, _, _ = server
+    found = processes.roots(Tier("a", "command", re.escape("socket.create_server")))
+    assert pid in found
+    assert os.getpid() not in found
+
+
+def test_a_control_group_names_its_processes(tmp_path: Path, server: tuple[int, int, int]) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "cgroup.procs").write_text("")
+    (tmp_path / "inner" / "cgroup.procs").write_text(f"{server[0]}\n{server[2]}\n")
+    assert processes.roots(Tier("a", "cgroup", str(tmp_path))) == [server[0]]
+    with pytest.raises(CouldNotRun, match="no control group"):
+        processes.roots(Tier("a", "cgroup", str(tmp_path / "none")))
+
+
+def test_connections_are_told_by_where_they_come_from_and_go_to(server: tuple[int, int, int]) -> None:
+    pid, port, _ = server
+    with socket.create_connection(("127.0.0.1", port)), socket.create_connection(("127.0.0.1", port)):
+        time.sleep(0.1)
+        found = sockets.connections({"server": [pid], "us": [os.getpid()]})
+    assert found["server"].incoming == 2
+    assert found["us"].outgoing[f"127.0.0.1:{port}"] == 2
+
+
+def test_two_tiers_are_watched_at_once_and_told_apart(server: tuple[int, int, int]) -> None:
+    with subprocess.Popen([sys.executable, "-c", SPINS]) as spinning:
+        tiers = parse_all([f"busy=pid:{spinning.pid}", f"idle=port:{server[1]}"])
+        with Watch(tiers, Sources()) as watch:
+            begin = time.time()
+            time.sleep(2.0)
+            used = watch.used(begin, time.time())
+            assert watch.cores("busy") <= os.sched_getaffinity(0)
+        spinning.kill()
+    busy, idle = used.tiers["busy"], used.tiers["idle"]
+    assert busy.cpu_cores is not None
+    assert idle.cpu_cores is not None
+    assert busy.cpu_cores > 0.2
+    assert idle.cpu_cores < 0.1
+    # It never sleeps: what it did not run, it waited for a core.
+    assert busy.core_wait is not None
+    assert 0.7 < busy.cpu_cores + busy.core_wait < 1.3
+    assert busy.busiest_process_cores == pytest.approx(busy.cpu_cores, rel=0.5)
+    assert idle.processes == 2
+    assert not watch.missing
+
+
+def test_a_probe_elsewhere_runs_from_a_copy_of_which_nothing_stays(
+    server: tuple[int, int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    tiers = [Tier("a", "port", str(server[1]), "elsewhere"), Tier("b", "command", "socket.create_server", "elsewhere")]
+    with Watch(tiers, Sources(remote_shell="sh -c {command}")) as watch:
+        begin = time.time()
+        time.sleep(1.2)
+        used = watch.used(begin, time.time())
+        assert len(list(tmp_path.iterdir())) == 2, "a folder each while it runs"
+    assert used.tiers["a"].processes == 2
+    assert used.tiers["b"].cpu_cores is not None
+    until = time.monotonic() + 5
+    while list(tmp_path.iterdir()):
+        assert time.monotonic() < until, list(tmp_path.iterdir())
+        time.sleep(0.05)
+
+
+def test_a_connection_that_breaks_leaves_nothing_either(server: tuple[int, int, int], tmp_path: Path) -> None:
+    words = remote.probe_command(Tier("a", "port", "1", "x"), ["probe", "--port", str(server[1])], "sh -c {command}")
+    from sojourn import engine
+
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "TMPDIR": str(tmp_path)}
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(engine.path().read_bytes())
+        process.stdin.flush()
+        process.stdout.readline()
+        assert list(tmp_path.iterdir())
+        process.stdin.close()
+        process.stdout.close()
+    until = time.monotonic() + 5
+    while list(tmp_path.iterdir()):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_a_machine_that_cannot_be_reached_is_named(tmp_path: Path) -> None:
+    shell = f"{shlex.quote(sys.executable)} -c 'import sys; sys.exit(255)' {{host}} {{command}}"
+    with pytest.raises(CouldNotRun), Watch([Tier("a", "port", "1", "nowhere")], Sources(remote_shell=shell)):
+        pass
+
+
+def test_what_postgresql_says_is_read() -> None:
+    backends = (
+        '[{"application": "", "state": "active", "waits_for": "Lock", "event": "transactionid"},'
+        ' {"application": "", "state": "active", "waits_for": "LWLock", "event": "WALWrite"},'
+        ' {"application": "", "state": "active", "waits_for": "Client", "event": "ClientWrite"},'
+        ' {"application": "", "state": "idle in transaction", "waits_for": null, "event": null},'
+        ' {"application": "", "state": "idle", "waits_for": null, "event": null}]'
+    )
+    rest = '"commits": 7, "rows_read": 1, "blocks_read": 2, "connections_max": 100}'
+    found = postgresql.parse(f'{{"backends": {backends}, {rest}')
+    assert (found.backends, found.active, found.in_transaction, found.in_use) == (5, 3, 1, 4)
+    assert found.waits == {"Lock": 1, "IO": 1}
+    assert postgresql.parse(f'{{"backends": null, {rest}').backends == 0
+
+
+def test_metrics_are_read_and_what_is_none_is_left_out() -> None:
+    text = '# HELP a b\na 1\nb{x="y z",q="}"} 2.5 1700000000\nnonsense\nc NaN\nd +Inf\ne x\n'
+    found = prometheus.parse(text)
+    assert found["a"] == 1
+    assert found['b{x="y z",q="}"}'] == 2.5
+    assert set(found) == {"a", 'b{x="y z",q="}"}', "c", "d"}
