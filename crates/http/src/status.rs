@@ -37,6 +37,7 @@ statuses! {
     MethodNotAllowed 405 "Method Not Allowed"
     NotAcceptable 406 "Not Acceptable"
     RequestTimeout 408 "Request Timeout"
+    LengthRequired 411 "Length Required"
     PreconditionFailed 412 "Precondition Failed"
     ContentTooLarge 413 "Content Too Large"
     UriTooLong 414 "URI Too Long"

@@ -4,6 +4,7 @@
 //! call the same functions with the committed corpora (`fuzz/corpus/`), on a stable compiler. To add a target, write its
 //! function, its row in [`TARGETS`], its file in `fuzz_targets/` and its `[[bin]]` in `fuzz/Cargo.toml`.
 
+pub mod cgi;
 pub mod films;
 pub mod http;
 pub mod http_cache;
@@ -20,6 +21,9 @@ pub type Check = fn(&[u8]);
 
 /// Every fuzz target, by the name of its program and of its folder in the corpus.
 pub const TARGETS: &[(&str, Check)] = &[
+    ("cgi_environment", cgi::environment),
+    ("cgi_response", cgi::response),
+    ("fastcgi_records", cgi::records),
     ("http_chunked", http::chunked),
     ("http_conditions", http::conditions),
     ("http_date", http::date),

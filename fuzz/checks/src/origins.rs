@@ -6,7 +6,7 @@ use sojourn_http::request::{Parsed, Parser};
 use sojourn_server::handler::forward_proxy::{
     LOOPBACK, Network, Origin, Ports, Refusal, Resolver, Rules, is_public,
 };
-use sojourn_server::handler::reverse_proxy::UpstreamUrl;
+use sojourn_server::handler::reverse_proxy::{Scheme, UpstreamUrl};
 
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -42,13 +42,21 @@ pub fn network(bytes: &[u8]) {
 /// Whatever names an upstream or an origin names one host and one port, which are found again where they are written.
 pub fn origin(bytes: &[u8]) {
     if let Some(url) = std::str::from_utf8(bytes).ok().and_then(|text| text.parse::<UpstreamUrl>().ok()) {
-        assert!(url.port > 0 && !url.host.is_empty() && (1..=1000).contains(&url.weight));
+        assert!(
+            (url.port > 0 || url.socket.is_some())
+                && !url.host.is_empty()
+                && (1..=1000).contains(&url.weight)
+        );
         assert!(
             url.authority.bytes().all(|byte| byte.is_ascii_graphic() && !b"/?#@\\".contains(&byte)),
             "{url:?}"
         );
-        let scheme = if url.is_secure { "https" } else { "http" };
-        let again = format!("{scheme}://{},weight={}", url.authority, url.weight).parse();
+        let scheme = match url.scheme {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+            Scheme::FastCgi => "fcgi",
+        };
+        let again = format!("{scheme}://{},weight={}", url.name, url.weight).parse();
         assert_eq!(again, Ok(url));
     }
     let forward = Rules {

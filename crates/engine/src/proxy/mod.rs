@@ -18,6 +18,7 @@ use crate::serve::site::{descriptors, usable_descriptors};
 use crate::serve::{pin, serve};
 
 mod cache;
+mod fastcgi;
 mod forward;
 mod hosts;
 mod options;
@@ -111,7 +112,7 @@ impl Options {
             upstreams: if forward.is_some() {
                 vec![]
             } else {
-                self.upstream.upstreams(general.iter().chain(of_hosts))?
+                self.upstream.upstreams(general.iter().chain(of_hosts), &self.fastcgi)?
             },
             hosts,
             forward,

@@ -6,6 +6,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use sojourn_server::ALL;
 
 use super::cache::CacheOptions;
+use super::fastcgi::FastCgiOptions;
 use super::forward::ForwardOptions;
 use super::hosts::HostsOptions;
 use super::upstream::UpstreamOptions;
@@ -49,6 +50,8 @@ pub struct Options {
     pub format: String,
     #[command(flatten)]
     pub upstream: UpstreamOptions,
+    #[command(flatten)]
+    pub fastcgi: FastCgiOptions,
     #[command(flatten)]
     pub hosts: HostsOptions,
     #[command(flatten)]

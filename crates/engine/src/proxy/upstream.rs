@@ -8,13 +8,16 @@ use std::time::Duration;
 use anyhow::{anyhow, ensure};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use sojourn_cgi::Application;
 use sojourn_load::{TlsError, Trust, client_config};
 use sojourn_server::UpstreamLimits;
+use sojourn_server::connection::Address;
 use sojourn_server::handler::reverse_proxy::{
-    HealthCheck, Upstream, UpstreamState, UpstreamUrl, UpstreamUrlError,
+    HealthCheck, Protocol, Scheme, Upstream, UpstreamState, UpstreamUrl, UpstreamUrlError,
 };
 use sojourn_server::tls::UpstreamTls;
 
+use super::fastcgi::FastCgiOptions;
 use crate::serve::options::values::duration;
 
 /// Origins of a forward proxy whose TLS sessions are remembered, to be resumed.
@@ -24,8 +27,9 @@ const SESSIONS_REMEMBERED: usize = 256;
 #[derive(clap::Args)]
 #[command(next_help_heading = "Upstreams")]
 pub struct UpstreamOptions {
-    /// A server that requests are passed on to, http://HOST[:PORT] or https://HOST[:PORT], and perhaps its share compared
-    /// with the others'; several have the same content
+    /// A server that requests are passed on to, http://HOST[:PORT], https://HOST[:PORT] or fcgi://HOST[:PORT] (FastCGI), on
+    /// this machine also http://unix:SOCKET or fcgi://unix:SOCKET, and perhaps its share compared with the others'; several
+    /// have the same content
     #[arg(long, required_unless_present_any = ["forward", "host"], value_name = "URL[,weight=N]", value_parser = upstream)]
     pub upstream: Vec<UpstreamUrl>,
     /// The authorities that certificates of upstreams, or of origins (--forward), have to come from
@@ -111,14 +115,21 @@ impl UpstreamOptions {
     pub fn upstreams<'a>(
         &self,
         urls: impl Iterator<Item = &'a UpstreamUrl> + Clone,
+        fastcgi: &FastCgiOptions,
     ) -> anyhow::Result<Vec<Upstream>> {
-        let secure = urls.clone().filter(|url| url.is_secure).count();
+        let secure = urls.clone().filter(|url| url.scheme == Scheme::Https).count();
         ensure!(
             secure > 0 || !self.trusts_somebody(),
             "there is no upstream with TLS to trust\nhint: one looks like https://127.0.0.1:9443"
         );
         let config = if secure > 0 { Some(Arc::new(self.client_config(secure)?)) } else { None };
-        urls.map(|url| resolve(url, config.as_ref())).collect()
+        let has_root = fastcgi.fastcgi_root.is_some() || fastcgi.fastcgi_script.is_some();
+        ensure!(
+            has_root || urls.clone().all(|url| url.scheme != Scheme::FastCgi),
+            "where are the scripts of the application?\nhint: give --fastcgi-root, or --fastcgi-script if one answers everything"
+        );
+        let application = fastcgi.application();
+        urls.map(|url| resolve(url, config.as_ref(), &application)).collect()
     }
 
     /// How TLS is spoken with the origins of a forward proxy; without authorities it is not.
@@ -157,17 +168,15 @@ impl UpstreamOptions {
     }
 }
 
-/// `url` with its addresses; `config` is how TLS is spoken.
-fn resolve(url: &UpstreamUrl, config: Option<&Arc<ClientConfig>>) -> anyhow::Result<Upstream> {
-    let found = (url.host.as_str(), url.port).to_socket_addrs().map_err(|error| {
-        anyhow!(
-            "cannot find the upstream {}: {error}\nhint: check the name, or give an address",
-            url.authority
-        )
-    })?;
-    let addresses: Vec<_> = found.collect();
-    ensure!(!addresses.is_empty(), "the upstream {} has no address\nhint: give one", url.authority);
-    let tls = match config.filter(|_| url.is_secure) {
+/// `url` with its addresses; `config` is how TLS is spoken, `application` what an upstream by FastCGI answers for.
+fn resolve(
+    url: &UpstreamUrl,
+    config: Option<&Arc<ClientConfig>>,
+    application: &Arc<Application>,
+) -> anyhow::Result<Upstream> {
+    let addresses = addresses(url)?;
+    ensure!(!addresses.is_empty(), "the upstream {} has no address\nhint: give one", url.name);
+    let tls = match config.filter(|_| url.scheme == Scheme::Https) {
         Some(config) => {
             let name = ServerName::try_from(url.host.clone()).map_err(|_| {
                 anyhow!("no certificate can be for the upstream {}\nhint: give a host name", url.host)
@@ -176,7 +185,13 @@ fn resolve(url: &UpstreamUrl, config: Option<&Arc<ClientConfig>>) -> anyhow::Res
         }
         None => None,
     };
+    let protocol = match url.scheme {
+        Scheme::Http | Scheme::Https => Protocol::Http,
+        Scheme::FastCgi => Protocol::FastCgi(Arc::clone(application)),
+    };
     Ok(Upstream {
+        name: url.name.clone(),
+        protocol,
         authority: url.authority.clone(),
         host: url.host.clone(),
         port: url.port,
@@ -184,6 +199,16 @@ fn resolve(url: &UpstreamUrl, config: Option<&Arc<ClientConfig>>) -> anyhow::Res
         tls,
         weight: url.weight,
     })
+}
+
+fn addresses(url: &UpstreamUrl) -> anyhow::Result<Vec<Address>> {
+    if let Some(socket) = &url.socket {
+        return Ok(vec![Address::Unix(socket.as_path().into())]);
+    }
+    let found = (url.host.as_str(), url.port).to_socket_addrs().map_err(|error| {
+        anyhow!("cannot find the upstream {}: {error}\nhint: check the name, or give an address", url.name)
+    })?;
+    Ok(found.map(Address::Internet).collect())
 }
 
 /// A path and perhaps a query, as they stand in a request.

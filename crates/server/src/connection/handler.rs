@@ -14,6 +14,7 @@ use std::fmt::Debug;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -204,11 +205,19 @@ pub struct Launch {
     pub tls: Option<Box<ClientConnection>>,
 }
 
+/// Where a server is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    Internet(SocketAddr),
+    /// A socket in the file system.
+    Unix(Arc<Path>),
+}
+
 /// The socket of a new connection.
 #[derive(Debug)]
 pub enum Destination {
     /// One that connects to this address.
-    Address(SocketAddr),
+    Address(Address),
     /// That of the connection behind this token too: one receives on it while the other sends.
     Beside(u64),
     Socket(OwnedFd),

@@ -4,18 +4,17 @@
 //! handler asks for. `epoll` adds readiness, `uring` adds completions.
 
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 use rustix::net::sockopt::set_tcp_nodelay;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 use crate::access_log::AccessLog;
 use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::connection::{
-    Connection, Context, Destination, Event, Handler, Launch, Pool, Reason, Shared, Wait, Want,
+    Address, Connection, Context, Destination, Event, Handler, Launch, Pool, Reason, Shared, Wait, Want,
 };
 use crate::counters::scoreboard::{Permit, Slot};
 use crate::counters::{Counter, Served};
@@ -227,7 +226,7 @@ pub trait EventLoop<'a> {
 /// The socket of a new connection; `of` finds that of another.
 fn socket_for<'a>(to: Destination, of: impl FnOnce(u64) -> Option<&'a OwnedFd>) -> Result<OwnedFd, Errno> {
     match to {
-        Destination::Address(address) => begin(address),
+        Destination::Address(address) => begin(&address),
         Destination::Beside(token) => rustix::io::fcntl_dupfd_cloexec(of(token).ok_or(Errno::BADF)?, 0),
         Destination::Socket(socket) => Ok(socket),
     }
@@ -235,13 +234,25 @@ fn socket_for<'a>(to: Destination, of: impl FnOnce(u64) -> Option<&'a OwnedFd>) 
 
 /// A socket that connects to `address`. A send on it waits for the connection, and reports the failure if
 /// there is none.
-fn begin(address: SocketAddr) -> Result<OwnedFd, Errno> {
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
-    // A request is sent whole, and a part of a body as soon as it has come.
-    set_tcp_nodelay(&socket, true)?;
-    match connect(&socket, &address) {
+fn begin(address: &Address) -> Result<OwnedFd, Errno> {
+    let open =
+        |family| socket_with(family, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None);
+    let (socket, connected) = match address {
+        Address::Internet(address) => {
+            let socket = open(if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 })?;
+            // A request is sent whole, and a part of a body as soon as it has come.
+            set_tcp_nodelay(&socket, true)?;
+            let connected = connect(&socket, address);
+            (socket, connected)
+        }
+        // At once, or not at all: a server whose queue is full gives EAGAIN.
+        Address::Unix(path) => {
+            let socket = open(AddressFamily::UNIX)?;
+            let connected = connect(&socket, &SocketAddrUnix::new(&**path)?);
+            (socket, connected)
+        }
+    };
+    match connected {
         Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => Ok(socket),
         Err(error) => Err(error),
     }

@@ -4,6 +4,7 @@ mod admin;
 mod caching;
 mod configuration;
 mod failures;
+mod fastcgi;
 mod files;
 mod forward;
 mod hanging_disk;

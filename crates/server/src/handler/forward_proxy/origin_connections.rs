@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::tunnels::{Tunnel, TunnelId};
 use super::{Addresses, Lookup, Origin, Refusal, Rules};
-use crate::connection::Destination;
+use crate::connection::{Address, Destination};
 use crate::counters::{Counter, Served};
 use crate::handler::reverse_proxy::{End, Exchanges, FlowId, Pool};
 use slab::Slab;
@@ -96,7 +96,7 @@ impl Exchanges {
         if self.pools[pool].open >= max {
             return self.refuse_for_room(id, served);
         }
-        self.connect(id, pool, SocketAddr::new(address, origin.port), served);
+        self.connect(id, pool, Address::Internet(SocketAddr::new(address, origin.port)), served);
     }
 
     /// The pool of an origin to which a connection is about to be made.

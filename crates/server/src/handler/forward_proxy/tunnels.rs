@@ -14,7 +14,7 @@ use sojourn_http::Status;
 use super::origin_connections::LookupWaiter;
 use super::tunnel_ends::TunnelEnd;
 use super::{Addresses, Origin, Refusal};
-use crate::connection::Destination;
+use crate::connection::{Address, Destination};
 use crate::counters::{Counter, Served};
 use crate::handler::reverse_proxy::{ATTEMPTS_MAX, End, Exchanges};
 
@@ -192,7 +192,7 @@ impl Exchanges {
         }
         let Some(address) = tunnel.addresses.pop_front() else { return self.close_tunnel(id, end) };
         tunnel.holders += 1;
-        let to = Destination::Address(SocketAddr::new(address, tunnel.origin.port));
+        let to = Destination::Address(Address::Internet(SocketAddr::new(address, tunnel.origin.port)));
         self.launch(to, Box::new(TunnelEnd::far(id)), None);
     }
 

@@ -89,10 +89,13 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handler::reverse_proxy::Protocol;
 
     fn health(weights: &[u32]) -> Balancer {
         let upstream = |weight: &u32| Upstream {
+            name: String::new(),
             authority: String::new(),
+            protocol: Protocol::Http,
             host: String::new(),
             port: 80,
             presence: Arc::new(UpstreamState::new(&[])),

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use sojourn_cache_store::{BusyObject, Insertion, Next, PartInsertion, Reader, Slice};
+use sojourn_cgi::Client;
 use sojourn_content::HostId;
 use sojourn_http::Status;
 use sojourn_http::upstream::{Body, Head, RequestKind};
@@ -55,6 +56,8 @@ pub struct Flow {
     pub asked: RequestKind,
     /// The proxy's virtual host.
     pub host: HostId,
+    /// The client that asked, as an application is told of it; `None` if the flow comes from the store.
+    pub client: Option<Client>,
     /// True if asking twice is as good as once.
     pub is_repeatable: bool,
     /// The body of the request, if it has one.
@@ -146,6 +149,7 @@ impl Flow {
             unconditional: None,
             asked,
             host: HostId(0),
+            client: None,
             is_repeatable,
             upload,
             answer: None,

@@ -4,7 +4,8 @@
 //! [`UpstreamState`](super::UpstreamState), where every loop reads it.
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,7 +14,9 @@ use rustls::StreamOwned;
 use sojourn_http::limits::HEAD_BYTES_MAX;
 use sojourn_http::upstream::{Parser, RequestKind};
 
-use super::{Proxy, Upstream};
+use super::upstream_connection::FastCgi;
+use super::{Protocol, Proxy, Upstream};
+use crate::connection::Address;
 
 /// How often names are looked up again.
 const LOOKUP_INTERVAL: Duration = Duration::from_secs(30);
@@ -39,7 +42,7 @@ pub struct HealthCheck {
 pub fn watch(proxy: &Arc<Proxy>, check: Option<&HealthCheck>) -> std::io::Result<()> {
     for index in 0..proxy.upstreams.len() {
         let (proxy, check) = (Arc::clone(proxy), check.cloned());
-        let is_named = proxy.upstreams[index].host.parse::<IpAddr>().is_err();
+        let is_named = proxy.upstreams[index].is_named();
         if is_named || check.is_some() {
             let thread = std::thread::Builder::new().name("upstream".to_owned());
             thread.spawn(move || watch_one(&proxy.upstreams[index], check.as_ref(), is_named))?;
@@ -56,7 +59,7 @@ fn watch_one(upstream: &Upstream, check: Option<&HealthCheck>, is_named: bool) -
             looked_up = Instant::now();
             // A name that leads nowhere for a moment leads where it did.
             let found = (&*upstream.host, upstream.port).to_socket_addrs();
-            let found: Vec<SocketAddr> = found.into_iter().flatten().collect();
+            let found: Vec<_> = found.into_iter().flatten().map(Address::Internet).collect();
             if !found.is_empty() && found[..] != *upstream.presence.addresses() {
                 upstream.presence.move_to(&found);
             }
@@ -68,7 +71,7 @@ fn watch_one(upstream: &Upstream, check: Option<&HealthCheck>, is_named: bool) -
                 upstream.presence.judge(is_failing);
                 let verb =
                     if is_failing { "fails its health checks" } else { "passes its health checks again" };
-                eprintln!("upstream {} {verb}", upstream.authority);
+                eprintln!("upstream {} {verb}", upstream.name);
             }
         }
         std::thread::sleep(check.map_or(LOOKUP_INTERVAL, |check| check.interval));
@@ -106,24 +109,44 @@ fn passes(upstream: &Upstream, check: &HealthCheck) -> bool {
         .presence
         .addresses()
         .iter()
-        .any(|address| ask(upstream, *address, &check.path, deadline).is_some())
+        .any(|address| ask(upstream, address, &check.path, deadline).is_some())
 }
 
 /// Asks once. The answer has to say that the request was understood (2xx or 3xx); its body is not waited for.
-fn ask(upstream: &Upstream, address: SocketAddr, path: &str, deadline: Instant) -> Option<()> {
-    let stream = TcpStream::connect_timeout(&address, left(deadline)?).ok()?;
-    stream.set_read_timeout(left(deadline)).ok()?;
-    stream.set_write_timeout(left(deadline)).ok()?;
+fn ask(upstream: &Upstream, address: &Address, path: &str, deadline: Instant) -> Option<()> {
     let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", upstream.authority);
-    let status = match &upstream.tls {
-        None => exchange(stream, &request, deadline),
-        Some(tls) => exchange(StreamOwned::new(tls.connect(), stream), &request, deadline),
+    let status = match address {
+        Address::Internet(address) => {
+            let stream = TcpStream::connect_timeout(address, left(deadline)?).ok()?;
+            stream.set_read_timeout(left(deadline)).ok()?;
+            stream.set_write_timeout(left(deadline)).ok()?;
+            match &upstream.tls {
+                None => exchange(stream, &request, &upstream.protocol, deadline),
+                Some(tls) => {
+                    exchange(StreamOwned::new(tls.connect(), stream), &request, &upstream.protocol, deadline)
+                }
+            }
+        }
+        Address::Unix(path) => {
+            let stream = UnixStream::connect(path).ok()?;
+            stream.set_read_timeout(left(deadline)).ok()?;
+            stream.set_write_timeout(left(deadline)).ok()?;
+            exchange(stream, &request, &upstream.protocol, deadline)
+        }
     };
     status.filter(|status| (200..400).contains(status)).map(drop)
 }
 
 /// The status of the answer, 1xx left out.
-fn exchange(mut stream: impl Read + Write, request: &str, deadline: Instant) -> Option<u16> {
+fn exchange(
+    mut stream: impl Read + Write,
+    request: &str,
+    protocol: &Protocol,
+    deadline: Instant,
+) -> Option<u16> {
+    if let Protocol::FastCgi(application) = protocol {
+        return FastCgi::new(Arc::clone(application)).ask(stream, request, || left(deadline).is_some());
+    }
     stream.write_all(request.as_bytes()).ok()?;
     let (mut received, mut parser) = (Vec::new(), Parser::default());
     let mut chunk = [0; 4096];
@@ -151,7 +174,7 @@ fn left(deadline: Instant) -> Option<Duration> {
 /// It is found out beside the loops, by `watch`.
 #[derive(Debug)]
 pub struct UpstreamState {
-    addresses: Mutex<Arc<[SocketAddr]>>,
+    addresses: Mutex<Arc<[Address]>>,
     is_failing: AtomicBool,
     checks: AtomicU64,
     checks_failed: AtomicU64,
@@ -159,7 +182,7 @@ pub struct UpstreamState {
 
 impl UpstreamState {
     /// At these addresses; nothing else is known.
-    pub fn new(addresses: &[SocketAddr]) -> UpstreamState {
+    pub fn new(addresses: &[Address]) -> UpstreamState {
         UpstreamState {
             addresses: Mutex::new(addresses.into()),
             is_failing: AtomicBool::new(false),
@@ -169,12 +192,12 @@ impl UpstreamState {
     }
 
     /// Where it is reached; the next one is tried when one fails.
-    pub fn addresses(&self) -> Arc<[SocketAddr]> {
+    pub fn addresses(&self) -> Arc<[Address]> {
         Arc::clone(&self.addresses.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Its name leads here now.
-    pub fn move_to(&self, addresses: &[SocketAddr]) {
+    pub fn move_to(&self, addresses: &[Address]) {
         *self.addresses.lock().unwrap_or_else(PoisonError::into_inner) = addresses.into();
     }
 

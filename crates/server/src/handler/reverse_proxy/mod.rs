@@ -5,6 +5,7 @@
 //! follow it; neither knows the other, and a driver knows neither: it launches connections and wakes those that wait.
 
 use std::io;
+use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -35,12 +36,13 @@ mod upstream_response;
 mod upstream_url;
 
 use serde_json::Value;
+use sojourn_cgi::Application;
 use sojourn_http::Status;
 use sojourn_http::request::Request;
 
 use super::forward_proxy::Rules;
 use super::{Content, Kind, Setup};
-use crate::connection::Handler;
+use crate::connection::{Address, Handler};
 use crate::counters::{Counter, Served};
 use crate::tls::UpstreamTls;
 pub use cache::{Cache, Verdict, answer, fits};
@@ -58,7 +60,7 @@ pub use partial::{Combination, FetchRange, Rest};
 pub use stored::{CacheMiss, Coalescing, Revalidation};
 pub use upstream_request::{ClientContext, OwnAnswer, ask, host, own_answer};
 pub use upstream_response::{Fallback, Received, ResponseAction, metadata};
-pub use upstream_url::{UpstreamUrl, UpstreamUrlError};
+pub use upstream_url::{Scheme, UpstreamUrl, UpstreamUrlError};
 
 /// Where a proxy's bytes come from, and what it says of itself.
 #[derive(Clone, Debug)]
@@ -130,19 +132,38 @@ impl Content for Proxy {
     }
 }
 
+/// The protocol that an upstream speaks.
+#[derive(Clone, Debug)]
+pub enum Protocol {
+    Http,
+    /// FastCGI, as the responder for this application.
+    FastCgi(Arc<Application>),
+}
+
 #[derive(Clone, Debug)]
 pub struct Upstream {
-    /// Its name and port, for requests that name no host.
+    /// How people name it.
+    pub name: String,
+    /// Its host and port, for requests that name no host.
     pub authority: String,
     /// Where its name is asked for again.
     pub host: String,
     pub port: u16,
     /// Where it is reached, and how it does.
     pub presence: Arc<UpstreamState>,
+    pub protocol: Protocol,
     /// How TLS is spoken with it, if it is.
     pub tls: Option<UpstreamTls>,
     /// Its share of the requests, compared with the others'.
     pub weight: u32,
+}
+
+impl Upstream {
+    /// Returns true if its name may lead elsewhere one day.
+    fn is_named(&self) -> bool {
+        let is_local = self.presence.addresses().iter().any(|address| matches!(address, Address::Unix(_)));
+        !is_local && self.host.parse::<IpAddr>().is_err()
+    }
 }
 
 /// The origin of a proxy: it has no documents of its own.

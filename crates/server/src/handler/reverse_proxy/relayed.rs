@@ -33,7 +33,7 @@ impl ReverseProxy {
         let was_validation = flow.miss.as_ref().is_some_and(CacheMiss::is_validation);
         if was_asked && response.shared.log.is_some() {
             let upstream = self.exchanges.proxy().upstreams.get(upstream);
-            response.note_source(upstream.map_or(Source::Host, |it| Source::Upstream(it.authority.clone())));
+            response.note_source(upstream.map_or(Source::Host, |it| Source::Upstream(it.name.clone())));
         }
         if let Some(standing) = standing {
             self.exchanges.leave(relay.flow, relay.follower);

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use sojourn_cgi::Client;
 use sojourn_content::HostId;
 use sojourn_http::request::{Body, Method, Request};
 use sojourn_http::upstream::RequestKind;
@@ -102,6 +103,7 @@ pub fn ask(request: &Request<'_>, ask: ClientContext, proxy: &Proxy, miss: Optio
     let is_repeatable = is_idempotent && upload.is_none();
     let mut flow = Flow::new(text, asked, is_repeatable, upload);
     (flow.miss, flow.unconditional, flow.host) = (miss, unconditional, ask.host);
+    flow.client = Some(Client { address: ask.peer, is_secure: ask.is_secure });
     let origin = proxy.forward.as_ref().and_then(|rules| rules.origin(request, ask.peer).ok());
     flow.origin = origin.map(Arc::new);
     flow.changes =

@@ -1,6 +1,8 @@
-//! Where an upstream is, as people write it: `https://HOST[:PORT]`, and perhaps its share of the requests.
+//! Where an upstream is, as people write it: `https://HOST[:PORT]` or `fcgi://unix:PATH`, and perhaps its share of the
+//! requests.
 
 use std::net::Ipv6Addr;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// The port of a URL that names none.
@@ -8,19 +10,39 @@ const HTTP_PORT: u16 = 80;
 
 const HTTPS_PORT: u16 = 443;
 
+/// Where PHP listens.
+const FASTCGI_PORT: u16 = 9000;
+
+/// What stands for the host of an upstream on this machine, where a request names none.
+const LOCAL_HOST: &str = "localhost";
+
 /// An upstream's share of the requests, at most.
 const WEIGHT_MAX: u32 = 1000;
+
+/// What a socket's address holds (`sun_path`), without its end.
+const SOCKET_PATH_BYTES_MAX: usize = 107;
+
+/// The protocol that a URL names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    Http,
+    Https,
+    FastCgi,
+}
 
 /// An upstream as it is named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamUrl {
+    pub scheme: Scheme,
+    /// How people name it: the URL without its scheme.
+    pub name: String,
+    /// The socket of one that is on this machine; host and port are of no meaning then.
+    pub socket: Option<PathBuf>,
     /// Host and port, as requests name them.
     pub authority: String,
     /// The host, an address without brackets.
     pub host: String,
     pub port: u16,
-    /// True if TLS is spoken with it.
-    pub is_secure: bool,
     /// Its share of the requests, compared with the others'.
     pub weight: u32,
 }
@@ -28,9 +50,10 @@ pub struct UpstreamUrl {
 /// Why a text names no upstream.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UpstreamUrlError {
-    /// Neither `http://` nor `https://`.
-    #[error("an upstream looks like http://127.0.0.1:9000 or https://app.example")]
+    #[error("an upstream looks like http://127.0.0.1:8000, https://app.example or fcgi://unix:/run/php.sock")]
     Scheme,
+    #[error("a socket looks like unix:/run/app.sock; TLS is not spoken on one")]
+    Socket,
     #[error("{0}: {1}")]
     Authority(String, String),
     /// There is more than a host and a port.
@@ -48,9 +71,18 @@ impl FromStr for UpstreamUrl {
             None => (text, 1),
             Some((url, rest)) => (url, weight(rest).ok_or(UpstreamUrlError::Weight)?),
         };
-        let is_secure = url.starts_with("https://");
-        let authority = url.strip_prefix(if is_secure { "https://" } else { "http://" });
-        let authority = authority.ok_or(UpstreamUrlError::Scheme)?;
+        let (scheme, authority) =
+            [("http://", Scheme::Http), ("https://", Scheme::Https), ("fcgi://", Scheme::FastCgi)]
+                .into_iter()
+                .find_map(|(prefix, scheme)| Some((scheme, url.strip_prefix(prefix)?)))
+                .ok_or(UpstreamUrlError::Scheme)?;
+        if let Some(path) = authority.strip_prefix("unix:") {
+            let is_socket =
+                path.starts_with('/') && path.len() <= SOCKET_PATH_BYTES_MAX && scheme != Scheme::Https;
+            return is_socket
+                .then(|| UpstreamUrl::local(scheme, authority, path, weight))
+                .ok_or(UpstreamUrlError::Socket);
+        }
         let authority = authority.strip_suffix('/').unwrap_or(authority);
         let no_authority =
             |error: &dyn ToString| UpstreamUrlError::Authority(authority.to_owned(), error.to_string());
@@ -66,15 +98,35 @@ impl FromStr for UpstreamUrl {
             Some(port) => port.as_str().parse().ok().filter(|port| *port > 0),
             // A colon without a valid port behind it.
             None if authority.len() > uri.host().len() => None,
-            None => Some(if is_secure { HTTPS_PORT } else { HTTP_PORT }),
+            None => Some(match scheme {
+                Scheme::Http => HTTP_PORT,
+                Scheme::Https => HTTPS_PORT,
+                Scheme::FastCgi => FASTCGI_PORT,
+            }),
         };
         Ok(UpstreamUrl {
+            scheme,
+            name: authority.to_owned(),
+            socket: None,
             authority: authority.to_owned(),
             host: address.unwrap_or(uri.host()).to_owned(),
             port: port.ok_or_else(|| no_authority(&"a port is a number from 1 to 65535"))?,
-            is_secure,
             weight,
         })
+    }
+}
+
+impl UpstreamUrl {
+    fn local(scheme: Scheme, name: &str, path: &str, weight: u32) -> UpstreamUrl {
+        UpstreamUrl {
+            scheme,
+            name: name.to_owned(),
+            socket: Some(path.into()),
+            authority: LOCAL_HOST.to_owned(),
+            host: LOCAL_HOST.to_owned(),
+            port: 0,
+            weight,
+        }
     }
 }
 
@@ -91,6 +143,11 @@ mod tests {
     fn upstreams() {
         let url =
             |text: &str| text.parse().map(|url: UpstreamUrl| (url.authority, url.host, url.port, url.weight));
+        let local: UpstreamUrl = "fcgi://unix:/run/php.sock,weight=2".parse().unwrap();
+        assert_eq!((local.scheme, local.weight), (Scheme::FastCgi, 2));
+        assert_eq!(local.socket.as_deref(), Some("/run/php.sock".as_ref()));
+        assert_eq!((&*local.name, &*local.authority), ("unix:/run/php.sock", "localhost"));
+        assert_eq!(url("fcgi://a"), Ok(("a".to_owned(), "a".to_owned(), 9000, 1)));
         assert_eq!(url("https://a"), Ok(("a".to_owned(), "a".to_owned(), 443, 1)));
         let expected = |authority: &str, host: &str, port, weight| {
             Ok((authority.to_owned(), host.to_owned(), port, weight))
@@ -110,6 +167,9 @@ mod tests {
             "https://[v1.a]",
             "http://a,weight=0",
             "http://a,x=1",
+            "http://unix:run/a.sock",
+            "https://unix:/run/a.sock",
+            "fcgi://",
         ] {
             assert!(url(bad).is_err(), "{bad}");
         }

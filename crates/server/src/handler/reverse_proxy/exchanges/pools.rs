@@ -1,17 +1,16 @@
 //! Connections to upstreams and origins: which flow gets which, those that are idle, and those that are to be made.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rustls::client::ClientConnection;
 use sojourn_http::Status;
 
 use super::Exchanges;
-use crate::connection::{Destination, Launch, Launched};
+use crate::connection::{Address, Destination, Launch, Launched};
 use crate::counters::{Counter, Served};
 use crate::handler::forward_proxy::Origin;
 use crate::handler::reverse_proxy::upstream_connection::UpstreamConnection;
-use crate::handler::reverse_proxy::{End, FlowId, Machine};
+use crate::handler::reverse_proxy::{End, FlowId, Machine, Protocol};
 
 /// The connections to one upstream, or origin.
 #[derive(Debug, Default)]
@@ -60,6 +59,16 @@ impl Exchanges {
         }
     }
 
+    /// Shows what an application has written to its standard error, a line for each of its.
+    pub fn log_errors(&self, upstream: usize, errors: &[u8]) {
+        let Some(upstream) = self.proxy.upstreams.get(upstream).filter(|_| !errors.is_empty()) else {
+            return;
+        };
+        for line in errors.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
+            eprintln!("{}: {}", upstream.name, line.trim_ascii_end().escape_ascii());
+        }
+    }
+
     pub fn open(&self) -> usize {
         self.pools.iter().map(|(_, pool)| pool.open).sum()
     }
@@ -88,7 +97,7 @@ impl Exchanges {
             return;
         }
         let addresses = self.proxy.upstreams[upstream].presence.addresses();
-        let address = addresses[self.health.address(upstream, addresses.len())];
+        let address = addresses[self.health.address(upstream, addresses.len())].clone();
         self.connect(id, upstream, address, served);
     }
 
@@ -115,7 +124,7 @@ impl Exchanges {
         &mut self,
         id: FlowId,
         upstream: usize,
-        address: SocketAddr,
+        address: Address,
         served: &mut Served,
     ) {
         served.count(Counter::UpstreamRequests);
@@ -125,7 +134,11 @@ impl Exchanges {
             Some(origin) => self.proxy.forward.as_ref().and_then(|rules| rules.tls_with(origin)),
             None => self.proxy.upstreams[upstream].tls.clone(),
         };
-        let machine = UpstreamConnection::new(upstream, id);
+        let protocol = match &self.flows[id.0].origin {
+            Some(_) => Protocol::Http,
+            None => self.proxy.upstreams[upstream].protocol.clone(),
+        };
+        let machine = UpstreamConnection::new(upstream, id, protocol);
         self.launch(Destination::Address(address), Box::new(machine), tls.map(|tls| Box::new(tls.connect())));
     }
 

@@ -14,6 +14,10 @@ pub enum Body {
     Length(u64),
     Chunked(Box<Chunked>),
     UntilClose,
+    /// The end is told beside the body, by a record. So many bytes are missing, if the length was announced.
+    Records(Option<u64>),
+    /// The same, but there is no body whatever comes.
+    NoRecords,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +38,20 @@ impl Body {
             upstream::Body::Chunked => Body::Chunked(Box::default()),
             upstream::Body::UntilClose => Body::UntilClose,
         }
+    }
+
+    /// At the start of a body whose end is told by a record.
+    pub fn by_records(framing: upstream::Body) -> Body {
+        match framing {
+            upstream::Body::None => Body::NoRecords,
+            upstream::Body::Length(length) => Body::Records(Some(length)),
+            upstream::Body::Chunked | upstream::Body::UntilClose => Body::Records(None),
+        }
+    }
+
+    /// Returns true if the body may end here, as a record says.
+    pub fn may_end(&self) -> bool {
+        matches!(self, Body::Records(None | Some(0)) | Body::NoRecords)
     }
 
     /// Returns true if the connection's end is the body's.
@@ -69,6 +87,19 @@ impl Body {
                 }
                 (bytes.len(), Progress::More)
             }
+            Body::Records(missing) => {
+                if let Some(missing) = missing {
+                    let Some(left) = missing.checked_sub(bytes.len() as u64) else {
+                        return Progress::Malformed;
+                    };
+                    *missing = left;
+                }
+                if !bytes.is_empty() {
+                    append(Arc::from(bytes));
+                }
+                (bytes.len(), Progress::More)
+            }
+            Body::NoRecords => (bytes.len(), Progress::More),
         };
         input.consume(count);
         progress

@@ -10,15 +10,17 @@ use sojourn_http::Status;
 use sojourn_http::upstream::Parser;
 
 use crate::connection::{Buffer, Event, Reason, Shared, Wait, Want};
-use crate::handler::reverse_proxy::{End, Exchanges, Flow, FlowId, Machine, Upload};
+use crate::handler::reverse_proxy::{End, Exchanges, Flow, FlowId, Machine, Protocol, Upload};
 
 mod body;
 mod failure;
+mod fastcgi;
 mod request;
 mod response;
 
 use body::Body;
 use failure::fail;
+pub use fastcgi::FastCgi;
 
 /// A connection to an upstream.
 #[derive(Debug)]
@@ -28,6 +30,8 @@ pub struct UpstreamConnection {
     flow: Option<FlowId>,
     stage: Stage,
     parser: Parser,
+    /// The other protocol, if it is spoken instead of HTTP.
+    fastcgi: Option<Box<FastCgi>>,
     interim_responses: u32,
     /// Received and not yet understood, unless the driver has it.
     input: Buffer,
@@ -60,12 +64,17 @@ enum Stage {
 
 impl UpstreamConnection {
     /// A connection to `upstream` that is yet to be made, for a flow.
-    pub fn new(upstream: usize, flow: FlowId) -> UpstreamConnection {
+    pub fn new(upstream: usize, flow: FlowId, protocol: Protocol) -> UpstreamConnection {
+        let fastcgi = match protocol {
+            Protocol::Http => None,
+            Protocol::FastCgi(application) => Some(Box::new(FastCgi::new(application))),
+        };
         UpstreamConnection {
             upstream,
             flow: Some(flow),
             stage: Stage::New,
             parser: Parser::default(),
+            fastcgi,
             interim_responses: 0,
             input: Buffer::default(),
             is_receiving: false,

@@ -1,5 +1,9 @@
 //! Sending a request to an upstream, and its body as that comes from the client.
 
+use sojourn_cgi::fastcgi::end_input;
+
+use super::failure::fail;
+use super::fastcgi::append_upload;
 use super::{Exchanges, Stage, UpstreamConnection};
 use crate::connection::{Output, Reason, Shared, Want};
 use crate::counters::Counter;
@@ -16,9 +20,30 @@ impl UpstreamConnection {
         self.interim_responses = 0;
         let mut bytes = shared.pool.take();
         let flow = exchanges.flow(id);
-        bytes.extend_from_slice(&flow.request);
-        if let Some(upload) = &mut flow.upload {
-            bytes.append(&mut upload.bytes);
+        match &mut self.fastcgi {
+            None => {
+                bytes.extend_from_slice(&flow.request);
+                if let Some(upload) = &mut flow.upload {
+                    bytes.append(&mut upload.bytes);
+                }
+            }
+            Some(fastcgi) => {
+                let client = flow.client.expect("a client has asked");
+                if let Err(status) = fastcgi.begin(&flow.request, client, &mut bytes) {
+                    shared.pool.put(bytes);
+                    self.flow = None;
+                    fail(id, status, false, exchanges, shared);
+                    return Want::Close(Reason::Finished);
+                }
+                match &mut flow.upload {
+                    None => end_input(&mut bytes),
+                    Some(upload) => {
+                        // The application takes a body as it comes.
+                        upload.is_asked_for = true;
+                        append_upload(upload, &mut bytes);
+                    }
+                }
+            }
         }
         let has_upload = flow.upload.is_some();
         self.is_sent = flow.upload.as_ref().is_none_or(|upload| upload.is_complete);
@@ -47,7 +72,14 @@ impl UpstreamConnection {
             return self.receive();
         };
         self.is_sent = upload.is_complete;
-        let bytes = std::mem::take(&mut upload.bytes);
+        let bytes = match &self.fastcgi {
+            None => std::mem::take(&mut upload.bytes),
+            Some(_) => {
+                let mut records = Vec::new();
+                append_upload(upload, &mut records);
+                records
+            }
+        };
         if bytes.is_empty() {
             return self.receive();
         }

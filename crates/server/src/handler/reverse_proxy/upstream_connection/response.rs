@@ -1,9 +1,11 @@
 //! Receiving an upstream's answer: its head, which says what becomes of it, then its body into the flow.
 
+use sojourn_cgi::fastcgi::Ending;
 use sojourn_http::Status;
 use sojourn_http::upstream::Head;
 
 use super::body::{Body, Progress};
+use super::failure::fail;
 use super::{Exchanges, Stage, UpstreamConnection};
 use crate::connection::{Buffer, Reason, Shared, Want};
 use crate::counters::Counter;
@@ -15,8 +17,9 @@ const INTERIM_RESPONSES_MAX: u32 = 16;
 impl UpstreamConnection {
     pub(super) fn receive(&mut self) -> Want {
         self.is_receiving = true;
-        // Bytes that are already received must not be lost when receiving is recalled.
-        Want::Receive(if self.is_sent { std::mem::take(&mut self.input) } else { Buffer::default() })
+        // Bytes that are already received must not be lost when receiving is recalled; records are no bytes of a response.
+        let is_response = self.is_sent && self.fastcgi.is_none();
+        Want::Receive(if is_response { std::mem::take(&mut self.input) } else { Buffer::default() })
     }
 
     pub(super) fn receive_body(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
@@ -24,7 +27,10 @@ impl UpstreamConnection {
         if exchanges.is_full(id) {
             return Want::Wait;
         }
-        let mut buffer = std::mem::take(&mut self.input);
+        let mut buffer = match &self.fastcgi {
+            None => std::mem::take(&mut self.input),
+            Some(_) => Buffer::default(),
+        };
         if !buffer.is_allocated() {
             buffer = shared.pool.take_buffer();
         }
@@ -39,7 +45,14 @@ impl UpstreamConnection {
         exchanges: &mut Exchanges,
         shared: &mut Shared<'_>,
     ) -> Want {
-        if self.input.unread().is_empty() {
+        if let Some(fastcgi) = &mut self.fastcgi {
+            let makes_sense = fastcgi.read(buffer.unread(), &mut self.input);
+            shared.pool.put_buffer(buffer);
+            exchanges.log_errors(self.upstream, &fastcgi.take_errors());
+            if !makes_sense && !matches!(self.stage, Stage::Idle) {
+                return self.give_up(Status::BadGateway, exchanges, shared);
+            }
+        } else if self.input.unread().is_empty() {
             shared.pool.put_buffer(std::mem::replace(&mut self.input, buffer));
         } else {
             self.input.append(&buffer);
@@ -55,16 +68,28 @@ impl UpstreamConnection {
 
     fn read_head(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         let id = self.flow.expect("there is a request");
+        let is_records = self.fastcgi.is_some();
         loop {
             let asked = self.flow(exchanges).asked;
-            let head = match self.parser.parse(self.input.unread(), asked) {
-                Ok(Some(head)) => head,
-                Ok(None) => return self.receive(),
-                Err(_) => return self.give_up(Status::BadGateway, exchanges, shared),
+            let (ending, parsed) = match &mut self.fastcgi {
+                None => (None, self.parser.parse(self.input.unread(), asked).map_err(drop)),
+                Some(fastcgi) => (fastcgi.ending, fastcgi.parse(self.input.unread(), asked)),
+            };
+            let head = match (parsed, ending) {
+                (Ok(Some(head)), _) => head,
+                (Ok(None), None) => return self.receive(),
+                (Ok(None), Some(Ending::Overloaded)) => {
+                    self.flow = None;
+                    fail(id, Status::ServiceUnavailable, true, exchanges, shared);
+                    return Want::Close(Reason::Finished);
+                }
+                (Ok(None), Some(_)) | (Err(()), _) => {
+                    return self.give_up(Status::BadGateway, exchanges, shared);
+                }
             };
             let head_len = head.head_len;
             if !(100..200).contains(&head.status) {
-                let body = Body::new(head.body);
+                let body = if is_records { Body::by_records(head.body) } else { Body::new(head.body) };
                 self.keeps = head.keep_alive && self.is_sent;
                 let now = shared.clock.second.seconds() as i64;
                 exchanges.succeed_at(self.upstream);
@@ -101,7 +126,11 @@ impl UpstreamConnection {
         let progress = body.read(&mut self.input, |part| exchanges.flow(id).append(part));
         exchanges.limit_shared(id);
         exchanges.wake_followers(id);
+        let may_end = body.may_end();
+        let has_ended = self.fastcgi.as_ref().is_some_and(|fastcgi| fastcgi.ending.is_some());
         match progress {
+            Progress::More if has_ended && may_end => self.complete(exchanges, shared),
+            Progress::More if has_ended => self.give_up(Status::BadGateway, exchanges, shared),
             Progress::More if self.is_abandoned(exchanges) => Want::Close(Reason::Finished),
             Progress::More => self.receive_body(exchanges, shared),
             Progress::Malformed => self.give_up(Status::BadGateway, exchanges, shared),
@@ -129,7 +158,8 @@ impl UpstreamConnection {
     fn rest(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         self.answered += 1;
         // What comes unasked, or a request that the upstream has not taken whole, leaves the next answer in doubt.
-        let may_stay = self.keeps && self.input.unread().is_empty() && !shared.is_draining;
+        let is_at_rest = self.fastcgi.as_ref().is_none_or(|fastcgi| fastcgi.may_stay());
+        let may_stay = self.keeps && is_at_rest && self.input.unread().is_empty() && !shared.is_draining;
         self.stage = Stage::Idle;
         shared.pool.put_buffer(std::mem::take(&mut self.input));
         if may_stay && exchanges.keep(self.upstream) { self.receive() } else { Want::Close(Reason::Finished) }

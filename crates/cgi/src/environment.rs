@@ -1,0 +1,270 @@
+//! The meta-variables of a request (RFC 3875, 4.1), with those that PHP's and nginx's users expect besides.
+
+use std::net::IpAddr;
+
+use sojourn_http::path::SitePath;
+use sojourn_http::request::Request;
+
+/// Name and version of the interface.
+const GATEWAY_INTERFACE: &[u8] = b"CGI/1.1";
+
+/// How this server calls itself: without a version, as in its Server field.
+const SERVER_SOFTWARE: &[u8] = b"Sojourn";
+
+/// Where an application's scripts are, and what else its processes are told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Application {
+    /// The document root as the application's processes see it, without a slash at its end.
+    pub root: Vec<u8>,
+    /// The script of a path that ends in a slash.
+    pub index: Vec<u8>,
+    /// The end of a script's name. What follows it in the path is `PATH_INFO`.
+    pub suffix: Vec<u8>,
+    /// The one script that answers every request, instead; the whole path is its `PATH_INFO`.
+    pub script: Option<Vec<u8>>,
+    /// More variables; they replace those of the same name.
+    pub variables: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// The client, as the variables tell of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Client {
+    pub address: IpAddr,
+    /// True if it came by `https`.
+    pub is_secure: bool,
+}
+
+/// The script that a path names, and what is left of the path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Script {
+    /// Its file.
+    file: Vec<u8>,
+    /// `SCRIPT_NAME`: the part of the path that names it, with its slash.
+    name: Vec<u8>,
+    /// `PATH_INFO`: empty, or begins with a slash.
+    path_info: Vec<u8>,
+}
+
+impl Application {
+    /// Gives `append` the variables of `request`, each name once.
+    ///
+    /// Fields whose names have an underscore are left out: `X_Y` and `X-Y` would be one variable, and a proxy in
+    /// front may have checked only one of them. `Proxy` is left out as well: libraries take `HTTP_PROXY` for the
+    /// proxy of their own requests (httpoxy).
+    ///
+    /// Returns `false`, with nothing appended, if the path leaves the site.
+    pub fn variables_of(
+        &self,
+        request: &Request<'_>,
+        client: Client,
+        mut append: impl FnMut(&[u8], &[u8]),
+    ) -> bool {
+        let Ok(path) = SitePath::decode(request.target) else { return false };
+        let script = self.script_of(&[b"/", path.as_bytes()].concat());
+        let is_replaced = |name: &[u8]| self.variables.iter().any(|(other, _)| other == name);
+        let mut add = |name: &[u8], value: &[u8]| {
+            if !is_replaced(name) {
+                append(name, value);
+            }
+        };
+        let (name, port) = name_and_port(request.host.unwrap_or_default(), client.is_secure);
+        let query = memchr::memchr(b'?', request.target).map_or(&b""[..], |mark| &request.target[mark + 1..]);
+        let method = request.line.split(|byte| *byte == b' ').next().unwrap_or_default();
+        add(b"GATEWAY_INTERFACE", GATEWAY_INTERFACE);
+        add(b"SERVER_SOFTWARE", SERVER_SOFTWARE);
+        add(b"SERVER_PROTOCOL", b"HTTP/1.1");
+        add(b"SERVER_NAME", name);
+        add(b"SERVER_PORT", port);
+        add(b"REQUEST_METHOD", method);
+        add(b"REQUEST_URI", request.target);
+        add(b"REQUEST_SCHEME", if client.is_secure { b"https" } else { b"http" });
+        if client.is_secure {
+            add(b"HTTPS", b"on");
+        }
+        add(b"QUERY_STRING", query);
+        add(b"REMOTE_ADDR", client.address.to_string().as_bytes());
+        add(b"DOCUMENT_ROOT", &self.root);
+        add(b"DOCUMENT_URI", &[&script.name[..], &script.path_info].concat());
+        add(b"SCRIPT_NAME", &script.name);
+        add(b"SCRIPT_FILENAME", &script.file);
+        add(b"PATH_INFO", &script.path_info);
+        if !script.path_info.is_empty() {
+            add(b"PATH_TRANSLATED", &[&self.root[..], &script.path_info].concat());
+        }
+        // PHP as CGI answers only what its server has mapped to it.
+        add(b"REDIRECT_STATUS", b"200");
+        add(b"CONTENT_TYPE", request.field("content-type").unwrap_or_default());
+        let length = request.body.length().filter(|_| request.field("content-length").is_some());
+        add(b"CONTENT_LENGTH", length.map(|length| length.to_string()).unwrap_or_default().as_bytes());
+        fields(request, &mut add);
+        self.variables.iter().for_each(|(name, value)| append(name, value));
+        true
+    }
+
+    /// Splits a decoded path with its slash.
+    fn script_of(&self, path: &[u8]) -> Script {
+        if let Some(file) = &self.script {
+            return Script { file: file.clone(), name: Vec::new(), path_info: path.to_vec() };
+        }
+        let mut name = path.to_vec();
+        if name.ends_with(b"/") {
+            name.extend_from_slice(&self.index);
+        }
+        let end = script_end(&name, &self.suffix).unwrap_or(name.len());
+        let path_info = name.split_off(end);
+        Script { file: [&self.root[..], &name].concat(), name, path_info }
+    }
+}
+
+/// Where the script's name ends: behind the first segment that ends in `suffix`.
+fn script_end(path: &[u8], suffix: &[u8]) -> Option<usize> {
+    if suffix.is_empty() {
+        return None;
+    }
+    let mut end = 0;
+    path.split_inclusive(|byte| *byte == b'/').find_map(|segment| {
+        end += segment.len();
+        let name = segment.strip_suffix(b"/").unwrap_or(segment);
+        name.ends_with(suffix).then(|| end - (segment.len() - name.len()))
+    })
+}
+
+/// The host's name and port; the scheme's port if it names none.
+fn name_and_port(host: &[u8], is_secure: bool) -> (&[u8], &[u8]) {
+    let default: &[u8] = if is_secure { b"443" } else { b"80" };
+    match host.iter().rposition(|byte| *byte == b':') {
+        // Colons within brackets are an address's.
+        Some(colon) if !host[colon..].contains(&b']') => {
+            let port = &host[colon + 1..];
+            (&host[..colon], if port.is_empty() { default } else { port })
+        }
+        _ => (host, default),
+    }
+}
+
+/// The request's fields as `HTTP_` variables; equal names are joined, as lists are.
+fn fields(request: &Request<'_>, add: &mut impl FnMut(&[u8], &[u8])) {
+    let mut joined: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    for (name, value) in sojourn_http::head::field_lines(request.fields) {
+        if !is_passed(name) {
+            continue;
+        }
+        let upper = |byte: &u8| if *byte == b'-' { b'_' } else { byte.to_ascii_uppercase() };
+        let variable: Vec<u8> = b"HTTP_".iter().copied().chain(name.iter().map(upper)).collect();
+        match joined.iter_mut().find(|(other, _)| *other == variable) {
+            Some((_, list)) => {
+                // RFC 9110, 5.3; the pieces of a cookie header are joined by RFC 6265's separator.
+                list.extend_from_slice(if name.eq_ignore_ascii_case(b"cookie") { b"; " } else { b", " });
+                list.extend_from_slice(value);
+            }
+            None => joined.push((variable, value.to_vec())),
+        }
+    }
+    joined.iter().for_each(|(name, value)| add(name, value));
+}
+
+/// Returns true if a field becomes a variable.
+fn is_passed(name: &[u8]) -> bool {
+    /// They have variables of their own, concern the connection, or are dangerous.
+    const OTHERS: [&[u8]; 9] = [
+        b"content-type",
+        b"content-length",
+        b"transfer-encoding",
+        b"connection",
+        b"keep-alive",
+        b"te",
+        b"upgrade",
+        b"expect",
+        b"proxy",
+    ];
+    !name.contains(&b'_') && !OTHERS.iter().any(|other| name.eq_ignore_ascii_case(other))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use sojourn_http::request::{Parsed, Parser};
+
+    use super::*;
+
+    fn php() -> Application {
+        Application {
+            root: b"/srv/www".to_vec(),
+            index: b"index.php".to_vec(),
+            suffix: b".php".to_vec(),
+            ..Application::default()
+        }
+    }
+
+    fn variables(application: &Application, head: &str, is_secure: bool) -> Option<BTreeMap<String, String>> {
+        let Ok(Parsed::Complete(request)) = Parser::default().parse(head.as_bytes()) else {
+            panic!("{head}")
+        };
+        let client = Client { address: [192, 0, 2, 1].into(), is_secure };
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let mut found = BTreeMap::new();
+        let is_inside = application.variables_of(&request, client, |name, value| {
+            assert_eq!(found.insert(text(name), text(value)), None, "each name once");
+        });
+        is_inside.then_some(found)
+    }
+
+    #[test]
+    fn scripts_and_paths() {
+        let check = |application: &Application, target: &str, file: &str, name: &str, info: &str| {
+            let head = format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n");
+            let found = variables(application, &head, false).unwrap();
+            let got = (&*found["SCRIPT_FILENAME"], &*found["SCRIPT_NAME"], &*found["PATH_INFO"]);
+            assert_eq!(got, (file, name, info), "{target}");
+        };
+        check(&php(), "/", "/srv/www/index.php", "/index.php", "");
+        check(&php(), "/a/?x=/b.php/c", "/srv/www/a/index.php", "/a/index.php", "");
+        check(&php(), "/a.php/b/c?d", "/srv/www/a.php", "/a.php", "/b/c");
+        check(&php(), "/a.php/b.php", "/srv/www/a.php", "/a.php", "/b.php");
+        check(&php(), "/a.phpx/%62.php", "/srv/www/a.phpx/b.php", "/a.phpx/b.php", "");
+        check(&php(), "/x/../a.php", "/srv/www/a.php", "/a.php", "");
+        check(&php(), "/photo.jpg", "/srv/www/photo.jpg", "/photo.jpg", "");
+        let front = Application { script: Some(b"/app/main".to_vec()), ..php() };
+        check(&front, "/a.php/b", "/app/main", "", "/a.php/b");
+        assert_eq!(variables(&php(), "GET /../a.php HTTP/1.1\r\nHost: h\r\n\r\n", false), None);
+    }
+
+    #[test]
+    fn what_the_application_is_told() {
+        let head = "POST /a.php/b?c=d%20e HTTP/1.1\r\nHost: [::1]:8443\r\nContent-Length: 3\r\n\
+            Content-Type: text/plain\r\nCookie: a=1\r\ncookie: b=2\r\nX-Y: 1\r\nX_Y: 2\r\nProxy: evil\r\n\
+            Authorization: Basic eA==\r\nExpect: 100-continue\r\nX-Y: 3\r\n\r\n";
+        let application = Application { variables: vec![(b"SERVER_NAME".to_vec(), b"me".to_vec())], ..php() };
+        let found = variables(&application, head, true).unwrap();
+        for (name, value) in [
+            ("REQUEST_METHOD", "POST"),
+            ("REQUEST_URI", "/a.php/b?c=d%20e"),
+            ("QUERY_STRING", "c=d%20e"),
+            ("PATH_TRANSLATED", "/srv/www/b"),
+            ("SERVER_NAME", "me"),
+            ("SERVER_PORT", "8443"),
+            ("HTTPS", "on"),
+            ("REMOTE_ADDR", "192.0.2.1"),
+            ("CONTENT_LENGTH", "3"),
+            ("CONTENT_TYPE", "text/plain"),
+            ("HTTP_COOKIE", "a=1; b=2"),
+            ("HTTP_X_Y", "1, 3"),
+            ("HTTP_AUTHORIZATION", "Basic eA=="),
+            ("HTTP_HOST", "[::1]:8443"),
+        ] {
+            assert_eq!(found[name], value, "{name}");
+        }
+        assert!(!found.contains_key("HTTP_PROXY") && !found.contains_key("HTTP_EXPECT"));
+        assert!(!found.contains_key("HTTP_CONTENT_TYPE"));
+    }
+
+    #[test]
+    fn hosts_and_ports() {
+        let plain = |host: &'static str| name_and_port(host.as_bytes(), false);
+        assert_eq!(plain("h"), (&b"h"[..], &b"80"[..]));
+        assert_eq!(plain("h:8080"), (&b"h"[..], &b"8080"[..]));
+        assert_eq!(plain("[::1]"), (&b"[::1]"[..], &b"80"[..]));
+        assert_eq!(name_and_port(b"h:", true), (&b"h"[..], &b"443"[..]));
+    }
+}

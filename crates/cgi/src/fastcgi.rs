@@ -1,0 +1,324 @@
+//! FastCGI 1.0: requests as records, and records as what an application says.
+//!
+//! A server is one side only: it sends BEGIN_REQUEST, PARAMS and STDIN, and receives STDOUT, STDERR and END_REQUEST.
+//! One request at a time has a connection. Multiplexing, several requests on one connection at once, is refused:
+//! hardly an application offers it (PHP does not), a slow answer would hold back the others behind it, and connections
+//! within a machine cost little.
+
+/// The version of all records.
+const VERSION: u8 = 1;
+
+/// The only request on a connection.
+const REQUEST_ID: u16 = 1;
+
+/// Bytes of a record's header.
+pub const HEADER_BYTES: usize = 8;
+
+/// The most that one record holds.
+pub const CONTENT_BYTES_MAX: usize = u16::MAX as usize;
+
+const BEGIN_REQUEST: u8 = 1;
+const END_REQUEST: u8 = 3;
+const PARAMS: u8 = 4;
+const STDIN: u8 = 5;
+const STDOUT: u8 = 6;
+const STDERR: u8 = 7;
+
+/// The role of an application that answers requests.
+const RESPONDER: u16 = 1;
+
+/// The application leaves the connection open after the answer.
+const KEEP_CONNECTION: u8 = 1;
+
+/// Bytes of END_REQUEST's content.
+const END_BYTES: usize = 8;
+
+/// Begins a request, which the application is to answer and then keep the connection.
+pub fn begin(output: &mut Vec<u8>) {
+    header(BEGIN_REQUEST, END_BYTES, output);
+    output.extend_from_slice(&RESPONDER.to_be_bytes());
+    output.extend_from_slice(&[KEEP_CONNECTION, 0, 0, 0, 0, 0]);
+}
+
+/// The variables of a request, gathered and then appended as records.
+#[derive(Debug, Default)]
+pub struct Parameters {
+    pairs: Vec<u8>,
+}
+
+impl Parameters {
+    pub fn add(&mut self, name: &[u8], value: &[u8]) {
+        append_length(name.len(), &mut self.pairs);
+        append_length(value.len(), &mut self.pairs);
+        self.pairs.extend_from_slice(name);
+        self.pairs.extend_from_slice(value);
+    }
+
+    /// Appends all of them and the record that ends them.
+    pub fn end(&self, output: &mut Vec<u8>) {
+        stream(PARAMS, &self.pairs, output);
+        header(PARAMS, 0, output);
+    }
+}
+
+/// Appends a part of the request's body.
+pub fn input(part: &[u8], output: &mut Vec<u8>) {
+    stream(STDIN, part, output);
+}
+
+/// Appends the end of the request's body.
+pub fn end_input(output: &mut Vec<u8>) {
+    header(STDIN, 0, output);
+}
+
+fn stream(kind: u8, bytes: &[u8], output: &mut Vec<u8>) {
+    for content in bytes.chunks(CONTENT_BYTES_MAX) {
+        header(kind, content.len(), output);
+        output.extend_from_slice(content);
+    }
+}
+
+fn header(kind: u8, length: usize, output: &mut Vec<u8>) {
+    let length = u16::try_from(length).expect("a record holds no more");
+    let [id_high, id_low] = REQUEST_ID.to_be_bytes();
+    let [length_high, length_low] = length.to_be_bytes();
+    output.extend_from_slice(&[VERSION, kind, id_high, id_low, length_high, length_low, 0, 0]);
+}
+
+/// One byte, or four with the highest bit set.
+fn append_length(length: usize, output: &mut Vec<u8>) {
+    match u8::try_from(length) {
+        Ok(short @ 0..=127) => output.push(short),
+        _ => output.extend_from_slice(&(length as u32 | 0x8000_0000).to_be_bytes()),
+    }
+}
+
+/// What an application has said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part<'b> {
+    /// Of its response.
+    Output(&'b [u8]),
+    /// For the log.
+    Error(&'b [u8]),
+    End(Ending),
+}
+
+/// How an application has ended a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// With this exit status.
+    Complete(u32),
+    /// It has too much to do, or takes one request at a time: another may answer.
+    Overloaded,
+    /// It answers no requests: it has another role.
+    UnknownRole,
+}
+
+/// Why bytes are not the records of an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    #[error("the application does not speak version 1 of FastCGI")]
+    Version,
+    #[error("a record is for a request that was never made")]
+    RequestId,
+    #[error("a record has a type that an application does not send")]
+    Type,
+    #[error("the application's end of a request is malformed")]
+    End,
+    #[error("the application sent more after the end of its answer")]
+    AfterEnd,
+}
+
+/// Takes an application's records apart, wherever they are cut.
+#[derive(Clone, Debug, Default)]
+pub struct Reader {
+    /// The header as far as it has come.
+    header: [u8; HEADER_BYTES],
+    header_bytes: usize,
+    /// Bytes of content that are missing, then of padding.
+    content: usize,
+    padding: usize,
+    /// END_REQUEST's content as far as it has come.
+    end: [u8; END_BYTES],
+    end_bytes: usize,
+    has_ended: bool,
+}
+
+impl Reader {
+    /// Takes `bytes` in and gives `part` what they say.
+    ///
+    /// # Errors
+    /// If they are no records of an answer. The connection is of no use afterwards.
+    pub fn read<'b>(
+        &mut self,
+        mut bytes: &'b [u8],
+        mut part: impl FnMut(Part<'b>),
+    ) -> Result<(), RecordError> {
+        while !bytes.is_empty() {
+            if self.header_bytes < HEADER_BYTES {
+                let count = bytes.len().min(HEADER_BYTES - self.header_bytes);
+                self.header[self.header_bytes..][..count].copy_from_slice(&bytes[..count]);
+                self.header_bytes += count;
+                bytes = &bytes[count..];
+                if self.header_bytes == HEADER_BYTES {
+                    self.begin_record()?;
+                }
+            } else if self.content > 0 {
+                let (content, rest) = bytes.split_at(bytes.len().min(self.content));
+                self.content -= content.len();
+                bytes = rest;
+                match self.header[1] {
+                    STDOUT => part(Part::Output(content)),
+                    STDERR => part(Part::Error(content)),
+                    END_REQUEST => {
+                        self.end[self.end_bytes..][..content.len()].copy_from_slice(content);
+                        self.end_bytes += content.len();
+                        if self.end_bytes == END_BYTES {
+                            self.has_ended = true;
+                            part(Part::End(ending(self.end)?));
+                        }
+                    }
+                    _ => {}
+                }
+            } else {
+                let count = bytes.len().min(self.padding);
+                self.padding -= count;
+                bytes = &bytes[count..];
+            }
+            if self.content == 0 && self.padding == 0 && self.header_bytes == HEADER_BYTES {
+                self.header_bytes = 0;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns true between two requests: the end has come, and nothing of another record.
+    pub fn is_at_rest(&self) -> bool {
+        self.has_ended && self.header_bytes == 0
+    }
+
+    fn begin_record(&mut self) -> Result<(), RecordError> {
+        let [version, kind, id_high, id_low, length_high, length_low, padding, _] = self.header;
+        if version != VERSION {
+            return Err(RecordError::Version);
+        }
+        if self.has_ended {
+            return Err(RecordError::AfterEnd);
+        }
+        (self.content, self.padding) =
+            (u16::from_be_bytes([length_high, length_low]).into(), usize::from(padding));
+        match (kind, u16::from_be_bytes([id_high, id_low])) {
+            // Records about the application itself: nobody asked, and nothing depends on them.
+            (_, 0) => Ok(()),
+            (STDOUT | STDERR, REQUEST_ID) => Ok(()),
+            (END_REQUEST, REQUEST_ID) if self.content == END_BYTES => Ok(()),
+            (END_REQUEST, REQUEST_ID) => Err(RecordError::End),
+            (_, REQUEST_ID) => Err(RecordError::Type),
+            _ => Err(RecordError::RequestId),
+        }
+    }
+}
+
+fn ending(content: [u8; END_BYTES]) -> Result<Ending, RecordError> {
+    let [a, b, c, d, protocol_status, ..] = content;
+    match protocol_status {
+        0 => Ok(Ending::Complete(u32::from_be_bytes([a, b, c, d]))),
+        1 | 2 => Ok(Ending::Overloaded),
+        3 => Ok(Ending::UnknownRole),
+        _ => Err(RecordError::End),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn record(kind: u8, id: u16, content: &[u8], padding: u8) -> Vec<u8> {
+        let [high, low] = (content.len() as u16).to_be_bytes();
+        let [id_high, id_low] = id.to_be_bytes();
+        let mut bytes = vec![1, kind, id_high, id_low, high, low, padding, 0];
+        bytes.extend_from_slice(content);
+        bytes.resize(bytes.len() + usize::from(padding), 0);
+        bytes
+    }
+
+    /// Output, errors, the end, and whether the next request may follow.
+    type Said = (Vec<u8>, Vec<u8>, Option<Ending>, bool);
+
+    /// Reads `bytes` in pieces of `size`.
+    fn read(bytes: &[u8], size: usize) -> Result<Said, RecordError> {
+        let (mut reader, mut output, mut errors, mut end) = (Reader::default(), vec![], vec![], None);
+        for piece in bytes.chunks(size.max(1)) {
+            reader.read(piece, |part| match part {
+                Part::Output(bytes) => output.extend_from_slice(bytes),
+                Part::Error(bytes) => errors.extend_from_slice(bytes),
+                Part::End(ending) => end = Some(ending),
+            })?;
+        }
+        Ok((output, errors, end, reader.is_at_rest()))
+    }
+
+    #[test]
+    fn a_request_as_the_specification_has_it() {
+        let mut output = Vec::new();
+        begin(&mut output);
+        let mut parameters = Parameters::default();
+        parameters.add(b"A", b"bc");
+        parameters.add(b"L", &[b'x'; 200]);
+        parameters.end(&mut output);
+        input(b"hi", &mut output);
+        end_input(&mut output);
+        let mut expected = record(BEGIN_REQUEST, 1, &[0, 1, 1, 0, 0, 0, 0, 0], 0);
+        let pairs = [&[1, 2][..], b"Abc", &[1, 0x80, 0, 0, 200], b"L", &[b'x'; 200]].concat();
+        expected.extend(record(PARAMS, 1, &pairs, 0));
+        expected.extend(record(PARAMS, 1, b"", 0));
+        expected.extend(record(STDIN, 1, b"hi", 0));
+        expected.extend(record(STDIN, 1, b"", 0));
+        assert_eq!(output, expected);
+    }
+
+    #[test]
+    fn what_is_longer_than_a_record_becomes_several() {
+        let mut output = Vec::new();
+        input(&vec![7; CONTENT_BYTES_MAX + 1], &mut output);
+        assert_eq!(output.len(), CONTENT_BYTES_MAX + 1 + 2 * HEADER_BYTES);
+        assert_eq!(output[HEADER_BYTES + CONTENT_BYTES_MAX..][..6], [1, STDIN, 0, 1, 0, 1]);
+    }
+
+    proptest! {
+        /// Whatever the parts, their padding and the pieces that they come in.
+        #[test]
+        fn answers_are_read_wherever_they_are_cut(
+            parts in prop::collection::vec((any::<bool>(), prop::collection::vec(any::<u8>(), 0..40), 0u8..9), 0..8),
+            size in 1usize..64,
+        ) {
+            let (mut bytes, mut output, mut errors) = (record(10, 0, b"x", 3), vec![], vec![]);
+            for (is_error, content, padding) in parts {
+                bytes.extend(record(if is_error { STDERR } else { STDOUT }, 1, &content, padding));
+                if is_error { &mut errors } else { &mut output }.extend_from_slice(&content);
+            }
+            bytes.extend(record(END_REQUEST, 1, &[0, 0, 0, 9, 0, 0, 0, 0], 0));
+            prop_assert_eq!(read(&bytes, size), Ok((output, errors, Some(Ending::Complete(9)), true)));
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200), size in 1usize..50) {
+            prop_assert_eq!(read(&bytes, size), read(&bytes, 1));
+        }
+    }
+
+    #[test]
+    fn what_is_refused() {
+        let end = |status| record(END_REQUEST, 1, &[0, 0, 0, 0, status, 0, 0, 0], 0);
+        assert_eq!(read(&end(2), 3).unwrap().2, Some(Ending::Overloaded));
+        assert_eq!(read(&end(3), 3).unwrap().2, Some(Ending::UnknownRole));
+        assert_eq!(read(&end(4), 8), Err(RecordError::End));
+        assert_eq!(read(&record(END_REQUEST, 1, b"short", 0), 8), Err(RecordError::End));
+        assert_eq!(read(&[2, STDOUT, 0, 1, 0, 0, 0, 0], 8), Err(RecordError::Version));
+        assert_eq!(read(&record(STDOUT, 2, b"", 0), 8), Err(RecordError::RequestId));
+        assert_eq!(read(&record(STDIN, 1, b"", 0), 8), Err(RecordError::Type));
+        assert_eq!(read(&[end(0), record(STDOUT, 1, b"x", 0)].concat(), 8), Err(RecordError::AfterEnd));
+    }
+}

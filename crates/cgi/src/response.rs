@@ -1,0 +1,140 @@
+//! The head of a script's response (RFC 3875, 6) as the head of an HTTP response.
+
+use std::io::Write;
+
+use memchr::memchr;
+use sojourn_http::limits::HEAD_BYTES_MAX;
+
+/// Why bytes are not the head of a script's response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeadError {
+    #[error("the application's response head is longer than {HEAD_BYTES_MAX} bytes")]
+    TooLong,
+    /// It begins with an empty line, as text without a head often does.
+    #[error("the application's response has no head: does it print before its header fields?")]
+    Empty,
+    #[error("the application's Status is not three digits")]
+    Status,
+}
+
+/// Reads the head at the start of `bytes` and writes it to `head` as that of an HTTP/1.1 response, whose fields
+/// [`sojourn_http::upstream::Parser`] has yet to check. Returns its length in `bytes`; `None` if it has not ended yet.
+///
+/// Lines may end in LF alone, as scripts write them. Without a Status the status is 200, or 302 with a Location
+/// (RFC 3875, 6.2.3; also where the Location is a path, which the RFC has the server follow itself: browsers follow
+/// it as well, and see where they are). Fields that frame a message are the server's: Connection, Transfer-Encoding
+/// and such are left out.
+///
+/// # Errors
+/// See [`HeadError`]. The application's connection is of no use afterwards.
+pub fn http_head(bytes: &[u8], head: &mut Vec<u8>) -> Result<Option<usize>, HeadError> {
+    let Some(length) = head_length(bytes)? else { return Ok(None) };
+    let (mut status, mut reason, mut redirects) = (None, &b""[..], false);
+    let mut fields = Vec::with_capacity(length + 64);
+    for line in lines(&bytes[..length]) {
+        let name = &line[..memchr(b':', line).unwrap_or(0)];
+        let value = || line[name.len() + 1..].trim_ascii();
+        if name.eq_ignore_ascii_case(b"status") {
+            (status, reason) = read_status(value()).map(|(code, reason)| (Some(code), reason))?;
+            continue;
+        }
+        if is_framing(name) {
+            continue;
+        }
+        redirects |= name.eq_ignore_ascii_case(b"location");
+        fields.extend_from_slice(line);
+        fields.extend_from_slice(b"\r\n");
+    }
+    let (status, reason) = match status {
+        Some(status) => (status, reason),
+        None if redirects => (302, &b"Found"[..]),
+        None => (200, &b"OK"[..]),
+    };
+    write!(head, "HTTP/1.1 {status} ").expect("writing to memory cannot fail");
+    for part in [reason, b"\r\n", &fields, b"\r\n"] {
+        head.extend_from_slice(part);
+    }
+    Ok(Some(length))
+}
+
+/// The bytes up to and with the empty line.
+fn head_length(bytes: &[u8]) -> Result<Option<usize>, HeadError> {
+    let mut start = 0;
+    while let Some(length) = memchr(b'\n', &bytes[start..]) {
+        let line = &bytes[start..start + length];
+        let is_empty = line.is_empty() || line == b"\r";
+        if is_empty && start == 0 {
+            return Err(HeadError::Empty);
+        }
+        start += length + 1;
+        if start > HEAD_BYTES_MAX {
+            return Err(HeadError::TooLong);
+        }
+        if is_empty {
+            return Ok(Some(start));
+        }
+    }
+    if bytes.len() > HEAD_BYTES_MAX { Err(HeadError::TooLong) } else { Ok(None) }
+}
+
+/// The lines of a head without their ends and without the empty one.
+fn lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
+    head.split(|byte| *byte == b'\n')
+        .map(|line| line.strip_suffix(b"\r").unwrap_or(line))
+        .filter(|line| !line.is_empty())
+}
+
+fn read_status(value: &[u8]) -> Result<(u16, &[u8]), HeadError> {
+    let (code, reason) = value.split_at_checked(3).ok_or(HeadError::Status)?;
+    let is_apart = reason.is_empty() || reason.starts_with(b" ");
+    let code = std::str::from_utf8(code).ok().and_then(|code| code.parse::<u16>().ok());
+    // An interim response is the server's, not a script's.
+    let code = code.filter(|code| is_apart && (200..1000).contains(code)).ok_or(HeadError::Status)?;
+    Ok((code, reason.trim_ascii()))
+}
+
+fn is_framing(name: &[u8]) -> bool {
+    const NAMES: [&[u8]; 5] =
+        [b"connection", b"keep-alive", b"transfer-encoding", b"upgrade", b"proxy-connection"];
+    NAMES.iter().any(|other| name.eq_ignore_ascii_case(other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Option<(usize, String)>, HeadError> {
+        let mut head = Vec::new();
+        let length = http_head(text.as_bytes(), &mut head)?;
+        Ok(length.map(|length| (length, String::from_utf8(head).unwrap())))
+    }
+
+    #[test]
+    fn heads_of_scripts() {
+        let check = |text: &str, head: &str| {
+            let whole = format!("{text}body");
+            assert_eq!(read(&whole), Ok(Some((text.len(), head.to_owned()))), "{text}");
+            for end in 0..text.len() {
+                assert_eq!(read(&text[..end]), Ok(None), "{text} as far as {end}");
+            }
+        };
+        check("Content-Type: text/plain\n\n", "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n");
+        check("X: 1\r\nStatus: 404 Not Found\r\n\r\n", "HTTP/1.1 404 Not Found\r\nX: 1\r\n\r\n");
+        check("status:500\n\r\n", "HTTP/1.1 500 \r\n\r\n");
+        check("Location: /a\n\n", "HTTP/1.1 302 Found\r\nLocation: /a\r\n\r\n");
+        check("Location: /a\nStatus: 201\n\n", "HTTP/1.1 201 \r\nLocation: /a\r\n\r\n");
+        check("A: b\nTransfer-Encoding: chunked\nConnection: x\n\n", "HTTP/1.1 200 OK\r\nA: b\r\n\r\n");
+    }
+
+    #[test]
+    fn no_heads() {
+        for text in ["\n", "\r\nhello\n\n"] {
+            assert_eq!(read(text), Err(HeadError::Empty), "{text}");
+        }
+        for status in ["20", "2000 x", "abc", "100 Continue", "200x", ""] {
+            assert_eq!(read(&format!("A: b\nStatus: {status}\n\n")), Err(HeadError::Status), "{status}");
+        }
+        assert_eq!(read(&"x".repeat(HEAD_BYTES_MAX + 1)), Err(HeadError::TooLong));
+        assert_eq!(read(&"x: y\n".repeat(HEAD_BYTES_MAX / 5 + 1)), Err(HeadError::TooLong));
+    }
+}

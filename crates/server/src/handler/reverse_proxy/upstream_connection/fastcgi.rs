@@ -1,0 +1,140 @@
+//! An upstream that speaks FastCGI: the request as records, and what its records say.
+
+use std::io::{Read, Write};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use sojourn_cgi::fastcgi::{Ending, Parameters, Part, Reader, begin, end_input, input};
+use sojourn_cgi::{Application, Client, http_head};
+use sojourn_http::Status;
+use sojourn_http::request::{Body, Parsed, Parser};
+use sojourn_http::upstream::{self, Head, RequestKind};
+
+use crate::connection::Buffer;
+use crate::handler::reverse_proxy::Upload;
+
+/// What an application may write to its standard error for one request.
+const ERROR_BYTES_MAX: usize = 256 * 1024;
+
+/// How much of that is shown.
+const SHOWN_BYTES_MAX: usize = 8 * 1024;
+
+/// One connection's state.
+#[derive(Debug)]
+pub struct FastCgi {
+    application: Arc<Application>,
+    reader: Reader,
+    /// How the application has ended the request at hand.
+    pub ending: Option<Ending>,
+    /// The head of its response, as HTTP has it.
+    head: Vec<u8>,
+    errors: Vec<u8>,
+    error_bytes: usize,
+}
+
+impl FastCgi {
+    pub fn new(application: Arc<Application>) -> FastCgi {
+        FastCgi {
+            application,
+            reader: Reader::default(),
+            ending: None,
+            head: Vec::new(),
+            errors: Vec::new(),
+            error_bytes: 0,
+        }
+    }
+
+    /// Appends the request whose HTTP head is `request`, without its body.
+    ///
+    /// # Errors
+    /// With the status for the client, if the application cannot be asked for it.
+    pub fn begin(&mut self, request: &[u8], client: Client, output: &mut Vec<u8>) -> Result<(), Status> {
+        (self.reader, self.ending) = (Reader::default(), None);
+        (self.error_bytes, self.head) = (0, Vec::new());
+        let Ok(Parsed::Complete(request)) = Parser::default().parse(request) else {
+            return Err(Status::FieldsTooLarge);
+        };
+        // An application reads as many bytes as CONTENT_LENGTH says.
+        if request.body == Body::Chunked {
+            return Err(Status::LengthRequired);
+        }
+        let mut parameters = Parameters::default();
+        if !self.application.variables_of(&request, client, |name, value| parameters.add(name, value)) {
+            return Err(Status::BadRequest);
+        }
+        begin(output);
+        parameters.end(output);
+        Ok(())
+    }
+
+    /// Takes received bytes in; what they hold of the response goes to `response`. Returns false if they make no sense, or
+    /// the application has written too much else.
+    pub fn read(&mut self, received: &[u8], response: &mut Buffer) -> bool {
+        let (ending, errors, error_bytes) = (&mut self.ending, &mut self.errors, &mut self.error_bytes);
+        let outcome = self.reader.read(received, |part| match part {
+            Part::Output(bytes) => response.space().extend_from_slice(bytes),
+            Part::Error(bytes) => {
+                let room = SHOWN_BYTES_MAX.saturating_sub(*error_bytes);
+                errors.extend_from_slice(&bytes[..bytes.len().min(room)]);
+                *error_bytes += bytes.len();
+            }
+            Part::End(end) => *ending = Some(end),
+        });
+        outcome.is_ok() && self.error_bytes <= ERROR_BYTES_MAX
+    }
+
+    /// Takes what the application has written to its standard error.
+    pub fn take_errors(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.errors)
+    }
+
+    /// Returns true if the next request may follow on the same connection.
+    pub fn may_stay(&self) -> bool {
+        matches!(self.ending, Some(Ending::Complete(_))) && self.reader.is_at_rest()
+    }
+
+    /// Asks for `request` on a connection that waits, while `goes_on`; returns the answer's status.
+    pub fn ask(
+        mut self,
+        mut stream: impl Read + Write,
+        request: &str,
+        goes_on: impl Fn() -> bool,
+    ) -> Option<u16> {
+        let (mut output, mut response, mut chunk) = (Vec::new(), Buffer::default(), [0; 4096]);
+        let client = Client { address: Ipv4Addr::LOCALHOST.into(), is_secure: false };
+        self.begin(request.as_bytes(), client, &mut output).ok()?;
+        end_input(&mut output);
+        stream.write_all(&output).ok()?;
+        while goes_on() {
+            let count = stream.read(&mut chunk).ok().filter(|count| *count > 0)?;
+            if !self.read(&chunk[..count], &mut response) {
+                return None;
+            }
+            if let Some(head) = self.parse(response.unread(), RequestKind::Other).ok()? {
+                return Some(head.status);
+            }
+        }
+        None
+    }
+
+    /// Reads the head at the start of `response`.
+    ///
+    /// # Errors
+    /// If it is none, or one that cannot be passed on.
+    pub fn parse(&mut self, response: &[u8], asked: RequestKind) -> Result<Option<Head<'_>>, ()> {
+        self.head.clear();
+        let Some(head_len) = http_head(response, &mut self.head).map_err(drop)? else { return Ok(None) };
+        let head = upstream::Parser::default().parse(&self.head, asked).map_err(drop)?.ok_or(())?;
+        // The end of the body is told by a record, so that the connection outlives it.
+        Ok(Some(Head { keep_alive: true, head_len, ..head }))
+    }
+}
+
+/// Appends what has come of the request's body.
+pub fn append_upload(upload: &mut Upload, output: &mut Vec<u8>) {
+    input(&upload.bytes, output);
+    upload.bytes.clear();
+    if upload.is_complete {
+        end_input(output);
+    }
+}
