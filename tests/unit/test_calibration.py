@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -51,6 +53,58 @@ def test_demands_that_fall_are_warned_of_and_g_does_not_fall() -> None:
     found = work_demand.fit(SIZES, 1e-3 / (1 + SIZES / 1e4), 1)
     assert any("Larger documents needed less work" in warning for warning in found.warnings)
     assert min(found.demand.seconds_per_byte) >= 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("law", "variation"), [("gamma", 0.1), ("log-normal", 0.3), ("log-normal", 0.5), ("gamma", 1.0)]
+)
+def test_intervals_of_the_demand_cover_the_truth_however_it_scatters(law: str, variation: float) -> None:
+    seeds, covered, fixed, slope = 200, np.zeros(2), [], []
+    for seed in range(seeds):
+        found = work_demand.fit(SIZES, (5e-6 + 1e-10 * SIZES) * scattered(law, variation, seed), seed, 1)
+        last = found.seconds_per_byte[-1]
+        covered += [found.fixed_seconds.low <= 5e-6 <= found.fixed_seconds.high, last.low <= 1e-10 <= last.high]
+        fixed.append(found.fixed_seconds.estimate / 5e-6)
+        slope.append(last.estimate / 1e-10)
+        assert (found.scatter > work_demand.SCATTER_MAX) == any("scatter" in each for each in found.warnings)
+    # 90 % of the nominal 95 %, less two standard errors of 200 trials.
+    assert min(covered) / seeds > 0.9 * 0.95 - 2 * 0.025, covered
+    assert np.mean(fixed) == pytest.approx(1.0, abs=0.03 + 0.1 * variation**2)
+    assert np.mean(slope) == pytest.approx(1.0, abs=0.03 + 0.1 * variation**2)
+
+
+def scattered(law: str, variation: float, seed: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    random = np.random.default_rng(seed)
+    if law == "gamma":
+        return random.gamma(variation**-2, variation**2, len(SIZES))
+    sigma = np.sqrt(np.log1p(variation**2))
+    return random.lognormal(-(sigma**2) / 2, sigma, len(SIZES))
+
+
+def test_scattered_demands_are_not_underestimated_and_that_is_said() -> None:
+    fits = [work_demand.fit(SIZES, 1e-3 * scattered("gamma", 0.5, seed), seed, 1) for seed in range(20)]
+    assert np.mean([fit.fixed_seconds.estimate for fit in fits]) == pytest.approx(1e-3, rel=0.1)
+    assert all("scatter" in fit.warnings[-1] for fit in fits)
+
+
+def test_an_outlier_is_named_and_bends_nothing() -> None:
+    demands = (5e-6 + 1e-10 * SIZES) * noise(len(SIZES), 0.02)
+    demands[7] *= 20
+    found = work_demand.fit(SIZES, demands, 1)
+    assert found.demand(SIZES) == pytest.approx(5e-6 + 1e-10 * SIZES, rel=0.1)
+    assert "1 of 24 demands lie far off" in found.warnings[0]
+
+
+@pytest.mark.parametrize("sizes", [100, 1000])
+def test_many_sizes_take_seconds(sizes: int) -> None:
+    # A second or two on a quiet machine; the limit of the test's time is for what does not end.
+    lengths = np.geomspace(100, 1e7, sizes)
+    truth = 5e-6 + 1e-9 * np.minimum(lengths, 3e4) + 1e-10 * np.maximum(lengths - 3e4, 0)
+    begun = time.process_time()
+    found = work_demand.fit(lengths, truth * noise(sizes, 0.1), 1)
+    assert time.process_time() - begun < 15
+    assert found.demand(lengths) == pytest.approx(truth, rel=0.15)
 
 
 def test_the_utilisation_law_tells_classes_apart_when_their_mix_varied() -> None:

@@ -1,8 +1,9 @@
 """Work demand g(x): seconds of the server for a document of x bytes, from demands measured at several sizes.
 
 g is continuous and piecewise linear: a fixed part and a slope per piece, all at least zero, so that it is positive
-and never falls. Huber regression on relative residuals finds them. A knee is taken up only where it lowers the error
-on sizes that were held out by more than that error's own standard error; demands that do not bend give a line.
+and never falls. It is the mean of the demands at each size, by quasi-likelihood (see `quasi_likelihood`), however they
+scatter. A knee is taken up only where it lowers the deviance of sizes that were held out by more than its own standard
+error; demands that do not bend give a line.
 """
 
 from __future__ import annotations
@@ -12,10 +13,9 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from scipy.optimize import least_squares
-from scipy.special import huber
-from scipy.stats import spearmanr
+from scipy.stats import spearmanr, t
 
+from sojourn.calibration import quasi_likelihood
 from sojourn.calibration.estimate import (
     BOOTSTRAP_SAMPLES,
     FloatArray,
@@ -27,8 +27,14 @@ from sojourn.calibration.estimate import (
 from sojourn.results.records import Interval
 
 PIECES_MAX = 3
-HUBER_RELATIVE = 0.1
-"""Relative residuals beyond it count linearly: an outlier must not bend the curve."""
+POINTS_MAX = 2_000
+"""More are put together with their neighbours in size."""
+GROUPS_MAX = 60
+"""Of neighbouring sizes, in which knees are looked for."""
+KNEES_MAX = 20
+"""Places that are tried."""
+SCATTER_MAX = 0.2
+"""A coefficient of variation of the points around g that is worth a word."""
 SIZES_PER_PIECE_MIN = 2
 FALLING_MAX = -0.1
 """A rank correlation of demand and size below it says that g falls."""
@@ -76,13 +82,15 @@ class WorkDemandFit:
     seconds_per_byte: tuple[Interval, ...]
     relative_error_median: float
     """Over the fitted points; see `held_out` for how well g predicts."""
+    scatter: float
+    """The coefficient of variation of a point around g."""
     held_out: HeldOut | None
     """None for fewer than three sizes."""
     warnings: tuple[str, ...]
 
 
 def fit(sizes_bytes: FloatArray, demands: FloatArray, seed: int, pieces_max: int = PIECES_MAX) -> WorkDemandFit:
-    """Fits g; the intervals are percentile bootstrap over points (`BOOTSTRAP_SAMPLES` draws), the knees fixed.
+    """Fits g; the intervals are bootstrap over points (`BOOTSTRAP_SAMPLES` draws), the knees fixed.
 
     Args:
         sizes_bytes: document sizes, at least two distinct; shape (points,).
@@ -90,20 +98,33 @@ def fit(sizes_bytes: FloatArray, demands: FloatArray, seed: int, pieces_max: int
         seed: of the folds and the bootstrap.
         pieces_max: 1 gives the line g(x) = a x + b.
     """
-    knees, error = _chosen_knees(sizes_bytes, demands, seed, pieces_max)
-    demand = _huber(sizes_bytes, demands, knees)
-    random = np.random.default_rng(seed)
-    samples = np.array([_resampled(sizes_bytes, demands, knees, random) for _ in range(BOOTSTRAP_SAMPLES)])
+    sizes, values = _merged(sizes_bytes, demands, POINTS_MAX)
+    knees, error = _chosen_knees(sizes, values, seed, pieces_max)
+    demand = _solved(sizes, values, knees)
+    fixed, *slopes = _intervals(sizes, values, demand, seed)
+    means = demand(sizes)
+    cap = float(quasi_likelihood.caps(values, means[None, :])[0])
+    residuals = np.clip(values / means - 1.0, -cap, cap)
+    freedom = max(1, len(sizes) - 1 - len(slopes))
+    scatter = float(np.sqrt(np.sum(residuals**2) / freedom))
     return WorkDemandFit(
         demand=demand,
-        fixed_seconds=percentile_interval(demand.fixed_seconds, samples[:, 0]),
-        seconds_per_byte=tuple(
-            percentile_interval(slope, samples[:, 1 + index]) for index, slope in enumerate(demand.seconds_per_byte)
-        ),
-        relative_error_median=float(np.median(np.abs(demand(sizes_bytes) / demands - 1.0))),
+        fixed_seconds=fixed,
+        seconds_per_byte=tuple(slopes),
+        relative_error_median=float(np.median(np.abs(means / values - 1.0))),
+        scatter=scatter,
         held_out=error,
-        warnings=_falling(sizes_bytes, demands),
+        warnings=(*_falling(sizes, values), *_scattered(values / means - 1.0, cap, scatter)),
     )
+
+
+def _merged(sizes: FloatArray, demands: FloatArray, most: int) -> tuple[FloatArray, FloatArray]:
+    """The points, or means of neighbours in size where there are more than `most`."""
+    if len(sizes) <= most:
+        return sizes, demands
+    order = np.argsort(sizes, kind="stable")
+    parts = np.array_split(order, most)
+    return np.array([sizes[part].mean() for part in parts]), np.array([demands[part].mean() for part in parts])
 
 
 def _chosen_knees(
@@ -114,39 +135,55 @@ def _chosen_knees(
         return (), None
     method = "each size in turn" if len(distinct) <= 10 else "sizes in ten parts"
     splits = folds([float(size) for size in sizes], seed, 10)
-    chosen: tuple[tuple[float, ...], FloatArray] | None = None
+    chosen: tuple[tuple[float, ...], FloatArray, FloatArray] | None = None
     for pieces in range(1, min(pieces_max, len(distinct) // SIZES_PER_PIECE_MIN) + 1):
-        parts = []
+        measured, predicted = [], []
         for fitted, out in splits:
             knees = _best_knees(sizes[fitted], demands[fitted], pieces)
-            parts.append(np.abs(_huber(sizes[fitted], demands[fitted], knees)(sizes[out]) / demands[out] - 1.0))
-        errors = np.concatenate(parts)
-        spread = float(errors.std()) / np.sqrt(len(errors))
-        if chosen is None or errors.mean() + spread < chosen[1].mean():
-            chosen = _best_knees(sizes, demands, pieces), errors
+            measured.append(demands[out])
+            predicted.append(_solved(sizes[fitted], demands[fitted], knees)(sizes[out]))
+        # Their roots: one size that is far off must not hide what the others say.
+        deviances = np.sqrt(quasi_likelihood.deviances(np.concatenate(measured), np.concatenate(predicted)))
+        spread = float(deviances.std()) / np.sqrt(len(deviances))
+        if chosen is None or deviances.mean() + spread < chosen[1].mean():
+            errors = np.abs(np.concatenate(predicted) / np.concatenate(measured) - 1.0)
+            chosen = _best_knees(sizes, demands, pieces), deviances, errors
     assert chosen is not None
-    return chosen[0], held_out("demand", method, chosen[1])
+    return chosen[0], held_out("demand", method, chosen[2])
 
 
 def _best_knees(sizes: FloatArray, demands: FloatArray, pieces: int) -> tuple[float, ...]:
+    if pieces == 1:
+        return ()
+    distinct, values, counts = _groups(sizes, demands)
     # Knees lie between neighbouring sizes, at their geometric mean: the sizes span decades.
-    distinct = np.unique(sizes)
-    places = [float(place) for place in np.sqrt(np.maximum(distinct[:-1], 1.0) * distinct[1:])]
+    places = np.sqrt(np.maximum(distinct[:-1], 1.0) * distinct[1:])
+    places = places[np.unique(np.linspace(0, len(places) - 1, KNEES_MAX).round().astype(int))]
     candidates = [
         knees
-        for knees in combinations(places, pieces - 1)
+        for knees in combinations(map(float, places), pieces - 1)
         if all(np.sum((distinct > low) & (distinct < high)) >= SIZES_PER_PIECE_MIN for low, high in _spans(knees))
     ]
-    return min(candidates, key=lambda knees: _misfit(sizes, demands, knees), default=())
+    if not candidates:
+        return ()
+    bases = np.stack([_basis(distinct, knees) for knees in candidates])
+    weights = np.broadcast_to(counts, (len(candidates), len(counts)))
+    coefficients = quasi_likelihood.solve(bases, values, weights)
+    means = np.einsum("bnk,bk->bn", bases, coefficients)
+    misfit = np.sqrt(quasi_likelihood.deviances(values, means)) @ counts
+    return candidates[int(np.argmin(misfit))]
+
+
+def _groups(sizes: FloatArray, demands: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Sizes, or where there are many groups of neighbouring ones, with their mean demands and numbers of points."""
+    distinct, place = np.unique(sizes, return_inverse=True)
+    group = np.minimum(place * min(GROUPS_MAX, len(distinct)) // len(distinct), GROUPS_MAX - 1)
+    counts = np.bincount(group).astype(float)
+    return np.bincount(group, sizes) / counts, np.bincount(group, demands) / counts, counts
 
 
 def _spans(knees: Sequence[float]) -> list[tuple[float, float]]:
     return list(zip([-np.inf, *knees], [*knees, np.inf], strict=True))
-
-
-def _misfit(sizes: FloatArray, demands: FloatArray, knees: tuple[float, ...]) -> float:
-    relative = np.abs(_huber(sizes, demands, knees)(sizes) / demands - 1.0)
-    return float(np.sum(huber(HUBER_RELATIVE, relative)))
 
 
 def _basis(sizes: FloatArray, knees: tuple[float, ...]) -> FloatArray:
@@ -157,41 +194,38 @@ def _basis(sizes: FloatArray, knees: tuple[float, ...]) -> FloatArray:
     return np.stack(columns, axis=-1)
 
 
-def _huber(sizes: FloatArray, demands: FloatArray, knees: tuple[float, ...]) -> WorkDemand:
-    basis = _basis(sizes, knees)
-
-    # Relative residuals: demands span three decades, and the small documents are the many.
-    def residuals(coefficients: FloatArray) -> FloatArray:
-        relative: FloatArray = basis @ coefficients / demands - 1.0
-        return relative
-
-    def jacobian(_: FloatArray) -> FloatArray:
-        return basis / demands[:, None]
-
-    start = np.array([demands.min(), *[demands.max() / sizes.max()] * (len(knees) + 1)])
-    found = least_squares(
-        residuals,
-        start,
-        jac=jacobian,
-        bounds=(0.0, np.inf),
-        x_scale=start,
-        loss="huber",
-        f_scale=HUBER_RELATIVE,
-        xtol=1e-12,
-        ftol=1e-12,
-    )
-    return WorkDemand(float(found.x[0]), tuple(map(float, found.x[1:])), knees)
+def _solved(sizes: FloatArray, demands: FloatArray, knees: tuple[float, ...]) -> WorkDemand:
+    fixed, *slopes = quasi_likelihood.solve(_basis(sizes, knees), demands, np.ones((1, len(sizes))))[0]
+    return WorkDemand(float(fixed), tuple(map(float, slopes)), knees)
 
 
-def _resampled(
-    sizes: FloatArray, demands: FloatArray, knees: tuple[float, ...], random: np.random.Generator
-) -> tuple[float, ...]:
-    while True:
-        chosen = random.integers(0, len(sizes), len(sizes))
-        distinct = np.unique(sizes[chosen])
+def _intervals(sizes: FloatArray, demands: FloatArray, demand: WorkDemand, seed: int) -> list[Interval]:
+    """Of the fixed part and of each slope."""
+    basis = _basis(sizes, demand.knees_bytes)
+    coefficients = np.array([demand.fixed_seconds, *demand.seconds_per_byte])
+    points, count = basis.shape
+    draws = _draws(sizes, demand.knees_bytes, np.random.default_rng(seed))
+    cap = np.repeat(quasi_likelihood.caps(demands, demand(sizes)[None, :]), len(draws))
+    samples = quasi_likelihood.solve(basis, demands, draws, cap)
+    # A sample of few points varies less than those do from which it comes: the jackknife's factor (HC3), and Student's
+    # quantile for the normal law's. Upwards in proportion: estimates from skewed scatter are most precise when too low.
+    freedom = max(1, points - count)
+    widening = points / freedom * float(t.ppf(0.975, freedom)) / 1.96
+    below = np.maximum(0.0, coefficients + (samples - coefficients) * widening)
+    above = samples * (samples / np.where(coefficients > 0, coefficients, np.inf)) ** (widening - 1.0)
+    samples = np.where((samples > coefficients) & (coefficients > 0), above, below)
+    return [percentile_interval(value, samples[:, index]) for index, value in enumerate(coefficients)]
+
+
+def _draws(sizes: FloatArray, knees: tuple[float, ...], random: np.random.Generator) -> FloatArray:
+    """How often each point is in each sample; every piece has points, and there are two sizes."""
+    found: list[FloatArray] = []
+    while len(found) < BOOTSTRAP_SAMPLES:
+        counts = random.multinomial(len(sizes), np.full(len(sizes), 1.0 / len(sizes))).astype(float)
+        distinct = np.unique(sizes[counts > 0])
         if len(distinct) > 1 and all(np.any((distinct > low) & (distinct < high)) for low, high in _spans(knees)):
-            resampled = _huber(sizes[chosen], demands[chosen], knees)
-            return resampled.fixed_seconds, *resampled.seconds_per_byte
+            found.append(counts)
+    return np.array(found)
 
 
 def _falling(sizes: FloatArray, demands: FloatArray) -> tuple[str, ...]:
@@ -202,3 +236,19 @@ def _falling(sizes: FloatArray, demands: FloatArray) -> tuple[str, ...]:
         f"Larger documents needed less work (rank correlation {correlation:.2f}): g was kept from falling; "
         "look for what else differs between the sizes.",
     )
+
+
+def _scattered(residuals: FloatArray, cap: float, scatter: float) -> tuple[str, ...]:
+    outliers = int(np.sum(np.abs(residuals) > cap))
+    warnings = []
+    if outliers:
+        warnings.append(
+            f"{outliers} of {len(residuals)} demands lie far off the others and were kept from bending g: look at how "
+            "they were measured."
+        )
+    if scatter > SCATTER_MAX:
+        warnings.append(
+            f"The demands scatter by {scatter:.0%} around g (coefficient of variation of a point): g is their mean at "
+            "each size, no request's own demand; a system file with it has no such scatter in its service times."
+        )
+    return tuple(warnings)

@@ -98,4 +98,5 @@ def _work_demand_estimates(fit: WorkDemandFit) -> toml.Table:
         "seconds_per_byte": [interval_record(each) for each in fit.seconds_per_byte],
         "knees_bytes": list(fit.demand.knees_bytes),
         "relative_error_median_of_fitted_points": fit.relative_error_median,
+        "scatter": fit.scatter,
     }
