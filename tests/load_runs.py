@@ -19,10 +19,16 @@ def simulated_run(
     seconds: int = 40,
     correlation: float = 0.5,
     limited: bool = False,
+    started: float = 0.0,
+    level: float | None = None,
 ) -> LoadResult:
-    """A run whose latencies are log-normal around 1 ms times `scale`; each second remembers the one before."""
+    """A run whose latencies are log-normal around 1 ms times `scale`; each second remembers the one before.
+
+    `level` is what the run has of its own, on the logarithmic scale; None draws it with the deviation `run_spread`.
+    """
     rng = np.random.default_rng(seed)
-    level = rng.normal(0, run_spread)
+    drawn = rng.normal(0, run_spread)
+    level = drawn if level is None else level
     drift = rng.normal(0, 0.05)
     rows = []
     whole = _native.Histogram()
@@ -47,6 +53,7 @@ def simulated_run(
         "connection": "keep-alive",
         "complete": True,
         "interrupted": False,
+        "started_unix_seconds": started,
         "stopped_because": None,
         "requests": sum(counts),
         "errors": 0,

@@ -184,10 +184,50 @@ def test_runs_are_compared(root: Path, tmp_path: Path) -> None:
     assert not compared["void_because"]
     said = run("compare", runs[0], runs[2])
     assert "verdict at 95 %" in said.stdout
-    assert "a single run" in said.stdout
+    assert "one run of each" in said.stdout
     missing = run("compare", runs[0], tmp_path / "nowhere")
     assert missing.returncode == 2
     assert "nowhere" in missing.stderr
+
+
+def test_a_load_is_repeated_in_turn_with_another_server_and_a_regression_ends_with_one(tmp_path: Path) -> None:
+    kept = tmp_path / "runs"
+    short = ("--clients", "2", "--duration", "500ms", "--warm-up", "100ms", "--repeat", "3")
+    with paced_server(0.004) as fast, paced_server(0.040) as slow:
+        verdict = ("--max-regression", "10%", "--format", "json")
+        done = run("load", slow, "--against", fast, *short, *verdict, "--output", kept)
+        again = run("load", fast, *short, "--baseline", kept / "second", *verdict)
+    assert done.returncode == 1, done.stderr
+    printed = json.loads(done.stdout)
+    compared = printed["comparison"]
+    assert (compared["measured"], compared["runs"]) == ("alternately", [3, 3])
+    found = {each["metric"]: each for each in compared["differences"]}
+    assert found["mean"]["regression"] == "shown"
+    assert [len(each["runs"]) for each in printed["groups"]] == [3, 3]
+    # Both runs of a pair ask for the same, and each run is one of its own.
+    assert [[each["seed"] for each in side["runs"]] for side in printed["groups"]] == [[1, 2, 3], [1, 2, 3]]
+    assert again.returncode == 0, again.stderr
+    assert {each["finding"] for each in json.loads(again.stdout)["comparison"]["differences"][:3]} == {"better"}
+    said = run("compare", kept / "first", kept / "second", "--max-regression", "10%")
+    assert said.returncode == 1
+    assert "shown to be worse by more than 10 %: rps, mean" in said.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--max-regression", "5%"), "needs something to compare with"),
+        (("--against", "http://127.0.0.1:2/", "--baseline", "runs/a"), "give one of them"),
+        (("--against", "http://127.0.0.1:2/", "--observe-pid", "1"), "--observe-pid names one server"),
+        (("--repeat", "2", "--csv", "a.csv"), "are of one run"),
+        (("--repeat", "2", "--search", "p99<1s"), "a search repeats runs by itself"),
+        (("--baseline", "nowhere"), "nowhere"),
+    ],
+)
+def test_repetitions_that_mean_nothing_are_refused(options: tuple[str, ...], said: str) -> None:
+    done = run("load", "http://127.0.0.1:1/", *QUICK, *options)
+    assert done.returncode == 2
+    assert said in done.stderr
 
 
 @pytest.mark.alone

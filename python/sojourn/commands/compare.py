@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from sojourn.commands.formats import Format, FormatOption, data, print_json
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
-
-if TYPE_CHECKING:
-    from sojourn.loading.comparison import Comparison, Group
 
 
 def register(app: typer.Typer) -> None:
@@ -22,7 +19,9 @@ def register(app: typer.Typer) -> None:
 def _compare(
     first: Annotated[
         str,
-        typer.Argument(help="Run folders or JSON results of the first, separated by commas; or a folder of studies."),
+        typer.Argument(
+            help="Runs of the first: a folder, also of repetitions, a JSON result, several by commas; or of studies."
+        ),
     ],
     second: Annotated[str, typer.Argument(help="The same of the second.")],
     max_regression: Annotated[
@@ -32,14 +31,17 @@ def _compare(
 ) -> None:
     """Compare load runs: is the second faster, by how much, and is that more than chance?
 
-    Each metric's ratio has a 95 % confidence interval. With several repetitions of each, the spread between runs
-    decides; with one of each, the spread between parts of the runs. Runs whose generator was the limit get no verdict.
-    Of two folders of studies, as of two machines, the verdicts are put beside each other, and figures over figures.
+    Each metric's ratio has a 95 % confidence interval from what repetitions differ by: least where the two were
+    measured in turn (sojourn load URL --against OTHER --repeat 5). One run of each decides nothing but what is far
+    beyond: of the rest the command cannot say. Runs whose generator was the limit get no verdict. Of two folders of
+    studies, as of two machines, the verdicts are put beside each other, and figures over figures.
 
-    Example: sojourn compare runs/before-1,runs/before-2,runs/before-3 runs/after-1,runs/after-2,runs/after-3
+    Example: sojourn compare runs/before runs/after --max-regression 5%
     """
+    from sojourn.commands.repeated_load import failed, group
     from sojourn.loading import metrics
     from sojourn.loading.comparison import compare
+    from sojourn.report.load.comparison import print_comparison
 
     if _are_studies(first, second):
         if max_regression is not None:
@@ -47,13 +49,12 @@ def _compare(
         _compare_studies(Path(first), Path(second), output_format)
         return
     limit = None if max_regression is None else metrics.find("error_rate").parse(max_regression)
-    comparison = compare(_group(first), _group(second))
+    comparison = compare(group(first), group(second))
     if output_format is Format.json:
-        print_json(comparison.as_json())
+        print_json(comparison.as_json(limit))
     else:
-        _print(comparison)
-    regressed = limit is not None and any(each.worse_by > limit for each in comparison.differences)
-    if comparison.void_because or regressed:
+        print_comparison(comparison, limit, data)
+    if failed(comparison, limit):
         raise typer.Exit(EXIT_RAN_WITH_FAILURES)
 
 
@@ -73,35 +74,3 @@ def _compare_studies(first: Path, second: Path, output_format: Format) -> None:
         return
     for each in comparisons:
         print_comparison(each, data)
-
-
-def _group(text: str) -> Group:
-    from sojourn.loading import folder
-    from sojourn.loading.comparison import Group
-
-    paths = [Path(part) for part in text.split(",") if part]
-    if not paths:
-        raise CouldNotRun("there is no run to compare", "give two runs, as in sojourn compare runs/a runs/b")
-    environments = [folder.environment(path) for path in paths if path.is_dir()]
-    return Group(text, [folder.read(path) for path in paths], [each for each in environments if each])
-
-
-def _print(comparison: Comparison) -> None:
-    from rich.text import Text
-
-    from sojourn.report.terminal import table
-
-    for because in comparison.void_because:
-        data.print(Text(f"NO VERDICT: {because}", style="bold red"), soft_wrap=True)
-    rows = table("metric", "first", "second", "ratio")
-    rows.add_column("verdict at 95 %")
-    styles = {"better": "green", "worse": "bold red"}
-    for each in comparison.differences:
-        verdict = "void" if comparison.void_because else str(each)
-        write = each.metric.write
-        ratio = "–" if each.ratio != each.ratio else f"{each.ratio:.3f}"
-        shown = Text(verdict, style=styles.get(each.finding, ""))
-        rows.add_row(Text(each.metric.name), write(each.first), write(each.second), ratio, shown)
-    data.print(rows)
-    for warning in comparison.warnings:
-        data.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)

@@ -14,9 +14,13 @@ from sojourn.commands import engine_run
 from sojourn.commands.data_plane import EVERYTHING
 from sojourn.commands.help import FurtherOption
 from sojourn.commands.run_options import RunOptions, with_run_options
-from sojourn.failure import EXIT_RAN_WITH_FAILURES
+from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
 
 _SEARCH = "Search for the largest load"
+_REPEAT = "Repetitions and comparisons"
+
+REPETITIONS = 5
+"""Of each, unless --repeat says another number."""
 
 
 def register(app: typer.Typer) -> None:
@@ -38,14 +42,41 @@ def _load(
     search_precision: Annotated[
         str, FurtherOption(help="How narrow the interval should be.", rich_help_panel=_SEARCH)
     ] = "5%",
+    repeat: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Run so many times, each with its seed, into --output/1, /2, …", rich_help_panel=_REPEAT
+        ),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(help="Load this URL too, in turn, and compare with it.", rich_help_panel=_REPEAT),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(help="Compare with these runs, as sojourn compare takes them.", rich_help_panel=_REPEAT),
+    ] = None,
+    max_regression: Annotated[
+        str | None,
+        typer.Option(help="Exit with 1 if shown to be worse by more than this, as 5%.", rich_help_panel=_REPEAT),
+    ] = None,
     *,
     run_options: RunOptions,
 ) -> None:
     if run_options.show_help:
         engine_run.print_help(context, "load", everything=run_options.show_all_help)
+    elif search and (repeat or against or baseline or max_regression):
+        raise CouldNotRun("a search repeats runs by itself", "leave out --repeat, --against and --baseline")
     elif search:
         with interrupts.held(to_the_end=True):
             _search(context.args, run_options, search, search_time, search_precision)
+    elif repeat or against or baseline or max_regression:
+        from sojourn.commands.repeated_load import Repeat
+        from sojourn.commands.repeated_load import run as run_repeated
+
+        times = repeat or (REPETITIONS if against else 1)
+        with interrupts.held(to_the_end=True):
+            run_repeated(context.args, run_options, Repeat(times, against, baseline, max_regression))
     else:
         engine_run.run("load", context.args, run_options)
 

@@ -104,7 +104,7 @@ def compare(first: Run | Iterable[Run], second: Run | Iterable[Run]) -> Comparis
     """Compares the second run, or group of repetitions, with the first.
 
     Args:
-        first: a result, a run folder, a file with a JSON result, or several of these: repetitions.
+        first: a result, a run folder, a folder of repetitions, a file with a JSON result, or several of these.
         second: the same.
 
     Returns:
@@ -114,7 +114,10 @@ def compare(first: Run | Iterable[Run], second: Run | Iterable[Run]) -> Comparis
 
 
 def _group(name: str, runs: Run | Iterable[Run]) -> Group:
-    each = [runs] if isinstance(runs, LoadResult | str | Path) else [*runs]
+    given = [runs] if isinstance(runs, LoadResult | str | Path) else [*runs]
+    each: list[Run] = []
+    for run in given:
+        each += [run] if isinstance(run, LoadResult) else folder.repetitions(Path(run))
     paths = [Path(run) for run in each if not isinstance(run, LoadResult)]
     environments = [folder.environment(path) for path in paths if path.is_dir()]
     results = [run if isinstance(run, LoadResult) else folder.read(Path(run)) for run in each]

@@ -1,9 +1,19 @@
 """Two runs, or two groups of repeated runs, beside each other: the ratio of each metric with its confidence interval.
 
-Between groups of repetitions the spread of whole runs decides (Welch's interval on logarithms: B. Welch, Biometrika
-34, 1947). A group of a single run has only its own seconds to go by, cut into batches (see `confidence`); what
-differs from one run to the next is then not in the interval, and the result says so. Each metric is judged by
-itself at 95 %: of twenty metrics without any difference, one shows one by chance.
+What runs of one server differ by has two parts: what varies within a run, whose seconds are correlated (batches, see
+`confidence`), and what differs from run to run: other work, memory layout, temperature. Only repetitions show the
+second, and it is the larger. The interval is Welch's on logarithms (B. Welch, Biometrika 34, 1947), with this variance
+of a group's figure, by how the runs were measured:
+
+- alternately, first and second in turn: the variance between runs over their number. What changes on the machine in
+  the meantime meets both groups.
+- in sequence: the variance between runs, *not* over their number, as neighbouring runs resemble each other and what
+  changed between the groups is in none of them.
+- one run of one group: the variance between the runs of the other.
+- one run of each: nothing is known of how runs differ. Batches stand for runs, times `CAUTION`, and no ratio within
+  `SINGLE_RATIO` counts: what lies beyond is a difference, of all else the comparison "cannot say".
+
+Each metric is judged by itself at 95 %. docs/load-results.md has what pairs of identical servers gave.
 """
 
 from __future__ import annotations
@@ -21,10 +31,19 @@ from sojourn.loading.metric import Metric
 from sojourn.loading.result import LoadResult
 from sojourn.text import format
 
+CAUTION = 1.5
+"""What the interval of single runs is widened by: runs some minutes apart differ more than batches do."""
+SINGLE_RATIO = 1.25
+"""Single runs of one server are known to differ by this much."""
+REPETITIONS_MAX = 200
+"""More than these are not proposed."""
+
 METRICS = ("rps", "mean", "p50", "p90", "p99", "p99.9", "ttfb.p50", "ttfb.p99", "server.cpu_per_request")
 """What is compared, in the order of the table."""
 
-Finding = Literal["better", "worse", "no difference shown", "not measured"]
+Finding = Literal["better", "worse", "no difference shown", "cannot say", "not measured"]
+Regression = Literal["shown", "excluded", "open"]
+Measured = Literal["alternately", "in sequence", "one against several", "single runs"]
 
 
 @dataclass(frozen=True)
@@ -53,14 +72,28 @@ class Group:
         known = all(value > 0 for value in values)
         return float(np.exp(np.mean(np.log(values)))) if known else math.nan
 
-    def spread(self, metric: Metric) -> Spread | None:
-        """The metric's spread over the group's runs, or over sections of its only run."""
-        if len(self.runs) > 1:
-            return over_runs([metric.of_run(run) for run in self.runs])
-        run = self.runs[0]
-        if metric.of_intervals is None or len(run.record.steps) > 1:
+    def interval(self, metric: Metric) -> tuple[float, float] | None:
+        """The 95 % interval of the group's figure, by the spread of its runs."""
+        spread = over_runs([metric.of_run(run) for run in self.runs])
+        if spread is None:
             return None
-        return sections(run.intervals, metric.of_intervals)
+        half = student_t(LEVEL, spread.freedom) * math.sqrt(spread.variance)
+        return math.exp(spread.centre - half), math.exp(spread.centre + half)
+
+    def within(self, metric: Metric) -> Spread | None:
+        """How the metric varies within runs: over batches of the only run, or of the run that varies most."""
+        if metric.of_intervals is None or any(len(run.record.steps) > 1 for run in self.runs):
+            return None
+        found = [sections(run.intervals, metric.of_intervals) for run in self.runs]
+        known = [each for each in found if each is not None]
+        return max(known, key=lambda each: each.variance, default=None)
+
+    def between(self, metric: Metric) -> Spread | None:
+        """How one run's metric varies from run to run; None for a single run."""
+        spread = over_runs([metric.of_run(run) for run in self.runs])
+        if spread is None:
+            return None
+        return Spread(spread.centre, spread.variance * len(self.runs), spread.freedom)
 
 
 @dataclass(frozen=True)
@@ -74,6 +107,8 @@ class Difference:
     low: float | None
     """The bounds of the ratio's 95 % confidence interval; None where there is too little to tell."""
     high: float | None
+    run_deviation: float | None = None
+    """The standard deviation of one run's logarithm, where repetitions show it."""
 
     @property
     def finding(self) -> Finding:
@@ -81,7 +116,7 @@ class Difference:
         if self.low is None or self.high is None:
             return "not measured"
         if self.low <= 1 <= self.high:
-            return "no difference shown"
+            return "cannot say" if self.run_deviation is None else "no difference shown"
         return "better" if (self.high < 1) == (self.metric.better == "lower") else "worse"
 
     @property
@@ -91,11 +126,29 @@ class Difference:
             return 0.0
         return self.low - 1 if self.low > 1 else 1 - self.high
 
+    def regression(self, limit: float) -> Regression:
+        """Whether the second is worse by more than the limit, as far as the interval says."""
+        if self.low is None or self.high is None:
+            return "open"
+        if self.worse_by > limit:
+            return "shown"
+        most = self.high - 1 if self.metric.better == "lower" else 1 - self.low
+        return "excluded" if most <= limit else "open"
+
+    def repetitions_for(self, share: float) -> int | None:
+        """How many alternate runs of each it takes to see a difference of this share; None where it is not known."""
+        if self.run_deviation is None or share <= 0:
+            return None
+        for runs in range(2, REPETITIONS_MAX + 1):
+            if student_t(LEVEL, 2 * runs - 2) * self.run_deviation * math.sqrt(2 / runs) <= math.log1p(share):
+                return runs
+        return None
+
     def __str__(self) -> str:
         if self.low is None or self.high is None:
             return "not known: too short, or not observed"
-        if self.finding == "no difference shown":
-            return f"no difference shown ({_signed(self.low)} to {_signed(self.high)})"
+        if self.finding in ("no difference shown", "cannot say"):
+            return f"{self.finding} ({_signed(self.low)} to {_signed(self.high)})"
         least, most = sorted((abs(self.low - 1), abs(self.high - 1)))
         more = "more" if self.low > 1 else "less"
         return f"{self.finding}: {format.number(least * 100, 2)} to {format.number(most * 100, 2)} % {more}"
@@ -104,7 +157,7 @@ class Difference:
         """The record as `--format json` prints it."""
         numbers = {"first": self.first, "second": self.second, "ratio": self.ratio}
         known = {key: None if math.isnan(value) else value for key, value in numbers.items()}
-        bounds = {"ratio_low": self.low, "ratio_high": self.high}
+        bounds = {"ratio_low": self.low, "ratio_high": self.high, "run_deviation": self.run_deviation}
         return {"metric": self.metric.name, **known, **bounds, "finding": self.finding}
 
 
@@ -114,41 +167,87 @@ class Comparison:
 
     first: Group
     second: Group
+    measured: Measured
     differences: Sequence[Difference]
     void_because: Sequence[str]
     """Why there is no verdict, if there is none."""
     warnings: Sequence[str]
 
-    def as_json(self) -> dict[str, object]:
-        """The record as `--format json` prints it."""
+    def as_json(self, limit: float | None = None) -> dict[str, object]:
+        """The record as `--format json` prints it; with what it says of regressions beyond a limit."""
+        differences = [each.as_json() for each in self.differences]
+        if limit is not None:
+            for each, row in zip(self.differences, differences, strict=True):
+                row |= {"regression": each.regression(limit), "repetitions_needed": each.repetitions_for(limit)}
         return {
             "first": self.first.name,
             "second": self.second.name,
             "runs": [len(self.first.runs), len(self.second.runs)],
+            "measured": self.measured,
             "confidence_level": LEVEL,
+            "max_regression": limit,
             "void_because": [*self.void_because],
             "warnings": [*self.warnings],
-            "differences": [each.as_json() for each in self.differences],
+            "differences": differences,
         }
 
 
 def compare(first: Group, second: Group) -> Comparison:
     """Compares the second group with the first."""
+    measured = how_measured(first, second)
     differences = [difference(metrics.find(name), first, second) for name in METRICS]
     found = [each for each in differences if not (math.isnan(each.first) and math.isnan(each.second))]
     void = [because for because in (first.void_because, second.void_because) if because]
-    return Comparison(first, second, found, void, [*_warnings(first, second)])
+    return Comparison(first, second, measured, found, void, [*_warnings(first, second, measured)])
+
+
+def how_measured(first: Group, second: Group) -> Measured:
+    """In which order the runs of the groups came."""
+    counts = len(first.runs), len(second.runs)
+    if max(counts) == 1:
+        return "single runs"
+    if min(counts) == 1:
+        return "one against several"
+    order = sorted((run.started_at, side) for side, group in enumerate((first, second)) for run in group.runs)
+    pairs = zip(order[::2], order[1::2], strict=True) if counts[0] == counts[1] else ()
+    in_turn = [one[1] != other[1] and one[0] < other[0] for one, other in pairs]
+    return "alternately" if in_turn and all(in_turn) else "in sequence"
 
 
 def difference(metric: Metric, first: Group, second: Group) -> Difference:
     """One metric: the ratio, with Welch's interval on logarithms."""
     values = first.value(metric), second.value(metric)
     ratio = values[1] / values[0] if values[0] > 0 else math.nan
-    spreads = first.spread(metric), second.spread(metric)
-    if spreads[0] is None or spreads[1] is None or not ratio > 0:
+    measured = how_measured(first, second)
+    spreads = _of_one_run(metric, first, second)
+    if spreads is None or not ratio > 0:
         return Difference(metric, *values, ratio, None, None)
-    half = welch_half_width(spreads[0], spreads[1])
-    return Difference(metric, *values, ratio, ratio * math.exp(-half), ratio * math.exp(half))
+    averaged = len(first.runs) if measured == "alternately" else 1
+    half = welch_half_width(*(Spread(each.centre, each.variance / averaged, each.freedom) for each in spreads))
+    deviation: float | None = math.sqrt((spreads[0].variance + spreads[1].variance) / 2)
+    if measured == "single runs":
+        half, deviation = max(CAUTION * half, math.log(SINGLE_RATIO)), None
+    return Difference(metric, *values, ratio, ratio * math.exp(-half), ratio * math.exp(half), deviation)
+
+
+def _of_one_run(metric: Metric, first: Group, second: Group) -> tuple[Spread, Spread] | None:
+    """How one run's figure varies, in each group; a single run takes it from the other group's runs."""
+    within = first.within(metric), second.within(metric)
+    between = first.between(metric), second.between(metric)
+    found = []
+    for own, repeated, other in zip(within, between, reversed(between), strict=True):
+        known = repeated or other
+        if known is None and own is None:
+            return None
+        if known is None:
+            assert own is not None
+            # As if the run were one of its batches.
+            found.append(Spread(own.centre, own.variance * (own.freedom + 1), own.freedom))
+        else:
+            # A few runs may be alike by chance; they differ at least by what varies within each.
+            least = own.variance if own is not None else 0.0
+            found.append(Spread(known.centre, max(known.variance, least), known.freedom))
+    return found[0], found[1]
 
 
 def welch_half_width(first: Spread, second: Spread) -> float:
@@ -164,13 +263,24 @@ _PLAN = ("connection", "tool", "version")
 _NOT_PLAN = ("--output", "--histograms", "--timeline", "--intervals")
 
 
-def _warnings(first: Group, second: Group) -> list[str]:
-    said = []
-    if min(len(first.runs), len(second.runs)) == 1:
-        said.append(
-            "a single run cannot show how runs differ from one another: its interval is that within the run;"
-            " repeat each three times or more"
-        )
+_SAID: dict[Measured, str] = {
+    "alternately": "",
+    "in sequence": (
+        "the runs of each were measured in sequence: what changed on the machine in between is in neither, so only a"
+        " difference larger than that of single runs counts; sojourn load --against measures alternately and sees less"
+    ),
+    "one against several": (
+        "the only run is judged by how the runs of the other differ: repeat both, sojourn load --repeat 5"
+    ),
+    "single runs": (
+        f"one run of each does not show how runs differ: only what is far beyond its own batches, and more than"
+        f" {format.percent(SINGLE_RATIO - 1)}, counts; repeat: sojourn load URL --against OTHER --repeat 5"
+    ),
+}
+
+
+def _warnings(first: Group, second: Group, measured: Measured) -> list[str]:
+    said = [_SAID[measured]] if _SAID[measured] else []
     for what, values in (
         ("plan", (_plans(first), _plans(second))),
         ("environment", (_machines(first), _machines(second))),

@@ -34,6 +34,15 @@ def is_load_run(path: Path) -> bool:
     return (path / RESULT).is_file()
 
 
+def repetitions(path: Path) -> list[Path]:
+    """The runs of a folder of repetitions, in their order; the path itself where it is none."""
+    if not path.is_dir() or is_load_run(path):
+        return [path]
+    inside = [each for each in path.iterdir() if is_load_run(each)]
+    # 10 comes after 9.
+    return sorted(inside, key=lambda each: (len(each.name), each.name)) or [path]
+
+
 def create(path: Path) -> RunFolder:
     """Makes the folder, before anything is measured; one that holds a run is refused."""
     return RunFolder.create(path, holds=(RESULT, SEARCH))

@@ -1,0 +1,45 @@
+"""A load repeated, alone or in turn with the same load on another server.
+
+Two servers are measured first, second, second, first, and so on: a drift of the machine meets both alike. Both runs of
+a pair have one seed, so that they are asked for the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from sojourn.loading.result import LoadResult
+from sojourn.loading.run import option, with_option
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One run of a plan."""
+
+    side: int
+    """Which server, of those that are measured."""
+    number: int
+    """Which of its runs, from one."""
+    words: Sequence[str]
+
+
+def plan(sides: Sequence[Sequence[str]], times: int) -> Iterator[Turn]:
+    """All runs in their order; `sides` are the engine's words for each server."""
+    for index in range(times):
+        order = range(len(sides)) if index % 2 == 0 else reversed(range(len(sides)))
+        for side in order:
+            words = sides[side]
+            seed = int(option(words, "--seed") or 1) + index
+            yield Turn(side, index + 1, with_option(words, "--seed", str(seed)))
+
+
+def run(turns: Iterator[Turn], measure: Callable[[Turn], LoadResult], sides: int) -> list[list[LoadResult]]:
+    """The results by side; those until an interrupted one."""
+    found: list[list[LoadResult]] = [[] for _ in range(sides)]
+    for turn in turns:
+        result = measure(turn)
+        found[turn.side].append(result)
+        if result.record.interrupted:
+            break
+    return found
