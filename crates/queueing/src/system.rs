@@ -3,7 +3,7 @@
 //! Every solver takes this one description and answers or refuses. The reader of system files builds it, so it is
 //! consistent by construction: indices exist and probabilities sum to one.
 
-use crate::distribution::{Distribution, RandomVariable};
+use crate::distribution::{self, Distribution, RandomVariable, Segment};
 use crate::random::Random;
 use crate::speed::Speed;
 use crate::station::Service;
@@ -204,9 +204,6 @@ pub struct Piece {
     pub per_byte: f64,
 }
 
-/// Integration steps per piece of a demand for its moments.
-const STEPS: usize = 4_000;
-
 impl Demand {
     /// Seconds for a document of `size` bytes; `None` for a demand that does not depend on it.
     #[inline]
@@ -216,15 +213,27 @@ impl Demand {
         Some(piece.fixed + piece.per_byte * size)
     }
 
-    /// `E[S]` and `E[S²]` over this distribution of document sizes; exact for one piece, by quadrature for several.
+    /// `E[S]` and `E[S²]` over this distribution of document sizes; `E[S²]` of several pieces by quadrature, unless the
+    /// sizes are single values.
     pub fn moments(&self, document: Option<&Distribution>) -> (f64, f64) {
         match (self, document) {
             (Self::Independent(distribution), _) => (distribution.mean(), distribution.second_moment()),
-            (Self::BySize(pieces), Some(document)) => moments_by_size(pieces, document),
-            (Self::BySize(pieces), None) => {
-                let fixed = pieces.first().map_or(0.0, |piece| piece.fixed);
-                (fixed, fixed * fixed)
+            (Self::BySize(pieces), Some(document)) if pieces.len() == 1 => {
+                let (a, b, mean) = (pieces[0].per_byte, pieces[0].fixed, document.mean());
+                (a * mean + b, a * a * document.second_moment() + 2.0 * a * b * mean + b * b)
             }
+            (Self::BySize(pieces), document) => {
+                let distribution = distribution::of_size(document, &segments(pieces));
+                (distribution.mean(), distribution.second_moment())
+            }
+        }
+    }
+
+    /// The distribution over these document sizes.
+    pub(crate) fn distribution(&self, document: Option<&Distribution>) -> Distribution {
+        match self {
+            Self::Independent(distribution) => distribution.clone(),
+            Self::BySize(pieces) => distribution::of_size(document, &segments(pieces)),
         }
     }
 
@@ -233,39 +242,9 @@ impl Demand {
     }
 }
 
-/// `E[g(X)]` and `E[g(X)²]` piece by piece from the partial moments of the document size X, each ∫ xᵏ dF = [xᵏF] − ∫ k
-/// xᵏ⁻¹ F; the last piece takes what the exact moments leave.
-fn moments_by_size(pieces: &[Piece], document: &Distribution) -> (f64, f64) {
-    let mut left = [1.0, document.mean(), document.second_moment()];
-    let (mut first, mut second, mut low) = (0.0, 0.0, 0.0);
-    for (index, piece) in pieces.iter().enumerate() {
-        let last = index + 1 == pieces.len();
-        let part = if last { left } else { partial_moments(document, low, piece.below) };
-        let (a, b) = (piece.per_byte, piece.fixed);
-        first += a * part[1] + b * part[0];
-        second += a * a * part[2] + 2.0 * a * b * part[1] + b * b * part[0];
-        left.iter_mut().zip(part).for_each(|(rest, taken)| *rest = (*rest - taken).max(0.0));
-        low = piece.below;
-    }
-    (first, second)
-}
-
-/// `E[Xᵏ; low < X ≤ high]` for k = 0, 1, 2, by the trapezoid rule on the distribution function.
-fn partial_moments(document: &Distribution, low: f64, high: f64) -> [f64; 3] {
-    let width = (high - low) / STEPS as f64;
-    let (at_low, at_high) = (if low > 0.0 { document.cdf(low) } else { 0.0 }, document.cdf(high));
-    let (mut area, mut area_x) = ((at_low + at_high) / 2.0, (low * at_low + high * at_high) / 2.0);
-    for step in 1..STEPS {
-        let x = low + step as f64 * width;
-        let below = document.cdf(x);
-        area += below;
-        area_x += x * below;
-    }
-    [
-        at_high - at_low,
-        high * at_high - low * at_low - area * width,
-        high * high * at_high - low * low * at_low - 2.0 * area_x * width,
-    ]
+pub(crate) fn segments(pieces: &[Piece]) -> Vec<Segment> {
+    let segment = |piece: &Piece| Segment { below: piece.below, factor: piece.per_byte, offset: piece.fixed };
+    pieces.iter().map(segment).collect()
 }
 
 impl Class {

@@ -51,6 +51,20 @@ impl RandomVariable for BoundedPareto {
         }
         (-(self.shape * (self.low / x).ln()).exp_m1() / self.mass).min(1.0)
     }
+    fn excess(&self, x: f64) -> f64 {
+        if x <= self.low {
+            return self.mean() - x;
+        }
+        if x >= self.high {
+            return 0.0;
+        }
+        // P(X > u) = ((low/u)ˢ − (low/high)ˢ) / mass, integrated from x to high.
+        let (exponent, ratio) = (1.0 - self.shape, (self.high / x).ln());
+        let integral =
+            if exponent.abs() * ratio < 1e-9 { ratio } else { (exponent * ratio).exp_m1() / exponent };
+        let power = (self.low / x).powf(self.shape) * x * integral;
+        ((power - (1.0 - self.mass) * (self.high - x)) / self.mass).max(0.0)
+    }
     fn quantile(&self, p: f64) -> f64 {
         (self.low * (1.0 - p * self.mass).powf(-1.0 / self.shape)).min(self.high)
     }

@@ -32,6 +32,11 @@ impl Mixture {
         &self.parts
     }
 
+    /// The choice among functions of the parts.
+    pub(super) fn mapped(&self, of: impl Fn(&Distribution) -> Distribution) -> Self {
+        Self { parts: self.parts.iter().map(|(probability, part)| (*probability, of(part))).collect() }
+    }
+
     fn expect(&self, of: impl Fn(&Distribution) -> f64) -> f64 {
         self.parts.iter().map(|(probability, distribution)| probability * of(distribution)).sum()
     }
@@ -46,6 +51,9 @@ impl RandomVariable for Mixture {
     }
     fn cdf(&self, x: f64) -> f64 {
         self.expect(|distribution| distribution.cdf(x))
+    }
+    fn excess(&self, x: f64) -> f64 {
+        self.expect(|distribution| distribution.excess(x))
     }
     fn sample(&self, random: &mut Random) -> f64 {
         let mut left = random.uniform();
@@ -74,6 +82,16 @@ impl Affine {
         let (factor, offset) = (non_negative("factor", factor)?, non_negative("offset", offset)?);
         Ok(Self { inner: Box::new(inner), factor, offset })
     }
+
+    /// For a factor and an offset under which no value of `inner` becomes negative.
+    pub(super) fn unchecked(inner: Distribution, factor: f64, offset: f64) -> Self {
+        Self { inner: Box::new(inner), factor, offset }
+    }
+
+    /// X, the factor and the offset.
+    pub(super) fn parts(&self) -> (&Distribution, f64, f64) {
+        (&self.inner, self.factor, self.offset)
+    }
 }
 
 impl RandomVariable for Affine {
@@ -89,6 +107,12 @@ impl RandomVariable for Affine {
             return if x >= self.offset { 1.0 } else { 0.0 };
         }
         if x < self.offset { 0.0 } else { self.inner.cdf((x - self.offset) / self.factor) }
+    }
+    fn excess(&self, x: f64) -> f64 {
+        if x < self.offset || self.factor == 0.0 {
+            return (self.mean() - x).max(0.0);
+        }
+        self.factor * self.inner.excess((x - self.offset) / self.factor)
     }
     fn quantile(&self, p: f64) -> f64 {
         self.factor * self.inner.quantile(p) + self.offset

@@ -15,6 +15,11 @@ impl Deterministic {
     pub fn new(value: f64) -> Result<Self, DistributionError> {
         Ok(Self { value: non_negative("value", value)? })
     }
+
+    /// For a value that is known to be non-negative.
+    pub(super) fn unchecked(value: f64) -> Self {
+        Self { value }
+    }
 }
 
 impl RandomVariable for Deterministic {
@@ -26,6 +31,9 @@ impl RandomVariable for Deterministic {
     }
     fn cdf(&self, x: f64) -> f64 {
         if x >= self.value { 1.0 } else { 0.0 }
+    }
+    fn excess(&self, x: f64) -> f64 {
+        (self.value - x).max(0.0)
     }
     fn quantile(&self, _p: f64) -> f64 {
         self.value
@@ -43,6 +51,8 @@ pub struct Empirical {
     values: Vec<f64>,
     /// P(X ≤ values[i]).
     cumulative: Vec<f64>,
+    /// P(X ≥ values[i]) and `E[X; X ≥ values[i]]`; both 0 beyond the last.
+    beyond: Vec<(f64, f64)>,
     /// Alias table: keep column i with this probability, else take `alias[i]`.
     keep: Vec<f64>,
     alias: Vec<u32>,
@@ -80,15 +90,30 @@ impl Empirical {
         Self::weighted(values, &vec![1.0; values.len()])
     }
 
+    /// The distribution of `of(X)`.
+    pub(super) fn mapped(&self, of: impl Fn(f64) -> f64) -> Self {
+        let probability = |index: usize| self.beyond[index].0 - self.beyond[index + 1].0;
+        let mut pairs: Vec<(f64, f64)> =
+            self.values.iter().enumerate().map(|(index, value)| (of(*value), probability(index))).collect();
+        pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Self::from_probabilities(&pairs)
+    }
+
     fn from_probabilities(pairs: &[(f64, f64)]) -> Self {
         let mut sum = 0.0;
         let cumulative = pairs.iter().map(|&(_, p)| {
             sum += p;
             sum
         });
+        let mut beyond = vec![(0.0, 0.0); pairs.len() + 1];
+        for (index, &(value, probability)) in pairs.iter().enumerate().rev() {
+            let (mass, sum) = beyond[index + 1];
+            beyond[index] = (mass + probability, sum + probability * value);
+        }
         let (keep, alias) = alias_table(pairs.iter().map(|&(_, p)| p * pairs.len() as f64).collect());
         Self {
             cumulative: cumulative.collect(),
+            beyond,
             values: pairs.iter().map(|pair| pair.0).collect(),
             keep,
             alias,
@@ -127,6 +152,10 @@ impl RandomVariable for Empirical {
     fn cdf(&self, x: f64) -> f64 {
         let below = self.values.partition_point(|&value| value <= x);
         if below == 0 { 0.0 } else { self.cumulative[below - 1].min(1.0) }
+    }
+    fn excess(&self, x: f64) -> f64 {
+        let (mass, sum) = self.beyond[self.values.partition_point(|&value| value <= x)];
+        (sum - x * mass).max(0.0)
     }
     fn quantile(&self, p: f64) -> f64 {
         let index = self.cumulative.partition_point(|&cumulative| cumulative < p);

@@ -27,6 +27,9 @@ impl RandomVariable for Exponential {
     fn cdf(&self, x: f64) -> f64 {
         -(-x.max(0.0) / self.mean).exp_m1()
     }
+    fn excess(&self, x: f64) -> f64 {
+        self.mean * (-x / self.mean).exp()
+    }
     fn quantile(&self, p: f64) -> f64 {
         -self.mean * (-p).ln_1p()
     }
@@ -61,6 +64,25 @@ impl Erlang {
     pub fn stages(&self) -> u32 {
         self.stages
     }
+
+    /// P(X > x) = Σ e^(−y) yⁱ / i! over i < k, and the term i = k.
+    fn survival(&self, x: f64) -> (f64, f64) {
+        let y = x * f64::from(self.stages) / self.mean;
+        // Where e^(−y) underflows, the terms are summed as logarithms.
+        let logarithms = y > 700.0;
+        let (mut term, mut log_term) = ((-y).exp(), -y);
+        let mut survival = 0.0;
+        for stage in 1..=self.stages {
+            survival += term;
+            if logarithms {
+                log_term += (y / f64::from(stage)).ln();
+                term = log_term.exp();
+            } else {
+                term *= y / f64::from(stage);
+            }
+        }
+        (survival, term)
+    }
 }
 
 /// The number of stages k, and the probability of k − 1 stages instead, that give this C² < 1 (Tijms 1986); `None` for
@@ -82,15 +104,13 @@ impl RandomVariable for Erlang {
         if x <= 0.0 {
             return 0.0;
         }
-        // 1 − Σ e^(−y) yⁱ / i!, each term in logarithms: y is large where there are many stages.
-        let y = x * f64::from(self.stages) / self.mean;
-        let mut log_term = -y;
-        let mut survival = log_term.exp();
-        for stage in 1..self.stages {
-            log_term += (y / f64::from(stage)).ln();
-            survival += log_term.exp();
-        }
+        let (survival, _) = self.survival(x);
         (1.0 - survival).clamp(0.0, 1.0)
+    }
+    fn excess(&self, x: f64) -> f64 {
+        // `E[X; X > x]` is the mean times the survival function of one stage more.
+        let (survival, next) = self.survival(x);
+        (self.mean * (survival + next) - x * survival).max(0.0)
     }
     fn sample(&self, random: &mut Random) -> f64 {
         let sum: f64 = (0..self.stages).map(|_| random.exponential()).sum();
@@ -153,6 +173,11 @@ impl RandomVariable for HyperExponential {
         let x = x.max(0.0);
         -self.probability * (-x / self.means[0]).exp_m1()
             - (1.0 - self.probability) * (-x / self.means[1]).exp_m1()
+    }
+    fn excess(&self, x: f64) -> f64 {
+        let [first, second] = self.means;
+        self.probability * first * (-x / first).exp()
+            + (1.0 - self.probability) * second * (-x / second).exp()
     }
     #[inline]
     fn sample(&self, random: &mut Random) -> f64 {

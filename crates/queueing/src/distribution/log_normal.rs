@@ -50,6 +50,13 @@ impl RandomVariable for LogNormal {
         }
         normal_cdf((x.ln() - self.mu) / self.sigma)
     }
+    fn excess(&self, x: f64) -> f64 {
+        if x <= 0.0 || self.sigma == 0.0 {
+            return (self.mean() - x).max(0.0);
+        }
+        let standard = (x.ln() - self.mu) / self.sigma;
+        (self.mean() * normal_cdf(self.sigma - standard) - x * normal_cdf(-standard)).max(0.0)
+    }
     fn quantile(&self, p: f64) -> f64 {
         if p <= 0.0 { 0.0 } else { (self.mu + self.sigma * normal_quantile(p)).exp() }
     }

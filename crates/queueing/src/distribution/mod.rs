@@ -10,6 +10,7 @@ mod discrete;
 mod exponential;
 mod log_normal;
 mod normal;
+mod piecewise;
 
 use thiserror::Error;
 
@@ -21,6 +22,8 @@ pub(crate) use exponential::stages_for;
 pub use exponential::{ERLANG_STAGES_MAX, Erlang, Exponential, HyperExponential};
 pub use log_normal::LogNormal;
 pub use normal::{normal_cdf, normal_quantile, student_quantile};
+pub use piecewise::{Piecewise, Segment};
+pub(crate) use piecewise::of_size;
 
 /// The reason why a distribution cannot be built.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -47,6 +50,8 @@ pub trait RandomVariable {
     fn second_moment(&self) -> f64;
     /// P(X ≤ x).
     fn cdf(&self, x: f64) -> f64;
+    /// `E[(X − x)⁺]` for x ≥ 0: the integral of P(X > u) over u > x.
+    fn excess(&self, x: f64) -> f64;
     fn sample(&self, random: &mut Random) -> f64;
     /// The smallest x with P(X ≤ x) ≥ p, for 0 ≤ p < 1; by bisection unless the distribution has a closed form.
     fn quantile(&self, p: f64) -> f64 {
@@ -75,6 +80,8 @@ pub enum Distribution {
     Mixture(Mixture),
     /// a·X + b of another distribution, such as the demand of a random document.
     Affine(Affine),
+    /// a·X + b with a and b that depend on where X lies.
+    Piecewise(Piecewise),
 }
 
 impl Distribution {
@@ -117,6 +124,7 @@ impl Distribution {
             Self::Empirical(distribution) => distribution,
             Self::Mixture(distribution) => distribution,
             Self::Affine(distribution) => distribution,
+            Self::Piecewise(distribution) => distribution,
         }
     }
 }
@@ -130,6 +138,9 @@ impl RandomVariable for Distribution {
     }
     fn cdf(&self, x: f64) -> f64 {
         self.distribution().cdf(x)
+    }
+    fn excess(&self, x: f64) -> f64 {
+        self.distribution().excess(x)
     }
     fn quantile(&self, p: f64) -> f64 {
         self.distribution().quantile(p)
@@ -147,6 +158,7 @@ impl RandomVariable for Distribution {
             Self::Empirical(distribution) => distribution.sample(random),
             Self::Mixture(distribution) => distribution.sample(random),
             Self::Affine(distribution) => distribution.sample(random),
+            Self::Piecewise(distribution) => distribution.sample(random),
         }
     }
 }
@@ -169,7 +181,8 @@ wrap!(
     BoundedPareto,
     Empirical,
     Mixture,
-    Affine
+    Affine,
+    Piecewise
 );
 
 fn positive(name: &'static str, value: f64) -> Result<f64, DistributionError> {

@@ -26,7 +26,35 @@ fn every_distribution() -> Vec<Distribution> {
         .unwrap()
         .into(),
         Distribution::shifted_log_normal(0.3, 0.5, 2.0, 1.0).unwrap(),
+        stepped(&LogNormal::new(0.3, 0.5).unwrap().into()),
+        stepped(&Empirical::weighted(&[4.0, 1.0, 2.5], &[1.0, 5.0, 2.0]).unwrap().into()),
+        stepped(&Distribution::shifted_log_normal(0.3, 0.5, 2.0, 1.0).unwrap()),
     ]
+}
+
+/// A constant below 1.5, then a jump up to a slope, then another slope.
+fn stepped(sizes: &Distribution) -> Distribution {
+    let segment = |below, factor, offset| Segment { below, factor, offset };
+    of_size(
+        Some(sizes),
+        &[segment(1.5, 0.0, 2.0), segment(3.0, 4.0, 0.5), segment(f64::INFINITY, 1.0, 1.0)],
+    )
+}
+
+#[test]
+fn the_excess_is_the_integral_of_the_survival_function() {
+    for distribution in every_distribution() {
+        check(distribution.excess(0.0), distribution.mean(), 1e-9);
+        // Between two points, by the midpoint rule; jumps fall anywhere.
+        for (from, until) in [(0.0, 1.0), (1.0, 3.3), (3.3, 20.0)] {
+            let steps = 200_000;
+            let width = (until - from) / f64::from(steps);
+            let survival = |step| 1.0 - distribution.cdf(from + (f64::from(step) + 0.5) * width);
+            let integral = (0..steps).map(survival).sum::<f64>() * width;
+            let difference = distribution.excess(from) - distribution.excess(until);
+            assert!((difference - integral).abs() < 1e-4, "{distribution:?} {from}: {difference} {integral}");
+        }
+    }
 }
 
 #[test]
