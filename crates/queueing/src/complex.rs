@@ -19,6 +19,10 @@ impl Complex {
         Self { re: size * cos, im: size * sin }
     }
 
+    pub(crate) fn conjugate(self) -> Self {
+        Self { re: self.re, im: -self.im }
+    }
+
     /// The principal value of a real power.
     pub(crate) fn powf(self, exponent: f64) -> Self {
         let size = self.re.hypot(self.im).powf(exponent);
@@ -65,7 +69,6 @@ impl Div for Complex {
     type Output = Self;
     fn div(self, other: Self) -> Self {
         let square = other.re * other.re + other.im * other.im;
-        let conjugate = Self { re: other.re, im: -other.im };
-        self * conjugate * (1.0 / square)
+        self * other.conjugate() * (1.0 / square)
     }
 }

@@ -20,6 +20,7 @@ mod complex;
 pub mod distribution;
 pub mod exact_lps;
 pub mod fit;
+mod lattice;
 mod matrix;
 mod named;
 pub mod random;

@@ -1,0 +1,171 @@
+//! Percentiles of sums of independent times, bounded from below and from above, for any law.
+//!
+//! Each time is rounded to a lattice twice, down and up. Sums of the rounded times are below and above the true sum with
+//! probability one, and so are their percentiles. A FIFO wait is a sum of a geometric number of residual demands
+//! (Pollaczek and Khinchine), and rounds in the same way. The sums are power series in one variable, multiplied and
+//! divided as values on a circle inside the unit disc, which keeps what lies beyond the lattice from folding back. All
+//! errors of this are bounded: what folds back, what is rounded in the arithmetic (a bound of the norm), what a law does
+//! not know of itself. A percentile is refined until its two bounds agree.
+
+mod fourier;
+mod series;
+
+use series::Series;
+
+/// The fewest points of a lattice, and of the first look: so many per expected term of a sum.
+const POINTS_MIN: usize = 1 << 10;
+const POINTS_PER_TERM: f64 = 16.0;
+/// The most points of a lattice. A load within about 1 % of saturation needs more for [`TOLERANCE`].
+pub(crate) const POINTS_MAX: usize = 1 << 19;
+/// Refinements of one percentile.
+const REFINEMENTS_MAX: usize = 4;
+/// The most times that the first lattice's step grows fourfold.
+const GROWTHS_MAX: usize = 60;
+
+/// The relative half-width at which two bounds of a percentile agree.
+pub(crate) const TOLERANCE: f64 = 1e-3;
+
+/// P(X > t) of a time, for t ≥ 0.
+pub(crate) type Survival<'l> = Box<dyn Fn(f64) -> f64 + 'l>;
+
+/// An independent part of a sum.
+pub(crate) enum Part<'l> {
+    /// A time, whose survival function may be this much too small.
+    Time { survival: Survival<'l>, doubt: f64 },
+    /// The sum of n times of this law with probability (1 − ρ)ρⁿ, ρ the utilisation.
+    Geometric { utilisation: f64, survival: Survival<'l> },
+}
+
+/// One of several possible sums: a constant and independent parts.
+pub(crate) struct Path<'l> {
+    pub(crate) probability: f64,
+    pub(crate) constant: f64,
+    pub(crate) parts: Vec<Part<'l>>,
+}
+
+impl Path<'_> {
+    /// The expected number of terms of its sum.
+    fn terms(&self) -> f64 {
+        let terms = self.parts.iter().map(|part| match part {
+            Part::Time { .. } => 1.0,
+            Part::Geometric { utilisation, .. } => utilisation / (1.0 - utilisation),
+        });
+        terms.sum()
+    }
+}
+
+/// Bounds of a percentile.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Between {
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+}
+
+impl Between {
+    const UNKNOWN: Self = Self { low: 0.0, high: f64::INFINITY };
+
+    pub(crate) fn middle(self) -> f64 {
+        if self.high.is_finite() { (self.low + self.high) / 2.0 } else { self.low }
+    }
+
+    /// Half the width as a fraction of the middle.
+    pub(crate) fn relative_error(self) -> f64 {
+        if self.high == self.low { 0.0 } else { (self.high - self.low) / (self.high + self.low) }
+    }
+
+    fn narrowed(self, other: Self) -> Self {
+        Self { low: self.low.max(other.low), high: self.high.min(other.high) }
+    }
+
+    fn plus(self, constant: f64) -> Self {
+        Self { low: self.low + constant, high: self.high + constant }
+    }
+}
+
+/// The bounds of each percentile (ascending) of a choice of sums; `scale` is about the mean of the sum, and `constant` is
+/// added to all. They agree to `tolerance` where the lattice may be fine enough.
+pub(crate) fn percentiles(
+    paths: &[Path<'_>],
+    probabilities: &[f64],
+    scale: f64,
+    constant: f64,
+    tolerance: f64,
+) -> Vec<Between> {
+    let least = paths.iter().map(|path| path.constant).fold(f64::INFINITY, f64::min);
+    let constant = constant + least;
+    let mut found = vec![Between::UNKNOWN; probabilities.len()];
+    let mut lattices = Lattices { paths, least, probabilities, series: Series::default() };
+    let terms = paths.iter().map(Path::terms).fold(0.0, f64::max);
+    let first = ((POINTS_PER_TERM * terms) as usize).next_power_of_two().clamp(POINTS_MIN, POINTS_MAX);
+    let mut step = 8.0 * (scale - least).max(scale * 1e-9).max(f64::MIN_POSITIVE) / first as f64;
+    let done = |each: Between| each.plus(constant).relative_error() <= tolerance;
+    for _ in 0..GROWTHS_MAX {
+        lattices.narrow(&mut found, step, first);
+        if found.iter().all(|each| each.high.is_finite()) {
+            break;
+        }
+        step *= 4.0;
+    }
+    for index in (0..probabilities.len()).rev() {
+        for _ in 0..REFINEMENTS_MAX {
+            let before = found[index];
+            if done(before) || !before.high.is_finite() {
+                break;
+            }
+            // The width is a number of steps that hardly depends on the step.
+            let wanted = 1.6 * tolerance * before.plus(constant).middle() / (before.high - before.low) * step;
+            let reach = 1.02 * before.high + 2.0 * step;
+            let points = (reach / wanted).min(POINTS_MAX as f64) as usize;
+            let points = points.next_power_of_two().clamp(POINTS_MIN, POINTS_MAX);
+            let finer = reach / points as f64;
+            lattices.narrow(&mut found, finer, points);
+            // A law that leaves a gap at the percentile, or a doubt, keeps its width however fine the lattice is.
+            let narrower = (found[index].high - found[index].low) / (before.high - before.low);
+            let hopeless = narrower > 0.7 && finer < 0.5 * step;
+            step = finer;
+            if points == POINTS_MAX || hopeless {
+                break;
+            }
+        }
+    }
+    found.into_iter().map(|each| each.plus(constant)).collect()
+}
+
+struct Lattices<'p, 'l> {
+    paths: &'p [Path<'l>],
+    least: f64,
+    probabilities: &'p [f64],
+    series: Series,
+}
+
+impl Lattices<'_, '_> {
+    /// Narrows the bounds by a lattice of this step.
+    fn narrow(&mut self, found: &mut [Between], step: f64, points: usize) {
+        let (mut below, mut above) = (vec![0.0; points], vec![0.0; points]);
+        let mut doubt = 0.0;
+        for path in self.paths.iter().filter(|path| path.probability > 0.0) {
+            let sums = self.series.sums(&path.parts, step, points);
+            doubt += path.probability * sums.doubt;
+            let shift = (path.constant - self.least) / step;
+            add(&mut below, &sums.below, path.probability, shift.floor());
+            add(&mut above, &sums.above, path.probability, shift.ceil());
+        }
+        for (bounds, p) in found.iter_mut().zip(self.probabilities) {
+            let low = below.partition_point(|at_most| *at_most < p - doubt);
+            let high = above.partition_point(|at_most| *at_most < p + doubt);
+            let high = if high < points { high as f64 * step } else { f64::INFINITY };
+            *bounds = bounds.narrowed(Between { low: low as f64 * step, high });
+        }
+    }
+}
+
+/// Adds a distribution function, times a probability and moved by a number of steps.
+fn add(sum: &mut [f64], distribution: &[f64], probability: f64, steps: f64) {
+    if steps < sum.len() as f64 {
+        let moved = sum.iter_mut().skip(steps as usize).zip(distribution);
+        moved.for_each(|(sum, at_most)| *sum += probability * at_most);
+    }
+}
+
+#[cfg(test)]
+mod tests;
