@@ -77,7 +77,10 @@ fn exact_lps(limit: u32) -> f64 {
     let distribution = HyperExponential::balanced(MEAN, 10.0).expect("valid").into();
     let solve = || {
         let demand = PhaseType::of(&distribution).expect("phase type");
-        let distribution = ExactLps::new(0.8 / MEAN, demand, limit).expect("small").distribution();
+        let distribution = ExactLps::new(0.8 / MEAN, demand, limit)
+            .expect("small")
+            .distribution()
+            .expect("the load is moderate");
         [0.5, 0.9, 0.95, 0.99, 0.999].map(|p| distribution.quantile(p))
     };
     best(solve).0

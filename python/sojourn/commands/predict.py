@@ -1,7 +1,8 @@
-"""`sojourn predict`: a system file by every solver that applies, in milliseconds."""
+"""`sojourn predict`: a system file by every solver that applies."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
@@ -10,7 +11,7 @@ from sojourn.commands.formats import Format, FormatOption, data, print_json, tal
 from sojourn.commands.simulate import simulated
 from sojourn.commands.system_options import SetOption, SystemArgument, read_system
 from sojourn.failure import EXIT_RAN_WITH_FAILURES
-from sojourn.planning.prediction import predicted
+from sojourn.planning.prediction import predicted, simulated_too
 from sojourn.report.plan.prediction_terminal import print_prediction
 
 
@@ -35,12 +36,13 @@ def _predict(
     """
     document = read_system(system, settings)
     unstable = document.system.unstable_station()
-    result = predicted(document, None)
+    with talk.status("solving") if talk.is_terminal else nullcontext():
+        result = predicted(document)
     simulation = None
     if unstable is None and (simulate or result["by"] is None):
         # Where every solver refuses, simulation answers, or refuses too and says why.
         simulation = simulated(document, quiet=output_format is Format.json, seed=seed)
-        result = predicted(document, simulation)
+        result = simulated_too(result, simulation)
     if output_format is Format.json:
         print_json(result)
     else:

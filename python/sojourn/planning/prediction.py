@@ -41,7 +41,7 @@ class Predicted(TypedDict):
     simulation: Simulation | None
 
 
-def predicted(document: SystemDocument, simulation: Simulation | None) -> Predicted:
+def predicted(document: SystemDocument) -> Predicted:
     """Every solver's answer: units in the keys, None where a solver does not know."""
     prediction = queueing.predict(document.system)
     solvers = {
@@ -61,7 +61,7 @@ def predicted(document: SystemDocument, simulation: Simulation | None) -> Predic
                 }
                 for each, found in by_size(document.system, name, answer).items()
             }
-    by, times = _preferred(prediction, simulation)
+    by, times = _preferred(prediction)
     return {
         "system": document.system.name,
         "settings": list(document.settings),
@@ -70,14 +70,18 @@ def predicted(document: SystemDocument, simulation: Simulation | None) -> Predic
         "bottleneck": prediction["bottleneck"],
         "bounds": prediction["bounds"],
         "solvers": solvers,
-        "simulation": simulation,
+        "simulation": None,
     }
 
 
-def _preferred(prediction: Prediction, simulation: Simulation | None) -> tuple[str | None, dict[str, float | None]]:
-    """All classes together: by simulation where there is one, else by the most exact solver that answered."""
-    if simulation is not None:
-        return "simulation", _completed(simulation["response_time_seconds"])
+def simulated_too(result: Predicted, simulation: Simulation) -> Predicted:
+    """The same beside a simulation, which has the last word."""
+    times = _completed(simulation["response_time_seconds"])
+    return {**result, "by": "simulation", "response_time_seconds": times, "simulation": simulation}
+
+
+def _preferred(prediction: Prediction) -> tuple[str | None, dict[str, float | None]]:
+    """All classes together, by the most exact solver that answered."""
     for name in PREFERENCE:
         outcome = prediction["solvers"].get(name)
         if outcome is not None and outcome["answer"] is not None:

@@ -46,8 +46,12 @@ class SolverAnswer(TypedDict):
 
     classes: dict[str, ClassAnswer]
     stations: dict[str, StationAnswer]
+    means: str
+    """`exact`, or each approximation by name with the range of its error."""
     percentiles: str
     """What they rest on, `exact` or an approximation by name; or why there are none."""
+    percentiles_relative_error: float | None
+    """The proven bound of the relative error of each percentile; None where they are approximations."""
 
 
 class Outcome(TypedDict):

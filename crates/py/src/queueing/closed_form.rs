@@ -43,7 +43,7 @@ fn lps_conditional_mean<'py>(
     Ok(means.into_pyarray(py))
 }
 
-/// How far Eq. 2.2 can be trusted here: `exact`, `relative_error_max` and a `note`.
+/// How far Eq. 2.2 can be trusted here: `exact`, `relative_error_max`, `relative_error_found` and a `note`.
 #[pyfunction]
 #[pyo3(signature = (arrival_rate, mean_demand, second_moment_demand, r=None))]
 fn lps_validity<'py>(

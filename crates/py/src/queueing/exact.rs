@@ -21,7 +21,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 struct ExactLps {
     solved: exact_lps::ExactLps,
     /// Found when first asked for: it costs more than the mean.
-    response_times: OnceLock<ResponseDistribution>,
+    response_times: OnceLock<Result<ResponseDistribution, ExactError>>,
 }
 
 impl ExactLps {
@@ -30,8 +30,9 @@ impl ExactLps {
         Ok(Self { solved, response_times: OnceLock::new() })
     }
 
-    fn response_times(&self) -> &ResponseDistribution {
-        self.response_times.get_or_init(|| self.solved.distribution())
+    fn response_times(&self, py: Python<'_>) -> PyResult<&ResponseDistribution> {
+        let found = py.detach(|| self.response_times.get_or_init(|| self.solved.distribution()));
+        found.as_ref().map_err(|error| refused(error.clone()))
     }
 }
 
@@ -61,20 +62,24 @@ impl ExactLps {
     }
 
     /// P(R > t).
-    fn survival<'py>(&self, py: Python<'py>, times: PyReadonlyArray1<'py, f64>) -> Bound<'py, PyArray1<f64>> {
-        let times = values(&times);
-        let survival = |time: &f64| self.response_times().survival(*time);
-        py.detach(|| times.iter().map(survival).collect::<Vec<_>>()).into_pyarray(py)
+    fn survival<'py>(
+        &self,
+        py: Python<'py>,
+        times: PyReadonlyArray1<'py, f64>,
+    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let (times, found) = (values(&times), self.response_times(py)?);
+        let survival = |time: &f64| found.survival(*time);
+        Ok(py.detach(|| times.iter().map(survival).collect::<Vec<_>>()).into_pyarray(py))
     }
 
     fn quantile<'py>(
         &self,
         py: Python<'py>,
         probabilities: PyReadonlyArray1<'py, f64>,
-    ) -> Bound<'py, PyArray1<f64>> {
-        let probabilities = values(&probabilities);
-        let quantile = |p: &f64| self.response_times().quantile(*p);
-        py.detach(|| probabilities.iter().map(quantile).collect::<Vec<_>>()).into_pyarray(py)
+    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let (probabilities, found) = (values(&probabilities), self.response_times(py)?);
+        let quantile = |p: &f64| found.quantile(*p);
+        Ok(py.detach(|| probabilities.iter().map(quantile).collect::<Vec<_>>()).into_pyarray(py))
     }
 
     /// `E[R | S = x]`.
@@ -123,7 +128,7 @@ fn lps_exact<'py>(
     let phase_type = of_mean_scv(mean_demand, scv_demand)?;
     let result = py.detach(|| {
         let station = exact_lps::ExactLps::new(arrival_rate, phase_type, r)?;
-        let response_time = station.distribution();
+        let response_time = station.distribution()?;
         let response_time_seconds = ExactResponseTime {
             mean: station.mean_response_time(),
             p50: response_time.quantile(0.5),

@@ -3,11 +3,13 @@
 //! All take the arrival rate and the first two moments of the service demand, and refuse a utilisation of 1 or more,
 //! where the mean is infinite. Times are seconds; any other unit works if you use it throughout.
 
+mod erlang;
 mod lps;
 mod mg1;
 
 use thiserror::Error;
 
+pub(crate) use erlang::erlang_c;
 pub use lps::{Lps, Validity};
 pub use mg1::Mg1;
 

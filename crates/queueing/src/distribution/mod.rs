@@ -22,8 +22,8 @@ pub(crate) use exponential::stages_for;
 pub use exponential::{ERLANG_STAGES_MAX, Erlang, Exponential, HyperExponential};
 pub use log_normal::LogNormal;
 pub use normal::{normal_cdf, normal_quantile, student_quantile};
-pub use piecewise::{Piecewise, Segment};
 pub(crate) use piecewise::of_size;
+pub use piecewise::{Piecewise, Segment};
 
 /// The reason why a distribution cannot be built.
 #[derive(Debug, Clone, PartialEq, Error)]

@@ -35,10 +35,7 @@ fn every_distribution() -> Vec<Distribution> {
 /// A constant below 1.5, then a jump up to a slope, then another slope.
 fn stepped(sizes: &Distribution) -> Distribution {
     let segment = |below, factor, offset| Segment { below, factor, offset };
-    of_size(
-        Some(sizes),
-        &[segment(1.5, 0.0, 2.0), segment(3.0, 4.0, 0.5), segment(f64::INFINITY, 1.0, 1.0)],
-    )
+    of_size(Some(sizes), &[segment(1.5, 0.0, 2.0), segment(3.0, 4.0, 0.5), segment(f64::INFINITY, 1.0, 1.0)])
 }
 
 #[test]

@@ -6,14 +6,19 @@
 //! the others. With sₖ the probability that the job is still present after k events, P(R > t) = Σ Poisson(k; (λ+μ)t)
 //! sₖ.
 
-use super::ExactLps;
 use super::tagged::{InService, Waiting};
+use super::{ExactError, ExactLps};
 use crate::complex::Complex;
+use crate::lattice::Between;
 
 /// Events are followed until the job is still present with at most this probability.
 const SURVIVAL_TAIL: f64 = 1e-7;
-/// The most events followed. The tail beyond is cut; only loads near 1 reach it.
-const EVENTS_MAX: usize = 100_000;
+/// The most probabilities that are stepped, over all events: some seconds.
+const STEPS_MAX: usize = 400_000_000;
+/// How many events lie between two looks at how many more there will be. It gives up early where that is so many times too
+/// many: the tail may fall faster later on.
+const EVENTS_PER_LOOK: usize = 256;
+const HOPELESS: usize = 4;
 /// Weights of the negative binomial below this are left out.
 const WEIGHT_MIN: f64 = 1e-18;
 
@@ -24,6 +29,8 @@ pub struct ResponseDistribution {
     rate: f64,
     /// Probability that the job is still present after k events.
     survival: Vec<f64>,
+    /// P(R > t) may be this much larger: jobs far back in the queue, and the tail that was not followed.
+    doubt: f64,
 }
 
 impl ResponseDistribution {
@@ -46,10 +53,27 @@ impl ResponseDistribution {
 
     /// The quantile p in seconds, for 0 ≤ p ≤ 0.9999.
     pub fn quantile(&self, p: f64) -> f64 {
+        self.time_of(1.0 - p)
+    }
+
+    /// Bounds of the quantile p.
+    pub(crate) fn between(&self, p: f64) -> Between {
+        let least = 1.0 - p - self.doubt;
+        let high = if least > 0.0 { self.time_of(least) } else { f64::INFINITY };
+        let low = self.quantile(p);
+        Between { low, high, best: low }
+    }
+
+    /// The most by which [`ResponseDistribution::survival`] may be too small.
+    pub(crate) fn doubt(&self) -> f64 {
+        self.doubt
+    }
+
+    fn time_of(&self, survival: f64) -> f64 {
         let (mut low, mut high) = (0.0, self.survival.len() as f64 / self.rate);
         for _ in 0..60 {
             let middle = (low + high) / 2.0;
-            if self.survival(middle) > 1.0 - p {
+            if self.survival(middle) > survival {
                 low = middle;
             } else {
                 high = middle;
@@ -71,7 +95,7 @@ impl ResponseDistribution {
     }
 }
 
-pub(super) fn solve(model: &ExactLps) -> ResponseDistribution {
+pub(super) fn solve(model: &ExactLps) -> Result<ResponseDistribution, ExactError> {
     let (arrival, event) = (model.arrival_rate, model.event_rate());
     let (rate, arrival_share) = (arrival + event, arrival / (arrival + event));
     let mut waiting = Waiting::new(model);
@@ -80,13 +104,34 @@ pub(super) fn solve(model: &ExactLps) -> ResponseDistribution {
     // entered[j − 1]: probability of entering service at service event j, by the phases of the others.
     let mut entered: Vec<Vec<f64>> = Vec::new();
     let mut survival = vec![not_entered + service.mass()];
-    while survival[survival.len() - 1] > SURVIVAL_TAIL && survival.len() < EVENTS_MAX {
+    // Jobs that find more than the most levels are not followed.
+    let lost = (1.0 - survival[0]).max(0.0);
+    let mut steps = 0;
+    if lost > SURVIVAL_TAIL {
+        return Err(ExactError::TooNearSaturation);
+    }
+    while survival[survival.len() - 1] > SURVIVAL_TAIL {
+        steps += waiting.size() + service.size();
+        if steps > STEPS_MAX || steps_left(&survival, service.size()) > HOPELESS * STEPS_MAX {
+            return Err(ExactError::TooNearSaturation);
+        }
         entered.push(waiting.step());
         service.step();
         not_entered -= admit(&entered, &mut service, arrival_share);
         survival.push(not_entered.max(0.0) + service.mass());
     }
-    ResponseDistribution { rate, survival }
+    Ok(ResponseDistribution { rate, doubt: lost + SURVIVAL_TAIL, survival })
+}
+
+/// About how many probabilities will still be stepped, by how fast the tail fell since the last look.
+fn steps_left(survival: &[f64], size: usize) -> usize {
+    let events = survival.len() - 1;
+    if events == 0 || !events.is_multiple_of(EVENTS_PER_LOOK) {
+        return 0;
+    }
+    let fall = (survival[events - EVENTS_PER_LOOK] / survival[events]).ln();
+    let left = (survival[events] / SURVIVAL_TAIL).ln() / fall * EVENTS_PER_LOOK as f64;
+    (left.max(0.0) * size as f64) as usize
 }
 
 /// Moves jobs into service at event m = `entered.len()`: those that enter at service event j with probability C(m−1,

@@ -44,6 +44,9 @@ pub enum ExactError {
     /// The linear equations are singular: the load is within rounding of 1.
     #[error("the load is too close to 1 for the exact solution")]
     Singular,
+    /// The mean is known; following a job through the queue would take minutes.
+    #[error("the load is too close to 1 to follow a job through the queue: simulate")]
+    TooNearSaturation,
 }
 
 /// A solved LPS station with Poisson arrivals and phase-type demand.
@@ -120,7 +123,10 @@ impl ExactLps {
     }
 
     /// The distribution of the response time, for percentiles.
-    pub fn distribution(&self) -> ResponseDistribution {
+    ///
+    /// # Errors
+    /// [`ExactError::TooNearSaturation`] where that would take minutes.
+    pub fn distribution(&self) -> Result<ResponseDistribution, ExactError> {
         distribution::solve(self)
     }
 

@@ -6,6 +6,8 @@ use super::occupancy::{Move, Occupancy};
 /// Probability that may be lost by cutting off high levels.
 const LEVEL_TAIL: f64 = 1e-10;
 const LEVELS_MAX: usize = 20_000;
+/// What a level costs beside its probabilities, in their unit.
+const STEPS_PER_LEVEL: usize = 8;
 
 /// The tagged job in the queue: by jobs ahead of it and by the phases of the r jobs in service.
 pub(super) struct Waiting<'m> {
@@ -40,6 +42,11 @@ impl<'m> Waiting<'m> {
 
     pub(super) fn mass(&self) -> f64 {
         self.levels.iter().flatten().sum()
+    }
+
+    /// The probabilities that a step goes through.
+    pub(super) fn size(&self) -> usize {
+        self.levels.len() * (self.stay.len() + STEPS_PER_LEVEL)
     }
 
     /// Steps one service event; returns the probability of entering service at it, by the phases of the r − 1 others.
@@ -105,6 +112,12 @@ impl<'m> InService<'m> {
 
     pub(super) fn mass(&self) -> f64 {
         self.levels.iter().take(self.occupied + 1).flatten().sum()
+    }
+
+    /// The probabilities that a step goes through.
+    pub(super) fn size(&self) -> usize {
+        let states = self.moves[self.model.limit - 1].states * self.model.demand.phases();
+        (self.occupied + 1) * (states + STEPS_PER_LEVEL)
     }
 
     /// A job enters beside r − 1 others in these phases, with `behind` more waiting. Returns the probability moved.

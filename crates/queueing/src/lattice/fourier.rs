@@ -94,9 +94,8 @@ mod tests {
     #[test]
     fn values_are_those_of_the_polynomial_and_come_back() {
         let length = 64;
-        let coefficients: Vec<Complex> = (0..length)
-            .map(|k| Complex { re: (k as f64 * 0.7).sin(), im: (k as f64 * 1.3).cos() })
-            .collect();
+        let coefficients: Vec<Complex> =
+            (0..length).map(|k| Complex { re: (k as f64 * 0.7).sin(), im: (k as f64 * 1.3).cos() }).collect();
         let mut values = coefficients.clone();
         let fourier = Fourier::new(length);
         fourier.forward(&mut values);

@@ -18,7 +18,9 @@ const POINTS_PER_TERM: f64 = 16.0;
 /// The most points of a lattice. A load within about 1 % of saturation needs more for [`TOLERANCE`].
 pub(crate) const POINTS_MAX: usize = 1 << 19;
 /// Refinements of one percentile.
-const REFINEMENTS_MAX: usize = 4;
+const REFINEMENTS_MAX: usize = 6;
+/// The width of the bounds that is aimed at, of the largest allowed.
+const WIDTH_WANTED: f64 = 1.4;
 /// The most times that the first lattice's step grows fourfold.
 const GROWTHS_MAX: usize = 60;
 
@@ -59,26 +61,19 @@ impl Path<'_> {
 pub(crate) struct Between {
     pub(crate) low: f64,
     pub(crate) high: f64,
+    /// Between them, and better than either: interpolated.
+    pub(crate) best: f64,
 }
 
 impl Between {
-    const UNKNOWN: Self = Self { low: 0.0, high: f64::INFINITY };
-
-    pub(crate) fn middle(self) -> f64 {
-        if self.high.is_finite() { (self.low + self.high) / 2.0 } else { self.low }
-    }
-
-    /// Half the width as a fraction of the middle.
+    /// The most by which [`Between::best`] can be wrong, as a fraction of it.
     pub(crate) fn relative_error(self) -> f64 {
-        if self.high == self.low { 0.0 } else { (self.high - self.low) / (self.high + self.low) }
+        let distance = (self.high - self.best).max(self.best - self.low);
+        if distance == 0.0 { 0.0 } else { distance / self.best }
     }
 
-    fn narrowed(self, other: Self) -> Self {
-        Self { low: self.low.max(other.low), high: self.high.min(other.high) }
-    }
-
-    fn plus(self, constant: f64) -> Self {
-        Self { low: self.low + constant, high: self.high + constant }
+    pub(crate) fn plus(self, constant: f64) -> Self {
+        Self { low: self.low + constant, high: self.high + constant, best: self.best + constant }
     }
 }
 
@@ -93,42 +88,68 @@ pub(crate) fn percentiles(
 ) -> Vec<Between> {
     let least = paths.iter().map(|path| path.constant).fold(f64::INFINITY, f64::min);
     let constant = constant + least;
-    let mut found = vec![Between::UNKNOWN; probabilities.len()];
+    let mut found = vec![Known::NOTHING; probabilities.len()];
     let mut lattices = Lattices { paths, least, probabilities, series: Series::default() };
     let terms = paths.iter().map(Path::terms).fold(0.0, f64::max);
     let first = ((POINTS_PER_TERM * terms) as usize).next_power_of_two().clamp(POINTS_MIN, POINTS_MAX);
     let mut step = 8.0 * (scale - least).max(scale * 1e-9).max(f64::MIN_POSITIVE) / first as f64;
-    let done = |each: Between| each.plus(constant).relative_error() <= tolerance;
     for _ in 0..GROWTHS_MAX {
         lattices.narrow(&mut found, step, first);
-        if found.iter().all(|each| each.high.is_finite()) {
+        if found.iter().all(|known| known.bounds.high.is_finite()) {
             break;
         }
         step *= 4.0;
     }
     for index in (0..probabilities.len()).rev() {
         for _ in 0..REFINEMENTS_MAX {
-            let before = found[index];
-            if done(before) || !before.high.is_finite() {
+            let Known { bounds, steps, step } = found[index];
+            if bounds.plus(constant).relative_error() <= tolerance || !bounds.high.is_finite() {
                 break;
             }
-            // The width is a number of steps that hardly depends on the step.
-            let wanted = 1.6 * tolerance * before.plus(constant).middle() / (before.high - before.low) * step;
-            let reach = 1.02 * before.high + 2.0 * step;
+            let wanted = WIDTH_WANTED * tolerance * bounds.plus(constant).best / steps;
+            let reach = 1.02 * bounds.high + 2.0 * wanted;
             let points = (reach / wanted).min(POINTS_MAX as f64) as usize;
             let points = points.next_power_of_two().clamp(POINTS_MIN, POINTS_MAX);
             let finer = reach / points as f64;
             lattices.narrow(&mut found, finer, points);
             // A law that leaves a gap at the percentile, or a doubt, keeps its width however fine the lattice is.
-            let narrower = (found[index].high - found[index].low) / (before.high - before.low);
-            let hopeless = narrower > 0.7 && finer < 0.5 * step;
-            step = finer;
-            if points == POINTS_MAX || hopeless {
+            let gap = found[index].steps * found[index].step > 0.7 * steps * step && finer < 0.5 * step;
+            if points == POINTS_MAX || gap {
                 break;
             }
         }
     }
-    found.into_iter().map(|each| each.plus(constant)).collect()
+    found.into_iter().map(|known| known.bounds.plus(constant)).collect()
+}
+
+/// What is known of a percentile.
+#[derive(Clone, Copy)]
+struct Known {
+    /// By all lattices together.
+    bounds: Between,
+    /// The width by the finest lattice, in its steps: a number that hardly depends on the step.
+    steps: f64,
+    step: f64,
+}
+
+impl Known {
+    const NOTHING: Self = Self {
+        bounds: Between { low: 0.0, high: f64::INFINITY, best: 0.0 },
+        steps: f64::INFINITY,
+        step: f64::INFINITY,
+    };
+
+    /// By another lattice as well.
+    fn add(&mut self, other: Between, step: f64) {
+        let low = self.bounds.low.max(other.low);
+        let high = self.bounds.high.min(other.high).max(low);
+        let finer = step < self.step && other.high.is_finite();
+        if finer {
+            (self.steps, self.step) = ((other.high - other.low) / step, step);
+        }
+        let best = if finer { other.best } else { self.bounds.best };
+        self.bounds = Between { low, high, best: best.clamp(low, high) };
+    }
 }
 
 struct Lattices<'p, 'l> {
@@ -140,7 +161,7 @@ struct Lattices<'p, 'l> {
 
 impl Lattices<'_, '_> {
     /// Narrows the bounds by a lattice of this step.
-    fn narrow(&mut self, found: &mut [Between], step: f64, points: usize) {
+    fn narrow(&mut self, found: &mut [Known], step: f64, points: usize) {
         let (mut below, mut above) = (vec![0.0; points], vec![0.0; points]);
         let mut doubt = 0.0;
         for path in self.paths.iter().filter(|path| path.probability > 0.0) {
@@ -150,13 +171,24 @@ impl Lattices<'_, '_> {
             add(&mut below, &sums.below, path.probability, shift.floor());
             add(&mut above, &sums.above, path.probability, shift.ceil());
         }
-        for (bounds, p) in found.iter_mut().zip(self.probabilities) {
+        for (known, p) in found.iter_mut().zip(self.probabilities) {
             let low = below.partition_point(|at_most| *at_most < p - doubt);
             let high = above.partition_point(|at_most| *at_most < p + doubt);
-            let high = if high < points { high as f64 * step } else { f64::INFINITY };
-            *bounds = bounds.narrowed(Between { low: low as f64 * step, high });
+            // A value that was rounded down lies in the step above its point, one that was rounded up in that below.
+            let best =
+                || (low as f64 + high as f64 - 1.0) + reached(&below, low, *p) + reached(&above, high, *p);
+            let (high, best) =
+                if high < points { (high as f64, best() / 2.0) } else { (f64::INFINITY, low as f64) };
+            known.add(Between { low: low as f64 * step, high: high * step, best: best * step }, step);
         }
     }
+}
+
+/// How much of the rise of a distribution function at `index` lies below p.
+fn reached(distribution: &[f64], index: usize, p: f64) -> f64 {
+    let before = if index > 0 { distribution[index - 1] } else { 0.0 };
+    let rise = distribution[index] - before;
+    if rise > 0.0 { ((p - before) / rise).clamp(0.0, 1.0) } else { 0.5 }
 }
 
 /// Adds a distribution function, times a probability and moved by a number of steps.

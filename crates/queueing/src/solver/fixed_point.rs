@@ -110,6 +110,10 @@ impl Network<'_, '_> {
             }
         }
         residences[self.class] = own;
-        Ok(flow.answer(&throughputs, &residences))
+        let method = format!(
+            "{}: Eq. 2.2 at the throughput that it yields, error not known",
+            flow.system.stations[self.station].name
+        );
+        Ok(flow.answer(&throughputs, &residences, &[method]))
     }
 }

@@ -125,8 +125,14 @@ impl<'s> Flow<'s> {
         }
     }
 
-    /// From throughputs by class and residence times `residences[class][station]` per job.
-    pub(super) fn answer(&self, throughputs: &[f64], residences: &[Vec<f64>]) -> Answer {
+    /// From throughputs by class and residence times `residences[class][station]` per job, which rest on these
+    /// approximations.
+    pub(super) fn answer(
+        &self,
+        throughputs: &[f64],
+        residences: &[Vec<f64>],
+        approximations: &[String],
+    ) -> Answer {
         let utilisations = self.utilisations(throughputs);
         let class = |(index, model): (usize, &Class)| {
             let mean = residences[index].iter().sum::<f64>() + self.classes[index].latency;
@@ -144,8 +150,14 @@ impl<'s> Flow<'s> {
             let name = self.system.stations[index].name.clone();
             (name, StationAnswer { utilisation, queue_mean, residence_time_seconds })
         };
+        let means = match approximations {
+            [] => "exact".to_owned(),
+            some => format!("approximation ({})", some.join("; ")),
+        };
         Answer {
+            means,
             percentiles: "not asked for".to_owned(),
+            percentiles_relative_error: None,
             classes: Named(self.system.classes.iter().enumerate().map(class).collect()),
             stations: Named((0..self.stations()).map(station).collect()),
         }

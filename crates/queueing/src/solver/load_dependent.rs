@@ -6,6 +6,7 @@
 //! recursion loses its digits near saturation. PS is insensitive to the distribution of demand.
 
 use super::Answer;
+use super::approximation::of_sharing;
 use super::flow::Flow;
 use super::product_form::{Weights, convolve, log_sum};
 
@@ -67,7 +68,7 @@ pub(super) fn solve(flow: &Flow<'_>) -> Result<Answer, String> {
                 open / work[queue.station] * flow.classes[index].demands[queue.station];
         }
     }
-    Ok(flow.answer(&throughputs, &residences))
+    Ok(flow.answer(&throughputs, &residences, &of_sharing(flow, false)))
 }
 
 fn queues(flow: &Flow<'_>, class: usize, users: usize) -> Result<Vec<Queue>, String> {

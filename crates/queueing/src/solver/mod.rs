@@ -3,6 +3,7 @@
 //! A table of solvers, one file each. Where several answer they bracket the truth: PS-MVA ignores the limit r, and the
 //! thesis's fixed point ignores that a closed class reacts to the queue. Simulation settles it.
 
+mod approximation;
 mod bottleneck;
 mod exact;
 mod fixed_point;
@@ -11,6 +12,7 @@ mod load_dependent;
 mod mva;
 mod open;
 mod percentiles;
+mod phases;
 mod product_form;
 
 use serde::Serialize;
@@ -33,13 +35,13 @@ struct Solver {
 const SOLVERS: &[Solver] = &[
     Solver {
         name: "exact-lps",
-        basis: "exact M/PH/1/LPS-r at the lps stations, as far as their arrivals are Poisson",
+        basis: "exact M/PH/c/LPS-r at the lps stations and FIFO with several servers, as far as arrivals are Poisson",
         run: exact::solve,
     },
     Solver {
         name: "open",
-        basis: "each station on its own under Poisson arrivals: exact for PS (at any speed v(n)) and delays, Eq. 2.2 \
-                for LPS, Pollaczek-Khinchine for FIFO; LPS at a speed v(n) taken as PS at v(min(n, r))",
+        basis: "each station on its own under Poisson arrivals: exact for PS (at any speed v(n)), delays and FIFO \
+                (Pollaczek-Khinchine), Eq. 2.2 for LPS, Allen-Cunneen for FIFO with several servers",
         run: open::solve,
     },
     Solver {
@@ -90,8 +92,12 @@ pub struct Outcome {
 /// Means, and percentiles where they are known.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Answer {
+    /// `exact`, or each approximation of the means with its range.
+    pub means: String,
     /// `exact`, the approximation behind the percentiles, or the reason why there are none.
     pub percentiles: String,
+    /// The proven bound of the relative error of every percentile, of all classes; `None` for approximations.
+    pub percentiles_relative_error: Option<f64>,
     pub classes: Named<ClassAnswer>,
     pub stations: Named<StationAnswer>,
 }
@@ -176,6 +182,7 @@ impl Prediction {
                 Err(reason) => answer.percentiles.clone_from(reason),
                 Ok(found) => {
                     answer.percentiles.clone_from(&found.basis);
+                    answer.percentiles_relative_error = found.relative_error;
                     for ((_, class), percentiles) in answer.classes.0.iter_mut().zip(&found.classes) {
                         class.response_time_seconds.set(percentiles);
                     }

@@ -4,12 +4,14 @@
 //! each station beforehand. Several servers are split into a faster server and a delay (Seidmann 1987).
 
 use super::Answer;
+use super::approximation::of_sharing;
 use super::flow::Flow;
 
 /// The most population vectors for the exact recursion.
 const STATES_MAX: usize = 4_000_000;
 const ITERATIONS_MAX: usize = 100_000;
 const TOLERANCE: f64 = 1e-12;
+const BARD_SCHWEITZER: &str = "Bard-Schweitzer, error not known";
 
 /// Queueing demand and added delay per station, for the closed classes.
 struct Closed {
@@ -70,7 +72,13 @@ impl Closed {
     }
 
     /// Residence times of the open classes, which find the closed jobs in the queue.
-    fn answer(&self, flow: &Flow<'_>, closed: &[(f64, Vec<f64>)], queues: &[f64]) -> Answer {
+    fn answer(
+        &self,
+        flow: &Flow<'_>,
+        closed: &[(f64, Vec<f64>)],
+        queues: &[f64],
+        method: Option<&str>,
+    ) -> Answer {
         let open = flow.open_utilisations();
         let mut throughputs = vec![0.0; flow.classes.len()];
         let mut residences = vec![vec![0.0; flow.stations()]; flow.classes.len()];
@@ -90,7 +98,9 @@ impl Closed {
                 };
             }
         }
-        flow.answer(&throughputs, &residences)
+        let mut approximations: Vec<String> = method.map(str::to_owned).into_iter().collect();
+        approximations.extend(of_sharing(flow, true));
+        flow.answer(&throughputs, &residences, &approximations)
     }
 }
 
@@ -129,7 +139,7 @@ pub(super) fn exact(flow: &Flow<'_>) -> Result<Answer, String> {
         }
         queues[state * stations..(state + 1) * stations].copy_from_slice(&here);
     }
-    Ok(closed.answer(flow, &last, &queues[(states - 1) * stations..]))
+    Ok(closed.answer(flow, &last, &queues[(states - 1) * stations..], None))
 }
 
 fn increment(population: &mut [u32], users: &[u32]) {
@@ -168,7 +178,7 @@ pub(super) fn approximate(flow: &Flow<'_>) -> Result<Answer, String> {
         }
         if change < TOLERANCE {
             let total: Vec<f64> = (0..stations).map(|k| own.iter().map(|queues| queues[k]).sum()).collect();
-            return Ok(closed.answer(flow, &solved, &total));
+            return Ok(closed.answer(flow, &solved, &total, Some(BARD_SCHWEITZER)));
         }
     }
     Err("the iteration did not converge: simulate".to_owned())

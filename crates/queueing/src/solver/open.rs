@@ -1,9 +1,10 @@
 //! Open classes only: every station in isolation, under Poisson arrivals.
 
 use super::Answer;
+use super::approximation::{Stations, of_open};
 use super::flow::Flow;
 use super::product_form::open_mean;
-use crate::closed_form::{Lps, Mg1};
+use crate::closed_form::{Lps, Mg1, erlang_c};
 use crate::system::Discipline;
 
 pub(super) fn solve(flow: &Flow<'_>) -> Result<Answer, String> {
@@ -23,7 +24,7 @@ pub(super) fn solve(flow: &Flow<'_>) -> Result<Answer, String> {
             residence[station] = class.visits[station] * wait + slope * class.demands[station];
         }
     }
-    Ok(flow.answer(&throughputs, &residences))
+    Ok(flow.answer(&throughputs, &residences, &of_open(flow, Stations::Closed)))
 }
 
 /// `E[R|x]` = wait + slope·x at a station, for these throughputs by class.
@@ -71,16 +72,10 @@ fn several_servers(
     match model.discipline {
         Discipline::Ps => Ok((0.0, 1.0 + extra)),
         Discipline::Fifo => Ok((mean * extra * (second / (mean * mean)) / 2.0, 1.0)),
-        _ => Err(format!("no closed form for lps with several servers at {}: see exact-lps", model.place())),
+        _ => Err(format!(
+            "no closed form for lps with several servers at {}: exact-lps takes exponential, Erlang and \
+             hyper-exponential demand; else simulate",
+            model.place()
+        )),
     }
-}
-
-/// P(an arrival at M/M/c waits), for `offered` Erlangs, by the stable recursion of Erlang B.
-pub(super) fn erlang_c(servers: u32, offered: f64) -> f64 {
-    let blocked = (1..=servers).fold(1.0, |blocked, c| {
-        let load = offered * blocked;
-        load / (f64::from(c) + load)
-    });
-    let idle = 1.0 - offered / f64::from(servers);
-    blocked / (idle + blocked * (1.0 - idle))
 }

@@ -204,7 +204,7 @@ fn exact_means(suite: &mut Suite) {
 
 fn exact_distributions(suite: &mut Suite) {
     let sixty = "60 million simulated jobs, another program";
-    let four = exact(&h2(10.0), 0.8, 4).distribution();
+    let four = exact(&h2(10.0), 0.8, 4).distribution().unwrap();
     for (p, label, expected, tolerance) in [
         (0.5, "p50", 60.3, 0.01),
         (0.95, "p95", 1729.0, 0.01),
@@ -214,10 +214,10 @@ fn exact_distributions(suite: &mut Suite) {
         let name = format!("M/H2/1/LPS-4, C² = 10, ρ = 0.8: {label}, ms");
         suite.add(name, sixty, expected, four.quantile(p), tolerance);
     }
-    let sixteen = exact(&h2(10.0), 0.8, 16).distribution();
+    let sixteen = exact(&h2(10.0), 0.8, 16).distribution().unwrap();
     suite.add("M/H2/1/LPS-16, C² = 10, ρ = 0.8: p95, ms", sixty, 479.0, sixteen.quantile(0.95), 0.01);
     suite.add("M/H2/1/LPS-16, C² = 10, ρ = 0.8: p99, ms", sixty, 2224.0, sixteen.quantile(0.99), 0.02);
-    let mm1 = exact(&exponential(), 0.8, 1).distribution();
+    let mm1 = exact(&exponential(), 0.8, 1).distribution().unwrap();
     suite.add(
         "M/M/1 FIFO, ρ = 0.8: p99, ms",
         "exponential distribution",
@@ -299,7 +299,7 @@ fn simulated_lps(suite: &mut Suite) {
 }
 
 fn simulated_percentiles(suite: &mut Suite) {
-    let distribution = exact(&h2(10.0), 0.8, 4).distribution();
+    let distribution = exact(&h2(10.0), 0.8, 4).distribution().unwrap();
     let run = simulated(&h2(10.0), 0.8, Service::lps(4, 1)).response_time_seconds;
     for (label, p, obtained) in [("p50", 0.5, run.p50), ("p95", 0.95, run.p95), ("p99", 0.99, run.p99)] {
         let name = format!("simulated M/H2/1/LPS-4, C² = 10, ρ = 0.8: {label}, ms");
@@ -395,7 +395,7 @@ fn speeds(suite: &mut Suite) {
         let name = format!("simulated M/{distribution}/LPS-{limit} at {curve}, ρ = {rho}");
         let mean = obtained.response_time_seconds.mean;
         suite.add(format!("{name}, ms"), "exact QBD", solved.mean_response_time(), mean, 0.03);
-        let p95 = solved.distribution().quantile(0.95);
+        let p95 = solved.distribution().unwrap().quantile(0.95);
         suite.add(
             format!("{name}: p95, ms"),
             "exact distribution",

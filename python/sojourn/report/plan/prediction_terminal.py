@@ -39,7 +39,10 @@ def print_prediction(result: Predicted, console: Console) -> None:
         console.print(Text("NO ANSWER: every solver refused, and why is below", style="bold red"))
     refusals = [(name, each["refusal"]) for name, each in result["solvers"].items() if each["refusal"]]
     rows = [(f"{name} refused", reason) for name, reason in refusals]
-    rows += [(name, outcome["basis"]) for name, outcome in result["solvers"].items() if outcome["answer"]]
+    for name, outcome in result["solvers"].items():
+        if outcome["answer"]:
+            rows += [(name, outcome["basis"]), (f"{name} means", outcome["answer"]["means"])]
+    rows += _percentiles_rest_on(result)
     print_pairs([*_first(result), *rows], console)
     if not result["simulation"]:
         console.print(Text("percentiles of every class: --simulate", style="dim"))
@@ -59,6 +62,16 @@ def _print_classes(result: Predicted, answers: Answers, console: Console) -> Non
         for label, means in _by_size(result, name, answers):
             shown.add_row("", label, *map(format.seconds, means))
     console.print(shown)
+
+
+def _percentiles_rest_on(result: Predicted) -> Iterator[tuple[str, str]]:
+    # All solvers that answer have the same percentiles.
+    answer = next((outcome["answer"] for outcome in result["solvers"].values() if outcome["answer"]), None)
+    if answer is None:
+        return
+    error = answer["percentiles_relative_error"]
+    proven = "" if answer["percentiles"] != "exact" or not error else f", within {format.percent(error)}"
+    yield "percentiles", answer["percentiles"] + proven
 
 
 def _by_size(result: Predicted, name: str, answers: Answers) -> Iterator[tuple[str, list[float | None]]]:

@@ -12,8 +12,10 @@ const BINOMIAL: [f64; 12] = [1.0, 11.0, 55.0, 165.0, 330.0, 462.0, 462.0, 330.0,
 /// The most times that a bracket is doubled.
 const DOUBLINGS_MAX: usize = 200;
 const STEPS_MAX: usize = 40;
+/// Relative error of the tail probability at a quantile.
+const TOLERANCE_OF_TAIL: f64 = 1e-5;
 /// Relative error of a quantile.
-const TOLERANCE: f64 = 1e-5;
+const TOLERANCE: f64 = 1e-4;
 
 /// P(R > time) of the non-negative R with this transform E[exp(−sR)], time > 0.
 pub(super) fn survival(transform: &dyn Fn(Complex) -> Complex, time: f64) -> f64 {
@@ -38,8 +40,10 @@ pub(super) fn survival(transform: &dyn Fn(Complex) -> Complex, time: f64) -> f64
 }
 
 /// The time that is exceeded with probability 1 − p: false position on the logarithm of the tail, which is nearly
-/// straight, with the Illinois rule against one end that stays.
-pub(super) fn quantile(survival: &dyn Fn(f64) -> f64, p: f64, floor: f64, mean: f64) -> f64 {
+/// straight, with the Illinois rule against one end that stays. `from` is a time and the smaller probability that it is
+/// the quantile of.
+pub(super) fn quantile(survival: &dyn Fn(f64) -> f64, p: f64, from: (f64, f64), mean: f64) -> f64 {
+    let (floor, below) = from;
     let goal = (1.0 - p).ln();
     let excess = |time: f64| survival(time).max(1e-300).ln() - goal;
     let mut high = mean.max(floor);
@@ -49,7 +53,7 @@ pub(super) fn quantile(survival: &dyn Fn(f64) -> f64, p: f64, floor: f64, mean: 
         }
         high = floor + 2.0 * (high - floor).max(mean * 1e-3).max(f64::MIN_POSITIVE);
     }
-    let (mut low, mut at_low, mut at_high) = (floor, -goal, excess(high));
+    let (mut low, mut at_low, mut at_high) = (floor, (1.0 - below).ln() - goal, excess(high));
     for _ in 0..STEPS_MAX {
         if high - low <= TOLERANCE * high {
             break;
@@ -63,7 +67,7 @@ pub(super) fn quantile(survival: &dyn Fn(f64) -> f64, p: f64, floor: f64, mean: 
             (high, at_high) = (middle, found);
             at_low /= 2.0;
         }
-        if found.abs() < 1e-7 {
+        if found.abs() < TOLERANCE_OF_TAIL {
             return middle;
         }
     }

@@ -1,28 +1,34 @@
-//! Percentiles of the end-to-end response time of open classes, by transforms of the times at the stations.
+//! Percentiles of the end-to-end response time of open classes.
 //!
 //! Given the size of its document, a job's times at the stations of its route are taken as independent, and arrivals
-//! at each station as Poisson. The transform of their sum is then a product, averaged over sizes, and inverted
-//! numerically. So a document that is large at every station is accounted for; a burst that fills two queues at once
-//! is not. [`Percentiles::basis`] says what is exact; where the time at a station is not known, the solver refuses.
+//! at each station as Poisson. Where every time is a wait and the demand (`sums`), their sum is bounded on a lattice for
+//! any law, and exact if the job queues once. Processor sharing stretches the demand itself: its law is approximated,
+//! given the document, and the sum found by transforms (`journey`). A document that is large at every station is
+//! accounted for; a burst that fills two queues at once is not. [`Percentiles::basis`] says what is exact; where the
+//! time at a station is not known, the solver refuses.
 
 mod inversion;
+mod journey;
 mod nodes;
 mod station;
+mod sums;
 
-use crate::complex::Complex;
-use crate::distribution::{Distribution, RandomVariable};
-use crate::system::{Class, Demand, Route, Visit};
+use crate::lattice::{Between, POINTS_MAX, TOLERANCE};
+use crate::system::{Class, Route};
 
 use super::flow::Flow;
-use nodes::{Nodes, Transform, nodes};
 use station::StationTime;
 
 /// The percentiles that are reported.
 const PROBABILITIES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
+/// Bounds of an approximation agree to this: its own error is larger.
+const TOLERANCE_APPROXIMATE: f64 = 5e-3;
 
 pub(super) struct Percentiles {
     /// `exact`, or the approximation in words.
     pub(super) basis: String,
+    /// The bound of the relative error of all percentiles; `None` for an approximation.
+    pub(super) relative_error: Option<f64>,
     /// By class: p50, p90, p95, p99 and p99.9 in seconds.
     pub(super) classes: Vec<[f64; 5]>,
 }
@@ -37,134 +43,43 @@ pub(super) fn of(flow: &Flow<'_>) -> Result<Percentiles, String> {
     flow.stable()?;
     let times: Vec<StationTime> =
         (0..flow.stations()).map(|station| StationTime::of(flow, station)).collect::<Result<_, _>>()?;
-    let classes = flow.system.classes.iter().map(|class| quantiles(class, &times)).collect();
-    Ok(Percentiles { basis: basis(flow, &times), classes })
+    let approximations = approximations(flow, &times);
+    let tolerance = if approximations.is_empty() { TOLERANCE } else { TOLERANCE_APPROXIMATE };
+    let bounds: Vec<Option<Vec<Between>>> =
+        flow.system.classes.iter().map(|class| sums::percentiles(class, &times, tolerance)).collect();
+    let class = |(class, bounds): (&Class, &Option<Vec<Between>>)| match bounds {
+        Some(bounds) => std::array::from_fn(|index| bounds[index].best),
+        None => journey::percentiles(class, &times),
+    };
+    let classes = flow.system.classes.iter().zip(&bounds).map(class).collect();
+    let error = bounds.iter().flatten().flatten().map(|each| each.relative_error()).fold(0.0, f64::max);
+    let basis = match (approximations.is_empty(), error <= TOLERANCE) {
+        (false, _) => format!("approximation ({})", approximations.join("; ")),
+        (true, true) => "exact".to_owned(),
+        (true, false) => beyond_tolerance(error),
+    };
+    Ok(Percentiles { basis, relative_error: approximations.is_empty().then_some(error), classes })
 }
 
-fn basis(flow: &Flow<'_>, times: &[StationTime]) -> String {
+fn beyond_tolerance(error: f64) -> String {
+    if error.is_finite() && error < 1.0 {
+        return format!(
+            "bounds {:.2} % apart on either side: {POINTS_MAX} points resolve no more at this load, or a percentile lies \
+             between two values that are both right",
+            100.0 * error
+        );
+    }
+    format!("lower bounds only: {POINTS_MAX} points do not reach the percentiles at this load; simulate")
+}
+
+/// Every approximation in words; none if the percentiles are exact.
+fn approximations(flow: &Flow<'_>, times: &[StationTime]) -> Vec<String> {
     let queues = |route: &Route| route.visits.iter().filter(|visit| !flow.is_delay(visit.station)).count();
     let tandem = flow.system.classes.iter().flat_map(|class| &class.routes).any(|route| queues(route) > 1);
+    let together = "stations independent given the document, arrivals Poisson at each".to_owned();
     let notes = flow.system.stations.iter().zip(times);
-    let mut parts: Vec<String> = notes
-        .filter_map(|(model, time)| Some(format!("{}: {}", model.name, time.approximation()?)))
-        .collect();
-    if tandem {
-        parts.insert(0, "stations independent given the document, arrivals Poisson at each".to_owned());
-    }
-    if parts.is_empty() { "exact".to_owned() } else { format!("approximation ({})", parts.join("; ")) }
-}
-
-/// A route with everything precomputed that does not depend on the argument of the transform.
-struct Journey<'l> {
-    probability: f64,
-    /// The least possible response time. It is subtracted before the inversion, which is inaccurate at jumps away from
-    /// zero.
-    floor: f64,
-    mean: f64,
-    stops: Vec<Stop<'l>>,
-    /// Probabilities of the document sizes.
-    weights: Vec<f64>,
-}
-
-struct Stop<'l> {
-    station: &'l StationTime,
-    demands: Demands<'l>,
-}
-
-/// The demands of a visit.
-enum Demands<'l> {
-    /// One per document size.
-    BySize(Vec<f64>),
-    /// Independent of the document size.
-    Own { distribution: &'l Distribution, nodes: Nodes, transform: Transform },
-}
-
-fn quantiles(class: &Class, times: &[StationTime]) -> [f64; 5] {
-    let journeys: Vec<Journey<'_>> =
-        class.routes.iter().map(|route| Journey::new(class, route, times)).collect();
-    let survival = |time: f64| -> f64 {
-        journeys
-            .iter()
-            .map(|journey| journey.probability * journey.survival(time))
-            .sum::<f64>()
-            .clamp(0.0, 1.0)
-    };
-    let floor = journeys.iter().map(|journey| journey.floor).fold(f64::INFINITY, f64::min);
-    let mean: f64 = journeys.iter().map(|journey| journey.probability * journey.mean).sum();
-    PROBABILITIES.map(|p| class.latency + inversion::quantile(&survival, p, floor, mean))
-}
-
-impl<'l> Journey<'l> {
-    fn new(class: &Class, route: &'l Route, times: &'l [StationTime]) -> Self {
-        let sizes = class.document.as_ref().map_or_else(|| vec![(1.0, 0.0)], nodes);
-        let stop = |visit: &'l Visit| Stop {
-            station: &times[visit.station],
-            demands: Demands::of(&visit.demand, &sizes),
-        };
-        let stops: Vec<Stop<'l>> = route.visits.iter().map(stop).collect();
-        let floor = stops.iter().map(|stop| stop.station.floor(stop.demands.least())).sum();
-        let document = class.document.as_ref();
-        let means = route.visits.iter().zip(&stops);
-        let mean = means.map(|(visit, stop)| stop.station.mean(visit.demand.mean(document))).sum();
-        let weights = sizes.iter().map(|size| size.0).collect();
-        Self { probability: route.probability, floor, mean, stops, weights }
-    }
-
-    /// P(response without latency > time).
-    fn survival(&self, time: f64) -> f64 {
-        if time <= self.floor { 1.0 } else { inversion::survival(&|s| self.transform(s), time - self.floor) }
-    }
-
-    /// E[exp(−s (R − floor))].
-    fn transform(&self, s: Complex) -> Complex {
-        let waits: Vec<Complex> = self.stops.iter().map(|stop| stop.station.wait(s)).collect();
-        let mut common = (s * self.floor).exp();
-        let mut by_size: Vec<(&Stop<'l>, Complex, &[f64])> = Vec::new();
-        for (stop, wait) in self.stops.iter().zip(waits) {
-            match &stop.demands {
-                Demands::BySize(demands) => by_size.push((stop, wait, demands)),
-                Demands::Own { transform, .. } if stop.station.is_wait_then_demand() => {
-                    common = common * wait * transform.at(s);
-                }
-                Demands::Own { nodes, .. } => {
-                    let parts =
-                        nodes.iter().map(|(weight, demand)| stop.station.given(s, *demand, wait) * *weight);
-                    common = common * parts.fold(Complex::ZERO, |sum, part| sum + part);
-                }
-            }
-        }
-        if by_size.is_empty() {
-            return common;
-        }
-        let product = |size: usize| {
-            let parts =
-                by_size.iter().map(|(stop, wait, demands)| stop.station.given(s, demands[size], *wait));
-            parts.fold(Complex::from(self.weights[size]), |product, part| product * part)
-        };
-        common * (0..self.weights.len()).map(product).fold(Complex::ZERO, |sum, part| sum + part)
-    }
-}
-
-impl<'l> Demands<'l> {
-    fn of(demand: &'l Demand, sizes: &Nodes) -> Self {
-        match demand {
-            Demand::Independent(distribution) => {
-                let mut transform = Transform::default();
-                transform.add_distribution(1.0, distribution);
-                Self::Own { distribution, nodes: nodes(distribution), transform }
-            }
-            by_size => {
-                Self::BySize(sizes.iter().map(|(_, size)| by_size.of_size(*size).unwrap_or(0.0)).collect())
-            }
-        }
-    }
-
-    fn least(&self) -> f64 {
-        match self {
-            Self::BySize(demands) => demands.iter().copied().fold(f64::INFINITY, f64::min),
-            Self::Own { distribution, .. } => distribution.quantile(0.0),
-        }
-    }
+    let own = notes.filter_map(|(model, time)| Some(format!("{}: {}", model.name, time.approximation()?)));
+    tandem.then_some(together).into_iter().chain(own).collect()
 }
 
 #[cfg(test)]

@@ -5,8 +5,17 @@ use crate::complex::Complex;
 use crate::distribution::{Distribution, RandomVariable};
 
 /// (up to this probability, in so many strata).
-const STRATA: [(f64, usize); 6] =
-    [(0.5, 16), (0.9, 16), (0.99, 16), (0.999, 12), (0.999_9, 8), (0.999_99, 4)];
+const STRATA: [(f64, usize); 9] = [
+    (0.5, 16),
+    (0.9, 16),
+    (0.99, 16),
+    (0.999, 12),
+    (0.999_9, 8),
+    (0.999_99, 8),
+    (0.999_999, 8),
+    (0.999_999_9, 8),
+    (0.999_999_99, 8),
+];
 
 /// Probabilities and values.
 pub(super) type Nodes = Vec<(f64, f64)>;
@@ -42,16 +51,23 @@ pub(super) struct Transform {
 }
 
 impl Transform {
-    pub(super) fn add_distribution(&mut self, weight: f64, distribution: &Distribution) {
+    pub(super) fn of(distribution: &Distribution) -> Self {
+        let mut found = Self::default();
+        match distribution {
+            Distribution::Mixture(mixture) => {
+                mixture.parts().iter().for_each(|(weight, part)| found.add(*weight, part));
+            }
+            single => found.add(1.0, single),
+        }
+        found
+    }
+    fn add(&mut self, weight: f64, distribution: &Distribution) {
         if closed_form(distribution, Complex::ONE).is_some() {
             self.closed.push((weight, distribution.clone()));
         } else {
-            self.add_points(weight, nodes(distribution).into_iter());
+            let points = nodes(distribution).into_iter();
+            self.points.extend(points.map(|(probability, value)| (weight * probability, value)));
         }
-    }
-
-    pub(super) fn add_points(&mut self, weight: f64, points: impl Iterator<Item = (f64, f64)>) {
-        self.points.extend(points.map(|(probability, value)| (weight * probability, value)));
     }
 
     /// E[exp(−sX)].
