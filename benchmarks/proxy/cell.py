@@ -150,5 +150,6 @@ _MEASURES: dict[Kind, Callable[[Cell, Trial], Cell]] = {
     "hit": _hits,
     "pass": _passing,
     "keep": _passing,
+    "fastcgi": _passing,
     "store": _storing,
 }

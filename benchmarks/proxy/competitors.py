@@ -36,7 +36,11 @@ def _peer(peer: systems.Server) -> Competitor:
         return peer.start(launch)
 
     # The reference is nginx, here as a proxy.
-    return Competitor(peer.name.removesuffix("-proxy"), "peer", start, lambda condition: True)
+    return Competitor(peer.name.removesuffix("-proxy"), "peer", start, lambda condition: _speaks(peer, condition))
+
+
+def _speaks(peer: systems.Server, condition: conditions.Condition) -> bool:
+    return peer.name == "nginx-proxy" or not (isinstance(condition, Condition) and condition.of == "fastcgi")
 
 
 def _is_hit(condition: conditions.Condition) -> bool:

@@ -10,9 +10,9 @@ from benchmarks.server import conditions
 from benchmarks.server.conditions import SIZES_BYTES
 from sojourn.workload.site import Document
 
-Kind = Literal["hit", "pass", "keep", "store"]
+Kind = Literal["hit", "pass", "keep", "fastcgi", "store"]
 """hit: one document, from memory, the origin gone. pass: documents never asked for before that must not be kept. keep:
-the same that are kept. store: what memory so many of them take."""
+the same that are kept. fastcgi: the same from an application, not kept. store: what memory so many of them take."""
 
 STORED_OBJECTS = 50_000
 SIZES = ("500B", "5KB", "50KB", "500KB")
@@ -20,6 +20,7 @@ CACHE_CONTROL: dict[Kind, str] = {
     "hit": "max-age=86400",
     "pass": "no-store",
     "keep": "max-age=86400",
+    "fastcgi": "no-store",
     "store": "max-age=86400",
 }
 """What the origin says."""
@@ -41,6 +42,7 @@ CONDITIONS: Sequence[Condition] = (
     *(_condition("hit", size, "from memory") for size in SIZES),
     *(_condition("pass", size, "through from the origin, not kept") for size in SIZES[:3]),
     *(_condition("keep", size, "through from the origin, and kept") for size in SIZES[:3]),
+    *(_condition("fastcgi", size, "from an application by FastCGI, not kept") for size in SIZES[:3]),
     Condition("store-500B", f"{STORED_OBJECTS:,} answers of 500 B", "500B", idle=True, of="store"),
 )
 

@@ -14,6 +14,8 @@ TARGETS: Sequence[Target] = (
     Target("pass-500B", "default", "nginx", 1.00, against_nginx),
     Target("pass-5KB", "default", "nginx", 1.00, against_nginx),
     Target("pass-50KB", "default", "nginx", 1.00, against_nginx),
+    Target("fastcgi-500B", "default", "nginx", 0.80, against_nginx),
+    Target("fastcgi-5KB", "default", "nginx", 0.80, against_nginx),
     Target("keep-500B", "default", "nginx", 1.00, against_nginx),
     Target("keep-5KB", "default", "nginx", 1.00, against_nginx),
     Target("keep-50KB", "default", "nginx", 1.00, against_nginx),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -18,7 +19,11 @@ def start(site: Path, work: Path, core: int | None, condition: Condition) -> Run
     """Starts an origin that answers everything with the condition's document, on the generator's core."""
     work.mkdir()
     launch = Launch(site, work, core, "")
-    return start_null_responder(launch, condition, "--cache-control", CACHE_CONTROL[condition.of])
+    options = ["--cache-control", CACHE_CONTROL[condition.of]]
+    if condition.of != "fastcgi":
+        return start_null_responder(launch, condition, *options)
+    application = start_null_responder(launch, condition, *options, "--variant", "fastcgi")
+    return replace(application, url=application.url.replace("http:", "fcgi:", 1))
 
 
 def connections(origin: Running) -> int:

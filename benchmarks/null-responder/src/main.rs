@@ -53,6 +53,8 @@ enum Variant {
     Epoll,
     /// epoll, the head with MSG_MORE and the body with sendfile(2)
     Sendfile,
+    /// epoll; an application that speaks FastCGI
+    Fastcgi,
     /// io_uring: multishot accept; receive, send and close are one chain, so each connection is closed
     Ring,
 }
@@ -83,6 +85,10 @@ fn run(options: &Options) -> anyhow::Result<()> {
     eprintln!("listening on {}", listener.local_addr()?);
     match options.variant {
         Variant::Epoll => epoll::serve(&listener, keep, |to, sent| response.write(to, sent))?,
+        Variant::Fastcgi => {
+            let response = response.into_records();
+            epoll::serve(&listener, keep, |to, sent| response.write(to, sent))?;
+        }
         Variant::Sendfile => epoll::serve(&listener, keep, |to, sent| response.send_file(to, sent))?,
         Variant::Ring if keep == Connection::Close => ring::serve(&listener, &response)?,
         Variant::Ring => anyhow::bail!("the ring closes connections\nhint: add --connection close"),

@@ -16,6 +16,10 @@ use sojourn_http::HttpDate;
 
 use crate::Connection;
 
+/// Types of FastCGI's records.
+const END_REQUEST: u8 = 3;
+const STDOUT: u8 = 6;
+
 /// Head and body, ready to send.
 pub struct Response {
     /// The head, then the body.
@@ -53,6 +57,23 @@ impl Response {
     /// All of it.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// The same as an application's by FastCGI, which has no status line and no fields about the connection.
+    pub fn into_records(mut self) -> Response {
+        let head = String::from_utf8_lossy(&self.bytes[..self.head_length]).into_owned();
+        let is_script = |line: &&str| {
+            ["Cache-Control:", "Content-Type:", "Content-Length:"].iter().any(|name| line.starts_with(name))
+        };
+        let fields: String = head.lines().filter(is_script).map(|line| format!("{line}\r\n")).collect();
+        let output = [format!("{fields}\r\n").as_bytes(), &self.bytes[self.head_length..]].concat();
+        let record = |kind: u8, content: &[u8]| {
+            let [high, low] = (content.len() as u16).to_be_bytes();
+            [&[1, kind, 0, 1, high, low, 0, 0], content].concat()
+        };
+        let parts = output.chunks(u16::MAX.into()).flat_map(|part| record(STDOUT, part));
+        self.bytes = parts.chain(record(END_REQUEST, &[0; 8])).collect();
+        self
     }
 
     /// Writes what follows the first `sent` bytes, in one call; answers whether that was all of it.

@@ -124,3 +124,25 @@ fn what_caches_are_told() {
         assert_eq!(lines.iter().filter(|line| line.starts_with("Date: ")).count(), 1, "{lines:?}");
     }
 }
+
+#[test]
+fn an_application_answers_with_records() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, b"hello").unwrap();
+    let running = start_with(&file, &["--variant", "fastcgi", "--cache-control", "no-store"]);
+    let mut stream = connect(&running);
+    for _ in 0..2 {
+        stream.get_mut().write_all(&[1, 5, 0, 1, 0, 0, 0, 0]).unwrap();
+        let mut header = [0; 8];
+        stream.read_exact(&mut header).unwrap();
+        assert_eq!(header[..4], [1, 6, 0, 1]);
+        let mut output = vec![0; u16::from_be_bytes([header[4], header[5]]).into()];
+        stream.read_exact(&mut output).unwrap();
+        let output = String::from_utf8(output).unwrap();
+        assert!(output.contains("Content-Length: 5\r\n") && output.ends_with("\r\n\r\nhello"), "{output}");
+        let mut end = [0; 16];
+        stream.read_exact(&mut end).unwrap();
+        assert_eq!(end, [1, 3, 0, 1, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    }
+}

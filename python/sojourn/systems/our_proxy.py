@@ -22,5 +22,7 @@ class SojournProxy:
 
 def _start(launch: Launch) -> Running:
     words = ["proxy", "--upstream", str(launch.upstream), "--cache-memory", f"{MEMORY_BYTES >> 20}MiB"]
+    if str(launch.upstream).startswith("fcgi:"):
+        words += ["--fastcgi-root", str(launch.root)]
     words += of_architecture(launch)
     return start_engine(launch, words, launch.work / "sojourn-proxy.log")
