@@ -11,6 +11,7 @@ from sojourn import interrupts, systems
 from sojourn.assessment.pipeline import assess
 from sojourn.assessment.request import EFFORTS, EffortName, Request
 from sojourn.assessment.verification.changes import CHANGES, chosen
+from sojourn.commands.application_options import ApplicationOptions, with_application_options
 from sojourn.commands.formats import Format, FormatOption, data, print_json, print_where, talk
 from sojourn.commands.help import FurtherOption
 from sojourn.commands.log_options import as_one, with_log_options
@@ -26,7 +27,7 @@ from sojourn.workload.log import LogOptions, require_log
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
-    app.command("assess", cls=WithVerify)(with_log_options(_assess))
+    app.command("assess", cls=WithVerify)(with_application_options(with_log_options(_assess)))
 
 
 def _assess(
@@ -83,6 +84,7 @@ def _assess(
     output_format: FormatOption = Format.text,
     *,
     log_options: LogOptions,
+    application: ApplicationOptions,
 ) -> None:
     """Find out how much traffic a site can take on this machine, what its bottleneck is, and what to change.
 
@@ -92,9 +94,17 @@ def _assess(
 
     A server given by URL must serve the site already: build it with `sojourn trace LOG --build-site DIR`.
 
-    Example: sojourn assess access.log.gz --access-line 100Mbit/s --target-p95 200ms
+    With --target, an application is assessed where it runs: its log's own requests, grouped by what answers them, at
+    rising load, while each --tier is watched. Which tier ends it, and why?
+
+    Examples: sojourn assess access.log.gz --access-line 100Mbit/s --target-p95 200ms
+
+    sojourn assess access.log --target http://127.0.0.1:8000 --tier app=port:8000 --tier db=port:5432
     """
     log, log_options = as_one(logs, log_options)
+    if application.target is not None:
+        application.run(log, log_options, lambda: output or _default_output(log), effort, seed, output_format)
+        return
     request = Request(
         log=log,
         server=systems.find(server),
@@ -144,4 +154,5 @@ def _drawn(folder: RunFolder) -> Path | None:
 def _default_output(log: str) -> Path:
     name = "stdin" if log == "-" else Path(log).name.split(".")[0]
     candidates = (Path("runs") / (name if count == 1 else f"{name}-{count}") for count in range(1, 10_000))
-    return next(candidate for candidate in candidates if not (candidate / "summary.json").exists())
+    kept = ("summary.json", "application.json")
+    return next(each for each in candidates if not any((each / name).exists() for name in kept))

@@ -7,9 +7,13 @@ from typing import Annotated
 
 import typer
 
+from sojourn.applications.summary import SUMMARY as APPLICATION
+from sojourn.applications.summary import ApplicationSummary
 from sojourn.assessment.summary import read_summary
 from sojourn.commands.formats import Format, FormatOption, data, print_json, print_where
 from sojourn.loading import folder as load_folder
+from sojourn.report.application.page import write_report as write_application_report
+from sojourn.report.application.terminal import print_application
 from sojourn.report.assessment.page import write_report
 from sojourn.report.assessment.terminal import print_summary
 from sojourn.report.load import search
@@ -37,12 +41,25 @@ def _report(
     if load_folder.is_load_run(run):
         _report_load(run, output_format)
         return
+    if (run / APPLICATION).is_file():
+        _report_application(run, output_format)
+        return
     folder = RunFolder.open(run)
     path = write_report(folder)
     if output_format is Format.json:
         print_json(read_summary(folder).model_dump(mode="json"))
         return
     print_summary(read_summary(folder), data)
+    print_where(path)
+
+
+def _report_application(run: Path, output_format: Format) -> None:
+    path = write_application_report(RunFolder(run))
+    summary = ApplicationSummary.model_validate_json((run / APPLICATION).read_text())
+    if output_format is Format.json:
+        print_json(summary.model_dump(mode="json"))
+        return
+    print_application(summary, data)
     print_where(path)
 
 

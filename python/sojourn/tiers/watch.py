@@ -1,7 +1,7 @@
 """All tiers sampled at once, for as long as something else runs; and what each used in any span of that.
 
 A probe of the engine looks at each tier's processes, where they are. Connections, PostgreSQL and the application's own
-metrics are asked a few times a second by a thread that gives way to all others.
+metrics are asked a few times a second.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from pathlib import Path
 
 import numpy as np
 
-from sojourn import engine
 from sojourn.failure import CouldNotRun
 from sojourn.probe.companion import Companion, Watched
 from sojourn.probe.recording import Recording
@@ -192,7 +191,6 @@ class Watch:
         )
 
     def _ask(self) -> None:
-        engine.stand_back(frozenset())
         due = time.monotonic()
         while not self._over.is_set():
             self._looks.append(self._look())

@@ -1,0 +1,222 @@
+"""The load of an application, step by step: up to the knee, around it, and with other mixes below it.
+
+A safety belt ends a rise: too many failures, answers that fall behind what is offered, response times out of
+proportion, a tier that is gone, or the rate that must not be exceeded. After a step beyond the knee the system gets
+the time to answer what it still has.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+
+from sojourn.applications.request import Effort
+from sojourn.applications.summary import DatabaseFigures, EndpointFigures, StepFigures, TierFigures
+from sojourn.applications.traffic import Step, Traffic
+from sojourn.failure import CouldNotRun
+from sojourn.tiers.watch import SystemUse, TierUse, Watch
+
+FIRST_RATE = 2.0
+"""Requests/s of the first step."""
+GROWTH = 1.8
+CLIMB_FRACTIONS = (0.35, 0.55, 0.7, 0.8, 0.88, 0.96, 1.06)
+"""Of the knee that was found first."""
+OVERLOAD_FRACTION = 1.35
+MIX_FRACTION = 0.45
+"""Of the knee: the load of the steps with other mixes."""
+MIX_SIGMA = 1.0
+"""Of the logarithms of the factors by which an endpoint's share varies."""
+STEPS_PER_DEMAND = 3
+SHORTFALL_MAX = 0.07
+SLOW_FACTOR = 15.0
+"""Times the mean response time of the first step: the queue grows as long as the step lasts."""
+SLOW_SECONDS_MIN = 0.3
+COOL_SECONDS_MAX = 20.0
+COOL_SECONDS = 1.0
+
+
+class Stopped(Exception):
+    """The load ended early; the message says why."""
+
+
+@dataclass
+class Climb:
+    """The steps of one assessment."""
+
+    traffic: Traffic
+    watch: Watch
+    shares: Mapping[str, float]
+    """Of each endpoint in the log."""
+    effort: Effort
+    errors_max: float
+    rate_max: float | None
+    told: Callable[[str], None]
+    seed: int
+    steps: list[tuple[Step, StepFigures]] = field(default_factory=list)
+    quickest: float | None = None
+    """The least mean response time of a step so far."""
+
+    def explore(self) -> tuple[float, str]:
+        """Rises until a step fails; returns a first figure for the knee, in requests/s, and why it ended."""
+        rate, passed = FIRST_RATE * max(1.0, len(self.shares) / 4), 0.0
+        while True:
+            limited = self.rate_max is not None and rate >= self.rate_max
+            rate = min(rate, self.rate_max) if self.rate_max is not None else rate
+            step, figures = self._step("explore", self._log_mix(rate))
+            if figures.failed_because is not None:
+                # Once may be a disturbance.
+                step, figures = self._step("explore", self._log_mix(rate))
+            if figures.failed_because is not None:
+                if passed == 0.0:
+                    raise CouldNotRun(
+                        f"not even {rate:.1f} requests/s are taken: {figures.failed_because}",
+                        "does the target answer what the log asks? Give --header or --cookie where it needs a login",
+                    )
+                return max(passed, min(step.responses_per_second, rate)), figures.failed_because
+            passed = rate
+            if limited:
+                return passed, "--max-rate was reached"
+            rate *= GROWTH
+
+    def climb(self, knee: float) -> None:
+        """The log's mix around the knee."""
+        for _ in range(self.effort.climbs):
+            failures = 0
+            for fraction in CLIMB_FRACTIONS:
+                _, figures = self._step("climb", self._log_mix(self._allowed(knee * fraction)))
+                failures += figures.failed_because is not None
+                if failures == 2:
+                    break
+
+    def mixes(self, knee: float) -> None:
+        """Other mixes, so that the endpoints' demands can be told apart."""
+        random = np.random.default_rng(self.seed)
+        names = list(self.shares)
+        for _ in range(STEPS_PER_DEMAND * (len(names) + 1)):
+            weights = np.array([self.shares[name] for name in names]) ** 0.5
+            weights = weights * np.exp(random.normal(0.0, MIX_SIGMA, len(names)))
+            rates = self._allowed(MIX_FRACTION * knee) * weights / weights.sum()
+            self._step("mix", dict(zip(names, map(float, rates), strict=True)))
+
+    def overload(self, knee: float) -> StepFigures:
+        """One step beyond the knee, where what is at its end shows."""
+        return self._step("overload", self._log_mix(self._allowed(knee * OVERLOAD_FRACTION)))[1]
+
+    def _allowed(self, rate: float) -> float:
+        return rate if self.rate_max is None else min(rate, self.rate_max)
+
+    def _log_mix(self, rate: float) -> dict[str, float]:
+        return {name: rate * share for name, share in self.shares.items()}
+
+    def _step(self, kind: str, rates: Mapping[str, float]) -> tuple[Step, StepFigures]:
+        gone = next((tier.name for tier in self.watch.tiers if self.watch.has_ended(tier.name)), None)
+        if gone is not None:
+            raise Stopped(f"the processes of tier {gone} have ended")
+        self.told(f"{kind}: {sum(rates.values()):,.1f} requests/s")
+        step = self.traffic.step(rates, self.effort.step_seconds, self.effort.settle_seconds)
+        figures = described(kind, step, self.watch.used(step.begin, step.end))
+        figures.failed_because = self._beyond(step)
+        self.steps.append((step, figures))
+        if step.interrupted:
+            raise Stopped("interrupted")
+        if figures.failed_because is not None:
+            self._cool()
+        return step, figures
+
+    def _beyond(self, step: Step) -> str | None:
+        if step.failed_fraction > self.errors_max:
+            causes = sorted({cause for each in step.endpoints for cause in each.failed_by})
+            named = f" ({', '.join(causes)})" if causes else ""
+            return f"{step.failed_fraction:.1%} of the requests failed or were not answered{named}"
+        due = step.offered_per_second * (step.end - step.begin)
+        # Poisson arrivals: so many fewer come by chance.
+        missing = step.offered_per_second - step.responses_per_second
+        chance = 3 * due**0.5 / (step.end - step.begin)
+        if missing > max(SHORTFALL_MAX * step.offered_per_second, chance):
+            return f"{step.responses_per_second:,.1f} of {step.offered_per_second:,.1f} requests/s were answered"
+        before, now = self.quickest, step.mean_seconds
+        if now is not None:
+            self.quickest = now if before is None else min(before, now)
+        if before is not None and now is not None and now > max(SLOW_FACTOR * before, SLOW_SECONDS_MIN):
+            return f"the mean response time rose from {before * 1e3:.1f} to {now * 1e3:.0f} ms"
+        return None
+
+    def _cool(self) -> None:
+        """Waits until the system has answered what it still had: its tiers are as idle as before."""
+        until = time.monotonic() + COOL_SECONDS_MAX
+        time.sleep(COOL_SECONDS)
+        while time.monotonic() < until:
+            now = time.time()
+            used = self.watch.used(now - COOL_SECONDS, now)
+            busy = sum(each.cpu_cores or 0.0 for each in used.tiers.values())
+            working = used.database.active if used.database is not None else 0.0
+            if busy < 0.1 and working < 0.5:
+                return
+            time.sleep(COOL_SECONDS / 2)
+
+
+def described(kind: str, step: Step, used: SystemUse) -> StepFigures:
+    """A step as the summary has it."""
+    return StepFigures(
+        kind=kind,
+        offered_requests_per_second=step.offered_per_second,
+        requests_per_second=step.responses_per_second,
+        failed_fraction=step.failed_fraction,
+        response_time_mean_seconds=step.mean_seconds,
+        response_time_p95_seconds=step.quantile(0.95),
+        in_system=step.in_system,
+        endpoints=[
+            EndpointFigures(
+                name=each.name,
+                offered_requests_per_second=each.offered_per_second,
+                requests_per_second=each.responses_per_second,
+                failures=each.failures,
+                unfinished=each.unfinished,
+                response_time_mean_seconds=each.mean_seconds,
+                response_time_p50_seconds=each.p50_seconds,
+                response_time_p95_seconds=each.p95_seconds,
+                response_time_p99_seconds=each.p99_seconds,
+                failed_by=dict(each.failed_by),
+            )
+            for each in step.endpoints
+        ],
+        tiers={name: _tier(tier) for name, tier in used.tiers.items()},
+        database=None if used.database is None else DatabaseFigures(**asdict(used.database)),
+        levels=used.levels,
+        machine_busy_cores=used.machine_busy_cores,
+        generator_cpu_cores=sum(each.generator_cpu for each in step.endpoints),
+    )
+
+
+def _tier(used: TierUse) -> TierFigures:
+    return TierFigures(
+        cpu_cores=used.cpu_cores,
+        busiest_process_cores=used.busiest_process_cores,
+        busiest_thread_cores=used.busiest_thread_cores,
+        core_wait_threads=used.core_wait,
+        threads=used.threads,
+        processes=used.processes,
+        switches_per_second=used.switches_per_second,
+        resident_bytes=used.resident_bytes,
+        blocked_threads=used.blocked_threads,
+        disk_read_bytes_per_second=used.disk_read_bytes_per_second,
+        disk_written_bytes_per_second=used.disk_written_bytes_per_second,
+        incoming_connections=used.incoming,
+        incoming_connections_max=used.incoming_max,
+        accept_queue=used.accept_queue,
+        outgoing_connections=used.outgoing,
+    )
+
+
+def shares(counts: Mapping[str, int]) -> dict[str, float]:
+    """Counts as shares of their sum."""
+    total = sum(counts.values())
+    return {name: count / total for name, count in counts.items()}
+
+
+def log_mix(steps: Sequence[tuple[Step, StepFigures]]) -> list[tuple[Step, StepFigures]]:
+    """The steps with the log's own mix."""
+    return [each for each in steps if each[1].kind != "mix"]

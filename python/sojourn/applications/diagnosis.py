@@ -1,0 +1,254 @@
+"""Which tier ends the system's growth, and why: what was at its end in the step beyond the knee.
+
+A cause stands before its effects. A processor that is busy fills every queue before it, so it is looked at first; then
+what requests in the database wait for; then who keeps the workers. Where nothing was at its end, nothing is claimed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sojourn.applications.summary import Cause, StepFigures, TierDescription
+from sojourn.text import format
+
+CPU_MAX = 0.85
+"""Of the cores that tiers may use."""
+CPU_WITH_OTHERS_MAX = 0.93
+"""Of the same, with the work of others; the tiers then have at least half of it, or their threads wait for more."""
+STARVED_MIN = 2.0
+"""Threads of the tiers that could run and have no core, on average; and more than those that have one."""
+PROCESS_MAX = 0.88
+"""Of a core: a process whose threads take turns has no more."""
+WAITING_MIN = 1.0
+"""Backends that wait for the same kind of thing, on average: there is always one."""
+WAITING_SHARE = 0.4
+"""Of the backends at work."""
+BLOCKED_MIN = 0.7
+"""Threads that wait for a disk, on average."""
+POOL_MAX = 0.88
+"""Of the connections to the database: nearly always all are in use."""
+POOL_WAITS_MIN = 0.5
+QUICK = 0.25
+OUTSIDE_SHARE = 0.55
+"""Of the time that workers are held."""
+
+
+@dataclass(frozen=True)
+class CoreGroup:
+    """Tiers that share cores."""
+
+    tiers: tuple[str, ...]
+    cores: int
+
+
+def core_groups(tiers: Sequence[TierDescription]) -> list[CoreGroup]:
+    """Tiers of this machine by the cores that they share; on cores of their own each is a group."""
+    groups: list[tuple[set[str], set[int]]] = []
+    for tier in tiers:
+        if not tier.cores:
+            continue
+        names, cores = {tier.name}, set(tier.cores)
+        for group in [group for group in groups if group[1] & cores]:
+            groups.remove(group)
+            names |= group[0]
+            cores |= group[1]
+        groups.append((names, cores))
+    ordered = [each.name for each in tiers]
+    return [CoreGroup(tuple(sorted(names, key=ordered.index)), len(cores)) for names, cores in groups]
+
+
+def find(
+    low: StepFigures, top: StepFigures, unhindered: Mapping[str, float], tiers: Sequence[TierDescription]
+) -> list[Cause]:
+    """The causes, the first first; empty if nothing was at its end.
+
+    Args:
+        low: a step with little load.
+        top: a step beyond the knee.
+        unhindered: the response time of each endpoint with nothing in its way.
+        tiers: as they were declared: clients first, the database last.
+    """
+    found = [*_processors(top, tiers), *_processes(top, tiers), *_waits(top, tiers), *_pool(top, tiers)]
+    if not any(each.cause == "cpu" for each in found):
+        found += _workers(low, top, unhindered, tiers)
+    return list(_first_of_each(found))
+
+
+def _processors(top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[Cause]:
+    for group in core_groups(tiers):
+        used = {name: top.tiers[name].cpu_cores or 0.0 for name in group.tiers}
+        total = sum(used.values())
+        others = max(0.0, (top.machine_busy_cores or 0.0) - total)
+        waiting = sum(top.tiers[name].core_wait_threads or 0.0 for name in group.tiers)
+        starved = waiting >= STARVED_MIN and waiting > 1.5 * total
+        crowded = total + others >= CPU_WITH_OTHERS_MAX * group.cores and (total >= group.cores / 2 or starved)
+        if total >= CPU_MAX * group.cores or crowded:
+            most = max(used, key=lambda name: used[name])
+            shared = f" (of {total:.2f} that all tiers there use)" if len(used) > 1 else ""
+            rest = f"; other programs take {others:.2f}" if total < CPU_MAX * group.cores else ""
+            said = f"{most} uses {used[most]:.2f} cores{shared}, of the {group.cores} that there are{rest}"
+            yield Cause(
+                tier=most,
+                cause="cpu",
+                because=said,
+                limit_requests_per_second=top.requests_per_second * group.cores / (total + others),
+            )
+
+
+def _processes(top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[Cause]:
+    for tier in tiers:
+        figures = top.tiers[tier.name]
+        busiest, total = figures.busiest_process_cores, figures.cpu_cores
+        # A busy process among other busy ones is no limit of its own.
+        if busiest is not None and total is not None and busiest >= PROCESS_MAX and total <= 1.6 * busiest:
+            because = f"one process of {tier.name} uses {busiest:.2f} cores, and more is not for it if its threads "
+            yield Cause(
+                tier=tier.name,
+                cause="cpu",
+                because=because + "take turns; further processes would",
+                limit_requests_per_second=top.requests_per_second / busiest,
+            )
+
+
+def _waits(top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[Cause]:
+    database = top.database
+    tier = tiers[-1].name if tiers else None
+    if database is not None:
+        working = max(database.active, 1.0)
+        for kind, cause, what in (("Lock", "lock", "a lock that another has"), ("IO", "disk", "the disk")):
+            waiting = database.waits.get(kind, 0.0)
+            if waiting >= WAITING_MIN and waiting >= WAITING_SHARE * working:
+                because = f"{waiting:.1f} of {database.active:.1f} backends at work wait for {what}"
+                yield Cause(tier=tier, cause=cause, because=because, limit_requests_per_second=top.requests_per_second)
+    for each in tiers:
+        blocked = top.tiers[each.name].blocked_threads
+        if blocked is not None and blocked >= BLOCKED_MIN:
+            because = f"{blocked:.1f} threads of {each.name} wait for a disk at any time"
+            yield Cause(
+                tier=each.name, cause="disk", because=because, limit_requests_per_second=top.requests_per_second
+            )
+
+
+def _pool(top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[Cause]:
+    if len(tiers) < 2:
+        return
+    owner = tiers[-2].name
+    waiting = {name: value for name, value in top.levels.items() if _is_pool_wait(name) and value >= POOL_WAITS_MIN}
+    database = top.database
+    if waiting:
+        name, value = max(waiting.items(), key=lambda item: item[1])
+        kept = f"; {database.in_transaction:.1f} are kept idle in a transaction" if database is not None else ""
+        yield Cause(
+            tier=owner,
+            cause="connections",
+            because=f"requests of {owner} wait for a connection to the database ({name} is {value:.1f}){kept}",
+            limit_requests_per_second=top.requests_per_second,
+        )
+    elif database is not None and database.backends >= 1:
+        used = database.active + database.in_transaction
+        outside = _outside(top, tiers, owner)[1]
+        if used >= POOL_MAX * database.backends and outside < OUTSIDE_SHARE * used:
+            because = f"{used:.1f} of {database.backends:.1f} connections to the database are in use at any time"
+            yield Cause(
+                tier=owner, cause="connections", because=because, limit_requests_per_second=top.requests_per_second
+            )
+
+
+def _workers(
+    low: StepFigures, top: StepFigures, unhindered: Mapping[str, float], tiers: Sequence[TierDescription]
+) -> Iterable[Cause]:
+    held = held_workers(unhindered, top)
+    # More wait than are worked on, though no processor is at its end: what they wait for is a place.
+    if held is None or top.in_system < 1.5 * held:
+        return
+    owner = _owner_of_workers(low, top, tiers)
+    where, waiting = _outside(top, tiers, owner)
+    if waiting >= OUTSIDE_SHARE * held:
+        yield Cause(
+            tier=owner,
+            cause="outside",
+            because=f"{waiting:.1f} of the about {held:.0f} requests that {owner} works on wait for {where}, which is "
+            "no tier; the others wait for a worker",
+            limit_requests_per_second=top.requests_per_second,
+        )
+    yield Cause(
+        tier=owner,
+        cause="workers",
+        because=f"{owner} works on about {held:.0f} requests at a time while {top.in_system:.0f} are in the system: "
+        "its workers are used up, and no processor is",
+        limit_requests_per_second=top.requests_per_second,
+    )
+
+
+def held_workers(unhindered: Mapping[str, float], top: StepFigures) -> float | None:
+    """By Little's law how many requests are worked on: throughput at the end times the time without waiting."""
+    known = [each for each in top.endpoints if each.name in unhindered]
+    held = sum(each.requests_per_second * unhindered[each.name] for each in known)
+    return held if known else None
+
+
+def unhindered_seconds(steps: Sequence[StepFigures]) -> dict[str, float]:
+    """The response time of each endpoint with nothing in its way: the quickest quarter of its steps below the knee."""
+    found: dict[str, list[float]] = {}
+    for step in steps:
+        for each in step.endpoints:
+            if each.response_time_mean_seconds is not None:
+                found.setdefault(each.name, []).append(each.response_time_mean_seconds)
+    return {name: float(np.quantile(times, QUICK)) for name, times in found.items()}
+
+
+def _owner_of_workers(low: StepFigures, top: StepFigures, tiers: Sequence[TierDescription]) -> str:
+    """The last tier at whose door connections have gathered: those behind it have as many as before."""
+    candidates = tiers if top.database is None and len(tiers) < 3 else tiers[:-1]
+    gathered = [
+        tier.name
+        for tier in candidates
+        if (top.tiers[tier.name].incoming_connections or 0.0)
+        >= 2 * max(1.0, low.tiers[tier.name].incoming_connections or 0.0)
+    ]
+    return (gathered or [candidates[-1].name])[-1]
+
+
+def _outside(top: StepFigures, tiers: Sequence[TierDescription], owner: str) -> tuple[str, float]:
+    """Where most of a tier's connections go that no tier listens at, and how many on average."""
+    ports = {str(tier.port) for tier in tiers if tier.port is not None}
+    others = {
+        where: count
+        for where, count in top.tiers[owner].outgoing_connections.items()
+        if where.rpartition(":")[2] not in ports
+    }
+    where = max(others, key=lambda each: others[each], default="")
+    return where, others.get(where, 0.0)
+
+
+def _is_pool_wait(name: str) -> bool:
+    words = name.partition("{")[0].lower()
+    return "pool" in words and ("waiting" in words or "pending" in words or "queue" in words)
+
+
+def _first_of_each(found: Iterable[Cause]) -> Iterable[Cause]:
+    seen = set()
+    for each in found:
+        if (each.tier, each.cause) not in seen:
+            seen.add((each.tier, each.cause))
+            yield each
+
+
+def in_words(cause: Cause) -> str:
+    """A cause as a sentence."""
+    names = {
+        "cpu": "its processor time is used up",
+        "workers": "its workers are used up",
+        "connections": "its connections to the database are used up",
+        "lock": "requests wait for a lock",
+        "disk": "requests wait for the disk",
+        "outside": "its workers wait for a service elsewhere",
+    }
+    limit = cause.limit_requests_per_second
+    upto = f", at about {format.rate(limit)}" if limit is not None else ""
+    if cause.tier is None or cause.cause not in names:
+        return f"unknown: {cause.because}"
+    return f"{cause.tier}: {names[cause.cause]}{upto} ({cause.because})"

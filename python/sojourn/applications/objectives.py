@@ -1,0 +1,130 @@
+"""Objectives: conditions on response times and errors, of endpoints or of all, that hold up to some load.
+
+`GET /api/*: p95 < 300ms`, `errors < 0.1%`, `p99 < 1s`, `checkout: mean < 200ms`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from scipy.stats import poisson
+
+from sojourn.applications.endpoints import Endpoint, matching
+from sojourn.applications.summary import ObjectiveAnswer, StepFigures
+from sojourn.applications.traffic import Step
+from sojourn.failure import CouldNotRun
+from sojourn.results.records import Interval
+from sojourn.text import quantity
+
+_FORM = re.compile(
+    r"(?:(?P<pattern>.+?)\s*:\s+)?(?P<metric>p\d+(?:\.\d+)?|mean|errors)\s*(?P<operator><=?)\s*(?P<limit>\S+)"
+)
+CHANCE = 0.975
+EXAMPLE = "as in 'GET /api/*: p95 < 300ms' or 'errors < 0.1%'"
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A condition on the endpoints that its pattern names, or on all."""
+
+    text: str
+    metric: str
+    limit: float
+    names: tuple[str, ...] | None
+    """None is all endpoints together."""
+
+    @classmethod
+    def parse(cls, text: str, endpoints: Sequence[Endpoint]) -> Self:
+        """Reads what was typed.
+
+        Raises:
+            CouldNotRun: it is no objective, or names no endpoint.
+        """
+        found = _FORM.fullmatch(text.strip())
+        if found is None:
+            raise CouldNotRun(f"--slo {text!r} is none", EXAMPLE)
+        names = None
+        if found["pattern"]:
+            names = tuple(each.name for each in matching(found["pattern"], endpoints))
+            if not names:
+                known = ", ".join(each.name for each in endpoints)
+                raise CouldNotRun(f"--slo {text!r} names no endpoint that is loaded", f"they are: {known}")
+        return cls(text.strip(), found["metric"], _limit(found["metric"], found["limit"], text), names)
+
+    def value(self, step: Step) -> float | None:
+        """Its figure in a step; None where nothing was answered."""
+        chosen = [each for each in step.endpoints if self.names is None or each.name in self.names]
+        if self.metric == "errors":
+            due, failed = self._counted(step)
+            return failed / due if due else None
+        if self.metric == "mean":
+            known = [each for each in chosen if each.mean_seconds is not None]
+            rate = sum(each.responses_per_second for each in known)
+            total = sum((each.mean_seconds or 0.0) * each.responses_per_second for each in known)
+            return total / rate if rate else None
+        return step.quantile(float(self.metric[1:]) / 100, [each.name for each in chosen])
+
+    def is_met(self, step: Step) -> bool:
+        """True if it holds in the step."""
+        if self.metric == "errors":
+            due, failed = self._counted(step)
+            # So many may fail by chance where the limit is just kept.
+            return due > 0 and failed <= poisson.ppf(CHANCE, self.limit * due)
+        value = self.value(step)
+        return value is not None and value < self.limit
+
+    def _counted(self, step: Step) -> tuple[int, int]:
+        chosen = [each for each in step.endpoints if self.names is None or each.name in self.names]
+        return sum(each.requests for each in chosen), sum(each.failures + each.unfinished for each in chosen)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A step of the log's mix with what it measured."""
+
+    step: Step
+    figures: StepFigures
+
+
+def answer(objective: Objective, tried: Sequence[Tried], required: float) -> ObjectiveAnswer:
+    """Up to which load the objective holds.
+
+    Where steps that meet it and steps that miss it overlap, chance decides there: the interval is from the lowest load
+    that missed it to the highest that met it; where not, from the highest that met it to the lowest that missed.
+    """
+    met = [each.step.offered_per_second for each in tried if objective.is_met(each.step)]
+    missed = [each.step.offered_per_second for each in tried if not objective.is_met(each.step)]
+    if not met:
+        return ObjectiveAnswer(objective=objective.text, capacity=None, is_lower_bound=False, holds=False)
+    highest = max(met)
+    if not missed:
+        capacity = Interval(estimate=highest, low=highest, high=highest)
+        return ObjectiveAnswer(
+            objective=objective.text, capacity=capacity, is_lower_bound=True, holds=highest >= required
+        )
+    # The load that divides the two with the fewest on the wrong side.
+    edges = sorted({*met, *missed})
+    wrong = [(sum(each > edge for each in met) + sum(each <= edge for each in missed), edge) for edge in (0.0, *edges)]
+    best = min(count for count, _ in wrong)
+    passing = max(edge for count, edge in wrong if count == best)
+    failing = min((each for each in missed if each > passing), default=passing)
+    low, high = sorted((min(min(missed), highest), max(highest, failing)))
+    low = min(low, passing) if passing else low
+    return ObjectiveAnswer(
+        objective=objective.text,
+        capacity=Interval(estimate=passing or low, low=low, high=max(high, passing)),
+        is_lower_bound=False,
+        holds=passing >= required,
+    )
+
+
+def _limit(metric: str, text: str, whole: str) -> float:
+    if metric != "errors":
+        return quantity.seconds(text)
+    try:
+        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise CouldNotRun(f"--slo {whole!r}: {text!r} is no share", EXAMPLE) from None

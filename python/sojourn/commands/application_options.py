@@ -1,0 +1,178 @@
+"""The options of `sojourn assess LOG --target URL`: an application where it runs, with its tiers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sojourn.applications.pipeline import assess
+from sojourn.applications.request import EFFORTS, ApplicationRequest
+from sojourn.applications.target import require_permission
+from sojourn.assessment.request import EffortName
+from sojourn.commands.formats import Format, data, print_json, print_where, talk
+from sojourn.commands.help import FurtherOption
+from sojourn.commands.progress import Stages
+from sojourn.commands.spreading import spread
+from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
+from sojourn.machine import cores
+from sojourn.report.application.page import write_report
+from sojourn.report.application.terminal import print_application
+from sojourn.results.run_folder import RunFolder
+from sojourn.tiers.declaration import parse_all
+from sojourn.tiers.remote import REMOTE_SHELL
+from sojourn.tiers.watch import Sources
+from sojourn.workload.log import LogOptions, require_log
+
+_PANEL = "An application where it runs"
+_option = partial(typer.Option, rich_help_panel=_PANEL)
+_further = partial(FurtherOption, rich_help_panel=_PANEL)
+
+
+@dataclass(frozen=True)
+class ApplicationOptions:
+    """What was typed of them."""
+
+    target: str | None
+    tiers: list[str]
+    objectives: list[str]
+    endpoints: list[str]
+    methods: str
+    headers: list[str]
+    required_rate: float | None
+    rate_max: float | None
+    errors_max: float
+    postgresql: str | None
+    prometheus: str | None
+    remote_shell: str
+    owned: bool
+
+    def run(
+        self,
+        log: str,
+        log_options: LogOptions,
+        folder: Callable[[], Path],
+        effort: EffortName,
+        seed: int,
+        output_format: Format,
+    ) -> None:
+        """Assesses the application, prints the answer and ends with its exit code."""
+        assert self.target is not None
+        require_log(log, log_options.also)
+        require_permission(self.target, owned=self.owned)
+        if not self.tiers:
+            raise CouldNotRun(
+                "an application has tiers",
+                "give --tier web=port:443 --tier app=unit:NAME …, those that clients meet first",
+            )
+        request = ApplicationRequest(
+            log=log,
+            log_options=log_options,
+            target=self.target,
+            tiers=parse_all(self.tiers),
+            sources=Sources(self.postgresql, self.prometheus, self.remote_shell, cores.plan().generator),
+            endpoints=self.endpoints,
+            methods=[method.strip().upper() for method in self.methods.split(",")],
+            headers=self.headers,
+            objectives=self.objectives,
+            required_rate=self.required_rate,
+            rate_max=self.rate_max,
+            errors_max=self.errors_max,
+            effort=EFFORTS[effort],
+            seed=seed,
+        )
+        run = RunFolder.create(folder(), holds=("application.json",), inside="targets")
+        with Stages(talk, quiet=output_format is Format.json) as stages:
+            summary = assess(request, run, stages)
+        report = write_report(run)
+        if output_format is Format.json:
+            print_json(summary.model_dump(mode="json"))
+        else:
+            print_application(summary, data)
+            print_where(report)
+        if not summary.complete or not all(each.holds for each in summary.objectives):
+            raise typer.Exit(EXIT_RAN_WITH_FAILURES)
+
+
+def read_options(
+    target: Annotated[
+        str | None,
+        _option(
+            "--target", help="Load the application at this URL with the log's own requests; --help-all: its tiers."
+        ),
+    ] = None,
+    tier: Annotated[
+        list[str] | None,
+        _further(
+            "--tier",
+            help="NAME=port:N, pid:N, command:REGEX, unit:NAME, cgroup:FOLDER, or NAME=ssh:HOST/…; those that clients "
+            "meet first, first, the database last; may be given again.",
+        ),
+    ] = None,
+    slo: Annotated[
+        list[str] | None,
+        _further("--slo", help="'GET /api/*: p95 < 300ms', 'errors < 0.1%'; exit code 1 if one fails; again for more."),
+    ] = None,
+    endpoint: Annotated[
+        list[str] | None,
+        _further("--endpoint", help="Requests like 'GET /api/*', or 'NAME=/api/*', are one endpoint; again for more."),
+    ] = None,
+    allow_methods: Annotated[
+        str, _further("--allow-methods", help="Methods that the load may use, comma-separated; others are left out.")
+    ] = "GET,HEAD",
+    header: Annotated[
+        list[str] | None,
+        _further("--header", "-H", help="A field of each request, as 'Cookie: session=…'; may be given again."),
+    ] = None,
+    at_rate: Annotated[
+        float | None,
+        _further("--at-rate", help="Requests/s at which the objectives are to hold [default: the busiest minute's]."),
+    ] = None,
+    max_rate: Annotated[float | None, _further("--max-rate", help="Never offer more requests/s than this.")] = None,
+    max_errors: Annotated[str, _further("--max-errors", help="End a rise at this share of failed requests.")] = "5%",
+    postgresql: Annotated[
+        str | None, _further("--postgresql", help="Ask PostgreSQL for its statistics: a connection as psql takes it.")
+    ] = None,
+    prometheus: Annotated[
+        str | None, _further("--prometheus", help="Read the application's metrics at this URL.")
+    ] = None,
+    tier_shell: Annotated[
+        str, _further("--tier-shell", help="How {command} is run on {host} for tiers elsewhere.")
+    ] = REMOTE_SHELL,
+    i_own_this: Annotated[
+        bool, _further("--i-own-this", help="Load a target outside of private networks, which is yours.")
+    ] = False,
+) -> ApplicationOptions:
+    """The options as typer has them, as one value."""
+    share = max_errors.removesuffix("%")
+    try:
+        errors_max = float(share) / (100 if max_errors.endswith("%") else 1)
+    except ValueError:
+        raise CouldNotRun(f"--max-errors {max_errors} is no share", "give one like 5%") from None
+    given = {"--tier": tier, "--slo": slo, "--postgresql": postgresql, "--prometheus": prometheus}
+    if target is None and (beside := next((name for name, value in given.items() if value), None)):
+        raise CouldNotRun(f"{beside} is of an application", "give its URL, too: --target http://127.0.0.1:8000")
+    return ApplicationOptions(
+        target=target,
+        tiers=tier or [],
+        objectives=slo or [],
+        endpoints=endpoint or [],
+        methods=allow_methods,
+        headers=header or [],
+        required_rate=at_rate,
+        rate_max=max_rate,
+        errors_max=errors_max,
+        postgresql=postgresql,
+        prometheus=prometheus,
+        remote_shell=tier_shell,
+        owned=i_own_this,
+    )
+
+
+def with_application_options(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose parameter `application` is spread into these options."""
+    return spread(command, "application", read_options)

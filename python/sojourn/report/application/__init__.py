@@ -1,0 +1,1 @@
+"""An assessment of an application, on the terminal and as a page."""

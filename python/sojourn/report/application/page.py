@@ -1,0 +1,159 @@
+"""The page of an assessment of an application: the answer, response times and CPU use against load, demands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sojourn.applications.summary import SUMMARY, ApplicationSummary, StepFigures
+from sojourn.report.application.terminal import objective_in_words, sentences
+from sojourn.report.chart import Axis, Chart, Point, Series
+from sojourn.report.drawing import figure
+from sojourn.report.markup import Markup, element, join, shell
+from sojourn.report.scales import linear
+from sojourn.report.tables import texts
+from sojourn.results.run_folder import RunFolder
+from sojourn.text import format
+
+REPORT = "report.html"
+
+
+def write_report(folder: RunFolder) -> Path | None:
+    """Draws the page from the folder alone; returns where it is."""
+    summary = ApplicationSummary.model_validate_json((folder.path / SUMMARY).read_text())
+    folder.write_text(REPORT, page(summary))
+    return folder.written(REPORT)
+
+
+def page(summary: ApplicationSummary) -> str:
+    """The page as text."""
+    steps = sorted(
+        (step for step in summary.steps if step.kind != "mix"), key=lambda step: step.offered_requests_per_second
+    )
+    answer = [element("p", line) for line in sentences(summary)]
+    answer += [
+        element("p", objective_in_words(each, summary.required_requests_per_second)) for each in summary.objectives
+    ]
+    answer += [element("p", f"Warning: {warning}", class_="missing") for warning in summary.warnings]
+    if not summary.complete:
+        answer.insert(0, element("p", f"Incomplete: {summary.incomplete_because}", class_="missing"))
+    main = join(
+        element("section", element("h2", "Answer"), answer, id="answer"),
+        element(
+            "section",
+            element("h2", "Rising load of the log's mix"),
+            element("div", [figure(chart) for chart in charts(summary, steps)], class_="plots"),
+            _steps(summary, steps),
+            id="load",
+        )
+        if steps
+        else None,
+        _demands(summary),
+        _endpoints(summary),
+        _tiers(summary),
+    )
+    subtitle = f"{summary.target} · {summary.started_at}"
+    return shell("application", summary.log_name, subtitle, main, summary.sojourn_version, (SUMMARY, "targets"))
+
+
+def charts(summary: ApplicationSummary, steps: Sequence[StepFigures]) -> list[Chart]:
+    """Response times, and the CPU time of each tier, against the load."""
+    highest = max(step.offered_requests_per_second for step in steps)
+    load = Axis("offered requests/s", linear([0.0, highest]), lambda value: f"{value:,.0f}")
+    series = []
+    for place, (name, values) in enumerate(
+        (
+            ("mean", [step.response_time_mean_seconds for step in steps]),
+            ("p95", [step.response_time_p95_seconds for step in steps]),
+            ("model's mean", [step.predicted_response_time_mean_seconds for step in steps]),
+        )
+    ):
+        points = _points(steps, [None if value is None else value * 1e3 for value in values], "ms")
+        if points:
+            series.append(Series(name, place, points, mark="disc" if place < 2 else "diamond"))
+    top = max((point.y for each in series for point in each.points if point is not None), default=1.0)
+    times = Axis("response time, ms", linear([0.0, top]), lambda value: f"{value:,.4g}")
+    used = [
+        Series(
+            tier.name, place, _points(steps, [step.tiers[tier.name].cpu_cores for step in steps], "cores"), mark="disc"
+        )
+        for place, tier in enumerate(summary.tiers)
+    ]
+    most = max((point.y for each in used for point in each.points if point is not None), default=1.0)
+    cores = Axis("cores in use", linear([0.0, most]), lambda value: f"{value:,.3g}")
+    return [
+        Chart("plot-response-times", "Response times", "Each mark is a step of the log's mix.", load, times, series),
+        Chart(
+            "plot-cpu",
+            "CPU by tier",
+            "Each mark is a step of the log's mix.",
+            load,
+            cores,
+            [each for each in used if each.points],
+        ),
+    ]
+
+
+def _points(steps: Sequence[StepFigures], values: Sequence[float | None], unit: str) -> list[Point]:
+    return [
+        Point(
+            step.offered_requests_per_second, value, f"{value:,.4g} {unit} at {step.offered_requests_per_second:,.1f}/s"
+        )
+        for step, value in zip(steps, values, strict=True)
+        if value is not None
+    ]
+
+
+def _steps(summary: ApplicationSummary, steps: Sequence[StepFigures]) -> Markup:
+    tiers = [tier.name for tier in summary.tiers]
+    head = [
+        "offered/s",
+        "answered/s",
+        "mean",
+        "p95",
+        "failed",
+        *(f"{tier}, cores" for tier in tiers),
+        "beyond the knee",
+    ]
+    rows = [
+        [
+            f"{step.offered_requests_per_second:,.1f}",
+            f"{step.requests_per_second:,.1f}",
+            format.seconds(step.response_time_mean_seconds),
+            format.seconds(step.response_time_p95_seconds),
+            format.percent(step.failed_fraction),
+            *(format.number(step.tiers[tier].cpu_cores) for tier in tiers),
+            step.failed_because or "",
+        ]
+        for step in steps
+    ]
+    return texts("table-steps", "Steps", head, rows)
+
+
+def _demands(summary: ApplicationSummary) -> Markup:
+    rows = [
+        [
+            each.endpoint,
+            each.tier,
+            format.seconds(each.seconds.estimate) if each.identifiable else "not identifiable",
+            f"{format.seconds(each.seconds.low)} to {format.seconds(each.seconds.high)}",
+        ]
+        for each in summary.demands
+    ]
+    return texts("table-demands", "CPU time per request", ["endpoint", "tier", "CPU time", "95 % interval"], rows)
+
+
+def _endpoints(summary: ApplicationSummary) -> Markup:
+    rows = [
+        [each.name, f"{each.requests:,}", format.percent(each.fraction), f"{each.targets:,}"]
+        for each in summary.endpoints
+    ]
+    rows += [
+        [f"left out: {each.why}", f"{each.requests:,}", format.percent(each.fraction), ""] for each in summary.left_out
+    ]
+    return texts("table-endpoints", "Endpoints", ["endpoint", "requests", "share", "targets"], rows)
+
+
+def _tiers(summary: ApplicationSummary) -> Markup:
+    rows = [[each.name, each.declared, each.command or "", ", ".join(map(str, each.cores))] for each in summary.tiers]
+    return texts("table-tiers", "Tiers", ["tier", "declared", "runs", "cores"], rows)

@@ -1,0 +1,98 @@
+"""The answer of an assessment of an application, in a screenful."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from sojourn.applications.diagnosis import in_words
+from sojourn.applications.summary import ApplicationSummary, ObjectiveAnswer
+from sojourn.results.records import Interval
+from sojourn.text import format
+
+
+def print_application(summary: ApplicationSummary, console: Console) -> None:
+    """The answer: capacity, bottleneck, what changes give; then what each endpoint costs."""
+    if not summary.complete:
+        console.print(Text(f"INCOMPLETE: {summary.incomplete_because}", style="bold red"))
+    for line in sentences(summary):
+        console.print(Text(line), soft_wrap=True)
+    for objective in summary.objectives:
+        style = "green" if objective.holds else "bold red"
+        console.print(
+            Text(objective_in_words(objective, summary.required_requests_per_second), style=style), soft_wrap=True
+        )
+    if summary.demands:
+        console.print()
+        console.print(demand_table(summary))
+        if not all(each.identifiable for each in summary.demands):
+            console.print("?: not identifiable", highlight=False)
+    for warning in summary.warnings:
+        console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
+
+
+def sentences(summary: ApplicationSummary) -> list[str]:
+    """The answer in sentences."""
+    said = [
+        f"{summary.target}, loaded with {summary.covered_fraction:.0%} of the requests of {summary.log_name} "
+        f"({len(summary.endpoints)} endpoints)"
+    ]
+    if summary.knee is not None:
+        bound = "at least " if summary.knee.is_lower_bound else ""
+        said.append(f"capacity:   {bound}{_rates(summary.knee.requests_per_second)} requests/s of the log's mix")
+        said.append(f"            the log's busiest minute: {format.rate(summary.peak_requests_per_second)}")
+    if summary.bottleneck is not None:
+        said.append(f"bottleneck: {in_words(summary.bottleneck)}")
+    if summary.next_bottleneck is not None:
+        said.append(f"next:       {in_words(summary.next_bottleneck)}")
+    for change in summary.changes:
+        rate = format.rate(change.capacity_requests_per_second)
+        said.append(f"change:     {change.what}: {rate} (x{change.factor:.2f})")
+    if summary.model is not None and summary.model.held_out_error_median is not None:
+        said.append(
+            f"model:      off by {summary.model.held_out_error_median:.0%} in the median, over "
+            f"{len(summary.model.held_out)} steps that it did not see"
+        )
+    return said
+
+
+def objective_in_words(objective: ObjectiveAnswer, required: float) -> str:
+    """An objective with how far it holds."""
+    if objective.capacity is None:
+        return f"FAILS  {objective.objective}: not at any load"
+    word = "holds" if objective.holds else "FAILS"
+    bound = "at least " if objective.is_lower_bound else ""
+    return (
+        f"{word}  {objective.objective}: up to {bound}{_rates(objective.capacity)} requests/s "
+        f"(required: {format.rate(required)})"
+    )
+
+
+def demand_table(summary: ApplicationSummary) -> Table:
+    """CPU time by endpoint and tier, in milliseconds."""
+    tiers = list(dict.fromkeys(each.tier for each in summary.demands))
+    table = Table(box=None, pad_edge=False)
+    table.add_column("CPU ms per request", overflow="fold")
+    for tier in tiers:
+        table.add_column(tier, justify="right", no_wrap=True)
+    by_both = {(each.endpoint, each.tier): each for each in summary.demands}
+    for endpoint in summary.endpoints:
+        cells = []
+        for tier in tiers:
+            demand = by_both.get((endpoint.name, tier))
+            if demand is None:
+                cells.append("")
+            elif not demand.identifiable:
+                cells.append(f"? (≤ {demand.seconds.high * 1e3:.2g})")
+            else:
+                low, high = demand.seconds.low * 1e3, demand.seconds.high * 1e3
+                cells.append(f"{demand.seconds.estimate * 1e3:.2g} ({low:.2g}–{high:.2g})")
+        table.add_row(endpoint.name, *cells)
+    return table
+
+
+def _rates(interval: Interval) -> str:
+    if interval.low == interval.high:
+        return f"{interval.estimate:,.4g}"
+    return f"{interval.estimate:,.4g} ({interval.low:,.4g} to {interval.high:,.4g})"

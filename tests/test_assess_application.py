@@ -1,0 +1,98 @@
+"""`sojourn assess LOG --target URL` on the example application: answer, exit codes, and a database that dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import SOJOURN, run
+from tests.shop import needs_shop, running, shop
+
+pytestmark = [needs_shop, pytest.mark.slow, pytest.mark.alone]
+
+
+@pytest.fixture(scope="module")
+def status() -> Iterator[dict[str, Any]]:
+    with running("--set", "products=100") as known:
+        made = shop("traffic", known["folder"], "--users", "8", "--seconds", "4")
+        assert made.returncode == 0, made.stderr
+        # What loads the shop is logged, too.
+        log = known["folder"] / "users.log"
+        log.write_bytes(Path(known["access_log"]).read_bytes())
+        yield {**known, "log": str(log)}
+
+
+def words(status: dict[str, Any], output: Path, *more: str) -> list[str]:
+    tiers = status["tiers"]
+    port = {name: tiers[part]["port"] for name, part in (("web", "nginx"), ("app", "application"), ("db", "database"))}
+    given = [word for name, number in port.items() for word in ("--tier", f"{name}=port:{number}")]
+    # Two endpoints: few steps tell them apart.
+    given += ["--endpoint", "static=GET /static/*", "--endpoint", "pages=GET /*", "--postgresql", status["database"]]
+    return [
+        "assess",
+        status["log"],
+        "--target",
+        status["url"],
+        *given,
+        "--effort",
+        "quick",
+        "--output",
+        str(output),
+        *more,
+    ]
+
+
+def test_an_application_is_loaded_as_far_as_allowed_and_its_objectives_decide_the_exit_code(
+    status: dict[str, Any], tmp_path: Path
+) -> None:
+    limits = ["--max-rate", "16", "--at-rate", "10"]
+    objectives = ["--slo", "pages: p95 < 20s", "--slo", "mean < 1us"]
+    done = run(*words(status, tmp_path / "run", *limits, *objectives, "--format", "json"))
+    assert done.returncode == 1, done.stderr
+    found = json.loads(done.stdout)
+    assert found["complete"]
+    assert max(step["offered_requests_per_second"] for step in found["steps"]) <= 16.01
+    assert found["knee"]["is_lower_bound"]
+    assert found["bottleneck"]["cause"] == "unknown"
+    assert [each["holds"] for each in found["objectives"]] == [True, False]
+    assert {each["name"] for each in found["endpoints"]} == {"pages", "static"}
+    assert not any(each["failures"] for step in found["steps"] for each in step["endpoints"])
+    for step in found["steps"]:
+        assert set(step["tiers"]) == {"web", "app", "db"}
+        assert step["tiers"]["app"]["cpu_cores"] is not None
+    by_both = {(each["endpoint"], each["tier"]): each["seconds"] for each in found["demands"]}
+    assert by_both["pages", "app"]["estimate"] > 10 * by_both["static", "app"]["estimate"]
+    again = run("report", str(tmp_path / "run"))
+    assert again.returncode == 0, again.stderr
+    assert "bottleneck" in again.stdout
+    assert "<svg" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_a_target_that_answers_otherwise_than_the_log_says_is_no_knee(status: dict[str, Any], tmp_path: Path) -> None:
+    log = tmp_path / "other.log"
+    line = '10.0.0.1 - - [21/Nov/2026:10:00:{:02d} +0000] "GET /nowhere/{} HTTP/1.1" 200 100\n'
+    log.write_text("".join(line.format(second, second) for second in range(60)))
+    done = run(*words({**status, "log": str(log)}, tmp_path / "run"))
+    assert done.returncode in (1, 2), done.stdout
+    assert "status_4xx" in done.stderr + done.stdout
+
+
+def test_a_database_that_dies_ends_the_assessment_with_what_was_measured(
+    status: dict[str, Any], tmp_path: Path
+) -> None:
+    command = [str(SOJOURN), *words(status, tmp_path / "run", "--max-rate", "16")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        time.sleep(12)
+        os.kill(status["tiers"]["database"]["pid"], signal.SIGQUIT)
+        output, _ = process.communicate(timeout=200)
+    assert process.returncode == 1
+    assert "INCOMPLETE" in output
+    assert json.loads((tmp_path / "run" / "application.json").read_text())["steps"]

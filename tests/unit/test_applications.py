@@ -1,0 +1,300 @@
+"""Assessing an application, without one: which targets may be loaded, objectives, causes, the network."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sojourn import _native
+from sojourn.applications import demands, diagnosis, network, objectives
+from sojourn.applications.changes import changes
+from sojourn.applications.diagnosis import CoreGroup, core_groups
+from sojourn.applications.endpoints import Endpoint
+from sojourn.applications.knee import locate
+from sojourn.applications.objectives import Objective, Tried
+from sojourn.applications.requests import Asked
+from sojourn.applications.summary import (
+    Cause,
+    DatabaseFigures,
+    Demand,
+    EndpointFigures,
+    Knee,
+    StepFigures,
+    TierDescription,
+    TierFigures,
+)
+from sojourn.applications.target import require_permission
+from sojourn.applications.traffic import EndpointStep, Step, file_list
+from sojourn.failure import CouldNotRun
+from sojourn.results.records import Interval
+
+PAGE, SEARCH = "GET /", "GET /search"
+TIERS = [
+    TierDescription(name="web", declared="web=port:80", cores=[0, 1], port=80),
+    TierDescription(name="app", declared="app=port:8000", cores=[0, 1], port=8000),
+    TierDescription(name="db", declared="db=port:5432", cores=[0, 1], port=5432),
+]
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:8000", "https://[::1]/x", "http://10.1.2.3", "http://192.168.0.9:81"]
+)
+def test_this_machine_and_private_networks_may_be_loaded(url: str) -> None:
+    require_permission(url, owned=False)
+
+
+def test_a_public_target_needs_its_owner() -> None:
+    with pytest.raises(CouldNotRun, match="private network") as refused:
+        require_permission("http://8.8.8.8/", owned=False)
+    assert refused.value.hint
+    assert "--i-own-this" in refused.value.hint
+    require_permission("http://8.8.8.8/", owned=True)
+
+
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1", "127.0.0.1:80", "http://", "http://nowhere.invalid"])
+def test_what_is_no_target_is_refused(url: str) -> None:
+    with pytest.raises(CouldNotRun):
+        require_permission(url, owned=True)
+
+
+def test_targets_are_asked_for_as_they_were_logged_and_as_often() -> None:
+    rows = (
+        Asked("GET", "/search?q=oak%20table&x=ü y", 200, 7, 1),
+        Asked("GET", "/search?q=oak%20table&x=ü y", 302, 3, 1),
+        Asked("GET", "no-slash", 200, 1, 1),
+    )
+    assert file_list(Endpoint(SEARCH, "GET", rows)) == "/search?q=oak%20table&x=%C3%BC%20y 10\n"
+    with pytest.raises(CouldNotRun, match="no target"):
+        file_list(Endpoint(SEARCH, "GET", rows[2:]))
+
+
+def histogram(*seconds: float) -> _native.Histogram:
+    made = _native.Histogram()
+    made.record(np.array(seconds), np.ones(len(seconds), dtype=np.uint64))
+    return made
+
+
+def endpoint_step(name: str, rate: float, seconds: float, failures: int = 0) -> EndpointStep:
+    return EndpointStep(
+        name=name, offered_per_second=rate, responses_per_second=rate, requests=1000, failures=failures, unfinished=0,
+        mean_seconds=seconds, p50_seconds=seconds, p95_seconds=seconds, p99_seconds=seconds,
+        histogram=histogram(*[seconds] * 20), failed_by={}, generator_cpu=0.1, send_lag_seconds=0.0,
+    )  # fmt: skip
+
+
+def tried(rate: float, page: float, search: float, failures: int = 0) -> Tried:
+    step = Step(0.0, 2.0, [endpoint_step(PAGE, rate / 2, page, failures), endpoint_step(SEARCH, rate / 2, search)])
+    return Tried(step, figures(rate, page))
+
+
+def figures(rate: float, seconds: float = 0.01, **more: object) -> StepFigures:
+    each = [
+        EndpointFigures(
+            name=name, offered_requests_per_second=rate / 2, requests_per_second=rate / 2, failures=0, unfinished=0,
+            response_time_mean_seconds=seconds, response_time_p50_seconds=seconds, response_time_p95_seconds=seconds,
+            response_time_p99_seconds=seconds,
+        )
+        for name in (PAGE, SEARCH)
+    ]  # fmt: skip
+    made = StepFigures(
+        kind="climb", offered_requests_per_second=rate, requests_per_second=rate, failed_fraction=0.0,
+        response_time_mean_seconds=seconds, response_time_p95_seconds=seconds, in_system=rate * seconds, endpoints=each,
+        tiers={tier.name: TierFigures(cpu_cores=0.1, core_wait_threads=0.0, blocked_threads=0.0) for tier in TIERS},
+    )  # fmt: skip
+    return made.model_copy(update=more)
+
+
+ENDPOINTS = [
+    Endpoint(PAGE, "GET", (Asked("GET", "/", 200, 5, 5),)),
+    Endpoint(SEARCH, "GET", (Asked("GET", "/search?q=a", 200, 5, 5),)),
+]
+
+
+def test_an_objective_holds_up_to_the_load_that_first_misses_it() -> None:
+    objective = Objective.parse("GET /search*: p95 < 300ms", ENDPOINTS)
+    assert objective.names == (SEARCH,)
+    steps = [tried(10, 5.0, 0.1), tried(20, 5.0, 0.2), tried(30, 5.0, 0.4)]
+    answer = objectives.answer(objective, steps, 15.0)
+    assert answer.capacity == Interval(estimate=20, low=20, high=30)
+    assert answer.holds
+    assert not answer.is_lower_bound
+    assert not objectives.answer(objective, steps, 25.0).holds
+
+
+def test_an_objective_that_always_or_never_holds_says_so() -> None:
+    steps = [tried(10, 0.1, 0.1), tried(20, 0.1, 0.1)]
+    always = objectives.answer(Objective.parse("p99 < 1s", ENDPOINTS), steps, 15.0)
+    assert always.is_lower_bound
+    assert always.capacity == Interval(estimate=20, low=20, high=20)
+    never = objectives.answer(Objective.parse("mean<50ms", ENDPOINTS), steps, 0.0)
+    assert never.capacity is None
+    assert not never.holds
+
+
+def test_where_chance_decides_the_interval_is_the_overlap() -> None:
+    steps = [tried(10, 0.1, 0.1), tried(20, 0.1, 0.4), tried(25, 0.1, 0.1), tried(30, 0.1, 0.4)]
+    answer = objectives.answer(Objective.parse("GET /search: p95 < 300ms", ENDPOINTS), steps, 0.0)
+    assert answer.capacity is not None
+    assert (answer.capacity.low, answer.capacity.high) == (20, 30)
+
+
+def test_a_single_failure_by_chance_breaks_no_objective_on_errors() -> None:
+    objective = Objective.parse("errors < 0.1%", ENDPOINTS)
+    assert objective.is_met(tried(10, 0.1, 0.1, failures=1).step)
+    assert not objective.is_met(tried(10, 0.1, 0.1, failures=20).step)
+
+
+@pytest.mark.parametrize("text", ["fast", "p95 < soon", "GET /none: p95 < 1s", "errors < much", "p95 > 1s"])
+def test_what_is_no_objective_is_refused(text: str) -> None:
+    with pytest.raises(CouldNotRun):
+        Objective.parse(text, ENDPOINTS)
+
+
+def tiers_with(**used: TierFigures) -> dict[str, TierFigures]:
+    return {tier.name: used.get(tier.name, TierFigures(cpu_cores=0.05, core_wait_threads=0.0)) for tier in TIERS}
+
+
+def database(**more: object) -> DatabaseFigures:
+    base = DatabaseFigures(backends=8, active=1, in_transaction=1, waits={}, commits_per_second=10, connections_max=100)
+    return base.model_copy(update=more)
+
+
+UNHINDERED = {PAGE: 0.02, SEARCH: 0.02}
+
+
+def found(top: StepFigures, low: StepFigures | None = None) -> list[tuple[str | None, str]]:
+    return [(each.tier, each.cause) for each in diagnosis.find(low or figures(5), top, UNHINDERED, TIERS)]
+
+
+def test_a_busy_processor_is_the_tier_s_that_uses_most_of_it() -> None:
+    top = figures(100, 2.0, tiers=tiers_with(app=TierFigures(cpu_cores=1.3), db=TierFigures(cpu_cores=0.5)))
+    assert found(top) == [("app", "cpu")]
+
+
+def test_tiers_that_starve_beside_other_programs_lack_a_processor_too() -> None:
+    starved = tiers_with(db=TierFigures(cpu_cores=0.6, core_wait_threads=4.0))
+    assert found(figures(100, 2.0, tiers=starved, machine_busy_cores=1.99)) == [("db", "cpu")]
+    assert ("db", "cpu") not in found(figures(100, 2.0, tiers=starved, machine_busy_cores=1.0))
+
+
+def test_one_process_whose_threads_take_turns_is_a_processor_s_end() -> None:
+    top = figures(100, 2.0, tiers=tiers_with(app=TierFigures(cpu_cores=0.97, busiest_process_cores=0.96)))
+    assert found(top) == [("app", "cpu")]
+
+
+def test_backends_that_wait_for_a_lock_or_the_disk_name_it() -> None:
+    lock = figures(100, 2.0, database=database(active=6, waits={"Lock": 5.0}), tiers=tiers_with())
+    assert found(lock)[0] == ("db", "lock")
+    disk = figures(100, 2.0, database=database(active=4, waits={"IO": 3.0}), tiers=tiers_with())
+    assert found(disk)[0] == ("db", "disk")
+
+
+def test_connections_that_are_all_in_use_are_the_pool_s_end() -> None:
+    top = figures(100, 2.0, database=database(active=2, in_transaction=5.8), tiers=tiers_with())
+    assert found(top)[0] == ("app", "connections")
+    said = figures(100, 2.0, levels={"hikaricp_pool_pending": 4.0}, tiers=tiers_with())
+    assert found(said)[0] == ("app", "connections")
+
+
+def test_workers_that_wait_for_somebody_outside_say_for_whom() -> None:
+    app = TierFigures(
+        cpu_cores=0.1, incoming_connections=50, outgoing_connections={"10.9.9.9:443": 1.8, "127.0.0.1:5432": 8}
+    )
+    top = figures(100, 2.0, tiers=tiers_with(app=app))
+    causes = diagnosis.find(figures(5), top, UNHINDERED, TIERS)
+    assert [(each.tier, each.cause) for each in causes] == [("app", "outside"), ("app", "workers")]
+    assert "10.9.9.9:443" in causes[0].because
+
+
+def test_where_nothing_is_at_its_end_nothing_is_claimed() -> None:
+    assert found(figures(100, 0.02, tiers=tiers_with(), database=database())) == []
+
+
+def test_tiers_on_cores_of_their_own_are_groups_of_their_own() -> None:
+    apart = [TIERS[0].model_copy(update={"cores": [0]}), TIERS[1].model_copy(update={"cores": [1]}), TIERS[2]]
+    assert core_groups(apart) == [CoreGroup(("web", "app", "db"), 2)]
+    assert core_groups(apart[:2]) == [CoreGroup(("web",), 1), CoreGroup(("app",), 1)]
+
+
+def test_demands_are_found_from_steps_with_other_mixes_and_what_is_not_told_apart_is_said() -> None:
+    random = np.random.default_rng(1)
+    true = {"web": (0.0002, 0.0001), "app": (0.004, 0.001), "db": (0.0005, 0.008)}
+    steps = []
+    for _ in range(18):
+        rates = random.uniform(5, 50, 2)
+        step = figures(10)
+        for each, rate in zip(step.endpoints, rates, strict=True):
+            each.requests_per_second = float(rate)
+        for tier, seconds in true.items():
+            step.tiers[tier].cpu_cores = float(np.dot(rates, seconds) * random.normal(1, 0.02))
+        steps.append(step)
+    measured, errors, _ = demands.measure(steps, [PAGE, SEARCH], list(true), 1)
+    for each in measured:
+        expected = true[each.tier][(PAGE, SEARCH).index(each.endpoint)]
+        if expected >= 0.001:
+            assert each.identifiable
+            assert each.seconds.estimate == pytest.approx(expected, rel=0.1)
+    assert all(error < 0.05 for error in errors.values())
+    for step in steps:
+        step.endpoints[1].requests_per_second = 2 * step.endpoints[0].requests_per_second
+    together, _, _ = demands.measure(steps, [PAGE, SEARCH], ["app"], 1)
+    assert not any(each.identifiable for each in together)
+
+
+def demand(endpoint: str, tier: str, seconds: float) -> Demand:
+    return Demand(
+        endpoint=endpoint, tier=tier, seconds=Interval(estimate=seconds, low=seconds, high=seconds), identifiable=True
+    )
+
+
+def fitted(workers: int | None) -> network.Network:
+    made = network.fit(
+        {PAGE: 0.1, SEARCH: 0.2},
+        [PAGE, SEARCH],
+        [demand(PAGE, "app", 0.01), demand(SEARCH, "app", 0.02)],
+        [CoreGroup(("app",), 2)],
+        workers,
+    )
+    assert made is not None
+    return made
+
+
+def test_the_network_s_limits_are_its_cores_and_its_workers() -> None:
+    shares = {PAGE: 0.5, SEARCH: 0.5}
+    assert fitted(None).limits(shares) == {"cores of app": pytest.approx(2 / 0.015)}
+    assert fitted(6).limits(shares)["workers"] == pytest.approx(6 / 0.15)
+
+
+def test_workers_that_are_held_add_to_the_response_time_and_beyond_the_limit_there_is_none() -> None:
+    rates = {PAGE: 15.0, SEARCH: 15.0}
+    free, held = fitted(None).mean_seconds(rates, 1), fitted(6).mean_seconds(rates, 1)
+    assert free is not None
+    assert held is not None
+    assert free == pytest.approx(0.151, rel=0.05)
+    assert held > 1.05 * free
+    assert fitted(4).mean_seconds(rates, 1) is None
+
+
+def test_changes_are_those_that_move_the_smallest_limit() -> None:
+    knee = Knee(requests_per_second=Interval(estimate=40, low=38, high=42), is_lower_bound=False, stopped_because="")
+    shares = {PAGE: 0.5, SEARCH: 0.5}
+    made = changes(fitted(6), Cause(tier="app", cause="workers", because=""), shares, knee)
+    factors = {each.what: each.factor for each in made}
+    assert factors["twice the workers (6 → 12)"] == pytest.approx(2.0)
+    assert not any("cores" in what for what in factors)
+    assert changes(None, None, shares, knee) == []
+
+
+def test_the_knee_divides_the_steps_that_passed_from_those_that_failed() -> None:
+    def steps(*rates: tuple[float, bool]) -> list[tuple[Step, StepFigures]]:
+        return [
+            (tried(rate, 0.1, 0.1).step, figures(rate, failed_because=None if good else "why")) for rate, good in rates
+        ]
+
+    clear = locate(steps((10, True), (20, True), (30, False)), 25, "why")
+    assert (clear.requests_per_second, clear.is_lower_bound) == (Interval(estimate=25, low=20, high=30), False)
+    # One step that a disturbance spoilt moves the interval, not the estimate.
+    spoilt = locate(steps((10, False), (20, True), (25, True), (30, False), (31, False)), 25, "why")
+    assert spoilt.requests_per_second == Interval(estimate=27.5, low=10, high=30)
+    never = locate(steps((10, True), (16, True), (16, False), (16, True)), 16, "--max-rate was reached")
+    assert (never.is_lower_bound, never.requests_per_second.estimate) == (True, 16)
