@@ -6,11 +6,15 @@ VENV := .venv
 INSTALLED := $(VENV)/.installed
 DEVELOPED := $(VENV)/.developed
 
-.PHONY: demo test quick peers bench-assess bench-server bench-proxy bench-load bench-probe bench-memory bench-stream bench-conformance bench-models bench-import bench-studies clean
+.PHONY: demo demo-app test quick peers bench-applications bench-assess bench-server bench-proxy bench-load bench-probe bench-memory bench-stream bench-conformance bench-models bench-import bench-studies clean
 
 ## demo: set everything up and assess an example log, or LOG=path
 demo: $(INSTALLED)
 	scripts/demo "$(LOG)"
+
+## demo-app: start the example application, make it a log, and assess it where it runs
+demo-app: $(INSTALLED) peers
+	benchmarks/applications/bench --demo
 
 ## test: all checks: format, lints, types, Rust tests, Python tests, end to end
 test: $(DEVELOPED) peers
@@ -70,6 +74,10 @@ bench-models: $(INSTALLED)
 ## bench-studies: all studies in 90 minutes, or BENCH="--budget 12h"; writes docs/study-results.md; the same command goes on
 bench-studies: $(INSTALLED) peers
 	benchmarks/studies/bench --docs docs $(BENCH)
+
+## bench-applications: the example application set to known bottlenecks, and what an assessment says of each; writes docs/applications-benchmark.md; BENCH="--cases lock" is short
+bench-applications: $(INSTALLED) peers
+	benchmarks/applications/bench --docs docs $(BENCH)
 
 ## bench-import: how fast logs of every format are imported, sessions included
 bench-import:

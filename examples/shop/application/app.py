@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import random
 
 from flask import Flask, g
+from markupsafe import Markup
 
 from . import accounts, catalogue, orders
 from .burn import burn
@@ -13,7 +15,7 @@ from .external import External
 from .knobs import Knobs
 from .metrics import Metrics
 
-FILLER = "Nothing here is for sale. "
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def create() -> Flask:
@@ -22,7 +24,7 @@ def create() -> Flask:
     database, external = Database(knobs), External(knobs)
     application = Flask(__name__)
     application.secret_key = os.environ["SHOP_SECRET"]
-    filler = FILLER * (knobs.count("page_kb") * 1024 // len(FILLER))
+    filler = _filler(knobs.count("page_kb") * 1024)
     Metrics(database).attach(application)
     database.attach(application)
     application.before_request(lambda: burn(knobs.seconds("cpu_ms")))
@@ -32,3 +34,10 @@ def create() -> Flask:
     application.register_blueprint(catalogue.blueprint(database, external, knobs))
     application.register_blueprint(orders.blueprint(database, external))
     return application
+
+
+def _filler(size_bytes: int) -> Markup:
+    # Words that do not repeat, so that compressing them is work.
+    drawn = random.Random(1)
+    words = ("".join(drawn.choices(LETTERS, k=drawn.randint(2, 9))) for _ in range(size_bytes // 6))
+    return Markup(" ".join(words)[:size_bytes])

@@ -1,0 +1,140 @@
+"""`benchmarks/applications/bench`: cases to assessments, assessments to a table of what was found."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatch
+from pathlib import Path
+from string import Template
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from benchmarks import entry, machine
+from benchmarks.applications.cases import CASES, Case
+from sojourn.applications.summary import SUMMARY, ApplicationSummary
+from sojourn.failure import CouldNotRun
+
+NAME = "applications-benchmark"
+SHOP = machine.ROOT / "examples" / "shop" / "shop"
+SOJOURN = Path(sys.executable).parent / "sojourn"
+TRAFFIC = ("--users", "24")
+talk = Console(stderr=True)
+
+
+def _bench(
+    cases: Annotated[
+        str, typer.Option(help=f"Comma-separated, * allowed: {', '.join(each.name for each in CASES)}.")
+    ] = "*",
+    effort: Annotated[str, typer.Option(help="Of each assessment: quick, normal, thorough.")] = "quick",
+    traffic_seconds: Annotated[float, typer.Option(help="How long users make the log.")] = 60.0,
+    venv: Annotated[Path, typer.Option(help="Where the shop's libraries are.")] = machine.ROOT / "build" / "shop-venv",
+    output: Annotated[Path, typer.Option(help="The runs' folder.")] = machine.ROOT / "runs" / NAME,
+    docs: Annotated[Path | None, typer.Option(help="Also put the page here.")] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Assess the shop as it is, and print the answer.")] = False,
+) -> None:
+    """Set the example application to known bottlenecks, assess each, and count the right tiers and causes.
+
+    Example: benchmarks/applications/bench --cases 'lock,db-*'
+    """
+    chosen = [each for each in CASES if any(fnmatch(each.name, pattern.strip()) for pattern in cases.split(","))]
+    output.mkdir(parents=True, exist_ok=True)
+    with _shop(venv) as folder:
+        log = _log(folder, traffic_seconds)
+        if demo:
+            sys.exit(_assessed(folder, log, output / "demo", effort, "--slo", "p95 < 500ms", "--slo", "errors < 1%"))
+        rows = []
+        for case in chosen:
+            rows.append(_row(case, _hunted(case, folder, log, output / case.name, effort)))
+            print(" | ".join(rows[-1]), flush=True)
+    page = _page(rows, effort)
+    for where in (output, docs):
+        if where is not None:
+            (where / f"{NAME}.md").write_text(page)
+
+
+@contextmanager
+def _shop(venv: Path) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="shop-") as name:
+        # PostgreSQL runs as another user where we are root.
+        folder = Path(name)
+        folder.chmod(0o755)
+        _run("start", folder, "--venv", str(venv))
+        try:
+            yield folder
+        finally:
+            _run("stop", folder)
+
+
+def _log(folder: Path, seconds: float) -> Path:
+    _run("traffic", folder, *TRAFFIC, "--seconds", f"{seconds:g}")
+    # The load is logged by the same server.
+    return Path(shutil.copy(folder / "access.log", folder / "traffic.log"))
+
+
+def _hunted(case: Case, folder: Path, log: Path, run: Path, effort: str) -> ApplicationSummary | None:
+    _run("restart", folder, *(word for knob in case.knobs for word in ("--set", knob)))
+    _assessed(folder, log, run, effort)
+    found = run / SUMMARY
+    return ApplicationSummary.model_validate_json(found.read_text()) if found.exists() else None
+
+
+def _assessed(folder: Path, log: Path, run: Path, effort: str, *more: str) -> int:
+    shutil.rmtree(run, ignore_errors=True)
+    tiers = _status(folder)["tiers"]
+    port = {name: tiers[name]["port"] for name in ("nginx", "application", "database")}
+    words = [str(SOJOURN), "assess", str(log), "--target", f"http://127.0.0.1:{port['nginx']}", "--effort", effort]
+    for name, part in (("web", "nginx"), ("app", "application"), ("db", "database")):
+        words += ["--tier", f"{name}=port:{port[part]}"]
+    words += ["--postgresql", _status(folder)["database"], "--output", str(run)]
+    words += ["--prometheus", f"http://127.0.0.1:{port['application']}/metrics", *more]
+    return subprocess.run(words, check=False).returncode
+
+
+def _row(case: Case, found: ApplicationSummary | None) -> list[str]:
+    expected = " or ".join(f"{tier}: {cause}" for tier, cause in case.right)
+    if found is None or found.bottleneck is None:
+        return [case.name, expected, "nothing", "no", "", ""]
+    cause = found.bottleneck
+    said = f"{cause.tier or '-'}: {cause.cause}"
+    verdict = "yes" if (cause.tier, cause.cause) in case.right else "unknown" if cause.cause == "unknown" else "WRONG"
+    knee = found.knee.requests_per_second.estimate if found.knee else 0.0
+    return [case.name, expected, said, verdict, f"{knee:,.0f}", cause.because]
+
+
+def _page(rows: Sequence[Sequence[str]], effort: str) -> str:
+    right = sum(row[3] == "yes" for row in rows)
+    wrong = sum(row[3] == "WRONG" for row in rows)
+    table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    template = (Path(__file__).parent / "page.md.template").read_text()
+    return Template(template).substitute(
+        table=table, right=right, wrong=wrong, count=len(rows), effort=effort, knobs=_knobs()
+    )
+
+
+def _knobs() -> str:
+    return "\n".join(f"| {case.name} | `{' '.join(case.knobs)}` |" for case in CASES)
+
+
+def _status(folder: Path) -> dict[str, Any]:
+    return json.loads(_run("status", folder, "--json"))  # type: ignore[no-any-return]
+
+
+def _run(command: str, folder: Path, *more: str) -> str:
+    done = subprocess.run(
+        [str(SHOP), command, "--folder", str(folder), *more], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise CouldNotRun(done.stderr.strip().removeprefix("error: "), "make peers installs nginx and PostgreSQL")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    entry.run(_bench)
