@@ -137,3 +137,20 @@ def test_the_help_has_the_engines_options_and_ours() -> None:
     assert done.returncode == 0
     for name in ("--scale", "--log-format", "--threshold", "--on", "error_rate"):
         assert name in done.stdout
+
+
+def test_a_log_of_which_little_can_be_replayed_is_refused_and_what_is_left_out_is_said(
+    address: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "application.log"
+    stamp = "[21/Nov/2026:10:00:00 +0000]"
+    paths = ["/", "/a.gif", *(f"/find?q={number}" for number in range(10))]
+    log.write_text("".join(f'10.0.0.1 - - {stamp} "GET {path} HTTP/1.1" 200 {4000}\n' for path in paths))
+    words = ("replay", log, f"http://{address}", *AS_LOGGED, "--paths", "site")
+    done = run(*words)
+    assert done.returncode == 2
+    assert "10 of the log's 12 requests are not replayed: 10 with a query" in done.stderr
+    assert "hint: --paths original would take them; --left-out-limit allows it" in done.stderr
+    allowed = run(*words, "--left-out-limit", "90%")
+    assert allowed.returncode == 0, allowed.stderr
+    assert "warning: 10 of the log's 12 requests are not replayed" in allowed.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from dataclasses import replace
 from typing import Annotated
@@ -11,9 +12,11 @@ import typer
 
 from sojourn.commands import engine_run
 from sojourn.commands.data_plane import EVERYTHING
+from sojourn.commands.help import FurtherOption
 from sojourn.commands.log_options import with_log_options
 from sojourn.commands.run_options import RunOptions, with_run_options
 from sojourn.failure import CouldNotRun
+from sojourn.workload.left_out import LeftOut
 from sojourn.workload.log import LogOptions, import_log_to_file, is_trace, require_default, require_log
 
 
@@ -28,6 +31,13 @@ def _replay(
     seed: Annotated[int | None, typer.Option(help="Says everything that is random.")] = None,
     failed: Annotated[str | None, typer.Option(help="skip, send or expect.")] = None,
     paths: Annotated[str | None, typer.Option(help="site or original.")] = None,
+    left_out_limit: Annotated[
+        str,
+        FurtherOption(
+            help="Refuse to replay a log of whose requests more than this cannot be replayed.",
+            rich_help_panel="Log",
+        ),
+    ] = "50%",
     *,
     log_options: LogOptions,
     run_options: RunOptions,
@@ -44,10 +54,13 @@ def _replay(
         first, *others = places[:-1] or places
         log_options = replace(log_options, also=tuple(words[place] for place in others))
         if run_options.machines is None:
+            if is_trace(words[first]):
+                require_default(words[first], log_options)
             # What is to be sent has to be in the trace.
             keep_failed = log_options.keep_failed or failed in ("send", "expect")
             keep_queries = log_options.keep_queries or paths == "original"
-            words[first] = _as_trace(words[first], log_options, keep_failed, keep_queries, 1 if seed is None else seed)
+            log_options = replace(log_options, keep_failed=keep_failed, keep_queries=keep_queries)
+            words[first] = _as_trace(words[first], log_options, left_out_limit, 1 if seed is None else seed)
             words = [word for place, word in enumerate(words) if place not in others]
         else:
             _require_trace(words[first], log_options)
@@ -64,16 +77,21 @@ def _require_trace(source: str, options: LogOptions) -> None:
         )
 
 
-def _as_trace(source: str, options: LogOptions, keep_failed: bool, keep_queries: bool, seed: int) -> str:
+def _as_trace(source: str, options: LogOptions, left_out_limit: str, seed: int) -> str:
+    from sojourn.loading import metric
+
     require_log(source, options.also)
     if is_trace(source):
-        require_default(source, options)
         return source
     # The trace of a log has no name of its own and lives as long as this process, or what it becomes; children open it
     # by this name too.
     with tempfile.TemporaryFile() as file:
-        options = replace(options, keep_failed=keep_failed, keep_queries=keep_queries)
-        import_log_to_file(source, file, options, seed, lambda done, total: None)
+        _, report = import_log_to_file(source, file, options, seed, lambda done, total: None, may_be_empty=True)
+        left_out = LeftOut.of(report)
+        if left_out.fraction > metric.parsed("fraction", left_out_limit):
+            raise CouldNotRun(str(left_out), left_out.hint)
+        if left_out.by_reason:
+            print(f"warning: {left_out}", file=sys.stderr)
         descriptor = os.dup(file.fileno())
     os.set_inheritable(descriptor, True)
     return f"/proc/{os.getpid()}/fd/{descriptor}"

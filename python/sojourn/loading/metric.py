@@ -64,7 +64,7 @@ class Metric:
 
     def parse(self, text: str) -> float:
         """A limit with its unit."""
-        return _PARSERS[self.quantity](text)
+        return parsed(self.quantity, text)
 
 
 def written(quantity: Quantity, value: float | None) -> str:
@@ -72,6 +72,11 @@ def written(quantity: Quantity, value: float | None) -> str:
     if value is None or math.isnan(value):
         return format.NOT_MEASURED
     return _WRITERS[quantity](value)
+
+
+def parsed(quantity: Quantity, text: str) -> float:
+    """A value of a quantity, with its unit."""
+    return _PARSERS[quantity](text)
 
 
 def _percent(text: str) -> float:

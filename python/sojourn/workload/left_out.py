@@ -1,0 +1,51 @@
+"""What of a log is not replayed: counted, and said by reason, so that no replay of little passes for one of all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_REASONS = {
+    "with_query": ("with a query", "--paths original"),
+    "other_method": ("of other methods than GET and HEAD", "--keep methods (as GET)"),
+    "failed": ("failed or redirected", "--failed expect"),
+    "partial": ("answered in part", "--failed send"),
+    "without_size": ("without a size", "--assume-size"),
+    "of_unknown_size": ("of documents whose size the log never says", "--assume-size"),
+    "without_target": ("without a request line", None),
+}
+"""By the key of the import's report: what they are, and the option that takes them."""
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """The entries of a log that are not in its trace."""
+
+    kept: int
+    by_reason: Mapping[str, int]
+    """By the key of the import's report; only what there is."""
+
+    @classmethod
+    def of(cls, report: Mapping[str, object]) -> LeftOut:
+        """What an import left out, as its report says it."""
+        skipped, kept = report["skipped"], report["requests"]
+        assert isinstance(skipped, Mapping)
+        assert isinstance(kept, int)
+        return cls(kept, {key: int(skipped[key]) for key in _REASONS if skipped.get(key)})
+
+    @property
+    def fraction(self) -> float:
+        """The share of the log's requests."""
+        count = sum(self.by_reason.values())
+        return count / (count + self.kept) if count else 0.0
+
+    def __str__(self) -> str:
+        count = sum(self.by_reason.values())
+        parts = ", ".join(f"{number:,} {_REASONS[key][0]}" for key, number in self.by_reason.items())
+        return f"{count:,} of the log's {count + self.kept:,} requests are not replayed: {parts}"
+
+    @property
+    def hint(self) -> str:
+        """Which options take them."""
+        options = [option for key in self.by_reason if (option := _REASONS[key][1])]
+        return f"{', '.join(dict.fromkeys(options))} would take them; --left-out-limit allows it"
