@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from scripts import reference_page, result_types
+from scripts import reference_page, result_types, scenario_page
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "python" / "sojourn" / "engine"
@@ -26,10 +26,12 @@ def description(engine: str) -> dict[str, Any]:
 def files(engine: str) -> dict[Path, str]:
     """The text of every generated file by its path."""
     said = description(engine)
+    scenarios = ROOT / "docs" / "scenarios.md"
     return {
         PACKAGE / "describe.json": json.dumps(said, indent=1, ensure_ascii=False) + "\n",
         PACKAGE / "results.py": result_types.module(said["schemas"]),
         ROOT / "docs" / "reference.md": reference_page.page(said["commands"]),
+        scenarios: scenario_page.with_tables(scenarios.read_text(), said["scenario"], said["scenario_values"]),
     }
 
 

@@ -38,6 +38,10 @@ struct Description {
     exit_codes: BTreeMap<u8, &'static str>,
     /// JSON Schemas (draft 2020-12) by name; a reference is `#/schemas/` and the name.
     schemas: BTreeMap<String, Value>,
+    /// The form of scenario files: JSON Schemas of their tables by name; a reference is `#/scenario/` and the name.
+    scenario: BTreeMap<String, Value>,
+    /// What `${...}` makes anew each time in a scenario.
+    scenario_values: Vec<(&'static str, &'static str)>,
     /// Values that depend on this machine.
     here: Here,
 }
@@ -92,6 +96,8 @@ impl Description {
                 (2, "it could not run"),
             ]),
             schemas: schemas(),
+            scenario: sojourn_load::scenario_schemas(),
+            scenario_values: sojourn_load::GENERATED.to_vec(),
             here: Here { architectures_unavailable: unavailable.collect() },
         }
     }

@@ -2,9 +2,12 @@
 
 use std::process::ExitCode;
 
+use anyhow::ensure;
 use clap::Args;
 use schemars::SchemaGenerator;
-use sojourn_load::{Connections, Count, Distribution, Plan, Target, Think, Transport, Version, webstone};
+use sojourn_load::{
+    Connections, Count, Distribution, Plan, Requests, Target, Think, Transport, Version, webstone,
+};
 use sojourn_measure::Nanos;
 use sojourn_workload::web99::BITS_PER_SECOND;
 
@@ -47,6 +50,10 @@ Examples
     sojourn load http://127.0.0.1:8080 --session-log sessions.log --rate 2 --sessions 1000
     sojourn load http://127.0.0.1:8080 --walk support.toml --clients 50 --think-time 5s
 
+  users who log in, from a file of names and passwords; a page that redirects
+    sojourn load http://127.0.0.1:8080 --scenario shop.toml --clients 50 --threshold 'login p95<300ms'
+    sojourn load http://127.0.0.1:8080/old --follow-redirects 5 --rate 100
+
   posting; slow readers; WebStone by its rules
     sojourn load http://127.0.0.1:8080/cart --clients 8 --method POST --body cart.json -H 'Content-Type: application/json'
     sojourn load http://127.0.0.1:8080/big --clients 200 --read-rate 400kbit/s --think-time 1s
@@ -57,7 +64,7 @@ Examples
 
 Results
 
-`requests` counts good responses to requests due in the measured time. `errors` counts failures, by cause. `unfinished` \
+`by_name` has the results of a scenario's requests by their names. `requests` counts good responses to requests due in the measured time. `errors` counts failures, by cause. `unfinished` \
 requests had no response at the end. `skipped` arrivals exceeded --in-flight-max. Latencies are those of good responses: \
 `response_time` from the intended start, `response_time_sent` from the send. The difference is what coordinated omission \
 hides. Where `generator.limited` is true, the generator was the limit and not the server. docs/load.md defines every figure.
@@ -133,8 +140,14 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let defaults = Defaults::of(what.preset);
     let target = Target::resolve(url)?;
     let (connections, version) = (common.connections(defaults.connections), common.version(defaults.version));
-    let (catalogue, requests) = what.requests(&target, version, connections, who.clients())?;
-    let Coming { arrivals, schedule, stop } = who.coming(defaults.warm_up, defaults.duration)?;
+    let (catalogue, requests) =
+        what.requests(&target, version, connections, who.clients(), who.think_shape()?)?;
+    let Coming { arrivals, mut schedule, stop } = who.coming(defaults.warm_up, defaults.duration)?;
+    if let Requests::Scenario(scenario) = &requests {
+        ensure!(!common.verifies(), "--verify: what answers contain is checked by the scenario");
+        // Arrivals are iterations.
+        schedule.scale_offered(scenario.mean_requests());
+    }
     let tls = common.tls(&target)?;
     common.run(
         "load",

@@ -36,6 +36,7 @@ pub const TARGETS: &[(&str, Check)] = &[
     ("interval_log", measure::interval_log),
     ("load_plan", load::plan_file),
     ("load_response", load::reception),
+    ("load_scenario", load::scenario),
     ("load_viewer", viewer::dialogue),
     ("log_format", workload::log_format),
     ("log_line", workload::log_line),

@@ -1,7 +1,12 @@
 //! What must hold for any bytes given to the load generator: as an answer, or as a file that says what to ask for.
 
+use std::time::{Duration, SystemTime};
+
 use sojourn_load::http::response_reader::{Progress, Response, ResponseReader};
-use sojourn_load::{Catalogue, Cause, Connections, Form, Requests, Target, Version, parse_schedule};
+use sojourn_load::{
+    Answer, Catalogue, Cause, Connections, Form, Next, Requests, Scenario, Shape, Surroundings, Target, User,
+    Version, is_har, parse_schedule,
+};
 
 /// The first byte says in what pieces the rest arrives: an answer is read alike however it is cut, and ends where it
 /// ends.
@@ -48,6 +53,42 @@ pub fn plan_file(bytes: &[u8]) {
     }
     if let Ok(segments) = parse_schedule(text) {
         assert!(!segments.is_empty() && segments.iter().all(|segment| segment.mean() >= 0.0));
+    }
+}
+
+/// Up to the first NUL a scenario or a recording, behind it an answer to each of its requests, or a users' file: whatever
+/// is taken from the answer, and wherever it leads, what users ask for is one whole request.
+pub fn scenario(bytes: &[u8]) {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    let (Ok(text), answer) = (std::str::from_utf8(&bytes[..end]), &bytes[(end + 1).min(bytes.len())..])
+    else {
+        return;
+    };
+    let target = Target::resolve("http://127.0.0.1:1/site").expect("a URL");
+    let form = Form::get(&target, Version::Http11, Connections::KeepAlive);
+    let surroundings = Surroundings {
+        read_file: &|_| Ok(answer.to_vec()),
+        environment: &|name| Some(name.to_owned()),
+        think_shape: Shape::Exponential,
+    };
+    let read = if is_har(text) { Scenario::from_har } else { Scenario::parse };
+    let Ok(scenario) = read(&form, text, &surroundings) else { return };
+    assert!(!scenario.names().is_empty() && scenario.mean_requests() >= 0.0);
+    let mut user = User::new(&scenario, 1, 1);
+    let split = answer.windows(4).position(|end| end == b"\r\n\r\n").map_or(answer.len(), |at| at + 4);
+    let (head, body) = answer.split_at(split);
+    let status = head.first().map_or(200, |byte| 200 + u16::from(*byte));
+    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    for request in 0..(scenario.requests() as u32).min(16) {
+        if user.prepare(&scenario, request, now).is_err() {
+            continue;
+        }
+        whole_request(user.bytes());
+        for status in [302, status] {
+            if user.answered(&scenario, request, &Answer { status, head, body }, now) == Next::Follow {
+                whole_request(user.bytes());
+            }
+        }
     }
 }
 

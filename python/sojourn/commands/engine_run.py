@@ -143,8 +143,13 @@ def _measure(
     _print(result, verdicts, wanted, written, embed="--embed" in words)
     # A limit that the generator set says nothing of the server: such a run passes no threshold.
     void = bool(verdicts) and result.limited_because is not None
-    if not result.complete or void or not all(verdict.passed for verdict in verdicts):
+    if not result.complete or _failed_because(result) or void or not all(verdict.passed for verdict in verdicts):
         raise typer.Exit(EXIT_RAN_WITH_FAILURES)
+
+
+def _failed_because(result: LoadResult) -> str | None:
+    """Why a run has failed that went to its end."""
+    return None if result.is_streams else result.of_requests.failed_because
 
 
 def _write(

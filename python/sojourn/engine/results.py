@@ -222,6 +222,10 @@ class Description(Record):
     exit_codes: dict[str, str] = Field(default_factory=dict)
     schemas: dict[str, JsonValue] = Field(default_factory=dict)
     """JSON Schemas (draft 2020-12) by name; a reference is `#/schemas/` and the name."""
+    scenario: dict[str, JsonValue] = Field(default_factory=dict)
+    """The form of scenario files: JSON Schemas of their tables by name; a reference is `#/scenario/` and the name."""
+    scenario_values: list[tuple[str, str]] = Field(default_factory=list)
+    """What `${...}` makes anew each time in a scenario."""
     here: Here
     """Values that depend on this machine."""
 
@@ -428,6 +432,32 @@ class MixCheck(Record):
     """How likely a deviation at least as large is by chance alone."""
 
 
+class NamedFigures(Record):
+    """The requests of one name."""
+
+    name: str
+    requests: int
+    """Requests due in the span and answered as they should be."""
+    requests_per_second: float | None = None
+    """These per second of the span."""
+    errors: int
+    """Requests due in the span that failed."""
+    errors_by_cause: dict[str, int] = Field(default_factory=dict)
+    """The same by cause; causes that did not occur are left out."""
+    redirects: int
+    """Redirections that were followed."""
+    unfinished: int
+    """Requests due in the span and unanswered at the end."""
+    abandoned: int
+    """Requests due in the span and never sent because one before them failed."""
+    response_bytes_mean: float | None = None
+    """The mean body of a good answer."""
+    response_time_seconds: Summary = Field(default_factory=lambda: Summary())
+    """From the intended start to the last byte, redirections included."""
+    time_to_first_byte_intended_seconds: Summary = Field(default_factory=lambda: Summary())
+    """From the intended start to the first byte, redirections included."""
+
+
 class SizeFigures(Record):
     """Good answers whose bodies have about this size."""
 
@@ -583,7 +613,11 @@ class StepReport(Record):
     are among them.
     """
     abandoned: int = 0
-    """Requests due in the span and never sent because their session had failed."""
+    """Requests due in the span and never sent because their session or iteration had failed."""
+    abandoned_fraction: float | None = None
+    """The same over all requests due in the span."""
+    redirects: int = 0
+    """Redirections that were followed: answers beside those of the requests, whose times include them."""
     duration_seconds: float
     requests_per_second: float | None = None
     """Good answers completed in the span, whenever due, per second."""
@@ -620,6 +654,8 @@ class StepReport(Record):
     """Complete responses by status code, good or not."""
     by_size: list[SizeFigures] = Field(default_factory=list)
     """Good answers by the size of their body."""
+    by_name: list[NamedFigures] = Field(default_factory=list)
+    """By the names of requests, where they have names; in the order of the scenario."""
     response_bytes_mean: float | None = None
     """The mean body of a good answer."""
     generator: Generator
@@ -635,6 +671,17 @@ class Timeline(Record):
 
     interval_seconds: float | None = None
     columns: Columns
+
+
+class UsersReport(Record):
+    """The users of a scenario."""
+
+    users: int
+    """How many there were."""
+    rows: int | None = None
+    """The rows of their file, if there is one: further users share them."""
+    new: bool
+    """True if every iteration was a new user."""
 
 
 class WebStone(Record):
@@ -665,6 +712,8 @@ class LoadRecord(Record):
     url: str
     seed: int = 0
     connection: str
+    failed_because: str | None = None
+    """Why it has failed although it went to its end: more was abandoned than allowed."""
     complete: bool
     """True if it went to its end, or to the step that it was to stop at."""
     interrupted: bool = False
@@ -675,6 +724,8 @@ class LoadRecord(Record):
     """When it began, in seconds since 1970 by the generator's clock."""
     warnings: list[str] = Field(default_factory=list)
     """Doubts that do not void the figures, as sentences."""
+    users: UsersReport | None = None
+    """The users of a scenario."""
     mix: MixCheck | None = None
     """A test of the drawn requests against their weights, including settle times."""
     requests: int = 0
@@ -694,7 +745,11 @@ class LoadRecord(Record):
     are among them.
     """
     abandoned: int = 0
-    """Requests due in the span and never sent because their session had failed."""
+    """Requests due in the span and never sent because their session or iteration had failed."""
+    abandoned_fraction: float | None = None
+    """The same over all requests due in the span."""
+    redirects: int = 0
+    """Redirections that were followed: answers beside those of the requests, whose times include them."""
     duration_seconds: float
     requests_per_second: float | None = None
     """Good answers completed in the span, whenever due, per second."""
@@ -731,6 +786,8 @@ class LoadRecord(Record):
     """Complete responses by status code, good or not."""
     by_size: list[SizeFigures] = Field(default_factory=list)
     """Good answers by the size of their body."""
+    by_name: list[NamedFigures] = Field(default_factory=list)
+    """By the names of requests, where they have names; in the order of the scenario."""
     generator: Generator
     """The generator in all steps."""
     steps: list[StepReport] = Field(default_factory=list)

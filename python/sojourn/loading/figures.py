@@ -14,6 +14,7 @@ from sojourn import _native
 from sojourn.engine.results import (
     Censored,
     LoadRecord,
+    NamedFigures,
     Record,
     SizeFigures,
     StatusFigures,
@@ -21,13 +22,14 @@ from sojourn.engine.results import (
     Summary,
     Unavailable,
 )
+from sojourn.loading import named
 from sojourn.loading.result import merged
 
 Part = LoadRecord | StepReport
 """A machine's record of a run, or of a step."""
 Histograms = Mapping[str, _native.Histogram]
 
-COUNTS = ("requests", "errors", "unfinished", "abandoned", "skipped")
+COUNTS = ("requests", "errors", "unfinished", "abandoned", "redirects", "skipped")
 _RATES = ("requests_per_second", "bytes_per_second")
 _LATENCIES = (
     "response_time",
@@ -70,6 +72,8 @@ def figures(records: Sequence[Part], histograms: Histograms) -> dict[str, object
         "receive_lag_seconds": _receive_lag(records, histograms),
         "by_status": _by_status(histograms),
         "by_size": _by_size(records, histograms),
+        "abandoned_fraction": _abandoned(counts),
+        "by_name": _by_name(records, histograms),
     }
 
 
@@ -96,6 +100,11 @@ def _censored(records: Sequence[Part], counts: Mapping[str, float]) -> Censored:
     return Censored(timeouts=timeouts, unfinished=int(counts["unfinished"]), fraction=fraction)
 
 
+def _abandoned(counts: Mapping[str, float]) -> float | None:
+    asked = counts["requests"] + counts["errors"] + counts["unfinished"] + counts["abandoned"]
+    return counts["abandoned"] / asked if asked else None
+
+
 def _receive_lag(records: Sequence[Part], histograms: Histograms) -> Summary | Unavailable:
     lacking = (each.receive_lag_seconds for each in records if isinstance(each.receive_lag_seconds, Unavailable))
     return next(lacking, None) or summary(histograms[_RECEIVE_LAG])
@@ -120,6 +129,35 @@ def _by_status(histograms: Histograms) -> dict[str, StatusFigures]:
         str(status): StatusFigures(responses=len(each), response_time_seconds=summary(each))
         for status, each in whole.items()
     }
+
+
+def _by_name(records: Sequence[Part], histograms: Histograms) -> list[NamedFigures]:
+    """In the order of the first machine's."""
+    found: dict[str, list[NamedFigures]] = {}
+    for record in records:
+        for each in record.by_name:
+            found.setdefault(each.name, []).append(each)
+    return [_named(name, each, histograms) for name, each in found.items()]
+
+
+def _named(name: str, parts: Sequence[NamedFigures], histograms: Histograms) -> NamedFigures:
+    causes: Counter[str] = Counter()
+    for part in parts:
+        causes.update(part.errors_by_cause)
+    counts = ("requests", "errors", "redirects", "unfinished", "abandoned")
+    answered = total(parts, "requests")
+    body = sum((part.response_bytes_mean or 0.0) * part.requests for part in parts)
+    none = _native.Histogram()
+    return NamedFigures.model_validate(
+        {
+            "name": name,
+            **{key: total(parts, key) for key in counts},
+            "requests_per_second": total(parts, "requests_per_second"),
+            "errors_by_cause": dict(causes),
+            "response_bytes_mean": body / answered if answered else None,
+            **{f"{kind}_seconds": summary(histograms.get(named.tag(kind, name), none)) for kind in named.TAGS},
+        }
+    )
 
 
 def _by_size(records: Sequence[Part], histograms: Histograms) -> list[SizeFigures]:

@@ -12,7 +12,7 @@ from itertools import zip_longest
 import numpy as np
 
 from sojourn import _native
-from sojourn.engine.results import MixCheck, WebStone
+from sojourn.engine.results import MixCheck, UsersReport, WebStone
 from sojourn.failure import CouldNotRun
 from sojourn.loading.figures import add, figures, total
 from sojourn.loading.record import MachineShare, RequestsRecord, Step
@@ -124,10 +124,12 @@ def _record(parts: Sequence[Part], results: Sequence[LoadResult], started_at: fl
         "interrupted": any(record.interrupted for record in records),
         "stopped_because": "; ".join([*lost, *stopped]) or None,
         "started_unix_seconds": started_at,
+        "failed_because": "; ".join(record.failed_because for record in records if record.failed_because) or None,
         "warnings": list(dict.fromkeys(warning for record in records for warning in record.warnings)),
         "mix": _mix([record.mix for record in records if record.mix]),
         **figures(records, latencies),
         "generator": generators([record.generator for record in records], _reasons(parts), latencies),
+        "users": _users([record.users for record in records if record.users]),
         "machines": [part.record for part in parts],
         "steps": merged_steps(records, [result.step_latencies for result in results]),
     }
@@ -152,6 +154,13 @@ def _mix(parts: Sequence[MixCheck]) -> MixCheck | None:
         degrees_of_freedom=freedom,
         p_value=float(chdtrc(freedom, chi_square)),
     )
+
+
+def _users(parts: Sequence[UsersReport]) -> UsersReport | None:
+    """Machines have users of their own, from the same rows."""
+    if not parts:
+        return None
+    return parts[0].model_copy(update={"users": int(total(parts, "users"))})
 
 
 _WEBSTONE_ADDED = (

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from sojourn import _native
 from sojourn.failure import CouldNotRun
+from sojourn.loading import named
 from sojourn.loading.metric import Figure, Metric, known
 from sojourn.loading.record import ProbeUse, RequestsRecord, Step
 from sojourn.loading.result import Interval, LoadResult, merged
@@ -32,23 +33,31 @@ _LATENCY = re.compile(r"(?:(?P<kind>[a-z]+)\.)?(?:p(?P<percent>\d{1,2}(?:\.\d+)?
 
 
 def find(name: str) -> Metric:
-    """The metric of a name.
+    """The metric of a name, of all requests or, as `login p95`, of those of a name or a pattern.
 
     Raises:
         CouldNotRun: there is none; the hint lists them all.
     """
+    requests, _, name = name.rpartition(" ")
+    pattern = requests.strip().removesuffix(":")
     if name in SCALARS:
-        return SCALARS[name]
+        return named.count(pattern, SCALARS[name]) if pattern else SCALARS[name]
     match = _LATENCY.fullmatch(name)
     if match is None or (match["kind"] or "response") not in LATENCIES:
         raise CouldNotRun(f"{name!r} is not a metric", f"one of {', '.join(names())}")
     tag, help_text = LATENCIES[match["kind"] or "response"]
     if match["name"] == "mean":
-        return Metric(name, f"mean {help_text}", "time", "lower", _mean_of_run(tag), _of_intervals(tag, _mean))
+        metric = Metric(name, f"mean {help_text}", "time", "lower", _mean_of_run(tag), _of_intervals(tag, _mean))
+        return named.latency(pattern, metric, tag, _mean) if pattern else metric
     fraction = 1.0 if match["name"] == "max" else _fraction(match["percent"])
     what = "longest" if fraction == 1 else f"{fraction * 100:g}th percentile of the"
-    of_intervals = None if fraction == 1 else _of_intervals(tag, lambda found: _quantile(found, fraction))
-    return Metric(name, f"{what} {help_text}", "time", "lower", lambda run: run.quantile(fraction, tag), of_intervals)
+
+    def quantile(found: _native.Histogram) -> float:
+        return _quantile(found, fraction)
+
+    of_intervals = None if fraction == 1 else _of_intervals(tag, quantile)
+    metric = Metric(name, f"{what} {help_text}", "time", "lower", lambda run: run.quantile(fraction, tag), of_intervals)
+    return named.latency(pattern, metric, tag, quantile) if pattern else metric
 
 
 def names() -> list[str]:

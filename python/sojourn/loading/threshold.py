@@ -1,4 +1,4 @@
-"""Conditions on a run that pass or fail: `p99<250ms`, `error_rate<=1%`, `rps>=1000/s`."""
+"""Conditions on a run that pass or fail: `p99<250ms`, `error_rate<=1%`, `rps>=1000/s`, `login p95<300ms`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from sojourn.loading.record import Judged
 from sojourn.loading.result import LoadResult
 
 _OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
-_GRAMMAR = re.compile(r"\s*(?P<metric>[A-Za-z_.0-9]+?)\s*(?P<operator><=|>=|<|>)\s*(?P<limit>.*?)\s*")
-_EXAMPLE = "write METRIC OPERATOR LIMIT, as in p99<250ms, error_rate<1% or rps>=1000/s"
+_GRAMMAR = re.compile(r"\s*(?P<metric>(?:\S.*[\s])?[A-Za-z_.0-9]+?)\s*(?P<operator><=|>=|<|>)\s*(?P<limit>.*?)\s*")
+_EXAMPLE = "write METRIC OPERATOR LIMIT, as in p99<250ms, error_rate<1%, or of a name 'login p95<300ms'"
 
 
 @dataclass(frozen=True)

@@ -122,9 +122,9 @@ impl ArrivalOptions {
         Ok(Coming { arrivals, schedule, stop })
     }
 
-    /// The distribution of think times, if one was given.
-    pub fn think(&self) -> anyhow::Result<Option<Think>> {
-        let shape = match self.think_law {
+    /// How think times spread around their mean.
+    pub fn think_shape(&self) -> anyhow::Result<Shape> {
+        Ok(match self.think_law {
             ThinkLawName::Constant => Shape::Constant,
             ThinkLawName::Exponential => Shape::Exponential,
             ThinkLawName::Uniform => Shape::Uniform,
@@ -132,7 +132,12 @@ impl ArrivalOptions {
                 Shape::LogNormal { variation: self.think_variation }
             }
             ThinkLawName::Lognormal => bail!("--think-variation must lie between 0.01 and 100"),
-        };
+        })
+    }
+
+    /// The distribution of think times, if one was given.
+    pub fn think(&self) -> anyhow::Result<Option<Think>> {
+        let shape = self.think_shape()?;
         let distribution = |mean| Distribution { mean, shape };
         Ok(match (self.think_time, self.pacing) {
             (Some(mean), _) => Some(Think::AfterAnswer(distribution(mean))),

@@ -11,8 +11,8 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use sojourn_load::webstone::WebStone;
 use sojourn_load::{
-    Catalogue, Connections, Count, Limits, Observe, Outcome, Plan, Progress, TICK, TIMER_SLACK_MAX, Target,
-    Tls, Transport, Trust, Version, Waiting, duration,
+    Catalogue, Connections, Count, Figures, Limits, Observe, Outcome, Plan, Progress, TICK, TIMER_SLACK_MAX,
+    Target, Tls, Transport, Trust, Version, Waiting, duration,
 };
 use sojourn_measure::machine::Machine;
 use sojourn_measure::{Nanos, affinity};
@@ -81,6 +81,10 @@ pub struct Common {
     /// Time to wait at the end for responses that are outstanding.
     #[arg(long, value_name = "TIME", help_heading = CONNECTIONS, default_value = "2s", value_parser = duration::parse)]
     drain: Nanos,
+    /// The run has failed where more of its requests than this were abandoned: never sent, because one before them in
+    /// their session or iteration had failed.
+    #[arg(long, value_name = "SHARE", help_heading = OUTPUT, default_value = "1%", value_parser = share)]
+    abandoned_limit: f64,
     /// What to print.
     #[arg(long, help_heading = OUTPUT, default_value = "text")]
     format: Format,
@@ -196,6 +200,11 @@ impl Common {
         }
     }
 
+    /// Returns true if bodies are to be verified.
+    pub fn verifies(&self) -> bool {
+        self.verify
+    }
+
     /// Has the bodies of a catalogue verified, if the options say so.
     pub fn verified(&self, mut catalogue: Catalogue) -> Catalogue {
         if self.verify {
@@ -273,6 +282,8 @@ impl Common {
         let outcome = sojourn_load::run(plan, &interrupted, progress)?;
         let report = outcome.report();
         let complete = report.complete;
+        let failed_because = self.failed_because(&report.figures);
+        let failed = failed_because.is_some();
         let webstone = (shows == Shows::WebStone).then(|| WebStone::of(&report));
         let result = RunResult {
             tool,
@@ -281,6 +292,7 @@ impl Common {
             url,
             seed: self.seed,
             connection,
+            failed_because,
             webstone,
             report,
         };
@@ -296,7 +308,18 @@ impl Common {
         output.flush()?;
         // After the result: a full disk must not take it away.
         let written = self.write_files(&outcome);
-        Ok(if complete && written { ExitCode::SUCCESS } else { ExitCode::from(1) })
+        Ok(if complete && written && !failed { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    }
+
+    /// Why a run has failed although it went to its end.
+    fn failed_because(&self, figures: &Figures) -> Option<String> {
+        let share = figures.abandoned_fraction.filter(|share| *share > self.abandoned_limit)?;
+        Some(format!(
+            "{} requests were abandoned, {:.1} % of those due (--abandoned-limit {}%): one before each had failed",
+            figures.abandoned,
+            100.0 * share,
+            100.0 * self.abandoned_limit
+        ))
     }
 
     /// Writes the files that were asked for; returns true if all are written.
@@ -312,6 +335,18 @@ impl Common {
         });
         histograms && intervals && timeline
     }
+}
+
+/// Parses a share: `1%`, `0.01`.
+fn share(text: &str) -> Result<f64, String> {
+    let parsed = match text.strip_suffix('%') {
+        Some(percent) => percent.trim_end().parse::<f64>().map(|percent| percent / 100.0),
+        None => text.parse(),
+    };
+    parsed
+        .ok()
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| format!("{text:?} is not a share such as 1%"))
 }
 
 fn timer_slack(text: &str) -> anyhow::Result<Nanos> {

@@ -1,19 +1,23 @@
 //! Options of `load` about requests.
 
 use std::{
-    fs,
+    env, fs,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
-use sojourn_load::{Catalogue, Connections, Form, Pick, Requests, Target, Version, webstone};
+use sojourn_load::{
+    Catalogue, Connections, Form, Pick, Requests, Scenario, Shape, Surroundings, Target, Version, is_har,
+    webstone,
+};
 use sojourn_workload::web99::LOAD_MAX;
 
 const REQUESTS: &str = "What is asked for";
 
 #[derive(Args)]
-#[command(group = clap::ArgGroup::new("what").args(["mix", "session_log", "walk", "web99"]))]
+#[command(group = clap::ArgGroup::new("what").args(["mix", "session_log", "walk", "web99", "scenario", "follow_redirects"]))]
 pub struct RequestOptions {
     /// Pick at random from a WebStone file list: lines of `/path weight #bytes`, below the URL's path.
     #[arg(long, value_name = "FILELIST", help_heading = REQUESTS)]
@@ -24,6 +28,13 @@ pub struct RequestOptions {
     /// Walk at random over the pages of this TOML file: pages, their objects, probabilities of what follows.
     #[arg(long, value_name = "FILE", help_heading = REQUESTS)]
     walk: Option<PathBuf>,
+    /// Let users do what this file says: log in, fill in forms, take values from answers. TOML (docs/scenarios.md), or a
+    /// recording of a browser (HAR).
+    #[arg(long, value_name = "FILE", help_heading = REQUESTS)]
+    scenario: Option<PathBuf>,
+    /// Follow so many redirections of the URL, each user with its cookies, and count them apart.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100), help_heading = REQUESTS)]
+    follow_redirects: Option<u32>,
     /// Pick from a file set like SPECweb99's for this many connections: /file_set/dirNNNNN/classC_F.
     #[arg(long, value_name = "LOAD", value_parser = clap::value_parser!(u32).range(1..=i64::from(LOAD_MAX)), help_heading = REQUESTS)]
     web99: Option<u32>,
@@ -36,8 +47,11 @@ pub struct RequestOptions {
     /// Send this file's bytes as the body of each request.
     #[arg(long, value_name = "FILE", help_heading = REQUESTS)]
     body: Option<PathBuf>,
-    /// Let the same document have another size in each answer, where no size is given.
+    /// Let each answer of a document have the size of its first, where no size is given; another is an error.
     #[arg(long, help_heading = REQUESTS)]
+    same_size: bool,
+    /// The default since there is --same-size.
+    #[arg(long, hide = true, conflicts_with = "same_size")]
     any_size: bool,
     /// The most requests of a client that are under way together on a connection (pipelining)
     /// [default: 1, with --session-log 64].
@@ -66,16 +80,22 @@ impl RequestOptions {
         version: Version,
         connections: Connections,
         clients: Option<u32>,
+        think_shape: Shape,
     ) -> anyhow::Result<(Catalogue, Requests)> {
         let body = self.body.as_deref().map(read_bytes).transpose()?.unwrap_or_default();
         let form = Form {
             method: &self.method,
             fields: &self.header,
             body: &body,
-            any_size: self.any_size,
+            any_size: !self.same_size,
             ..Form::get(target, version, connections)
         };
         form.check()?;
+        if let Some(scenario) = self.scenario(&form, think_shape)? {
+            ensure!(self.pipeline.is_none(), "--pipeline: users wait for each answer");
+            scenario.warnings().iter().for_each(|warning| eprintln!("warning: {warning}"));
+            return Ok((Catalogue::scenario(&form, &scenario), Requests::Scenario(Arc::new(scenario))));
+        }
         let picked = |(catalogue, pick)| (catalogue, Requests::Pick(pick));
         if let Some(path) = &self.mix {
             return Ok(picked(Catalogue::mix(&form, &read_text(path)?).with_context(|| shown(path))?));
@@ -92,6 +112,23 @@ impl RequestOptions {
             (None, Some(Preset::Webstone)) => Catalogue::mix(&form, webstone::FILELIST)?,
             (None, None) => (Catalogue::single(&form), Pick::First),
         }))
+    }
+
+    fn scenario(&self, form: &Form<'_>, think_shape: Shape) -> anyhow::Result<Option<Scenario>> {
+        let folder = self.scenario.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+        let surroundings = Surroundings {
+            read_file: &|name| fs::read(folder.join(name)).map_err(|error| error.to_string()),
+            environment: &|name| env::var(name).ok(),
+            think_shape,
+        };
+        if let Some(redirects) = self.follow_redirects {
+            return Ok(Some(Scenario::of_page(form, redirects, &surroundings)?));
+        }
+        let Some(path) = &self.scenario else { return Ok(None) };
+        ensure!(self.method == "GET" && self.body.is_none(), "--method and --body: the scenario says them");
+        let text = read_text(path)?;
+        let read = if is_har(&text) { Scenario::from_har } else { Scenario::parse };
+        read(form, &text, &surroundings).with_context(|| shown(path)).map(Some)
     }
 
     pub fn pipeline(&self) -> u32 {

@@ -27,6 +27,8 @@ pub struct RunResult {
     pub url: String,
     pub seed: u64,
     pub connection: String,
+    /// Why it has failed although it went to its end: more was abandoned than allowed.
+    pub failed_because: Option<String>,
     /// The run by WebStone's definitions, where that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webstone: Option<WebStone>,

@@ -16,6 +16,9 @@ pub fn write_text(output: &mut impl Write, result: &RunResult) -> io::Result<()>
         let state = if report.complete { "stopped early" } else { "NOT COMPLETE" };
         writeln!(output, "{state}: {why}")?;
     }
+    if let Some(why) = &result.failed_because {
+        writeln!(output, "FAILED: {why}")?;
+    }
     if let Some(offered) = offered(report) {
         writeln!(output, "offered: {offered}")?;
     }
@@ -29,6 +32,13 @@ pub fn write_text(output: &mut impl Write, result: &RunResult) -> io::Result<()>
         all.errors,
         all.unfinished,
     )?;
+    if all.redirects > 0 {
+        writeln!(output, "  {} redirections followed", all.redirects)?;
+    }
+    if all.abandoned > 0 {
+        let share = number(all.abandoned_fraction.map(|share| share * 100.0));
+        writeln!(output, "  {} abandoned ({share} % of those due)", all.abandoned)?;
+    }
     if all.skipped > 0 {
         writeln!(output, "  {} arrivals skipped", all.skipped)?;
     }
@@ -49,6 +59,7 @@ pub fn write_text(output: &mut impl Write, result: &RunResult) -> io::Result<()>
     if let Some(lag) = all.receive_lag_seconds.value() {
         write_row(output, "  looking for answers", lag)?;
     }
+    write_names(output, report)?;
     write_steps(output, report)?;
     if let Some(webstone) = &result.webstone {
         write_webstone(output, webstone)?;
@@ -93,6 +104,42 @@ fn write_webstone(output: &mut impl Write, webstone: &WebStone) -> io::Result<()
         ("average client thruput, Mbit/s", webstone.average_client_throughput_mebibit_per_second),
     ];
     rows.iter().try_for_each(|(name, value)| writeln!(output, "  {name:32} {:>9}", number(*value)))
+}
+
+fn write_names(output: &mut impl Write, report: &Report) -> io::Result<()> {
+    let names = &report.figures.by_name;
+    if names.is_empty() {
+        return Ok(());
+    }
+    if let Some(users) = &report.users {
+        let rows = users.rows.map(|rows| format!(", {rows} rows in their file")).unwrap_or_default();
+        writeln!(output, "\n{} users{rows}", users.users)?;
+    }
+    let width = names.iter().map(|named| named.name.chars().count()).max().unwrap_or(0).clamp(7, 40);
+    write!(output, "{:width$}", "request")?;
+    let header = ["requests", "1/s", "failed", "p50 ms", "p90 ms", "p95 ms", "p99 ms", "p99.9 ms"];
+    header.iter().try_for_each(|name| write!(output, " {name:>8}"))?;
+    writeln!(output)?;
+    for named in names {
+        let times = &named.response_time_seconds;
+        write!(output, "{:width$}", named.name)?;
+        write!(output, " {:>8} {:>8}", named.requests, number(named.requests_per_second))?;
+        write!(output, " {:>8}", named.errors)?;
+        for seconds in [times.p50, times.p90, times.p95, times.p99, times.p999] {
+            write!(output, " {:>8}", number(seconds.map(|seconds| seconds * 1e3)))?;
+        }
+        for (cause, count) in &named.errors_by_cause {
+            write!(output, "  {count} {cause}")?;
+        }
+        if named.redirects > 0 {
+            write!(output, "  {} redirections", named.redirects)?;
+        }
+        if named.abandoned > 0 {
+            write!(output, "  {} abandoned", named.abandoned)?;
+        }
+        writeln!(output)?;
+    }
+    Ok(())
 }
 
 fn write_steps(output: &mut impl Write, report: &Report) -> io::Result<()> {

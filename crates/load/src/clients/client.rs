@@ -6,7 +6,10 @@
 use crate::{
     clients::run::Run,
     http::{cause::Cause, connection::State},
-    plan::workload::{DueRequest, VisitState},
+    plan::{
+        scenario::user::User,
+        workload::{DueRequest, VisitState},
+    },
     statistics::recorder::PendingRequest,
 };
 use sojourn_measure::{Nanos, clock};
@@ -14,10 +17,11 @@ use sojourn_measure::{Nanos, clock};
 /// A closed-loop client waits this long after a failure, so that it does not hammer a dead server.
 pub const RETRY_AFTER: Nanos = Nanos(50_000_000);
 
-#[derive(Debug)]
 pub struct Client {
     /// Its position in its visit.
     pub visit_state: VisitState,
+    /// Who makes the visit, where the run has users.
+    pub user: Option<Box<User>>,
     /// The key of its connection.
     pub connection: Option<usize>,
     /// Its request that is not yet sent.
@@ -43,10 +47,13 @@ impl Run<'_> {
             }
             return;
         }
-        let Some(mut visit_state) = self.workload.start() else { return };
-        let Some(due) = self.workload.first(&mut visit_state) else { return };
-        self.recorder.totals.sessions_started += 1;
+        let Some(visit_state) = self.workload.start() else { return };
         let key = self.table.add_client(visit_state);
+        self.give_user(key);
+        let Some(due) = self.workload.first(&mut self.table.clients[key].visit_state) else {
+            return self.remove_client(key);
+        };
+        self.recorder.totals.sessions_started += 1;
         self.table.take_parked(key);
         self.schedule_request(key, due, Nanos::ZERO, now);
         if due.at > now {
@@ -67,14 +74,17 @@ impl Run<'_> {
         client.pending = None;
         // A complete response of the wrong kind is as slow as a good one. Other failures may be instant, and the client
         // waits after them.
-        let pause = if failure.is_some() && client.connection.is_none() { RETRY_AFTER } else { Nanos::ZERO };
-        if failure.is_some() && self.workload.failure_ends_visit() {
+        let is_instant = failure == Some(Cause::ValueUnusable);
+        let pauses = failure.is_some() && (client.connection.is_none() || is_instant);
+        let pause = if pauses { RETRY_AFTER } else { Nanos::ZERO };
+        if failure.is_some() && self.failure_ends_visit(key) {
             self.recorder.totals.sessions_failed += 1;
-            self.count_abandoned(key);
+            self.count_abandoned(key, at);
             return self.end_visit(key, at + pause, at);
         }
         // A request that was due before the end and waited for this answer is part of the load.
         let end = self.draining.unwrap_or(Nanos::MAX);
+        let client = &mut self.table.clients[key];
         match self.workload.next(&mut client.visit_state, at + pause, client.received_bytes) {
             Some(due) if due.at < end => self.schedule_request(key, due, at + pause, at),
             Some(_) => self.remove_client(key),
@@ -97,7 +107,10 @@ impl Run<'_> {
         };
         pending.acted = now;
         self.recorder.begin(pending.step, now);
-        match client.connection {
+        if !self.prepare(key, now) {
+            return;
+        }
+        match self.table.clients[key].connection {
             None => self.open(key),
             Some(connection) if self.table.connections[connection].http.state == State::Idle => {
                 self.send(connection, now)
@@ -109,6 +122,7 @@ impl Run<'_> {
 
     /// Removes a client; its connection waits for the next client where they share connections.
     pub(crate) fn remove_client(&mut self, key: usize) {
+        self.take_user_back(key);
         let client = self.table.clients.remove(key);
         let Some(connection) = client.connection else { return };
         if self.settings.parks
@@ -131,10 +145,14 @@ impl Run<'_> {
     }
 
     /// Counts the remaining requests of a failed session as abandoned.
-    fn count_abandoned(&mut self, key: usize) {
-        for due in self.workload.due_later(&self.table.clients[key].visit_state) {
+    fn count_abandoned(&mut self, key: usize, at: Nanos) {
+        let visit_state = &self.table.clients[key].visit_state;
+        let due = self.workload.due_later(visit_state);
+        // Requests that wait for an answer have no time of their own: they would have followed.
+        let times = due.into_iter().chain(std::iter::repeat(at));
+        for (document, due) in self.workload.later(visit_state).zip(times) {
             if let Some(step) = self.settings.step_of(due) {
-                self.recorder.steps[step].abandoned += 1;
+                self.recorder.steps[step].abandon(self.catalogue.name_of(document));
             }
         }
     }
@@ -144,16 +162,23 @@ impl Run<'_> {
         if self.draining.is_some() {
             return self.remove_client(key);
         }
-        let Some(mut visit_state) = self.workload.next_visit(answered) else {
+        let before = &self.table.clients[key].visit_state;
+        let Some(visit_state) = self.workload.next_visit(before, answered) else {
             return self.remove_client(key);
         };
-        let Some(due) = self.workload.first(&mut visit_state) else { return self.remove_client(key) };
-        if let Some(connection) = self.table.clients[key].connection.take() {
+        self.take_user_back(key);
+        self.table.clients[key].visit_state = visit_state;
+        self.give_user(key);
+        let Some(due) = self.workload.first(&mut self.table.clients[key].visit_state) else {
+            return self.remove_client(key);
+        };
+        if !self.workload.users_stay()
+            && let Some(connection) = self.table.clients[key].connection.take()
+        {
             self.close(connection);
         }
         self.recorder.totals.sessions_started += 1;
         let client = &mut self.table.clients[key];
-        client.visit_state = visit_state;
         client.received_bytes = 0;
         client.received_before_step = 0;
         self.schedule_request(key, due, answered, now);
@@ -178,6 +203,7 @@ impl Run<'_> {
     pub(crate) fn pending(&self, due: DueRequest, intended: Nanos) -> PendingRequest {
         PendingRequest {
             document: due.document,
+            name: self.catalogue.name_of(due.document),
             step: self.settings.step_of(due.at),
             intended,
             acted: Nanos::ZERO,

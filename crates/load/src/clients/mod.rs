@@ -7,6 +7,7 @@ mod measurement;
 mod progress;
 mod run;
 mod table;
+mod users;
 mod wakeups;
 
 pub use progress::Progress;

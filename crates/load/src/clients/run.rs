@@ -3,7 +3,11 @@
 //! One thread with one epoll descriptor. The loop is in `event_loop`, work driven by the clock in `progress`, and the
 //! steps of clients and connections are in `client` and `connection`.
 
-use std::{num::NonZeroU64, sync::atomic::AtomicBool, time::SystemTime};
+use std::{
+    num::NonZeroU64,
+    sync::{Arc, atomic::AtomicBool},
+    time::SystemTime,
+};
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -12,11 +16,11 @@ use sojourn_measure::{Nanos, Reading, clock, limits};
 
 use crate::{
     clients::{
-        connection::Opener, measurement::Measurement, progress::Progress, table::ClientTable,
+        connection::Opener, measurement::Measurement, progress::Progress, table::ClientTable, users::Users,
         wakeups::Wakeups,
     },
     plan::{
-        Arrivals, Connections, Limits, Plan, StopRule, Think, Transport, Waiting,
+        Arrivals, Connections, Limits, Plan, Requests, StopRule, Think, Transport, Waiting,
         catalogue::Catalogue,
         schedule::Schedule,
         workload::{Quota, Workload},
@@ -31,6 +35,7 @@ use crate::{
         observer::{Observer, keeps_windows},
         outcome::{Outcome, Stopped},
         recorder::Recorder,
+        report::UsersReport,
         snapshot::StepSnapshots,
     },
 };
@@ -61,6 +66,8 @@ pub fn run(
 pub(crate) struct Run<'a> {
     pub(crate) settings: Settings,
     pub(crate) workload: Workload<'a>,
+    /// The users of a scenario, if there is one.
+    pub(crate) users: Option<Users>,
     /// The requests, and what is known about their answers.
     pub(crate) catalogue: Catalogue,
     pub(crate) table: ClientTable,
@@ -124,6 +131,10 @@ impl<'a> Run<'a> {
         let mut transport = plan.transport;
         // A response that waits for the next turn must not seem to be late.
         transport.timestamps |= batching.are_limited();
+        let users = match &plan.requests {
+            Requests::Scenario(scenario) => Some(Users::new(Arc::clone(scenario), random.random())),
+            _ => None,
+        };
         let (origin, started_at) = (clock::now(), SystemTime::now());
         let workload = Workload::new(
             plan.arrivals,
@@ -149,7 +160,7 @@ impl<'a> Run<'a> {
         Ok(Run {
             settings: Settings {
                 connections: plan.connections,
-                parks: reused && workload.visits_share_connections(),
+                parks: reused && (workload.visits_share_connections() || workload.users_stay()),
                 under_way_max,
                 transport,
                 quota,
@@ -163,6 +174,7 @@ impl<'a> Run<'a> {
                 waiting: plan.waiting,
             },
             workload,
+            users,
             catalogue: plan.catalogue,
             table: ClientTable::default(),
             opener: Opener {
@@ -198,9 +210,8 @@ impl<'a> Run<'a> {
         let end = self.draining.unwrap_or_else(clock::now);
         let unanswered: Vec<usize> = self.table.clients.iter().map(|(key, _)| key).collect();
         for key in unanswered {
-            let waiting = self.table.clients[key].pending.filter(|pending| pending.intended < end);
-            if let Some(step) = waiting.and_then(|pending| pending.step) {
-                self.recorder.steps[step].unfinished += 1;
+            if let Some(waiting) = self.table.clients[key].pending.filter(|pending| pending.intended < end) {
+                self.recorder.leave_unfinished(&waiting);
             }
             self.count_held_up(key, end);
         }
@@ -212,8 +223,8 @@ impl<'a> Run<'a> {
             self.workload.skip();
         }
         for (_, connection) in &self.table.connections {
-            for step in connection.under_way().filter_map(|exchange| exchange.pending.step) {
-                self.recorder.steps[step].unfinished += 1;
+            for exchange in connection.under_way() {
+                self.recorder.leave_unfinished(&exchange.pending);
             }
         }
         let stamped = self.recorder.steps.iter().any(|record| record.receive_lag.count() > 0);
@@ -228,6 +239,12 @@ impl<'a> Run<'a> {
             think: self.settings.think,
             origin: self.settings.origin,
             schedule: self.settings.schedule,
+            names: self.catalogue.names().to_vec(),
+            users: self.users.map(|users| UsersReport {
+                users: users.count,
+                rows: users.scenario.rows(),
+                new: users.scenario.is_user_new(),
+            }),
             recorder: self.recorder,
             snapshots: self.measurement.steps,
             timeline,

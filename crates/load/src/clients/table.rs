@@ -33,6 +33,7 @@ impl ClientTable {
         let serial = self.next_serial();
         self.clients.insert(Client {
             visit_state,
+            user: None,
             connection: None,
             pending: None,
             failure: None,

@@ -1,8 +1,9 @@
-//! Resolves the URIs of a playlist to paths on its own server, by RFC 3986 as far as playlists need it.
+//! Resolves the URIs of a playlist to paths on its own server.
 
-use crate::rtsp::description::is_name;
-
-const SCHEME: &str = "http://";
+use crate::{
+    http::reference::{self, Place},
+    rtsp::description::is_name,
+};
 
 /// A document on a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,54 +20,11 @@ impl Location {
         if uri.is_empty() || !is_name(uri) {
             return Err("a URI of a playlist cannot stand in a request");
         }
-        if let Some(rest) = uri.strip_prefix(SCHEME).or_else(|| uri.strip_prefix("//")) {
-            let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-            return match host == self.host {
-                true if path.starts_with('/') => Ok(path.to_owned()),
-                true => Ok(format!("/{path}")),
-                false => Err("a playlist leads to another server, which is not followed"),
-            };
-        }
-        if has_scheme(uri) {
-            return Err("a playlist leads to something else than http://, which is not followed");
-        }
-        if uri.starts_with('/') {
-            return Ok(uri.to_owned());
-        }
-        let own = self.path.split('?').next().unwrap_or_default();
-        if uri.starts_with('?') {
-            return Ok(format!("{own}{uri}"));
-        }
-        let folder = own.rfind('/').map_or("/", |end| &own[..=end]);
-        Ok(without_dots(&format!("{folder}{uri}")))
-    }
-}
-
-/// Returns true if a name of a scheme and a colon stand first (RFC 3986, 3.1).
-fn has_scheme(uri: &str) -> bool {
-    let first = uri.split('/').next().unwrap_or_default();
-    first.split_once(':').is_some_and(|(name, _)| {
-        name.starts_with(|letter: char| letter.is_ascii_alphabetic())
-            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+.-".contains(&byte))
-    })
-}
-
-/// The path without `.` and `..` (RFC 3986, 5.2.4); a query stays as it is.
-fn without_dots(path: &str) -> String {
-    let (path, query) = path.split_at(path.find('?').unwrap_or(path.len()));
-    let mut kept: Vec<&str> = Vec::new();
-    let last = path.rsplit('/').next().unwrap_or_default();
-    for part in path.split('/').skip(1) {
-        match part {
-            "." => {}
-            ".." => drop(kept.pop()),
-            part => kept.push(part),
+        match reference::resolve(uri, "http", &self.host, &self.path) {
+            Place::Here(path) => Ok(path),
+            Place::Elsewhere => Err("a playlist leads to another server, which is not followed"),
         }
     }
-    if matches!(last, "." | "..") {
-        kept.push("");
-    }
-    format!("/{}{query}", kept.join("/"))
 }
 
 #[cfg(test)]

@@ -45,6 +45,18 @@ pub enum Cause {
     Status4xx,
     /// The server says that it failed.
     Status5xx,
+    /// More redirections than are followed.
+    TooManyRedirects,
+    /// A redirection or a link leads to another server, which nobody named to be loaded.
+    RedirectElsewhere,
+    /// The content of the answer is not what the scenario says it should be.
+    CheckFailed,
+    /// The answer does not have a value that the scenario takes from it.
+    ValueMissing,
+    /// The request was not sent: a value that it needs is missing, or cannot stand where it should.
+    ValueUnusable,
+    /// The body is longer than what is kept of one to look at.
+    BodyTooLong,
     /// The generator has no descriptor left: the run says nothing about the server.
     Descriptors,
     /// The generator has no local address and port left: the run says nothing about the server.
@@ -53,7 +65,7 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause, in the order of its number.
-    pub const ALL: [Cause; 23] = [
+    pub const ALL: [Cause; 29] = [
         Cause::ConnectRefused,
         Cause::ConnectTimeout,
         Cause::ConnectFailed,
@@ -75,6 +87,12 @@ impl Cause {
         Cause::Status3xx,
         Cause::Status4xx,
         Cause::Status5xx,
+        Cause::TooManyRedirects,
+        Cause::RedirectElsewhere,
+        Cause::CheckFailed,
+        Cause::ValueMissing,
+        Cause::ValueUnusable,
+        Cause::BodyTooLong,
         Cause::Descriptors,
         Cause::Addresses,
     ];
@@ -114,6 +132,12 @@ impl Cause {
             Cause::Status3xx => "status_3xx",
             Cause::Status4xx => "status_4xx",
             Cause::Status5xx => "status_5xx",
+            Cause::TooManyRedirects => "too_many_redirects",
+            Cause::RedirectElsewhere => "redirect_elsewhere",
+            Cause::CheckFailed => "check_failed",
+            Cause::ValueMissing => "value_missing",
+            Cause::ValueUnusable => "value_unusable",
+            Cause::BodyTooLong => "body_too_long",
             Cause::Descriptors => "descriptors",
             Cause::Addresses => "addresses",
         }

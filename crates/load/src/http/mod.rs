@@ -2,6 +2,9 @@
 
 pub(crate) mod cause;
 pub(crate) mod connection;
+pub(crate) mod cookie_date;
+pub mod cookie_jar;
+pub(crate) mod reference;
 pub(crate) mod request;
 pub mod response_reader;
 pub(crate) mod target;

@@ -93,16 +93,22 @@ impl<'a> Form<'a> {
 
     /// The text between the path and the fields about the body.
     pub(crate) fn suffix(&self) -> String {
+        self.suffix_besides(&[])
+    }
+
+    /// The same where a request has fields of its own of these names, which are left out.
+    pub(crate) fn suffix_besides(&self, own: &[&str]) -> String {
         let (protocol, connection) = match (self.version, self.persistence) {
             (Version::Http10, Persistence::Close) => ("1.0", ""),
             (Version::Http10, _) => ("1.0", "Connection: keep-alive\r\n"),
             (Version::Http11, Persistence::Close) => ("1.1", "Connection: close\r\n"),
             (Version::Http11, _) => ("1.1", ""),
         };
-        let names = |field: &String, name| {
-            field.split(':').next().is_some_and(|own| name == own.to_ascii_lowercase())
+        let names = |field: &String, name: &str| {
+            field.split(':').next().is_some_and(|given| name.eq_ignore_ascii_case(given))
         };
-        let given = |name| self.fields.iter().any(|field| names(field, name));
+        let is_own = |name: &str| own.iter().any(|own| own.eq_ignore_ascii_case(name));
+        let given = |name| is_own(name) || self.fields.iter().any(|field| names(field, name));
         let mut suffix = format!(" HTTP/{protocol}\r\n");
         if !given("host") {
             suffix += &format!("Host: {}\r\n", self.target.host);
@@ -111,7 +117,8 @@ impl<'a> Form<'a> {
             suffix += concat!("User-Agent: sojourn/", env!("CARGO_PKG_VERSION"), "\r\n");
         }
         suffix += connection;
-        self.fields.iter().for_each(|field| suffix += &format!("{field}\r\n"));
+        let fields = self.fields.iter().filter(|field| !own.iter().any(|own| names(field, own)));
+        fields.for_each(|field| suffix += &format!("{field}\r\n"));
         suffix
     }
 }

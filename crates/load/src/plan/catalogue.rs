@@ -7,12 +7,17 @@ use std::collections::HashMap;
 use sojourn_workload::web99;
 
 use crate::{
-    http::{request::Form, response_reader::Digest},
+    http::{
+        cause::Cause,
+        request::Form,
+        response_reader::{Digest, Response},
+    },
     plan::{
         Pick, Requests, file_list,
         file_list::FilelistError,
         markov_chain,
         markov_chain::WalkError,
+        scenario::Scenario,
         session_file::{self, Burst, SessionFileError},
     },
 };
@@ -34,6 +39,10 @@ pub struct Catalogue {
     suffix: String,
     /// The digest of each document's first body, where all are verified.
     contents: Option<HashMap<u32, Digest>>,
+    /// What results are shown by, where requests have names.
+    names: Vec<String>,
+    /// The name of each document, as its place among the names.
+    name_of: Vec<u32>,
 }
 
 /// The criterion for a good answer.
@@ -114,6 +123,57 @@ impl Catalogue {
         Ok((catalogue, Requests::Walk(walk)))
     }
 
+    /// The names of a scenario's requests; users make the requests themselves.
+    pub fn scenario(form: &Form<'_>, scenario: &Scenario) -> Catalogue {
+        let mut catalogue = Catalogue::empty(form);
+        catalogue.names = scenario.names().to_vec();
+        catalogue.name_of = scenario.name_of_each().collect();
+        catalogue
+    }
+
+    /// Gives each document a name to show results by: its place among `names`.
+    pub fn set_names(&mut self, names: Vec<String>, name_of: Vec<u32>) {
+        assert!(
+            name_of.len() == self.ends.len() && name_of.iter().all(|&name| (name as usize) < names.len())
+        );
+        (self.names, self.name_of) = (names, name_of);
+    }
+
+    /// What results are shown by.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The name of a document, as its place among the names.
+    pub(crate) fn name_of(&self, document: u32) -> Option<u32> {
+        self.name_of.get(document as usize).copied()
+    }
+
+    /// Why the response to a document's request is not as it should be, if so.
+    pub(crate) fn judge(
+        &mut self,
+        document: u32,
+        response: &Response,
+        content: Option<Digest>,
+    ) -> Option<Cause> {
+        match self.expected(document) {
+            Expected::Any => return None,
+            Expected::Status(status) => return (response.status != status).then_some(Cause::WrongStatus),
+            Expected::Success => {}
+        }
+        match response.status {
+            200..300 if !self.agrees(document, response.body_bytes) => Some(Cause::WrongSize),
+            200..300 => {
+                let is_other = content.is_some_and(|content| !self.has_content(document, content));
+                is_other.then_some(Cause::WrongContent)
+            }
+            300..400 => Some(Cause::Status3xx),
+            400..500 => Some(Cause::Status4xx),
+            500..600 => Some(Cause::Status5xx),
+            _ => Some(Cause::BadResponse),
+        }
+    }
+
     /// The request of a document.
     pub fn request(&self, document: u32) -> &[u8] {
         let index = document as usize;
@@ -164,7 +224,7 @@ impl Catalogue {
     }
 
     /// Returns true if a body is the document's; the first one asked about is believed.
-    pub(crate) fn has_content(&mut self, document: u32, digest: Digest) -> bool {
+    fn has_content(&mut self, document: u32, digest: Digest) -> bool {
         let Some(contents) = &mut self.contents else { return true };
         *contents.entry(document).or_insert(digest) == digest
     }
@@ -178,6 +238,8 @@ impl Catalogue {
             bodiless: Vec::new(),
             suffix: form.suffix(),
             contents: None,
+            names: Vec::new(),
+            name_of: Vec::new(),
         }
     }
 

@@ -18,6 +18,10 @@ pub enum Shape {
     Exponential,
     /// Between nothing and twice the mean.
     Uniform,
+    /// Evenly between this share of the mean and as far above it.
+    Between {
+        least: f64,
+    },
     /// Skewed, with this coefficient of variation (standard deviation over mean).
     LogNormal {
         variation: f64,
@@ -42,6 +46,7 @@ impl Shape {
             Shape::Constant => 1.0,
             Shape::Exponential => exponential(random),
             Shape::Uniform => 2.0 * random.random::<f64>(),
+            Shape::Between { least } => least + 2.0 * (1.0 - least) * random.random::<f64>(),
             // exp(m + s n) has the mean exp(m + s²/2) and the squared variation exp(s²) - 1.
             Shape::LogNormal { variation } => {
                 let variance = variation.mul_add(*variation, 1.0).ln();
@@ -128,6 +133,7 @@ mod tests {
             (Shape::Constant, 0.0),
             (Shape::Exponential, 1.0),
             (Shape::Uniform, 1.0 / 3.0_f64.sqrt()),
+            (Shape::Between { least: 0.5 }, 0.5 / 3.0_f64.sqrt()),
             (Shape::LogNormal { variation: 1.5 }, 1.5),
         ];
         for (shape, expected) in shapes {

@@ -8,11 +8,12 @@ pub(crate) mod file_list;
 pub(crate) mod markov_chain;
 pub(crate) mod mix;
 pub(crate) mod replay;
+pub mod scenario;
 pub(crate) mod schedule;
 pub(crate) mod session_file;
 pub(crate) mod workload;
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use sojourn_measure::Nanos;
 use sojourn_workload::trace::Request;
@@ -28,6 +29,12 @@ pub use distribution::{Count, Distribution, Shape};
 pub use file_list::FilelistError;
 pub use markov_chain::WalkError;
 pub use replay::{Failed, Host, Paths, Replayed};
+pub use scenario::{
+    GENERATED, Scenario, ScenarioError, Surroundings,
+    answer::Answer,
+    is_har, schemas as scenario_schemas,
+    user::{Next, User},
+};
 pub use schedule::{Schedule, Step};
 pub use session_file::SessionFileError;
 
@@ -93,6 +100,8 @@ pub enum Requests {
     Sessions(Vec<Session<u32>>),
     /// A random walk over pages.
     Walk(Walk<u32>),
+    /// The iterations of a scenario, each by a user.
+    Scenario(Arc<Scenario>),
     /// The sessions that logged visits have: request `k` is due at `start + think_scale * offset(k)`, whatever the
     /// server does.
     Logged {

@@ -55,6 +55,13 @@ impl Schedule {
         Schedule { steps: segments.iter().enumerate().map(step).collect() }
     }
 
+    /// Arrivals at the rates of the schedule make so many requests each.
+    pub fn scale_offered(&mut self, requests: f64) {
+        for step in &mut self.steps {
+            step.offered_requests_per_second = step.offered_requests_per_second.map(|rate| rate * requests);
+        }
+    }
+
     /// A step of equal length per offered rate; `settle` is part of `length`.
     pub fn staircase(rates: &[f64], length: Nanos, settle: Nanos) -> Schedule {
         let step = |(index, &rate)| Step {

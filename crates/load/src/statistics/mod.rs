@@ -7,6 +7,7 @@ pub(crate) mod generator_limit;
 pub(crate) mod interval_totals;
 pub(crate) mod intervals;
 pub(crate) mod measured_interval;
+pub(crate) mod named;
 pub(crate) mod observer;
 pub(crate) mod outcome;
 pub(crate) mod recorder;

@@ -20,8 +20,12 @@ use crate::{
         interval_totals::IntervalTotals,
         intervals::Intervals,
         measured_interval::MeasuredInterval,
+        named::NamedRecord,
         recorder::Recorder,
-        report::{Censored, Figures, Generator, Rated, Report, SizeFigures, StatusFigures, StepReport},
+        report::{
+            Censored, Figures, Generator, NamedFigures, Rated, Report, SizeFigures, StatusFigures,
+            StepReport, UsersReport,
+        },
         snapshot::{ConformingClients, StepSnapshots},
         step::{SIZE_CLASS_BYTES, StepRecord},
         timeline::Timeline,
@@ -56,6 +60,9 @@ pub struct Outcome {
     pub(crate) think: Think,
     pub(crate) origin: Nanos,
     pub(crate) schedule: Schedule,
+    /// What results are shown by, where requests have names.
+    pub(crate) names: Vec<String>,
+    pub(crate) users: Option<UsersReport>,
     pub(crate) recorder: Recorder,
     pub(crate) snapshots: Vec<StepSnapshots>,
     pub(crate) timeline: Option<Timeline>,
@@ -86,7 +93,8 @@ impl Outcome {
             interrupted: self.stopped == Stopped::Interrupted,
             stopped_because,
             started_unix_seconds: unix_seconds(self.started_at),
-            warnings: checks::warnings(&steps, whole.skipped, self.mix_check.as_ref()),
+            warnings: self.warnings(&steps, &whole),
+            users: self.users.clone(),
             mix: self.mix_check.clone(),
             figures: self.figures(&whole, &total),
             generator: self.generator(&whole, &total, &steps),
@@ -97,7 +105,8 @@ impl Outcome {
     /// Writes every step's histograms as one HDR interval log, the kind of latency as the tag. From the rows of
     /// several runs all figures of a step can be had again, by status and size too.
     pub fn write_histograms(&self, output: &mut impl io::Write) -> io::Result<()> {
-        let tagged: Vec<_> = self.measured().map(|measured| (tagged(measured.record), measured)).collect();
+        let tagged: Vec<_> =
+            self.measured().map(|measured| (tagged(measured.record, &self.names), measured)).collect();
         let rows = tagged.iter().flat_map(|(histograms, measured)| {
             histograms.iter().map(|(tag, histogram)| Interval {
                 tag,
@@ -126,6 +135,15 @@ impl Outcome {
             let span = MeasuredInterval::between(snapshots.from.as_ref()?, snapshots.end.as_ref()?);
             Some(Measured { index, step, record, snapshots, span })
         })
+    }
+
+    fn warnings(&self, steps: &[StepReport], whole: &StepRecord) -> Vec<String> {
+        let mut warnings = checks::warnings(steps, whole.skipped, self.mix_check.as_ref());
+        let shared = self.users.as_ref().and_then(|users| Some((users.users, users.rows?)));
+        if let Some((users, rows)) = shared.filter(|(users, rows)| users > rows) {
+            warnings.push(format!("{users} users shared the {rows} rows of their file"));
+        }
+        warnings
     }
 
     fn step(&self, measured: &Measured<'_>) -> StepReport {
@@ -244,6 +262,30 @@ impl Outcome {
         }
     }
 
+    /// Names that nothing was due under are left in: their zeros are results.
+    fn by_name(&self, record: &StepRecord, seconds: f64) -> Vec<NamedFigures> {
+        let none = NamedRecord::default();
+        let each = self.names.iter().enumerate().map(|(place, name)| {
+            let named = record.by_name.get(place).unwrap_or(&none);
+            let errors = named.errors.occurred();
+            NamedFigures {
+                name: name.clone(),
+                requests: named.answered,
+                requests_per_second: (seconds > 0.0).then(|| named.answered as f64 / seconds),
+                errors: named.errors.total(),
+                errors_by_cause: errors.map(|(cause, count, _)| (cause.name(), count)).collect(),
+                redirects: named.redirects,
+                unfinished: named.unfinished,
+                abandoned: named.abandoned,
+                response_bytes_mean: (named.answered > 0)
+                    .then(|| named.body_bytes as f64 / named.answered as f64),
+                response_time_seconds: named.response_time.summary(),
+                time_to_first_byte_intended_seconds: named.time_to_first_byte_intended.summary(),
+            }
+        });
+        each.collect()
+    }
+
     fn figures(&self, record: &StepRecord, total: &IntervalTotals) -> Figures {
         let errors = || record.errors.occurred();
         Figures {
@@ -255,6 +297,8 @@ impl Outcome {
             skipped: record.skipped,
             unfinished: record.unfinished,
             abandoned: record.abandoned,
+            abandoned_fraction: abandoned_fraction(record),
+            redirects: record.redirects,
             duration_seconds: total.seconds,
             requests_per_second: total.per_second(total.answered),
             bytes_per_second: total.per_second(total.received_bytes),
@@ -270,8 +314,15 @@ impl Outcome {
             receive_lag_seconds: self.timestamps.clone().map(|()| record.receive_lag.summary()),
             by_status: by_status(record),
             by_size: by_size(record),
+            by_name: self.by_name(record, total.seconds),
         }
     }
+}
+
+/// The share of the requests due in the span that were abandoned.
+fn abandoned_fraction(record: &StepRecord) -> Option<f64> {
+    let all = record.answered + record.errors.total() + record.unfinished + record.abandoned;
+    (all > 0).then(|| record.abandoned as f64 / all as f64)
 }
 
 /// One step with what it left.
@@ -314,7 +365,7 @@ fn by_size(record: &StepRecord) -> Vec<SizeFigures> {
 }
 
 /// The histograms of a step, by tag.
-fn tagged(record: &StepRecord) -> Vec<(String, Cow<'_, Histogram>)> {
+fn tagged<'a>(record: &'a StepRecord, names: &[String]) -> Vec<(String, Cow<'a, Histogram>)> {
     let whole = [
         ("connect_time", &record.connect_time),
         ("handshake_time", &record.handshake_time),
@@ -332,7 +383,25 @@ fn tagged(record: &StepRecord) -> Vec<(String, Cow<'_, Histogram>)> {
     all.extend(
         failures.map(|(cause, _, times)| (format!("error_time_{}", cause.name()), Cow::Borrowed(times))),
     );
+    for (name, named) in iter::zip(names, &record.by_name) {
+        let tag = |kind: &str| format!("{kind}:{}", tag_of(name));
+        all.push((tag("response_time"), Cow::Borrowed(&named.response_time)));
+        all.push((tag("time_to_first_byte_intended"), Cow::Borrowed(&named.time_to_first_byte_intended)));
+    }
     all
+}
+
+/// A name as it can stand in a log's tag, where blanks and commas cannot: percent-encoded.
+fn tag_of(name: &str) -> String {
+    let mut tag = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        match byte {
+            b'%' | b',' | b' ' => tag += &format!("%{byte:02X}"),
+            _ if byte.is_ascii_graphic() => tag.push(char::from(byte)),
+            _ => tag += &format!("%{byte:02X}"),
+        }
+    }
+    tag
 }
 
 fn unix_seconds(time: SystemTime) -> f64 {

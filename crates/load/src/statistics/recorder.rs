@@ -9,11 +9,7 @@ use std::iter;
 use sojourn_measure::{Histogram, Nanos};
 
 use crate::{
-    http::{
-        cause::Cause,
-        response_reader::{Digest, Response},
-    },
-    plan::catalogue::{Catalogue, Expected},
+    http::{cause::Cause, response_reader::Response},
     statistics::{step::StepRecord, windows::WindowLatencies},
 };
 
@@ -21,6 +17,8 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PendingRequest {
     pub document: u32,
+    /// What its results are shown by, where requests have names.
+    pub name: Option<u32>,
     /// The step it was due in.
     pub step: Option<usize>,
     /// When it should be sent: when due, or when the answer before it was complete if that was later.
@@ -149,16 +147,8 @@ impl Recorder {
         }
     }
 
-    /// A response is complete: good, or wrong for the cause that is answered.
-    pub fn answer(
-        &mut self,
-        exchange: &Exchange,
-        response: &Response,
-        content: Option<Digest>,
-        at: Nanos,
-        catalogue: &mut Catalogue,
-    ) -> Option<Cause> {
-        let failure = judge(exchange, response, content, catalogue);
+    /// A response is complete: good, or wrong for a cause.
+    pub fn answer(&mut self, exchange: &Exchange, response: &Response, failure: Option<Cause>, at: Nanos) {
         self.totals.in_flight.down(at);
         match failure {
             Some(_) => self.totals.errors += 1,
@@ -178,8 +168,30 @@ impl Recorder {
                 Some(cause) => record.wrong(cause, exchange, response, at),
                 None => record.success(exchange, response, at),
             }
+            if let Some(named) = record.named(exchange.pending.name) {
+                named.answer(failure, exchange, response, at);
+            }
         }
-        failure
+    }
+
+    /// A request goes on where its answer leads.
+    pub fn redirected(&mut self, pending: &PendingRequest) {
+        if let Some(record) = pending.step.map(|step| &mut self.steps[step]) {
+            record.redirects += 1;
+            if let Some(named) = record.named(pending.name) {
+                named.redirects += 1;
+            }
+        }
+    }
+
+    /// A request is left without an answer.
+    pub fn leave_unfinished(&mut self, pending: &PendingRequest) {
+        if let Some(record) = pending.step.map(|step| &mut self.steps[step]) {
+            record.unfinished += 1;
+            if let Some(named) = record.named(pending.name) {
+                named.unfinished += 1;
+            }
+        }
     }
 
     /// A request under way failed without a complete response.
@@ -187,33 +199,12 @@ impl Recorder {
         self.totals.in_flight.down(at);
         self.totals.errors += 1;
         if let Some(step) = pending.step {
-            self.steps[step].errors.count(cause, at - pending.intended);
+            let record = &mut self.steps[step];
+            record.errors.count(cause, at - pending.intended);
+            if let Some(named) = record.named(pending.name) {
+                named.errors.count(cause, at - pending.intended);
+            }
         }
-    }
-}
-
-fn judge(
-    exchange: &Exchange,
-    response: &Response,
-    content: Option<Digest>,
-    catalogue: &mut Catalogue,
-) -> Option<Cause> {
-    let document = exchange.pending.document;
-    match catalogue.expected(document) {
-        Expected::Any => return None,
-        Expected::Status(status) => return (response.status != status).then_some(Cause::WrongStatus),
-        Expected::Success => {}
-    }
-    match response.status {
-        200..300 if !catalogue.agrees(document, response.body_bytes) => Some(Cause::WrongSize),
-        200..300 => {
-            let is_other = content.is_some_and(|content| !catalogue.has_content(document, content));
-            is_other.then_some(Cause::WrongContent)
-        }
-        300..400 => Some(Cause::Status3xx),
-        400..500 => Some(Cause::Status4xx),
-        500..600 => Some(Cause::Status5xx),
-        _ => Some(Cause::BadResponse),
     }
 }
 

@@ -29,6 +29,8 @@ pub struct Report {
     pub started_unix_seconds: f64,
     /// Doubts that do not void the figures, as sentences.
     pub warnings: Vec<String>,
+    /// The users of a scenario.
+    pub users: Option<UsersReport>,
     /// A test of the drawn requests against their weights, including settle times.
     pub mix: Option<MixCheck>,
     /// All steps together, settle parts left out.
@@ -130,6 +132,17 @@ pub struct CoreLoss {
     pub resolution_seconds: f64,
 }
 
+/// The users of a scenario.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct UsersReport {
+    /// How many there were.
+    pub users: u64,
+    /// The rows of their file, if there is one: further users share them.
+    pub rows: Option<u64>,
+    /// True if every iteration was a new user.
+    pub new: bool,
+}
+
 /// The clients' view of one step or of the whole run.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Figures {
@@ -148,8 +161,12 @@ pub struct Figures {
     /// Requests due in the span and unanswered at the end, or not even begun by a late generator: the longest latencies
     /// are among them.
     pub unfinished: u64,
-    /// Requests due in the span and never sent because their session had failed.
+    /// Requests due in the span and never sent because their session or iteration had failed.
     pub abandoned: u64,
+    /// The same over all requests due in the span.
+    pub abandoned_fraction: Option<f64>,
+    /// Redirections that were followed: answers beside those of the requests, whose times include them.
+    pub redirects: u64,
     pub duration_seconds: f64,
     /// Good answers completed in the span, whenever due, per second.
     pub requests_per_second: Option<f64>,
@@ -181,6 +198,34 @@ pub struct Figures {
     pub by_status: BTreeMap<u16, StatusFigures>,
     /// Good answers by the size of their body.
     pub by_size: Vec<SizeFigures>,
+    /// By the names of requests, where they have names; in the order of the scenario.
+    pub by_name: Vec<NamedFigures>,
+}
+
+/// The requests of one name.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct NamedFigures {
+    pub name: String,
+    /// Requests due in the span and answered as they should be.
+    pub requests: u64,
+    /// These per second of the span.
+    pub requests_per_second: Option<f64>,
+    /// Requests due in the span that failed.
+    pub errors: u64,
+    /// The same by cause; causes that did not occur are left out.
+    pub errors_by_cause: BTreeMap<&'static str, u64>,
+    /// Redirections that were followed.
+    pub redirects: u64,
+    /// Requests due in the span and unanswered at the end.
+    pub unfinished: u64,
+    /// Requests due in the span and never sent because one before them failed.
+    pub abandoned: u64,
+    /// The mean body of a good answer.
+    pub response_bytes_mean: Option<f64>,
+    /// From the intended start to the last byte, redirections included.
+    pub response_time_seconds: Summary,
+    /// From the intended start to the first byte, redirections included.
+    pub time_to_first_byte_intended_seconds: Summary,
 }
 
 /// Clients that are to be served at a rate.

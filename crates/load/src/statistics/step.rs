@@ -9,7 +9,7 @@ use sojourn_measure::{Histogram, Nanos};
 
 use crate::{
     http::{cause::Cause, response_reader::Response},
-    statistics::recorder::Exchange,
+    statistics::{named::NamedRecord, recorder::Exchange},
 };
 
 /// Where the classes of body sizes begin; the first begins at nothing and the last has no end. These are
@@ -31,6 +31,10 @@ pub struct StepRecord {
     pub unfinished: u64,
     /// Requests never sent because one before them in their session failed.
     pub abandoned: u64,
+    /// Redirections that were followed: answers beside those of the requests.
+    pub redirects: u64,
+    /// By the requests' names, where they have names.
+    pub by_name: Vec<NamedRecord>,
     /// From the first packet to an established connection.
     pub connect_time: Histogram,
     /// From an established connection to a secured one, where TLS is spoken.
@@ -68,6 +72,23 @@ struct CellKey {
 }
 
 impl StepRecord {
+    /// The record of a name.
+    pub fn named(&mut self, name: Option<u32>) -> Option<&mut NamedRecord> {
+        let place = name? as usize;
+        if self.by_name.len() <= place {
+            self.by_name.resize_with(place + 1, NamedRecord::default);
+        }
+        self.by_name.get_mut(place)
+    }
+
+    /// Counts a request that is not sent because one before it failed.
+    pub fn abandon(&mut self, name: Option<u32>) {
+        self.abandoned += 1;
+        if let Some(named) = self.named(name) {
+            named.abandoned += 1;
+        }
+    }
+
     /// Counts a response as it should be.
     pub fn success(&mut self, exchange: &Exchange, response: &Response, at: Nanos) {
         let pending = &exchange.pending;
@@ -140,6 +161,12 @@ impl StepRecord {
         self.body_bytes += other.body_bytes;
         self.unfinished += other.unfinished;
         self.abandoned += other.abandoned;
+        self.redirects += other.redirects;
+        for (place, theirs) in (0..).zip(&other.by_name) {
+            if let Some(own) = self.named(Some(place)) {
+                own.merge(theirs);
+            }
+        }
         self.errors.merge(&other.errors);
         self.connect_time.merge(&other.connect_time);
         self.handshake_time.merge(&other.handshake_time);
@@ -191,7 +218,7 @@ impl Errors {
         all.filter_map(|((cause, count), times)| Some((cause, count, times.as_deref()?)))
     }
 
-    fn merge(&mut self, other: &Errors) {
+    pub fn merge(&mut self, other: &Errors) {
         iter::zip(&mut self.counts, other.counts).for_each(|(sum, count)| *sum += count);
         for (own, other) in iter::zip(&mut self.times, &other.times) {
             match (mem::take(own), other) {

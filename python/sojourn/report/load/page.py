@@ -37,6 +37,7 @@ def page(run: LoadRun) -> str:
         distribution=plots["distribution"],
         steps=tables.steps(run) or "",
         latencies=join(tables.latencies(run), tables.webstone(run)),
+        names=tables.names(run) or "",
         sizes=tables.sizes(run),
         errors=tables.errors(run),
         machines=tables.machines(run) or "",

@@ -76,6 +76,29 @@ def errors(run: LoadRun) -> Markup:
     return grid("table-errors", title, [("Cause", "Requests", *_HEAD)], rows, "Times from when the request was due.")
 
 
+def names(run: LoadRun) -> Markup | None:
+    """A scenario's requests, each with its results, where requests have names."""
+    found = run.result.of_requests.by_name
+    if not found:
+        return None
+    rows = [
+        (
+            each.name,
+            format.count(each.requests),
+            format.number(each.requests_per_second or 0.0, 3),
+            ", ".join(f"{count:,} {cause.replace('_', ' ')}" for cause, count in each.errors_by_cause.items()) or "0",
+            format.count(each.redirects),
+            format.count(each.abandoned),
+            *_statistics(each.response_time_seconds),
+        )
+        for each in found
+    ]
+    head = ("Request", "Requests", "Per second", "Failed", "Redirections", "Abandoned", *_HEAD)
+    return grid(
+        "table-names", "By request", [head], rows, "Times from when the request was due, redirections included."
+    )
+
+
 def sizes(run: LoadRun) -> Markup:
     """Response times by the size of the body."""
     rows = [

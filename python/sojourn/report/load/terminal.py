@@ -75,10 +75,15 @@ def print_result(result: LoadResult, console: Console) -> None:
     console.print(Text(f"{answered}:", style="bold"), Text(f"{counts}; {failed}"), highlight=False)
     for cause, count in record.errors_by_cause.items():
         console.print(Text(f"  {count:,} {cause.replace('_', ' ')}", style="red"))
+    left = [("redirections followed", record.redirects), ("abandoned: one before them had failed", record.abandoned)]
+    for what, count in left:
+        if count:
+            console.print(Text(f"  {count:,} {what}"))
     times = table("", "mean", *PERCENTILES, "max")
     for name, _, of in LATENCIES:
         _add_times(times, name, of(record))
     console.print(times)
+    _print_names(record, console)
     _print_webstone(result, console)
     _print_steps(result, console)
     _print_intervals(result, console)
@@ -117,12 +122,35 @@ def print_marks(result: LoadResult, console: Console) -> None:
         console.print(Text(text, style="bold yellow"))
     if not result.complete:
         console.print(Text(f"NOT COMPLETE: {result.record.stopped_because}", style="bold red"))
+    if not result.is_streams and result.of_requests.failed_because:
+        console.print(Text(f"FAILED: {result.of_requests.failed_because}", style="bold red"), soft_wrap=True)
 
 
 def print_verdicts(verdicts: Sequence[Verdict], console: Console) -> None:
     """A line per threshold."""
     for verdict in verdicts:
         console.print(Text(str(verdict), style="green" if verdict.passed else "bold red"), soft_wrap=True)
+
+
+def _print_names(record: LoadRecord, console: Console) -> None:
+    """The requests of a scenario, each with its results."""
+    if not record.by_name:
+        return
+    if record.users is not None:
+        rows = "" if record.users.rows is None else f", {record.users.rows:,} rows in their file"
+        console.print(Text(f"{record.users.users:,} users{rows}"))
+    rows_of_names = table("request", "requests", "per second", "failed", *PERCENTILES)
+    for each in record.by_name:
+        times = percentiles(each.response_time_seconds)
+        rate = format.number(each.requests_per_second or 0.0, 3)
+        figures = (f"{each.requests:,}", rate, f"{each.errors:,}", *map(format.seconds, times))
+        rows_of_names.add_row(Text(each.name), *figures)
+    console.print(rows_of_names)
+    for each in record.by_name:
+        kinds = {**each.errors_by_cause, "redirections": each.redirects, "abandoned": each.abandoned}
+        said = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in kinds.items() if count)
+        if said:
+            console.print(Text(f"  {each.name}: {said}", style="dim"), soft_wrap=True)
 
 
 def _print_webstone(result: LoadResult, console: Console) -> None:

@@ -18,7 +18,7 @@ use crate::{
         tls::Tls,
         tls_stream::{TlsStream, TransportError},
     },
-    plan::Connections,
+    plan::{Connections, scenario::BODY_KEPT_BYTES_MAX},
     runtime::{connector::Connector, read_rate::ReadRate},
     statistics::recorder::Exchange,
 };
@@ -53,7 +53,11 @@ impl Run<'_> {
             Err(error) => return self.fail_client(key, cause::cause(error), opened),
         };
         let established = clock::now();
-        let mut http = HttpConnection::new(socket, opened, ResponseReader::new(self.catalogue.verifies()));
+        let reader = match &self.users {
+            Some(_) => ResponseReader::keeping(BODY_KEPT_BYTES_MAX),
+            None => ResponseReader::new(self.catalogue.verifies()),
+        };
+        let mut http = HttpConnection::new(socket, opened, reader);
         http.read_rate = self.settings.transport.read_bytes_per_second.map(ReadRate::new);
         http.tls = match self.opener.tls.as_ref().map(|tls| tls.session()).transpose() {
             Ok(session) => session.map(|session| Box::new(TlsStream::new(session, established))),

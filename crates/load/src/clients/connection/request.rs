@@ -19,13 +19,32 @@ impl Run<'_> {
         let Some(pending) = connection.owner.and_then(|owner| self.table.clients[owner].pending) else {
             return;
         };
-        connection.http.response.reset(self.catalogue.is_bodiless(pending.document));
         connection.exchange = Exchange { pending, sent: now, first_byte: None };
+        if self.users.is_some() {
+            return self.send_of_user(key, now);
+        }
+        connection.http.response.reset(self.catalogue.is_bodiless(pending.document));
         if self.settings.transport.pipeline > 1 && connection.http.state == State::Idle {
             return self.send_together(key, now);
         }
         let was_connecting = connection.http.state == State::Connecting;
         match connection.http.send(self.catalogue.request(pending.document)) {
+            Ok(true) => self.sent(key, was_connecting, now),
+            // The socket will report when it is connected.
+            Ok(false) => {}
+            Err(error) => self.fail_or_retry(key, cause::cause(error), now),
+        }
+    }
+
+    /// Sends what the user of a connection's client has ready.
+    fn send_of_user(&mut self, key: usize, now: Nanos) {
+        let connection = &mut self.table.connections[key];
+        let user = connection.owner.and_then(|owner| self.table.clients[owner].user.as_ref());
+        let (Some(users), Some(user)) = (&self.users, user) else { return };
+        let keeps_body = user.needs_body(&users.scenario, connection.exchange.pending.document);
+        connection.http.response.reset_keeping_head(user.is_bodiless(), keeps_body);
+        let was_connecting = connection.http.state == State::Connecting;
+        match connection.http.send(user.bytes()) {
             Ok(true) => self.sent(key, was_connecting, now),
             // The socket will report when it is connected.
             Ok(false) => {}

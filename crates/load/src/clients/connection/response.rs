@@ -14,6 +14,7 @@ use crate::{
         connection::{Read, Received},
         response_reader::{Progress, Response},
     },
+    plan::scenario::user::Next as Judged,
     statistics::recorder::Exchange,
 };
 
@@ -117,7 +118,7 @@ impl Run<'_> {
 
     /// One of several pipelined responses is complete; `more` bytes are the beginning of the next.
     fn complete_pipelined(&mut self, key: usize, response: &Response, more: bool, at: Nanos) -> Next {
-        let failure = self.answered(key, response, at);
+        let failure = self.answered(key, response, None, at);
         let connection = &mut self.table.connections[key];
         if let Some(owner) = connection.owner {
             self.table.clients[owner].failure = self.table.clients[owner].failure.or(failure);
@@ -136,9 +137,13 @@ impl Run<'_> {
 
     /// The last response under way is complete.
     fn complete(&mut self, key: usize, response: &Response, at: Nanos) {
-        let failure = self.answered(key, response, at);
+        let judged = self.judged_by_user(key, response);
+        let follows = judged == Some(Judged::Follow);
+        let failure = if follows { None } else { self.answered(key, response, judged, at) };
         let connection = &mut self.table.connections[key];
+        connection.http.answered += u32::from(follows);
         let Some(owner) = connection.owner else { return };
+        let pending = connection.exchange.pending;
         connection.http.complete();
         let ended = connection.http.closed_by_server;
         let reusable = response.keep_alive && connection.http.answered < connection.requests_max;
@@ -147,16 +152,32 @@ impl Run<'_> {
         } else if !reusable {
             self.detach(key, owner, !ended && !response.keep_alive, at);
         }
+        if follows {
+            return self.follow(owner, pending, clock::now());
+        }
         let failure = self.table.clients[owner].failure.take().or(failure);
         self.advance(owner, at, failure);
     }
 
     /// Records a response; returns why it is not as it should be, if so.
-    fn answered(&mut self, key: usize, response: &Response, at: Nanos) -> Option<Cause> {
+    fn answered(
+        &mut self,
+        key: usize,
+        response: &Response,
+        judged: Option<Judged>,
+        at: Nanos,
+    ) -> Option<Cause> {
         let connection = &mut self.table.connections[key];
         connection.http.answered += 1;
         self.opener.refused_since = None;
-        let content = connection.http.response.digest();
-        self.recorder.answer(&connection.exchange, response, content, at, &mut self.catalogue)
+        let failure = match judged {
+            Some(Judged::Over(failure)) => failure,
+            _ => {
+                let content = connection.http.response.digest();
+                self.catalogue.judge(connection.exchange.pending.document, response, content)
+            }
+        };
+        self.recorder.answer(&connection.exchange, response, failure, at);
+        failure
     }
 }

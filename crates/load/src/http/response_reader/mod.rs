@@ -25,6 +25,8 @@ pub struct ResponseReader {
     kept: Option<Vec<u8>>,
     /// A longer one is not kept but refused.
     kept_bytes_max: usize,
+    /// The head, where it is kept.
+    kept_head: Option<Vec<u8>>,
 }
 
 #[derive(Debug, Default)]
@@ -72,6 +74,18 @@ impl ResponseReader {
     pub fn reset_keeping(&mut self, keeps: bool) {
         self.reset(false);
         self.kept = keeps.then(Vec::new);
+    }
+
+    /// Prepares for the next response, whose head is kept, and its body or not.
+    pub fn reset_keeping_head(&mut self, bodiless: bool, keeps: bool) {
+        self.reset(bodiless);
+        self.kept = keeps.then(Vec::new);
+        self.kept_head = Some(Vec::new());
+    }
+
+    /// The head that was kept.
+    pub fn take_kept_head(&mut self) -> Vec<u8> {
+        self.kept_head.take().unwrap_or_default()
     }
 
     /// The body that was kept.
@@ -156,6 +170,9 @@ impl ResponseReader {
                 // RFC 9110, 15.2: interim responses precede the final one.
                 Ok(Parsed::Complete(head)) if head.status < 200 => at += head.head_len,
                 Ok(Parsed::Complete(head)) => {
+                    if let Some(kept) = &mut self.kept_head {
+                        kept.extend_from_slice(&bytes[at..at + head.head_len]);
+                    }
                     self.state = framing(head, self.bodiless);
                     at += head.head_len;
                     return self.body(&bytes[at..]).map(|(used, progress)| (at + used, progress));
@@ -197,7 +214,7 @@ impl ResponseReader {
             }
         };
         let is_too_long = self.kept.as_ref().is_some_and(|kept| kept.len() > self.kept_bytes_max);
-        if is_too_long { Err(Cause::BadResponse) } else { taken }
+        if is_too_long { Err(Cause::BodyTooLong) } else { taken }
     }
 }
 

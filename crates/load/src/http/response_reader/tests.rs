@@ -100,7 +100,7 @@ fn bodies_are_kept_up_to_a_limit() {
     assert_eq!(reader.feed(whole), Ok((whole.len(), complete(200, 5, true))));
     assert_eq!(reader.take_kept(), b"hello");
     reader.reset_keeping(true);
-    assert_eq!(reader.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello!"), Err(Cause::BadResponse));
+    assert_eq!(reader.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello!"), Err(Cause::BodyTooLong));
     reader.reset_keeping(false);
     reader.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n").unwrap();
     assert_eq!(reader.discardable(), Some(6));

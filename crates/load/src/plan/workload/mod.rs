@@ -11,7 +11,7 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sojourn_measure::Nanos;
 
-use crate::plan::{Arrivals, Requests, Think, distribution::Distribution, mix::MixCheck};
+use crate::plan::{Arrivals, Requests, Think, distribution::Distribution, mix::MixCheck, scenario::Scenario};
 use arrivals::RemainingArrivals;
 use sessions::{NextRequest, Position, RequestTime, Visits};
 
@@ -89,14 +89,14 @@ impl<'a> Workload<'a> {
         self.arrivals_left.take();
     }
 
-    /// Another visit of a client of a closed loop, whose visit ended at `answered`.
-    pub fn next_visit(&mut self, answered: Nanos) -> Option<VisitState> {
+    /// Another visit of a client of a closed loop, whose visit `before` ended at `answered`.
+    pub fn next_visit(&mut self, before: &VisitState, answered: Nanos) -> Option<VisitState> {
         if !self.arrivals_left.is_closed() || self.left.is_none() {
             return None;
         }
-        let law = match self.think {
-            Think::AfterAnswer(law) => law,
-            Think::FromStart(_) | Think::Rated { .. } => Distribution::NONE,
+        let law = match (self.visits.think_at_end(&before.position), self.think) {
+            (Some(law), _) | (None, Think::AfterAnswer(law)) => law,
+            (None, Think::FromStart(_) | Think::Rated { .. }) => Distribution::NONE,
         };
         let at = answered + law.draw(&mut self.random);
         let position = self.visits.begin(self.visits_begun, None);
@@ -136,9 +136,19 @@ impl<'a> Workload<'a> {
         Some(self.due(visit_state, &request, answered, received_bytes))
     }
 
+    /// The requests that follow the current one in a visit, as far as they are known already.
+    pub fn later<'v>(&self, visit_state: &'v VisitState) -> impl Iterator<Item = u32> + 'v {
+        self.visits.later(&visit_state.position)
+    }
+
     /// When the requests after the current one are due, as far as that is known already.
     pub fn due_later(&self, visit_state: &VisitState) -> Vec<Nanos> {
         self.visits.due_later(&visit_state.position).into_iter().map(|since| self.origin + since).collect()
+    }
+
+    /// Returns true if each visit is an iteration of a user who stays for the next.
+    pub fn users_stay(&self) -> bool {
+        matches!(&self.visits, Visits::Scenario(scenario) if !scenario.is_user_new())
     }
 
     /// Returns true if a failed request ends the visit it is part of.
@@ -215,6 +225,28 @@ impl<'a> Workload<'a> {
         };
         visit_state.paced_from = at;
         at
+    }
+}
+
+impl VisitState {
+    /// Before its first request: the visit begins with the login.
+    pub fn log_in_first(&mut self) {
+        if let Position::Scenario { logs_in, .. } = &mut self.position {
+            *logs_in = true;
+        }
+    }
+
+    /// Returns true if the request that was made last is the login's last one.
+    pub fn has_logged_in(&self, scenario: &Scenario) -> bool {
+        let Position::Scenario { requests, next, .. } = &self.position else { return false };
+        let is_of_login = |request: &u32| scenario.is_of_login(*request);
+        !requests.get(*next as usize).is_some_and(is_of_login)
+    }
+
+    /// The request of a scenario that was made last.
+    pub fn current_request(&self) -> Option<u32> {
+        let Position::Scenario { requests, next, .. } = &self.position else { return None };
+        requests.get((*next as usize).checked_sub(1)?).copied()
     }
 }
 

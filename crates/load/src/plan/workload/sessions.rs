@@ -1,5 +1,7 @@
 //! The kinds of visits, and a client's position in one. A visit gives the due times that it determines itself.
 
+use std::sync::Arc;
+
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sojourn_measure::Nanos;
 use sojourn_workload::trace::Request;
@@ -9,6 +11,7 @@ use crate::plan::{
     distribution::Distribution,
     markov_chain::{VISIT_PAGES_MAX, Walk},
     mix::{MixCheck, Picker},
+    scenario::Scenario,
     session_file::{Burst, Session},
 };
 
@@ -23,6 +26,7 @@ pub enum Visits {
     },
     Sessions(Vec<Session<u32>>),
     Walk(Walk<u32>),
+    Scenario(Arc<Scenario>),
     /// The factor on think times.
     Logged(f64),
 }
@@ -36,6 +40,8 @@ pub enum Position {
     Session { number: u32, burst: u32, next: u32 },
     /// The request `next` of a page, after so many pages.
     Walk { page: u32, next: u32, pages: u32 },
+    /// The request `next` of an iteration, which is drawn when it begins; `logs_in` where the login comes first.
+    Scenario { logs_in: bool, requests: Box<[u32]>, next: u32 },
     /// The request `next` of a session of a log.
     Logged { start_ns: i64, requests: Box<[Request]>, next: u32 },
 }
@@ -62,6 +68,7 @@ impl Visits {
             Requests::Pick(pick) => Visits::Pick { picker: Picker::new(&pick), together, repeats },
             Requests::Sessions(sessions) => Visits::Sessions(sessions),
             Requests::Walk(walk) => Visits::Walk(walk),
+            Requests::Scenario(scenario) => Visits::Scenario(scenario),
             Requests::Logged { think_scale } => Visits::Logged(think_scale),
         }
     }
@@ -75,6 +82,7 @@ impl Visits {
                 Position::Session { number: in_turn, burst: 0, next: 0 }
             }
             Visits::Walk(walk) => Position::Walk { page: walk.start() as u32, next: 0, pages: 0 },
+            Visits::Scenario(_) => Position::Scenario { logs_in: false, requests: Box::default(), next: 0 },
             Visits::Logged(_) => {
                 let (start_ns, requests) =
                     logged.map(|visit| (visit.start_ns, visit.requests)).unwrap_or_default();
@@ -92,6 +100,11 @@ impl Visits {
             }
             (Visits::Walk(walk), Position::Walk { page, next, .. }) => {
                 take(&walk.page(*page as usize).burst, next)?
+            }
+            (Visits::Scenario(scenario), Position::Scenario { logs_in, requests, next }) => {
+                *requests = scenario.draw(*logs_in, random);
+                *next = 1;
+                requests.first().copied()?
             }
             _ => return self.next(position, random),
         };
@@ -149,6 +162,12 @@ impl Visits {
                 }
                 thought(now.think, walk.page(to).burst.requests[0])
             }
+            (Visits::Scenario(scenario), Position::Scenario { requests, next, .. }) => {
+                let document = *requests.get(*next as usize)?;
+                let before = requests[*next as usize - 1];
+                *next += 1;
+                thought(scenario.think_after(before), document)
+            }
             (Visits::Logged(think_scale), Position::Logged { start_ns, requests, next }) => {
                 let request = requests.get(*next as usize)?;
                 *next += 1;
@@ -156,6 +175,29 @@ impl Visits {
                 Some(NextRequest { document: request.document, when })
             }
             _ => unreachable!("a visit stays with the workload that began it"),
+        }
+    }
+
+    /// The requests that follow in a visit, where these are known.
+    pub fn later<'a>(&self, position: &'a Position) -> Box<dyn Iterator<Item = u32> + 'a> {
+        match position {
+            Position::Scenario { requests, next, .. } => {
+                Box::new(requests.iter().skip(*next as usize).copied())
+            }
+            Position::Logged { requests, next, .. } => {
+                Box::new(requests.iter().skip(*next as usize).map(|request| request.document))
+            }
+            _ => Box::new(std::iter::empty()),
+        }
+    }
+
+    /// The think time after the last request of a visit, if it has one of its own.
+    pub fn think_at_end(&self, position: &Position) -> Option<Distribution> {
+        match (self, position) {
+            (Visits::Scenario(scenario), Position::Scenario { requests, next, .. }) => {
+                scenario.think_after(*requests.get((*next as usize).checked_sub(1)?)?)
+            }
+            _ => None,
         }
     }
 

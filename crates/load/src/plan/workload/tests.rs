@@ -83,7 +83,7 @@ fn a_burst_sends_its_first_request_alone_and_the_rest_together() {
         Some(DueRequest { at: Nanos(340), document: 8 })
     );
     assert_eq!(workload.next(&mut visit_state, Nanos(400), 0), None);
-    let mut again = workload.next_visit(Nanos(400)).unwrap();
+    let mut again = workload.next_visit(&visit_state, Nanos(400)).unwrap();
     assert_eq!(workload.first(&mut again), Some(DueRequest { at: Nanos(403), document: 5 }));
 }
 
@@ -100,7 +100,7 @@ fn open_arrivals_ask_once_each_and_a_quota_ends_them() {
         let (mut visit_state, due) = begin(&mut workload);
         assert!((100 + number * 1000..100 + (number + 1) * 1000).contains(&due.at.0), "{due:?}");
         assert_eq!(workload.next(&mut visit_state, due.at, 0), None);
-        assert!(workload.next_visit(due.at).is_none());
+        assert!(workload.next_visit(&visit_state, due.at).is_none());
     }
     assert_eq!(workload.next_start(), None);
     assert_eq!(workload.used(quota), 1.0);

@@ -1,0 +1,121 @@
+//! The virtual users of a scenario: those who are free, and new ones; and what they do with their answers.
+
+use std::{collections::VecDeque, sync::Arc, time::SystemTime};
+
+use sojourn_measure::Nanos;
+
+use crate::{
+    clients::{client::Client, run::Run},
+    http::response_reader::Response,
+    plan::scenario::{
+        Scenario,
+        answer::Answer,
+        user::{Next, User},
+    },
+    statistics::recorder::PendingRequest,
+};
+
+pub(crate) struct Users {
+    pub(crate) scenario: Arc<Scenario>,
+    /// Users without an iteration under way; the one that has been free the longest is first.
+    free: VecDeque<Box<User>>,
+    /// How many there are.
+    pub(crate) count: u64,
+    seed: u64,
+}
+
+impl Users {
+    pub(crate) fn new(scenario: Arc<Scenario>, seed: u64) -> Users {
+        Users { scenario, free: VecDeque::new(), count: 0, seed }
+    }
+
+    /// A user for another iteration.
+    pub(crate) fn take(&mut self) -> Box<User> {
+        let mut user = self.free.pop_front().unwrap_or_else(|| {
+            self.count += 1;
+            Box::new(User::new(&self.scenario, self.count - 1, self.seed))
+        });
+        user.begin_iteration();
+        user
+    }
+
+    /// A user's iteration is over.
+    pub(crate) fn give_back(&mut self, user: Box<User>) {
+        if !self.scenario.is_user_new() {
+            self.free.push_back(user);
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Gives a client that begins a visit its user, if the run has users; one that is not logged in begins with that.
+    pub(super) fn give_user(&mut self, key: usize) {
+        let Some(users) = &mut self.users else { return };
+        let user = users.take();
+        let client = &mut self.table.clients[key];
+        if !user.is_logged_in {
+            client.visit_state.log_in_first();
+        }
+        client.user = Some(user);
+    }
+
+    /// Takes a client's user back.
+    pub(super) fn take_user_back(&mut self, key: usize) {
+        if let (Some(users), Some(user)) = (&mut self.users, self.table.clients[key].user.take()) {
+            users.give_back(user);
+        }
+    }
+
+    /// Makes the bytes of a client's pending request, if it has a user; returns false if there are none to send, and the
+    /// client has gone on.
+    pub(super) fn prepare(&mut self, key: usize, at: Nanos) -> bool {
+        let client = &mut self.table.clients[key];
+        let (Some(users), Some(user), Some(pending)) = (&self.users, &mut client.user, client.pending) else {
+            return true;
+        };
+        let Err(cause) = user.prepare(&users.scenario, pending.document, SystemTime::now()) else {
+            return true;
+        };
+        self.recorder.fail(&pending, cause, at);
+        self.advance(key, at, Some(cause));
+        false
+    }
+
+    /// Has the user of a connection's client look at an answer; none where there is no user. If it follows a redirection,
+    /// its next bytes are ready.
+    pub(super) fn judged_by_user(&mut self, key: usize, response: &Response) -> Option<Next> {
+        let connection = &mut self.table.connections[key];
+        let (users, owner) = (self.users.as_ref()?, connection.owner?);
+        let Client { user, visit_state, .. } = &mut self.table.clients[owner];
+        let user = user.as_mut()?;
+        let request = connection.exchange.pending.document;
+        let (head, body) = (connection.http.response.take_kept_head(), connection.http.response.take_kept());
+        let answer = Answer { status: response.status, head: &head, body: &body };
+        let next = user.answered(&users.scenario, request, &answer, SystemTime::now());
+        let is_good = next == Next::Over(None);
+        if is_good && !user.is_logged_in {
+            user.is_logged_in = visit_state.has_logged_in(&users.scenario);
+        }
+        Some(next)
+    }
+
+    /// Sends a user's next bytes: those that follow a redirection, over another connection where there is none.
+    pub(super) fn follow(&mut self, owner: usize, pending: PendingRequest, at: Nanos) {
+        self.recorder.redirected(&pending);
+        self.table.clients[owner].pending = Some(pending);
+        match self.table.clients[owner].connection {
+            Some(connection) => self.send(connection, at),
+            None => self.open(owner),
+        }
+    }
+
+    /// Returns true if the failure of a client's request ends its visit.
+    pub(super) fn failure_ends_visit(&self, key: usize) -> bool {
+        let of_request = || {
+            let users = self.users.as_ref()?;
+            let request = self.table.clients[key].visit_state.current_request()?;
+            Some(users.scenario.failure_ends_iteration(request))
+        };
+        of_request().unwrap_or_else(|| self.workload.failure_ends_visit())
+    }
+}

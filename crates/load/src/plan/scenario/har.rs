@@ -1,0 +1,218 @@
+//! Recordings of browsers (HTTP Archive 1.2) as scenarios: the requests to the loaded host in the order they began, the
+//! pauses between them as think times, their bodies as they were sent.
+//!
+//! Cookies and tokens of the recording are those of its session: cookies are left out, because users get their own, and a
+//! token in a body has to be replaced by a value that is taken.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::plan::scenario::file::{RequestTable, Scalar, ScenarioFile, Statuses};
+
+/// A shorter pause belongs to the loading of a page, not to a person.
+const PAUSE_SECONDS_MIN: f64 = 0.5;
+/// A recording that was left lying is not waited for.
+const PAUSE_SECONDS_MAX: f64 = 600.0;
+/// Fields that are the connection's, the cookies' or the browser's cache's.
+const FIELDS_LEFT_OUT: [&str; 12] = [
+    "host",
+    "cookie",
+    "connection",
+    "content-length",
+    "transfer-encoding",
+    "accept-encoding",
+    "if-none-match",
+    "if-modified-since",
+    "keep-alive",
+    "te",
+    "upgrade",
+    "proxy-connection",
+];
+
+#[derive(Deserialize)]
+struct Archive {
+    log: Log,
+}
+
+#[derive(Deserialize)]
+struct Log {
+    entries: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    started_date_time: String,
+    #[serde(default)]
+    time: f64,
+    request: Request,
+    response: Response,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Request {
+    method: String,
+    url: String,
+    #[serde(default)]
+    headers: Vec<Field>,
+    post_data: Option<PostData>,
+}
+
+#[derive(Deserialize)]
+struct Response {
+    #[serde(default)]
+    status: i64,
+}
+
+#[derive(Deserialize)]
+struct Field {
+    name: String,
+    value: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PostData {
+    #[serde(default)]
+    mime_type: String,
+    text: Option<String>,
+    #[serde(default)]
+    params: Vec<Param>,
+}
+
+#[derive(Deserialize)]
+struct Param {
+    name: String,
+    value: Option<String>,
+}
+
+/// Returns true if a file is a recording and not TOML.
+pub fn is_har(text: &str) -> bool {
+    text.trim_start_matches('\u{feff}').trim_start().starts_with('{')
+}
+
+/// The scenario of a recording, as far as it is of `host`; and what was left out, as sentences.
+pub fn read(text: &str, host: &str) -> Result<(ScenarioFile, Vec<String>), String> {
+    let archive: Archive = serde_json::from_str(text.trim_start_matches('\u{feff}'))
+        .map_err(|error| format!("not a HAR file: {error}"))?;
+    let mut entries: Vec<(f64, Entry)> = Vec::new();
+    for entry in archive.log.entries {
+        let began = seconds(&entry.started_date_time)
+            .ok_or_else(|| format!("{:?} is not a time", entry.started_date_time))?;
+        entries.push((began, entry));
+    }
+    entries.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    let (mut request, mut others, mut redirected) = (Vec::<RequestTable>::new(), 0, false);
+    let mut answered_before: Option<f64> = None;
+    for (began, entry) in entries {
+        let Some(path) = path_on(&entry.request.url, host) else {
+            others += 1;
+            continue;
+        };
+        // The recording has what a redirection led to, which users follow by themselves.
+        let follows = std::mem::replace(&mut redirected, (300..304).contains(&entry.response.status));
+        if !follows {
+            let pause = answered_before.map_or(0.0, |before| began - before);
+            if let Some(before) = request.last_mut().filter(|_| pause >= PAUSE_SECONDS_MIN) {
+                before.think = Some(format!("{:.3}s", pause.min(PAUSE_SECONDS_MAX)));
+            }
+            request.push(table(path, entry.request, entry.response.status));
+        }
+        answered_before = Some(answered_before.unwrap_or(0.0).max(began + entry.time.max(0.0) / 1e3));
+    }
+    if request.is_empty() {
+        return Err(format!("the recording has no request to {host}"));
+    }
+    // Without a pause of its own, a request follows the one before it at once.
+    for request in &mut request {
+        request.think.get_or_insert_with(|| "0s".to_owned());
+    }
+    let left_out =
+        format!("{others} requests of the recording are to other hosts than {host} and are left out");
+    let warnings = if others > 0 { vec![left_out] } else { Vec::new() };
+    Ok((ScenarioFile { request, ..ScenarioFile::default() }, warnings))
+}
+
+fn table(path: String, request: Request, status: i64) -> RequestTable {
+    let escaped = |text: String| text.replace("${", "$${");
+    let is_kept = |field: &Field| {
+        !field.name.starts_with(':')
+            && !FIELDS_LEFT_OUT.iter().any(|name| field.name.eq_ignore_ascii_case(name))
+    };
+    let mut headers: BTreeMap<String, String> = BTreeMap::new();
+    for field in request.headers.into_iter().filter(is_kept) {
+        headers.insert(field.name.to_ascii_lowercase(), escaped(field.value));
+    }
+    let (mut form, mut body) = (None, None);
+    if let Some(sent) = request.post_data {
+        let is_form =
+            sent.mime_type.starts_with("application/x-www-form-urlencoded") && !sent.params.is_empty();
+        match sent.text.filter(|text| !text.is_empty()) {
+            None if is_form => {
+                headers.remove("content-type");
+                let value = |param: Param| {
+                    (escaped(param.name), Scalar::Text(escaped(param.value.unwrap_or_default())))
+                };
+                form = Some(sent.params.into_iter().map(value).collect());
+            }
+            None => {}
+            Some(text) => {
+                if !sent.mime_type.is_empty() {
+                    headers.entry("content-type".to_owned()).or_insert_with(|| escaped(sent.mime_type));
+                }
+                body = Some(escaped(text));
+            }
+        }
+    }
+    // What had an answer of success should have one again; a 304 was the browser's cache.
+    let status = match status {
+        400..=599 => Some(Statuses::One(Scalar::Whole(status))),
+        _ => None,
+    };
+    RequestTable {
+        name: Some(format!("{} {}", request.method, path.split('?').next().unwrap_or_default())),
+        url: escaped(path),
+        method: Some(request.method),
+        headers,
+        form,
+        body,
+        status,
+        ..RequestTable::default()
+    }
+}
+
+/// The path and query of a URL of this host.
+fn path_on(url: &str, host: &str) -> Option<String> {
+    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"))?;
+    let rest = rest.split('#').next().unwrap_or_default();
+    let (own, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    let name = |host: &str| match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name.to_ascii_lowercase(),
+        _ => host.to_ascii_lowercase(),
+    };
+    if name(own) != name(host) {
+        return None;
+    }
+    Some(if path.starts_with('/') { path.to_owned() } else { format!("/{path}") })
+}
+
+/// Seconds since 1970 of a time as `2026-11-21T10:00:00.123+01:00`.
+fn seconds(text: &str) -> Option<f64> {
+    let date = text.parse::<toml::value::Datetime>().ok()?;
+    let (day, time) = (date.date?, date.time?);
+    let offset_minutes = match date.offset? {
+        toml::value::Offset::Z => 0,
+        toml::value::Offset::Custom { minutes } => minutes,
+    };
+    let days = crate::http::cookie_date::days_since_1970(
+        u32::from(day.year),
+        u32::from(day.month),
+        u32::from(day.day),
+    );
+    let seconds =
+        u32::from(time.hour) * 3600 + u32::from(time.minute) * 60 + u32::from(time.second.unwrap_or(0));
+    let fraction = f64::from(time.nanosecond.unwrap_or(0)) / 1e9;
+    Some(days as f64 * 86_400.0 + f64::from(seconds) + fraction - 60.0 * f64::from(offset_minutes))
+}

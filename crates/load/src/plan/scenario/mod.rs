@@ -1,0 +1,216 @@
+//! Scenarios: users who log in, fill in forms, take values from answers and use them in what they ask for next.
+//!
+//! `file` is the form of the file and `compile` makes a [`Scenario`] of it: requests as templates, what is taken from
+//! their answers and what these are checked for. A `user` has the cookies and values that make a request of a template.
+//! Nothing here knows a socket or a clock.
+
+pub mod answer;
+mod body;
+mod compile;
+pub mod feeder;
+pub mod file;
+mod har;
+mod html;
+pub mod template;
+pub mod user;
+
+use std::collections::BTreeMap;
+
+use rand::RngExt;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use schemars::{SchemaGenerator, generate::SchemaSettings};
+
+use crate::{
+    http::cookie_jar::CookieHost,
+    plan::{
+        distribution::Distribution,
+        scenario::{
+            answer::{Check, Status, Take},
+            body::Body,
+            feeder::Feeder,
+            file::ScenarioFile,
+            template::Template,
+        },
+    },
+};
+
+pub use compile::{ScenarioError, Surroundings};
+pub use har::is_har;
+pub use template::GENERATED;
+
+/// The most requests of a file, and of one iteration.
+pub const REQUESTS_MAX: usize = 10_000;
+/// How many redirections of one request are followed, where the file does not say.
+pub const REDIRECTS_MAX: u32 = 10;
+/// A longer body from which something is to be taken, or that is checked, is an error.
+pub const BODY_KEPT_BYTES_MAX: usize = 8 << 20;
+
+/// The form of a file as JSON Schemas, by the names of its tables.
+pub fn schemas() -> BTreeMap<String, serde_json::Value> {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.definitions_path = "/scenario".into();
+    let mut generator = SchemaGenerator::new(settings);
+    generator.subschema_for::<ScenarioFile>();
+    generator.take_definitions(true).into_iter().collect()
+}
+
+/// What users do.
+#[derive(Debug)]
+pub struct Scenario {
+    requests: Vec<ScenarioRequest>,
+    /// What results are shown by; requests point here.
+    names: Vec<String>,
+    login: Vec<u32>,
+    flows: Vec<Flow>,
+    /// The values that every user begins with, by the number of their variable.
+    constants: Vec<Option<String>>,
+    feeder: Feeder,
+    /// The variables of the feeder's columns.
+    feeder_variables: Vec<usize>,
+    is_user_new: bool,
+    server: Server,
+    /// Doubts about the file, as sentences.
+    warnings: Vec<String>,
+}
+
+/// The loaded server, as links and cookies see it.
+#[derive(Clone, Debug)]
+struct Server {
+    scheme: &'static str,
+    /// The Host field.
+    host: String,
+    cookies: CookieHost,
+}
+
+#[derive(Debug)]
+struct Flow {
+    /// The sum of the weights up to and with this one.
+    weight_up_to: f64,
+    requests: Vec<u32>,
+}
+
+#[derive(Debug)]
+pub(crate) struct ScenarioRequest {
+    name: u32,
+    method: String,
+    url: Template,
+    /// From the version to the fields that all requests have.
+    suffix: Vec<u8>,
+    /// Whole lines.
+    fields: Template,
+    authorization: Option<Authorization>,
+    body: Option<Body>,
+    think: Option<Distribution>,
+    share: f64,
+    repeat: u32,
+    statuses: Vec<Status>,
+    checks: Vec<Check>,
+    takes: Vec<Take>,
+    redirects_max: u32,
+    is_optional: bool,
+}
+
+#[derive(Debug)]
+enum Authorization {
+    Basic(Template),
+    Bearer(Template),
+}
+
+impl Scenario {
+    /// The names of requests, in the order of the file.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// How many requests the file has.
+    pub fn requests(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// The name of each request, as its place among the names.
+    pub(crate) fn name_of_each(&self) -> impl Iterator<Item = u32> {
+        self.requests.iter().map(|request| request.name)
+    }
+
+    /// Doubts about the file, as sentences.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// How many users the feeder file has, if there is one.
+    pub fn rows(&self) -> Option<u64> {
+        (!self.feeder.rows.is_empty()).then_some(self.feeder.rows.len() as u64)
+    }
+
+    /// Returns true if every iteration is a new user.
+    pub fn is_user_new(&self) -> bool {
+        self.is_user_new
+    }
+
+    /// The requests of an iteration on average, the login left out.
+    pub fn mean_requests(&self) -> f64 {
+        let mut before = 0.0;
+        let of_flow = |flow: &Flow| {
+            let weight = flow.weight_up_to - std::mem::replace(&mut before, flow.weight_up_to);
+            let each = flow.requests.iter().map(|&number| {
+                let request = &self.requests[number as usize];
+                f64::from(request.repeat) * request.share
+            });
+            weight * each.sum::<f64>()
+        };
+        let weighted: f64 = self.flows.iter().map(of_flow).sum();
+        weighted / self.flows.last().map_or(1.0, |flow| flow.weight_up_to)
+    }
+
+    /// Draws an iteration: the numbers of its requests, behind those of the login where it begins with that.
+    pub(crate) fn draw(&self, logs_in: bool, random: &mut Xoshiro256PlusPlus) -> Box<[u32]> {
+        let whole = self.flows.last().map_or(0.0, |flow| flow.weight_up_to);
+        let chosen = match self.flows.len() {
+            1 => 0,
+            _ => {
+                let drawn = random.random::<f64>() * whole;
+                self.flows.partition_point(|flow| flow.weight_up_to <= drawn).min(self.flows.len() - 1)
+            }
+        };
+        let login = if logs_in { self.login.as_slice() } else { &[] };
+        let mut drawn = Vec::with_capacity(login.len() + self.flows[chosen].requests.len());
+        for &number in login.iter().chain(&self.flows[chosen].requests) {
+            let request = &self.requests[number as usize];
+            if request.share >= 1.0 || random.random::<f64>() < request.share {
+                drawn.extend(std::iter::repeat_n(number, request.repeat as usize));
+            }
+        }
+        drawn.into()
+    }
+
+    /// Returns true if users begin with requests that they make once.
+    pub(crate) fn has_login(&self) -> bool {
+        !self.login.is_empty()
+    }
+
+    /// Returns true if the request belongs to the login.
+    pub(crate) fn is_of_login(&self, request: u32) -> bool {
+        // The login is compiled first.
+        (request as usize) < self.login.len()
+    }
+
+    /// The think time after a request, if it has one of its own.
+    pub(crate) fn think_after(&self, request: u32) -> Option<Distribution> {
+        self.requests[request as usize].think
+    }
+
+    /// Returns true if the iteration ends when this request fails.
+    pub(crate) fn failure_ends_iteration(&self, request: u32) -> bool {
+        !self.requests[request as usize].is_optional
+    }
+}
+
+impl ScenarioRequest {
+    /// Returns true if the body is looked at.
+    fn needs_body(&self) -> bool {
+        self.takes.iter().any(Take::needs_body) || self.checks.iter().any(Check::needs_body)
+    }
+}
+
+#[cfg(test)]
+mod tests;

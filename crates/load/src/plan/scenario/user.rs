@@ -1,0 +1,269 @@
+//! A virtual user: its cookies, its values, and the request that it is making, redirections included.
+
+use std::time::SystemTime;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::{
+    http::{
+        cause::Cause,
+        cookie_jar::CookieJar,
+        reference::{self, Place},
+    },
+    plan::scenario::{
+        Authorization, Scenario, ScenarioRequest,
+        answer::{Answer, Status},
+        template::{Context, Template, Unusable},
+    },
+};
+
+/// What becomes of a request once an answer is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It is over: good, or failed for a cause.
+    Over(Option<Cause>),
+    /// The user's next bytes follow a redirection.
+    Follow,
+}
+
+pub struct User {
+    number: u64,
+    iterations: u64,
+    pub is_logged_in: bool,
+    values: Vec<Option<String>>,
+    jar: CookieJar,
+    random: Xoshiro256PlusPlus,
+    exchange: Exchange,
+}
+
+/// The request that is being made.
+#[derive(Default)]
+struct Exchange {
+    /// The path and query that were asked for last.
+    url: String,
+    method: String,
+    redirects: u32,
+    body: Vec<u8>,
+    /// The whole request.
+    bytes: Vec<u8>,
+}
+
+impl User {
+    /// The user of a number, whose random values come from a seed of its own.
+    pub fn new(scenario: &Scenario, number: u64, seed: u64) -> User {
+        let mut values = scenario.constants.clone();
+        for (&variable, value) in scenario.feeder_variables.iter().zip(scenario.feeder.row(number)) {
+            values[variable] = Some(value.clone());
+        }
+        User {
+            number,
+            iterations: 0,
+            is_logged_in: !scenario.has_login(),
+            values,
+            jar: CookieJar::default(),
+            random: Xoshiro256PlusPlus::seed_from_u64(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+            exchange: Exchange::default(),
+        }
+    }
+
+    /// Another iteration begins.
+    pub fn begin_iteration(&mut self) {
+        self.iterations += 1;
+    }
+
+    /// Makes the bytes of a request; without a value that it needs there are none.
+    pub fn prepare(&mut self, scenario: &Scenario, request: u32, now: SystemTime) -> Result<(), Cause> {
+        let request = &scenario.requests[request as usize];
+        let exchange = &mut self.exchange;
+        exchange.redirects = 0;
+        exchange.method.clone_from(&request.method);
+        let mut context = Context {
+            values: &self.values,
+            user: self.number,
+            iteration: self.iterations.saturating_sub(1),
+            random: &mut self.random,
+        };
+        let mut url = Vec::new();
+        exchange.body.clear();
+        let body = request
+            .body
+            .as_ref()
+            .map_or(Ok(()), |body| body.template.render(&mut exchange.body, &mut context));
+        body.and_then(|()| request.url.render(&mut url, &mut context)).map_err(unusable)?;
+        exchange.url = String::from_utf8(url).map_err(|_| Cause::ValueUnusable)?;
+        if request.url.begins_raw() {
+            // A link leads somewhere from the root.
+            exchange.url = match scenario.resolve(&exchange.url, "/") {
+                Place::Here(path) => path,
+                Place::Elsewhere => return Err(Cause::RedirectElsewhere),
+            };
+        }
+        self.write(scenario, request, now)
+    }
+
+    /// The bytes of the request that is being made.
+    pub fn bytes(&self) -> &[u8] {
+        &self.exchange.bytes
+    }
+
+    /// Returns true if the answer has no body whatever its head says (RFC 9112, 6.3: HEAD).
+    pub fn is_bodiless(&self) -> bool {
+        self.exchange.method == "HEAD"
+    }
+
+    /// Returns true if the body of the answer is looked at.
+    pub fn needs_body(&self, scenario: &Scenario, request: u32) -> bool {
+        scenario.requests[request as usize].needs_body()
+    }
+
+    /// Takes an answer in: its cookies, its redirection or its values; and judges it.
+    pub fn answered(
+        &mut self,
+        scenario: &Scenario,
+        request: u32,
+        answer: &Answer<'_>,
+        now: SystemTime,
+    ) -> Next {
+        let request = &scenario.requests[request as usize];
+        for field in answer.fields("set-cookie") {
+            self.jar.set(field, &scenario.server.cookies, &self.exchange.url, now);
+        }
+        if is_redirection(answer.status)
+            && request.redirects_max > 0
+            && let Some(location) = answer.fields("location").next()
+        {
+            return match self.follow(scenario, request, answer.status, location, now) {
+                Ok(()) => Next::Follow,
+                Err(cause) => Next::Over(Some(cause)),
+            };
+        }
+        Next::Over(self.judge(request, answer).err())
+    }
+
+    /// Makes the bytes of the request that a redirection leads to.
+    fn follow(
+        &mut self,
+        scenario: &Scenario,
+        request: &ScenarioRequest,
+        status: u16,
+        location: &[u8],
+        now: SystemTime,
+    ) -> Result<(), Cause> {
+        let exchange = &mut self.exchange;
+        if exchange.redirects >= request.redirects_max {
+            return Err(Cause::TooManyRedirects);
+        }
+        exchange.redirects += 1;
+        let Place::Here(url) = scenario.resolve(&String::from_utf8_lossy(location), &exchange.url) else {
+            return Err(Cause::RedirectElsewhere);
+        };
+        exchange.url = url;
+        // RFC 9110, 15.4: 307 and 308 keep the method; browsers turn a POST into a GET for 301 and 302, too.
+        let becomes_get = match status {
+            303 => exchange.method != "HEAD",
+            301 | 302 => exchange.method == "POST",
+            _ => false,
+        };
+        if becomes_get {
+            "GET".clone_into(&mut exchange.method);
+            exchange.body.clear();
+        }
+        self.write(scenario, request, now)
+    }
+
+    fn judge(&mut self, request: &ScenarioRequest, answer: &Answer<'_>) -> Result<(), Cause> {
+        if !request.statuses.iter().any(|status| status.fits(answer.status)) {
+            let success = request.statuses == [Status::Class(2)];
+            return Err(match answer.status {
+                300..400 if success => Cause::Status3xx,
+                400..500 => Cause::Status4xx,
+                500..600 => Cause::Status5xx,
+                _ => Cause::WrongStatus,
+            });
+        }
+        for check in &request.checks {
+            let mut context = Context {
+                values: &self.values,
+                user: self.number,
+                iteration: self.iterations.saturating_sub(1),
+                random: &mut self.random,
+            };
+            if !check.holds(answer, &mut context).map_err(unusable)? {
+                return Err(Cause::CheckFailed);
+            }
+        }
+        for take in &request.takes {
+            let value = take.value(answer, &self.jar).ok_or(Cause::ValueMissing)?;
+            self.values[take.variable] = Some(value);
+        }
+        Ok(())
+    }
+
+    /// Writes the request with its fields, cookies and body.
+    fn write(
+        &mut self,
+        scenario: &Scenario,
+        request: &ScenarioRequest,
+        now: SystemTime,
+    ) -> Result<(), Cause> {
+        let User { values, jar, random, exchange, .. } = self;
+        let iteration = self.iterations.saturating_sub(1);
+        let mut context = Context { values, user: self.number, iteration, random };
+        let Exchange { url, method, body, bytes, .. } = exchange;
+        bytes.clear();
+        bytes.extend_from_slice(method.as_bytes());
+        bytes.push(b' ');
+        bytes.extend_from_slice(url.as_bytes());
+        bytes.extend_from_slice(&request.suffix);
+        request.fields.render(bytes, &mut context).map_err(unusable)?;
+        match &request.authorization {
+            None => {}
+            Some(Authorization::Basic(pair)) => {
+                let pair = filled(pair, &mut context)?;
+                bytes.extend_from_slice(
+                    format!("Authorization: Basic {}\r\n", STANDARD.encode(pair)).as_bytes(),
+                );
+            }
+            Some(Authorization::Bearer(token)) => {
+                bytes.extend_from_slice(b"Authorization: Bearer ");
+                bytes.extend_from_slice(&filled(token, &mut context)?);
+                bytes.extend_from_slice(b"\r\n");
+            }
+        }
+        jar.write(bytes, &scenario.server.cookies, url, now);
+        // RFC 9110, 8.6: a length where the method expects a body, even an empty one.
+        let is_same_method = *method == request.method;
+        if !body.is_empty() || matches!(method.as_str(), "POST" | "PUT" | "PATCH") {
+            let media_type = request.body.as_ref().and_then(|body| body.media_type.as_deref());
+            if let Some(media_type) = media_type.filter(|_| is_same_method) {
+                bytes.extend_from_slice(format!("Content-Type: {media_type}\r\n").as_bytes());
+            }
+            bytes.extend_from_slice(format!("Content-Length: {}\r\n", body.len()).as_bytes());
+        }
+        bytes.extend_from_slice(b"\r\n");
+        bytes.extend_from_slice(body);
+        Ok(())
+    }
+}
+
+impl Scenario {
+    fn resolve(&self, link: &str, from: &str) -> Place {
+        reference::resolve(link, self.server.scheme, &self.server.host, from)
+    }
+}
+
+fn filled(template: &Template, context: &mut Context<'_>) -> Result<Vec<u8>, Cause> {
+    let mut text = Vec::new();
+    template.render(&mut text, context).map_err(unusable)?;
+    Ok(text)
+}
+
+fn unusable(_: Unusable) -> Cause {
+    Cause::ValueUnusable
+}
+
+fn is_redirection(status: u16) -> bool {
+    matches!(status, 301 | 302 | 303 | 307 | 308)
+}

@@ -1,0 +1,52 @@
+//! What the requests of one name met, in one step: a scenario's requests, or an endpoint's.
+
+use sojourn_measure::{Histogram, Nanos};
+
+use crate::{
+    http::{cause::Cause, response_reader::Response},
+    statistics::{recorder::Exchange, step::Errors},
+};
+
+/// The recorded results of one name.
+#[derive(Clone, Debug, Default)]
+pub struct NamedRecord {
+    /// Requests answered as they should be.
+    pub answered: u64,
+    pub body_bytes: u64,
+    pub errors: Errors,
+    /// Redirections that were followed: answers beside those of the requests.
+    pub redirects: u64,
+    /// Requests unanswered when the run ended.
+    pub unfinished: u64,
+    /// Requests never sent because one before them failed.
+    pub abandoned: u64,
+    /// From the intended start to the last byte of good answers, redirections included.
+    pub response_time: Histogram,
+    /// From the intended start to the first byte of good answers, redirections included.
+    pub time_to_first_byte_intended: Histogram,
+}
+
+impl NamedRecord {
+    /// Counts an answer, good or not.
+    pub fn answer(&mut self, failure: Option<Cause>, exchange: &Exchange, response: &Response, at: Nanos) {
+        let intended = exchange.pending.intended;
+        let Some(cause) = failure else {
+            self.answered += 1;
+            self.body_bytes += response.body_bytes;
+            self.response_time.record(at - intended);
+            return self.time_to_first_byte_intended.record(exchange.first_byte.unwrap_or(at) - intended);
+        };
+        self.errors.count(cause, at - intended);
+    }
+
+    pub fn merge(&mut self, other: &NamedRecord) {
+        self.answered += other.answered;
+        self.body_bytes += other.body_bytes;
+        self.errors.merge(&other.errors);
+        self.redirects += other.redirects;
+        self.unfinished += other.unfinished;
+        self.abandoned += other.abandoned;
+        self.response_time.merge(&other.response_time);
+        self.time_to_first_byte_intended.merge(&other.time_to_first_byte_intended);
+    }
+}
