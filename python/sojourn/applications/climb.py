@@ -25,6 +25,8 @@ GROWTH = 1.8
 CLIMB_FRACTIONS = (0.35, 0.55, 0.7, 0.8, 0.88, 0.96, 1.06)
 """Of the knee that was found first."""
 OVERLOAD_FRACTION = 1.35
+OVERLOAD_LENGTH = 2.0
+"""Times the length of a step: it is what the bottleneck is read from."""
 MIX_FRACTION = 0.45
 """Of the knee: the load of the steps with other mixes."""
 MIX_SIGMA = 1.0
@@ -103,7 +105,8 @@ class Climb:
 
     def overload(self, knee: float) -> StepFigures:
         """One step beyond the knee, where what is at its end shows."""
-        return self._step("overload", self._log_mix(self._allowed(knee * OVERLOAD_FRACTION)))[1]
+        longer = OVERLOAD_LENGTH * self.effort.step_seconds
+        return self._step("overload", self._log_mix(self._allowed(knee * OVERLOAD_FRACTION)), longer)[1]
 
     def _allowed(self, rate: float) -> float:
         return rate if self.rate_max is None else min(rate, self.rate_max)
@@ -111,12 +114,12 @@ class Climb:
     def _log_mix(self, rate: float) -> dict[str, float]:
         return {name: rate * share for name, share in self.shares.items()}
 
-    def _step(self, kind: str, rates: Mapping[str, float]) -> tuple[Step, StepFigures]:
+    def _step(self, kind: str, rates: Mapping[str, float], seconds: float | None = None) -> tuple[Step, StepFigures]:
         gone = next((tier.name for tier in self.watch.tiers if self.watch.has_ended(tier.name)), None)
         if gone is not None:
             raise Stopped(f"the processes of tier {gone} have ended")
         self.told(f"{kind}: {sum(rates.values()):,.1f} requests/s")
-        step = self.traffic.step(rates, self.effort.step_seconds, self.effort.settle_seconds)
+        step = self.traffic.step(rates, seconds or self.effort.step_seconds, self.effort.settle_seconds)
         figures = described(kind, step, self.watch.used(step.begin, step.end))
         figures.failed_because = self._beyond(step)
         self.steps.append((step, figures))

@@ -1,7 +1,7 @@
 """All tiers sampled at once, for as long as something else runs; and what each used in any span of that.
 
-A probe of the engine looks at each tier's processes, where they are. Connections, PostgreSQL and the application's own
-metrics are asked a few times a second.
+A probe of the engine looks at each tier's processes, where they are. Connections and PostgreSQL are asked a few
+times a second, the application's own metrics once.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import math
 import os
 import threading
 import time
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,13 +95,12 @@ class SystemUse:
 
 
 @dataclass
-class _Asked:
-    """One look at everything that is no process."""
+class _Look:
+    """One look at what is no process."""
 
     at: float
     connections: dict[str, sockets.Connections]
     database: postgresql.Activity | None
-    metrics: dict[str, float]
 
 
 class Watch:
@@ -110,9 +109,9 @@ class Watch:
     def __init__(self, tiers: Sequence[Tier], sources: Sources) -> None:
         self.tiers = tiers
         self._sources = sources
-        self._looks: list[_Asked] = []
+        self._looks: list[_Look] = []
+        self._metrics: list[tuple[float, dict[str, float]]] = []
         self._over = threading.Event()
-        self._metrics_at = -math.inf
         self._stack = ExitStack()
         self._companions: dict[str, Companion] = {}
         self._roots: dict[str, list[int]] = {}
@@ -128,8 +127,11 @@ class Watch:
                 self._database = stack.enter_context(postgresql.Session(self._sources.postgresql))
             if self._sources.prometheus is not None:
                 prometheus.read(self._sources.prometheus)
-            self._thread = threading.Thread(target=self._ask, daemon=True)
-            self._thread.start()
+            # Metrics are late where the application is busy, and nothing else must wait for them.
+            asking = [(self._look, ASKED_EVERY_SECONDS), (self._read_metrics, METRICS_EVERY_SECONDS)]
+            self._threads = [threading.Thread(target=self._ask, args=each, daemon=True) for each in asking]
+            for thread in self._threads:
+                thread.start()
             stack.callback(self._end)
             self._stack = stack.pop_all()
         return self
@@ -173,7 +175,8 @@ class Watch:
             tiers[name] = _tier(probed, [look.connections[name] for look in looks if name in look.connections])
         local = [each for name, each in self._companions.items() if name in self._roots and each.recording is not None]
         busy = _busy_cores(_Span.of(local[0].recording, begin, end)) if local else None
-        return SystemUse(tiers, _database(looks), _levels(looks), busy)
+        metrics = [known for at, known in self._metrics if begin <= at <= end]
+        return SystemUse(tiers, _database(looks), _levels(metrics), busy)
 
     def _watched(self, tier: Tier) -> Watched:
         core = self._sources.own_core
@@ -190,16 +193,16 @@ class Watch:
             further=remote.target(tier, shell),
         )
 
-    def _ask(self) -> None:
+    def _ask(self, look: Callable[[], None], every_seconds: float) -> None:
         due = time.monotonic()
         while not self._over.is_set():
-            self._looks.append(self._look())
-            due = max(due + ASKED_EVERY_SECONDS, time.monotonic())
+            look()
+            due = max(due + every_seconds, time.monotonic())
             self._over.wait(due - time.monotonic())
 
-    def _look(self) -> _Asked:
+    def _look(self) -> None:
         begin = time.time()
-        return _Asked(begin, sockets.connections(self._roots), self._activity(), self._metrics())
+        self._looks.append(_Look(begin, sockets.connections(self._roots), self._activity()))
 
     def _activity(self) -> postgresql.Activity | None:
         if self._database is None or "PostgreSQL" in self.missing:
@@ -210,20 +213,18 @@ class Watch:
             self.missing["PostgreSQL"] = str(failure)
             return None
 
-    def _metrics(self) -> dict[str, float]:
-        if self._sources.prometheus is None or time.monotonic() < self._metrics_at + METRICS_EVERY_SECONDS:
-            return {}
-        self._metrics_at = time.monotonic()
+    def _read_metrics(self) -> None:
+        if self._sources.prometheus is None:
+            return
         try:
-            return prometheus.read(self._sources.prometheus)
+            self._metrics.append((time.time(), prometheus.read(self._sources.prometheus)))
         except CouldNotRun as failure:
-            # Metrics that come through the server's own workers are late when these are busy: the others stay.
             self.missing["metrics"] = failure.what
-            return {}
 
     def _end(self) -> None:
         self._over.set()
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
 
 
 class _Span:
@@ -291,7 +292,7 @@ def _tier(probed: _Span, looks: Sequence[sockets.Connections]) -> TierUse:
     )
 
 
-def _database(looks: Sequence[_Asked]) -> DatabaseUse | None:
+def _database(looks: Sequence[_Look]) -> DatabaseUse | None:
     known = [(look.at, look.database) for look in looks if look.database is not None]
     if len(known) < 2:
         return None
@@ -310,12 +311,12 @@ def _database(looks: Sequence[_Asked]) -> DatabaseUse | None:
     )
 
 
-def _levels(looks: Sequence[_Asked]) -> dict[str, float]:
-    sums: Counter[str] = Counter()
+def _levels(metrics: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    sums: defaultdict[str, float] = defaultdict(float)
     seen: Counter[str] = Counter()
-    for look in looks:
-        for name, value in look.metrics.items():
+    for known in metrics:
+        for name, value in known.items():
             if not name.partition("{")[0].endswith(("_total", "_count", "_sum", "_bucket", "_created")):
-                sums[name] += value  # type: ignore[assignment]
+                sums[name] += value
                 seen[name] += 1
-    return {name: sums[name] / seen[name] for name in sums}
+    return {name: total / seen[name] for name, total in sums.items()}
