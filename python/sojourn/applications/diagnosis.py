@@ -90,12 +90,7 @@ def _processors(top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[
             shared = f" (of {total:.2f} that all tiers there use)" if len(used) > 1 else ""
             rest = f"; other programs take {others:.2f}" if total < CPU_MAX * group.cores else ""
             said = f"{most} uses {used[most]:.2f} cores{shared}, of the {group.cores} that there are{rest}"
-            yield Cause(
-                tier=most,
-                cause="cpu",
-                because=said,
-                limit_requests_per_second=top.requests_per_second * group.cores / (total + others),
-            )
+            yield Cause(tier=most, cause="cpu", because=said)
 
 
 def _processes(top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[Cause]:
@@ -105,12 +100,7 @@ def _processes(top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[C
         # A busy process among other busy ones is no limit of its own.
         if busiest is not None and total is not None and busiest >= PROCESS_MAX and total <= 1.6 * busiest:
             because = f"one process of {tier.name} uses {busiest:.2f} cores, and more is not for it if its threads "
-            yield Cause(
-                tier=tier.name,
-                cause="cpu",
-                because=because + "take turns; further processes would",
-                limit_requests_per_second=top.requests_per_second / busiest,
-            )
+            yield Cause(tier=tier.name, cause="cpu", because=because + "take turns; further processes would")
 
 
 def _waits(top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[Cause]:
@@ -122,14 +112,12 @@ def _waits(top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[Cause
             waiting = database.waits.get(kind, 0.0)
             if waiting >= WAITING_MIN and waiting >= WAITING_SHARE * working:
                 because = f"{waiting:.1f} of {database.active:.1f} backends at work wait for {what}"
-                yield Cause(tier=tier, cause=cause, because=because, limit_requests_per_second=top.requests_per_second)
+                yield Cause(tier=tier, cause=cause, because=because)
     for each in tiers:
         blocked = top.tiers[each.name].blocked_threads
         if blocked is not None and blocked >= BLOCKED_MIN:
             because = f"{blocked:.1f} threads of {each.name} wait for a disk at any time"
-            yield Cause(
-                tier=each.name, cause="disk", because=because, limit_requests_per_second=top.requests_per_second
-            )
+            yield Cause(tier=each.name, cause="disk", because=because)
 
 
 def _pool(top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[Cause]:
@@ -145,16 +133,13 @@ def _pool(top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[Cause]
             tier=owner,
             cause="connections",
             because=f"requests of {owner} wait for a connection to the database ({name} is {value:.1f}){kept}",
-            limit_requests_per_second=top.requests_per_second,
         )
     elif database is not None and database.backends >= 1:
         used = database.active + database.in_transaction
         outside = _outside(top, tiers, owner)[1]
         if used >= POOL_MAX * database.backends and outside < OUTSIDE_SHARE * used:
             because = f"{used:.1f} of {database.backends:.1f} connections to the database are in use at any time"
-            yield Cause(
-                tier=owner, cause="connections", because=because, limit_requests_per_second=top.requests_per_second
-            )
+            yield Cause(tier=owner, cause="connections", because=because)
 
 
 def _workers(
@@ -172,14 +157,12 @@ def _workers(
             cause="outside",
             because=f"{waiting:.1f} of the about {held:.0f} requests that {owner} works on wait for {where}, which is "
             "no tier; the others wait for a worker",
-            limit_requests_per_second=top.requests_per_second,
         )
     yield Cause(
         tier=owner,
         cause="workers",
         because=f"{owner} works on about {held:.0f} requests at a time while {top.in_system:.0f} are in the system: "
         "its workers are used up, and no processor is",
-        limit_requests_per_second=top.requests_per_second,
     )
 
 

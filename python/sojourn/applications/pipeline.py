@@ -275,19 +275,21 @@ def _first_two(
             "no tier's processor, workers, connections, locks or disk were at their end in the step beyond the knee"
         )
         return Cause(tier=None, cause="unknown", because=because), None
+    first = causes[0].model_copy(update={"limit_requests_per_second": knee.requests_per_second.estimate})
     if len(causes) > 1:
-        return causes[0], causes[1]
+        return first, causes[1]
     if found is None:
-        return causes[0], None
+        return first, None
     counts = {each.name: each.count for each in covered.endpoints}
-    limits = found.limits(shares(counts))
     others = {
         name: limit
-        for name, limit in limits.items()
-        if limit > knee.requests_per_second.high * 1.05 and not (name == "workers" and causes[0].cause != "cpu")
+        for name, limit in found.limits(shares(counts)).items()
+        if limit > knee.requests_per_second.high
+        and not (first.cause == "cpu" and str(first.tier) in name.removeprefix("cores of ").split(", "))
+        and not (name == "workers" and first.cause != "cpu")
     }
     if not others:
-        return causes[0], None
+        return first, None
     name = min(others, key=lambda each: others[each])
     tiers = name.removeprefix("cores of ")
     next_one = Cause(
@@ -296,4 +298,4 @@ def _first_two(
         because="by its service demands",
         limit_requests_per_second=others[name],
     )
-    return causes[0], next_one
+    return first, next_one
