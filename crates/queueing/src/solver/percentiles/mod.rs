@@ -1,16 +1,18 @@
 //! Percentiles of the end-to-end response time of open classes.
 //!
 //! Given the size of its document, a job's times at the stations of its route are taken as independent, and arrivals
-//! at each station as Poisson. Where every time is a wait and the demand (`sums`), their sum is bounded on a lattice for
-//! any law, and exact if the job queues once. Processor sharing stretches the demand itself: its law is approximated,
-//! given the document, and the sum found by transforms (`journey`). A document that is large at every station is
-//! accounted for; a burst that fills two queues at once is not. [`Percentiles::basis`] says what is exact; where the
-//! time at a station is not known, the solver refuses.
+//! at each station as Poisson. Where every time but for its demand is independent of the document (`sums`), their sum is
+//! bounded on a lattice for any law, and exact if the job queues once. Processor sharing stretches the demand: its law is
+//! approximated, given the demand (`stretched`), and where that is of the document, the sum found by transforms (`journey`).
+//! A document that is large at every station is accounted for; a burst that fills two queues at once is not.
+//! [`Percentiles::basis`] says what is exact; where the time at a station is not known, the solver refuses.
 
+mod gamma;
 mod inversion;
 mod journey;
 mod nodes;
 mod station;
+mod stretched;
 mod sums;
 
 use crate::lattice::{Between, POINTS_MAX, TOLERANCE};
@@ -45,8 +47,13 @@ pub(super) fn of(flow: &Flow<'_>) -> Result<Percentiles, String> {
         (0..flow.stations()).map(|station| StationTime::of(flow, station)).collect::<Result<_, _>>()?;
     let approximations = approximations(flow, &times);
     let tolerance = if approximations.is_empty() { TOLERANCE } else { TOLERANCE_APPROXIMATE };
-    let bounds: Vec<Option<Vec<Between>>> =
-        flow.system.classes.iter().map(|class| sums::percentiles(class, &times, tolerance)).collect();
+    let stretched = stretched::Tables::of(flow, &times);
+    let bounds: Vec<Option<Vec<Between>>> = flow
+        .system
+        .classes
+        .iter()
+        .map(|class| sums::percentiles(class, &times, &stretched, tolerance))
+        .collect();
     let class = |(class, bounds): (&Class, &Option<Vec<Between>>)| match bounds {
         Some(bounds) => std::array::from_fn(|index| bounds[index].best),
         None => journey::percentiles(class, &times),

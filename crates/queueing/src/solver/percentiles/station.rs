@@ -1,5 +1,6 @@
 //! The time at a station given the job's demand: as parts of a sum, and as a transform.
 
+use super::gamma;
 use super::nodes::Transform;
 use crate::closed_form::erlang_c;
 use crate::complex::Complex;
@@ -189,9 +190,9 @@ impl StationTime {
         }
     }
 
-    /// Returns true if the time is a wait and the demand, or does not depend on the job's demand at all.
-    pub(super) fn is_independent(&self) -> bool {
-        !matches!(self, Self::Sharing { .. })
+    /// Returns true if the time is the demand, stretched.
+    pub(super) fn shares(&self) -> bool {
+        matches!(self, Self::Sharing { .. })
     }
 
     /// What does not depend on the demand, as part of a sum.
@@ -263,6 +264,16 @@ pub(super) struct Given {
     delayed: Option<Delayed>,
 }
 
+impl Given {
+    /// P(R > time) under sharing.
+    pub(super) fn survival(&self, time: f64) -> f64 {
+        if time < self.demand {
+            return 1.0;
+        }
+        self.delayed.as_ref().map_or(0.0, |delayed| delayed.survival(time - self.demand))
+    }
+}
+
 /// The part of R beyond the demand x under PS: zero if no other job is present and none arrives, else gamma with the
 /// rest of the first two moments. E = xρ/(1−ρ); Var = 2/(1−ρ)² ∫₀ˣ (x−y) P(W > y) dy (Yashkov 1983, Ott 1984).
 struct Delayed {
@@ -286,6 +297,15 @@ impl Delayed {
         let spread = (variance + mean * mean) / (1.0 - alone) - delayed * delayed;
         let scale = if spread > 1e-12 * delayed * delayed { spread / delayed } else { 0.0 };
         (demand > 0.0).then_some(Self { alone, mean: delayed, scale })
+    }
+
+    fn survival(&self, time: f64) -> f64 {
+        let delayed = if self.scale > 0.0 {
+            gamma::survival(self.mean / self.scale, time / self.scale)
+        } else {
+            f64::from(u8::from(time < self.mean))
+        };
+        delayed * (1.0 - self.alone)
     }
 
     fn transform(&self, s: Complex) -> Complex {

@@ -3,16 +3,23 @@
 
 use crate::distribution::{self, Distribution, RandomVariable, Segment};
 use crate::lattice::{self, Between, Part, Path};
-use crate::system::{Class, Demand, Route, segments};
+use crate::system::{Class, Demand, Route, Visit, segments};
 
 use super::PROBABILITIES;
 use super::station::StationTime;
+use super::stretched::Tables;
 
 /// Bounds of the percentiles of a class; `None` where the time at a station depends on the document in another way than
 /// by the demand that follows its wait.
-pub(super) fn percentiles(class: &Class, times: &[StationTime], tolerance: f64) -> Option<Vec<Between>> {
+pub(super) fn percentiles(
+    class: &Class,
+    times: &[StationTime],
+    stretched: &Tables<'_>,
+    tolerance: f64,
+) -> Option<Vec<Between>> {
     let visits = || class.visits().filter(|(probability, _)| *probability > 0.0);
-    if visits().any(|(_, visit)| !times[visit.station].is_independent()) {
+    let by_size = |visit: &Visit| matches!(visit.demand, Demand::BySize(_));
+    if visits().any(|(_, visit)| times[visit.station].shares() && by_size(visit)) {
         return None;
     }
     let routes: Vec<&Route> = class.routes.iter().filter(|route| route.probability > 0.0).collect();
@@ -23,19 +30,28 @@ pub(super) fn percentiles(class: &Class, times: &[StationTime], tolerance: f64) 
         let between = |p: &f64| response_time.between(*p).plus(class.latency);
         return Some(PROBABILITIES.iter().map(between).collect());
     }
-    let paths: Vec<Path<'_>> = routes.iter().map(|route| path(class, route, times)).collect();
+    let paths: Vec<Path<'_>> = routes.iter().map(|route| path(class, route, times, stretched)).collect();
     let document = class.document.as_ref();
     let mean = visits()
         .map(|(probability, visit)| probability * times[visit.station].mean(visit.demand.mean(document)));
     Some(lattice::percentiles(&paths, &PROBABILITIES, mean.sum(), class.latency, tolerance))
 }
 
-fn path<'l>(class: &Class, route: &'l Route, times: &'l [StationTime]) -> Path<'l> {
+fn path<'l>(
+    class: &Class,
+    route: &'l Route,
+    times: &'l [StationTime],
+    stretched: &'l Tables<'_>,
+) -> Path<'l> {
     let mut path = Path { probability: route.probability, constant: 0.0, parts: Vec::new() };
     let mut by_size: Vec<Segment> = vec![Segment { below: f64::INFINITY, factor: 0.0, offset: 0.0 }];
     for visit in &route.visits {
         let time = &times[visit.station];
         path.parts.extend(time.wait());
+        if let Some(table) = stretched.find(visit) {
+            let survival = Box::new(|t: f64| table.survival(t));
+            path.parts.push(Part::Time { survival, doubt: 0.0 });
+        }
         if !time.is_wait_then_demand() {
             continue;
         }

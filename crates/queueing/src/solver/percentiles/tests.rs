@@ -171,3 +171,19 @@ fn several_servers_are_exact_for_phases() {
     assert_eq!(basis, "exact");
     check(found.p95.unwrap() - 1.0, 0.426_44, 1e-3);
 }
+
+#[test]
+fn sharing_is_the_same_by_tables_and_by_transforms() {
+    // The demand drawn at the station (a table on the lattice), or that of a document (transforms).
+    let own = queue(r#"discipline = "ps", demand = { law = "log-normal", mean = "1s", scv = 2 }"#, 0.6);
+    let sized = r#"
+        document = { law = "log-normal", mean = "1MB", scv = 2 }
+        stations.a = { discipline = "ps", rate = "1MB/s" }
+        classes.c = { rate = "0.6/s", route = ["a"], latency = "1s" }
+    "#;
+    let ((own, basis), (sized, other)) = (predicted(&own), predicted(sized));
+    assert_eq!(basis, other);
+    for (a, b) in [(own.p50, sized.p50), (own.p90, sized.p90), (own.p99, sized.p99), (own.p999, sized.p999)] {
+        check(a.unwrap() - 1.0, b.unwrap() - 1.0, 0.01);
+    }
+}
