@@ -185,6 +185,8 @@ def test_one_process_whose_threads_take_turns_is_a_processor_s_end() -> None:
 def test_backends_that_wait_for_a_lock_or_the_disk_name_it() -> None:
     lock = figures(100, 2.0, database=database(active=6, waits={"Lock": 5.0}), tiers=tiers_with())
     assert found(lock)[0] == ("db", "lock")
+    starved = tiers_with(db=TierFigures(cpu_cores=0.5, core_wait_threads=2.0))
+    assert found(lock.model_copy(update={"tiers": starved, "machine_busy_cores": 2.0}))[0] == ("db", "lock")
     disk = figures(100, 2.0, database=database(active=4, waits={"IO": 3.0}), tiers=tiers_with())
     assert found(disk)[0] == ("db", "disk")
 

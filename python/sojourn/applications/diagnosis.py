@@ -71,13 +71,16 @@ def find(
         unhindered: the response time of each endpoint with nothing in its way.
         tiers: as they were declared: clients first, the database last.
     """
-    found = [*_processors(top, tiers), *_processes(top, tiers), *_waits(top, tiers), *_pool(top, tiers)]
+    found = [*_processors(top, tiers, CPU_MAX), *_processes(top, tiers), *_waits(top, tiers)]
+    # Tiers that have the less of their cores starve beside others, too, but what waits for a lock does not for a core.
+    found += [*_processors(top, tiers, 0.0), *_pool(top, tiers)]
     if not any(each.cause == "cpu" for each in found):
         found += _workers(low, top, unhindered, tiers)
     return list(_first_of_each(found))
 
 
-def _processors(top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[Cause]:
+def _processors(top: StepFigures, tiers: Sequence[TierDescription], least: float) -> Iterable[Cause]:
+    """Processors at their end of which the tiers themselves use at least this share."""
     for group in core_groups(tiers):
         used = {name: top.tiers[name].cpu_cores or 0.0 for name in group.tiers}
         total = sum(used.values())
@@ -85,7 +88,7 @@ def _processors(top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[
         waiting = sum(top.tiers[name].core_wait_threads or 0.0 for name in group.tiers)
         starved = waiting >= STARVED_MIN and waiting > 1.5 * total
         crowded = total + others >= CPU_WITH_OTHERS_MAX * group.cores and (total >= group.cores / 2 or starved)
-        if total >= CPU_MAX * group.cores or crowded:
+        if total >= least * group.cores and (total >= CPU_MAX * group.cores or crowded):
             most = max(used, key=lambda name: used[name])
             shared = f" (of {total:.2f} that all tiers there use)" if len(used) > 1 else ""
             rest = f"; other programs take {others:.2f}" if total < CPU_MAX * group.cores else ""

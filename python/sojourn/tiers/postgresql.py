@@ -140,8 +140,9 @@ def parse(line: str) -> Activity:
 
 
 def _is_of_the_disk(event: str) -> bool:
-    # Who waits for the log to be written waits for the one who has it synced.
-    return event in ("WALWrite", "WALWriteLock", "WALSync")
+    # Who waits for the log to be written waits for the one who has it synced; who waits to make a table longer, for the
+    # one who writes its new pages.
+    return event in ("WALWrite", "WALWriteLock", "WALSync", "extend")
 
 
 Asked = Callable[[], Activity]
