@@ -182,6 +182,20 @@ def test_one_process_whose_threads_take_turns_is_a_processor_s_end() -> None:
     assert found(top) == [("app", "cpu")]
 
 
+def test_a_process_that_never_sleeps_is_at_its_end_though_others_have_its_core() -> None:
+    web = TierFigures(cpu_cores=0.3, busiest_process_cores=0.3, core_wait_threads=0.68)
+    assert found(figures(100, 2.0, tiers=tiers_with(web=web), machine_busy_cores=2.0)) == [("web", "cpu")]
+    asleep = TierFigures(cpu_cores=0.3, busiest_process_cores=0.3, core_wait_threads=0.2)
+    assert ("web", "cpu") not in found(figures(100, 2.0, tiers=tiers_with(web=asleep), machine_busy_cores=2.0))
+
+
+def test_no_workers_are_blamed_where_others_have_the_cores() -> None:
+    starved = TierFigures(cpu_cores=0.2, core_wait_threads=0.6)
+    crowded = tiers_with(app=starved, db=starved)
+    assert found(figures(100, 2.0, tiers=crowded, machine_busy_cores=2.0)) == []
+    assert ("app", "workers") in found(figures(100, 2.0, tiers=crowded, machine_busy_cores=1.0))
+
+
 def test_backends_that_wait_for_a_lock_or_the_disk_name_it() -> None:
     lock = figures(100, 2.0, database=database(active=6, waits={"Lock": 5.0}), tiers=tiers_with())
     assert found(lock)[0] == ("db", "lock")

@@ -22,6 +22,8 @@ STARVED_MIN = 2.0
 """Threads of the tiers that could run and have no core, on average; and more than those that have one."""
 PROCESS_MAX = 0.88
 """Of a core: a process whose threads take turns has no more."""
+ALONE = 1.5
+"""Times what its busiest process uses: a tier that uses no more has one process that works."""
 WAITING_MIN = 1.0
 """Backends that wait for the same kind of thing, on average: there is always one."""
 WAITING_SHARE = 0.4
@@ -74,7 +76,7 @@ def find(
     found = [*_processors(top, tiers, CPU_MAX), *_processes(top, tiers), *_waits(top, tiers)]
     # Tiers that have the less of their cores starve beside others, too, but what waits for a lock does not for a core.
     found += [*_processors(top, tiers, 0.0), *_pool(top, tiers)]
-    if not any(each.cause == "cpu" for each in found):
+    if not any(each.cause == "cpu" for each in found) and not _is_crowded(top, tiers):
         found += _workers(low, top, unhindered, tiers)
     return list(_first_of_each(found))
 
@@ -96,14 +98,30 @@ def _processors(top: StepFigures, tiers: Sequence[TierDescription], least: float
             yield Cause(tier=most, cause="cpu", because=said)
 
 
+def _is_crowded(top: StepFigures, tiers: Sequence[TierDescription]) -> bool:
+    """True if threads of the tiers wait for cores that others have: what else they wait for cannot be told."""
+    cores = sum(group.cores for group in core_groups(tiers))
+    waiting = sum(top.tiers[tier.name].core_wait_threads or 0.0 for tier in tiers)
+    return waiting >= 1.0 and (top.machine_busy_cores or 0.0) >= CPU_WITH_OTHERS_MAX * cores > 0
+
+
 def _processes(top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[Cause]:
     for tier in tiers:
         figures = top.tiers[tier.name]
         busiest, total = figures.busiest_process_cores, figures.cpu_cores
+        if busiest is None or total is None:
+            continue
         # A busy process among other busy ones is no limit of its own.
-        if busiest is not None and total is not None and busiest >= PROCESS_MAX and total <= 1.6 * busiest:
+        is_alone = total <= ALONE * busiest
+        waiting = figures.core_wait_threads or 0.0
+        if busiest >= PROCESS_MAX and is_alone:
             because = f"one process of {tier.name} uses {busiest:.2f} cores, and more is not for it if its threads "
             yield Cause(tier=tier.name, cause="cpu", because=because + "take turns; further processes would")
+        elif is_alone and PROCESS_MAX <= total + waiting <= ALONE:
+            because = (
+                f"one process of {tier.name} runs for {total:.0%} of the time and waits for a core for {waiting:.0%}"
+            )
+            yield Cause(tier=tier.name, cause="cpu", because=because + ": it never sleeps")
 
 
 def _waits(top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[Cause]:

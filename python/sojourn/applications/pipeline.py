@@ -272,7 +272,8 @@ def _first_two(
         return unknown, causes[0] if causes else None
     if not causes:
         because = (
-            "no tier's processor, workers, connections, locks or disk were at their end in the step beyond the knee"
+            "no tier's processor, workers, connections, locks or disk were shown to be at their end in the step beyond "
+            "the knee; a machine without other work, or the tiers on cores of their own, would show more"
         )
         return Cause(tier=None, cause="unknown", because=because), None
     first = causes[0].model_copy(update={"limit_requests_per_second": knee.requests_per_second.estimate})
