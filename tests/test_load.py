@@ -19,6 +19,7 @@ import pytest
 from conftest import SOJOURN, run, run_on_a_terminal, wait_until_begun
 from paced_server import paced_server
 from sojourn import engine
+from sojourn.engine.results import Undisturbed
 from sojourn.loading import folder
 from test_commands import serving
 
@@ -52,9 +53,14 @@ def test_a_run_folder_holds_the_run_and_its_report(root: Path, tmp_path: Path) -
     assert "load report" in page
     assert 'id="plot-distribution"' in page
     assert "NaN" not in page
+    windows = result.of_requests.steps[0].undisturbed
+    assert isinstance(windows, Undisturbed)
+    for said in (f"all {windows.windows_total}", f"{windows.windows} undisturbed"):
+        assert f">{said}<" in page
     again = run("report", kept)
     assert again.returncode == 0, again.stderr
     assert "requests/s" in again.stdout
+    assert re.search(rf"^all {windows.windows_total} .*\n{windows.windows} undisturbed ", again.stdout, re.MULTILINE)
     twice = run("load", f"http://{address}/", *QUICK, "--output", kept)
     assert twice.returncode == 2
     assert "already holds a run" in twice.stderr
@@ -273,7 +279,11 @@ def test_several_machines_make_one_load(root: Path, tmp_path: Path) -> None:
     # Both are this machine: its clock is not apart from itself.
     assert all(abs(machine["clock_offset_seconds"]) < 0.05 for machine in machines)
     assert folder.read(kept).intervals
-    assert "The load machines" in (kept / "report.html").read_text()
+    page = (kept / "report.html").read_text()
+    assert "The load machines" in page
+    because = "the windows of several machines do not begin together"
+    assert because in page
+    assert f"undisturbed windows: not known: {because}" in run("report", kept).stdout
 
 
 def test_a_machine_that_dies_is_reported_and_the_rest_kept(root: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The report of a run, and its summary on the terminal, on example data."""
 
+import html
 import io
 import re
 from html.parser import HTMLParser
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from example_run import example_summary, example_timeline, write_bare_example, write_example
+from example_run import example_characteristics, example_summary, example_timeline, write_bare_example, write_example
 from sojourn.assessment.summary import Summary
 from sojourn.report.assessment.log_tables import figures, import_figures
 from sojourn.report.assessment.page import write_report
@@ -22,10 +23,11 @@ from sojourn.workload.characteristics import Characteristics, LogImport
 PLOTS = (
     *("plot-response-time", "plot-throughput", "plot-utilisation", "plot-demand", "plot-sizes", "plot-popularity"),
     *("plot-rhythm", "plot-timeline-throughput", "plot-timeline-response-time", "plot-timeline-cpu"),
+    "plot-timeline-lost",
 )
 TABLES = (
     *("table-log", "table-import", "table-malformed", "table-steps", "table-demand", "table-model"),
-    *("table-validation", "table-settings", "table-environment"),
+    *("table-validation", "table-settings", "table-environment", "table-lost"),
 )
 HOSTILE = '<script>alert("log")</script>'
 
@@ -168,6 +170,46 @@ def test_a_timeline_without_the_server_says_so(tmp_path: Path) -> None:
     text = Page(write_report(folder)).text
     assert "Not measured: server." in text
     assert "Not measured: offered." in text
+
+
+def test_the_lost_time_of_each_core_is_on_the_page(tmp_path: Path) -> None:
+    # 8 of 40 windows lose time, one of them 30 ms: 44 ms of 4 s. The first row of a climb has no length.
+    server = _rows(report(tmp_path / "run"), "table-lost")["server"]
+    assert server[:2] == ["1.1 %", "30 ms"]
+    assert server[2] == "20 %"
+    assert _rows(report(tmp_path / "again"), "table-lost")["generator"][:2] == ["0 %", "0 s"]
+
+
+def test_the_times_of_the_log_stand_beside_the_measured_ones(tmp_path: Path) -> None:
+    def times(seconds: float) -> dict[str, float]:
+        names = ("mean", "p50", "p90", "p95", "p99", "p999", "max")
+        return {"count": 9, **{name: seconds * (1 + place) for place, name in enumerate(names)}}
+
+    logged = {
+        "request_time_seconds": times(0.1),
+        "upstream_time_seconds": None,
+        "paths": [
+            {"host": "", "path": HOSTILE, "request_time_seconds": times(1.0), "upstream_time_seconds": times(0.5)}
+        ],
+    }
+    assert "table-logged-times" not in report(tmp_path / "none").identifiers()
+    page = report(tmp_path / "run", characteristics={**example_characteristics(), "request_times": logged})
+    rows = _rows(page, "table-logged-times")
+    nearest = min(example_summary().steps, key=lambda step: step.offered_requests_per_second)
+    measured = f"measured at {format.rate(nearest.offered_requests_per_second)}"
+    assert [*rows] == ["log: all requests", measured, f"log: {HOSTILE}", f"log: {HOSTILE}, upstream"]
+    assert rows["log: all requests"][1:5] == ["100 ms", "200 ms", "300 ms", "400 ms"]
+    assert rows[measured][1] == format.seconds(nearest.response_time_mean_seconds.median)
+    assert rows[measured][4] == format.seconds(nearest.response_time_p95_seconds.median)
+    without = report(tmp_path / "bare", characteristics={"request_times": logged}, steps=[])
+    assert "Nothing to compare them with was measured" in without.text
+
+
+def _rows(page: Page, identifier: str) -> dict[str, list[str]]:
+    """The cells of a table's rows by the row's name."""
+    table = page.source.split(f'id="{identifier}"', 1)[1].split("</table>", 1)[0]
+    cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in table.split("<tbody>", 1)[1].split("<tr>")[1:]]
+    return {html.unescape(first): rest for first, *rest in cells}
 
 
 def test_a_step_without_an_answer_is_not_drawn_as_fast() -> None:

@@ -61,6 +61,7 @@ pub fn write_text(output: &mut impl Write, result: &RunResult) -> io::Result<()>
     }
     write_names(output, report)?;
     write_steps(output, report)?;
+    write_undisturbed(output, report)?;
     if let Some(webstone) = &result.webstone {
         write_webstone(output, webstone)?;
     }
@@ -162,6 +163,30 @@ fn write_steps(output: &mut impl Write, report: &Report) -> io::Result<()> {
             step.figures.errors,
             step.figures.unfinished,
             if step.steady { "yes" } else { "no" },
+        )?;
+    }
+    Ok(())
+}
+
+/// Writes each step's response times twice: over all windows, and over those in which nobody else took a core.
+fn write_undisturbed(output: &mut impl Write, report: &Report) -> io::Result<()> {
+    let judged = report.steps.iter().map(|step| step.undisturbed.value().map(|over| (step, over)));
+    let known: Vec<_> = judged.enumerate().filter_map(|(place, step)| Some((place + 1, step?))).collect();
+    if known.is_empty() {
+        return Ok(());
+    }
+    writeln!(output, "\nresponse times over all windows, and over the undisturbed ones")?;
+    for (number, (step, over)) in known {
+        let step_number = if report.steps.len() > 1 { format!("{number}: ") } else { String::new() };
+        write_row(
+            output,
+            &format!("{step_number}all {}", over.windows_total),
+            &step.figures.response_time_seconds,
+        )?;
+        write_row(
+            output,
+            &format!("{step_number}{} undisturbed", over.windows),
+            &over.response_time_seconds,
         )?;
     }
     Ok(())

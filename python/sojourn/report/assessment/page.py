@@ -9,8 +9,9 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from sojourn.report.assessment import log_tables, measurement_tables
+from sojourn.report.assessment import log_tables, logged_times, measurement_tables
 from sojourn.report.assessment.answer import first_screen
+from sojourn.report.assessment.lost_time import lost_time
 from sojourn.report.assessment.plots import SECTIONS
 from sojourn.report.assessment.run import Run
 from sojourn.report.assessment.steps_table import steps
@@ -47,7 +48,9 @@ def page(run: Run) -> str:
         log=plots["log"],
         log_tables=_columns(log_tables.table_one(run), log_tables.import_facts(run)),
         malformed=log_tables.malformed_lines(run) or "",
+        logged_times=logged_times.table(run) or "",
         timeline=plots["timeline"],
+        lost=lost_time(run),
         environment=_columns(measurement_tables.settings(run), measurement_tables.environment(run)),
     )
     sources = ("summary.json", "timeline.parquet", "environment.json")

@@ -13,6 +13,7 @@ from sojourn.report.load.plots import SECTIONS
 from sojourn.report.load.run import LoadRun
 from sojourn.report.load.server_plots import SERVER
 from sojourn.report.load.terminal import PERCENTILES, offered
+from sojourn.report.load.undisturbed import undisturbed
 from sojourn.report.markup import Markup, element, join, shell
 from sojourn.report.tables import where_time_goes
 from sojourn.text import format
@@ -34,6 +35,7 @@ def page(run: LoadRun) -> str:
         answer=_first_screen(run),
         thresholds=tables.thresholds(run) or "",
         over_time=plots["over_time"],
+        undisturbed=undisturbed(run) or "",
         distribution=plots["distribution"],
         steps=tables.steps(run) or "",
         latencies=join(tables.latencies(run), tables.webstone(run)),

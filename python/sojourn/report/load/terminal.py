@@ -16,6 +16,7 @@ from sojourn.loading.result import LoadResult
 from sojourn.loading.search import Found, Trial
 from sojourn.loading.steps import StepResult, steps_of
 from sojourn.loading.threshold import Verdict
+from sojourn.report.load.undisturbed import print_undisturbed
 from sojourn.report.terminal import print_pairs, table
 from sojourn.text import format
 
@@ -86,6 +87,7 @@ def print_result(result: LoadResult, console: Console) -> None:
     _print_names(record, console)
     _print_webstone(result, console)
     _print_steps(result, console)
+    print_undisturbed(result, console)
     _print_intervals(result, console)
     _print_server(result, console)
     print_saturation(record.saturation, console)

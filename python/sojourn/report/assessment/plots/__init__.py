@@ -12,6 +12,7 @@ from sojourn.report.assessment.plots.load import throughput, utilisation
 from sojourn.report.assessment.plots.response_time import response_time
 from sojourn.report.assessment.plots.timeline import (
     timeline_cpu,
+    timeline_lost,
     timeline_memory,
     timeline_queue,
     timeline_response_time,
@@ -27,6 +28,13 @@ SECTIONS: dict[str, list[Plot]] = {
     "load": [response_time, throughput, utilisation],
     "demand": [demand],
     "log": [transfer_sizes, popularity, daily_rhythm],
-    "timeline": [timeline_throughput, timeline_response_time, timeline_cpu, timeline_queue, timeline_memory],
+    "timeline": [
+        timeline_throughput,
+        timeline_response_time,
+        timeline_cpu,
+        timeline_lost,
+        timeline_queue,
+        timeline_memory,
+    ],
 }
 """The plots under each heading of the page."""

@@ -23,6 +23,8 @@ THROUGHPUT = "requests_per_second"
 FIRST_BYTE_P95 = "time_to_first_byte_intended_p95_seconds"
 SERVER_CPU = "server_cpu_fraction"
 GENERATOR_CPU = "generator_cpu_fraction"
+SERVER_LOST = "server_core_lost_seconds"
+GENERATOR_LOST = "generator_core_lost_seconds"
 
 ROWS_MAX = 400
 """More rows than this are joined into wider intervals: a screen has no more columns to show them."""
@@ -49,6 +51,16 @@ def timeline_cpu(run: Run) -> Chart | Missing:
     """CPU of the server and of the generator over time."""
     curves: list[Curve] = [("server", SERVER_CPU, 1, "solid"), ("generator", GENERATOR_CPU, 4, "dashed")]
     return _chart(run, "cpu", "CPU over time", "% of one core", curves, linear, format.percent)
+
+
+def timeline_lost(run: Run) -> Chart | Missing:
+    """What each core lost to other processes, interrupts and the hypervisor."""
+    curves: list[Curve] = [
+        ("server's core", SERVER_LOST, 1, "solid"),
+        ("generator's core", GENERATOR_LOST, 4, "dashed"),
+    ]
+    unit = "lost in a window of 0.1 s"
+    return _chart(run, "lost", "Lost to others over time", unit, curves, linear, format.seconds)
 
 
 def timeline_queue(run: Run) -> Chart | Missing:

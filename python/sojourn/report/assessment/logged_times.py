@@ -1,0 +1,62 @@
+"""The response times that the log has, all and by path, beside those measured of the static copy."""
+
+from __future__ import annotations
+
+from sojourn.assessment.summary import Step
+from sojourn.report.assessment.log_tables import shortened
+from sojourn.report.assessment.run import Run
+from sojourn.report.markup import Markup
+from sojourn.report.tables import Row, grid
+from sojourn.text import format
+
+_HEAD = ("", "Requests", "Mean", "p50", "p90", "p95", "p99", "p99.9", "Max")
+_NOTE = (
+    "The log's times are its server's, over the clients' own lines and with its dynamic requests; the measured ones"
+    " are those of the static copy, by its clients, at the step of rising load that is nearest to the log's busiest"
+    " minute. Paths are not measured apart: their times are the log's alone."
+)
+
+
+def table(run: Run) -> Markup | None:
+    """The rows of the log, then the measured ones; nothing where the log has no times."""
+    times = run.characteristics.request_times()
+    if not times:
+        return None
+    rows: list[Row] = []
+    for each in times:
+        seconds = (each.mean, each.p50, each.p90, each.p95, each.p99, each.p999, each.max)
+        rows.append((f"log: {shortened(each.name)}", format.count(each.count), *map(format.seconds, seconds)))
+    # Right below the log's own sums: the two that are to be compared.
+    sums = sum(1 for each in times if each.name in ("all requests", "upstream"))
+    step = _nearest(run)
+    if step is not None:
+        rows[sums:sums] = _measured(step)
+    note = _NOTE if step is not None else f"Nothing to compare them with was measured: {run.because_incomplete}."
+    return grid("table-logged-times", "Response times in the log, beside the measured ones", [_HEAD], rows, note)
+
+
+def _nearest(run: Run) -> Step | None:
+    """The step whose load is nearest to the log's busiest minute, of those that the generator did not limit."""
+    steps = [step for step in run.summary.steps if not step.generator_limited]
+    peak = run.summary.answer.log_peak_requests_per_second if run.summary.answer else 0.0
+    return min(steps, key=lambda step: abs(step.offered_requests_per_second - peak), default=None)
+
+
+def _measured(step: Step) -> list[Row]:
+    load = format.rate(step.offered_requests_per_second)
+    whole = (
+        step.response_time_mean_seconds.median,
+        step.response_time_p50_seconds.median,
+        None,
+        step.response_time_p95_seconds.median,
+        step.response_time_p99_seconds.median,
+        None,
+        None,
+    )
+    rows: list[Row] = [(f"measured at {load}", "", *map(format.seconds, whole))]
+    quiet = step.undisturbed
+    if quiet is not None:
+        mean, p95 = quiet.response_time_mean_seconds.median, quiet.response_time_p95_seconds.median
+        figures = (mean, None, None, p95, None, None, None)
+        rows.append((f"measured at {load}, undisturbed windows", "", *map(format.seconds, figures)))
+    return rows
