@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import shutil
 import time
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from conftest import SOJOURN, run
-from sojourn.cache_misses import Request, counts, measure
+from sojourn.cache_misses import Request, counts, measure, measurement
 from sojourn.cache_misses.lock_step import Mix
 from sojourn.cache_misses.program import Program
 from sojourn.failure import CouldNotRun
@@ -93,8 +94,7 @@ if [ ! -e "$XDG_CACHE_HOME/list" ]; then
     : > "$XDG_CACHE_HOME/list"
 fi
 : > ready
-sleep 60
-:
+read said < never
 """
 
 
@@ -121,6 +121,8 @@ class _Readiness:
 
 @needs_valgrind
 def test_what_a_first_start_leaves_behind_is_there_when_counting_begins(tmp_path: Path) -> None:
+    # Nobody writes into it: a shell that waits for it does no more, whenever it is ended.
+    os.mkfifo(tmp_path / "never")
     command = ["sh", "-c", _SLOW_AT_FIRST.format(folder=tmp_path)]
     found = measure(Request(command, "http://", _Readiness(tmp_path / "ready"), repetitions=1, hold=False))
     assert found.shorter[0]["Ir"] == pytest.approx(found.longer[0]["Ir"], rel=0.05)
@@ -142,3 +144,33 @@ def test_more_requests_begin_with_the_fewer() -> None:
     mix = Mix(["/a", "/b", "/c"], [3.0, 2.0, 1.0])
     assert mix.draw(200, 7)[:100] == mix.draw(100, 7)
     assert mix.draw(100, 7) != mix.draw(100, 8)
+
+
+def test_an_interruption_keeps_the_repetitions_that_were_whole(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Request(["server"], "http://", _Readiness(site), repetitions=5)
+    runs = 0
+
+    def count(request: Request, factor: int, kept: Path) -> tuple[counts.Counts, dict[str, counts.Geometry], bool]:
+        nonlocal runs
+        runs += 1
+        if runs > runs_before:
+            raise KeyboardInterrupt
+        return (
+            dict.fromkeys(("Ir", "Dr", "Dw", "I1mr", "D1mr", "D1mw", "ILmr", "DLmr", "DLmw"), 100 * factor),
+            {},
+            False,
+        )
+
+    for name, stands_in in (("_prepare", lambda *_: None), ("_run", count), ("_version", lambda: "made up")):
+        monkeypatch.setattr(measurement, name, stands_in)
+    # Two whole repetitions, and the shorter run of a third.
+    runs_before = 5
+    found = measure(asked)
+    assert not found.complete
+    assert not found.as_json()["complete"]
+    assert (len(found.shorter), len(found.longer)) == (2, 2)
+    assert found.per_unit is not None
+    assert found.per_unit["instructions"].mean == 100
+    runs, runs_before = 0, 1
+    with pytest.raises(KeyboardInterrupt):
+        measure(asked)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import resource
 
 from sojourn import _native
-from sojourn.text import format
 
 CONNECTIONS_MAX = 10_000
 """An assessment holds no more open at its highest step, on any machine: the price of a connection that is mostly idle
@@ -24,9 +23,10 @@ def think_scale_within_limits(trace: _native.Trace, requests_per_second: float) 
     if wanted <= allowed:
         return 1.0, None
     scale = allowed / wanted
+    # No rate is named: the highest is a guess, made before anything was measured.
     return scale, (
-        f"Think times were shortened to {scale:.3f} of the log's: at {format.rate(requests_per_second)} they would "
-        f"hold {format.number(wanted)} connections open, more than the {allowed:,} that this run allows itself. "
+        f"Think times were shortened to {scale:.3f} of the log's: with its own, the highest loads that were planned "
+        f"would hold more than the {allowed:,} open connections that this run allows itself. "
         "Requests, their order and their connections are the log's; fewer connections are idle at a time."
     )
 

@@ -95,6 +95,8 @@ class Measurement:
     """Of each run with N units, its events, start-up included."""
     longer: list[Counts]
     """The same with 2N units."""
+    complete: bool = True
+    """False if it was interrupted: the repetitions are those that were whole by then."""
 
     @property
     def void(self) -> str | None:
@@ -141,6 +143,7 @@ class Measurement:
             "time_held_still": self.request.hold and not asked.steps,
             "threads_take_turns": self.takes_turns,
             "identical": self.is_identical,
+            "complete": self.complete,
             "void": self.void,
             "geometry": {name: asdict(cache) for name, cache in self.geometry.items()},
             f"per_{asked.unit}": _json(self.per_unit),
@@ -178,6 +181,7 @@ def measure(request: Request, progress: Progress = lambda share: None) -> Measur
 
     Raises:
         CouldNotRun: valgrind is missing or cannot run the server, or the server does not answer.
+        KeyboardInterrupt: before a repetition was whole; later ones are given up, and those that are whole kept.
     """
     shorter, longer = list[Counts](), list[Counts]()
     geometry: dict[str, Geometry] = {}
@@ -185,11 +189,18 @@ def measure(request: Request, progress: Progress = lambda share: None) -> Measur
     steps = [(1, shorter), (2, longer)] * request.repetitions
     with tempfile.TemporaryDirectory(prefix=_FOLDER_PREFIX) as kept:
         _prepare(request, Path(kept))
-        for done, (factor, runs) in enumerate(steps):
-            progress(done / len(steps))
-            counts, geometry, takes_turns = _run(request, factor, Path(kept))
-            runs.append(counts)
-    return Measurement(request, _version(), geometry, takes_turns, shorter, longer)
+        try:
+            for done, (factor, runs) in enumerate(steps):
+                progress(done / len(steps))
+                counts, geometry, takes_turns = _run(request, factor, Path(kept))
+                runs.append(counts)
+        except KeyboardInterrupt:
+            if not longer:
+                raise
+    whole = len(longer)
+    return Measurement(
+        request, _version(), geometry, takes_turns, shorter[:whole], longer, complete=whole == request.repetitions
+    )
 
 
 def _prepare(request: Request, kept: Path) -> None:

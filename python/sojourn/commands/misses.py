@@ -88,12 +88,14 @@ def _misses(
     with Stages(talk, quiet=output_format is Format.json) as stages:
         stages.begin("misses", 1.0)
         found = measure(request, stages.update)
-        stages.done(f"{2 * repetitions} runs")
+        stages.done(f"{2 * len(found.longer)} runs")
     if output_format is Format.json:
         print_json(found.as_json())
     else:
         _print(found)
-    if found.void:
+    if not found.complete:
+        talk.print(f"interrupted: {len(found.longer)} of {repetitions} repetitions were whole", soft_wrap=True)
+    if found.void or not found.complete:
         raise typer.Exit(EXIT_RAN_WITH_FAILURES)
 
 

@@ -9,7 +9,7 @@ import typer
 
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
 from sojourn.commands.simulate import simulated
-from sojourn.commands.system_options import SetOption, SystemArgument, read_system
+from sojourn.commands.system_options import SetOption, SystemArgument, exit_if_unstable, read_system
 from sojourn.failure import EXIT_RAN_WITH_FAILURES
 from sojourn.planning.prediction import predicted, simulated_too
 from sojourn.report.plan.prediction_terminal import print_prediction
@@ -47,15 +47,7 @@ def _predict(
         print_json(result)
     else:
         print_prediction(result, data)
-    if unstable is not None:
-        load = document.system.open_utilisations()[unstable]
-        talk.print(
-            f"error: station {unstable} is unstable: its utilisation would be {load:.3g}\n"
-            "hint: lower the rate or its demand, or give it more servers or speed",
-            soft_wrap=True,
-            highlight=False,
-        )
-        raise typer.Exit(EXIT_RAN_WITH_FAILURES)
+    exit_if_unstable(document)
     if simulation is not None and not simulation["complete"]:
         talk.print("interrupted: the simulated figures are those so far", soft_wrap=True)
         raise typer.Exit(EXIT_RAN_WITH_FAILURES)

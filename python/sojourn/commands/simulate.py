@@ -11,7 +11,7 @@ import typer
 from sojourn import queueing
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
 from sojourn.commands.progress import Stages
-from sojourn.commands.system_options import SetOption, SystemArgument, read_system, share
+from sojourn.commands.system_options import SetOption, SystemArgument, exit_if_unstable, read_system, share
 from sojourn.failure import EXIT_RAN_WITH_FAILURES
 from sojourn.planning.system_document import SystemDocument
 from sojourn.report.plan.prediction_terminal import print_simulation
@@ -48,6 +48,7 @@ def _simulate(
     Example: sojourn simulate runs/example/system.toml --half-width 1% --set station.server.speed=2
     """
     document = read_system(system, settings)
+    exit_if_unstable(document)
     quiet = output_format is Format.json
     result = simulated(
         document,

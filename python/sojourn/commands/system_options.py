@@ -1,4 +1,4 @@
-"""What the commands on system files share: the file, `--set`, and shares such as `2%`."""
+"""What the commands on system files share: the file, `--set`, their end for an unstable one, shares such as `2%`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from sojourn.failure import CouldNotRun
+from sojourn.commands.formats import talk
+from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
 from sojourn.planning.system_document import SystemDocument
 
 SystemArgument = Annotated[Path, typer.Argument(help="The system file (TOML); docs/models.md has its schema.")]
@@ -20,6 +21,22 @@ SetOption = Annotated[
 def read_system(path: Path, settings: list[str] | None) -> SystemDocument:
     """The system with its settings made."""
     return SystemDocument.read(path, settings or [])
+
+
+def exit_if_unstable(document: SystemDocument) -> None:
+    """Ends the command where open traffic overloads a station, with the reason: there is no steady state to know."""
+    unstable = document.system.unstable_station()
+    if unstable is None:
+        return
+    load = document.system.open_utilisations()[unstable]
+    talk.print(
+        f"error: {document.source}: station {unstable} is unstable: its utilisation would be {load:.3g}\n"
+        "hint: lower the rate or its demand, or give it more servers or speed",
+        soft_wrap=True,
+        highlight=False,
+        markup=False,
+    )
+    raise typer.Exit(EXIT_RAN_WITH_FAILURES)
 
 
 def share(text: str) -> float:

@@ -31,7 +31,8 @@ def table(run: Run) -> Markup | None:
     step = _nearest(run)
     if step is not None:
         rows[sums:sums] = _measured(step)
-    note = _NOTE if step is not None else f"Nothing to compare them with was measured: {run.because_incomplete}."
+    because = "the load generator was the limit at every step" if run.summary.steps else run.because_incomplete
+    note = _NOTE if step is not None else f"Nothing to compare them with was measured: {because}."
     return grid("table-logged-times", "Response times in the log, beside the measured ones", [_HEAD], rows, note)
 
 
