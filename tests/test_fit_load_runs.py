@@ -80,3 +80,28 @@ def test_load_runs_are_told_from_other_folders(runs: list[Path], tmp_path: Path)
     done = run("fit", runs[0], tmp_path)
     assert done.returncode == 2
     assert "cannot be fitted together" in done.stderr
+
+
+def test_the_runs_of_a_search_are_fitted_together(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("hello")
+    kept = tmp_path / "search"
+    with serving(tmp_path) as (address, _):
+        # Two runs at one load are enough to be fitted, and no load fails.
+        words = ("--rate", "100", "--duration", "2s", "--warm-up", "0s", "--lag-limit", "1s", "--probe")
+        done = run("load", f"http://{address}/", *words, "--search", "p95<9s", "--search-time", "9s", "--output", kept)
+    assert (kept / "search.json").is_file(), done.stderr
+    fitted = run("fit", kept, "--format", "json")
+    assert fitted.returncode == 0, fitted.stderr
+    found = json.loads(fitted.stdout)
+    assert (found["kind"], found["sources"]) == ("load runs", [str(kept)])
+    points = [folder.read(each) for each in folder.points(kept)]
+    assert len(points) > 1
+    assert all(point.recording is not None for point in points)
+    rates = found["estimates"]["measured_requests_per_second"]
+    measured = [step.requests_per_second for point in points for step in point.of_requests.steps]
+    assert rates == [min(measured), max(measured)]  # type: ignore[type-var]
+    (tmp_path / "emptied").mkdir()
+    (tmp_path / "emptied" / "search.json").write_text((kept / "search.json").read_text())
+    empty = run("fit", tmp_path / "emptied")
+    assert empty.returncode == 2
+    assert "point-*.json" in empty.stderr

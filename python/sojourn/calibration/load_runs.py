@@ -61,18 +61,20 @@ class _Load:
 
 
 def is_load_run(path: Path) -> bool:
-    """Whether it is a folder that `sojourn load` or `replay` wrote."""
-    return folder.is_load_run(path)
+    """Whether it is a folder that `sojourn load` or `replay` wrote, of a run or of a search."""
+    return folder.is_load_run(path) or folder.is_search(path)
 
 
 def fit(runs: Sequence[Path], options: Options, servers: int | None) -> Fit:
     """Fits the runs together.
 
     Args:
-        runs: folders of load runs.
+        runs: folders of load runs; of a search, all its runs count.
         options: what the measurements do not say; its `servers` is not used.
         servers: how many cores the server works on; None: as the probe saw.
     """
+    sources = [str(run) for run in runs]
+    runs = [point for run in runs for point in _runs_in(run)]
     results = [folder.read(run) for run in runs]
     _refuse_different_servers(runs, results)
     tables = [_points(run, result) for run, result in zip(runs, results, strict=True)]
@@ -90,7 +92,7 @@ def fit(runs: Sequence[Path], options: Options, servers: int | None) -> Fit:
     measured = _rates(results)
     return Fit(
         kind="load runs",
-        sources=[str(run) for run in runs],
+        sources=sources,
         points=points.height + len(loads),
         estimates={
             "demand_seconds": {CLASS: _interval(busy, rates, options.seed).model_dump()},
@@ -103,6 +105,15 @@ def fit(runs: Sequence[Path], options: Options, servers: int | None) -> Fit:
         system=model.described(options.rate or float(rates.mean()), latency or 0.0)
         | {"description": system_file.measured(min(measured), max(measured))},
     )
+
+
+def _runs_in(path: Path) -> list[Path]:
+    if not folder.is_search(path):
+        return [path]
+    found = folder.points(path)
+    if not found:
+        raise CouldNotRun(f"{path} is a search without a run", "give its folder whole, with its point-*.json")
+    return found
 
 
 @dataclass(frozen=True)

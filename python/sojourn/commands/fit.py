@@ -34,11 +34,11 @@ def _fit(
 ) -> None:
     """Fit service demands to measurements and write the system file they make.
 
-    Run folders are those of `sojourn assess`, or of `sojourn load` and `replay` with --probe: at several rates, their
-    response times are compared with the model's too. A table is told by its columns: every request's times (demands
-    and r by maximum likelihood), demands by document size (piecewise linear), utilisation and throughput by class
-    (utilisation law), or throughput by clients (universal scalability law). Each estimate has its 95 % interval, and
-    the error is always that on points held out of the fit.
+    Run folders are those of `sojourn assess`, or of `sojourn load`, also with --search, and `replay` with --probe: at
+    several rates, their response times are compared with the model's too. A table is told by its columns: every
+    request's times (demands and r by maximum likelihood), demands by document size (piecewise linear), utilisation
+    and throughput by class (utilisation law), or throughput by clients (universal scalability law). Each estimate has
+    its 95 % interval, and the error is always that on points held out of the fit.
 
     Example: sojourn fit runs/monday runs/tuesday --output fitted.toml && sojourn predict fitted.toml
     """

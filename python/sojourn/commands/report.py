@@ -35,7 +35,7 @@ def _report(
 
     Example: sojourn report runs/example
     """
-    if search.is_search(run):
+    if load_folder.is_search(run):
         print_where(search.write_report(RunFolder(run)))
         return
     if load_folder.is_load_run(run):

@@ -1,7 +1,7 @@
 """A load run's folder, from which alone a run is read back and its report is drawn.
 
 `result.json`, `environment.json`, `timeline.parquet`, `intervals.parquet`, `latency/*.hlog`, and `probe.parquet` where
-the server was probed.
+the server was probed. A search has `search.json` and, of each run, `point-NNN.json` and its probe `point-NNN.parquet`.
 """
 
 from __future__ import annotations
@@ -43,6 +43,11 @@ def repetitions(path: Path) -> list[Path]:
     return sorted(inside, key=lambda each: (len(each.name), each.name)) or [path]
 
 
+def is_search(path: Path) -> bool:
+    """True if the folder holds a capacity search."""
+    return (path / SEARCH).is_file()
+
+
 def create(path: Path) -> RunFolder:
     """Makes the folder, before anything is measured; one that holds a run is refused."""
     return RunFolder.create(path, holds=(RESULT, SEARCH))
@@ -75,6 +80,19 @@ def rewrite(folder: RunFolder, result: LoadResult) -> None:
     folder.write_json(RESULT, result.record.as_json())
 
 
+def write_point(folder: RunFolder, number: int, result: LoadResult) -> None:
+    """Writes a run of a search."""
+    point = folder.path / f"point-{number:03}.json"
+    if result.recording is not None:
+        files.write(point.with_suffix(".parquet"), result.recording)
+    folder.write_text(point.name, json.dumps(result.embedded()))
+
+
+def points(path: Path) -> list[Path]:
+    """The runs of a search, in its order, as files that `read` takes."""
+    return sorted(path.glob("point-*.json"))
+
+
 def read(path: Path) -> LoadResult:
     """The run of a folder, or of a file that holds what `sojourn load --format json` printed.
 
@@ -87,7 +105,10 @@ def read(path: Path) -> LoadResult:
         text = path.read_text()
     except (OSError, ValueError) as error:
         raise CouldNotRun(f"cannot read {path}: {error}", "give a run folder or a JSON result") from error
-    return LoadResult.of(_parsed(text, path))
+    result = LoadResult.of(_parsed(text, path))
+    probed = path.with_suffix(".parquet")
+    is_point = is_search(path.parent) and probed.is_file()
+    return replace(result, recording=files.read(probed)) if is_point else result
 
 
 def _read_folder(path: Path) -> LoadResult:

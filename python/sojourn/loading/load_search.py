@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 
@@ -88,7 +87,7 @@ class LoadSearch:
             self._points.setdefault(load, []).extend(result.record.steps)
             self._cores = result.record.probe.cores if result.record.probe else self._cores
         if self._output is not None:
-            self._output.write_text(f"point-{self._runs:03}.json", json.dumps(result.embedded()))
+            folder.write_point(self._output, self._runs, result)
         values = {each.metric.name: each.metric.of_run(result) for each in self.thresholds}
         # A server that went away has failed the load; that run is not void.
         passed = result.complete and all(each.holds(values[each.metric.name]) for each in self.thresholds)

@@ -27,11 +27,6 @@ _ENDINGS = {"generator": "the generator saturates first", "not reached": "no loa
 _TRAITS: dict[Trait, str] = {"crossed": "failed", "hollow": "void: the generator was the limit"}
 
 
-def is_search(path: Path) -> bool:
-    """Returns true if the folder holds a capacity search."""
-    return (path / folder.SEARCH).is_file()
-
-
 def write_report(run: RunFolder) -> Path | None:
     """Draws the report of the search in a folder and returns where it is, unless it could not be written."""
     if run.written(folder.SEARCH) is None:
