@@ -219,7 +219,7 @@ def simulate_poisson(
     servers: int = 1,
     delta: float = 0.0,
     jobs_min: int = ...,
-    target: str = "mean",
+    targets: list[str] = ...,
     replications: int = 1,
     progress: Callable[[int, int, float | None, float | None], object] | None = None,
 ) -> dict[str, Any]: ...
@@ -230,7 +230,7 @@ def simulate_system(
     seed: int = 1,
     *,
     jobs_min: int = ...,
-    target: str = "mean",
+    targets: list[str] = ...,
     replications: int = 1,
     traces: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]] | None = None,
     progress: Callable[[int, int, float | None, float | None], object] | None = None,

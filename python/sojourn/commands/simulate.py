@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from enum import StrEnum
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -18,6 +20,16 @@ from sojourn.report.plan.prediction_terminal import print_simulation
 from sojourn.text import format
 
 
+class Percentile(StrEnum):
+    """A percentile of the response time."""
+
+    p50 = "p50"
+    p90 = "p90"
+    p95 = "p95"
+    p99 = "p99"
+    p999 = "p999"
+
+
 def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command("simulate")(_simulate)
@@ -27,14 +39,15 @@ def _simulate(
     system: SystemArgument,
     settings: SetOption = None,
     half_width: Annotated[
-        str, typer.Option(help="Stop when the 95 % half-width is below this share of the mean, or of --percentile.")
+        str,
+        typer.Option(help="Stop when the 95 % half-width is below this share of the mean, or of each --percentile."),
     ] = "2%",
     percentile: Annotated[
-        Literal["p50", "p90", "p95", "p99", "p999"] | None,
-        typer.Option(help="The percentile whose half-width ends the run [default: the mean]."),
+        list[Percentile] | None,
+        typer.Option(help="A percentile whose half-width ends the run; several times for several [default: the mean]."),
     ] = None,
     replications: Annotated[
-        int, typer.Option(min=1, max=10_000, help="Independent runs, side by side on the cores, pooled.")
+        int, typer.Option(min=1, max=10_000, help="Independent runs of equal length, side by side on the cores.")
     ] = 1,
     jobs_max: Annotated[int, typer.Option(min=1, help="Stop after this many jobs in any case.")] = queueing.JOBS_MAX,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same figures.")] = 1,
@@ -42,6 +55,7 @@ def _simulate(
 ) -> None:
     """Simulate a system of stations: response times with percentiles, utilisations, throughputs.
 
+    Every figure has its own 95 % interval. One that the run cannot vouch for has none, and the reason is said.
     Ctrl-C prints the estimate so far, marked, and exits with 1. An assessment writes its fitted server as a system
     file.
 
@@ -56,7 +70,7 @@ def _simulate(
         seed=seed,
         half_width=share(half_width),
         jobs_max=jobs_max,
-        target=percentile or "mean",
+        targets=[each.value for each in percentile or ()] or ["mean"],
         replications=replications,
     )
     if output_format is Format.json:
@@ -75,7 +89,7 @@ def simulated(
     seed: int,
     half_width: float = 0.02,
     jobs_max: int = queueing.JOBS_MAX,
-    target: queueing.Target = "mean",
+    targets: Sequence[queueing.Target] = ("mean",),
     replications: int = 1,
 ) -> queueing.Simulation:
     """Simulates with progress on a terminal."""
@@ -87,9 +101,9 @@ def simulated(
                 half_width=half_width,
                 jobs_max=jobs_max,
                 seed=seed,
-                target=target,
+                target=targets,
                 replications=replications,
-                progress=partial(_show, stages, target, half_width),
+                progress=partial(_show, stages, ", ".join(targets), half_width),
             )
         except ValueError as error:
             raise document.failure(str(error)) from error
@@ -99,7 +113,7 @@ def simulated(
 
 def _show(
     stages: Stages,
-    target: str,
+    targets: str,
     wanted: float,
     jobs: int,
     jobs_max: int,
@@ -108,5 +122,5 @@ def _show(
 ) -> None:
     said = ""
     if estimate is not None and half_width is not None and math.isfinite(half_width):
-        said = f", {target} {format.seconds(estimate)} ± {half_width:.2%} (wanted: {wanted:.2%})"
+        said = f", {targets} {format.seconds(estimate)} ± {half_width:.2%} (wanted: {wanted:.2%})"
     stages.update(jobs, jobs_max, f"{jobs:,} jobs{said}")

@@ -114,6 +114,16 @@ class Loss(TypedDict):
     probability_half_width: float | None
 
 
+class Figure(TypedDict):
+    """Whether one figure of the response time over all classes has converged."""
+
+    asked_for: bool
+    converged: bool
+    relative_half_width: float | None
+    reason: str | None
+    """Why it has not converged, and what to do."""
+
+
 class RouteSimulation(TypedDict):
     """A route of a class, such as hits."""
 
@@ -133,17 +143,22 @@ class ClassSimulation(TypedDict):
 
 
 class StationEstimate(TypedDict):
-    """A station over the whole run; times are per visit."""
+    """A station after the warm-up; times are per visit."""
 
     utilisation: float | None
+    utilisation_half_width: float | None
     utilisation_expected: float | None
     """By the utilisation law: the estimate must approach it."""
     throughput_per_second: float
+    throughput_half_width_per_second: float | None
     queue_mean: float
+    queue_mean_half_width: float | None
     residence_time_seconds: float
+    residence_time_half_width_seconds: float | None
     demand_seconds: float
     full_probability: float | None
     """The share of the arrivals that find it full; None without a capacity."""
+    full_probability_half_width: float | None
 
 
 class Simulated(TypedDict):
@@ -152,6 +167,9 @@ class Simulated(TypedDict):
     complete: bool
     """False after Ctrl-C: the estimate so far."""
     converged: bool
+    """Whether every figure asked for has converged."""
+    figures: dict[str, Figure]
+    """By the keys of `response_time_seconds`."""
     stop: Stop
     seed: int
     replications: int
@@ -177,8 +195,10 @@ class StationSimulation(Simulated):
     """One simulated station under Poisson arrivals."""
 
     utilisation: float
+    utilisation_half_width: float | None
     utilisation_expected: float
     queue_mean: float
+    queue_mean_half_width: float | None
     workload_seconds: float | None
     workload_expected_seconds: float | None
     """λ E[S²] / 2(1−ρ), exact under every discipline that never idles."""

@@ -1,13 +1,14 @@
 """The simulator: a whole system, one station under Poisson arrivals, or one station driven by a trace.
 
-Runs stop by themselves when the 95 % half-width of the mean, or of a percentile, is small enough. The interpreter lock
-is released; Ctrl-C ends a run with its estimate so far, marked `complete: False`. The same seed gives the same result,
-and two systems that differ in one parameter see the same jobs: common random numbers.
+Runs stop by themselves when the 95 % half-width of every target, the mean or percentiles, is small enough. Each figure
+has its own verdict in `figures`: converged, or why not. The interpreter lock is released; Ctrl-C ends a run with its
+estimate so far, marked `complete: False`. The same seed gives the same result, and two systems that differ in one
+parameter see the same jobs: common random numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from numpy.typing import ArrayLike
@@ -21,13 +22,13 @@ from sojourn.queueing.system import System
 JOBS_MAX = 50_000_000
 """Enough for ±1 % of a mean at utilisation 0.9."""
 JOBS_MIN = 65_536
-"""Earlier looks at the half-width stop too early too often."""
+"""Earlier looks at the half-width stop too early too often; a loaded station starts later by itself."""
 
 Progress = Callable[[int, int, float | None, float | None], object]
-"""Called with jobs so far, the most there will be, the estimate so far in seconds, and its half-width as a fraction
-of it (None before the first look)."""
+"""Called with jobs so far, the most there will be, the estimate so far in seconds (of the target furthest from its
+goal), and its half-width as a fraction of it (None before the first look)."""
 Target = Literal["mean", "p50", "p90", "p95", "p99", "p999"]
-"""The figure of the response time whose half-width ends a run."""
+"""A figure of the response time whose half-width may end a run."""
 
 
 def simulate(
@@ -36,7 +37,7 @@ def simulate(
     half_width: float = 0.02,
     jobs_max: int = JOBS_MAX,
     jobs_min: int = JOBS_MIN,
-    target: Target = "mean",
+    target: Target | Sequence[Target] = "mean",
     replications: int = 1,
     seed: int = 1,
     traces: Mapping[str, tuple[ArrayLike, ArrayLike]] | None = None,
@@ -46,11 +47,11 @@ def simulate(
 
     Args:
         system: what is simulated.
-        half_width: stop when the 95 % half-width of the target is at most this fraction of it, over all classes.
+        half_width: stop when the 95 % half-width of each target is at most this fraction of it, over all classes.
         jobs_max: stop after this many jobs in any case, all replications together.
         jobs_min: do not stop before.
-        target: the mean, or a percentile.
-        replications: independent runs with seeds of their own, side by side on the cores, pooled.
+        target: the mean, a percentile, or several of them: the run goes on until all have converged.
+        replications: independent runs with seeds of their own and of equal length, side by side on the cores.
         seed: everything random comes from it.
         traces: drives open classes by observed arrivals: arrival times in s and document sizes in B, both (n,).
         progress: told now and then.
@@ -67,7 +68,7 @@ def simulate(
         jobs_max,
         seed,
         jobs_min=jobs_min,
-        target=target,
+        targets=_several(target),
         replications=replications,
         traces=columns or None,
         progress=progress,
@@ -86,14 +87,15 @@ def simulate_poisson(
     half_width: float = 0.02,
     jobs_max: int = JOBS_MAX,
     jobs_min: int = JOBS_MIN,
-    target: Target = "mean",
+    target: Target | Sequence[Target] = "mean",
     replications: int = 1,
     seed: int = 1,
     progress: Progress | None = None,
 ) -> StationSimulation:
     """Simulates one station under Poisson arrivals (1/s) whose demands (s) are of a law, or drawn from values given.
 
-    With one server the workload that arrivals find, whose mean is known, is the control variate.
+    With one server the workload that arrivals find, whose mean is known, is the control variate of the mean.
+    Percentiles have none: ask for them by `target` to have them as narrow as the mean.
 
     Raises:
         ValueError: if the station is unstable or a parameter is out of its domain.
@@ -109,7 +111,7 @@ def simulate_poisson(
         servers=servers,
         delta=delta,
         jobs_min=jobs_min,
-        target=target,
+        targets=_several(target),
         replications=replications,
         progress=progress,
     )
@@ -139,3 +141,7 @@ def simulate_station(
     times = vector(arrival_times, "arrival_times")
     drawn = demands.sample(len(times), seed) if isinstance(demands, Distribution) else vector(demands, "demands")
     return _native.simulate_station(times, drawn, r, servers)
+
+
+def _several(target: Target | Sequence[Target]) -> list[str]:
+    return [target] if isinstance(target, str) else list(target)

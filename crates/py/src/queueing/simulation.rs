@@ -47,7 +47,7 @@ enum Demands<'py> {
 #[pyfunction]
 #[pyo3(signature = (
     arrival_rate, demands, r=None, half_width=0.02, jobs_max=JOBS_MAX_DEFAULT, seed=1, *,
-    weights=None, servers=1, delta=0.0, jobs_min=JOBS_MIN_DEFAULT, target="mean", replications=1, progress=None
+    weights=None, servers=1, delta=0.0, jobs_min=JOBS_MIN_DEFAULT, targets=vec!["mean".to_owned()], replications=1, progress=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
 fn simulate_poisson<'py>(
@@ -62,7 +62,7 @@ fn simulate_poisson<'py>(
     servers: u32,
     delta: f64,
     jobs_min: u64,
-    target: &str,
+    targets: Vec<String>,
     replications: u32,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -77,8 +77,8 @@ fn simulate_poisson<'py>(
         (Demands::Values(demands), None) => Empirical::new(&values(&demands)).map_err(refused)?.into(),
     };
     let model = PoissonStation { arrival_rate, demand, service: service(r, servers), delta };
-    let target = target_of(target)?;
-    let plan = Plan { relative_half_width: half_width, target, jobs_min, jobs_max, seed, replications };
+    let targets = targets_of(&targets)?;
+    let plan = Plan { relative_half_width: half_width, targets, jobs_min, jobs_max, seed, replications };
     let mut watch = Watch { progress, failure: None };
     let result = py.detach(|| simulator::simulate_poisson(&model, &plan, &mut |now| watch.go_on(now)));
     watch.check()?;
@@ -93,7 +93,7 @@ type Traces<'py> = BTreeMap<String, (PyReadonlyArray1<'py, f64>, PyReadonlyArray
 #[pyfunction]
 #[pyo3(signature = (
     system, half_width=0.02, jobs_max=JOBS_MAX_DEFAULT, seed=1, *,
-    jobs_min=JOBS_MIN_DEFAULT, target="mean", replications=1, traces=None, progress=None
+    jobs_min=JOBS_MIN_DEFAULT, targets=vec!["mean".to_owned()], replications=1, traces=None, progress=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
 fn simulate_system<'py>(
@@ -103,7 +103,7 @@ fn simulate_system<'py>(
     jobs_max: u64,
     seed: u64,
     jobs_min: u64,
-    target: &str,
+    targets: Vec<String>,
     replications: u32,
     traces: Option<Traces<'py>>,
     progress: Option<Py<PyAny>>,
@@ -114,8 +114,8 @@ fn simulate_system<'py>(
         .flatten()
         .map(|(class, (times, sizes))| (class.clone(), values(times), values(sizes)))
         .collect();
-    let target = target_of(target)?;
-    let plan = Plan { relative_half_width: half_width, target, jobs_min, jobs_max, seed, replications };
+    let targets = targets_of(&targets)?;
+    let plan = Plan { relative_half_width: half_width, targets, jobs_min, jobs_max, seed, replications };
     let mut watch = Watch { progress, failure: None };
     let result = py.detach(|| {
         let traces: Vec<Trace<'_>> =
@@ -157,12 +157,15 @@ impl Watch {
     }
 }
 
-/// The figure whose half-width ends a run.
-fn target_of(name: &str) -> PyResult<Target> {
-    Target::of(name).ok_or_else(|| {
-        let known: Vec<&str> = Target::ALL.iter().map(|(known, _)| *known).collect();
-        PyValueError::new_err(format!("the target must be one of {}, not {name}", known.join(", ")))
-    })
+/// The figures whose half-widths end a run.
+fn targets_of(names: &[String]) -> PyResult<Vec<Target>> {
+    let target = |name: &String| {
+        Target::of(name).ok_or_else(|| {
+            let known: Vec<&str> = Target::ALL.iter().map(|(known, _)| *known).collect();
+            PyValueError::new_err(format!("the target must be one of {}, not {name}", known.join(", ")))
+        })
+    };
+    names.iter().map(target).collect()
 }
 
 fn service(r: Option<u32>, servers: u32) -> Service {

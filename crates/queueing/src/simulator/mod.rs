@@ -1,59 +1,62 @@
 //! Discrete-event simulation: one station driven by a trace or by Poisson arrivals, or a whole system.
 //!
-//! A run decides its own length: it stops when the 95 % half-width of the mean response time is small enough, and says
-//! so when it is not. It checks itself by identities that hold for any distribution: Little's law, the utilisation law
+//! A run decides its own length: it stops when the 95 % half-width of every figure asked for, the mean response time or
+//! percentiles, is small enough, and says of each figure whether it has converged, or why not. It checks itself by identities that hold for any distribution: Little's law, the utilisation law
 //! and the exact workload. The same seed gives the same result; a different seed gives another.
 
+mod doubt;
+mod ensemble;
 mod estimate;
 mod histogram;
+mod interval;
 mod network;
-mod percentile;
 mod poisson;
-mod pool;
 mod quota;
 mod recorder;
-mod replication;
 mod result;
 mod sequential;
 mod sessions;
+mod timeline;
 mod trace;
+mod verdict;
+mod warm_up;
 
 use thiserror::Error;
 
 use crate::distribution::DistributionError;
 
-pub use histogram::Histogram;
+pub use ensemble::REPLICATIONS_MAX;
 pub(crate) use network::refuse_unstable;
 pub use network::{Trace, simulate_system};
 pub use poisson::{PoissonStation, simulate_poisson};
 pub use quota::Quota;
-pub use recorder::Recorder;
-pub use replication::REPLICATIONS_MAX;
 pub use result::{
-    ClassResult, Loss, ResponseTime, RouteResult, StationResult, StationRun, Stop, SystemResult, Target,
+    ClassResult, Figure, Loss, ResponseTime, RouteResult, StationResult, StationRun, Stop, SystemResult,
+    Target,
 };
 pub use sessions::{Answered, ChainedJob, simulate_sessions};
 pub use trace::simulate_station;
 
 /// The default limit of jobs: enough for ±1 % of a mean at ρ = 0.9.
 pub const JOBS_MAX_DEFAULT: u64 = 50_000_000;
-/// The default number of jobs before the half-width is first examined; earlier looks stop too early too often.
+/// The default number of jobs before the half-width is first examined; earlier looks stop too early too often. A loaded
+/// station starts later, when it has had time to reach steady state.
 pub const JOBS_MIN_DEFAULT: u64 = 65_536;
 
 /// How long to simulate, and with which seed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// Stop once the half-width of the 95 % interval is at most this fraction of the estimate.
+    /// Stop once the half-width of the 95 % interval of every target is at most this fraction of its estimate.
     pub relative_half_width: f64,
-    /// The estimate whose half-width counts: the mean response time, or a percentile of it.
-    pub target: Target,
+    /// The figures asked for: the mean response time, or percentiles of it, each with a half-width of its own.
+    pub targets: Vec<Target>,
     /// Do not stop before this many jobs.
     pub jobs_min: u64,
     /// Stop after this many jobs in any case.
     pub jobs_max: u64,
     /// Two runs with equal seeds are equal, and two systems with equal seeds see the same jobs.
     pub seed: u64,
-    /// Independent replications to pool, run side by side on the machine's cores; 1 to 10,000.
+    /// Independent replications, run side by side on the machine's cores, all of the same length; 1 to 10,000.
     pub replications: u32,
 }
 
@@ -61,7 +64,7 @@ impl Default for Plan {
     fn default() -> Self {
         Self {
             relative_half_width: 0.02,
-            target: Target::Mean,
+            targets: vec![Target::Mean],
             jobs_min: JOBS_MIN_DEFAULT,
             jobs_max: JOBS_MAX_DEFAULT,
             seed: 1,
@@ -80,6 +83,10 @@ impl Plan {
             let (name, requirement) = ("jobs_max", "at least 1");
             return Err(SimulationError::Parameter { name, requirement, value: 0.0 });
         }
+        if self.targets.is_empty() {
+            let (name, requirement) = ("the number of targets", "at least 1");
+            return Err(SimulationError::Parameter { name, requirement, value: 0.0 });
+        }
         if !(1..=REPLICATIONS_MAX).contains(&self.replications) {
             let (name, requirement) = ("replications", "from 1 to 10000");
             let value = f64::from(self.replications);
@@ -96,9 +103,9 @@ pub struct Progress {
     pub jobs: u64,
     /// The limit of jobs; the run may stop earlier.
     pub jobs_max: u64,
-    /// The target's estimate at the last look; `None` before the first.
+    /// The estimate of the target furthest from its goal at the last look; `None` before the first.
     pub estimate_seconds: Option<f64>,
-    /// The half-width as a fraction of the estimate; infinite while there are too few batches for one.
+    /// The half-width as a fraction of the estimate; infinite while there is none to trust.
     pub relative_half_width: Option<f64>,
 }
 
@@ -187,5 +194,7 @@ fn refuse_overload(
     }
 }
 
+#[cfg(test)]
+mod interval_tests;
 #[cfg(test)]
 mod tests;

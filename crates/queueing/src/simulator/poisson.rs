@@ -3,13 +3,14 @@
 //! With one server the work that an arrival finds has a known mean, whatever the discipline. As a control variate it
 //! removes most of the variance from the estimate of the mean response time.
 
-use super::estimate::Estimate;
-use super::percentile::{look, response_time};
-use super::replication::replicate;
+use super::doubt::Doubt;
+use super::ensemble::{Ensemble, Records, Replica};
+use super::estimate::{Estimates, Sample};
 use super::result::{StationRun, Stop};
-use super::sequential::{Look, Simulation, until_stop};
+use super::sequential::until_stop;
+use super::timeline::{StationFigure, StationSample, Totals};
 use super::trace::validate_service;
-use super::{Plan, Progress, Recorder, SimulationError, pool, refuse_overload};
+use super::{Plan, Progress, SimulationError, refuse_overload, verdict, warm_up};
 use crate::distribution::{Distribution, RandomVariable};
 use crate::random::Random;
 use crate::station::{Service, Station};
@@ -36,15 +37,10 @@ pub fn simulate_poisson(
 ) -> Result<StationRun, SimulationError> {
     plan.validate()?;
     model.validate()?;
-    let run = |plan: &Plan, go_on: &mut dyn FnMut(&Progress) -> bool| {
-        let mut run = Run::new(model, plan);
-        let stop = until_stop(&mut run, plan, false, go_on);
-        run.result(stop)
-    };
-    Ok(match plan.replications {
-        1 => run(plan, go_on),
-        _ => pool::station(&replicate(plan, go_on, &run), plan),
-    })
+    let mut ensemble = Ensemble::new(plan, 1, |seed| Run::new(model, seed));
+    let estimates = |ensemble: &Ensemble<Run<'_>>| model.estimates(ensemble).1;
+    let stop = until_stop(&mut ensemble, plan, model.jobs_min(), false, &estimates, go_on);
+    Ok(model.result(&ensemble, plan, stop))
 }
 
 impl PoissonStation {
@@ -71,6 +67,11 @@ impl PoissonStation {
         refuse_overload("the station", None, self.work(), self.service.saturation())
     }
 
+    /// Jobs of one replication before it is in steady state.
+    fn jobs_min(&self) -> u64 {
+        warm_up::jobs_min(self.work() / self.service.saturation(), self.demand.scv())
+    }
+
     /// The exact mean work in the system where it is known: one server at constant speed.
     fn expected_workload(&self) -> Option<f64> {
         let rho = self.utilisation();
@@ -87,42 +88,63 @@ struct Job {
 
 struct Run<'a> {
     model: &'a PoissonStation,
-    plan: &'a Plan,
     station: Station<Job>,
-    recorder: Recorder,
     arrivals: Random,
     demands: Random,
     next_arrival: f64,
     now: f64,
     workload: f64,
     workload_at: f64,
-    expected_workload: Option<f64>,
+    finished: u64,
+    response_sum: f64,
+    control_sum: f64,
+    /// At the end of the last section.
+    before: Totals,
 }
 
 impl<'a> Run<'a> {
-    fn new(model: &'a PoissonStation, plan: &'a Plan) -> Self {
-        let mut arrivals = Random::stream(plan.seed, 0);
+    fn new(model: &'a PoissonStation, seed: u64) -> Self {
+        let mut arrivals = Random::stream(seed, 0);
         Self {
             model,
-            plan,
             station: Station::new(model.service.clone()),
-            recorder: Recorder::default(),
             next_arrival: arrivals.exponential() / model.arrival_rate,
             arrivals,
-            demands: Random::stream(plan.seed, 1),
+            demands: Random::stream(seed, 1),
             now: 0.0,
             workload: 0.0,
             workload_at: 0.0,
-            expected_workload: model.expected_workload(),
+            finished: 0,
+            response_sum: 0.0,
+            control_sum: 0.0,
+            before: Totals::default(),
         }
+    }
+
+    fn totals(&self) -> Totals {
+        Totals {
+            seconds: self.now,
+            busy: self.station.busy_time(self.now),
+            present: self.station.present_time(self.now),
+            visits: self.finished as f64,
+            residence: self.response_sum,
+            ..Totals::default()
+        }
+    }
+
+    #[cold]
+    fn end_section(&mut self, records: &mut Records) {
+        let mut section = self.totals();
+        section.subtract(&self.before);
+        self.before.add(&section);
+        records.stations.add(self.finished, records.response[0].shift(), &[section]);
     }
 }
 
-impl Simulation for Run<'_> {
-    fn finish_jobs(&mut self, jobs: u64) -> bool {
+impl Replica for Run<'_> {
+    fn finish_jobs(&mut self, jobs: u64, records: &mut Records) -> bool {
         let gap = 1.0 / self.model.arrival_rate;
-        let mut left = jobs - self.recorder.jobs();
-        while left > 0 {
+        while self.finished < jobs {
             if self.next_arrival < self.station.next_completion() {
                 let now = self.next_arrival;
                 let demand = self.model.demand.sample(&mut self.demands);
@@ -133,54 +155,76 @@ impl Simulation for Run<'_> {
             } else {
                 self.now = self.station.next_completion();
                 if let Some(job) = self.station.complete() {
-                    self.recorder.record(self.now - job.arrived, job.workload_found);
-                    left -= 1;
+                    let response = self.now - job.arrived;
+                    self.response_sum += response;
+                    self.control_sum += job.workload_found;
+                    if records.response[0].record(&mut self.finished, response, job.workload_found) {
+                        self.end_section(records);
+                    }
                 }
             }
         }
         true
     }
 
-    fn look(&self) -> Look {
-        let estimate = Estimate::of(&self.recorder, self.expected_workload);
-        look(&self.recorder, &estimate, self.model.delta, self.plan.target)
+    fn finished(&self) -> u64 {
+        self.finished
+    }
+
+    fn totals(&self) -> Vec<Totals> {
+        vec![Run::totals(self)]
     }
 }
 
-impl Run<'_> {
-    fn result(&self, stop: Stop) -> StationRun {
-        let estimate = Estimate::of(&self.recorder, self.expected_workload);
-        let (capacity, jobs) = (self.model.service.capacity(), self.recorder.jobs());
-        let (queue_mean, throughput) =
-            (self.station.present_time(self.now) / self.now, jobs as f64 / self.now);
-        let mut response = response_time(&self.recorder, &estimate, self.model.delta);
-        response.mean = response.mean.max(0.0);
+impl PoissonStation {
+    fn estimates(&self, ensemble: &Ensemble<Run<'_>>) -> (Sample, Estimates) {
+        let short = ensemble.runs().any(|run| run.finished < self.jobs_min());
+        let sample = Sample::of(&ensemble.recorders(0), true);
+        let estimates =
+            sample.estimates(self.delta, self.expected_workload(), short.then_some(Doubt::WarmUp));
+        (sample, estimates)
+    }
+
+    fn result(&self, ensemble: &Ensemble<Run<'_>>, plan: &Plan, stop: Stop) -> StationRun {
+        let (sample, estimates) = self.estimates(ensemble);
+        let whole = ensemble.total(0);
+        let station = StationSample::of(&ensemble.timelines(), sample.grouping, 0, whole);
+        let doubt = estimates.doubt_of_length();
+        let capacity = self.service.capacity();
+        let utilisation = match capacity.is_finite() {
+            true => {
+                station.figure(|totals| totals.busy, |totals| totals.seconds, doubt).times(1.0 / capacity)
+            }
+            false => StationFigure { value: 0.0, half_width: None },
+        };
+        let queue = station.figure(|totals| totals.present, |totals| totals.seconds, doubt);
+        let jobs = whole.visits;
+        let found: f64 = ensemble.runs().map(|run| run.control_sum).sum();
+        let figures = verdict::figures(plan, &estimates, jobs as u64);
+        let mut response_time_seconds = estimates.response_time();
+        response_time_seconds.mean = response_time_seconds.mean.max(0.0);
         StationRun {
             complete: stop != Stop::Interrupted,
-            converged: estimate.is_settled()
-                && response
-                    .relative_half_width(self.plan.target)
-                    .is_some_and(|width| width <= self.plan.relative_half_width),
+            converged: verdict::converged(&figures),
+            figures,
             stop,
-            seed: self.plan.seed,
-            replications: 1,
-            jobs,
-            warm_up_jobs: estimate.warm_up_batches as u64 * self.recorder.batch_jobs(),
-            simulated_seconds: self.now,
-            response_time_seconds: response,
-            throughput_per_second: throughput,
-            utilisation: if capacity.is_finite() {
-                self.station.busy_time(self.now) / self.now / capacity
-            } else {
-                0.0
-            },
-            utilisation_expected: self.model.utilisation(),
-            queue_mean,
-            little_relative_error: (queue_mean - throughput * self.recorder.mean_overall()) / queue_mean,
-            workload_seconds: self.expected_workload.map(|_| self.recorder.control_mean_overall()),
-            workload_expected_seconds: self.expected_workload,
-            variance_reduction: estimate.variance_reduction,
-            lag_one: estimate.lag_one,
+            seed: plan.seed,
+            replications: plan.replications,
+            jobs: jobs as u64,
+            warm_up_jobs: estimates.warm_up_jobs,
+            simulated_seconds: whole.seconds,
+            response_time_seconds,
+            throughput_per_second: jobs / whole.seconds,
+            utilisation: utilisation.value,
+            utilisation_half_width: utilisation.half_width,
+            utilisation_expected: self.utilisation(),
+            queue_mean: queue.value,
+            queue_mean_half_width: queue.half_width,
+            little_relative_error: (whole.present - whole.residence) / whole.present,
+            workload_seconds: self.expected_workload().map(|_| found / jobs),
+            workload_expected_seconds: self.expected_workload(),
+            variance_reduction: estimates.variance_reduction,
+            lag_one: estimates.lag_one,
         }
     }
 }

@@ -1,123 +1,118 @@
-//! Records a run of unknown length in bounded memory: batch means, and a histogram per segment.
+//! Records runs of unknown length in bounded memory: sections of equal length, each with its sums and a histogram.
 //!
-//! There are at most 4,096 batches; when they are full, neighbours are merged and a batch holds twice as many jobs.
-//! Every 64 batches share a histogram. So the warm-up can be cut off afterwards, from means and percentiles alike, and
-//! both have batches for their confidence intervals.
+//! When all sections are full, neighbours are merged and a section holds twice as many jobs. So the warm-up can be cut
+//! off afterwards, from means and percentiles alike, and both have sections for their confidence intervals. Several
+//! replications may share a recorder: a section then holds the same stretch of each.
+
+use std::borrow::Cow;
 
 use super::histogram::Histogram;
 
-const BATCHES_MAX: usize = 4_096;
-const SEGMENT_BATCHES: usize = 64;
-
-/// The mean of a batch and of its control variable.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Batch {
-    pub(super) mean: f64,
+/// The observations of one stretch of a run.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Section {
+    pub(super) sum: f64,
+    pub(super) squares: f64,
     pub(super) control: f64,
+    pub(super) histogram: Histogram,
 }
 
-/// Observations in order of arrival.
+/// Observations in order of completion.
 #[derive(Debug, Clone)]
-pub struct Recorder {
-    batches: Vec<Batch>,
-    segments: Vec<Histogram>,
-    current: Histogram,
-    batch_jobs: u64,
-    batch_count: u64,
-    sum: f64,
-    control_sum: f64,
-    jobs: u64,
-    total: f64,
-}
-
-impl Default for Recorder {
-    fn default() -> Self {
-        Self {
-            batches: Vec::with_capacity(BATCHES_MAX),
-            segments: Vec::new(),
-            current: Histogram::default(),
-            batch_jobs: 1,
-            batch_count: 0,
-            sum: 0.0,
-            control_sum: 0.0,
-            jobs: 0,
-            total: 0.0,
-        }
-    }
+pub(super) struct Recorder {
+    sections: Vec<Section>,
+    /// Even; at this many sections neighbours are merged.
+    sections_max: usize,
+    /// A section holds 2^shift jobs of each replication.
+    shift: u32,
+    replications: u64,
 }
 
 impl Recorder {
-    /// Records a response time in seconds and the value of its control variable (0 without one).
+    pub(super) fn new(sections_max: usize, replications: u64) -> Self {
+        Self { sections: Vec::with_capacity(sections_max), sections_max, shift: 0, replications }
+    }
+
+    /// Records a response time in seconds and the value of its control variable (0 without one) of a replication that
+    /// has recorded `count` jobs here. Returns true if it was the last of its section.
     #[inline]
-    pub fn record(&mut self, value: f64, control: f64) {
-        self.current.record(value);
-        self.sum += value;
-        self.control_sum += control;
-        self.batch_count += 1;
-        if self.batch_count == self.batch_jobs {
-            self.close_batch();
+    pub(super) fn record(&mut self, count: &mut u64, value: f64, control: f64) -> bool {
+        let mut index = (*count >> self.shift) as usize;
+        if index >= self.sections.len() {
+            index = self.open(*count);
         }
-    }
-
-    pub fn jobs(&self) -> u64 {
-        self.jobs + self.batch_count
-    }
-
-    /// The mean of all observations, warm-up included; 0 without any.
-    pub fn mean_overall(&self) -> f64 {
-        (self.total + self.sum) / self.jobs().max(1) as f64
-    }
-
-    /// The mean of the control variable over all closed batches.
-    pub(super) fn control_mean_overall(&self) -> f64 {
-        self.batches.iter().map(|batch| batch.control).sum::<f64>() / self.batches.len().max(1) as f64
-    }
-
-    pub(super) fn batches(&self) -> &[Batch] {
-        &self.batches
-    }
-
-    pub(super) fn batch_jobs(&self) -> u64 {
-        self.batch_jobs
-    }
-
-    /// Histograms of the observations after the first `batches` batches, rounded up to a whole segment.
-    pub(super) fn segments_after(&self, batches: usize) -> &[Histogram] {
-        &self.segments[batches.div_ceil(SEGMENT_BATCHES).min(self.segments.len())..]
-    }
-
-    /// The segment that is not yet full.
-    pub(super) fn unfinished(&self) -> &Histogram {
-        &self.current
+        let section = &mut self.sections[index];
+        section.histogram.record(value);
+        section.sum += value;
+        section.squares += value * value;
+        section.control += control;
+        *count += 1;
+        count.trailing_zeros() >= self.shift
     }
 
     #[cold]
-    fn close_batch(&mut self) {
-        let jobs = self.batch_count as f64;
-        self.batches.push(Batch { mean: self.sum / jobs, control: self.control_sum / jobs });
-        self.jobs += self.batch_count;
-        self.total += self.sum;
-        (self.sum, self.control_sum, self.batch_count) = (0.0, 0.0, 0);
-        if self.batches.len().is_multiple_of(SEGMENT_BATCHES) {
-            self.segments.push(std::mem::take(&mut self.current));
+    fn open(&mut self, count: u64) -> usize {
+        while (count >> self.shift) as usize >= self.sections_max {
+            self.merge();
         }
-        if self.batches.len() == BATCHES_MAX {
-            self.halve();
+        let index = (count >> self.shift) as usize;
+        if index >= self.sections.len() {
+            self.sections.resize_with(index + 1, Section::default);
         }
+        index
     }
 
-    fn halve(&mut self) {
-        let merge = |pair: &[Batch]| Batch {
-            mean: (pair[0].mean + pair[1].mean) / 2.0,
-            control: (pair[0].control + pair[1].control) / 2.0,
-        };
-        self.batches = self.batches.chunks_exact(2).map(merge).collect();
-        for index in 0..self.segments.len() / 2 {
-            self.segments.swap(index, 2 * index);
-            let (kept, rest) = self.segments.split_at_mut(2 * index + 1);
-            kept[index].merge(&rest[0]);
-        }
-        self.segments.truncate(self.segments.len() / 2);
-        self.batch_jobs *= 2;
+    pub(super) fn sections(&self) -> &[Section] {
+        &self.sections
     }
+
+    /// The number of sections at the start that every replication has filled.
+    pub(super) fn complete(&self) -> usize {
+        let full = self.replications << self.shift;
+        self.sections.iter().take_while(|section| section.histogram.total() == full).count()
+    }
+
+    /// A section holds 2^shift jobs of each replication.
+    pub(super) fn shift(&self) -> u32 {
+        self.shift
+    }
+
+    /// The record with sections of 2^`shift` jobs, which is not less than they have.
+    pub(super) fn at(&self, shift: u32) -> Cow<'_, Self> {
+        if shift == self.shift {
+            return Cow::Borrowed(self);
+        }
+        let mut merged = self.clone();
+        while merged.shift < shift {
+            merged.merge();
+        }
+        Cow::Owned(merged)
+    }
+
+    fn merge(&mut self) {
+        self.shift += 1;
+        merge_neighbours(&mut self.sections, Section::merge);
+    }
+}
+
+impl Section {
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.sum += other.sum;
+        self.squares += other.squares;
+        self.control += other.control;
+        self.histogram.merge(&other.histogram);
+    }
+}
+
+/// Merges each odd entry into the one before it.
+pub(super) fn merge_neighbours<T>(entries: &mut Vec<T>, merge: impl Fn(&mut T, &T)) {
+    let half = entries.len().div_ceil(2);
+    for index in 0..half {
+        entries.swap(index, 2 * index);
+        if 2 * index + 1 < entries.len() {
+            let (kept, rest) = entries.split_at_mut(2 * index + 1);
+            merge(&mut kept[index], &rest[0]);
+        }
+    }
+    entries.truncate(half);
 }

@@ -46,6 +46,18 @@ impl Target {
         ("p999", Self::P999),
     ];
 
+    /// The probability of a percentile; `None` for the mean.
+    pub(super) fn quantile(self) -> Option<f64> {
+        match self {
+            Self::Mean => None,
+            Self::P50 => Some(0.5),
+            Self::P90 => Some(0.9),
+            Self::P95 => Some(0.95),
+            Self::P99 => Some(0.99),
+            Self::P999 => Some(0.999),
+        }
+    }
+
     /// The target of this name.
     pub fn of(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, target)| *target)
@@ -72,11 +84,24 @@ impl ResponseTime {
     }
 }
 
+/// Whether one figure of the response time over all classes has converged.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Figure {
+    /// The run was to go on until this figure converged.
+    pub asked_for: bool,
+    /// True if its interval can be trusted and is as narrow as the plan wants.
+    pub converged: bool,
+    /// Half-width of its 95 % interval as a fraction of it.
+    pub relative_half_width: Option<f64>,
+    /// Why it has not converged, and what to do.
+    pub reason: Option<String>,
+}
+
 /// The reason why a simulation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stop {
-    /// The half-width asked for was reached.
+    /// Every figure asked for has converged.
     HalfWidth,
     /// `jobs_max` jobs finished first.
     JobsMax,
@@ -91,11 +116,13 @@ pub enum Stop {
 pub struct StationRun {
     /// False when interrupted; the estimates then come from fewer jobs.
     pub complete: bool,
-    /// True if the half-width asked for was reached and the batches are long enough to trust it.
+    /// True if every figure asked for has converged.
     pub converged: bool,
+    /// By the keys of `response_time_seconds`.
+    pub figures: Named<Figure>,
     pub stop: Stop,
     pub seed: u64,
-    /// Number of pooled replications; sums and averages below are over all of them.
+    /// Number of replications; everything below is of all of them together.
     pub replications: u32,
     pub jobs: u64,
     /// Jobs left out of the estimates as warm-up.
@@ -106,10 +133,12 @@ pub struct StationRun {
     pub throughput_per_second: f64,
     /// Work done as a fraction of capacity: c servers, or the peak of v(n).
     pub utilisation: f64,
+    pub utilisation_half_width: Option<f64>,
     /// λ `E[S]` / capacity: `utilisation` must approach it.
     pub utilisation_expected: f64,
     /// Mean jobs present.
     pub queue_mean: f64,
+    pub queue_mean_half_width: Option<f64>,
     /// Relative error of Little's law over the whole run: (jobs present − throughput × response time) / jobs present.
     pub little_relative_error: f64,
     /// Mean work found by arrivals, over the whole run; `None` unless one server works at a constant speed.
@@ -118,7 +147,7 @@ pub struct StationRun {
     pub workload_expected_seconds: Option<f64>,
     /// The factor by which the workload control variate reduced the variance of the mean.
     pub variance_reduction: f64,
-    /// Correlation of neighbouring batch means; near 0 when the batches are long enough.
+    /// Correlation of the means of neighbouring sections; near 0 when they are long enough.
     pub lag_one: f64,
 }
 
@@ -127,11 +156,13 @@ pub struct StationRun {
 pub struct SystemResult {
     /// False when interrupted; the estimates then come from fewer jobs.
     pub complete: bool,
-    /// True if the half-width asked for was reached and the batches are long enough to trust it.
+    /// True if every figure asked for has converged.
     pub converged: bool,
+    /// By the keys of `response_time_seconds`.
+    pub figures: Named<Figure>,
     pub stop: Stop,
     pub seed: u64,
-    /// Number of pooled replications; sums and averages below are over all of them.
+    /// Number of replications; everything below is of all of them together.
     pub replications: u32,
     pub jobs: u64,
     /// Jobs left out of the estimates as warm-up.
@@ -142,7 +173,7 @@ pub struct SystemResult {
     /// Jobs that finish: without the lost ones.
     pub throughput_per_second: f64,
     pub loss: Loss,
-    /// Correlation of neighbouring batch means; near 0 when the batches are long enough.
+    /// Correlation of the means of neighbouring sections; near 0 when they are long enough.
     pub lag_one: f64,
     /// Relative error of Little's law: (jobs in the system − throughput × response time) / jobs in the system.
     pub little_relative_error: f64,
@@ -191,21 +222,27 @@ pub struct RouteResult {
     pub response_time_seconds: ResponseTime,
 }
 
-/// A station of a system, over the whole run.
+/// A station of a system after the warm-up; half-widths are of 95 % confidence intervals.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StationResult {
     /// Work done as a fraction of capacity, c servers or the peak of v(n); `None` at an infinite server.
     pub utilisation: Option<f64>,
+    /// Half-widths are `None` when the run is too short to tell.
+    pub utilisation_half_width: Option<f64>,
     /// throughput × mean demand / capacity: `utilisation` must approach it; `None` at an infinite server.
     pub utilisation_expected: Option<f64>,
     /// Visits finished per second.
     pub throughput_per_second: f64,
+    pub throughput_half_width_per_second: Option<f64>,
     /// Mean jobs present.
     pub queue_mean: f64,
+    pub queue_mean_half_width: Option<f64>,
     /// Mean time per visit, waiting included, and being blocked afterwards; counted from the arrival that found room.
     pub residence_time_seconds: f64,
+    pub residence_time_half_width_seconds: Option<f64>,
     /// Mean demand per visit, as drawn.
     pub demand_seconds: f64,
     /// The share of the arrivals, retries among them, that find the station full; `None` without a capacity.
     pub full_probability: Option<f64>,
+    pub full_probability_half_width: Option<f64>,
 }

@@ -1,84 +1,92 @@
-//! Sequential stopping: the run ends when two looks in a row find the half-width small enough.
+//! Sequential stopping: the run ends when two looks in a row find every figure asked for converged.
 //!
 //! Each look is a chance to stop because the run happens to look steadier than it is. So the number of jobs grows by
 //! 1.4 to 2 times between looks, and one look is not enough: with a single one, nominal 95 % confidence intervals of
-//! very variable demand covered 90 %.
+//! very variable demand covered 90 %. All replications have the same length at every look, fixed before it: one that
+//! stopped by itself, when it looked low, would pull the average down.
 
-use super::result::Stop;
+use super::ensemble::{Advanced, Ensemble, Replica};
+use super::estimate::Estimates;
+use super::result::{Stop, Target};
 use super::{Plan, Progress};
 
-/// The callback is called after every so many jobs.
-const PROGRESS_JOBS: u64 = 1 << 17;
-/// Consecutive looks at which the half-width must be small enough.
+/// Consecutive looks that must find the figures converged.
 const LOOKS_IN_A_ROW: u32 = 2;
+/// Figures that a reader takes from any result: sections must be long enough for their intervals, however wide, before
+/// the run ends. A control variate makes the mean converge long before them.
+const ALWAYS_LONG_ENOUGH: [Target; 3] = [Target::P50, Target::P90, Target::P95];
 
-/// A simulation that can be continued and examined.
-pub(super) trait Simulation {
-    /// Runs until `jobs` jobs have finished in total. Returns false when there is nothing more to simulate.
-    fn finish_jobs(&mut self, jobs: u64) -> bool;
-    /// The current estimate of the plan's target.
-    fn look(&self) -> Look;
-}
-
-/// An estimate during the run.
+/// The figures asked for, at one moment.
 #[derive(Clone, Copy)]
-pub(super) struct Look {
-    /// In seconds.
-    pub(super) value: f64,
-    /// The half-width as a fraction of the estimate; infinite when unknown.
-    pub(super) relative_half_width: f64,
-    /// True if the batches are long enough to trust the half-width.
-    pub(super) settled: bool,
+struct Look {
+    /// The estimate furthest from its goal, in seconds.
+    value: f64,
+    /// Its half-width as a fraction of it; infinite when unknown.
+    relative_half_width: f64,
+    reached: bool,
 }
 
-/// Runs until the plan is fulfilled or `go_on` returns false; with `whole`, to the end of a trace.
-pub(super) fn until_stop(
-    simulation: &mut dyn Simulation,
+/// Runs until the plan is fulfilled or `go_on` returns false; with `whole`, to the end of a trace. `jobs_min` is of one
+/// replication.
+pub(super) fn until_stop<R: Replica>(
+    ensemble: &mut Ensemble<R>,
     plan: &Plan,
+    jobs_min: u64,
     whole: bool,
+    estimates: &dyn Fn(&Ensemble<R>) -> Estimates,
     go_on: &mut dyn FnMut(&Progress) -> bool,
 ) -> Stop {
-    let mut look_at = if whole { u64::MAX } else { plan.jobs_min.clamp(1, plan.jobs_max) };
-    let (mut ask_at, mut seen, mut passed) = (PROGRESS_JOBS, None::<Look>, 0);
+    let replications = u64::from(plan.replications);
+    let jobs_max = plan.jobs_max.div_ceil(replications);
+    let jobs_min = jobs_min.max(plan.jobs_min.div_ceil(replications));
+    let mut look_at = if whole { jobs_max } else { jobs_min.clamp(1, jobs_max) };
+    let (mut seen, mut passed) = (None::<Look>, 0);
     loop {
-        let until = look_at.min(ask_at).min(plan.jobs_max);
-        if !simulation.finish_jobs(until) {
-            return Stop::TraceEnd;
-        }
-        if until == look_at {
-            let look = simulation.look();
-            let reached = look.settled && look.relative_half_width <= plan.relative_half_width;
-            passed = if reached { passed + 1 } else { 0 };
-            if passed == LOOKS_IN_A_ROW {
-                return Stop::HalfWidth;
-            }
-            look_at = plan.next_look(until, look.relative_half_width);
-            seen = Some(look);
-        }
-        if until >= plan.jobs_max {
-            return Stop::JobsMax;
-        }
-        if until == ask_at {
-            ask_at += PROGRESS_JOBS;
-            let progress = Progress {
-                jobs: until,
+        let advanced = ensemble.advance(look_at, &mut |jobs| {
+            go_on(&Progress {
+                jobs,
                 jobs_max: plan.jobs_max,
                 estimate_seconds: seen.map(|look| look.value),
                 relative_half_width: seen.map(|look| look.relative_half_width),
-            };
-            if !go_on(&progress) {
-                return Stop::Interrupted;
-            }
+            })
+        });
+        match advanced {
+            Advanced::Ended => return Stop::TraceEnd,
+            Advanced::Interrupted => return Stop::Interrupted,
+            Advanced::Done if look_at >= jobs_max => return Stop::JobsMax,
+            Advanced::Done => {}
         }
+        let look = plan.look(&estimates(ensemble));
+        passed = if look.reached { passed + 1 } else { 0 };
+        if passed == LOOKS_IN_A_ROW {
+            return Stop::HalfWidth;
+        }
+        look_at = plan.next_look(look_at, jobs_max, look.relative_half_width);
+        seen = Some(look);
     }
 }
 
 impl Plan {
+    fn look(&self, estimates: &Estimates) -> Look {
+        let relative = |target: Target| {
+            let (value, half_width) = (estimates.figure(target).value, estimates.figure(target).half_width);
+            (value, half_width.map_or(f64::INFINITY, |width| width / value.abs().max(f64::MIN_POSITIVE)))
+        };
+        let asked = self.targets.iter().map(|target| relative(*target));
+        let (value, relative_half_width) =
+            asked.max_by(|one, other| one.1.total_cmp(&other.1)).unwrap_or((0.0, 0.0));
+        let long_enough = ALWAYS_LONG_ENOUGH
+            .iter()
+            .all(|target| !estimates.figure(*target).half_width.is_err_and(|doubt| doubt.is_of_length()));
+        let reached = long_enough && relative_half_width <= self.relative_half_width;
+        Look { value, relative_half_width, reached }
+    }
+
     /// The number of jobs at which to look again, given the half-width now.
-    fn next_look(&self, jobs: u64, relative_half_width: f64) -> u64 {
+    fn next_look(&self, jobs: u64, jobs_max: u64, relative_half_width: f64) -> u64 {
         // The half-width falls as 1/√n.
         let needed = (relative_half_width / self.relative_half_width).powi(2) * 1.05;
         let factor = if needed.is_finite() { needed.clamp(1.4, 2.0) } else { 2.0 };
-        ((jobs as f64 * factor) as u64).min(self.jobs_max).max(jobs + 1)
+        ((jobs as f64 * factor) as u64).max(jobs + 1).min(jobs_max)
     }
 }

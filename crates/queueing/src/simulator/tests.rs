@@ -87,7 +87,7 @@ fn many_servers_match_erlang_c() {
 fn exponential_percentiles() {
     // M/M/1 FIFO: the response time is exponential with mean 1/(1−ρ).
     let demand = Exponential::new(1.0).unwrap().into();
-    let plan = Plan { relative_half_width: 0.015, target: Target::P999, seed: 3, ..Plan::default() };
+    let plan = Plan { relative_half_width: 0.015, targets: vec![Target::P999], seed: 3, ..Plan::default() };
     let response = run(&demand, 0.5, Service::fifo(1), &plan).response_time_seconds;
     for (actual, p) in
         [(response.p50, 0.5), (response.p95, 0.95), (response.p99, 0.99), (response.p999, 0.999)]
@@ -406,7 +406,7 @@ fn a_percentile_can_be_the_target() {
     let demand = Exponential::new(1.0).unwrap().into();
     let exact = |p: f64| -2.0 * (1.0_f64 - p).ln();
     for (target, p) in [(Target::P50, 0.5), (Target::P99, 0.99)] {
-        let plan = Plan { relative_half_width: 0.02, target, seed: 4, ..Plan::default() };
+        let plan = Plan { relative_half_width: 0.02, targets: vec![target], seed: 4, ..Plan::default() };
         let result = run(&demand, 0.5, Service::fifo(1), &plan);
         let (value, half_width) = result.response_time_seconds.target(target);
         assert!(result.converged && half_width.unwrap() <= 0.02 * value, "{result:?}");
@@ -414,7 +414,7 @@ fn a_percentile_can_be_the_target() {
     }
     // The tail needs more jobs than the mean for the same half-width.
     let jobs = |target| {
-        let plan = Plan { relative_half_width: 0.015, target, seed: 4, ..Plan::default() };
+        let plan = Plan { relative_half_width: 0.015, targets: vec![target], seed: 4, ..Plan::default() };
         run(&demand, 0.5, Service::fifo(1), &plan).jobs
     };
     assert!(jobs(Target::P999) > 4 * jobs(Target::Mean));

@@ -10,12 +10,18 @@ from rich.text import Text
 
 from sojourn.planning.prediction import Predicted, SizeMeans
 from sojourn.queueing import ResponseTime, Simulation
+from sojourn.queueing.results import Figure as SimulatedFigure
 from sojourn.queueing.results import SolverAnswer, StationAnswer, StationEstimate
 from sojourn.report.terminal import print_pairs, table
 from sojourn.text import format
 
 PercentileName = Literal["p50", "p95", "p99"]
 PERCENTILES_SHOWN: tuple[PercentileName, ...] = ("p50", "p95", "p99")
+_HALF_WIDTHS: Mapping[PercentileName, Literal["p50_half_width", "p95_half_width", "p99_half_width"]] = {
+    "p50": "p50_half_width",
+    "p95": "p95_half_width",
+    "p99": "p99_half_width",
+}
 
 Answers = Mapping[str, SolverAnswer | Simulation]
 """By solver."""
@@ -93,8 +99,7 @@ def _percentile(times: ResponseTime, key: PercentileName) -> float | None:
 
 
 def _mean(times: ResponseTime) -> str:
-    half_width = times.get("mean_half_width")
-    return format.seconds(times["mean"]) + (f" ± {format.seconds(half_width)}" if half_width else "")
+    return _with_interval(times["mean"], times.get("mean_half_width"), format.seconds)
 
 
 def _print_stations(answers: Answers, console: Console) -> None:
@@ -141,20 +146,47 @@ def print_simulation(result: Simulation, console: Console) -> None:
     """What the simulator says of a system: response times by class, then the stations."""
     finite = any(station["full_probability"] is not None for station in result["stations"].values())
     lost = ["offered", "lost"] if finite else []
-    classes = table("class", *lost, "jobs/s", "mean R", "+/-", "p50", "p95", "p99")
+    classes = table("class", *lost, "jobs/s", "mean R", "p50", "p95", "p99")
     for name, found in result["classes"].items():
         times, loss = found["response_time_seconds"], found["loss"]
         cells = [format.number(loss["offered_per_second"])] if finite else []
         cells += [format.percent(loss["probability"])] if finite else []
         cells.append(format.number(found["throughput_per_second"]))
-        cells += [format.seconds(times[key]) for key in ("mean", "mean_half_width", "p50", "p95", "p99")]
+        cells += [_mean(times)]
+        cells += [_with_interval(times[key], times[_HALF_WIDTHS[key]], format.seconds) for key in PERCENTILES_SHOWN]
         classes.add_row(Text(name), *cells)
     stations = table("station", "utilisation", "visits/s", "queue", "residence", *(["found full"] if finite else []))
     for name, station in result["stations"].items():
-        cells = [format.percent(station["utilisation"]), format.number(station["throughput_per_second"])]
-        cells += [format.number(station["queue_mean"]), format.seconds(station["residence_time_seconds"])]
+        cells = [
+            _with_interval(station["utilisation"], station["utilisation_half_width"], format.percent),
+            _with_interval(
+                station["throughput_per_second"], station["throughput_half_width_per_second"], format.number
+            ),
+            _with_interval(station["queue_mean"], station["queue_mean_half_width"], format.number),
+            _with_interval(
+                station["residence_time_seconds"], station["residence_time_half_width_seconds"], format.seconds
+            ),
+        ]
         cells += [format.percent(station["full_probability"])] if finite else []
         stations.add_row(Text(name), *cells)
     console.print(classes, stations)
-    stop = "half-width reached" if result["converged"] else f"not settled: stopped by {result['stop']}"
+    stop = "half-width reached" if result["converged"] else f"not converged: stopped by {result['stop']}"
     console.print(Text(f"{result['jobs']:,} jobs; {stop}; Little's law holds to {result['little_relative_error']:.1e}"))
+    for line in _verdicts(result["figures"]):
+        console.print(Text(line), soft_wrap=True)
+
+
+def _verdicts(figures: Mapping[str, SimulatedFigure]) -> Iterator[str]:
+    """What was asked for and has not converged; then the figures without an interval, by reason."""
+    without: dict[str, list[str]] = {}
+    for name, figure in figures.items():
+        if figure["asked_for"] and not figure["converged"]:
+            yield f"{name} has not converged: {figure['reason']}"
+        elif figure["relative_half_width"] is None:
+            without.setdefault(figure["reason"] or "", []).append(name)
+    for reason, names in without.items():
+        yield f"no interval for {', '.join(names)}: {reason}"
+
+
+def _with_interval(value: float | None, half_width: float | None, shown: Callable[[float | None], str]) -> str:
+    return shown(value) + (f" ± {shown(half_width)}" if half_width is not None else "")

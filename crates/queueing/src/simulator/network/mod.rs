@@ -5,13 +5,16 @@
 
 mod report;
 mod run;
+mod shape;
 
-use super::replication::replicate;
+use super::ensemble::Ensemble;
 use super::sequential::until_stop;
 use super::trace::validate_trace;
-use super::{Plan, Progress, SimulationError, SystemResult, pool, refuse_overload};
+use super::{Plan, Progress, SimulationError, SystemResult, refuse_overload, warm_up};
 use crate::system::{Class, Source, System};
+use report::Report;
 use run::Run;
+use shape::Shape;
 
 /// Observed arrivals of an open class, in place of Poisson arrivals at its rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -26,7 +29,7 @@ pub struct Trace<'t> {
 
 /// Simulates `system` until the plan is fulfilled, the traces end, or `go_on` returns false.
 ///
-/// The plan's half-width is that of the response time over all classes. With a trace the run takes all of it and drops
+/// The plan's half-widths are those of the response time over all classes. With a trace the run takes all of it and drops
 /// no warm-up: the answer is what the log's clients would have seen.
 ///
 /// # Errors
@@ -51,15 +54,14 @@ pub fn simulate_system(
     if traces.is_empty() {
         refuse_unstable(system)?;
     }
-    let run = |plan: &Plan, go_on: &mut dyn FnMut(&Progress) -> bool| {
-        let mut run = Run::new(system, plan, traces);
-        let stop = until_stop(&mut run, plan, !traces.is_empty(), go_on);
-        run.result(stop)
-    };
-    Ok(match plan.replications {
-        1 => run(plan, go_on),
-        _ => pool::system(&replicate(plan, go_on, &run), plan),
-    })
+    let whole = !traces.is_empty();
+    let jobs_min = if whole { 0 } else { warm_up::jobs_min_of(system) };
+    let shape = Shape::of(system);
+    let mut ensemble = Ensemble::new(plan, shape.recorders, |seed| Run::new(system, &shape, seed, traces));
+    let report = Report { system, plan, shape: &shape, cut: !whole, jobs_min };
+    let estimates = |ensemble: &Ensemble<Run<'_>>| report.estimates(ensemble).1;
+    let stop = until_stop(&mut ensemble, plan, jobs_min, whole, &estimates, go_on);
+    Ok(report.result(&ensemble, stop))
 }
 
 /// Refuses a system whose open classes alone overload a station, whatever is lost elsewhere.

@@ -1,162 +1,210 @@
-//! The result of a finished run: estimates per route, class and station, and the run's checks of itself.
+//! The result of finished runs: estimates per route, class and station, and the runs' checks of themselves.
 
 use super::run::Run;
+use super::shape::Shape;
 use crate::named::Named;
-use crate::simulator::estimate::Estimate;
-use crate::simulator::percentile::response_time;
-use crate::simulator::result::{ClassResult, Loss, RouteResult, StationResult, Stop, SystemResult};
-use crate::system::{Class, Route, Source};
+use crate::simulator::doubt::Doubt;
+use crate::simulator::ensemble::{Ensemble, Replica};
+use crate::simulator::estimate::{Estimates, Sample};
+use crate::simulator::result::{ClassResult, Loss, RouteResult, StationResult, Stop, SystemResult, Target};
+use crate::simulator::timeline::{StationSample, Totals};
+use crate::simulator::{Plan, verdict};
+use crate::system::{Class, Route, System};
 
-/// More open jobs than this, and than this share of all that came, are inside at the end only if they pile up.
-const GROWING_MIN: u64 = 1_000;
-const GROWING_SHARE: f64 = 0.02;
+/// What runs are reported by.
+pub(super) struct Report<'a> {
+    pub(super) system: &'a System,
+    pub(super) plan: &'a Plan,
+    pub(super) shape: &'a Shape,
+    /// False with a trace: no warm-up is cut, and its documents follow no distribution.
+    pub(super) cut: bool,
+    /// Jobs of one replication before it is in steady state.
+    pub(super) jobs_min: u64,
+}
 
-impl Run<'_> {
-    pub(super) fn result(&self, stop: Stop) -> SystemResult {
-        let cut = stop != Stop::TraceEnd;
-        let estimate = self.estimate(0, cut);
-        let present: f64 = self.inside().map(|station| self.stations[station].present_time(self.now)).sum();
+impl Report<'_> {
+    /// The estimates over all classes, with the sample that they come from.
+    pub(super) fn estimates(&self, ensemble: &Ensemble<Run<'_>>) -> (Sample, Estimates) {
+        let sample = Sample::of(&ensemble.recorders(0), self.cut);
+        let doubt = self.doubt(ensemble, &sample);
+        let estimates = sample.estimates(0.0, None, doubt);
+        (sample, estimates)
+    }
+
+    /// The doubt that concerns all figures.
+    fn doubt(&self, ensemble: &Ensemble<Run<'_>>, sample: &Sample) -> Option<Doubt> {
+        if !self.cut {
+            return None;
+        }
+        if ensemble.runs().any(|run| run.finished() < self.jobs_min) {
+            return Some(Doubt::WarmUp);
+        }
+        if ensemble.runs().any(Run::is_growing) {
+            return Some(Doubt::Drifting);
+        }
+        let tail = (0..self.system.stations.len())
+            .all(|station| self.sample(ensemble, sample, station).has_its_tail());
+        (!tail).then_some(Doubt::Tail)
+    }
+
+    fn sample(&self, ensemble: &Ensemble<Run<'_>>, sample: &Sample, station: usize) -> StationSample {
+        StationSample::of(&ensemble.timelines(), sample.grouping, station, ensemble.total(station))
+    }
+
+    pub(super) fn result(&self, ensemble: &Ensemble<Run<'_>>, stop: Stop) -> SystemResult {
+        let (sample, estimates) = self.estimates(ensemble);
+        let doubt = self.doubt(ensemble, &sample);
+        let present: f64 = ensemble.runs().map(Run::present_time).sum();
         // Jobs still inside are counted in `present` but not in the sum of response times.
-        let accounted = self.response_sum + self.lost_time + self.unfinished_time();
-        let stations: Vec<(String, StationResult)> =
-            (0..self.tallies.len()).map(|k| self.station(k)).collect();
-        let stations = Named(stations);
-        let response_time_seconds = response_time(&self.recorders[0], &estimate, 0.0);
-        let reached = response_time_seconds
-            .relative_half_width(self.plan.target)
-            .is_some_and(|width| width <= self.plan.relative_half_width);
+        let accounted: f64 =
+            ensemble.runs().map(|run| run.response_sum + run.lost_time + run.unfinished_time()).sum();
+        let seconds: f64 = ensemble.runs().map(|run| run.now).sum();
+        let counts: Vec<u64> = (0..self.shape.recorders)
+            .map(|recorder| ensemble.runs().map(|run| run.counts[recorder]).sum())
+            .collect();
+        let overall = Overall { counts: &counts, seconds, doubt };
+        let jobs = counts[0];
+        let figures = verdict::figures(self.plan, &estimates, jobs);
+        let of_length = estimates.doubt_of_length();
+        let station = |index: usize| {
+            let found = self.sample(ensemble, &sample, index);
+            (self.system.stations[index].name.clone(), self.station(index, &found, of_length, &overall))
+        };
+        let stations = Named((0..self.system.stations.len()).map(station).collect());
+        let class = |index: usize| self.class(ensemble, index, &overall);
         SystemResult {
             complete: stop != Stop::Interrupted,
-            converged: estimate.is_settled() && reached && !self.is_growing(),
+            converged: verdict::converged(&figures),
+            figures,
             stop,
             seed: self.plan.seed,
-            replications: 1,
-            jobs: self.finished,
-            warm_up_jobs: estimate.warm_up_batches as u64 * self.recorders[0].batch_jobs(),
-            simulated_seconds: self.now,
-            response_time_seconds,
-            throughput_per_second: self.per_second(self.finished),
-            loss: self.loss(0, self.finished),
-            lag_one: estimate.lag_one,
+            replications: self.plan.replications,
+            jobs,
+            warm_up_jobs: estimates.warm_up_jobs,
+            simulated_seconds: seconds,
+            response_time_seconds: estimates.response_time(),
+            throughput_per_second: overall.per_second(jobs),
+            loss: self.loss(ensemble, None, &overall),
+            lag_one: estimates.lag_one,
             little_relative_error: if present > 0.0 { (present - accounted) / present } else { 0.0 },
-            classes: Named((0..self.system.classes.len()).map(|class| self.class(class, cut)).collect()),
+            classes: Named((0..self.system.classes.len()).map(class).collect()),
             bottleneck: SystemResult::busiest(&stations),
             stations,
         }
     }
 
-    /// Returns true if open jobs pile up. Whether a station can keep up with what others block or send back is not
-    /// known beforehand.
-    fn is_growing(&self) -> bool {
-        let users: u64 = self
-            .system
-            .classes
-            .iter()
-            .map(|class| match class.source {
-                Source::Closed { users, .. } => u64::from(users),
-                Source::Open { .. } => 0,
-            })
-            .sum();
-        let inside = ((self.jobs.len() - self.free.len()) as u64).saturating_sub(users);
-        inside > GROWING_MIN && inside as f64 > GROWING_SHARE * (self.finished + inside) as f64
-    }
-
-    fn estimate(&self, recorder: usize, cut: bool) -> Estimate {
-        let recorder = &self.recorders[recorder];
-        if cut { Estimate::of(recorder, None) } else { Estimate::whole(recorder) }
-    }
-
-    /// The indices of stations where jobs are under way: all but those of thinkers.
-    fn inside(&self) -> impl Iterator<Item = usize> {
-        let thinkers = self.tallies.len()..self.tallies.len() + self.system.classes.len();
-        (0..self.stations.len()).filter(move |station| !thinkers.contains(station))
-    }
-
-    /// Of all classes or of one, of which so many jobs finished.
-    fn loss(&self, recorder: usize, finished: u64) -> Loss {
-        let none = Loss {
-            jobs: 0,
-            offered_per_second: self.per_second(finished),
-            probability: 0.0,
-            probability_half_width: None,
-        };
-        let Some(losses) = self.losses.get(recorder).filter(|losses| losses.jobs() > 0) else { return none };
-        let (offered, estimate) = (losses.jobs(), Estimate::whole(losses));
-        Loss {
-            jobs: offered.saturating_sub(finished),
-            offered_per_second: self.per_second(offered),
-            probability: estimate.mean,
-            // A run without a loss says how rare losses are by its length alone.
-            probability_half_width: estimate.half_width.filter(|_| offered > finished),
-        }
-    }
-
-    fn per_second(&self, count: u64) -> f64 {
-        if self.now > 0.0 { count as f64 / self.now } else { 0.0 }
-    }
-
-    /// The time so far of the jobs that are still at a station.
-    fn unfinished_time(&self) -> f64 {
-        let mut idle = vec![false; self.jobs.len()];
-        self.free.iter().for_each(|&index| idle[index as usize] = true);
-        for class in 0..self.system.classes.len() {
-            self.stations[self.tallies.len() + class].jobs().for_each(|index| idle[index as usize] = true);
-        }
-        let active = self.jobs.iter().zip(&idle).filter(|(_, idle)| !**idle);
-        active.map(|(job, _)| self.now - job.started).sum()
-    }
-
-    fn class(&self, index: usize, cut: bool) -> (String, ClassResult) {
+    fn class(
+        &self,
+        ensemble: &Ensemble<Run<'_>>,
+        index: usize,
+        overall: &Overall<'_>,
+    ) -> (String, ClassResult) {
         let model = &self.system.classes[index];
-        let own = if self.system.classes.len() > 1 { 1 + index } else { 0 };
+        let own = self.own_recorder(index);
         let of = |recorder: usize| {
-            let estimate = self.estimate(recorder, cut);
-            response_time(&self.recorders[recorder], &estimate, 0.0)
+            Sample::of(&ensemble.recorders(recorder), self.cut)
+                .estimates(0.0, None, overall.doubt)
+                .response_time()
         };
         let route = |(number, route): (usize, &Route)| {
-            let recorder = if model.routes.len() > 1 { self.first_route[index] + number } else { own };
-            let jobs = self.recorders[recorder].jobs();
-            (route.name.clone(), RouteResult { jobs, response_time_seconds: of(recorder) })
+            let recorder = if model.routes.len() > 1 { self.shape.first_route[index] + number } else { own };
+            let result = RouteResult { jobs: overall.counts[recorder], response_time_seconds: of(recorder) };
+            (route.name.clone(), result)
         };
-        let jobs = self.recorders[own].jobs();
+        let jobs = overall.counts[own];
         let result = ClassResult {
             jobs,
-            throughput_per_second: self.per_second(jobs),
-            loss: self.loss(1 + index, jobs),
+            throughput_per_second: overall.per_second(jobs),
+            loss: self.loss(ensemble, Some(index), overall),
             response_time_seconds: of(own),
             routes: Named(model.routes.iter().enumerate().map(route).collect()),
         };
         (model.name.clone(), result)
     }
 
-    fn station(&self, index: usize) -> (String, StationResult) {
-        let (model, station, tally) =
-            (&self.system.stations[index], &self.stations[index], &self.tallies[index]);
-        let capacity = model.service().capacity();
-        let limited = model.is_limited() && self.now > 0.0;
-        let visits = tally.visits.max(1) as f64;
-        let result = StationResult {
-            utilisation: limited.then(|| station.busy_time(self.now) / self.now / capacity),
-            utilisation_expected: limited.then(|| self.expected_work(index) / capacity),
-            throughput_per_second: self.per_second(tally.visits),
-            queue_mean: if self.now > 0.0 { station.present_time(self.now) / self.now } else { 0.0 },
-            residence_time_seconds: tally.residence / visits,
-            full_probability: model
-                .capacity
-                .as_ref()
-                .map(|_| tally.found_full as f64 / tally.attempts.max(1) as f64),
-            demand_seconds: tally.demand / (tally.visits + station.present() as u64).max(1) as f64,
+    /// Of all classes, or of one.
+    fn loss(&self, ensemble: &Ensemble<Run<'_>>, class: Option<usize>, overall: &Overall<'_>) -> Loss {
+        let finished = overall.counts[class.map_or(0, |index| self.own_recorder(index))];
+        let place = class.map_or(0, |index| 1 + index);
+        let recorder = self.shape.first_loss.map(|first| first + place);
+        let Some(recorder) = recorder.filter(|recorder| overall.counts[*recorder] > 0) else {
+            let offered_per_second = overall.per_second(finished);
+            return Loss { jobs: 0, offered_per_second, probability: 0.0, probability_half_width: None };
         };
-        (model.name.clone(), result)
+        let offered = overall.counts[recorder];
+        let estimates =
+            Sample::of(&ensemble.recorders(recorder), self.cut).estimates(0.0, None, overall.doubt);
+        let probability = estimates.figure(Target::Mean);
+        Loss {
+            jobs: offered.saturating_sub(finished),
+            offered_per_second: overall.per_second(offered),
+            probability: probability.value,
+            // A run without a loss says how rare losses are by its length alone.
+            probability_half_width: probability.half_width.ok().filter(|_| offered > finished),
+        }
+    }
+
+    fn station(
+        &self,
+        index: usize,
+        found: &StationSample,
+        doubt: Option<Doubt>,
+        overall: &Overall<'_>,
+    ) -> StationResult {
+        let model = &self.system.stations[index];
+        let capacity = model.service().capacity();
+        let limited = model.is_limited() && overall.seconds > 0.0;
+        let per_second = |of: fn(&Totals) -> f64| found.figure(of, |totals| totals.seconds, doubt);
+        let utilisation = limited.then(|| per_second(|totals| totals.busy).times(1.0 / capacity));
+        let throughput = per_second(|totals| totals.visits);
+        let queue = per_second(|totals| totals.present);
+        let residence = found.figure(|totals| totals.residence, |totals| totals.visits, doubt);
+        let full = model
+            .capacity
+            .as_ref()
+            .map(|_| found.figure(|totals| totals.found_full, |totals| totals.attempts, doubt));
+        StationResult {
+            utilisation: utilisation.map(|figure| figure.value),
+            utilisation_half_width: utilisation.and_then(|figure| figure.half_width),
+            utilisation_expected: limited.then(|| self.expected_work(index, overall) / capacity),
+            throughput_per_second: throughput.value,
+            throughput_half_width_per_second: throughput.half_width,
+            queue_mean: queue.value,
+            queue_mean_half_width: queue.half_width,
+            residence_time_seconds: residence.value,
+            residence_time_half_width_seconds: residence.half_width,
+            full_probability: full.map(|figure| figure.value),
+            full_probability_half_width: full.and_then(|figure| figure.half_width),
+            demand_seconds: found.total.demand / found.total.begun.max(1.0),
+        }
     }
 
     /// Σ throughput × mean demand over the classes: the utilisation law.
-    fn expected_work(&self, station: usize) -> f64 {
+    fn expected_work(&self, station: usize, overall: &Overall<'_>) -> f64 {
         let work = |(index, class): (usize, &Class)| {
-            let own = if self.system.classes.len() > 1 { 1 + index } else { 0 };
             let demand = class.demands(self.system.stations.len())[station];
-            self.per_second(self.recorders[own].jobs()) * demand
+            overall.per_second(overall.counts[self.own_recorder(index)]) * demand
         };
         self.system.classes.iter().enumerate().map(work).sum()
+    }
+
+    /// The recorder of a class; a single class has that of all jobs.
+    fn own_recorder(&self, class: usize) -> usize {
+        if self.system.classes.len() > 1 { 1 + class } else { 0 }
+    }
+}
+
+/// What all runs have done together.
+struct Overall<'c> {
+    /// Jobs by recorder.
+    counts: &'c [u64],
+    seconds: f64,
+    /// The doubt that concerns all figures.
+    doubt: Option<Doubt>,
+}
+
+impl Overall<'_> {
+    fn per_second(&self, count: u64) -> f64 {
+        if self.seconds > 0.0 { count as f64 / self.seconds } else { 0.0 }
     }
 }

@@ -3,24 +3,26 @@
 use std::collections::VecDeque;
 
 use super::Trace;
+use super::shape::{MomentOrder, Shape};
 use crate::distribution::RandomVariable;
 use crate::random::Random;
-use crate::simulator::Plan;
-use crate::simulator::estimate::Estimate;
-use crate::simulator::percentile::look;
-use crate::simulator::recorder::Recorder;
-use crate::simulator::sequential::{Look, Simulation};
+use crate::simulator::ensemble::{Records, Replica};
+use crate::simulator::timeline::Totals;
 use crate::station::{Kept, Service, Station};
 use crate::system::{Class, Demand, Route, Source, System, Visit, WhenFull};
 
+/// More open jobs than this, and than this share of all that came, are inside only if they pile up.
+const GROWING_MIN: u64 = 1_000;
+const GROWING_SHARE: f64 = 0.02;
+
 #[derive(Clone, Copy)]
-pub(super) struct Job {
+struct Job {
     class: u32,
     route: u32,
     step: u32,
     /// Bytes; 0 for a class without documents.
     size: f64,
-    pub(super) started: f64,
+    started: f64,
     /// Time of arrival at its present station.
     arrived: f64,
     /// Times that it came again because its next station was full.
@@ -36,20 +38,9 @@ struct Streams {
     retries: Random,
 }
 
-#[derive(Default, Clone, Copy)]
-pub(super) struct Tally {
-    pub(super) visits: u64,
-    pub(super) residence: f64,
-    pub(super) demand: f64,
-    /// Times that a job came, again or for the first time.
-    pub(super) attempts: u64,
-    /// Times that it found the station full.
-    pub(super) found_full: u64,
-}
-
 pub(super) struct Run<'a> {
-    pub(super) system: &'a System,
-    pub(super) plan: &'a Plan,
+    system: &'a System,
+    shape: &'a Shape,
     traces: Vec<Option<Trace<'a>>>,
     /// Arrivals taken from each trace.
     taken: Vec<usize>,
@@ -57,30 +48,29 @@ pub(super) struct Run<'a> {
     traced_left: usize,
     streams: Vec<Streams>,
     /// One per station, then one of thinkers per class, then, if there are any, one of those that will try again.
-    pub(super) stations: Vec<Station<u32>>,
+    stations: Vec<Station<u32>>,
     /// Jobs that were served and wait for room at a station, with the station that they are still at.
     blocked: Vec<VecDeque<(u32, usize)>>,
-    pub(super) tallies: Vec<Tally>,
+    /// One per station; the times are in the stations.
+    tallies: Vec<Totals>,
+    /// `tallies` with the times, at the end of the last section.
+    before: Vec<Totals>,
     /// Next completion of each station, then next arrival of each class.
     next: Vec<f64>,
-    pub(super) jobs: Vec<Job>,
-    pub(super) free: Vec<u32>,
-    /// `recorders[0]` over all; then per class; then per route.
-    pub(super) recorders: Vec<Recorder>,
-    /// First route recorder of each class.
-    pub(super) first_route: Vec<usize>,
-    /// A 1 for every job that was lost and a 0 for every job that was not, over all and then per class; empty if
-    /// none can be lost.
-    pub(super) losses: Vec<Recorder>,
+    jobs: Vec<Job>,
+    free: Vec<u32>,
+    /// Those of the replications that share them, while this one advances.
+    records: Records,
+    /// Values recorded, by recorder.
+    pub(super) counts: Vec<u64>,
     /// Time in the system of the jobs that were lost.
     pub(super) lost_time: f64,
-    pub(super) finished: u64,
     pub(super) response_sum: f64,
     pub(super) now: f64,
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(system: &'a System, plan: &'a Plan, traces: &[Trace<'a>]) -> Self {
+    pub(super) fn new(system: &'a System, shape: &'a Shape, seed: u64, traces: &[Trace<'a>]) -> Self {
         let classes = system.classes.len();
         let thinkers = (0..classes).map(|_| Station::new(Service::infinite()));
         let retrying = system.stations.iter().any(|model| {
@@ -93,14 +83,8 @@ impl<'a> Run<'a> {
             .chain(thinkers)
             .chain(retrying.then(|| Station::new(Service::infinite())))
             .collect();
-        let mut first_route = Vec::with_capacity(classes);
-        let mut recorders = 1 + classes;
-        for class in &system.classes {
-            first_route.push(recorders);
-            recorders += class.routes.len();
-        }
         // The streams of retries come last, so that systems without them draw what they always drew.
-        let stream = |class: usize, purpose: usize| Random::stream(plan.seed, 4 * class + purpose);
+        let stream = |class: usize, purpose: usize| Random::stream(seed, 4 * class + purpose);
         let streams = (0..classes).map(|class| Streams {
             arrivals: stream(class, 0),
             sizes: stream(class, 1),
@@ -111,22 +95,21 @@ impl<'a> Run<'a> {
         let trace_of = |class: &Class| traces.iter().find(|trace| trace.class == class.name).copied();
         let mut run = Self {
             system,
-            plan,
+            shape,
             traces: system.classes.iter().map(trace_of).collect(),
             taken: vec![0; classes],
             traced_left: traces.iter().map(|trace| trace.times.len()).sum(),
             streams: streams.collect(),
-            tallies: vec![Tally::default(); system.stations.len()],
+            tallies: vec![Totals::default(); system.stations.len()],
+            before: vec![Totals::default(); system.stations.len()],
             next: vec![f64::INFINITY; stations.len() + classes],
             blocked: vec![VecDeque::new(); system.stations.len()],
             stations,
             jobs: Vec::new(),
             free: Vec::new(),
-            recorders: vec![Recorder::default(); recorders],
-            first_route,
-            losses: if system.turns_away() { vec![Recorder::default(); 1 + classes] } else { Vec::new() },
+            records: Records::default(),
+            counts: vec![0; shape.recorders],
             lost_time: 0.0,
-            finished: 0,
             response_sum: 0.0,
             now: 0.0,
         };
@@ -223,9 +206,9 @@ impl<'a> Run<'a> {
     fn visit(&mut self, index: u32) {
         let station = self.visit_of(index).station;
         if self.system.stations[station].capacity.is_some() {
-            self.tallies[station].attempts += 1;
+            self.tallies[station].attempts += 1.0;
             if self.is_full(station) {
-                self.tallies[station].found_full += 1;
+                self.tallies[station].found_full += 1.0;
                 self.turn_away(index, station);
                 return;
             }
@@ -265,9 +248,9 @@ impl<'a> Run<'a> {
 
     /// 1 for a job that was lost, 0 for one that finished.
     fn record_loss(&mut self, class: usize, lost: f64) {
-        if let Some(all) = self.losses.first_mut() {
-            all.record(lost, 0.0);
-            self.losses[1 + class].record(lost, 0.0);
+        if let Some(first) = self.shape.first_loss {
+            self.record(first, lost);
+            self.record(first + 1 + class, lost);
         }
     }
 
@@ -293,7 +276,7 @@ impl<'a> Run<'a> {
     /// Counts a visit that is over.
     fn leave_station(&mut self, index: u32, station: usize) {
         let (job, tally) = (&mut self.jobs[index as usize], &mut self.tallies[station]);
-        tally.visits += 1;
+        tally.visits += 1.0;
         tally.residence += self.now - job.arrived;
         job.step += 1;
         job.retries = 0;
@@ -309,7 +292,17 @@ impl<'a> Run<'a> {
             }
             by_size => by_size.of_size(job.size).unwrap_or(0.0),
         };
-        self.tallies[visit.station].demand += demand;
+        let drawn = match self.shape.orders[visit.station] {
+            MomentOrder::None => 0.0,
+            MomentOrder::First => demand,
+            MomentOrder::Second => demand * demand,
+        };
+        let expected = self.shape.moments[job.class as usize][job.route as usize][job.step as usize];
+        let tally = &mut self.tallies[visit.station];
+        tally.begun += 1.0;
+        tally.demand += demand;
+        tally.excess += drawn - expected;
+        tally.expected += expected;
         let station = &mut self.stations[visit.station];
         station.arrive(self.now, demand, index);
         self.next[visit.station] = station.next_completion();
@@ -346,8 +339,8 @@ impl<'a> Run<'a> {
         }
         if let (Kept::Itself, Some(visit)) = (kept, head) {
             let tally = &mut self.tallies[visit.station];
-            tally.attempts += 1;
-            tally.found_full += 1;
+            tally.attempts += 1.0;
+            tally.found_full += 1.0;
             self.blocked[visit.station].push_back((index, station));
             return;
         }
@@ -371,18 +364,25 @@ impl<'a> Run<'a> {
         let model = &self.system.classes[class];
         let response = self.now - job.started;
         self.response_sum += response;
-        self.finished += 1;
         self.record_loss(class, 0.0);
         let observed = response + model.latency;
-        self.recorders[0].record(observed, 0.0);
         // With one class or one route the finer record would repeat the coarser.
         if self.system.classes.len() > 1 {
-            self.recorders[1 + class].record(observed, 0.0);
+            self.record(1 + class, observed);
         }
         if model.routes.len() > 1 {
-            self.recorders[self.first_route[class] + route].record(observed, 0.0);
+            self.record(self.shape.first_route[class] + route, observed);
+        }
+        if self.record(0, observed) {
+            self.end_section();
         }
         self.leave_system(index);
+    }
+
+    /// Returns true at the end of a section.
+    #[inline]
+    fn record(&mut self, recorder: usize, value: f64) -> bool {
+        self.records.response[recorder].record(&mut self.counts[recorder], value, 0.0)
     }
 
     fn leave_system(&mut self, index: u32) {
@@ -406,26 +406,81 @@ impl<'a> Run<'a> {
     }
 }
 
-impl Simulation for Run<'_> {
+impl Replica for Run<'_> {
     /// False when every trace has been served to its end.
-    fn finish_jobs(&mut self, jobs: u64) -> bool {
+    fn finish_jobs(&mut self, jobs: u64, records: &mut Records) -> bool {
+        std::mem::swap(&mut self.records, records);
         let traced = self.traces.iter().any(Option::is_some);
-        while self.finished < jobs {
+        let mut more = true;
+        while more && self.counts[0] < jobs {
             let (event, time) = self.next_event();
-            if time == f64::INFINITY || (traced && self.traced_left == 0) {
-                return false;
-            }
-            self.now = time;
-            match event.checked_sub(self.stations.len()) {
-                Some(class) => self.arrive(class),
-                None => self.complete(event),
+            more = time < f64::INFINITY && !(traced && self.traced_left == 0);
+            if more {
+                self.now = time;
+                match event.checked_sub(self.stations.len()) {
+                    Some(class) => self.arrive(class),
+                    None => self.complete(event),
+                }
             }
         }
-        true
+        std::mem::swap(&mut self.records, records);
+        more
     }
 
-    fn look(&self) -> Look {
-        look(&self.recorders[0], &Estimate::of(&self.recorders[0], None), 0.0, self.plan.target)
+    fn finished(&self) -> u64 {
+        self.counts[0]
+    }
+
+    fn totals(&self) -> Vec<Totals> {
+        let with_times = |(tally, station): (&Totals, &Station<u32>)| Totals {
+            seconds: self.now,
+            busy: station.busy_time(self.now),
+            present: station.present_time(self.now),
+            ..*tally
+        };
+        self.tallies.iter().zip(&self.stations).map(with_times).collect()
+    }
+}
+
+impl Run<'_> {
+    #[cold]
+    fn end_section(&mut self) {
+        let now = self.totals();
+        let mut section = now.clone();
+        section.iter_mut().zip(&self.before).for_each(|(own, before)| own.subtract(before));
+        self.before = now;
+        let shift = self.records.response[0].shift();
+        self.records.stations.add(self.counts[0], shift, &section);
+    }
+
+    /// ∫ jobs under way dt: at stations, and on their way back to one.
+    pub(super) fn present_time(&self) -> f64 {
+        let thinkers = self.tallies.len()..self.tallies.len() + self.system.classes.len();
+        let inside = self.stations.iter().enumerate().filter(|(index, _)| !thinkers.contains(index));
+        inside.map(|(_, station)| station.present_time(self.now)).sum()
+    }
+
+    /// Returns true if open jobs pile up. Whether a station can keep up with what others block or send back is not
+    /// known beforehand.
+    pub(super) fn is_growing(&self) -> bool {
+        let users = |class: &Class| match class.source {
+            Source::Closed { users, .. } => u64::from(users),
+            Source::Open { .. } => 0,
+        };
+        let users: u64 = self.system.classes.iter().map(users).sum();
+        let inside = ((self.jobs.len() - self.free.len()) as u64).saturating_sub(users);
+        inside > GROWING_MIN && inside as f64 > GROWING_SHARE * (self.counts[0] + inside) as f64
+    }
+
+    /// The time so far of the jobs that are still at a station.
+    pub(super) fn unfinished_time(&self) -> f64 {
+        let mut idle = vec![false; self.jobs.len()];
+        self.free.iter().for_each(|&index| idle[index as usize] = true);
+        for class in 0..self.system.classes.len() {
+            self.stations[self.tallies.len() + class].jobs().for_each(|index| idle[index as usize] = true);
+        }
+        let active = self.jobs.iter().zip(&idle).filter(|(_, idle)| !**idle);
+        active.map(|(job, _)| self.now - job.started).sum()
     }
 }
 

@@ -1,0 +1,62 @@
+//! Why an estimate has no interval, or not one as narrow as was asked for, and what to do about it.
+
+use super::interval::Interval;
+
+/// Above this correlation of neighbouring sections they are too short to trust.
+const LAG_ONE_MAX: f64 = 0.3;
+/// Beyond this skewness the correction for it is no longer enough.
+const SKEWNESS_MAX: f64 = 2.5;
+/// Standard errors between the earlier and the later half of a run that is still on its way to steady state.
+const DRIFT_MAX: f64 = 3.5;
+
+/// A reason not to trust an interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Doubt {
+    TooFew,
+    WarmUp,
+    Correlated,
+    Skewed,
+    Drifting,
+    Tail,
+}
+
+impl Doubt {
+    /// The doubt that an interval itself raises.
+    pub(super) fn of(interval: &Interval) -> Option<Self> {
+        if interval.lag_one > LAG_ONE_MAX {
+            Some(Self::Correlated)
+        } else if interval.drift.abs() > DRIFT_MAX {
+            Some(Self::Drifting)
+        } else if interval.skewness.abs() > SKEWNESS_MAX {
+            Some(Self::Skewed)
+        } else {
+            None
+        }
+    }
+
+    /// True if more jobs take it away before long.
+    pub(super) fn is_of_length(self) -> bool {
+        matches!(self, Self::TooFew | Self::WarmUp | Self::Correlated | Self::Drifting)
+    }
+
+    /// Completes the sentence "p95 has not converged: …".
+    pub(super) fn reason(self) -> &'static str {
+        match self {
+            Self::TooFew => "too few jobs for an interval; allow more jobs",
+            Self::WarmUp => {
+                "the run is too short to reach steady state from an empty system; allow more jobs, or use fewer replications"
+            }
+            Self::Correlated => {
+                "response times are correlated over stretches as long as the run's sections; allow more jobs"
+            }
+            Self::Skewed => {
+                "a few rare stretches of the run decide it, as heavy-tailed demands do; allow many more jobs"
+            }
+            Self::Drifting => "it still rises or falls through the run; allow more jobs",
+            Self::Tail => {
+                "the rare large demands did not come as often as their distribution says; allow many more jobs, or use \
+                 another seed"
+            }
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Independent replications with different seeds, advanced together on the machine's cores.
+//!
+//! All replications have finished the same number of jobs whenever anybody looks. At most [`GROUPS_MAX`] recorders are
+//! kept: with more replications, several share one, and memory stays bounded. The callback for progress and interruption
+//! runs on the caller's thread only.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread;
+
+use super::Plan;
+use super::recorder::Recorder;
+use super::timeline::{Timeline, Totals};
+
+/// The most replications of a plan.
+pub const REPLICATIONS_MAX: u32 = 10_000;
+/// The most recorders, each of an equal number of replications or one more.
+const GROUPS_MAX: usize = 32;
+/// Sections that a recorder keeps: many of a single run, fewer of many.
+const SECTIONS_MAX: usize = 64;
+const SECTIONS_MAX_OF_MANY: usize = 16;
+const MANY: usize = 8;
+/// The callback is called after every so many jobs.
+const PROGRESS_JOBS: u64 = 1 << 17;
+
+/// A simulation that can be continued.
+pub(super) trait Replica: Send {
+    /// Runs until `jobs` jobs have finished in total. Returns false when there is nothing more to simulate.
+    fn finish_jobs(&mut self, jobs: u64, records: &mut Records) -> bool;
+    /// Jobs finished so far.
+    fn finished(&self) -> u64;
+    /// What every station has done so far.
+    fn totals(&self) -> Vec<Totals>;
+}
+
+/// What replications record.
+#[derive(Default)]
+pub(super) struct Records {
+    pub(super) response: Vec<Recorder>,
+    pub(super) stations: Timeline,
+}
+
+struct Group<R> {
+    runs: Vec<R>,
+    records: Records,
+    ended: bool,
+}
+
+/// All replications of a plan.
+pub(super) struct Ensemble<R> {
+    groups: Vec<Group<R>>,
+}
+
+/// How far the replications came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Advanced {
+    Done,
+    /// A trace ended.
+    Ended,
+    Interrupted,
+}
+
+impl<R: Replica> Ensemble<R> {
+    /// Starts the plan's replications, each with `recorders` recorders of response times.
+    pub(super) fn new(plan: &Plan, recorders: usize, start: impl Fn(u64) -> R) -> Self {
+        let replications = plan.replications as usize;
+        let groups = replications.min(GROUPS_MAX);
+        let sections_max = if groups < MANY { SECTIONS_MAX } else { SECTIONS_MAX_OF_MANY };
+        let group = |index: usize| {
+            // The first seed is what a single run has; the others are a golden-ratio step apart, which the generator's
+            // own seeding scrambles.
+            let seeds = (index..replications).step_by(groups).map(|replication| {
+                plan.seed.wrapping_add((replication as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+            });
+            let runs: Vec<R> = seeds.map(&start).collect();
+            let recorder = Recorder::new(sections_max, runs.len() as u64);
+            let records = Records { response: vec![recorder; recorders], stations: Timeline::default() };
+            Group { runs, records, ended: false }
+        };
+        Self { groups: (0..groups).map(group).collect() }
+    }
+
+    /// Advances every replication to `jobs` jobs. `tell` hears of all jobs so far, and ends everything by returning
+    /// false.
+    pub(super) fn advance(&mut self, jobs: u64, tell: &mut dyn FnMut(u64) -> bool) -> Advanced {
+        let mut watch = Watch { told: self.runs().map(R::finished).sum(), tell };
+        let threads = thread::available_parallelism().map_or(1, |cores| cores.get()).min(self.groups.len());
+        let finished = if threads == 1 {
+            self.groups.iter_mut().all(|group| group.advance(jobs, &mut |more| watch.go_on(more)))
+        } else {
+            self.advance_in_parallel(jobs, threads, &mut watch)
+        };
+        if !finished {
+            Advanced::Interrupted
+        } else if self.groups.iter().any(|group| group.ended) {
+            Advanced::Ended
+        } else {
+            Advanced::Done
+        }
+    }
+
+    fn advance_in_parallel(&mut self, jobs: u64, threads: usize, watch: &mut Watch<'_>) -> bool {
+        let (next, cancelled) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let groups: Vec<Mutex<&mut Group<R>>> = self.groups.iter_mut().map(Mutex::new).collect();
+        let (sender, receiver) = mpsc::channel();
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                let (sender, next, cancelled, groups) = (sender.clone(), &next, &cancelled, &groups);
+                scope.spawn(move || {
+                    while let Some(group) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let mut group = group.lock().unwrap_or_else(PoisonError::into_inner);
+                        // The receiver outlives the senders: a failed send cannot happen before the scope ends.
+                        let finished = group.advance(jobs, &mut |more| {
+                            let _ = sender.send(more);
+                            !cancelled.load(Ordering::Relaxed)
+                        });
+                        if !finished {
+                            return;
+                        }
+                    }
+                });
+            }
+            drop(sender);
+            for more in receiver {
+                if !cancelled.load(Ordering::Relaxed) && !watch.go_on(more) {
+                    cancelled.store(true, Ordering::Relaxed);
+                }
+            }
+        });
+        !cancelled.into_inner()
+    }
+
+    /// Every replication.
+    pub(super) fn runs(&self) -> impl Iterator<Item = &R> {
+        self.groups.iter().flat_map(|group| &group.runs)
+    }
+
+    /// One recorder of every group.
+    pub(super) fn recorders(&self, index: usize) -> Vec<&Recorder> {
+        self.groups.iter().map(|group| &group.records.response[index]).collect()
+    }
+
+    pub(super) fn timelines(&self) -> Vec<&Timeline> {
+        self.groups.iter().map(|group| &group.records.stations).collect()
+    }
+
+    /// What a station has done so far in all replications.
+    pub(super) fn total(&self, station: usize) -> Totals {
+        let mut total = Totals::default();
+        self.runs().for_each(|run| total.add(&run.totals()[station]));
+        total
+    }
+}
+
+impl<R: Replica> Group<R> {
+    /// Returns false if interrupted by `go_on`, which is told of jobs as they finish.
+    fn advance(&mut self, jobs: u64, go_on: &mut dyn FnMut(u64) -> bool) -> bool {
+        for run in &mut self.runs {
+            while run.finished() < jobs {
+                let before = run.finished();
+                if !run.finish_jobs(jobs.min(before + PROGRESS_JOBS), &mut self.records) {
+                    self.ended = true;
+                    break;
+                }
+                if !go_on(run.finished() - before) {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+struct Watch<'t> {
+    told: u64,
+    tell: &'t mut dyn FnMut(u64) -> bool,
+}
+
+impl Watch<'_> {
+    fn go_on(&mut self, more: u64) -> bool {
+        let before = self.told / PROGRESS_JOBS;
+        self.told += more;
+        self.told / PROGRESS_JOBS == before || (self.tell)(self.told)
+    }
+}

@@ -1,0 +1,63 @@
+//! What all runs of a system share: its recorders, and what its demands should come to.
+
+use crate::system::{Class, Route, StationModel, System, Visit};
+
+/// What does not change during a run.
+pub(super) struct Shape {
+    /// `0` is of all jobs; then one per class; then one per route.
+    pub(super) recorders: usize,
+    /// First route recorder of each class.
+    pub(super) first_route: Vec<usize>,
+    /// The recorder of losses, a 1 for every job that was lost and a 0 for every other: over all, and then per class;
+    /// `None` if no job can be lost.
+    pub(super) first_loss: Option<usize>,
+    /// The moment of the demand of every visit, by class, route and step.
+    pub(super) moments: Vec<Vec<Vec<f64>>>,
+    /// By station.
+    pub(super) orders: Vec<MomentOrder>,
+}
+
+/// The moment of the demand that the mean response time at a station depends on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum MomentOrder {
+    /// A delay.
+    None,
+    /// All share at once: the mean demand, whatever its distribution.
+    First,
+    /// Jobs wait for others to end: the mean square.
+    Second,
+}
+
+impl Shape {
+    pub(super) fn of(system: &System) -> Self {
+        let mut first_route = Vec::with_capacity(system.classes.len());
+        let mut recorders = 1 + system.classes.len();
+        for class in &system.classes {
+            first_route.push(recorders);
+            recorders += class.routes.len();
+        }
+        let first_loss = system.turns_away().then_some(recorders);
+        if first_loss.is_some() {
+            recorders += 1 + system.classes.len();
+        }
+        let order = |model: &StationModel| match model.service().limit {
+            _ if !model.is_limited() => MomentOrder::None,
+            usize::MAX => MomentOrder::First,
+            _ => MomentOrder::Second,
+        };
+        let orders: Vec<MomentOrder> = system.stations.iter().map(order).collect();
+        let moment = |class: &Class, visit: &Visit| {
+            let (first, second) = visit.demand.moments(class.document.as_ref());
+            match orders[visit.station] {
+                MomentOrder::None => 0.0,
+                MomentOrder::First => first,
+                MomentOrder::Second => second,
+            }
+        };
+        let moments = system.classes.iter().map(|class| {
+            let of_route = |route: &Route| route.visits.iter().map(|visit| moment(class, visit)).collect();
+            class.routes.iter().map(of_route).collect()
+        });
+        Self { recorders, first_route, first_loss, moments: moments.collect(), orders }
+    }
+}

@@ -1,0 +1,169 @@
+//! What stations did in each section of a run: busy and queued time, visits, and the demands drawn beside their law's
+//! moment. Sections are those of the first recorder.
+
+use std::borrow::Cow;
+
+use super::doubt::Doubt;
+use super::estimate::Grouping;
+use super::interval::{Interval, Ratio};
+use super::recorder::merge_neighbours;
+
+/// A smaller deviation of the demands drawn from their distribution does not matter: moments by quadrature have it, too.
+const NEGLIGIBLE: f64 = 1e-3;
+
+/// A station's totals, from the start of a run or over one section of it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Totals {
+    pub(super) seconds: f64,
+    /// ∫ v(n) dt.
+    pub(super) busy: f64,
+    /// ∫ jobs present dt.
+    pub(super) present: f64,
+    /// Visits finished.
+    pub(super) visits: f64,
+    /// Time that they took.
+    pub(super) residence: f64,
+    /// Times that a job came to a station of limited capacity, again or for the first time.
+    pub(super) attempts: f64,
+    /// Times that it found the station full.
+    pub(super) found_full: f64,
+    /// Visits begun.
+    pub(super) begun: f64,
+    /// Demands drawn for them.
+    pub(super) demand: f64,
+    /// Demands, or their squares where jobs wait for each other to end, above what their distributions expect.
+    pub(super) excess: f64,
+    /// What they expect.
+    pub(super) expected: f64,
+}
+
+/// Totals by section and station of all replications that share it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Timeline {
+    sections: Vec<Vec<Totals>>,
+    shift: u32,
+}
+
+/// A figure of a station.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StationFigure {
+    pub(super) value: f64,
+    pub(super) half_width: Option<f64>,
+}
+
+/// One station over the sections after the warm-up.
+pub(super) struct StationSample {
+    sections: Vec<Totals>,
+    chain: usize,
+    /// Everything after the warm-up; of a run without whole sections, everything.
+    pub(super) total: Totals,
+}
+
+impl Timeline {
+    /// Adds what happened in a section of 2^`shift` jobs that ended with a replication's job number `count`.
+    pub(super) fn add(&mut self, count: u64, shift: u32, totals: &[Totals]) {
+        self.merge_to(shift);
+        let index = ((count - 1) >> shift) as usize;
+        if index >= self.sections.len() {
+            self.sections.resize_with(index + 1, || vec![Totals::default(); totals.len()]);
+        }
+        self.sections[index].iter_mut().zip(totals).for_each(|(own, more)| own.add(more));
+    }
+
+    /// The timeline with sections of 2^`shift` jobs, which is not less than they have.
+    fn at(&self, shift: u32) -> Cow<'_, Self> {
+        if shift == self.shift {
+            return Cow::Borrowed(self);
+        }
+        let mut merged = self.clone();
+        merged.merge_to(shift);
+        Cow::Owned(merged)
+    }
+
+    fn merge_to(&mut self, shift: u32) {
+        while self.shift < shift {
+            self.shift += 1;
+            merge_neighbours(&mut self.sections, |section, other| {
+                section.iter_mut().zip(other).for_each(|(own, more)| own.add(more));
+            });
+        }
+    }
+}
+
+impl StationSample {
+    /// Of `groups` grouped as their response times are; `whole` is the run's totals over all groups.
+    pub(super) fn of(groups: &[&Timeline], grouping: Grouping, station: usize, whole: Totals) -> Self {
+        let (mut sections, mut total) = (Vec::new(), whole);
+        for group in groups {
+            let group = group.at(grouping.shift);
+            let own: Vec<Totals> = group.sections.iter().map(|all| all[station]).collect();
+            let (warm_up, steady) = own.split_at(grouping.warm_up);
+            warm_up.iter().for_each(|section| total.subtract(section));
+            sections.extend(grouping.merged(steady, Totals::add));
+        }
+        Self { sections, chain: grouping.chain, total }
+    }
+
+    /// The ratio of two totals; a `doubt` of the run forbids its interval.
+    pub(super) fn figure(
+        &self,
+        above: fn(&Totals) -> f64,
+        below: fn(&Totals) -> f64,
+        doubt: Option<Doubt>,
+    ) -> StationFigure {
+        let total = below(&self.total);
+        let value = if total > 0.0 { above(&self.total) / total } else { 0.0 };
+        let half_width = self
+            .interval(above, below)
+            .filter(|interval| doubt.or_else(|| Doubt::of(interval)).is_none())
+            .map(|interval| interval.half_width());
+        StationFigure { value, half_width }
+    }
+
+    /// False if the demands drawn differ from their distribution by more than chance: the rare large ones are missing.
+    pub(super) fn has_its_tail(&self) -> bool {
+        let (excess, expected) = self.sections.iter().fold((0.0, 0.0), |(excess, expected), section| {
+            (excess + section.excess, expected + section.expected)
+        });
+        let deviation = if expected > 0.0 { excess / expected } else { 0.0 };
+        self.interval(|totals| totals.excess, |totals| totals.expected).is_none_or(|interval| {
+            deviation.abs() < NEGLIGIBLE || (-interval.above <= deviation && deviation <= interval.below)
+        })
+    }
+
+    fn interval(&self, above: fn(&Totals) -> f64, below: fn(&Totals) -> f64) -> Option<Interval> {
+        Ratio::of(self.sections.iter().map(|section| (above(section), below(section))))
+            .interval(self.chain, 0)
+    }
+}
+
+impl StationFigure {
+    /// Multiplied by a constant.
+    pub(super) fn times(self, factor: f64) -> Self {
+        Self { value: self.value * factor, half_width: self.half_width.map(|width| width * factor) }
+    }
+}
+
+impl Totals {
+    pub(super) fn add(&mut self, more: &Self) {
+        self.combine(more, 1.0);
+    }
+
+    pub(super) fn subtract(&mut self, less: &Self) {
+        self.combine(less, -1.0);
+    }
+
+    fn combine(&mut self, other: &Self, factor: f64) {
+        self.seconds += factor * other.seconds;
+        self.busy += factor * other.busy;
+        self.present += factor * other.present;
+        self.visits += factor * other.visits;
+        self.residence += factor * other.residence;
+        self.attempts += factor * other.attempts;
+        self.found_full += factor * other.found_full;
+        self.begun += factor * other.begun;
+        self.demand += factor * other.demand;
+        self.excess += factor * other.excess;
+        self.expected += factor * other.expected;
+    }
+}
