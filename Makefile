@@ -67,9 +67,10 @@ bench-stream: $(INSTALLED)
 	benchmarks/stream/peers
 	benchmarks/stream/bench --docs docs $(BENCH)
 
-## bench-models: the simulator and the solvers beside Ciw, SimPy, LINE and a C loop; writes docs/models-benchmark.md
+## bench-models: the models beside Ciw, SimPy, LINE and a C loop, and the coverage of intervals; writes docs/models-*.md
 bench-models: $(INSTALLED)
 	benchmarks/models/bench --docs docs
+	.venv/bin/python -m benchmarks.models.coverage --docs docs
 
 ## bench-studies: all studies in 90 minutes, or BENCH="--budget 12h"; writes docs/study-results.md; the same command goes on
 bench-studies: $(INSTALLED) peers
