@@ -128,6 +128,24 @@ def test_classes_that_rise_together_are_not_told_apart_and_that_is_said() -> Non
     assert "cannot be told apart" in found.warnings[0]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("wrong", [0.0, 0.1])
+def test_intervals_hold_the_demands_where_the_throughputs_are_wrong(wrong: float) -> None:
+    truth, seeds, covered, warned = (2e-3, 5e-3, 0.03), 60, np.zeros(3), 0
+    for seed in range(seeds):
+        random = np.random.default_rng(seed)
+        throughputs = random.uniform(10, 100, (40, 2))
+        busy = (throughputs @ truth[:2] + truth[2]) * random.normal(1, 0.02, 40)
+        measured = throughputs * random.normal(1, wrong, (40, 2))
+        found = utilisation_law.fit(measured, busy / 2, ["a", "b"], 2, seed)
+        intervals = (*found.demands_seconds, found.background_utilisation)
+        covered += [each.low <= value <= each.high for each, value in zip(intervals, truth, strict=True)]
+        warned += any("throughputs that scatter" in each for each in found.warnings)
+    # 90 % of the nominal 95 %, less two standard errors.
+    assert min(covered) / seeds > 0.9 * 0.95 - 0.09, covered
+    assert warned >= 0.6 * seeds if wrong else warned <= 0.2 * seeds
+
+
 def test_too_few_intervals_are_refused() -> None:
     with pytest.raises(CouldNotRun, match="too few for the demands of 2 classes"):
         utilisation_law.fit(np.ones((5, 2)), np.full(5, 0.5), ["a", "b"], 1, 1)
@@ -158,6 +176,25 @@ def test_r_and_the_demands_are_found_from_accept_and_end_alone(limit: int | None
     assert again == pytest.approx(requests.ended - requests.accepted, abs=1e-9)
 
 
+def jittered(requests: Requests, seconds: float) -> Requests:
+    random = np.random.default_rng(9)
+    accepted, ended = (times + random.uniform(0, seconds, len(times)) for times in (requests.accepted, requests.ended))
+    order = np.argsort(accepted, kind="stable")
+    return Requests(accepted[order], np.maximum(ended, accepted + 1e-9)[order], None, requests.classes)
+
+
+@pytest.mark.parametrize("limit", [2, 4, None])
+@pytest.mark.parametrize("share", [0.05, 0.25])
+def test_jittered_times_do_not_hide_r(limit: int | None, share: float) -> None:
+    # Of the mean demand, which is 10 ms.
+    found = response_times.fit(jittered(served(limit, "exponential", load=0.85), share * 0.01), 1, 1)
+    assert found.r == limit
+    assert any("taken as jittered" in each for each in found.warnings) == (limit is not None)
+    mean = found.demands_seconds["requests"]
+    assert mean.low < 0.0101
+    assert mean.high > 0.0099
+
+
 def test_two_processors_are_shared() -> None:
     found = response_times.fit(served(4, "exponential", servers=2, load=0.9), 2, 1)
     assert found.r == 4
@@ -166,7 +203,7 @@ def test_two_processors_are_shared() -> None:
 
 def test_recorded_starts_show_r_without_a_search() -> None:
     requests = served(4, "exponential")
-    starts = response_times._starts(requests.accepted, requests.ended, 4)
+    starts, _ = response_times._starts(requests.accepted, requests.ended, 4)
     found = response_times.fit(Requests(requests.accepted, requests.ended, starts, requests.classes), 1, 1)
     assert (found.r, found.r_log_likelihoods) == (4, {})
     assert found.demands == pytest.approx(response_times.fit(requests, 1, 1).demands, abs=1e-9)

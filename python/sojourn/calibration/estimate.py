@@ -18,6 +18,7 @@ FOLDS = 5
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
+BoolArray = NDArray[np.bool_]
 
 
 class HeldOut(Record):

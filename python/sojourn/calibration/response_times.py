@@ -22,7 +22,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from sojourn import _native, queueing
-from sojourn.calibration.estimate import BOOTSTRAP_SAMPLES, FloatArray, HeldOut, held_out, percentile_interval
+from sojourn.calibration.estimate import (
+    BOOTSTRAP_SAMPLES,
+    BoolArray,
+    FloatArray,
+    HeldOut,
+    held_out,
+    percentile_interval,
+)
 from sojourn.failure import CouldNotRun
 from sojourn.results.records import Interval
 from sojourn.text.toml import Table
@@ -37,6 +44,16 @@ CONSTANT_DEVIATION = 1e-3
 FITTED_SUPPORT = ("shifted-log-normal", "bounded-pareto")
 UNDECIDED = 5.41
 """Log likelihoods closer than this are not told apart: half the 99.9 % point of chi-squared (1 d.f.)."""
+JITTERED_MAX = 0.05
+"""Of the requests: more that contradict a limit are no jitter."""
+JITTERED_BELOW_MIN = 20
+"""Requests that contradict the limit below it: fewer show no end."""
+JITTERED_DROP = 5.0
+"""So many times fewer requests contradict the limit than the one below it, where the limit is real."""
+JITTERED_BEND = 2.5
+"""And so many times more than from the one before to that one."""
+JITTERED_TRIED = 3
+"""Limits, from the first that few requests contradict."""
 EARLY_FRACTION_MAX = 0.01
 """More requests that start before earlier ones than this: the order is not first come, first admitted."""
 
@@ -86,11 +103,20 @@ def fit(requests: Requests, servers: int, seed: int) -> ResponseTimesFit:
             "the times must be of one clock",
         )
     warnings: list[str] = []
+    unknown = np.zeros(count, dtype=bool)
     if requests.started is not None:
         limit, likelihoods, received = _observed_limit(requests, servers, warnings)
     else:
         limit, likelihoods, received = _likeliest_limit(requests, servers)
-    if np.any(received <= 0):
+        jittered = _jittered_limit(requests, servers, limit, warnings)
+        if jittered is not None:
+            limit = jittered
+            starts, gone = _starts(requests.accepted, requests.ended, limit)
+            received = _shared(starts, requests.ended, servers, requests.accepted)[0]
+            # Their work is in that of those before them.
+            received[gone] = 0.0
+            unknown = gone
+    if np.any(received[~unknown] <= 0):
         raise CouldNotRun(
             "some requests ended without any service",
             "the times must be of one clock and of one station, and every request must be there",
@@ -102,7 +128,7 @@ def fit(requests: Requests, servers: int, seed: int) -> ResponseTimesFit:
         own = received[names == name]
         samples = np.array([random.choice(own, len(own)).mean() for _ in range(BOOTSTRAP_SAMPLES)])
         demands[name] = percentile_interval(float(own.mean()), samples)
-        laws[name] = _law(own, name)
+        laws[name] = _law(received[(names == name) & ~unknown], name)
     return ResponseTimesFit(
         r=limit,
         r_log_likelihoods=likelihoods,
@@ -180,8 +206,8 @@ def _most_present(requests: Requests) -> int:
 
 
 def _log_likelihood(requests: Requests, servers: int, limit: int) -> tuple[float, FloatArray]:
-    starts = _starts(requests.accepted, requests.ended, limit)
-    if starts is None:
+    starts, gone = _starts(requests.accepted, requests.ended, limit)
+    if gone.any():
         return -np.inf, np.empty(0)
     received, in_service, _ = _shared(starts, requests.ended, servers, requests.accepted)
     if np.any(received <= 0):
@@ -191,9 +217,48 @@ def _log_likelihood(requests: Requests, servers: int, limit: int) -> tuple[float
     return float(laws + np.sum(np.log(np.minimum(servers, in_service) / in_service))), received
 
 
-def _starts(accepted: FloatArray, ended: FloatArray, limit: int) -> FloatArray | None:
-    """When each request would start under a limit; None where one ended before it could have started."""
+def _jittered_limit(requests: Requests, servers: int, limit: int | None, warnings: list[str]) -> int | None:
+    """The limit that jittered times hide, if there is one below that which the times say to the letter.
+
+    A single request that seems to end before it could have started rules a limit out. Contradictions of the true one
+    are those of the jitter, and few; below it they are many at once, whereas they come to an end slowly where there is
+    no limit.
+    """
+    count = len(requests.accepted)
+    shares: dict[int, float] = {}
+
+    def share(candidate: int) -> float:
+        if candidate not in shares:
+            gone = _starts(requests.accepted, requests.ended, candidate)[1] if candidate >= servers else np.ones(1)
+            shares[candidate] = float(np.mean(gone))
+        return shares[candidate]
+
+    most = _most_present(requests) if limit is None else limit
+    # Shares fall with the limit.
+    low, high = servers - 1, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if share(middle) > JITTERED_MAX else (low, middle)
+    # Nothing lies below FIFO that could tell it apart.
+    for candidate in range(max(high, servers + 1), min(high + JITTERED_TRIED, most)):
+        here, below = share(candidate), share(candidate - 1)
+        if below * count < JITTERED_BELOW_MIN:
+            break
+        drop = below / max(here, 1.0 / count)
+        if drop >= JITTERED_DROP and drop >= JITTERED_BEND * share(candidate - 2) / below:
+            said = "no limit" if limit is None else f"r = {limit}"
+            warnings.append(
+                f"{here:.1%} of the requests ended before r = {candidate} would have let them start, {below:.0%} with "
+                f"r = {candidate - 1}: the times are taken as jittered, as by a network; to the letter they say {said}."
+            )
+            return candidate
+    return None
+
+
+def _starts(accepted: FloatArray, ended: FloatArray, limit: int) -> tuple[FloatArray, BoolArray]:
+    """When each request would start under a limit, and which ended before: those start at their end."""
     starts = np.full(len(accepted), np.nan)
+    gone = np.zeros(len(accepted), dtype=bool)
     waiting: deque[int] = deque()
     serving, arrival = 0, 0
     for leaving in np.argsort(ended, kind="stable"):
@@ -205,12 +270,14 @@ def _starts(accepted: FloatArray, ended: FloatArray, limit: int) -> FloatArray |
                 waiting.append(arrival)
             arrival += 1
         if np.isnan(starts[leaving]):
-            return None
-        if waiting:
-            starts[waiting.popleft()] = now
-        else:
-            serving -= 1
-    return starts
+            starts[leaving], gone[leaving] = now, True
+            continue
+        serving -= 1
+        while waiting and serving < limit:
+            first = waiting.popleft()
+            if not gone[first]:
+                starts[first], serving = now, serving + 1
+    return starts, gone
 
 
 def _shared(

@@ -4,6 +4,11 @@ Non-negative least squares over intervals in which utilisation and throughputs w
 Zhang, Cherkasova & Smirni, ICAC 2007). One class is the plain law D = U / X. With several classes everything rests on
 the mix having varied: throughputs that rise and fall together leave the demands undetermined, so the condition
 number and the variance inflation factors are checked and said.
+
+Least squares takes the throughputs as exact. Where they are not, as counts of another source or of shifted intervals,
+demands come out too low and the background too high. What scatters cannot be told from the points, so the intervals
+hold both extremes: all of the scatter in the utilisation, and all of it in the throughputs, in proportion to each
+(moments corrected for it: W. Fuller, Measurement Error Models, 1987, 2.2; the bounds are R. Frisch's of 1934).
 """
 
 from __future__ import annotations
@@ -31,6 +36,9 @@ CONDITION_NUMBER_MAX = 30.0
 INFLATION_FACTOR_MAX = 10.0
 """A class whose throughput the others foretell this well has an interval sqrt(10) times as wide as alone."""
 POINTS_PER_CLASS_MIN = 3
+CORRECTION_STEPS = 30
+CORRECTION_MAX = 0.05
+"""A demand that is larger by more, if the throughputs scatter, is worth a word."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,8 @@ class UtilisationLawFit:
     """Busy servers without any request; U0."""
     condition_number: float
     """Of the throughputs and the constant, each scaled to length one."""
+    throughput_error: float
+    """By what share the throughputs would be wrong (standard deviation) if all scatter were theirs."""
     inflation_factors: tuple[float, ...]
     """By class; 1 is the best."""
     held_out: HeldOut
@@ -71,7 +81,14 @@ def fit(
     solution = _solve(throughputs, busy)
     random = np.random.default_rng(seed)
     draws = (random.integers(0, points, points) for _ in range(BOOTSTRAP_SAMPLES))
-    samples = np.array([_solve(throughputs[draw], busy[draw]) for draw in draws])
+    samples, corrected_samples = (
+        np.array(each)
+        for each in zip(
+            *((_solve(throughputs[draw], busy[draw]), _corrected(throughputs[draw], busy[draw])[0]) for draw in draws),
+            strict=True,
+        )
+    )
+    corrected, throughput_error = _corrected(throughputs, busy)
     condition, inflation = _collinearity(throughputs)
     error = cross_validated(
         "utilisation",
@@ -80,14 +97,23 @@ def fit(
         busy,
         lambda fitted, out: _design(throughputs[out]) @ _solve(throughputs[fitted], busy[fitted]),
     )
-    intervals = [percentile_interval(value, samples[:, index]) for index, value in enumerate(solution)]
+    intervals = []
+    for index, value in enumerate(solution):
+        ends = [percentile_interval(value, each[:, index]) for each in (samples, corrected_samples)]
+        intervals.append(
+            Interval(estimate=float(value), low=min(end.low for end in ends), high=max(end.high for end in ends))
+        )
     return UtilisationLawFit(
         demands_seconds=tuple(intervals[:-1]),
         background_utilisation=intervals[-1],
         condition_number=condition,
+        throughput_error=throughput_error,
         inflation_factors=inflation,
         held_out=error,
-        warnings=_warnings(classes, condition, inflation, intervals),
+        warnings=(
+            *_warnings(classes, condition, inflation, intervals),
+            *_correction(classes, solution, corrected, throughput_error),
+        ),
     )
 
 
@@ -102,6 +128,43 @@ def _solve(throughputs: FloatArray, busy: FloatArray) -> FloatArray:
     scale[scale == 0] = 1.0
     solution: FloatArray = nnls(design / scale, busy)[0] / scale
     return solution
+
+
+def _corrected(throughputs: FloatArray, busy: FloatArray) -> tuple[FloatArray, float]:
+    """The solution if the throughputs are wrong in proportion to themselves, and by what share."""
+    design = _design(throughputs)
+    points, count = design.shape
+    products, right = design.T @ design, design.T @ busy
+    squares = np.append(np.sum(throughputs**2, axis=0), 0.0)
+    scale = np.sqrt(np.maximum(np.diag(products), np.finfo(float).tiny))
+    solution = _solve(throughputs, busy)
+    share = 0.0
+    for _ in range(CORRECTION_STEPS):
+        scatter = float(np.sum((busy - design @ solution) ** 2)) * points / max(1, points - count)
+        work = float(np.sum(squares * solution**2))
+        before, share = share, scatter / work if work > 0 else 0.0
+        moments = (products - share * np.diag(squares)) / np.outer(scale, scale)
+        values, vectors = np.linalg.eigh(moments)
+        # As much error as the throughputs vary by leaves nothing to fit: the solution stays bounded.
+        values = np.maximum(values, 1e-6)
+        root = vectors * np.sqrt(values)
+        solution = nnls(root.T, (vectors / np.sqrt(values)).T @ (right / scale))[0] / scale
+        if abs(share - before) <= 1e-6 * share:
+            break
+    return solution, float(np.sqrt(share))
+
+
+def _correction(classes: Sequence[str], solution: FloatArray, corrected: FloatArray, share: float) -> tuple[str, ...]:
+    found = []
+    for name, plain, other in zip(classes, solution, corrected, strict=False):
+        if plain > 0 and abs(other / plain - 1.0) > CORRECTION_MAX:
+            found.append(f"{name} {other / plain - 1.0:+.0%}")
+    if not found:
+        return ()
+    return (
+        f"If it is the throughputs that scatter (by {share:.0%}) and not the utilisation, the demands are others: "
+        f"{', '.join(found)}. The intervals hold both: count the requests in the very intervals of the utilisation.",
+    )
 
 
 def _collinearity(throughputs: FloatArray) -> tuple[float, tuple[float, ...]]:

@@ -33,6 +33,12 @@ def fit(table: Table, options: Options) -> Fit:
     if not columns:
         raise CouldNotRun(f"{table.path} has no throughput", f"add {prefix}, or {prefix}.CLASS for each class")
     throughputs = np.column_stack([table.numbers(name, 0.0) for name in columns])
+    unused = [name for name, column in zip(classes, throughputs.T, strict=True) if not column.any()]
+    if unused:
+        raise CouldNotRun(
+            f"{table.path}: no interval has requests of {', '.join(unused)}",
+            "leave the column out, or measure with load",
+        )
     found = utilisation_law.fit(throughputs, utilisation, classes, options.servers, options.seed)
     means = throughputs.mean(axis=0)
     if options.rate is not None:
@@ -62,6 +68,7 @@ def fit(table: Table, options: Options) -> Fit:
             "demand_seconds": dict(zip(classes, map(interval_record, found.demands_seconds), strict=True)),
             "background_utilisation": interval_record(found.background_utilisation),
             "condition_number": found.condition_number,
+            "throughput_error_at_most": found.throughput_error,
             "variance_inflation_factor": dict(zip(classes, found.inflation_factors, strict=True)),
         },
         held_out=[found.held_out],
