@@ -29,4 +29,4 @@ pub use clock::Nanos;
 pub use histogram::{Histogram, Summary};
 pub use process_tree::{ProcessTree, ProcessUse, TreeSample};
 pub use reading::Reading;
-pub use window_histogram::WindowHistogram;
+pub use window_histogram::{WindowCounts, WindowHistogram};

@@ -1,4 +1,4 @@
-//! A histogram of a tenth of a second, emptied into another one or thrown away at the window's end.
+//! A histogram of a tenth of a second, kept as its few counts or thrown away at the window's end.
 //!
 //! It has the buckets of [`Histogram`], so nothing is lost on the way, and remembers which ones it used: emptying costs
 //! as much as there were different latencies, not as there are buckets.
@@ -16,6 +16,33 @@ pub struct WindowHistogram {
     used: Vec<u32>,
     count: u64,
     sum: u64,
+}
+
+/// What one window recorded, small enough to be kept for a while.
+#[derive(Debug, Default)]
+pub struct WindowCounts {
+    /// Buckets, each with how often.
+    counts: Vec<(u32, u32)>,
+    count: u64,
+    sum: u64,
+}
+
+impl WindowCounts {
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// All latencies added up, exactly.
+    pub fn sum(&self) -> Nanos {
+        Nanos(self.sum)
+    }
+
+    /// Adds what was recorded to `whole`.
+    pub fn add_to(&self, whole: &mut Histogram) {
+        for &(bucket, count) in &self.counts {
+            whole.record_many(least_of(bucket as usize), count.into());
+        }
+    }
 }
 
 impl Default for WindowHistogram {
@@ -38,21 +65,12 @@ impl WindowHistogram {
         self.sum = self.sum.saturating_add(latency.0);
     }
 
-    pub fn count(&self) -> u64 {
-        self.count
-    }
-
-    /// All latencies added up, exactly.
-    pub fn sum(&self) -> Nanos {
-        Nanos(self.sum)
-    }
-
-    /// Adds what was recorded to `whole` and forgets it.
-    pub fn empty_into(&mut self, whole: &mut Histogram) {
-        for &bucket in &self.used {
-            whole.record_many(least_of(bucket as usize), self.counts[bucket as usize].into());
-        }
+    /// Hands out what was recorded and begins again.
+    pub fn take(&mut self) -> WindowCounts {
+        let counts = self.used.iter().map(|&bucket| (bucket, self.counts[bucket as usize])).collect();
+        let taken = WindowCounts { counts, count: self.count, sum: self.sum };
         self.clear();
+        taken
     }
 
     /// Forgets what was recorded.
@@ -90,13 +108,14 @@ mod tests {
             whole.record(Nanos(latency));
             sum += latency;
             if number % 1000 == 999 {
-                assert_eq!((window.count(), window.sum()), (1000, Nanos(sum)));
-                window.empty_into(&mut parts);
+                let counts = window.take();
+                assert_eq!((counts.count(), counts.sum()), (1000, Nanos(sum)));
+                counts.add_to(&mut parts);
                 sum = 0;
             }
         }
         assert_eq!(parts, whole);
-        assert_eq!((window.count(), window.sum()), (0, Nanos::ZERO));
+        assert_eq!((window.take().count(), window.take().sum()), (0, Nanos::ZERO));
     }
 
     #[test]
@@ -105,7 +124,7 @@ mod tests {
             let (mut window, mut emptied, mut whole) =
                 (WindowHistogram::default(), Histogram::default(), Histogram::default());
             window.record(Nanos(exact));
-            window.empty_into(&mut emptied);
+            window.take().add_to(&mut emptied);
             whole.record(Nanos(exact));
             assert_eq!(emptied, whole, "{exact}");
         }
@@ -117,7 +136,7 @@ mod tests {
         window.record(Nanos(5));
         window.clear();
         window.record(Nanos(7));
-        window.empty_into(&mut whole);
+        window.take().add_to(&mut whole);
         assert_eq!(whole.recorded().collect::<Vec<_>>(), [(Nanos(7), 1)]);
     }
 }

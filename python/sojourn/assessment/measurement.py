@@ -37,7 +37,7 @@ class Interrupted(Exception):
         self.result = result
 
 
-PROBE_INTERVAL = "250ms"
+PROBE_INTERVAL = "500ms"
 """Between samples of a server that is being assessed: on two cores the probe takes its time from the generator."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
 
@@ -59,10 +59,19 @@ def row(step: ClimbStep, climb: str) -> Row:
         elif name == "server":
             flat |= {f"server_{counter}": observed(step, counter) for counter in OBSERVED}
         elif isinstance(value, dict):
-            flat |= {f"{name}_{part}": figure for part, figure in value.items() if not isinstance(figure, dict)}
+            flat |= {f"{name}_{part}": figure for part, figure in _leaves(value)}
         else:
             flat[name] = value
     return flat
+
+
+def _leaves(value: Mapping[str, JsonValue]) -> Iterator[tuple[str, JsonValue]]:
+    """The figures of nested objects, their names joined."""
+    for name, part in value.items():
+        if isinstance(part, dict):
+            yield from ((f"{name}_{deeper}", figure) for deeper, figure in _leaves(part))
+        else:
+            yield name, part
 
 
 def _probed(probe: record.ProbeUse) -> Row:
@@ -182,7 +191,9 @@ def lost_squared(timeline: Timeline, index: int, step: record.Step) -> float | N
     if not isinstance(core, CoreLoss) or core.resolution_seconds > LOST_RESOLUTION_MAX_SECONDS:
         return None
     rows = zip(timeline.columns.step, timeline.columns.server_core_lost_seconds, strict=False)
-    lost = [seconds for of, seconds in rows if of == index and seconds is not None]
+    # What is lost in every window, in many small parts, belongs to the load.
+    usual = core.usual_in_a_window_seconds
+    lost = [max(0.0, seconds - usual) for of, seconds in rows if of == index and seconds is not None]
     if not lost or timeline.interval_seconds is None:
         return None
     return float(sum(seconds**2 for seconds in lost) / (len(lost) * timeline.interval_seconds))

@@ -162,6 +162,10 @@ class CoreLoss(Record):
 
     lost_fraction: float
     lost_in_a_window_max_seconds: float
+    usual_in_a_window_seconds: float
+    """What it lost in the quietest quarter of the windows at most, 5 ms at the most: kernel threads that work for the
+    load, and waking up.
+    """
     source: str
     """Where it is known from."""
     resolution_seconds: float
@@ -529,8 +533,8 @@ class TcpTrouble(Record):
 class Undisturbed(Record):
     """A step's figures over its undisturbed windows.
 
-    Windows last about 100 ms; one is undisturbed if neither core lost more than the limit in it or in the 100 ms
-    before. Requests belong to the window of their answer, whichever step they were due in.
+    Windows last about 100 ms; one is undisturbed if neither core lost more than it usually does and the limit, in it or
+    in the 100 ms before. Requests belong to the window of their answer, whichever step they were due in.
     """
 
     windows: int
@@ -554,7 +558,9 @@ class Undisturbed(Record):
     server_cpu_seconds_per_request: float | None = None
     """CPU time of the observed processes per good answer."""
     lost_max_seconds: float
-    """The most that a core may lose in an undisturbed window, or the source's resolution where that is more."""
+    """The most that a core may lose in an undisturbed window beyond what is usual, or the source's resolution where
+    that is more.
+    """
     server_core: CoreLoss | Unavailable = Field(default_factory=_not_recorded)
     """What the server's core lost to others, over all windows."""
     generator_core: CoreLoss | Unavailable = Field(default_factory=_not_recorded)

@@ -29,8 +29,8 @@ use crate::{
     statistics::snapshot::Snapshot,
 };
 
-/// A core that lost more than this in a window was disturbed; where what it lost is known in ticks only, a tick is
-/// allowed. One per cent of a window moves a mean of 100 µs by some microseconds.
+/// A core that lost so much more than it usually does in a window was disturbed; where what it lost is known in ticks
+/// only, a tick is allowed. One per cent of a window moves a mean of 100 µs by some microseconds.
 pub const LOST_MAX: Nanos = Nanos(1_000_000);
 
 /// What a core lost in one window.
@@ -138,7 +138,9 @@ impl CoreWatch {
         });
         let waited = after.waited_since(before);
         let smaller = match (smaller(waited, others), others) {
-            (Some(least), Some(others)) if least.is_small() && !others.is_small() && is_ready() => {
+            (Some(least), Some(others))
+                if least.is_small(Nanos::ZERO) && !others.is_small(Nanos::ZERO) && is_ready() =>
+            {
                 Some(others)
             }
             (least, _) => least,
@@ -196,9 +198,14 @@ impl ServerMoment {
 }
 
 impl Loss {
-    /// True if it disturbs nobody.
-    pub fn is_small(&self) -> bool {
-        self.lost <= LOST_MAX.max(self.resolution)
+    /// True if it disturbs nobody, beyond what the core usually loses.
+    pub fn is_small(&self, usual: Nanos) -> bool {
+        self.lost <= (usual + LOST_MAX).max(self.resolution)
+    }
+
+    /// The larger one.
+    pub fn max(self, other: Loss) -> Loss {
+        Loss { lost: self.lost.max(other.lost), resolution: self.resolution.max(other.resolution) }
     }
 
     fn and_stolen(self, before: Option<u64>, after: Option<u64>) -> Loss {

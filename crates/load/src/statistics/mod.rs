@@ -14,6 +14,7 @@ pub(crate) mod recorder;
 pub mod report;
 pub(crate) mod snapshot;
 pub(crate) mod step;
+mod step_windows;
 pub(crate) mod timeline;
 pub mod webstone;
 pub(crate) mod windows;

@@ -130,7 +130,11 @@ impl Observer {
     }
 
     /// The timeline and the windows, where there are such.
-    pub fn into_records(self) -> (Option<Timeline>, Option<Windows>) {
+    pub fn into_records(mut self) -> (Option<Timeline>, Option<Windows>) {
+        let verdicts = self.windows.as_mut().map_or(&[][..], Windows::finish);
+        if let Some(timeline) = &mut self.timeline {
+            timeline.judge(verdicts);
+        }
         (self.timeline, self.windows)
     }
 }

@@ -89,7 +89,7 @@ pub struct StepReport {
 }
 
 /// A step's figures over its undisturbed windows. Windows last about 100 ms; one is undisturbed if neither core lost more
-/// than the limit in it or in the 100 ms before. Requests belong to the window of their answer, whichever step they were
+/// than it usually does and the limit, in it or in the 100 ms before. Requests belong to the window of their answer, whichever step they were
 /// due in.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Undisturbed {
@@ -113,7 +113,8 @@ pub struct Undisturbed {
     pub time_to_first_byte_intended_seconds: Summary,
     /// CPU time of the observed processes per good answer.
     pub server_cpu_seconds_per_request: Option<f64>,
-    /// The most that a core may lose in an undisturbed window, or the source's resolution where that is more.
+    /// The most that a core may lose in an undisturbed window beyond what is usual, or the source's resolution where that
+    /// is more.
     pub lost_max_seconds: f64,
     /// What the server's core lost to others, over all windows.
     pub server_core: Reading<CoreLoss>,
@@ -126,6 +127,9 @@ pub struct Undisturbed {
 pub struct CoreLoss {
     pub lost_fraction: f64,
     pub lost_in_a_window_max_seconds: f64,
+    /// What it lost in the quietest quarter of the windows at most, 5 ms at the most: kernel threads that work for the
+    /// load, and waking up.
+    pub usual_in_a_window_seconds: f64,
     /// Where it is known from.
     pub source: String,
     /// It is known to this.

@@ -110,7 +110,14 @@ impl Timeline {
         columns.server_core_lost_seconds.push(row.lost.server.map(Nanos::seconds));
         columns.generator_core_lost_seconds.push(row.lost.generator.map(Nanos::seconds));
         columns.generator_longest_gap_seconds.push(row.longest_gap.map(Nanos::seconds));
-        columns.undisturbed.push(row.lost.is_undisturbed);
+        columns.undisturbed.push(None);
+    }
+
+    /// Which rows were undisturbed: that is known when their step has ended.
+    pub fn judge(&mut self, verdicts: &[Option<bool>]) {
+        for (row, verdict) in self.columns.undisturbed.iter_mut().zip(verdicts) {
+            *row = *verdict;
+        }
     }
 
     /// Processes may be looked at less often than a row is added; their interval is then longer.

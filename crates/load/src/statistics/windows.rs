@@ -1,25 +1,32 @@
 //! Windows of a tenth of a second: what both cores lost in each, and the latencies of those in which they lost nothing.
 //!
 //! Other processes and the hypervisor take a core for some milliseconds now and then, and a mean of 100 µs doubles. That
-//! is measured here and not fitted: a window is *undisturbed* if neither core lost more than [`LOST_MAX`] in it, nor in
-//! the tenth of a second before, whose backlog it would have to serve. A step's figures are then given again over these.
+//! is measured here and not fitted: a window is *undisturbed* if neither core lost more in it than it usually does and
+//! [`LOST_MAX`], nor in the tenth of a second before, whose backlog it would have to serve. A step's figures are then
+//! given again over these.
+//!
+//! What a core *usually* loses is what it lost at most in the quietest quarter of the step's windows: kernel threads that
+//! work for the load (network, RCU), and the microseconds of waking up. They come a hundred times in every window, grow with the
+//! load and belong to it, where a single interruption of some milliseconds is another's. So a step's windows are decided
+//! together, when it has ended.
 //!
 //! A request belongs to the window in which its answer was complete. Windows are chosen by what the cores lost, never
-//! by latencies, and a request that takes less than 90 ms has spent all its life in quiet windows. Answers in a window count whenever they were due: would only those count that were due in the
-//! step, its first windows would lack the slow ones.
+//! by latencies, and a request that takes less than 90 ms has spent all its life in quiet windows. Answers in a window
+//! count whenever they were due: would only those count that were due in the step, its first windows would lack the slow
+//! ones.
 
-use std::mem;
+use std::{collections::VecDeque, mem};
 
-use sojourn_measure::{Histogram, Nanos, Reading, WindowHistogram};
+use sojourn_measure::{Nanos, Reading, WindowHistogram};
 
 use crate::{
     plan::{Observe, Waiting},
     statistics::{
-        batch_means::Batches,
-        core_loss::{CoreWatch, LOST_MAX, Loss, Moment, is_server_ready},
+        core_loss::{CoreWatch, Loss, Moment, is_server_ready},
         recorder::Totals,
-        report::{CoreLoss, Undisturbed},
+        report::Undisturbed,
         snapshot::Snapshot,
+        step_windows::{Ended, Lost, StepWindows, Window},
     },
 };
 
@@ -38,12 +45,15 @@ pub struct WindowLatencies {
 pub struct Windows {
     watch: CoreWatch,
     begun: Option<Begun>,
-    /// How long the cores have lost nothing to speak of, up to the window under way.
-    quiet_for: Nanos,
+    /// The windows before the one under way, as far back as the cores must have been quiet.
+    recent: VecDeque<(Nanos, Option<Lost>)>,
     steps: Vec<StepWindows>,
     /// The step that is being measured.
     step: Option<usize>,
     row: RowLoss,
+    rows_taken: usize,
+    /// By row of the timeline, whether all windows of steps that ended in it were undisturbed.
+    verdicts: Vec<Option<bool>>,
 }
 
 /// The beginning of the window under way.
@@ -59,44 +69,6 @@ struct Begun {
 pub struct RowLoss {
     pub server: Option<Nanos>,
     pub generator: Option<Nanos>,
-    pub is_undisturbed: Option<bool>,
-}
-
-/// A window that has ended.
-struct Ended {
-    length: Nanos,
-    /// Requests that began in it.
-    begun: u64,
-    server_cpu: Nanos,
-    server: Result<Loss, String>,
-    generator: Result<Loss, String>,
-}
-
-/// What is known of one step's windows.
-#[derive(Debug, Default)]
-pub(crate) struct StepWindows {
-    windows: u64,
-    judged: u64,
-    because_unjudged: Option<String>,
-    server: LossTotal,
-    generator: LossTotal,
-    used: u64,
-    length: Nanos,
-    begun: u64,
-    server_cpu: Nanos,
-    /// Made when the first window is used: a run may have many steps.
-    latencies: Option<Box<[Histogram; 2]>>,
-    batches: Batches,
-}
-
-#[derive(Debug, Default)]
-struct LossTotal {
-    known: u64,
-    length: Nanos,
-    lost: Nanos,
-    longest: Nanos,
-    resolution: Nanos,
-    because_unknown: Option<String>,
 }
 
 impl Windows {
@@ -104,10 +76,12 @@ impl Windows {
         Windows {
             watch: CoreWatch::new(observe, waiting),
             begun: None,
-            quiet_for: Nanos::ZERO,
+            recent: VecDeque::new(),
             steps: (0..steps).map(|_| StepWindows::default()).collect(),
             step: None,
             row: RowLoss::default(),
+            rows_taken: 0,
+            verdicts: Vec::new(),
         }
     }
 
@@ -133,40 +107,71 @@ impl Windows {
             server: self.watch.server_loss(&before.moment, &now.moment, || is_server_ready(tree)),
             generator: self.watch.generator_loss(&before.moment, &now.moment),
         };
-        self.judge(ended, latencies);
+        self.add(ended, latencies);
     }
 
     /// From now on windows belong to this step, or to none.
     pub fn enter(&mut self, step: Option<usize>) {
+        self.decide();
         self.step = step;
     }
 
     /// What was lost since the last row was taken.
     pub fn take_row(&mut self) -> RowLoss {
+        self.rows_taken += 1;
         mem::take(&mut self.row)
     }
 
-    fn judge(&mut self, ended: Ended, latencies: &mut WindowLatencies) {
-        let is_quiet = ended.is_quiet();
-        let is_undisturbed = is_quiet.map(|is_quiet| is_quiet && self.quiet_for >= QUIET_BEFORE_MIN);
-        self.quiet_for = if is_quiet == Some(true) { self.quiet_for + ended.length } else { Nanos::ZERO };
-        self.row.add(&ended, is_undisturbed);
+    /// Decides what is not decided yet, and says which rows of the timeline were undisturbed; none outside of steps.
+    pub fn finish(&mut self) -> &[Option<bool>] {
+        self.decide();
+        &self.verdicts
+    }
+
+    fn add(&mut self, ended: Ended, latencies: &mut WindowLatencies) {
+        let lost = ended.lost();
+        self.row.add(&ended);
         if let Some(step) = self.step {
-            self.steps[step].add(ended, is_undisturbed, latencies);
+            let window = Window {
+                lost: lost.zip(self.lost_before()),
+                // The first row of a timeline only says where the next begins.
+                row: self.rows_taken.checked_sub(1),
+                response_time: latencies.response_time.take(),
+                time_to_first_byte_intended: latencies.time_to_first_byte_intended.take(),
+                ended,
+            };
+            self.recent.push_back((window.ended.length, lost));
+            self.steps[step].add(window, &mut self.verdicts);
+        } else {
+            self.recent.push_back((ended.length, lost));
+            latencies.clear();
         }
-        latencies.clear();
+        while self.recent_length() - self.recent[0].0 >= QUIET_BEFORE_MIN {
+            self.recent.pop_front();
+        }
+    }
+
+    /// The most that was lost in a window shortly before; none where that is not known.
+    fn lost_before(&self) -> Option<Lost> {
+        if self.recent_length() < QUIET_BEFORE_MIN {
+            return None;
+        }
+        self.recent.iter().map(|(_, lost)| *lost).reduce(|one, other| Some(one?.max(other?)))?
+    }
+
+    fn recent_length(&self) -> Nanos {
+        self.recent.iter().map(|(length, _)| *length).sum()
+    }
+
+    fn decide(&mut self) {
+        if let Some(step) = self.step {
+            self.steps[step].decide(&mut self.verdicts);
+        }
     }
 
     /// The report on one step's windows.
     pub(crate) fn report(&self, step: usize) -> Reading<Undisturbed> {
         self.steps[step].report(&self.watch)
-    }
-}
-
-impl Ended {
-    /// True if neither core lost more than is allowed; none if what one lost is not known.
-    fn is_quiet(&self) -> Option<bool> {
-        Some(self.server.as_ref().ok()?.is_small() && self.generator.as_ref().ok()?.is_small())
     }
 }
 
@@ -178,7 +183,7 @@ impl WindowLatencies {
 }
 
 impl RowLoss {
-    fn add(&mut self, ended: &Ended, is_undisturbed: Option<bool>) {
+    fn add(&mut self, ended: &Ended) {
         let add = |sum: &mut Option<Nanos>, loss: &Result<Loss, String>| {
             if let Ok(loss) = loss {
                 *sum = Some(sum.unwrap_or(Nanos::ZERO) + loss.lost);
@@ -186,91 +191,6 @@ impl RowLoss {
         };
         add(&mut self.server, &ended.server);
         add(&mut self.generator, &ended.generator);
-        if let Some(is_undisturbed) = is_undisturbed {
-            self.is_undisturbed = Some(self.is_undisturbed.unwrap_or(true) && is_undisturbed);
-        }
-    }
-}
-
-impl StepWindows {
-    fn add(&mut self, ended: Ended, is_undisturbed: Option<bool>, latencies: &mut WindowLatencies) {
-        self.windows += 1;
-        self.judged += u64::from(is_undisturbed.is_some());
-        let because = ended.server.as_ref().err().or(ended.generator.as_ref().err());
-        if let Some(because) = because {
-            self.because_unjudged = Some(because.clone());
-        }
-        self.server.add(ended.length, ended.server);
-        self.generator.add(ended.length, ended.generator);
-        if is_undisturbed != Some(true) {
-            return;
-        }
-        self.used += 1;
-        self.length = self.length + ended.length;
-        self.begun += ended.begun;
-        self.server_cpu = self.server_cpu + ended.server_cpu;
-        self.batches.push(latencies.response_time.count(), latencies.response_time.sum());
-        let [response_time, first_byte] = &mut **self.latencies.get_or_insert_default();
-        latencies.response_time.empty_into(response_time);
-        latencies.time_to_first_byte_intended.empty_into(first_byte);
-    }
-
-    fn report(&self, watch: &CoreWatch) -> Reading<Undisturbed> {
-        if self.judged == 0 {
-            let because = self.because_unjudged.as_deref();
-            return Reading::unavailable(because.unwrap_or("the step is shorter than a window of 100 ms"));
-        }
-        let empty = Histogram::default();
-        let [response_time, first_byte] = match &self.latencies {
-            Some(latencies) => latencies.each_ref(),
-            None => [&empty, &empty],
-        };
-        let (seconds, requests) = (self.length.seconds(), response_time.count());
-        let per_second = |count: u64| (seconds > 0.0).then(|| count as f64 / seconds);
-        Reading::Value(Undisturbed {
-            windows: self.used,
-            windows_total: self.windows,
-            windows_judged: self.judged,
-            seconds,
-            requests,
-            requests_per_second: per_second(requests),
-            requests_begun_per_second: per_second(self.begun),
-            response_time_seconds: response_time.summary(),
-            response_time_mean_half_width_seconds: self.batches.half_width_seconds(),
-            time_to_first_byte_intended_seconds: first_byte.summary(),
-            server_cpu_seconds_per_request: (requests > 0)
-                .then(|| self.server_cpu.seconds() / requests as f64),
-            lost_max_seconds: LOST_MAX.seconds(),
-            server_core: self.server.report(watch.server_source()),
-            generator_core: self.generator.report(watch.generator_source()),
-        })
-    }
-}
-
-impl LossTotal {
-    fn add(&mut self, length: Nanos, loss: Result<Loss, String>) {
-        match loss {
-            Ok(loss) => {
-                self.known += 1;
-                self.length = self.length + length;
-                self.lost = self.lost + loss.lost;
-                self.longest = self.longest.max(loss.lost);
-                self.resolution = self.resolution.max(loss.resolution);
-            }
-            Err(because) => self.because_unknown = Some(because),
-        }
-    }
-
-    fn report(&self, source: String) -> Reading<CoreLoss> {
-        if self.known == 0 {
-            return Reading::unavailable(self.because_unknown.as_deref().unwrap_or("no window ended"));
-        }
-        Reading::Value(CoreLoss {
-            lost_fraction: self.lost.seconds() / self.length.seconds(),
-            lost_in_a_window_max_seconds: self.longest.seconds(),
-            source,
-            resolution_seconds: self.resolution.seconds(),
-        })
     }
 }
 
@@ -310,11 +230,12 @@ mod tests {
             server: server_us.map(loss).ok_or("the server is gone".to_owned()),
             generator: Ok(loss(generator_us)),
         };
-        windows.judge(ended, &mut latencies);
-        assert_eq!(latencies.response_time.count(), 0, "the next window begins empty");
+        windows.add(ended, &mut latencies);
+        assert_eq!(latencies.response_time.take().count(), 0, "the next window begins empty");
     }
 
-    fn report(windows: &Windows) -> Undisturbed {
+    fn report(windows: &mut Windows) -> Undisturbed {
+        windows.finish();
         match windows.report(0) {
             Reading::Value(undisturbed) => undisturbed,
             Reading::Unavailable(why) => panic!("{why}"),
@@ -332,7 +253,7 @@ mod tests {
         }
         windows.enter(None);
         end(&mut windows, Some(0), 0, &[900]);
-        let found = report(&windows);
+        let found = report(&mut windows);
         assert_eq!((found.windows, found.windows_total, found.windows_judged), (4, 8, 8));
         assert_eq!((found.requests, found.requests_per_second), (8, Some(20.0)));
         assert_eq!(found.requests_begun_per_second, Some(30.0));
@@ -355,7 +276,7 @@ mod tests {
             end_after(&mut windows, length_ms, Some(lost_us), 0, &[number]);
         }
         // 41 ms were quiet before the fourth, 101 ms before the fifth.
-        let found = report(&windows);
+        let found = report(&mut windows);
         assert_eq!((found.windows, found.windows_total, found.requests), (1, 5, 1));
         assert!((found.response_time_seconds.mean.unwrap() - 0.005).abs() < 1e-5);
     }
@@ -366,7 +287,9 @@ mod tests {
         windows.enter(Some(0));
         end(&mut windows, Some(0), 0, &[1]);
         end(&mut windows, Some(0), 0, &[2]);
-        assert_eq!((report(&windows).windows, report(&windows).requests), (1, 1));
+        let found = report(&mut windows);
+        assert_eq!((found.windows, found.requests), (1, 1));
+        assert_eq!(windows.verdicts, [], "the first row of a timeline is not one");
     }
 
     #[test]
@@ -374,13 +297,12 @@ mod tests {
         let mut windows = windows(2);
         windows.enter(Some(0));
         end(&mut windows, None, 0, &[1]);
-        assert_eq!(windows.take_row().is_undisturbed, None);
         assert_eq!(windows.report(0).value().map(|found| found.windows), None);
         let Reading::Unavailable(why) = windows.report(0) else { panic!("nothing was judged") };
         assert_eq!(why, "the server is gone");
         end(&mut windows, Some(0), 0, &[1]);
         end(&mut windows, Some(0), 0, &[1]);
-        let found = report(&windows);
+        let found = report(&mut windows);
         assert_eq!((found.windows, found.windows_total, found.windows_judged), (1, 3, 2));
         let Reading::Unavailable(why) = windows.report(1) else { panic!("it had no window") };
         assert!(why.contains("shorter"), "{why}");
@@ -391,22 +313,61 @@ mod tests {
         let mut windows = windows(1);
         windows.enter(Some(0));
         (0..20).for_each(|_| end(&mut windows, Some(30_000), 0, &[40]));
-        let found = report(&windows);
+        let found = report(&mut windows);
         assert_eq!((found.windows, found.windows_total, found.requests), (0, 20, 0));
         assert!(found.response_time_seconds.mean.is_none() && found.requests_per_second.is_none());
         assert!((found.server_core.value().unwrap().lost_fraction - 0.3).abs() < 1e-9);
     }
 
     #[test]
+    fn what_every_window_loses_alike_disturbs_none() {
+        let mut windows = windows(1);
+        windows.enter(Some(0));
+        let lost_us = [3_000, 3_200, 3_100, 9_000, 3_300, 4_200, 3_050, 3_000, 3_100];
+        for (number, lost_us) in (1..).zip(lost_us) {
+            end(&mut windows, Some(lost_us), lost_us / 2, &[number]);
+        }
+        // Beyond 3.1 ms and 1 ms there are the fourth, the fifth after it, the sixth, and the seventh after that.
+        let found = report(&mut windows);
+        assert_eq!((found.windows, found.requests), (4, 4));
+        assert!((found.server_core.value().unwrap().usual_in_a_window_seconds - 0.003_05).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_core_that_is_shared_all_the_time_is_disturbed() {
+        let mut windows = windows(1);
+        windows.enter(Some(0));
+        (0..9).for_each(|_| end(&mut windows, Some(6_100), 0, &[1]));
+        assert_eq!(report(&mut windows).windows, 0);
+    }
+
+    #[test]
+    fn a_long_step_is_decided_in_parts() {
+        let mut windows = windows(1);
+        windows.enter(Some(0));
+        (0..1000).for_each(|number| end(&mut windows, Some(4_000 * u64::from(number < 500)), 0, &[1]));
+        // The first one is not used, nor the first quiet one after the others; the second part had quiet ones, too.
+        assert_eq!(report(&mut windows).windows, 299 + 99 + 300 + 100 + 1 - 1);
+    }
+
+    #[test]
     fn where_only_ticks_are_known_a_tick_is_allowed() {
         let loss = |lost_ms| Loss { lost: Nanos(lost_ms * MS), resolution: Nanos(10 * MS) };
-        let is_quiet = |lost_ms| {
-            let (server, generator) = (Ok(loss(lost_ms)), Ok(loss(0)));
-            let ended =
-                Ended { length: Nanos(100 * MS), begun: 0, server_cpu: Nanos::ZERO, server, generator };
-            ended.is_quiet()
-        };
-        assert_eq!((is_quiet(10), is_quiet(20)), (Some(true), Some(false)));
+        assert!(loss(10).is_small(Nanos::ZERO) && !loss(20).is_small(Nanos::ZERO));
+    }
+
+    #[test]
+    fn rows_of_the_timeline_are_judged_when_their_step_has_ended() {
+        let mut windows = windows(1);
+        windows.take_row();
+        end(&mut windows, Some(0), 0, &[]);
+        windows.take_row();
+        windows.enter(Some(0));
+        for lost_ms in [0, 7, 0, 0] {
+            end(&mut windows, Some(1000 * lost_ms), 0, &[1]);
+            windows.take_row();
+        }
+        assert_eq!(windows.finish(), [None, Some(true), Some(false), Some(false), Some(true)]);
     }
 
     #[test]
@@ -416,11 +377,7 @@ mod tests {
         windows.take_row();
         end(&mut windows, Some(300), 400, &[]);
         end(&mut windows, Some(4000), 0, &[]);
-        let expected = RowLoss {
-            server: Some(Nanos(4_300_000)),
-            generator: Some(Nanos(400_000)),
-            is_undisturbed: Some(false),
-        };
+        let expected = RowLoss { server: Some(Nanos(4_300_000)), generator: Some(Nanos(400_000)) };
         assert_eq!(windows.take_row(), expected);
         assert_eq!(windows.take_row(), RowLoss::default());
     }
