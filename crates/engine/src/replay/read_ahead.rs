@@ -20,10 +20,11 @@ use sojourn_workload::{
     trace_file::{Head, IndexedTrace, Place, TraceFileError, TraceReader},
 };
 
-/// A batch is handed over when it holds so many requests.
-const BATCH_REQUESTS: usize = 16 << 10;
+/// A batch is handed over when it holds so many requests. It is made on the generator's core, which stands still
+/// meanwhile: for some 80 µs. Large batches would cost the same in fewer and longer stalls, which show in response times.
+const BATCH_REQUESTS: usize = 256;
 /// How many batches wait for the clients at most.
-const BATCHES_AHEAD: usize = 16;
+const BATCHES_AHEAD: usize = 1024;
 /// The size of one read.
 const BUFFER_BYTES: usize = 1 << 20;
 
