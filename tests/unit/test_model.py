@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,29 @@ def test_a_made_up_server_is_recovered_from_half_its_steps(station: Station, mix
         assert step.closed_form_error.response_time_mean == pytest.approx(0.0, abs=0.05)
     assert predicted[-1].closed_form is not None
     assert predicted[-1].closed_form.response_time_mean_seconds is None
+
+
+@pytest.mark.parametrize(
+    ("wakeups", "at_busy"),
+    [
+        pytest.param(lambda idle: 0.9 * idle**1.5, 0.0, id="a loop that hardly sleeps when it is busy"),
+        pytest.param(lambda idle: 2.0 + 0.1 * idle, 2.0, id="threads that hand work on to each other"),
+    ],
+)
+def test_the_demand_of_a_busy_server_is_found_from_its_wake_ups(
+    mix: Mix, wakeups: Callable[[float], float], at_busy: float
+) -> None:
+    plain = Station(mix.demands(FIT), None, exactly(1.0), 1 / float(mix.demands(FIT).mean()))
+    busy, cost = float(plain.demands.mean()), 4e-6
+
+    def woken(load: float) -> Step:
+        cpu = always(busy + cost * wakeups(1 - load))
+        step = made_up(plain, plain.capacity * load)
+        update = {"server_cpu_seconds_per_request": cpu, "server_wakeups_per_request": wakeups(1 - load)}
+        return step.model_copy(update=update)
+
+    fitted = fit_station(mix, FIT, [woken(load) for load in (0.2, 0.4, 0.6, 0.8)], None, 1)
+    assert float(fitted.demands.mean()) == pytest.approx(busy + cost * at_busy, rel=0.02)
 
 
 def test_simulation_agrees_with_the_closed_form_where_sessions_are_single_requests(tmp_path: Path) -> None:

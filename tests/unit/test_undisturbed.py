@@ -21,7 +21,7 @@ def latencies(mean: float) -> Summary:
     return Summary(mean=mean, p50=mean, p95=3 * mean, p99=5 * mean)
 
 
-def undisturbed(mean: float, windows: int, resolution_seconds: float = 1e-9) -> Undisturbed:
+def undisturbed(mean: float, windows: int, resolution_seconds: float = 1e-9, usual: float = 0.0) -> Undisturbed:
     return Undisturbed(
         windows=windows,
         windows_total=20,
@@ -33,7 +33,7 @@ def undisturbed(mean: float, windows: int, resolution_seconds: float = 1e-9) -> 
         time_to_first_byte_intended_seconds=latencies(mean),
         server_cpu_seconds_per_request=8e-6,
         lost_max_seconds=0.001,
-        server_core=CoreLoss.model_construct(resolution_seconds=resolution_seconds),
+        server_core=CoreLoss.model_construct(resolution_seconds=resolution_seconds, usual_in_a_window_seconds=usual),
     )
 
 
@@ -56,12 +56,22 @@ def step(mean: float, seen: Undisturbed | str, lost: float | None = None) -> Cli
 
 
 def test_the_model_is_fitted_on_undisturbed_windows_where_there_are_enough() -> None:
-    (found,) = over_repetitions([[step(900e-6, undisturbed(100e-6, 15))], [step(300e-6, undisturbed(110e-6, 18))]])
-    assert (found.mean_for_model, found.p95_for_model) == pytest.approx((105e-6, 315e-6))
+    seen = [undisturbed(100e-6, 15), undisturbed(110e-6, 18), undisturbed(150e-6, 1)]
+    (found,) = over_repetitions([[step(mean, each)] for mean, each in zip([900e-6, 300e-6, 600e-6], seen, strict=True)])
+    # A repetition counts as its requests: without that, the last one's single window would count like the others' many.
+    assert (found.mean_for_model, found.p95_for_model) == pytest.approx((110e-6, 330e-6))
     assert found.cpu_for_model == 8e-6
     assert found.response_time_mean_seconds.median == pytest.approx(600e-6)
     assert found.undisturbed is not None
-    assert (found.undisturbed.windows, found.undisturbed.windows_total) == (33, 40)
+    assert (found.undisturbed.windows, found.undisturbed.windows_total) == (34, 60)
+    (equal,) = over_repetitions([[step(1.0, undisturbed(100e-6, 15))], [step(1.0, undisturbed(110e-6, 15))]])
+    assert equal.mean_for_model == pytest.approx(105e-6)
+
+
+def test_what_kernel_threads_do_for_the_load_is_part_of_its_demand() -> None:
+    (found,) = over_repetitions([[step(100e-6, undisturbed(100e-6, 15, usual=0.0002))]])
+    assert found.server_core_usual_fraction == pytest.approx(0.002)
+    assert found.cpu_for_model == pytest.approx(8e-6 + 0.002 / 1000)
 
 
 def test_without_enough_windows_the_step_as_it_was_is_taken_and_the_reason_is_said() -> None:
@@ -79,6 +89,8 @@ def test_interruptions_are_measured_from_what_windows_lost() -> None:
     # One interruption of 10 ms in 0.4 s.
     found = lost_squared(timeline, 0, step(1e-3, undisturbed(1e-4, 15)))
     assert found == pytest.approx(0.01**2 / 0.4)
+    # What every window loses comes in small parts.
+    assert lost_squared(timeline, 0, step(1e-3, undisturbed(1e-4, 15, usual=0.002))) == pytest.approx(0.008**2 / 0.4)
     (kept,) = over_repetitions([[step(1e-3, "not seen", found)]])
     assert kept.server_core_lost_squared == found
     coarse = step(1e-3, undisturbed(1e-4, 15, resolution_seconds=0.01))

@@ -4,8 +4,9 @@ A request for a document of x bytes needs g(x) = a x + b seconds of the server, 
 Four figures join g to a live server, each fitted on every other step below the knee, the last on the highest step:
 
 - the calibration factor: CPU seconds per request of the log's mix, extrapolated to a busy server, over what g says.
-  Per request an idle server spends more, since every request wakes it, so the CPU time is fitted as a line in the
-  idle share of the core;
+  What kernel threads do for the load on the server's core is part of it. Per request an idle server spends more, since
+  every request wakes it, so the CPU time is fitted as a line in the wake-ups per request (without them, in the idle
+  share of the core);
 - a latency that no load changes: wake-ups, the network stack, the generator's own turn;
 - the interruptions of the server's core that its counters do not show, as nu E[H^2]: preemptive work of a higher
   class that comes nu times a second for H seconds adds nu E[H^2] / (2 (1 - rho)) to every response (M/G/1 with
@@ -39,6 +40,8 @@ from sojourn.results.records import Interval
 R_CANDIDATES: tuple[int | None, ...] = (1, 2, 4, 8, 16, None)
 """None is r = infinity: plain processor sharing."""
 DELAY_SECONDS_MAX = 1e-2
+COLD_FRACTION_MIN = 0.7
+"""Of a busy server's capacity, what it delivers at least once overloaded. One that delivers less has another limit."""
 IDLE_RANGE_MIN = 0.05
 """Steps whose idle share differs by less say nothing of how CPU time depends on it."""
 
@@ -87,9 +90,14 @@ class Station:
     mean_delays: Delays = Delays()
     p95_delays: Delays = Delays()
 
+    def keeps_up(self, rate: float) -> bool:
+        """True if a server that has kept up so far answers all of these requests/s."""
+        busy = 1.0 / float(self.demands.mean())
+        return rate < (busy if self.capacity >= COLD_FRACTION_MIN * busy else self.capacity)
+
     def closed_form(self, rate: float) -> Prediction:
         """Eq. 2.2 of the thesis with what is added to it; its waiting time taken as exponential for the p95."""
-        if rate >= self.capacity:
+        if not self.keeps_up(rate):
             return Prediction(
                 requests_per_second=self.capacity,
                 response_time_mean_seconds=None,
@@ -138,8 +146,7 @@ class Station:
         return delays.latency_seconds + delays.interruption_seconds * self._interruption_weight(rate)
 
     def _interruption_weight(self, rate: float) -> float:
-        demand = (float(self.demands.mean()) + 1.0 / self.capacity) / 2
-        return 0.5 / (1.0 - rate * demand)
+        return 0.5 / (1.0 - rate * float(self.demands.mean()))
 
 
 def fit_station(mix: Mix, demand_fit: DemandFit, below: Sequence[Step], overloaded: Step | None, seed: int) -> Station:
@@ -149,31 +156,47 @@ def fit_station(mix: Mix, demand_fit: DemandFit, below: Sequence[Step], overload
     demands = demands * calibration.estimate
     busy = 1.0 / float(demands.mean())
     capacity = busy if overloaded is None else min(busy, overloaded.requests_per_second.median)
-    usable = [step for step in below if step.offered_requests_per_second < capacity]
     bare = [Station(demands, r, calibration, capacity) for r in R_CANDIDATES]
+    usable = [step for step in with_times(below) if bare[0].keeps_up(step.offered_requests_per_second)]
     return min((station.with_delays(usable) for station in bare), key=lambda station: _misfit(station, usable))
+
+
+def with_times(steps: Sequence[Step]) -> Sequence[Step]:
+    """The steps whose response times are those of an undisturbed server, where that is known of some."""
+    return [step for step in steps if step.undisturbed is not None] or steps
 
 
 def _calibration(predicted: float, steps: Sequence[Step], seed: int) -> Interval:
     known = [
-        (1.0 - step.server_cpu_fraction.median, cpu)
+        (cpu, 1.0 - step.server_cpu_fraction.median, step.server_wakeups_per_request)
         for step in steps
         if step.server_cpu_fraction is not None and (cpu := step.cpu_for_model) is not None
     ]
     if len(known) < 2:
         return Interval(estimate=1.0, low=1.0, high=1.0)
-    idle, cpu = np.array(known).T
+    cpu, idle, wakeups = np.array(known, dtype=float).T
     random = np.random.default_rng(seed)
     draws = (random.integers(0, len(idle), len(idle)) for _ in range(BOOTSTRAP_SAMPLES))
-    samples = [_busy_demand(idle[draw], cpu[draw]) for draw in draws]
-    return percentile_interval(_busy_demand(idle, cpu) / predicted, np.array(samples) / predicted)
+    samples = [_busy_demand(cpu[draw], idle[draw], wakeups[draw]) for draw in draws]
+    return percentile_interval(_busy_demand(cpu, idle, wakeups) / predicted, np.array(samples) / predicted)
 
 
-def _busy_demand(idle: FloatArray, cpu: FloatArray) -> float:
-    # cpu = demand + wake * idle, both at least zero; the demand of a busy server is the intercept.
+def _busy_demand(cpu: FloatArray, idle: FloatArray, wakeups: FloatArray) -> float:
+    """CPU seconds per request of a server that is always busy; wake-ups per request may be nan."""
     if np.ptp(idle) < IDLE_RANGE_MIN:
         return float(np.median(cpu))
-    design = np.column_stack([np.ones_like(idle), idle]) / cpu[:, None]
+    if np.isnan(wakeups).any():
+        return _intercept(cpu, idle)
+    # cpu = demand + wake * wakeups, and a busy server sleeps as often as the idle share foretells: for one loop hardly
+    # ever, for threads that hand work on to each other about as often as ever.
+    _slope, at_busy = np.polyfit(idle, wakeups, 1)
+    left = float(np.clip(at_busy, 0.0, wakeups.min()))
+    return _intercept(cpu, wakeups - left)
+
+
+def _intercept(cpu: FloatArray, saved: FloatArray) -> float:
+    """Of the line cpu = demand + cost * saved through points that are known to the same share, both at least zero."""
+    design = np.column_stack([np.ones_like(saved), saved]) / cpu[:, None]
     return float(lsq_linear(design, np.ones_like(cpu), bounds=(0, np.inf)).x[0])
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
-from sojourn.assessment.model import Mix, Station, fit_station
+from sojourn.assessment.model import Mix, Station, fit_station, with_times
 from sojourn.assessment.simulation import Sessions, simulate
 from sojourn.assessment.summary import DemandFit, Knee, Model, Prediction, PredictionError, Step
 
@@ -23,13 +21,14 @@ def predict(
     """Fits the model on some steps and predicts them all; no model where no step lay below the knee."""
     unfitted, steps = steps, _hold_out(steps, knee)
     below = [step for step in steps if not step.held_out and is_below(step, knee)]
-    overloaded = [step for step in steps if not step.held_out and not is_below(step, knee)]
+    overloaded = [step for step in steps if not step.held_out and not step.within_target]
     if not below:
         return None, list(unfitted), None
     station = fit_station(mix, demand_fit, below, overloaded[0] if overloaded else None, seed)
     predicted = []
+    told = with_times(steps)
     for index, step in enumerate(steps):
-        predicted.append(_with_predictions(step, station, sessions, seed + index))
+        predicted.append(_with_predictions(step, station, sessions, seed + index, has_times=step in told))
         progress(index + 1, len(steps))
     return _model(station, predicted, knee), predicted, station
 
@@ -54,7 +53,7 @@ def _hold_out(steps: Sequence[Step], knee: Knee) -> list[Step]:
     return [step.model_copy(update={"held_out": held}) for step, held in zip(steps, held_out, strict=True)]
 
 
-def _with_predictions(step: Step, station: Station, sessions: Sessions, seed: int) -> Step:
+def _with_predictions(step: Step, station: Station, sessions: Sessions, seed: int, *, has_times: bool) -> Step:
     rate = step.offered_requests_per_second
     closed_form = _as_it_was(station.closed_form(rate), station, step)
     simulation = _as_it_was(simulate(station, sessions, rate, seed), station, step)
@@ -62,8 +61,8 @@ def _with_predictions(step: Step, station: Station, sessions: Sessions, seed: in
         update={
             "closed_form": closed_form,
             "simulation": simulation,
-            "closed_form_error": _error(closed_form, step),
-            "simulation_error": _error(simulation, step),
+            "closed_form_error": _error(closed_form, step, has_times=has_times),
+            "simulation_error": _error(simulation, step, has_times=has_times),
         }
     )
 
@@ -76,12 +75,11 @@ def _as_it_was(said: Prediction, station: Station, step: Step) -> Prediction:
     return said.model_copy(update={"response_time_mean_as_it_was_seconds": mean + added})
 
 
-def _error(said: Prediction, step: Step) -> PredictionError:
+def _error(said: Prediction, step: Step, *, has_times: bool) -> PredictionError:
     def relative(predicted: float | None, measured: float) -> float | None:
-        return None if predicted is None or not np.isfinite(measured) else predicted / measured - 1.0
+        return None if predicted is None or not has_times else predicted / measured - 1.0
 
-    throughput = relative(said.requests_per_second, step.requests_per_second.median)
-    assert throughput is not None
+    throughput = said.requests_per_second / step.requests_per_second.median - 1.0
     return PredictionError(
         requests_per_second=throughput,
         response_time_mean=relative(said.response_time_mean_seconds, step.mean_for_model),

@@ -20,6 +20,7 @@ from scipy.stats import t as student_t
 
 from sojourn import engine, interrupts
 from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped, observed
+from sojourn.engine.results import Unavailable
 from sojourn.loading.record import RequestsRecord, Step
 
 # Fractions of the estimated capacity, then of the explored knee. Steps above 1 show the overload.
@@ -91,6 +92,10 @@ class Climb:
         ):
             climbed.append(self._repetition(f"repetition-{len(climbed) + 1}", knee))
 
+    def at(self, name: str, rates: Sequence[float]) -> list[Step]:
+        """One climb of these rates, in requests/s."""
+        return self._climb(name, rates, stop_when_failing=False)
+
     def _repetition(self, name: str, knee: float) -> list[Step]:
         rates = [knee * fraction for fraction in REPEATED_FRACTIONS]
         steps = self._climb(name, rates, stop_when_failing=False)
@@ -136,10 +141,19 @@ def is_settled(repetitions: Sequence[Sequence[Step]]) -> bool:
     for level in zip(*repetitions, strict=False):
         if any(step.limit is not None for step in level):
             continue
-        means = [step.response_time_seconds.mean or 0.0 for step in level]
+        means = [mean for step in level if (mean := _mean_for_model(step)) is not None]
+        if len(means) < 2:
+            continue
         half_width = student_t.ppf(0.975, len(means) - 1) * statistics.stdev(means) / math.sqrt(len(means))
         widths.append(float(half_width) / statistics.mean(means))
     return not widths or statistics.median(widths) <= HALF_WIDTH_MAX
+
+
+def _mean_for_model(step: Step) -> float | None:
+    """The mean response time over undisturbed windows, where windows are judged."""
+    if isinstance(step.undisturbed, Unavailable):
+        return step.response_time_seconds.mean
+    return step.undisturbed.response_time_seconds.mean
 
 
 def repetition_of(name: str) -> str | None:

@@ -45,7 +45,7 @@ def simulate(station: Station, sessions: Sessions, rate: float, seed: int, quota
 
     A saturated station has no steady state: only its throughput is predicted then.
     """
-    if rate >= station.capacity:
+    if not station.keeps_up(rate):
         return Prediction(
             requests_per_second=station.capacity,
             response_time_mean_seconds=None,

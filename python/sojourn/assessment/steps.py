@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -126,6 +127,7 @@ def _step(level: Sequence[ClimbStep]) -> Step:
         server_cpu_fraction=spread(lambda step: observed(step, "cpu_fraction")),
         server_cpu_seconds_per_request=spread(lambda step: observed(step, "cpu_seconds_per_request")),
         server_core_busy_fraction=spread(lambda step: observed(step, "core_busy_fraction")),
+        server_wakeups_per_request=_median([_wakeups(step) for step in level]),
         generator_cpu_fraction=known(lambda step: step.generator.cpu_fraction),
         generator_limited=_majority(limited),
         steady=_majority(steady),
@@ -133,6 +135,7 @@ def _step(level: Sequence[ClimbStep]) -> Step:
         undisturbed=_undisturbed(level),
         undisturbed_unavailable=_unavailable(level),
         server_core_lost_squared=_median([step.server_core_lost_squared_seconds for step in level]),
+        server_core_usual_fraction=_median([_usual_fraction(step) for step in level]),
         held_out=False,
         closed_form=None,
         simulation=None,
@@ -153,8 +156,10 @@ def _undisturbed(level: Sequence[ClimbStep]) -> Undisturbed | None:
         return None
 
     def spread(of: Callable[[UndisturbedWindows], float | None]) -> Spread | None:
-        values = [value for value in map(of, found) if value is not None]
-        return Spread(median=statistics.median(values), minimum=min(values), maximum=max(values)) if values else None
+        values = [(value, each.requests) for each in found if (value := of(each)) is not None]
+        if not values:
+            return None
+        return Spread(median=_weighted_median(values), minimum=min(values)[0], maximum=max(values)[0])
 
     rate = spread(lambda each: each.requests_per_second)
     mean = spread(lambda each: each.response_time_seconds.mean)
@@ -171,6 +176,27 @@ def _undisturbed(level: Sequence[ClimbStep]) -> Undisturbed | None:
         time_to_first_byte_p95_seconds=first_byte,
         server_cpu_seconds_per_request=spread(lambda each: each.server_cpu_seconds_per_request),
     )
+
+
+def _weighted_median(values: Sequence[tuple[float, int]]) -> float:
+    """The value below and above which there is half of the weight: a repetition counts as the requests it answered."""
+    ordered = sorted(values)
+    cumulated = list(itertools.accumulate(weight for _, weight in ordered))
+    half = cumulated[-1] / 2
+    place = next(index for index, weight in enumerate(cumulated) if weight >= half)
+    if cumulated[place] > half or place + 1 == len(ordered):
+        return ordered[place][0]
+    return (ordered[place][0] + ordered[place + 1][0]) / 2
+
+
+WINDOW_SECONDS = 0.1
+
+
+def _usual_fraction(step: ClimbStep) -> float | None:
+    core = None if isinstance(step.undisturbed, Unavailable) else step.undisturbed.server_core
+    if not isinstance(core, CoreLoss) or core.resolution_seconds > LOST_RESOLUTION_MAX_SECONDS:
+        return None
+    return core.usual_in_a_window_seconds / WINDOW_SECONDS
 
 
 LOST_RESOLUTION_MAX_SECONDS = 0.002
@@ -197,6 +223,11 @@ def lost_squared(timeline: Timeline, index: int, step: record.Step) -> float | N
     if not lost or timeline.interval_seconds is None:
         return None
     return float(sum(seconds**2 for seconds in lost) / (len(lost) * timeline.interval_seconds))
+
+
+def _wakeups(step: ClimbStep) -> float | None:
+    switches = observed(step, "voluntary_switches")
+    return None if switches is None else switches / step.requests
 
 
 def _median(values: Sequence[float | None]) -> float | None:

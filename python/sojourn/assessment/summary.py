@@ -126,6 +126,8 @@ class Step(Record):
     server_cpu_fraction: Spread | None
     server_cpu_seconds_per_request: Spread | None
     server_core_busy_fraction: Spread | None
+    server_wakeups_per_request: float | None = None
+    """How often the server's threads went to sleep for a request: a busy server finds more to do instead."""
     generator_cpu_fraction: Spread
     generator_limited: bool
     steady: bool
@@ -135,6 +137,8 @@ class Step(Record):
     """Why there are no figures over undisturbed windows."""
     server_core_lost_squared: float | None = None
     """Seconds: the squares of what the server's core lost to others in each window, summed, over the time measured."""
+    server_core_usual_fraction: float | None = None
+    """Of the server's core, what it lost in every window alike: kernel threads that work for the load."""
     held_out: bool
     """True: the model's parameters were fitted without this step."""
     closed_form: Prediction | None
@@ -154,10 +158,12 @@ class Step(Record):
 
     @property
     def cpu_for_model(self) -> float | None:
-        """CPU seconds of the server per request, over undisturbed windows where that is known."""
+        """CPU seconds per request, the kernel threads' too; over undisturbed windows where that is known."""
         over = self.undisturbed.server_cpu_seconds_per_request if self.undisturbed else None
         found = over or self.server_cpu_seconds_per_request
-        return None if found is None else found.median
+        if found is None:
+            return None
+        return found.median + (self.server_core_usual_fraction or 0.0) / self.requests_per_second.median
 
 
 class Knee(Record):

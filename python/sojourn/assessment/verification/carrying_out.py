@@ -29,13 +29,15 @@ from sojourn.engine.progress import ProgressLine, RequestsAdvance
 from sojourn.failure import CouldNotRun
 from sojourn.machine import cores
 from sojourn.results.run_folder import RunFolder
-from sojourn.systems import Launch
+from sojourn.systems import Launch, Running
 
 FOLDER = "verification"
 REPETITIONS_MAX = 3
 """Climbs of a changed system: they confirm or contradict, and there may be many changes."""
 COMPARED_FRACTIONS = (0.5, 0.84)
 """Of the predicted capacity: loads of the climb at which response times are compared."""
+LIGHT_REPETITIONS = 2
+"""Climbs of another server at light loads, from which it is predicted at others."""
 STEP_REQUESTS = 4000
 STEP_SECONDS_MAX = 10.0
 """A step lasts for so many requests at half the capacity, if that takes no longer: sizes are spread widely."""
@@ -159,26 +161,40 @@ class _One:
         folder.write_json(f"demand-{name}.json", [point.model_dump() for point in points])
         return fitted
 
+    def light_loads(self, arrangement: Arrangement, name: str, rates: Sequence[float]) -> list[Step]:
+        """See `changes.Baselines`."""
+        folder = RunFolder.create(self.folder / f"light-loads-{name}")
+        climbs = Climbs(folder, _long_enough(self.assessed.effort.rising_load, rates[-1]))
+        with arrangement.server.start(self._launch(arrangement)) as server:
+            climb = self._climb(server, climbs, ())
+            for repetition in range(LIGHT_REPETITIONS):
+                climb.at(f"repetition-{repetition + 1}", rates)
+        self.disturbances += (f"at light loads: {each}" for each in steps.warnings(climbs.rows))
+        return steps.over_repetitions(climbs.repetitions())
+
+    def _climb(self, server: Running, climbs: Climbs, link: tuple[str, ...]) -> rising_load.Climb:
+        assessed = self.assessed
+        return rising_load.Climb(
+            bench=Bench(server, assessed.cores, assessed.seed, link=link),
+            trace=assessed.trace,
+            effort=climbs.effort,
+            think_scale=assessed.sessions.think_scale,
+            target_p95_seconds=assessed.target_p95_seconds,
+            keep=climbs.keep,
+            progress=self._show,
+        )
+
     def _climbed(
         self, arrangement: Arrangement, folder: RunFolder, capacity: float
     ) -> tuple[Knee, list[Step], list[str]]:
         assessed = self.assessed
-        effort = _long_enough(assessed.effort.rising_load, capacity)
-        climbs = Climbs(folder, effort)
+        climbs = Climbs(folder, _long_enough(assessed.effort.rising_load, capacity))
         report = folder.path / "link.json"
         with arrangement.server.start(self._launch(arrangement)) as server:
             link = (*arrangement.link, "--report", str(report)) if arrangement.link else ()
             if link:
                 server.url = f"http://{LINK_ADDRESS}:{urlsplit(server.url).port}"
-            climb = rising_load.Climb(
-                bench=Bench(server, assessed.cores, assessed.seed, link=link),
-                trace=assessed.trace,
-                effort=effort,
-                think_scale=assessed.sessions.think_scale,
-                target_p95_seconds=assessed.target_p95_seconds,
-                keep=climbs.keep,
-                progress=self._show,
-            )
+            climb = self._climb(server, climbs, link)
             # The link belongs beside the server, whose core this process keeps off.
             with cores.also_on_server_core(assessed.cores) if link else nullcontext():
                 climb.repeat(capacity)

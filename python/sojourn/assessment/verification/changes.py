@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from sojourn import systems
 from sojourn.assessment.model import Station
-from sojourn.assessment.summary import DemandFit, Knee
+from sojourn.assessment.summary import DemandFit, Knee, Step
 from sojourn.assessment.verification import foretelling
 from sojourn.assessment.verification.assessed import Assessed
 from sojourn.assessment.verification.foretelling import Expectation, scaled
@@ -62,6 +62,10 @@ class Baselines(Protocol):
 
     def demand(self, arrangement: Arrangement, name: str) -> DemandFit:
         """The service demand of another server."""
+        ...
+
+    def light_loads(self, arrangement: Arrangement, name: str, rates: Sequence[float]) -> list[Step]:
+        """Another server under the log's own mix at low rates, in requests/s."""
         ...
 
 
@@ -282,19 +286,22 @@ class OtherServer:
 
     def expectation(self, assessed: Assessed, baselines: Baselines) -> Expectation:
         own = baselines.demand(self.arrangement(assessed), self.name)
-        station = foretelling.other_server(assessed.station, assessed.mix, own)
-        ratio = float(assessed.mix.demands(assessed.demand_fit).mean() / assessed.mix.demands(own).mean())
-        # What the mix costs beyond its documents is not known of a server before it has served it.
-        factor, (low, high) = assessed.station.calibration.estimate, assessed.capacity_range
-        unknown = max(factor, 1 / factor)
-        capacity = scaled(ratio * assessed.capacity, (low / unknown, high * unknown))
+        # As if its mix cost as much more than its documents as the assessed server's does: where to look.
+        about = assessed.capacity * float(assessed.mix.demands(assessed.demand_fit).mean())
+        rates = [fraction * about / float(assessed.mix.demands(own).mean()) for fraction in LIGHT_FRACTIONS]
+        light = baselines.light_loads(self.arrangement(assessed), self.name, rates)
+        station = foretelling.other_server(assessed, own, light)
+        factor, (low, high) = station.calibration, assessed.capacity_range
+        capacity = scaled(station.capacity, (low * factor.estimate / factor.high, high * factor.estimate / factor.low))
         basis = (
             f"g(x) = {own.fixed_seconds.estimate * 1e6:.2f} us + {own.seconds_per_byte.estimate * 1e9:.3f} ns/B x, "
-            f"its own; the mix costs {factor:.2f} times its documents, as the assessed server's does"
+            f"its own; the mix costs {factor.estimate:.2f} times its documents, measured up to {format.rate(rates[-1])}"
         )
         return foretelling.same_processor(station, assessed.sessions, capacity, assessed.seed, basis)
 
 
+LIGHT_FRACTIONS = (0.15, 0.3, 0.4)
+"""Of another server's capacity as it is first estimated: below the loads at which predictions are compared."""
 OUR_ARCHITECTURE = "amped"
 """Of our server where it is the other one."""
 

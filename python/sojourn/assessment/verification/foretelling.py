@@ -5,22 +5,25 @@
   would be wrong at every load: twice the response time at light loads, and none of the waiting for the next period.
 - A slower line is full by what crosses it: bodies, response heads, and the headers of the packets (`packet_line`). The
   server adds its mean response time.
-- Another server has its own service demands, measured on documents of fixed sizes; that a mix of documents costs more
-  than its documents alone, and latencies, are taken from the assessed server.
+- Another server has its own service demands, measured on documents of fixed sizes, and what the log's mix costs beyond
+  them, and latencies, fitted at light loads. What share of a busy processor's capacity is reached at the knee is taken
+  from the assessed server.
 - Workers that keep a connection until it ends are servers of an M/G/N station whose jobs are sessions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sojourn.assessment.model import FloatArray, Mix, Station
+from sojourn.assessment.model import FloatArray, Mix, Station, fit_station
 from sojourn.assessment.simulation import Quota, Sessions, simulate
-from sojourn.assessment.summary import DemandFit, Prediction
+from sojourn.assessment.summary import DemandFit, Prediction, Step
+from sojourn.assessment.verification.assessed import Assessed
 from sojourn.assessment.verification.packet_line import transfer_times
+from sojourn.failure import CouldNotRun
 from sojourn.machine.confinement import PROCESSOR_PERIOD_SECONDS
 from sojourn.results.records import Interval
 
@@ -108,11 +111,17 @@ def bytes_on_the_line(mix: Mix) -> FloatArray:
     return carried
 
 
-def other_server(assessed: Station, mix: Mix, own: DemandFit) -> Station:
-    """The station of another server with demands of its own; the rest is the assessed one's."""
-    demands = mix.demands(own) * assessed.calibration.estimate
-    kept = assessed.capacity * float(assessed.demands.mean())
-    return replace(assessed, demands=demands, capacity=kept / float(demands.mean()))
+def other_server(assessed: Assessed, own: DemandFit, light: Sequence[Step]) -> Station:
+    """The station of another server, fitted on steps at light loads.
+
+    Of a busy one's capacity it delivers the share that the assessed server does.
+    """
+    usable = [step for step in light if step.within_target and not step.generator_limited]
+    if not usable:
+        raise CouldNotRun("the other server did not keep up even with light loads", "assess that server itself")
+    station = fit_station(assessed.mix, own, usable, None, assessed.seed)
+    kept = assessed.capacity * float(assessed.station.demands.mean())
+    return replace(station, capacity=kept / float(station.demands.mean()))
 
 
 def few_workers(
