@@ -13,14 +13,14 @@ import pytest
 
 from sojourn import _native
 from sojourn.assessment.measurement import Bench, Interrupted
-from sojourn.assessment.model import Mix, Station
+from sojourn.assessment.model import Mix, Quota, Station
 from sojourn.assessment.request import EFFORTS, EffortName
-from sojourn.assessment.simulation import Quota, Sessions, simulate
-from sojourn.assessment.steps import ClimbStep
+from sojourn.assessment.simulation import Sessions, simulate
+from sojourn.assessment.steps import ClimbStep, saturated_by_share
 from sojourn.assessment.summary import DemandFit, Knee, Prediction, Step, Verification, VerifiedLoad
 from sojourn.assessment.verification import carrying_out, foretelling
 from sojourn.assessment.verification.assessed import Assessed, processor_fraction
-from sojourn.assessment.verification.carrying_out import saturated_by_share, verify
+from sojourn.assessment.verification.carrying_out import verify
 from sojourn.assessment.verification.changes import CHANGES, Arrangement, OtherServer, chosen
 from sojourn.assessment.verification.comparison import compared
 from sojourn.assessment.verification.foretelling import mean_wait, scaled
@@ -175,7 +175,7 @@ def test_a_server_that_used_its_share_is_saturated() -> None:
 
 def test_a_quota_of_the_whole_period_changes_nothing(assessed: Assessed) -> None:
     plain = simulate(assessed.station, assessed.sessions, 500, 1)
-    assert simulate(assessed.station, assessed.sessions, 500, 1, Quota(0.05, 0.05)) == plain
+    assert simulate(replace(assessed.station, quota=Quota(0.05, 0.05)), assessed.sessions, 500, 1) == plain
 
 
 def test_twice_the_processor_is_predicted_from_a_confined_baseline(assessed: Assessed) -> None:

@@ -23,8 +23,10 @@ from sojourn.text import format
 class Climbs:
     """The climbs so far, in their order."""
 
-    def __init__(self, folder: RunFolder, effort: rising_load.Effort) -> None:
+    def __init__(self, folder: RunFolder, effort: rising_load.Effort, processors: float | None = None) -> None:
+        """`processors` is what the server may use of its processor's time; None: all."""
         self.folder = folder
+        self.processors = processors
         self.effort = effort
         self.rows: list[steps.Row] = []
         """Every step of every climb."""
@@ -51,7 +53,8 @@ class Climbs:
         if result.timeline is not None:
             self._timeline += _timeline_rows(result.timeline, climb, recording)
             self.folder.write_table("timeline.parquet", self._timeline)
-        self._steps[climb] = [steps.of_climb(step, index, result.timeline) for index, step in enumerate(result.steps)]
+        found = [steps.of_climb(step, index, result.timeline) for index, step in enumerate(result.steps)]
+        self._steps[climb] = steps.saturated_by_share(found, self.processors) if self.processors else found
         self.rows += [steps.row(step, climb) for step in self._steps[climb]]
         self.folder.write_table("points.parquet", self.rows)
 

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,7 @@ from scipy.optimize import least_squares, lsq_linear
 from sojourn import _native
 from sojourn.assessment.summary import DemandFit, Prediction, Step
 from sojourn.calibration.estimate import BOOTSTRAP_SAMPLES, percentile_interval
+from sojourn.machine.confinement import PROCESSOR_PERIOD_SECONDS
 from sojourn.results.records import Interval
 
 R_CANDIDATES: tuple[int | None, ...] = (1, 2, 4, 8, 16, None)
@@ -43,7 +45,7 @@ DELAY_SECONDS_MAX = 1e-2
 COLD_FRACTION_MIN = 0.7
 """Of a busy server's capacity, what it delivers at least once overloaded. One that delivers less has another limit."""
 IDLE_RANGE_MIN = 0.05
-"""Steps whose idle share differs by less say nothing of how CPU time depends on it."""
+"""Steps whose idle shares differ by less of the largest say nothing of how CPU time depends on them."""
 
 FloatArray = NDArray[np.float64]
 
@@ -68,6 +70,23 @@ class Mix:
         return demands
 
 
+class Quota(NamedTuple):
+    """A processor that stands still for the rest of each period in which it has worked for so long."""
+
+    seconds: float
+    period_seconds: float
+
+    @property
+    def share(self) -> float:
+        """Of the processor's time."""
+        return self.seconds / self.period_seconds
+
+
+def quota(processors: float) -> Quota:
+    """What a control group lets a program have of a processor's time (`machine.confinement`)."""
+    return Quota(processors * PROCESSOR_PERIOD_SECONDS, PROCESSOR_PERIOD_SECONDS)
+
+
 @dataclass(frozen=True)
 class Delays:
     """What is added to the station's response time, seconds."""
@@ -89,17 +108,27 @@ class Station:
     """Throughput of the overloaded server, requests/s."""
     mean_delays: Delays = Delays()
     p95_delays: Delays = Delays()
+    quota: Quota | None = None
+    """What the server may use of its processor; None: all."""
+
+    @property
+    def busy_capacity(self) -> float:
+        """Requests/s of a server that is always busy and has kept up so far."""
+        return (self.quota.share if self.quota else 1.0) / float(self.demands.mean())
 
     def keeps_up(self, rate: float) -> bool:
         """True if a server that has kept up so far answers all of these requests/s."""
-        busy = 1.0 / float(self.demands.mean())
+        busy = self.busy_capacity
         return rate < (busy if self.capacity >= COLD_FRACTION_MIN * busy else self.capacity)
 
     def closed_form(self, rate: float) -> Prediction:
-        """Eq. 2.2 of the thesis with what is added to it; its waiting time taken as exponential for the p95."""
-        if not self.keeps_up(rate):
+        """Eq. 2.2 of the thesis with what is added to it; its waiting time taken as exponential for the p95.
+
+        It has no times for a processor with a quota.
+        """
+        if not self.keeps_up(rate) or self.quota:
             return Prediction(
-                requests_per_second=self.capacity,
+                requests_per_second=rate if self.keeps_up(rate) else self.capacity,
                 response_time_mean_seconds=None,
                 response_time_p95_seconds=None,
             )
@@ -149,13 +178,26 @@ class Station:
         return 0.5 / (1.0 - rate * float(self.demands.mean()))
 
 
-def fit_station(mix: Mix, demand_fit: DemandFit, below: Sequence[Step], overloaded: Step | None, seed: int) -> Station:
-    """Fits the station on steps below the knee and, if there is one, on an overloaded step."""
+def fit_station(
+    mix: Mix,
+    demand_fit: DemandFit,
+    below: Sequence[Step],
+    overloaded: Step | None,
+    seed: int,
+    quota: Quota | None = None,
+) -> Station:
+    """Fits the station on steps below the knee and, if there is one, on an overloaded step.
+
+    With a quota it has no delays yet: there is no closed form to fit them with.
+    """
     demands = mix.demands(demand_fit)
-    calibration = _calibration(float(demands.mean()), below, seed)
+    share = quota.share if quota else 1.0
+    calibration = _calibration(float(demands.mean()), below, seed, share)
     demands = demands * calibration.estimate
-    busy = 1.0 / float(demands.mean())
+    busy = share / float(demands.mean())
     capacity = busy if overloaded is None else min(busy, overloaded.requests_per_second.median)
+    if quota is not None:
+        return Station(demands, 1, calibration, capacity, quota=quota)
     bare = [Station(demands, r, calibration, capacity) for r in R_CANDIDATES]
     usable = [step for step in with_times(below) if bare[0].keeps_up(step.offered_requests_per_second)]
     return min((station.with_delays(usable) for station in bare), key=lambda station: _misfit(station, usable))
@@ -166,9 +208,9 @@ def with_times(steps: Sequence[Step]) -> Sequence[Step]:
     return [step for step in steps if step.undisturbed is not None] or steps
 
 
-def _calibration(predicted: float, steps: Sequence[Step], seed: int) -> Interval:
+def _calibration(predicted: float, steps: Sequence[Step], seed: int, share: float) -> Interval:
     known = [
-        (cpu, 1.0 - step.server_cpu_fraction.median, step.server_wakeups_per_request)
+        (cpu, share - step.server_cpu_fraction.median, step.server_wakeups_per_request)
         for step in steps
         if step.server_cpu_fraction is not None and (cpu := step.cpu_for_model) is not None
     ]
@@ -183,7 +225,7 @@ def _calibration(predicted: float, steps: Sequence[Step], seed: int) -> Interval
 
 def _busy_demand(cpu: FloatArray, idle: FloatArray, wakeups: FloatArray) -> float:
     """CPU seconds per request of a server that is always busy; wake-ups per request may be nan."""
-    if np.ptp(idle) < IDLE_RANGE_MIN:
+    if np.ptp(idle) < IDLE_RANGE_MIN * (idle.max() + 1e-9):
         return float(np.median(cpu))
     if np.isnan(wakeups).any():
         return _intercept(cpu, idle)

@@ -19,7 +19,7 @@ from sojourn.assessment.climbs import Climbs
 from sojourn.assessment.connections import think_scale_within_limits
 from sojourn.assessment.knee import locate
 from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped
-from sojourn.assessment.model import Mix, Station
+from sojourn.assessment.model import Mix, Station, quota
 from sojourn.assessment.prediction import predict
 from sojourn.assessment.request import Request, as_study, settings
 from sojourn.assessment.resources import Helpers, Line, LogRates
@@ -40,6 +40,7 @@ from sojourn.engine.progress import ProgressLine, RequestsAdvance
 from sojourn.failure import CouldNotRun
 from sojourn.loading.record import Saturation
 from sojourn.machine import cores, disturbance, environment
+from sojourn.machine.confinement import Confinement
 from sojourn.queueing import system_file
 from sojourn.results.run_folder import RunFolder
 from sojourn.systems import Launch, Running
@@ -89,7 +90,7 @@ class _Assessment:
         self.cores = cores.plan()
         self.started = time.monotonic()
         self.demand_points: list[DemandPoint] = []
-        self.climbs = Climbs(folder, request.effort.rising_load)
+        self.climbs = Climbs(folder, request.effort.rising_load, request.processors)
         self.trace: _native.Trace | None = None
         self.mix: Mix | None = None
         self.station: Station | None = None
@@ -220,7 +221,16 @@ class _Assessment:
         return running
 
     def _launch(self, root: Path, work: Path) -> Launch:
-        return Launch(root, work, self.cores.server, self.request.architecture, upstream_core=self.cores.generator)
+        processors = self.request.processors
+        confinement = None if processors is None else Confinement(root, processors=processors, drop_pages="none")
+        return Launch(
+            root,
+            work,
+            self.cores.server,
+            self.request.architecture,
+            confinement=confinement,
+            upstream_core=self.cores.generator,
+        )
 
     def _measure_demand(self, bench: Bench) -> None:
         self.stages.begin("service demand")
@@ -239,7 +249,7 @@ class _Assessment:
     def _climb(self, bench: Bench, trace: _native.Trace, trace_file: Path) -> None:
         assert self.summary.demand_fit is not None
         assert self.mix is not None
-        estimate = 1.0 / float(self.mix.demands(self.summary.demand_fit).mean())
+        estimate = (self.request.processors or 1.0) / float(self.mix.demands(self.summary.demand_fit).mean())
         self._choose_think_scale(trace, estimate)
         before = bench.server.metrics()
         self.stages.begin("rising load")
@@ -303,6 +313,7 @@ class _Assessment:
                 self.summary.knee,
                 self.request.seed,
                 self.stages.update,
+                quota(self.request.processors) if self.request.processors else None,
             )
             withheld = self._judge_model()
             self.stages.done("predicted beside measured" if self.station else "no model that could be believed")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sojourn.assessment.model import Mix, Station, fit_station, with_times
-from sojourn.assessment.simulation import Sessions, simulate
+from sojourn.assessment.model import Mix, Quota, Station, fit_station, with_times
+from sojourn.assessment.simulation import Sessions, simulate, with_simulated_delays
 from sojourn.assessment.summary import DemandFit, Knee, Model, Prediction, PredictionError, Step
 
 
@@ -17,6 +17,7 @@ def predict(
     knee: Knee,
     seed: int,
     progress: Callable[[int, int], None],
+    quota: Quota | None = None,
 ) -> tuple[Model | None, list[Step], Station | None]:
     """Fits the model on some steps and predicts them all; no model where no step lay below the knee."""
     unfitted, steps = steps, _hold_out(steps, knee)
@@ -24,7 +25,9 @@ def predict(
     overloaded = [step for step in steps if not step.held_out and not step.within_target]
     if not below:
         return None, list(unfitted), None
-    station = fit_station(mix, demand_fit, below, overloaded[0] if overloaded else None, seed)
+    station = fit_station(mix, demand_fit, below, overloaded[0] if overloaded else None, seed, quota)
+    if quota is not None:
+        station = with_simulated_delays(station, sessions, with_times(below), seed)
     predicted = []
     told = with_times(steps)
     for index, step in enumerate(steps):
@@ -79,7 +82,7 @@ def _error(said: Prediction, step: Step, *, has_times: bool) -> PredictionError:
     def relative(predicted: float | None, measured: float) -> float | None:
         return None if predicted is None or not has_times else predicted / measured - 1.0
 
-    throughput = said.requests_per_second / step.requests_per_second.median - 1.0
+    throughput = said.requests_per_second / step.throughput_for_model - 1.0
     return PredictionError(
         requests_per_second=throughput,
         response_time_mean=relative(said.response_time_mean_seconds, step.mean_for_model),
@@ -105,7 +108,7 @@ def _model(station: Station, steps: Sequence[Step], knee: Knee) -> Model:
         interruption_seconds=station.mean_delays.interruption_seconds,
         latency_p95_seconds=station.p95_delays.latency_seconds,
         interruption_p95_seconds=station.p95_delays.interruption_seconds,
-        busy_capacity_requests_per_second=1.0 / mean,
+        busy_capacity_requests_per_second=station.busy_capacity,
         capacity_requests_per_second=station.capacity,
         steps_fitted=sum(not step.held_out for step in steps),
         steps_held_out=len(held_out),

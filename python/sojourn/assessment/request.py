@@ -36,6 +36,8 @@ class Request:
     """True to go on where a static copy stands for little of the log."""
     require_quiet: bool = False
     """True to refuse a machine with other work."""
+    processors: float | None = None
+    """Of its processor's time, what the server may use; None: all."""
     verify: tuple[str, ...] = ()
     """The changes that are made afterwards, to try what is predicted of them."""
 
@@ -53,6 +55,7 @@ def settings(request: Request, think_scale: float) -> Settings:
         think_scale_because=None,
         repetitions=request.effort.rising_load.repetitions,
         seed=request.seed,
+        processors=request.processors,
     )
 
 

@@ -7,14 +7,14 @@ simulation feels bursts and think times, which the closed form's Poisson request
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sojourn import _native
-from sojourn.assessment.model import Station
-from sojourn.assessment.summary import Prediction
+from sojourn.assessment.model import Delays, Station
+from sojourn.assessment.summary import Prediction, Step
 
 REQUESTS = 400_000
 WARM_UP_FRACTION = 0.1
@@ -28,20 +28,8 @@ class Sessions:
     think_scale: float
 
 
-class Quota(NamedTuple):
-    """A processor that stands still for the rest of each period in which it has worked for so long."""
-
-    seconds: float
-    period_seconds: float
-
-    @property
-    def share(self) -> float:
-        """Of the processor's time."""
-        return self.seconds / self.period_seconds
-
-
-def simulate(station: Station, sessions: Sessions, rate: float, seed: int, quota: Quota | None = None) -> Prediction:
-    """Foretells one step by simulation of about `REQUESTS` requests, at less than the quota's share of the capacity.
+def simulate(station: Station, sessions: Sessions, rate: float, seed: int) -> Prediction:
+    """Foretells one step by simulation of about `REQUESTS` requests, under the station's quota if it has one.
 
     A saturated station has no steady state: only its throughput is predicted then.
     """
@@ -61,7 +49,7 @@ def simulate(station: Station, sessions: Sessions, rate: float, seed: int, quota
         station.r,
         station.mean_delays.latency_seconds,
         seed,
-        quota,
+        station.quota,
     )
     steady = (answered_at > WARM_UP_FRACTION * seconds) & (answered_at <= seconds)
     return Prediction(
@@ -69,3 +57,17 @@ def simulate(station: Station, sessions: Sessions, rate: float, seed: int, quota
         response_time_mean_seconds=float(times[steady].mean()) + station.mean_delay(rate),
         response_time_p95_seconds=float(np.quantile(times[steady], 0.95)) + station.p95_delay(rate),
     )
+
+
+def with_simulated_delays(station: Station, sessions: Sessions, steps: Sequence[Step], seed: int) -> Station:
+    """The station with the latency that measured response times have beyond the simulated ones, at the median."""
+    beyond = []
+    for index, step in enumerate(steps):
+        said = simulate(station, sessions, step.offered_requests_per_second, seed + index)
+        mean, p95 = said.response_time_mean_seconds, said.response_time_p95_seconds
+        if mean is not None and p95 is not None:
+            beyond.append((step.mean_for_model - mean, step.p95_for_model - p95))
+    if not beyond:
+        return station
+    mean, p95 = np.clip(np.median(beyond, axis=0), 0.0, None)
+    return replace(station, mean_delays=Delays(float(mean)), p95_delays=Delays(float(p95)))

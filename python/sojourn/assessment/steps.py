@@ -51,6 +51,18 @@ def of_climb(step: record.Step, index: int, timeline: Timeline | None) -> ClimbS
     return whole.model_copy(update={"server_core_lost_squared_seconds": lost_squared(timeline, index, whole)})
 
 
+SHARE_USED = 0.95
+"""Of a processor's share; a server that uses so much of it has no more to give."""
+
+
+def saturated_by_share(steps: Sequence[ClimbStep], processors: float) -> list[ClimbStep]:
+    """The steps of a server with less than a processor, saturated where it used all that it may."""
+    return [
+        step.model_copy(update={"server_saturated": (observed(step, "cpu_fraction") or 0.0) >= SHARE_USED * processors})
+        for step in steps
+    ]
+
+
 def row(step: ClimbStep, climb: str) -> Row:
     """One step of one climb, flat: nested figures joined by underscores, units last as they came."""
     flat: Row = {"climb": climb}
@@ -170,6 +182,7 @@ def _undisturbed(level: Sequence[ClimbStep]) -> Undisturbed | None:
     return Undisturbed(
         windows=sum(each.windows for each in found),
         windows_total=sum(each.windows_total for each in found),
+        requests=sum(each.requests for each in found),
         requests_per_second=rate,
         response_time_mean_seconds=mean,
         response_time_p95_seconds=p95,

@@ -33,6 +33,8 @@ class Settings(Record):
     think_scale_because: str | None
     repetitions: int
     seed: int
+    processors: float | None = None
+    """Of its processor's time, what the server was allowed; None: all."""
 
 
 class SystemUnderTest(Record):
@@ -102,11 +104,16 @@ class Undisturbed(Record):
     windows: int
     """Of all repetitions together."""
     windows_total: int
+    requests: int = 0
     requests_per_second: Spread
     response_time_mean_seconds: Spread
     response_time_p95_seconds: Spread
     time_to_first_byte_p95_seconds: Spread
     server_cpu_seconds_per_request: Spread | None
+
+
+THROUGHPUT_REQUESTS_MIN = 10_000
+"""Fewer requests tell a rate to more than 1 %: the step as it was has more."""
 
 
 class Step(Record):
@@ -145,6 +152,12 @@ class Step(Record):
     simulation: Prediction | None
     closed_form_error: PredictionError | None
     simulation_error: PredictionError | None
+
+    @property
+    def throughput_for_model(self) -> float:
+        """The throughput that the model is tried on, in requests/s: undisturbed where that is more than a few requests."""
+        enough = self.undisturbed is not None and self.undisturbed.requests >= THROUGHPUT_REQUESTS_MIN
+        return (self.undisturbed if enough and self.undisturbed else self).requests_per_second.median
 
     @property
     def mean_for_model(self) -> float:

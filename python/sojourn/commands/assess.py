@@ -72,6 +72,15 @@ def _assess(
     require_quiet: Annotated[
         bool, FurtherOption("--require-quiet", help="Refuse to measure on a machine with other work.")
     ] = False,
+    cpu_limit: Annotated[
+        float | None,
+        FurtherOption(
+            metavar="PROCESSORS",
+            min=0.01,
+            max=1.0,
+            help="Let the server have so much of its processor, as a container's limit does: 0.1 is a tenth.",
+        ),
+    ] = None,
     verify: Annotated[
         str | None,
         typer.Option(
@@ -105,6 +114,8 @@ def _assess(
     if application.target is not None:
         application.run(log, log_options, lambda: output or _default_output(log), effort, seed, output_format)
         return
+    if cpu_limit is not None and verify is not None:
+        raise CouldNotRun("--verify makes changes to a server with a whole processor", "leave out --cpu-limit")
     request = Request(
         log=log,
         server=systems.find(server),
@@ -120,6 +131,7 @@ def _assess(
         effort=EFFORTS[effort].with_repetitions(repetitions),
         static_only=static_only,
         require_quiet=require_quiet,
+        processors=cpu_limit,
         verify=() if verify is None else chosen(verify),
     )
     require_log(log, log_options.also)

@@ -18,8 +18,7 @@ from urllib.parse import urlsplit
 from sojourn.assessment import demand, rising_load, steps
 from sojourn.assessment.climbs import Climbs
 from sojourn.assessment.knee import locate
-from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped, observed
-from sojourn.assessment.steps import ClimbStep
+from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped
 from sojourn.assessment.summary import DemandFit, DemandPoint, Knee, Step, Verification, VerifiedLoad
 from sojourn.assessment.verification.assessed import Assessed
 from sojourn.assessment.verification.changes import CHANGES, Arrangement, Change
@@ -41,8 +40,6 @@ LIGHT_REPETITIONS = 2
 STEP_REQUESTS = 4000
 STEP_SECONDS_MAX = 10.0
 """A step lasts for so many requests at half the capacity, if that takes no longer: sizes are spread widely."""
-SHARE_USED = 0.95
-"""Of a processor's share; a server that uses so much of it has no more to give."""
 NO_MODEL = "without a model there are no predictions to try"
 LINK_ADDRESS = "10.77.0.1"
 """Of the server, seen from behind a link."""
@@ -188,7 +185,9 @@ class _One:
         self, arrangement: Arrangement, folder: RunFolder, capacity: float
     ) -> tuple[Knee, list[Step], list[str]]:
         assessed = self.assessed
-        climbs = Climbs(folder, _long_enough(assessed.effort.rising_load, capacity))
+        confinement = arrangement.launch.confinement
+        processors = confinement.processors if confinement else None
+        climbs = Climbs(folder, _long_enough(assessed.effort.rising_load, capacity), processors)
         report = folder.path / "link.json"
         with arrangement.server.start(self._launch(arrangement)) as server:
             link = (*arrangement.link, "--report", str(report)) if arrangement.link else ()
@@ -199,9 +198,6 @@ class _One:
             with cores.also_on_server_core(assessed.cores) if link else nullcontext():
                 climb.repeat(capacity)
         climbed = climbs.repetitions()
-        confinement = arrangement.launch.confinement
-        if confinement is not None and confinement.processors is not None:
-            climbed = [saturated_by_share(repetition, confinement.processors) for repetition in climbed]
         knee = locate(climbed, assessed.target_p95_seconds)
         if knee is None:
             raise CouldNotRun(
@@ -224,14 +220,6 @@ class _One:
         work = arrangement.launch.work / f"{FOLDER}-{self.name}"
         work.mkdir(exist_ok=True)
         return replace(arrangement.launch, work=work)
-
-
-def saturated_by_share(steps: Sequence[ClimbStep], processors: float) -> list[ClimbStep]:
-    """The steps of a server with less than a processor, saturated where it used all that it may."""
-    return [
-        step.model_copy(update={"server_saturated": (observed(step, "cpu_fraction") or 0.0) >= SHARE_USED * processors})
-        for step in steps
-    ]
 
 
 def _long_enough(effort: rising_load.Effort, capacity: float) -> rising_load.Effort:

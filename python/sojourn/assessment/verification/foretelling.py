@@ -18,13 +18,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sojourn.assessment.model import FloatArray, Mix, Station, fit_station
-from sojourn.assessment.simulation import Quota, Sessions, simulate
+from sojourn.assessment.model import FloatArray, Mix, Station, fit_station, quota
+from sojourn.assessment.simulation import Sessions, simulate
 from sojourn.assessment.summary import DemandFit, Prediction, Step
 from sojourn.assessment.verification.assessed import Assessed
 from sojourn.assessment.verification.packet_line import transfer_times
 from sojourn.failure import CouldNotRun
-from sojourn.machine.confinement import PROCESSOR_PERIOD_SECONDS
 from sojourn.results.records import Interval
 
 RESPONSE_HEAD_BYTES = 250
@@ -59,12 +58,12 @@ def processor_share(
     station: Station, sessions: Sessions, processors: float, capacity: Interval, seed: int, basis: str
 ) -> Expectation:
     """The server with a part of its processor's time."""
-    quota = Quota(processors * PROCESSOR_PERIOD_SECONDS, PROCESSOR_PERIOD_SECONDS)
+    limited = replace(station, capacity=processors * station.capacity, quota=quota(processors))
 
     def at(rate: float) -> Prediction:
-        if rate >= min(capacity.estimate, quota.share / float(station.demands.mean())):
+        if rate >= min(capacity.estimate, limited.busy_capacity):
             return _saturated(capacity.estimate)
-        return simulate(station, sessions, rate, seed, quota)
+        return simulate(limited, sessions, rate, seed)
 
     return Expectation(capacity, at, basis)
 
