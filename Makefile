@@ -28,8 +28,8 @@ quick: $(DEVELOPED)
 peers:
 	scripts/peers
 
-## bench-assess: whether the answer of sojourn assess can be believed, quiet and beside other work; writes docs/assessment-benchmark.md; BENCH="--repetitions 3" is short
-bench-assess: $(INSTALLED)
+## bench-assess: whether the answer of sojourn assess can be believed, quiet and beside other work; writes docs/assessment-benchmark.md; BENCH="--minutes 60" is short; the same command goes on; SOJOURN_TRACES=DIR has real logs
+bench-assess: $(INSTALLED) peers
 	benchmarks/assessment/bench --docs docs $(BENCH)
 
 ## bench-server: our server beside nginx, h2o, lighttpd, Apache and the null responder; writes docs/server-benchmark.md; BENCH=--resume goes on

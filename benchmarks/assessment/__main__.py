@@ -1,11 +1,14 @@
-"""`benchmarks/assessment/bench`: kinds of other work to assessments, assessments to the page."""
+"""`benchmarks/assessment/bench`: subjects and kinds of other work to assessments, assessments to the page."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,58 +16,118 @@ import typer
 from rich.console import Console
 
 from benchmarks import entry, machine, run
-from benchmarks.assessment.burner import KINDS, Kind, burning
+from benchmarks.assessment.burner import KINDS, QUIET, Kind, burning
 from benchmarks.assessment.page import Run, judge, page
+from benchmarks.assessment.subjects import EXAMPLE, SUBJECTS, Subject, log_of
 from benchmarks.order import shuffled
 from benchmarks.selection import chosen
 from sojourn.assessment.held_out import distances
 from sojourn.assessment.summary import Summary, read_summary
+from sojourn.failure import CouldNotRun
 from sojourn.results.run_folder import RunFolder
 
 NAME = "assessment-benchmark"
 talk = Console(stderr=True)
 
 
+@dataclass(frozen=True)
+class _Cell:
+    subject: Subject
+    kind: Kind
+    repetition: int
+
+    def folder(self, output: Path) -> Path:
+        return output / f"{self.subject.name}-{self.kind.name}-{self.repetition + 1}".replace(" ", "-")
+
+
 def _bench(
+    subjects: Annotated[
+        str | None,
+        typer.Option(help=f"Comma-separated, * allowed: {', '.join(subject.name for subject in SUBJECTS)}."),
+    ] = None,
     kinds: Annotated[
         str | None, typer.Option(help=f"Comma-separated, * allowed: {', '.join(kind.name for kind in KINDS)}.")
     ] = None,
-    repetitions: Annotated[int, typer.Option(min=1, max=1000, help="Assessments beside each kind.")] = 10,
-    effort: Annotated[str, typer.Option(help="Of each assessment.")] = "quick",
-    log: Annotated[Path | None, typer.Option(help="The log to assess [default: the example log].")] = None,
-    server: Annotated[str, typer.Option(help="The system under test.")] = "sojourn",
+    repetitions: Annotated[int, typer.Option(min=1, max=1000, help="Rounds of everything.")] = 10,
+    minutes: Annotated[
+        float | None, typer.Option(min=0, help="Begin nothing that would not end within this time; without it, all is done.")
+    ] = None,
+    effort: Annotated[str, typer.Option(help="Of assessments on a quiet machine.")] = "normal",
+    beside_effort: Annotated[str, typer.Option(help="Of assessments beside other work.")] = "quick",
     seed: Annotated[int, typer.Option(help="The order is drawn from this.")] = 1,
     output: Annotated[Path, typer.Option(help="The run's folder.")] = machine.ROOT / "runs" / NAME,
     docs: Annotated[Path | None, typer.Option(help="Also put the page here.")] = None,
 ) -> None:
-    """Assess the same log again and again, on a quiet machine and beside other work, and compare the answers.
+    """Assess again and again, several logs and servers on a quiet machine and the example log beside other work.
 
-    Each answer is kept as it comes: Ctrl-C ends the run and writes the page of what there is.
+    Each answer is kept as it comes: Ctrl-C ends the run and writes the page of what there is, and the same command
+    goes on. Real logs are looked for in the folder SOJOURN_TRACES.
 
-    Example: benchmarks/assessment/bench --kinds 'quiet,bursts' --repetitions 3
+    Example: benchmarks/assessment/bench --subjects 'example log,nginx' --kinds quiet --repetitions 3
     """
-    selected = chosen(kinds, KINDS, "kind of work")
     output.mkdir(parents=True, exist_ok=True)
-    if log is None:
-        log = output / "example.log"
-        _sojourn("example-log", str(log))
-    about = run.describe(NAME, talk) | {"repetitions": repetitions, "seed": seed, "effort": effort}
-    command = ["assess", str(log), "--effort", effort, "--server", server, "--format", "json"]
-    answers = _answers(selected, repetitions, seed, command, output)
+    efforts = {kind.name: effort if kind == QUIET else beside_effort for kind in KINDS}
+    found = list(_present(chosen(subjects, SUBJECTS, "subject"), output))
+    cells = [
+        cell
+        for repetition in range(repetitions)
+        for cell in shuffled(_round(found, chosen(kinds, KINDS, "kind of work"), repetition), repetition, seed)
+    ]
+    about = run.describe(NAME, talk) | {"repetitions": repetitions, "seed": seed, "efforts": efforts}
+    answers = _answers(cells, efforts, output, None if minutes is None else 60 * minutes)
     runs, complete = run.keep(answers, about, output / "answers.jsonl", talk, _said)
     for verdict in judge(runs):
         print(verdict.line())
+    complete = complete and len(runs) == len(cells)
     run.finish(NAME, page(about, runs, complete=complete), (output, docs), complete=complete, console=talk)
 
 
-def _answers(kinds: Sequence[Kind], repetitions: int, seed: int, command: list[str], output: Path) -> Iterator[Run]:
+def _present(subjects: Sequence[Subject], folder: Path) -> Iterator[Subject]:
+    for subject in subjects:
+        try:
+            log_of(subject, folder)
+        except CouldNotRun as failure:
+            talk.print(f"left out: {failure.said}", highlight=False, soft_wrap=True)
+        else:
+            yield subject
+
+
+def _round(subjects: Sequence[Subject], kinds: Sequence[Kind], repetition: int) -> list[_Cell]:
+    quiet = [_Cell(subject, QUIET, repetition) for subject in subjects if QUIET in kinds]
+    return quiet + [_Cell(EXAMPLE, kind, repetition) for kind in kinds if kind != QUIET and EXAMPLE in subjects]
+
+
+def _answers(cells: Sequence[_Cell], efforts: dict[str, str], output: Path, seconds: float | None) -> Iterator[Run]:
+    """Those that a run before has kept come first: they cost nothing."""
     cores = machine.two_cores()
-    for repetition in range(repetitions):
-        for kind in shuffled(kinds, repetition, seed):
-            folder = output / f"{kind.name.replace(' ', '-')}-{repetition + 1}"
-            with burning(kind, cores, output):
-                _sojourn(*command, "--output", str(folder))
-            yield _run(kind.name, repetition, read_summary(RunFolder.open(folder)))
+    started, longest = time.monotonic(), 0.0
+    kept = {cell: summary for cell in cells if (summary := _kept(cell.folder(output))) is not None}
+    yield from (_run(cell, summary) for cell, summary in kept.items())
+    for cell in (each for each in cells if each not in kept):
+        begun = time.monotonic()
+        if seconds is not None and begun - started + longest > seconds:
+            talk.print("the time is used up; the same command goes on")
+            return
+        folder = cell.folder(output)
+        # What was cut short is measured anew.
+        shutil.rmtree(folder, ignore_errors=True)
+        options = [*cell.subject.options, "--effort", efforts[cell.kind.name], "--seed", str(cell.repetition + 1)]
+        with burning(cell.kind, cores, output):
+            _sojourn("assess", str(log_of(cell.subject, output)), *options, "--format", "json", "--output", str(folder))
+        longest = max(longest, time.monotonic() - begun)
+        if (folder / "summary.json").exists():
+            yield _run(cell, read_summary(RunFolder.open(folder)))
+        else:
+            talk.print(f"no answer: {folder.name}", highlight=False)
+
+
+def _kept(folder: Path) -> Summary | None:
+    """What an earlier run of this version has measured to its end."""
+    try:
+        summary = read_summary(RunFolder.open(folder))
+    except (CouldNotRun, OSError):
+        return None
+    return summary if summary.complete else None
 
 
 def _sojourn(*options: str) -> None:
@@ -73,13 +136,14 @@ def _sojourn(*options: str) -> None:
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
 
-def _run(kind: str, repetition: int, summary: Summary) -> Run:
+def _run(cell: _Cell, summary: Summary) -> Run:
     answer = summary.answer
     found = distances(summary) if summary.model else [None] * 3
     errors = [None if each is None else abs(each.error) for each in found]
     return Run(
-        kind=kind,
-        repetition=repetition,
+        subject=cell.subject.name,
+        kind=cell.kind.name,
+        repetition=cell.repetition,
         rate=answer.largest_rate_requests_per_second if answer else None,
         low=answer.low_requests_per_second if answer else None,
         high=answer.high_requests_per_second if answer else None,
@@ -96,7 +160,8 @@ def _run(kind: str, repetition: int, summary: Summary) -> Run:
 
 def _said(number: int, found: Run) -> str:
     said: dict[str, Any] = found.as_json()
-    return f"{number}: {json.dumps({key: said[key] for key in ('kind', 'rate', 'low', 'high', 'bottleneck')})}"
+    keys = ("subject", "kind", "rate", "low", "high", "bottleneck", "held_out_mean")
+    return f"{number}: {json.dumps({key: said[key] for key in keys})}"
 
 
 if __name__ == "__main__":

@@ -11,8 +11,10 @@ from string import Template
 from typing import Any
 
 from benchmarks.assessment.burner import KINDS, QUIET
+from benchmarks.assessment.subjects import EXAMPLE, SUBJECTS
 from benchmarks.markdown import table_of
 from benchmarks.run import circumstances
+from sojourn.assessment.held_out import AIMS
 from sojourn.assessment.plausibility import LIMIT_OVER_HIGHEST_MAX
 from sojourn.text import format
 
@@ -27,6 +29,7 @@ PAIR_FRACTION = 0.10
 class Run:
     """What one assessment answered; rates in requests/s."""
 
+    subject: str
     kind: str
     repetition: int
     rate: float | None
@@ -67,7 +70,7 @@ def judge(runs: Sequence[Run]) -> list[Verdict]:
         _absurd(runs),
         *(_agrees(kind.name, runs) for kind in KINDS if kind != QUIET),
         *_pairs(runs),
-        *_errors(runs),
+        *_aims(runs),
     ]
 
 
@@ -76,12 +79,14 @@ def page(run: dict[str, Any], runs: Sequence[Run], *, complete: bool) -> str:
     template = Template(Path(__file__).with_name("page.md.template").read_text())
     return template.substitute(
         circumstances(run, complete=complete),
-        effort=run["effort"],
+        efforts=f"--effort {run['efforts'][QUIET.name]}",
+        beside_efforts=f"--effort {run['efforts'][KINDS[-1].name]}",
         targets=table_of(["target", "found", ""], [[each.what, each.found, each.word] for each in judge(runs)], "llr"),
+        errors=table_of(["", "runs", *(f"{aim.name}, at most {aim.fraction:.0%}" for aim in AIMS)], _errors(runs)),
         answers=table_of(
-            ["beside", "answer, requests/s", "interval", "bottleneck", "held out: throughput, mean, p95"],
-            [_row(each) for each in sorted(runs, key=lambda each: (ORDER.index(each.kind), each.repetition))],
-            "lrrlr",
+            ["what", "beside", "answer, requests/s", "interval", "bottleneck", "held out: throughput, mean, p95"],
+            [_row(each) for each in sorted(runs, key=_place)],
+            "llrrlr",
         ),
     )
 
@@ -101,7 +106,7 @@ def _absurd(runs: Sequence[Run]) -> Verdict:
 
 def _agrees(kind: str, runs: Sequence[Run]) -> Verdict:
     what = f"beside {kind}: definite answers within {format.percent(AGREE_FRACTION)} of the quiet one"
-    quiet = [each.rate for each in runs if each.kind == QUIET.name and each.rate is not None]
+    quiet = [each.rate for each in _example(runs) if each.rate is not None]
     of_kind = [each for each in runs if each.kind == kind]
     definite = [each.rate for each in of_kind if each.rate is not None and not each.is_lower_bound]
     # A bound may lie anywhere below; above, it would not be one.
@@ -115,7 +120,7 @@ def _agrees(kind: str, runs: Sequence[Run]) -> Verdict:
 
 
 def _pairs(runs: Sequence[Run]) -> list[Verdict]:
-    quiet = sorted((each for each in runs if each.kind == QUIET.name), key=lambda each: each.repetition)
+    quiet = sorted(_example(runs), key=lambda each: each.repetition)
     pairs = list(pairwise(quiet))
     agree = sum(agrees(one, two) for one, two in pairs)
     what = f"two quiet runs in a row within {format.percent(PAIR_FRACTION)}, or their intervals overlap"
@@ -131,16 +136,44 @@ def agrees(one: Run, two: Run) -> bool:
     return (two.high is None or one.low <= two.high) and (one.high is None or two.low <= one.high)
 
 
-def _errors(runs: Sequence[Run]) -> list[Verdict]:
-    aims = (("throughput", 0.05), ("mean", 0.15), ("p95", 0.25))
+def _aims(runs: Sequence[Run]) -> list[Verdict]:
+    """For each subject and aim, whether the median of its runs meets it."""
     found = []
-    for name, aim in aims:
-        errors = [getattr(each, f"held_out_{name}") for each in runs if each.kind == QUIET.name]
-        known = [error for error in errors if error is not None]
-        what = f"quiet: held-out error of {name}, below 90 % utilisation, at most {format.percent(aim)}"
-        said = f"median {format.percent(median(known))}, worst {format.percent(max(known))}" if known else "–"
-        found.append(Verdict(what, said, _word(known, bool(known) and median(known) <= aim)))
+    for subject in SUBJECTS:
+        for aim, errors in zip(AIMS, _errors_of(subject.name, runs), strict=True):
+            what = f"{subject.name}: held-out error of the {aim.name}, at most {format.percent(aim.fraction)}"
+            said = f"median {format.percent(median(errors))}, worst {format.percent(max(errors))}" if errors else "–"
+            found.append(Verdict(what, said, _word(errors, bool(errors) and median(errors) <= aim.fraction)))
     return found
+
+
+def _errors(runs: Sequence[Run]) -> list[list[str]]:
+    rows = []
+    for subject in SUBJECTS:
+        errors = _errors_of(subject.name, runs)
+        cells = [f"{format.percent(median(each))} ({format.percent(max(each))})" if each else "–" for each in errors]
+        rows.append([subject.name, str(sum(each.subject == subject.name for each in _quiet(runs))), *cells])
+    return rows
+
+
+def _errors_of(subject: str, runs: Sequence[Run]) -> list[list[float]]:
+    """Of each aim, what is known."""
+    of = [each for each in _quiet(runs) if each.subject == subject]
+    names = ("held_out_throughput", "held_out_mean", "held_out_p95")
+    return [[error for each in of if (error := getattr(each, name)) is not None] for name in names]
+
+
+def _quiet(runs: Sequence[Run]) -> list[Run]:
+    return [each for each in runs if each.kind == QUIET.name]
+
+
+def _example(runs: Sequence[Run]) -> list[Run]:
+    return [each for each in _quiet(runs) if each.subject == EXAMPLE.name]
+
+
+def _place(run: Run) -> tuple[int, int, int]:
+    names = [subject.name for subject in SUBJECTS]
+    return ORDER.index(run.kind), names.index(run.subject), run.repetition
 
 
 def _row(run: Run) -> list[str]:
@@ -149,6 +182,7 @@ def _row(run: Run) -> list[str]:
     interval = f"{format.number(run.low)} – {high}" if run.rate is not None else ""
     errors = (run.held_out_throughput, run.held_out_mean, run.held_out_p95)
     return [
+        run.subject,
         run.kind,
         f"{bound}{format.number(run.rate)}" if run.rate is not None else "none",
         interval,

@@ -15,6 +15,7 @@ from benchmarks import machine
 from benchmarks.assessment.page import Run, agrees, is_absurd, judge, page
 
 QUIET = Run(
+    subject="example log",
     kind="quiet",
     repetition=0,
     rate=1000.0,
@@ -35,7 +36,7 @@ ABOUT = {
     "revision": "abc",
     "repetitions": 2,
     "seed": 1,
-    "effort": "quick",
+    "efforts": {"quiet": "normal", "disk": "quick"},
     "busy_fraction": 0.0,
     "environment": {"processor": "one"},
 }
@@ -73,9 +74,19 @@ def test_a_definite_answer_far_from_the_quiet_one_fails_its_target_and_a_bound_b
 
 def test_the_page_has_every_answer() -> None:
     text = page(ABOUT, [QUIET, replace(QUIET, repetition=1, bottleneck=None, because="it was idle")], complete=True)
-    assert "| quiet | 1,000 | 950 – 1,050 | server CPU | 1 %, 10 %, 30 % |" in text
+    assert "| example log | quiet | 1,000 | 950 – 1,050 | server CPU | 1 %, 10 %, 30 % |" in text
     assert "unknown: it was idle" in text
     assert "median 30 %, worst 30 % | not met |" in text
+    assert "| example log | 2 | 1 % (1 %) | 10 % (10 %) | 30 % (30 %) |" in text
+    assert "| nginx | 0 | – | – | – |" in text
+
+
+def test_a_budget_that_is_used_up_ends_the_run_with_a_page(tmp_path: Path) -> None:
+    bench = [machine.ROOT / "benchmarks/assessment/bench", "--output", tmp_path, "--subjects", "example log"]
+    options = ["--kinds", "quiet", "--repetitions", "2", "--minutes", "0"]
+    done = subprocess.run([*bench, *options], capture_output=True, text=True, check=False)
+    assert "the time is used up" in done.stderr
+    assert (tmp_path / "assessment-benchmark.md").exists()
 
 
 @pytest.mark.parametrize("kind", ["both cores", "bursts", "memory", "disk"])

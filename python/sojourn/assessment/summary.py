@@ -155,7 +155,7 @@ class Step(Record):
 
     @property
     def throughput_for_model(self) -> float:
-        """The throughput that the model is tried on, in requests/s: undisturbed where that is more than a few requests."""
+        """The throughput that the model is tried on, in requests/s: undisturbed where that is known."""
         enough = self.undisturbed is not None and self.undisturbed.requests >= THROUGHPUT_REQUESTS_MIN
         return (self.undisturbed if enough and self.undisturbed else self).requests_per_second.median
 
