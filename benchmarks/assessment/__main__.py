@@ -50,7 +50,7 @@ def _bench(
     ] = None,
     repetitions: Annotated[int, typer.Option(min=1, max=1000, help="Rounds of everything.")] = 10,
     minutes: Annotated[
-        float | None, typer.Option(min=0, help="Begin nothing that would not end within this time; without it, all is done.")
+        float | None, typer.Option(min=0, help="Begin nothing that would end later; without it, all is done.")
     ] = None,
     effort: Annotated[str, typer.Option(help="Of assessments on a quiet machine.")] = "normal",
     beside_effort: Annotated[str, typer.Option(help="Of assessments beside other work.")] = "quick",
