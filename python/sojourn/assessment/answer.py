@@ -250,17 +250,16 @@ def _bottleneck(
         return None, f"{disturbed}, so that the server's own limit was not seen; {QUIET}"
     computed = min(limits, key=lambda name: limits[name])
     full = _full_at(evidence, knee)
-    if full:
-        name = NAMES.get(full[0].name, full[0].name)
+    if full is not None:
+        use, value = full
+        name = NAMES.get(use.name, use.name)
         if computed not in (CPU, name):
             return None, (
                 f"at the knee the {name} was full, but by its own limit the {computed} would be first; "
                 "look at both in the report, and raise one of them"
             )
-        place = _place(evidence, knee)
-        assert place is not None
-        said = f"{REASONS[knee.reason]} while the {name} was full: {written(full[0], full[0].values[place])}"
-        return _if_used(name, used.get(name), said if full[0].unit == "share" else f"{said} {full[0].unit}")
+        said = f"{REASONS[knee.reason]} while the {name} was full: {written(use, value)}"
+        return _if_used(name, used.get(name), said if use.unit == "share" else f"{said} {use.unit}")
     busy = used[CPU]
     if busy is None:
         return None, (
@@ -280,17 +279,14 @@ def _if_used(name: str, utilisation: float | None, said: str) -> tuple[str | Non
     return name, said
 
 
-def _full_at(evidence: Evidence, knee: Knee) -> list[Use]:
-    """What was full at the first load beyond the knee, the cause before its effect."""
-    place = _place(evidence, knee)
-    if evidence.saturation is None or place is None:
-        return []
-    return [use for use in evidence.saturation.uses if use.is_saturated(place)]
-
-
-def _place(evidence: Evidence, knee: Knee) -> int | None:
-    rates = evidence.saturation.rates if evidence.saturation else []
-    return next((place for place, rate in enumerate(rates) if rate > knee.low * (1 + SAME_LIMIT)), None)
+def _full_at(evidence: Evidence, knee: Knee) -> tuple[Use, float | None] | None:
+    """What was full at the first load beyond the knee, the cause before its effect, and how much of it was used."""
+    found = evidence.saturation
+    rates = found.rates if found else []
+    place = next((place for place, rate in enumerate(rates) if rate > knee.low * (1 + SAME_LIMIT)), None)
+    if found is None or place is None:
+        return None
+    return next(((use, use.values[place]) for use in found.uses if use.is_saturated(place)), None)
 
 
 def _doublings(
