@@ -1,7 +1,7 @@
 //! Small dense matrices for the exact solvers: products and LU solves, nothing more.
 
 /// Row-major.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Matrix {
     rows: usize,
     columns: usize,

@@ -12,7 +12,7 @@ use crate::complex::Complex;
 use crate::lattice::Between;
 
 /// Events are followed until the job is still present with at most this probability.
-const SURVIVAL_TAIL: f64 = 1e-7;
+pub(super) const SURVIVAL_TAIL: f64 = 1e-7;
 /// The most probabilities that are stepped, over all events: some seconds.
 const STEPS_MAX: usize = 400_000_000;
 /// How many events lie between two looks at how many more there will be. It gives up early where that is so many times too
@@ -34,6 +34,10 @@ pub struct ResponseDistribution {
 }
 
 impl ResponseDistribution {
+    pub(super) fn new(rate: f64, doubt: f64, survival: Vec<f64>) -> Self {
+        Self { rate, doubt, survival }
+    }
+
     /// P(R > t), t in seconds.
     pub fn survival(&self, time: f64) -> f64 {
         let events = self.rate * time.max(0.0);
@@ -120,7 +124,7 @@ pub(super) fn solve(model: &ExactLps) -> Result<ResponseDistribution, ExactError
         not_entered -= admit(&entered, &mut service, arrival_share);
         survival.push(not_entered.max(0.0) + service.mass());
     }
-    Ok(ResponseDistribution { rate, doubt: lost + SURVIVAL_TAIL, survival })
+    Ok(ResponseDistribution::new(rate, lost + SURVIVAL_TAIL, survival))
 }
 
 /// About how many probabilities will still be stepped, by how fast the tail fell since the last look.

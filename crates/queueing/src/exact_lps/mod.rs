@@ -7,6 +7,7 @@
 
 mod conditional;
 mod distribution;
+mod finite;
 mod occupancy;
 mod phase_type;
 mod stationary;
@@ -41,6 +42,15 @@ pub enum ExactError {
         /// Phases of the demand.
         phases: usize,
     },
+    /// Room for many jobs with many states each.
+    #[error(
+        "room for {capacity} jobs with {states} states per level is too much for the exact solution: simulate"
+    )]
+    TooManyLevels {
+        capacity: u32,
+        /// States per level.
+        states: usize,
+    },
     /// The linear equations are singular: the load is within rounding of 1.
     #[error("the load is too close to 1 for the exact solution")]
     Singular,
@@ -55,6 +65,8 @@ pub struct ExactLps {
     arrival_rate: f64,
     demand: PhaseType,
     limit: usize,
+    /// K; `None` without a limit of the jobs present.
+    capacity: Option<usize>,
     /// v(0) = 0, v(1) … v(r).
     speeds: Vec<f64>,
     occupancies: Occupancies,
@@ -90,16 +102,36 @@ impl ExactLps {
         if arrival_rate == 0.0 {
             return Err(refuse("arrival rate", "positive", 0.0).into());
         }
-        let phases = demand.phases();
-        if occupancy::state_count(limit, phases).is_none_or(|states| states > LEVEL_STATES_MAX) {
-            return Err(ExactError::TooLarge { limit, phases });
-        }
+        Self::level_states(limit, demand.phases())?;
+        let mut solved = Self::unsolved(arrival_rate, demand, limit, speed);
+        solved.stationary = Stationary::solve(arrival_rate, &solved.speeds, &solved.occupancies)
+            .ok_or(ExactError::Singular)?;
+        Ok(solved)
+    }
+
+    /// States per level, unless they are too many.
+    fn level_states(limit: u32, phases: usize) -> Result<usize, ExactError> {
+        let states = occupancy::state_count(limit, phases).filter(|states| *states <= LEVEL_STATES_MAX);
+        states.ok_or(ExactError::TooLarge { limit, phases })
+    }
+
+    fn unsolved(arrival_rate: f64, demand: PhaseType, limit: u32, speed: &Speed) -> Self {
         let occupancies = Occupancies::new(&demand, limit as usize);
         let limit = limit as usize;
-        let speeds: Vec<f64> = (0..=limit).map(|jobs| if jobs == 0 { 0.0 } else { speed.at(jobs) }).collect();
-        let stationary =
-            Stationary::solve(arrival_rate, &speeds, &occupancies).ok_or(ExactError::Singular)?;
-        Ok(Self { arrival_rate, demand, limit, speeds, occupancies, stationary })
+        let speeds = (0..=limit).map(|jobs| if jobs == 0 { 0.0 } else { speed.at(jobs) }).collect();
+        let stationary = Stationary::default();
+        Self { arrival_rate, demand, limit, capacity: None, speeds, occupancies, stationary }
+    }
+
+    /// Probabilities of the state that an accepted job finds with so many jobs present.
+    fn found(&self, jobs: usize) -> Vec<f64> {
+        let accepted = 1.0 - self.loss_probability();
+        self.stationary.levels[jobs].iter().map(|probability| probability / accepted).collect()
+    }
+
+    /// Accepted jobs per second.
+    fn throughput(&self) -> f64 {
+        self.arrival_rate * (1.0 - self.loss_probability())
     }
 
     /// Service events per second in a clock fast enough for every phase at every speed.
@@ -114,12 +146,12 @@ impl ExactLps {
 
     /// `E[R]` in seconds, by Little's law from the mean number present.
     pub fn mean_response_time(&self) -> f64 {
-        self.stationary.mean_present() / self.arrival_rate
+        self.stationary.mean_present() / self.throughput()
     }
 
     /// `E[W]` in seconds: the mean wait before service starts.
     pub fn mean_wait(&self) -> f64 {
-        self.stationary.mean_waiting() / self.arrival_rate
+        self.stationary.mean_waiting() / self.throughput()
     }
 
     /// The distribution of the response time, for percentiles.
@@ -127,11 +159,16 @@ impl ExactLps {
     /// # Errors
     /// [`ExactError::TooNearSaturation`] where that would take minutes.
     pub fn distribution(&self) -> Result<ResponseDistribution, ExactError> {
-        distribution::solve(self)
+        match self.capacity {
+            Some(_) if !self.has_distribution() => Err(ExactError::TooNearSaturation),
+            Some(_) => Ok(finite::distribution(self)),
+            None => distribution::solve(self),
+        }
     }
 
-    /// `E[R | S = x]` in seconds for each demand x. Eq. 2.1 is an approximation of it.
+    /// `E[R | S = x]` in seconds for each demand x, without a capacity. Eq. 2.1 is an approximation of it.
     pub fn conditional_means(&self, demands: &[f64]) -> Vec<f64> {
+        assert!(self.capacity.is_none(), "means by demand are of stations without a capacity");
         conditional::solve(self, demands)
     }
 }

@@ -8,13 +8,15 @@ use crate::matrix::Matrix;
 const REDUCTION_STEPS_MAX: usize = 64;
 const REDUCTION_TOLERANCE: f64 = 1e-14;
 
-/// π by level: `levels[n]` for n ≤ r, then π_{n+1} = π_n·R.
-#[derive(Debug, Clone)]
+/// π by level: `levels[n]` for n ≤ r, then π_{n+1} = π_n·R; with a capacity K, for n ≤ K, and R is nothing.
+#[derive(Debug, Clone, Default)]
 pub(super) struct Stationary {
     pub(super) levels: Vec<Vec<f64>>,
     pub(super) ratio: Matrix,
     present: f64,
     waiting: f64,
+    /// The probability of level K.
+    full: f64,
 }
 
 impl Stationary {
@@ -88,7 +90,24 @@ impl Stationary {
         let waiting = (mass_twice - mass) / total;
         let present = below(|n| n as f64) / total + limit as f64 * mass / total + waiting;
         levels.iter_mut().flatten().for_each(|probability| *probability /= total);
-        Some(Self { levels, ratio, present, waiting })
+        Some(Self { levels, ratio, present, waiting, full: 0.0 })
+    }
+
+    /// Of all levels 0 … K in proportion.
+    pub(super) fn of_levels(mut levels: Vec<Vec<f64>>, limit: usize) -> Self {
+        let total: f64 = levels.iter().flatten().sum();
+        levels.iter_mut().flatten().for_each(|probability| *probability /= total);
+        let mean = |of: &dyn Fn(usize) -> usize| -> f64 {
+            levels.iter().enumerate().map(|(n, level)| of(n) as f64 * level.iter().sum::<f64>()).sum()
+        };
+        let (present, waiting) = (mean(&|n| n), mean(&|n| n.saturating_sub(limit)));
+        let full = levels.last().map_or(0.0, |level| level.iter().sum());
+        Self { levels, ratio: Matrix::default(), present, waiting, full }
+    }
+
+    /// The probability that there is no room; 0 without a capacity.
+    pub(super) fn full(&self) -> f64 {
+        self.full
     }
 
     pub(super) fn mean_present(&self) -> f64 {
@@ -101,7 +120,7 @@ impl Stationary {
 }
 
 /// Phase changes within a level, with the diagonal: each job in service runs at v(n)/n.
-fn local(arrival_rate: f64, speeds: &[f64], occupancies: &Occupancies, jobs: usize) -> Matrix {
+pub(super) fn local(arrival_rate: f64, speeds: &[f64], occupancies: &Occupancies, jobs: usize) -> Matrix {
     let occupancy = occupancies.of(jobs);
     let share = speeds[jobs] / jobs.max(1) as f64;
     let mut local = Matrix::zeros(occupancy.states, occupancy.states);
@@ -116,7 +135,7 @@ fn local(arrival_rate: f64, speeds: &[f64], occupancies: &Occupancies, jobs: usi
     local
 }
 
-fn up(arrival_rate: f64, occupancies: &Occupancies, jobs: usize) -> Matrix {
+pub(super) fn up(arrival_rate: f64, occupancies: &Occupancies, jobs: usize) -> Matrix {
     let mut up = Matrix::zeros(occupancies.of(jobs).states, occupancies.of(jobs + 1).states);
     for entry in &occupancies.of(jobs).entries {
         *up.at_mut(entry.from, entry.to) += arrival_rate * entry.weight;
@@ -124,7 +143,7 @@ fn up(arrival_rate: f64, occupancies: &Occupancies, jobs: usize) -> Matrix {
     up
 }
 
-fn down(speeds: &[f64], occupancies: &Occupancies, jobs: usize) -> Matrix {
+pub(super) fn down(speeds: &[f64], occupancies: &Occupancies, jobs: usize) -> Matrix {
     let mut down = Matrix::zeros(occupancies.of(jobs).states, occupancies.of(jobs - 1).states);
     for exit in &occupancies.of(jobs).exits {
         *down.at_mut(exit.from, exit.to) += exit.weight * speeds[jobs] / jobs as f64;
@@ -133,7 +152,7 @@ fn down(speeds: &[f64], occupancies: &Occupancies, jobs: usize) -> Matrix {
 }
 
 /// A completion above level r: the first job in the queue takes the place.
-fn down_full(speeds: &[f64], occupancies: &Occupancies) -> Matrix {
+pub(super) fn down_full(speeds: &[f64], occupancies: &Occupancies) -> Matrix {
     let limit = occupancies.limit();
     down(speeds, occupancies, limit).times(&up(1.0, occupancies, limit - 1))
 }
@@ -161,7 +180,7 @@ fn logarithmic_reduction(arrival_rate: f64, local: &Matrix, down: &Matrix) -> Op
 }
 
 /// x with x·`balance` = 0 and Σ x = 1.
-fn null_vector(balance: &Matrix) -> Option<Vec<f64>> {
+pub(super) fn null_vector(balance: &Matrix) -> Option<Vec<f64>> {
     let mut system = balance.transposed();
     let size = system.row_sums().len();
     let mut right = Matrix::zeros(size, 1);

@@ -78,6 +78,8 @@ pub(super) struct InService<'m> {
     /// By the number of others in service, 0 to r − 1.
     moves: Vec<Moves>,
     arrival_share: f64,
+    /// There are never so many others.
+    levels_max: usize,
     /// Levels above this hold nothing.
     occupied: usize,
 }
@@ -101,11 +103,13 @@ impl<'m> InService<'m> {
     /// The tagged jobs that find a free place.
     pub(super) fn new(model: &'m ExactLps, arrival_share: f64) -> Self {
         let moves = (0..model.limit).map(|others| Moves::new(model, others, arrival_share)).collect();
+        let levels_max = model.capacity.unwrap_or(LEVELS_MAX);
+        let (levels, next) = (Vec::new(), Vec::new());
         let mut service =
-            Self { model, levels: Vec::new(), next: Vec::new(), moves, arrival_share, occupied: model.limit };
+            Self { model, levels, next, moves, arrival_share, levels_max, occupied: model.limit };
         for others in 0..model.limit {
             service.reserve(others);
-            service.put(others, &model.stationary.levels[others], 1.0);
+            service.put(others, &model.found(others), 1.0);
         }
         service
     }
@@ -122,7 +126,7 @@ impl<'m> InService<'m> {
 
     /// A job enters beside r − 1 others in these phases, with `behind` more waiting. Returns the probability moved.
     pub(super) fn admit(&mut self, others: &[f64], weight: f64, behind: usize) -> f64 {
-        let level = (self.model.limit - 1 + behind).min(LEVELS_MAX - 1);
+        let level = (self.model.limit - 1 + behind).min(self.levels_max - 1);
         self.reserve(level);
         self.put(level, others, weight);
         weight * others.iter().sum::<f64>()
@@ -148,7 +152,7 @@ impl<'m> InService<'m> {
 
     /// One event, of an arrival or of service.
     pub(super) fn step(&mut self) {
-        if self.occupied + 1 < LEVELS_MAX {
+        if self.occupied + 1 < self.levels_max {
             self.reserve(self.occupied + 1);
         }
         self.next.iter_mut().for_each(|level| level.fill(0.0));
@@ -188,7 +192,7 @@ impl<'m> InService<'m> {
                 let above = self.moves[others + 1].states;
                 apply(&moves.enter, 1.0, from, &mut self.next[others + 1][own * above..(own + 1) * above]);
             } else {
-                // At the cap an arrival is lost: the probability there is below LEVEL_TAIL.
+                // At the cap an arrival is lost: with K others at most, or where the probability is below LEVEL_TAIL.
                 let level = (others + 1).min(self.next.len() - 1);
                 let target = &mut self.next[level][block];
                 target.iter_mut().zip(from).for_each(|(sum, p)| *sum += p * self.arrival_share);
@@ -225,12 +229,12 @@ impl Moves {
     }
 }
 
-fn scaled(moves: &[Move], factor: f64) -> Vec<Move> {
+pub(super) fn scaled(moves: &[Move], factor: f64) -> Vec<Move> {
     moves.iter().map(|change| Move { weight: change.weight * factor, ..*change }).collect()
 }
 
 /// Each exit followed by an entry into the state it leaves.
-fn replaced(exits: &[Move], below: &Occupancy) -> Vec<Move> {
+pub(super) fn replaced(exits: &[Move], below: &Occupancy) -> Vec<Move> {
     let after = |exit: &Move| {
         let (from, weight, middle) = (exit.from, exit.weight, exit.to);
         let entries = below.entries.iter().filter(move |entry| entry.from == middle);
@@ -240,13 +244,13 @@ fn replaced(exits: &[Move], below: &Occupancy) -> Vec<Move> {
 }
 
 /// The rest of `total` in each state after these moves out of it.
-fn remaining(states: usize, total: f64, moves: &[&[Move]]) -> Vec<f64> {
+pub(super) fn remaining(states: usize, total: f64, moves: &[&[Move]]) -> Vec<f64> {
     let mut left = vec![total; states];
     moves.iter().copied().flatten().for_each(|change| left[change.from] -= change.weight);
     left
 }
 
-fn apply(moves: &[Move], factor: f64, from: &[f64], to: &mut [f64]) {
+pub(super) fn apply(moves: &[Move], factor: f64, from: &[f64], to: &mut [f64]) {
     for change in moves {
         to[change.to] += from[change.from] * change.weight * factor;
     }

@@ -155,3 +155,70 @@ fn mean_and_distribution_agree_at_a_nonlinear_speed() {
     // v(4) = 4 / 2.2: beyond it the queue grows for ever.
     assert!(matches!(ExactLps::with_speed(1.9, demand(), 4, &speed), Err(ExactError::ClosedForm(_))));
 }
+
+fn finite(
+    distribution: impl Into<Distribution>,
+    rate: f64,
+    limit: u32,
+    servers: f64,
+    capacity: u32,
+) -> ExactLps {
+    let demand = PhaseType::of(&distribution.into()).unwrap();
+    ExactLps::finite(rate, demand, limit, &Speed::Servers(servers), capacity).unwrap()
+}
+
+#[test]
+fn finite_and_exponential_is_birth_and_death() {
+    // M/M/2/5 at 2.4 per service time: weights aⁿ/n! up to 2, then halved.
+    let weights: [f64; 6] = [1.0, 2.4, 2.88, 3.456, 4.1472, 4.97664];
+    let total: f64 = weights.iter().sum();
+    let lost = weights[5] / total;
+    let present: f64 = weights.iter().enumerate().map(|(n, weight)| n as f64 * weight / total).sum();
+    for limit in [2, 3, 5] {
+        let station = finite(Exponential::new(MEAN).unwrap(), 2.4 / MEAN, limit, 2.0, 5);
+        check(station.loss_probability(), lost, 1e-12);
+        check(station.mean_response_time(), present / (2.4 / MEAN) / (1.0 - lost), 1e-12);
+        check(station.distribution().unwrap().mean(), station.mean_response_time(), 1e-6);
+    }
+    // First come, first served: all places in service are left within Erlang's time.
+    let station = finite(Exponential::new(1.0).unwrap(), 2.4, 2, 2.0, 5);
+    let wait = |n: usize| if n < 2 { 0.0 } else { (n - 1) as f64 / 2.0 };
+    let mean: f64 = (0..5).map(|n| weights[n] * (1.0 + wait(n))).sum::<f64>() / (total - weights[5]);
+    check(station.mean_response_time(), mean, 1e-12);
+}
+
+#[test]
+fn sharing_among_few_is_insensitive() {
+    // M/G/1/K-PS: P(K) = (1 − ρ) ρᴷ / (1 − ρᴷ⁺¹), whatever the law.
+    let expected = 0.1 * 0.9_f64.powi(6) / (1.0 - 0.9_f64.powi(7));
+    for distribution in [Distribution::from(h2(10.0)), Erlang::new(MEAN, 3).unwrap().into()] {
+        check(finite(distribution, 0.9 / MEAN, 6, 1.0, 6).loss_probability(), expected, 1e-10);
+    }
+}
+
+#[test]
+fn much_room_is_no_limit() {
+    for (limit, servers) in [(4, 1.0), (4, 2.0), (2, 2.0)] {
+        let demand = PhaseType::of(&h2(4.0).into()).unwrap();
+        let rate = 0.7 * servers / MEAN;
+        let unlimited = ExactLps::with_speed(rate, demand, limit, &Speed::Servers(servers)).unwrap();
+        let station = finite(h2(4.0), rate, limit, servers, 160);
+        check(station.mean_response_time(), unlimited.mean_response_time(), 1e-6);
+        let (finite, unlimited) = (station.distribution().unwrap(), unlimited.distribution().unwrap());
+        for p in [0.5, 0.95, 0.99] {
+            check(finite.quantile(p), unlimited.quantile(p), 1e-5);
+        }
+    }
+}
+
+#[test]
+fn overloaded_and_very_variable_matches_its_own_mean() {
+    let station = finite(h2(10.0), 1.5 / MEAN, 3, 1.0, 12);
+    let throughput = 1.5 * (1.0 - station.loss_probability());
+    // The server is idle as rarely as an empty station: 1 − P(0).
+    check(throughput, 1.0 - station.stationary.levels[0][0], 1e-12);
+    check(station.distribution().unwrap().mean(), station.mean_response_time(), 1e-6);
+    assert!(
+        ExactLps::finite(1.0, PhaseType::of(&h2(2.0).into()).unwrap(), 4, &Speed::Servers(1.0), 3).is_err()
+    );
+}

@@ -15,6 +15,14 @@ const SEVERAL_SERVERS: [(f64, f64); 6] =
 /// The sweep found no mean that was lower by more.
 const SEVERAL_SERVERS_LOW: f64 = 0.05;
 
+/// The approximations as an answer has them.
+pub(super) fn words(approximations: &[String]) -> String {
+    match approximations {
+        [] => "exact".to_owned(),
+        some => format!("approximation ({})", some.join("; ")),
+    }
+}
+
 /// How the stations were solved.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stations {
@@ -87,8 +95,9 @@ fn has_irregular_arrivals(flow: &Flow<'_>, station: usize) -> bool {
         return false;
     }
     let irregular = |upstream: usize| {
-        matches!(flow.system.stations[upstream].discipline, Discipline::Fifo | Discipline::Lps { .. })
-            && !phase_type(flow, upstream).is_ok_and(|demand| demand.phases() == 1)
+        flow.system.stations[upstream].turns_away()
+            || matches!(flow.system.stations[upstream].discipline, Discipline::Fifo | Discipline::Lps { .. })
+                && !phase_type(flow, upstream).is_ok_and(|demand| demand.phases() == 1)
     };
     let passes = |route: &Route| {
         let last = route.visits.iter().rposition(|visit| visit.station == station).unwrap_or(0);

@@ -81,6 +81,7 @@ pub(super) fn bounds(flow: &Flow<'_>) -> Option<Bounds> {
     // With several servers, speeds v(n) or open classes the asymptote alone would hold; MVA says more.
     if flow.open().next().is_some()
         || flow.system.stations.iter().any(|station| station.servers > 1 || station.speed.is_some())
+        || flow.never_full().is_err()
     {
         return None;
     }

@@ -8,6 +8,7 @@ use super::approximation::{Stations, of_open};
 use super::flow::Flow;
 use super::open::wait_and_slope;
 use super::phases::phase_type;
+use super::thinned::{self, StationMeans};
 use crate::exact_lps::ExactLps;
 use crate::system::Discipline;
 
@@ -16,6 +17,12 @@ pub(super) fn solve(flow: &Flow<'_>) -> Result<Answer, String> {
         return Err("there is a closed class: its arrivals depend on the queues".to_owned());
     }
     flow.stable()?;
+    if flow.never_full().is_err() {
+        if (0..flow.stations()).all(|station| limit_and_room(flow, station).is_none()) {
+            return Err("there is no lps station, nor fifo: the open solver is as exact".to_owned());
+        }
+        return thinned::solve(flow, station_means, Stations::Phases);
+    }
     let places = |station: usize| places(flow, station);
     if (0..flow.stations()).all(|station| places(station).is_none()) {
         return Err(
@@ -60,4 +67,34 @@ fn mean_per_visit(flow: &Flow<'_>, station: usize, limit: u32, throughputs: &[f6
     let speed = flow.system.stations[station].service().speed;
     let solved = ExactLps::with_speed(rate, demand, limit, &speed).map_err(|error| error.to_string())?;
     Ok(solved.mean_response_time())
+}
+
+/// The means of a station; the same for all demands where it is solved as a Markov chain.
+pub(super) fn station_means(flow: &Flow<'_>, station: usize) -> Result<StationMeans, String> {
+    let Some((limit, capacity)) = limit_and_room(flow, station) else {
+        return super::open::station_means(flow, station);
+    };
+    let (rate, _, _) = flow.arrivals(station, &flow.nominal_mix());
+    if rate == 0.0 {
+        return Ok(StationMeans::default());
+    }
+    let demand = phase_type(flow, station)?;
+    let speed = flow.system.stations[station].service().speed;
+    let solved = match capacity {
+        Some(capacity) => ExactLps::finite(rate, demand, limit, &speed, capacity),
+        None => ExactLps::with_speed(rate, demand, limit, &speed),
+    };
+    let solved = solved.map_err(|error| error.to_string())?;
+    Ok(StationMeans { loss: solved.loss_probability(), wait: solved.mean_response_time(), slope: 0.0 })
+}
+
+/// r, and K if there is one, of a station that is solved as a Markov chain.
+fn limit_and_room(flow: &Flow<'_>, station: usize) -> Option<(u32, Option<u32>)> {
+    let model = &flow.system.stations[station];
+    let capacity = model.capacity.as_ref().map(|capacity| capacity.jobs);
+    match model.discipline {
+        Discipline::Lps { limit } => Some((limit, capacity)),
+        Discipline::Fifo if capacity.is_some() => Some((model.servers, capacity)),
+        _ => None,
+    }
 }

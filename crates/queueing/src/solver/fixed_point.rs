@@ -18,6 +18,7 @@ pub(super) fn solve(flow: &Flow<'_>) -> Result<Answer, String> {
     };
     flow.stable()?;
     flow.without_speeds()?;
+    flow.never_full()?;
     let is_lps =
         |station: &usize| matches!(flow.system.stations[*station].discipline, Discipline::Lps { .. });
     let limited: Vec<usize> = (0..flow.stations())

@@ -1,10 +1,11 @@
 //! A system reduced to what the analytic solvers need: demands and visits per class and station.
 
-use super::{Answer, ClassAnswer, PredictedTime, StationAnswer};
+use super::approximation::words;
+use super::{Answer, ClassAnswer, ClassLoss, PredictedTime, StationAnswer};
 use crate::distribution::RandomVariable;
 use crate::named::Named;
 use crate::simulator::refuse_unstable;
-use crate::system::{Class, Discipline, Source, System};
+use crate::system::{Class, Discipline, Source, StationModel, System};
 
 /// A system reduced to means and second moments.
 pub(super) struct Flow<'s> {
@@ -125,6 +126,22 @@ impl<'s> Flow<'s> {
         }
     }
 
+    /// Refuses stations that can be full, for solvers that know no losses. With as much room as there are users, and
+    /// without open classes, a capacity is never reached.
+    pub(super) fn never_full(&self) -> Result<(), String> {
+        let can_fill = |(station, model): &(usize, &StationModel)| {
+            let visits = |class: &usize| self.classes[*class].visits[*station] > 0.0;
+            let users: u64 =
+                self.closed().filter(|(class, ..)| visits(class)).map(|(_, users, _)| u64::from(users)).sum();
+            let open = self.open().any(|(class, _)| visits(&class));
+            model.capacity.as_ref().is_some_and(|capacity| open || u64::from(capacity.jobs) < users)
+        };
+        match self.system.stations.iter().enumerate().find(can_fill) {
+            Some((_, model)) => Err(format!("{} has a capacity; simulate", model.place())),
+            None => Ok(()),
+        }
+    }
+
     /// From throughputs by class and residence times `residences[class][station]` per job, which rest on these
     /// approximations.
     pub(super) fn answer(
@@ -136,10 +153,10 @@ impl<'s> Flow<'s> {
         let utilisations = self.utilisations(throughputs);
         let class = |(index, model): (usize, &Class)| {
             let mean = residences[index].iter().sum::<f64>() + self.classes[index].latency;
-            let response_time_seconds =
-                PredictedTime { mean, p50: None, p90: None, p95: None, p99: None, p999: None };
             let throughput_per_second = throughputs[index];
-            (model.name.clone(), ClassAnswer { throughput_per_second, response_time_seconds })
+            let loss = ClassLoss { offered_per_second: throughput_per_second, probability: 0.0 };
+            let response_time_seconds = PredictedTime::of_mean(mean);
+            (model.name.clone(), ClassAnswer { throughput_per_second, loss, response_time_seconds })
         };
         let station = |index: usize| {
             let queue_mean: f64 =
@@ -147,15 +164,14 @@ impl<'s> Flow<'s> {
             let (rate, _, _) = self.arrivals(index, throughputs);
             let utilisation = (!self.is_delay(index)).then_some(utilisations[index]);
             let residence_time_seconds = if rate > 0.0 { queue_mean / rate } else { 0.0 };
-            let name = self.system.stations[index].name.clone();
-            (name, StationAnswer { utilisation, queue_mean, residence_time_seconds })
-        };
-        let means = match approximations {
-            [] => "exact".to_owned(),
-            some => format!("approximation ({})", some.join("; ")),
+            let model = &self.system.stations[index];
+            // Who turns jobs away is answered elsewhere: here a capacity is never reached.
+            let full_probability = model.capacity.as_ref().map(|_| 0.0);
+            let answer = StationAnswer { utilisation, queue_mean, residence_time_seconds, full_probability };
+            (model.name.clone(), answer)
         };
         Answer {
-            means,
+            means: words(approximations),
             percentiles: "not asked for".to_owned(),
             percentiles_relative_error: None,
             classes: Named(self.system.classes.iter().enumerate().map(class).collect()),

@@ -7,6 +7,7 @@
 
 use super::Answer;
 use super::approximation::of_sharing;
+use super::engset;
 use super::flow::Flow;
 use super::product_form::{Weights, convolve, log_sum};
 
@@ -23,6 +24,9 @@ struct Queue {
 }
 
 pub(super) fn solve(flow: &Flow<'_>) -> Result<Answer, String> {
+    if flow.never_full().is_err() {
+        return engset::solve(flow);
+    }
     let closed: Vec<_> = flow.closed().collect();
     let [(class, users, think_time)] = closed[..] else {
         return Err("it takes one closed class".to_owned());

@@ -3,8 +3,10 @@
 //! A table of solvers, one file each. Where several answer they bracket the truth: PS-MVA ignores the limit r, and the
 //! thesis's fixed point ignores that a closed class reacts to the queue. Simulation settles it.
 
+mod accepted;
 mod approximation;
 mod bottleneck;
+mod engset;
 mod exact;
 mod fixed_point;
 mod flow;
@@ -14,11 +16,12 @@ mod open;
 mod percentiles;
 mod phases;
 mod product_form;
+mod thinned;
 
 use serde::Serialize;
 
 use crate::named::Named;
-use crate::system::System;
+use crate::system::{StationModel, System, WhenFull};
 use flow::Flow;
 use percentiles::Percentiles;
 
@@ -35,13 +38,14 @@ struct Solver {
 const SOLVERS: &[Solver] = &[
     Solver {
         name: "exact-lps",
-        basis: "exact M/PH/c/LPS-r at the lps stations and FIFO with several servers, as far as arrivals are Poisson",
+        basis: "exact M/PH/c/LPS-r at the lps stations and FIFO with several servers, with a capacity too, as far as \
+                arrivals are Poisson",
         run: exact::solve,
     },
     Solver {
         name: "open",
-        basis: "each station on its own under Poisson arrivals: exact for PS (at any speed v(n)), delays and FIFO \
-                (Pollaczek-Khinchine), Eq. 2.2 for LPS, Allen-Cunneen for FIFO with several servers",
+        basis: "each station on its own under Poisson arrivals: exact for PS (at any speed v(n)) and delays, with a \
+                capacity too, for M/M/c/K and FIFO (Pollaczek-Khinchine), Eq. 2.2 for LPS, Allen-Cunneen for FIFO with several servers",
         run: open::solve,
     },
     Solver {
@@ -57,8 +61,8 @@ const SOLVERS: &[Solver] = &[
     },
     Solver {
         name: "load-dependent-mva",
-        basis: "exact product form with several servers or speeds v(n), one closed class beside open ones; LPS and \
-                FIFO taken as PS",
+        basis: "exact product form with several servers or speeds v(n), one closed class beside open ones, or alone \
+                at a station with a capacity; LPS and FIFO taken as PS",
         run: load_dependent::solve,
     },
     Solver {
@@ -104,9 +108,20 @@ pub struct Answer {
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ClassAnswer {
+    /// Jobs that finish: without the lost ones.
     pub throughput_per_second: f64,
+    pub loss: ClassLoss,
     /// Think time excluded.
     pub response_time_seconds: PredictedTime,
+}
+
+/// Jobs that a full station turns away.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ClassLoss {
+    /// Jobs that finish or are lost, per second.
+    pub offered_per_second: f64,
+    /// The share of the offered jobs that is lost.
+    pub probability: f64,
 }
 
 /// Mean and percentiles in seconds; [`Answer::percentiles`] says how exact the percentiles are.
@@ -128,6 +143,8 @@ pub struct StationAnswer {
     pub queue_mean: f64,
     /// Mean time per visit.
     pub residence_time_seconds: f64,
+    /// The probability that an arrival finds the station full; `None` without a capacity.
+    pub full_probability: Option<f64>,
 }
 
 const POSSESSION: &str = "a job holds one station while it is served at another: simulate";
@@ -137,8 +154,14 @@ fn unsolvable(system: &System) -> Result<(), String> {
     if system.has_simultaneous_possession() {
         return Err(POSSESSION.to_owned());
     }
-    match system.stations.iter().find(|station| station.capacity.is_some()) {
-        Some(station) => Err(format!("{} has a capacity; simulate", station.place())),
+    let unsolved = |station: &&StationModel| {
+        station.capacity.as_ref().is_some_and(|capacity| capacity.when_full != WhenFull::Refuse)
+    };
+    match system.stations.iter().find(unsolved) {
+        Some(station) if station.blocks() => {
+            Err(format!("{} blocks the station before when it is full; simulate", station.place()))
+        }
+        Some(station) => Err(format!("clients come again when {} is full; simulate", station.place())),
         None => Ok(()),
     }
 }
@@ -147,7 +170,10 @@ fn unsolvable(system: &System) -> Result<(), String> {
 pub fn predict(system: &System) -> Prediction {
     let mut prediction = predict_means(system);
     if unsolvable(system).is_ok() {
-        prediction.add_percentiles(percentiles::of(&Flow::new(system)));
+        let flow = Flow::new(system);
+        let found =
+            if flow.never_full().is_ok() { percentiles::of(&flow) } else { accepted::percentiles(&flow) };
+        prediction.add_percentiles(found);
     }
     prediction
 }
@@ -193,6 +219,11 @@ impl Prediction {
 }
 
 impl PredictedTime {
+    /// Percentiles are found apart.
+    fn of_mean(mean: f64) -> Self {
+        Self { mean, p50: None, p90: None, p95: None, p99: None, p999: None }
+    }
+
     fn set(&mut self, percentiles: &[f64; 5]) {
         [self.p50, self.p90, self.p95, self.p99, self.p999] = percentiles.map(Some);
     }

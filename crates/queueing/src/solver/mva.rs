@@ -28,6 +28,7 @@ impl Closed {
     fn new(flow: &Flow<'_>) -> Result<Self, String> {
         flow.stable()?;
         flow.without_speeds()?;
+        flow.never_full()?;
         let open = flow.open_utilisations();
         let mut closed =
             Self { classes: vec![], users: vec![], think_times: vec![], queueing: vec![], delays: vec![] };

@@ -3,7 +3,9 @@
 use super::Answer;
 use super::approximation::{Stations, of_open};
 use super::flow::Flow;
-use super::product_form::open_mean;
+use super::phases::phase_type;
+use super::product_form::{finite_levels, open_mean};
+use super::thinned::{self, StationMeans};
 use crate::closed_form::{Lps, Mg1, erlang_c};
 use crate::system::Discipline;
 
@@ -12,6 +14,9 @@ pub(super) fn solve(flow: &Flow<'_>) -> Result<Answer, String> {
         return Err("there is a closed class: its arrivals depend on the queues".to_owned());
     }
     flow.stable()?;
+    if flow.never_full().is_err() {
+        return thinned::solve(flow, station_means, Stations::Closed);
+    }
     let throughputs: Vec<f64> = {
         let mut rates = vec![0.0; flow.classes.len()];
         flow.open().for_each(|(class, rate)| rates[class] = rate);
@@ -25,6 +30,48 @@ pub(super) fn solve(flow: &Flow<'_>) -> Result<Answer, String> {
         }
     }
     Ok(flow.answer(&throughputs, &residences, &of_open(flow, Stations::Closed)))
+}
+
+/// The means of a station of which no more is known than moments of demand.
+pub(super) fn station_means(flow: &Flow<'_>, station: usize) -> Result<StationMeans, String> {
+    let throughputs = flow.nominal_mix();
+    match &flow.system.stations[station].capacity {
+        Some(capacity) => finite(flow, station, capacity.jobs as usize, &throughputs),
+        None => {
+            let (wait, slope) = wait_and_slope(flow, station, &throughputs)?;
+            Ok(StationMeans { loss: 0.0, wait, slope })
+        }
+    }
+}
+
+/// Room for K jobs: birth and death, for PS and delays whatever the demand (both are insensitive to it).
+fn finite(
+    flow: &Flow<'_>,
+    station: usize,
+    capacity: usize,
+    throughputs: &[f64],
+) -> Result<StationMeans, String> {
+    let (rate, mean, _) = flow.arrivals(station, throughputs);
+    let model = &flow.system.stations[station];
+    if rate == 0.0 || mean == 0.0 {
+        return Ok(StationMeans { loss: 0.0, wait: 0.0, slope: 1.0 });
+    }
+    let insensitive = matches!(model.discipline, Discipline::Ps | Discipline::Is);
+    if !insensitive && phase_type(flow, station).map_or(true, |demand| demand.phases() > 1) {
+        return Err(format!(
+            "no closed form for a capacity and demand that is not exponential at {}; see exact-lps, or simulate",
+            model.place()
+        ));
+    }
+    let service = model.service();
+    let levels = finite_levels(rate * mean, &service, capacity);
+    let sum = |of: &dyn Fn(usize) -> usize| -> f64 {
+        levels.iter().enumerate().map(|(jobs, probability)| of(jobs) as f64 * probability).sum()
+    };
+    let (present, in_service) = (sum(&|jobs| jobs), sum(&|jobs| jobs.min(service.limit)));
+    let loss = levels[capacity];
+    let accepted = rate * (1.0 - loss);
+    Ok(StationMeans { loss, wait: (present - in_service) / accepted, slope: in_service / accepted / mean })
 }
 
 /// `E[R|x]` = wait + slope·x at a station, for these throughputs by class.
@@ -71,6 +118,12 @@ fn several_servers(
     let extra = erlang_c(model.servers, rate * mean) / (servers * (1.0 - utilisation));
     match model.discipline {
         Discipline::Ps => Ok((0.0, 1.0 + extra)),
+        Discipline::Lps { limit } if phase_type(flow, station).is_ok_and(|demand| demand.phases() == 1) => {
+            // M/M/c does not see the limit: who waits beyond r is who is not served faster within it.
+            let places = limit - model.servers;
+            let waiting = extra * utilisation.powi(i32::try_from(places).unwrap_or(i32::MAX));
+            Ok((mean * waiting, 1.0 + extra - waiting))
+        }
         Discipline::Fifo => Ok((mean * extra * (second / (mean * mean)) / 2.0, 1.0)),
         _ => Err(format!(
             "no closed form for lps with several servers at {}: exact-lps takes exponential, Erlang and \

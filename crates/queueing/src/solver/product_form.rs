@@ -39,6 +39,19 @@ impl Weights {
     }
 }
 
+/// P(n jobs), n = 0 … K, at an open station that is offered `work` per second and turns away beyond K.
+pub(super) fn finite_levels(work: f64, service: &Service, capacity: usize) -> Vec<f64> {
+    let mut logarithms = Vec::with_capacity(capacity + 1);
+    logarithms.push(0.0_f64);
+    for jobs in 1..=capacity {
+        logarithms.push(logarithms[jobs - 1] + (work / service.speed.at(jobs.min(service.limit))).ln());
+    }
+    let top = logarithms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let weights: Vec<f64> = logarithms.iter().map(|logarithm| (logarithm - top).exp()).collect();
+    let total: f64 = weights.iter().sum();
+    weights.iter().map(|weight| weight / total).collect()
+}
+
 /// Mean jobs present at an open station that receives `work` per second.
 pub(super) fn open_mean(work: f64, service: &Service) -> Result<f64, String> {
     open_jobs(work, 0, &|jobs| service.speed.at(jobs.min(service.limit))).map(|found| found.1)

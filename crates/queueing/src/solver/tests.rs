@@ -295,3 +295,132 @@ fn a_speed_that_falls_to_nothing_is_refused() {
     let refusal = predict(&parse(&full).unwrap()).solvers.find("open").unwrap().refusal.clone().unwrap();
     assert!(refusal.contains("its utilisation would be 1.31"), "{refusal}");
 }
+
+fn server(station: &str, rate: f64) -> String {
+    format!(
+        "stations.server = {{ {station} }}\nclasses.jobs = {{ rate = \"{rate}/s\", route = [\"server\"] }}"
+    )
+}
+
+#[test]
+fn finite_stations_lose_what_birth_and_death_says() {
+    // M/M/2/5 at 2.4 Erlang: weights 1, 2.4, 2.88, 3.456, 4.1472, 4.97664.
+    let lost = 4.97664 / 18.85984;
+    let exponential = r#"demand = { law = "exponential", mean = "1s" }"#;
+    let fifo = server(&format!(r#"discipline = "fifo", servers = 2, queue = 3, {exponential}"#), 2.4);
+    let lps = server(&format!(r#"discipline = "lps", r = 3, servers = 2, queue = 2, {exponential}"#), 2.4);
+    for (text, solvers) in [(&fifo, ["open", "exact-lps"]), (&lps, ["open", "exact-lps"])] {
+        for solver in solvers {
+            let found = answer(text, solver);
+            let class = found.classes.find("jobs").unwrap();
+            check(class.loss.probability, lost, 1e-10);
+            check(class.throughput_per_second, 2.4 * (1.0 - lost), 1e-10);
+            check(class.loss.offered_per_second, 2.4, 1e-12);
+            let station = found.stations.find("server").unwrap();
+            check(station.full_probability.unwrap(), lost, 1e-10);
+            // Little's law, and the utilisation law.
+            check(station.queue_mean, class.throughput_per_second * class.response_time_seconds.mean, 1e-10);
+            check(station.utilisation.unwrap(), class.throughput_per_second / 2.0, 1e-10);
+            assert_eq!(found.percentiles, "exact");
+        }
+    }
+    // The law of an accepted job's time, by hand: exponential after n − 1 departures at rate 2.
+    let p50 = answer(&fifo, "open").classes.find("jobs").unwrap().response_time_seconds.p50.unwrap();
+    let plan = Plan { relative_half_width: 0.004, ..Plan::default() };
+    let simulated = simulate_system(&parse(&fifo).unwrap(), &plan, &[], &mut |_| true).unwrap();
+    check(simulated.response_time_seconds.p50, p50, 0.01);
+    // Erlang's loss formula holds for any law: B(3, 2) = 4/19.
+    let delay = server(r#"discipline = "is", capacity = 3, demand = "1s""#, 2.0);
+    check(answer(&delay, "open").classes.find("jobs").unwrap().loss.probability, 4.0 / 19.0, 1e-12);
+}
+
+#[test]
+fn a_finite_station_thins_what_comes_behind_it() {
+    // The second station would be overloaded by what is offered; the first lets half through (M/M/1/1, ρ = 1).
+    let text = r#"
+        stations.door = { discipline = "fifo", capacity = 1, demand = { law = "exponential", mean = "1s" } }
+        stations.line = { discipline = "ps", demand = "1600ms" }
+        classes.jobs = { rate = "1/s", route = ["door", "line"], latency = "100ms" }
+    "#;
+    let found = answer(text, "open");
+    let class = found.classes.find("jobs").unwrap();
+    check(class.throughput_per_second, 0.5, 1e-9);
+    check(class.response_time_seconds.mean, 0.1 + 1.0 + 1.6 / 0.2, 1e-9);
+    assert!(found.percentiles.starts_with("no percentiles: a route has several stations"));
+    let unstable = text.replace("1600ms", "2100ms");
+    let refusal = predict(&parse(&unstable).unwrap()).solvers.find("open").unwrap().refusal.clone().unwrap();
+    assert!(
+        refusal.contains("station line (line 3) is unstable: its utilisation would be 1.05"),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn what_no_solver_knows_of_finite_stations_is_refused_by_name() {
+    let refusal = |text: &str, solver: &str| {
+        predict(&parse(text).unwrap()).solvers.find(solver).unwrap().refusal.clone().unwrap()
+    };
+    let retry =
+        server(r#"discipline = "fifo", capacity = 1, when_full = { retry = "1s" }, demand = "1s""#, 0.5);
+    assert_eq!(refusal(&retry, "open"), "clients come again when station server (line 1) is full; simulate");
+    let constant = server(r#"discipline = "fifo", capacity = 4, demand = "1s""#, 0.5);
+    assert!(refusal(&constant, "open").contains("not exponential at station server (line 1); see exact-lps"));
+    assert!(refusal(&constant, "exact-lps").contains("is not exponential, Erlang or hyper-exponential"));
+    let users = r#"
+        stations.a = { discipline = "fifo", demand = "1s" }
+        stations.b = { discipline = "fifo", demand = "1s", capacity = 4, when_full = "block" }
+        classes.users = { users = 9, think_time = "1s", route = ["a", "b"] }
+    "#;
+    assert_eq!(
+        refusal(users, "mva"),
+        "station b (line 3) blocks the station before when it is full; simulate"
+    );
+    let refusing = users.replace(", when_full = \"block\"", "");
+    assert_eq!(refusal(&refusing, "mva"), "station b (line 3) has a capacity; simulate");
+    // With as much room as there are users nothing is ever full.
+    let roomy = refusing.replace("capacity = 4", "capacity = 9");
+    check(
+        class(&roomy, "mva", "users").0,
+        class(&roomy.replace(", capacity = 9", ""), "mva", "users").0,
+        1e-12,
+    );
+}
+
+#[test]
+fn turned_away_users_are_engsets() {
+    let text = r#"
+        stations.lines = { discipline = "is", capacity = 2, demand = "1s" }
+        classes.users = { users = 6, think_time = "2s", route = ["lines"] }
+    "#;
+    let found = answer(text, "load-dependent-mva");
+    let users = found.classes.find("users").unwrap();
+    check(users.throughput_per_second, (3.0 + 2.0 * 3.75) / 7.75, 1e-12);
+    check(users.loss.probability, 2.5 / 6.0, 1e-12);
+    check(users.response_time_seconds.mean, 1.0, 1e-12);
+    let shared = text.replace("\"is\", capacity = 2", "\"ps\", servers = 2, capacity = 4");
+    let users = *answer(&shared, "load-dependent-mva").classes.find("users").unwrap();
+    let random =
+        shared.replace("demand = \"1s\"", "demand = { law = \"erlang\", mean = \"1s\", stages = 2 }");
+    let plan = Plan { relative_half_width: 0.004, ..Plan::default() };
+    let simulated = simulate_system(&parse(&random).unwrap(), &plan, &[], &mut |_| true).unwrap();
+    check(simulated.loss.probability, users.loss.probability, 0.03);
+    check(simulated.throughput_per_second, users.throughput_per_second, 0.01);
+}
+
+#[test]
+fn several_servers_share_among_at_most_r() {
+    // With exponential demand r changes nothing: Erlang's C of 4 servers at ρ = 0.8 is 0.5964.
+    let text = |r: u32, law: &str| {
+        server(&format!(r#"discipline = "lps", r = {r}, servers = 4, demand = {law}"#), 3.2)
+    };
+    let exponential = r#"{ law = "exponential", mean = "1s" }"#;
+    for r in [4, 6, 30] {
+        for solver in ["open", "exact-lps"] {
+            check(class(&text(r, exponential), solver, "jobs").1, 1.0 + 0.5964 / 0.8, 1e-4);
+        }
+    }
+    let variable = text(6, r#"{ law = "hyper-exponential", mean = "1s", scv = 4 }"#);
+    let plan = Plan { relative_half_width: 0.005, ..Plan::default() };
+    let simulated = simulate_system(&parse(&variable).unwrap(), &plan, &[], &mut |_| true).unwrap();
+    check(simulated.response_time_seconds.mean, class(&variable, "exact-lps", "jobs").1, 0.02);
+}

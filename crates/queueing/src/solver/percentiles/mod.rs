@@ -22,7 +22,7 @@ use super::flow::Flow;
 use station::StationTime;
 
 /// The percentiles that are reported.
-const PROBABILITIES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
+pub(super) const PROBABILITIES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
 /// Bounds of an approximation agree to this: its own error is larger.
 const TOLERANCE_APPROXIMATE: f64 = 5e-3;
 
