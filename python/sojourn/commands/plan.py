@@ -52,7 +52,10 @@ def register(app: typer.Typer) -> None:
 
 def _system(
     system: SystemArgument,
-    target: Annotated[str, typer.Option(help="STATISTIC [of CLASS] < TIME [at LOAD], as 'p95 < 300ms at 40 req/s'.")],
+    target: Annotated[
+        str,
+        typer.Option(help="STATISTIC [of CLASS] < TIME [and loss < SHARE] [at LOAD], as 'p95 < 300ms at 40 req/s'."),
+    ],
     settings: SetOption = None,
     price: Annotated[
         list[str] | None,
@@ -78,6 +81,8 @@ def _system(
     cheapest mix of priced resources and the day on which growth ends it. Searches use an analytic solver where one
     knows the statistic and simulation with common random numbers otherwise; simulation confirms every answer.
 
+    Where a station turns jobs away, times are of the others, and a target adds `and loss < 0.1%` (1 % unless it does).
+
     STATISTIC is mean, p50, p90, p95, p99 or p999, or residence (of a station). Exit code 1: no single change and no
     mix meets the target.
 
@@ -98,7 +103,7 @@ def _system(
         found = plan(
             document,
             aim,
-            Evaluator(aim.metric, seed=seed, using=using),
+            Evaluator(aim.metric, seed=seed, using=using, loss_max=aim.loss_max),
             questions,
             lambda what: stages.update(0, None, what),
         )

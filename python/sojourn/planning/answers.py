@@ -20,6 +20,9 @@ class Now:
     simulated_seconds: float
     half_width_seconds: float | None
     throughput_per_second: float
+    """Of the jobs that finish."""
+    loss_probability: float
+    """The share of the jobs that is turned away; times are of the others."""
     unstable_station: str | None
 
 
@@ -53,6 +56,7 @@ class LargestTraffic:
     throughput_per_second: float
     simulated_seconds: float
     half_width_seconds: float | None
+    loss_probability: float
     searched_by: str
 
 
@@ -81,6 +85,7 @@ class SweepPoint:
     throughput_per_second: float
     half_width_seconds: float | None
     by: str
+    loss_probability: float
 
 
 @dataclass(frozen=True)
@@ -143,6 +148,8 @@ class Plan:
     target: str
     metric: str
     limit_seconds: float
+    loss_max: float | None
+    """The share of the jobs that may be turned away; None where none can be."""
     load: str | None
     settings: list[str]
     seed: int

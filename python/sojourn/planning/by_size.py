@@ -76,7 +76,7 @@ def _residence(system: System, solver: str, answer: SolverAnswer, station: Stati
     rate, mean, second = _arrivals(system, answer, station)
     if mean == 0:
         return demands
-    one_speed = station.servers == 1 and not station.state_dependent
+    one_speed = station.servers == 1 and not station.state_dependent and station.capacity is None
     if solver in BY_EQUATION and station.discipline in ("fifo", "lps") and one_speed:
         limit = 1 if station.discipline == "fifo" else station.r
         return Lps(rate, (mean, second), limit).conditional_mean(demands)

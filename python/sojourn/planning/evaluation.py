@@ -7,8 +7,8 @@ same jobs and a search is not led astray by noise. Confirmation draws other numb
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, TypedDict
 
 from sojourn import queueing
 from sojourn.planning.system_document import SystemDocument
@@ -39,7 +39,7 @@ _HALF_WIDTHS: dict[Target, HalfWidth] = {
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A metric's value; infinite where a station is unstable."""
+    """A metric's value; infinite where a station is unstable, or more is turned away than may be."""
 
     seconds: float
     by: str
@@ -49,13 +49,26 @@ class Evaluation:
     throughput_per_second: float
     half_width_seconds: float | None = None
     unstable_station: str | None = None
+    loss_probability: float = 0.0
+    """The share of all jobs that is turned away; times are of the others."""
+    loss_half_width: float | None = None
+    accepted_seconds: float = math.inf
+    """The metric's value, whatever is turned away."""
+
+    def judged(self, loss_max: float | None, slack: float = 0.0) -> Evaluation:
+        """The same, with an infinite value where the loss is above the largest by more than the slack."""
+        excess = loss_max is not None and self.loss_probability > loss_max + slack
+        return replace(self, accepted_seconds=self.seconds, seconds=math.inf if excess else self.seconds)
 
 
 class Evaluator:
     """Evaluates systems that differ in their parameters."""
 
-    def __init__(self, metric: Metric, *, seed: int = 1, using: Using = "auto") -> None:
+    def __init__(self, metric: Metric, *, seed: int = 1, using: Using = "auto", loss_max: float | None = None) -> None:
         self.metric = metric
+        self.loss_max = loss_max
+        self.loss_searched = loss_max
+        """What a search is held to: less than the largest where a confirmation found more than the search did."""
         self.seed = seed
         self.using = using
         self.simulations = 0
@@ -66,16 +79,21 @@ class Evaluator:
         """The metric of a system."""
         if self._analytic and document.system.unstable_station() is None:
             percentiles = self.metric.statistic not in ("mean", "residence")
+            if self.loss_searched is not None:
+                lossy = _too_lossy(queueing.predict(document.system, percentiles=False), self.loss_searched)
+                if lossy is not None:
+                    return lossy
             known = _analytic(queueing.predict(document.system, percentiles=percentiles), self.metric)
             if known is not None:
-                return known
+                return known.judged(self.loss_searched)
             # What one member of a family of systems is refused, the others are too: it is not asked again.
             self._analytic = False
-        return self._simulate(document.system, SEARCH_JOBS, self.seed)
+        return self._simulate(document.system, SEARCH_JOBS, self.seed).judged(self.loss_searched)
 
     def confirm(self, document: SystemDocument) -> Evaluation:
-        """The metric by a longer simulation with other random numbers."""
-        return self._simulate(document.system, CONFIRMATION_JOBS, self.seed + 1)
+        """The metric by a longer simulation with other random numbers; a loss may be too large within its interval."""
+        found = self._simulate(document.system, CONFIRMATION_JOBS, self.seed + 1)
+        return found.judged(self.loss_max, found.loss_half_width or 0.0)
 
     def _simulate(self, system: System, jobs: int, seed: int) -> Evaluation:
         unstable = system.unstable_station()
@@ -88,6 +106,11 @@ class Evaluator:
         return _simulated(result, self.metric)
 
 
+class _Lost(TypedDict):
+    loss_probability: float
+    loss_half_width: float | None
+
+
 def _analytic(prediction: Prediction, metric: Metric) -> Evaluation | None:
     for name in PREFERENCE:
         outcome = prediction["solvers"].get(name)
@@ -95,8 +118,26 @@ def _analytic(prediction: Prediction, metric: Metric) -> Evaluation | None:
         seconds = None if answer is None else _answered(answer, metric)
         if answer is not None and seconds is not None:
             throughput = sum(each["throughput_per_second"] for each in answer["classes"].values())
-            return Evaluation(seconds, name, _mean(answer), throughput)
+            return Evaluation(seconds, name, _mean(answer), throughput, loss_probability=_lost(answer, throughput))
     return None
+
+
+def _too_lossy(prediction: Prediction, loss_max: float) -> Evaluation | None:
+    """Where more is turned away than may be, no time matters; None where it is not, or no solver knows."""
+    for name in PREFERENCE:
+        outcome = prediction["solvers"].get(name)
+        answer = outcome["answer"] if outcome else None
+        if answer is not None:
+            throughput = sum(each["throughput_per_second"] for each in answer["classes"].values())
+            lost = _lost(answer, throughput)
+            known = Evaluation(math.inf, name, _mean(answer), throughput, loss_probability=lost)
+            return known if lost > loss_max else None
+    return None
+
+
+def _lost(answer: SolverAnswer, throughput: float) -> float:
+    offered = sum(each["loss"]["offered_per_second"] for each in answer["classes"].values())
+    return max(0.0, 1 - throughput / offered) if offered > 0 else 0.0
 
 
 def _mean(answer: SolverAnswer) -> float:
@@ -121,9 +162,11 @@ def _answered(answer: SolverAnswer, metric: Metric) -> float | None:
 
 def _simulated(result: Simulation, metric: Metric) -> Evaluation:
     mean, throughput = result["response_time_seconds"]["mean"], result["throughput_per_second"]
+    loss = result["loss"]
+    lost = _Lost(loss_probability=loss["probability"], loss_half_width=loss["probability_half_width"])
     if metric.statistic == "residence":
         seconds = result["stations"][metric.subject or ""]["residence_time_seconds"]
-        return Evaluation(seconds, "simulation", mean, throughput)
+        return Evaluation(seconds, "simulation", mean, throughput, **lost)
     times: ResponseTime = (
         result["classes"][metric.subject]["response_time_seconds"]
         if metric.subject
@@ -131,4 +174,4 @@ def _simulated(result: Simulation, metric: Metric) -> Evaluation:
     )
     value, half_width = times[metric.statistic], times[_HALF_WIDTHS[metric.statistic]]
     assert value is not None
-    return Evaluation(value, "simulation", mean, throughput, half_width)
+    return Evaluation(value, "simulation", mean, throughput, half_width, **lost)

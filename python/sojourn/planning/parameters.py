@@ -15,7 +15,7 @@ from sojourn.text.toml import Table
 Kind = Literal["quantity", "count", "factor", "fraction"]
 
 _WITH_UNIT = {"rate", "latency", "think_time", "demand"}
-_COUNTS = {"r", "servers", "users"}
+_COUNTS = {"r", "servers", "users", "queue", "capacity"}
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,10 @@ def levers(document: SystemDocument) -> Iterator[Parameter]:
             yield parameter(document, f"station.{name}.speed")
         if "r" in station:
             yield parameter(document, f"station.{name}.r")
+        for key in ("queue", "capacity"):
+            # A search goes by factors: from no place at all there is none.
+            if station.get(key):
+                yield parameter(document, f"station.{name}.{key}")
     if len([each for each in document.system.stations if not each.is_delay]) > 1:
         # Where two stations are overloaded, none of them alone is enough.
         yield parameter(document, "speed")

@@ -109,6 +109,7 @@ def plan(
         target=target.text,
         metric=str(target.metric),
         limit_seconds=limit,
+        loss_max=target.loss_max,
         load=target.load,
         settings=list(questions.settings),
         seed=evaluator.seed,
@@ -134,12 +135,13 @@ def plan(
 def _now(document: SystemDocument, evaluator: Evaluator, limit: float) -> Now:
     evaluated, simulated = evaluator.evaluate(document), evaluator.confirm(document)
     return Now(
-        seconds=evaluated.seconds,
+        seconds=evaluated.accepted_seconds,
         met=simulated.seconds <= limit,
         by=evaluated.by,
-        simulated_seconds=simulated.seconds,
+        simulated_seconds=simulated.accepted_seconds,
         half_width_seconds=simulated.half_width_seconds,
         throughput_per_second=simulated.throughput_per_second,
+        loss_probability=simulated.loss_probability,
         unstable_station=simulated.unstable_station,
     )
 
@@ -176,6 +178,7 @@ def _largest(found: Found) -> LargestTraffic:
         throughput_per_second=found.confirmed.throughput_per_second,
         simulated_seconds=found.confirmed.seconds,
         half_width_seconds=found.confirmed.half_width_seconds,
+        loss_probability=found.confirmed.loss_probability,
         searched_by=found.searched_by,
     )
 
@@ -226,6 +229,7 @@ def _sweep(document: SystemDocument, evaluator: Evaluator, swept: SweepRange, sa
                 evaluated.throughput_per_second,
                 evaluated.half_width_seconds,
                 evaluated.by,
+                evaluated.loss_probability,
             )
         )
     each = swept.parameter

@@ -51,7 +51,8 @@ def smallest(evaluator: Evaluator, document: SystemDocument, parameter: Paramete
         return document.set(parameter.setting(value))
 
     if parameter.kind == "count":
-        counts = [count for count in _ladder(int(REACH)) if count >= _servers(document, parameter)]
+        fewest, most = _counts(document, parameter)
+        counts = [count for count in _ladder(int(REACH)) if fewest <= count <= most]
         return _confirmed(evaluator, change, limit_seconds, lambda limit: _first(evaluator, change, counts, limit))
     low, high = parameter.present / REACH, parameter.present * REACH
     if parameter.kind == "fraction":
@@ -112,14 +113,25 @@ def _confirmed(
         if (not met and found.value is None) or limit_seconds * (1 - SLACK) <= simulated.seconds <= limit_seconds:
             break
         # A little stricter than the ratio says: otherwise the last rounds would stop just above the limit.
-        corrected *= limit_seconds * (1 - SLACK / 2) / simulated.seconds
+        if evaluator.loss_max is not None and simulated.unstable_station is None and math.isinf(simulated.seconds):
+            searched = evaluator.loss_searched or 0.0
+            evaluator.loss_searched = searched * (1 - SLACK / 2) * evaluator.loss_max / simulated.loss_probability
+        else:
+            corrected *= limit_seconds * (1 - SLACK / 2) / simulated.seconds
+    evaluator.loss_searched = evaluator.loss_max
     return kept or found
 
 
-def _servers(document: SystemDocument, parameter: Parameter) -> int:
-    """Fewer jobs in service than servers would leave some idle for ever, and are refused."""
+def _counts(document: SystemDocument, parameter: Parameter) -> tuple[int, int]:
+    """The fewest and the most that make a system.
+
+    Fewer jobs in service than servers would leave some idle for ever, fewer places in all than in service some empty.
+    """
     *_, name, key = parameter.path.split(".")
-    return int(document.stations[name].get("servers", 1)) if key == "r" else 1
+    station = document.stations.get(name, {})
+    most = int(station.get("capacity", REACH)) if key == "r" else int(REACH)
+    fewest = {"r": station.get("servers", 1), "capacity": station.get("r", station.get("servers", 1)), "queue": 0}
+    return int(fewest.get(key, 1)), most
 
 
 def _least(

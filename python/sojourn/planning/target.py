@@ -1,8 +1,10 @@
-"""A target as people write it: `p95 < 300ms at 40 req/s`, `mean of members < 1s`, `residence of line < 100ms`.
+"""A target as people write it: `p95 < 300ms at 40 req/s`, `mean of members < 1s and loss < 0.1%`.
 
-STATISTIC [of CLASS] < TIME [at LOAD]. The statistic is mean or a percentile (p50, p90, p95, p99, p999) of the
-response time, over all classes unless one is named; `residence` is the mean time per visit to a station. The load is
-a rate of all open classes together (`40 req/s`, `40/s`) or a number of users; without it the file's own holds.
+STATISTIC [of CLASS] < TIME [and loss < SHARE] [at LOAD]. The statistic is mean or a percentile (p50, p90, p95, p99,
+p999) of the response time, over all classes unless one is named; `residence` is the mean time per visit to a station.
+Times are of the jobs that finish, so a system that turns jobs away must say how many: 1 % unless the target says more.
+The load is a rate of all open classes together (`40 req/s`, `40/s`) or a number of users; without it the file's own
+holds.
 """
 
 from __future__ import annotations
@@ -17,11 +19,14 @@ from sojourn.queueing import ClassModel
 from sojourn.text import quantity
 
 Statistic = Literal["mean", "p50", "p90", "p95", "p99", "p999", "residence"]
+LOSS_MAX_DEFAULT = 0.01
+"""Where a system turns jobs away and the target does not say how many it may."""
 STATISTICS: tuple[Statistic, ...] = ("mean", "p50", "p90", "p95", "p99", "p999", "residence")
 
 EXAMPLE = "write it as in 'p95 < 300ms at 40 req/s' or 'mean of members < 1s'"
 _TARGET = re.compile(
     r"\s*(?P<statistic>\w+)(?:\s+of\s+(?P<subject>[^\s<]+))?\s*<=?\s*(?P<limit>[0-9.]+\s*\S+)"
+    r"(?:\s+and\s+loss\s*<=?\s*(?P<loss>[0-9.]+)\s*%)?"
     r"(?:\s+at\s+(?P<load>[0-9.]+)\s*(?P<unit>\S.*?))?\s*"
 )
 _RATES = {"/s": 1.0, "req/s": 1.0, "requests/s": 1.0, "jobs/s": 1.0, "/min": 1 / 60, "req/min": 1 / 60, "/h": 1 / 3600}
@@ -51,6 +56,8 @@ class Target:
     load: str | None
     """As a setting of `traffic`'s kind is made from: see `loaded`."""
     text: str
+    loss_max: float | None = None
+    """The share of the jobs that may be turned away; None where none can be."""
 
 
 def parse_target(text: str, document: SystemDocument) -> tuple[Target, SystemDocument]:
@@ -75,7 +82,17 @@ def parse_target(text: str, document: SystemDocument) -> tuple[Target, SystemDoc
     limit = quantity.seconds(match["limit"])
     loaded = document if match["load"] is None else _loaded(document, float(match["load"]), match["unit"], text)
     load = None if match["load"] is None else f"{match['load']} {match['unit']}"
-    return Target(Metric(statistic, subject), limit, load, " ".join(text.split())), loaded
+    return Target(Metric(statistic, subject), limit, load, *_loss(match["loss"], text, loaded)), loaded
+
+
+def _loss(share: str | None, text: str, document: SystemDocument) -> tuple[str, float | None]:
+    """The target's text and the share of the jobs that may be turned away."""
+    text = " ".join(text.split())
+    if document.system.turns_away:
+        return (text, float(share) / 100) if share else (f"{text} and loss < {LOSS_MAX_DEFAULT:.0%}", LOSS_MAX_DEFAULT)
+    if share is not None:
+        raise CouldNotRun(f"{text!r}: no station turns jobs away", "leave the loss out, or give a station a queue")
+    return text, None
 
 
 def _loaded(document: SystemDocument, load: float, unit: str, text: str) -> SystemDocument:

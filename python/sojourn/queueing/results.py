@@ -26,10 +26,21 @@ class ResponseTime(TypedDict, total=False):
     p999_half_width: float | None
 
 
+class PredictedLoss(TypedDict):
+    """Jobs that a full station turns away for good."""
+
+    offered_per_second: float
+    """Those that finish or are lost."""
+    probability: float
+    """The share of the offered jobs that is lost."""
+
+
 class ClassAnswer(TypedDict):
     """A class of jobs in an analytic answer."""
 
     throughput_per_second: float
+    """Of the jobs that finish, without the lost ones."""
+    loss: PredictedLoss
     response_time_seconds: ResponseTime
 
 
@@ -39,6 +50,8 @@ class StationAnswer(TypedDict):
     utilisation: float | None
     queue_mean: float
     residence_time_seconds: float
+    full_probability: float | None
+    """That an arrival finds it full; None without a capacity."""
 
 
 class SolverAnswer(TypedDict):
@@ -103,14 +116,10 @@ class Prediction(TypedDict):
 Stop = Literal["half-width", "jobs-max", "trace-end", "interrupted"]
 
 
-class Loss(TypedDict):
-    """Jobs that a full station turned away for good."""
+class Loss(PredictedLoss):
+    """The same as simulated."""
 
     jobs: int
-    offered_per_second: float
-    """Those that finish or are lost."""
-    probability: float
-    """The share of the offered jobs that is lost."""
     probability_half_width: float | None
 
 

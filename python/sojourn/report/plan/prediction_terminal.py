@@ -26,6 +26,7 @@ _HALF_WIDTHS: Mapping[PercentileName, Literal["p50_half_width", "p95_half_width"
 Answers = Mapping[str, SolverAnswer | Simulation]
 """By solver."""
 Figure = Callable[[StationAnswer | StationEstimate], str]
+FOUND_FULL: tuple[str, Figure] = ("found full", lambda station: format.percent(station["full_probability"]))
 
 
 def print_prediction(result: Predicted, console: Console) -> None:
@@ -60,6 +61,10 @@ def _print_classes(result: Predicted, answers: Answers, console: Console) -> Non
     for name in next(iter(answers.values()))["classes"]:
         classes = [answer["classes"][name] for answer in answers.values()]
         shown.add_row(Text(name), "jobs/s", *(format.number(each["throughput_per_second"]) for each in classes))
+        losses = [each["loss"] for each in classes]
+        if any(each["probability"] > 0 for each in losses):
+            shown.add_row("", "offered", *(format.number(each["offered_per_second"]) for each in losses))
+            shown.add_row("", "lost", *(format.percent(each["probability"]) for each in losses))
         times = [each["response_time_seconds"] for each in classes]
         shown.add_row("", "mean R", *map(_mean, times))
         for key in PERCENTILES_SHOWN:
@@ -113,8 +118,10 @@ def _print_stations(answers: Answers, console: Console) -> None:
     for name in next(iter(answers.values()))["stations"]:
         stations = [answer["stations"][name] for answer in answers.values()]
         limited = stations[0]["utilisation"] is not None
+        finite = stations[0]["full_probability"] is not None
         # A delay has no utilisation.
-        for index, (label, figure) in enumerate(figures if limited else figures[1:]):
+        of_station = [*(figures if limited else figures[1:]), *([FOUND_FULL] if finite else [])]
+        for index, (label, figure) in enumerate(of_station):
             shown.add_row(Text("" if index else name), label, *map(figure, stations))
     console.print(shown)
 

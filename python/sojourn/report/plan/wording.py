@@ -9,7 +9,7 @@ from sojourn.text import format
 
 
 def with_interval(seconds: float | None, half_width: float | None) -> str:
-    """A time with its 95 % half-width; overload where there is none."""
+    """A time with its 95 % half-width; overload where there is none, or where more is turned away than may be."""
     if seconds is None or not math.isfinite(seconds):
         return "overloaded"
     return format.seconds(seconds) + (f" ± {format.seconds(half_width)}" if half_width else "")
@@ -20,7 +20,8 @@ def verdict(plan: Plan) -> str:
     if plan.now.unstable_station is not None:
         return f"not met: {plan.now.unstable_station} is overloaded"
     value = with_interval(plan.now.simulated_seconds, plan.now.half_width_seconds)
-    return f"{'met' if plan.now.met else 'not met'}: {value}"
+    lost = "" if plan.loss_max is None else f", {format.percent(plan.now.loss_probability)} turned away"
+    return f"{'met' if plan.now.met else 'not met'}: {value}{lost}"
 
 
 def floor(plan: Plan) -> str:
@@ -48,7 +49,8 @@ def largest_traffic(traffic: LargestTraffic) -> str:
     if traffic.factor is None:
         return f"none: {with_interval(traffic.simulated_seconds, None)} even with hardly any traffic"
     rate = format.number(traffic.throughput_per_second)
-    return f"{format.factor(traffic.factor)} of this load, {rate} jobs/s"
+    lost = f" served, {format.percent(traffic.loss_probability)} turned away" if traffic.loss_probability else ""
+    return f"{format.factor(traffic.factor)} of this load, {rate} jobs/s{lost}"
 
 
 def doubled_traffic(doubling: Doubling) -> str:

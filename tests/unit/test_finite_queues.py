@@ -1,0 +1,93 @@
+"""Finite queues from the system file to the plan: losses beside times."""
+
+from __future__ import annotations
+
+import pytest
+
+from sojourn.failure import CouldNotRun
+from sojourn.planning.evaluation import Evaluator
+from sojourn.planning.parameters import levers
+from sojourn.planning.search import largest_traffic_unconfirmed, smallest
+from sojourn.planning.system_document import SystemDocument
+from sojourn.planning.target import parse_target
+from sojourn.queueing import System, predict, simulate
+
+TABLE = {
+    "stations": {
+        "server": {
+            "discipline": "fifo",
+            "servers": 2,
+            "queue": 3,
+            "demand": {"law": "exponential", "mean": "1s"},
+        }
+    },
+    "classes": {"clients": {"rate": "2.4/s", "route": ["server"]}},
+}
+# M/M/2/5 at 2.4 Erlang: weights 1, 2.4, 2.88, 3.456, 4.1472, 4.97664.
+LOST = 4.97664 / 18.85984
+
+
+@pytest.fixture
+def document() -> SystemDocument:
+    return SystemDocument(TABLE)
+
+
+def test_solvers_and_simulation_lose_the_same(document: SystemDocument) -> None:
+    assert document.system.stations[0].capacity == 5
+    assert document.system.turns_away
+    assert document.system.unstable_station() is None, "what is too much is turned away"
+    solvers = predict(document.system)["solvers"]
+    for name in ("open", "exact-lps"):
+        answer = solvers[name]["answer"]
+        assert answer is not None
+        assert answer["classes"]["clients"]["loss"]["probability"] == pytest.approx(LOST)
+        assert answer["percentiles"] == "exact"
+    found = simulate(document.system, half_width=0.02)
+    half_width = found["loss"]["probability_half_width"]
+    assert half_width is not None
+    assert found["loss"]["probability"] == pytest.approx(LOST, abs=2 * half_width)
+    assert found["stations"]["server"]["full_probability"] == pytest.approx(LOST, rel=0.05)
+
+
+def test_a_station_behind_a_loss_is_judged_by_what_is_certain() -> None:
+    system = System(
+        "stations.door = { discipline = 'is', capacity = 1, demand = '1s' }\n"
+        "stations.line = { discipline = 'ps', demand = '1500ms' }\n"
+        "classes.jobs = { rate = '1/s', route = ['door', 'line'] }"
+    )
+    assert system.open_utilisations()["line"] == pytest.approx(1.5)
+    assert system.unstable_station() is None
+
+
+def test_a_target_says_how_much_may_be_lost(document: SystemDocument) -> None:
+    assert parse_target("p95 < 9s", document)[0].loss_max == 0.01
+    target, _ = parse_target("p95 < 9s and loss < 0.5% at 1 req/s", document)
+    assert (target.loss_max, target.load) == (0.005, "1 req/s")
+    endless = SystemDocument({**TABLE, "stations": {"server": {"discipline": "ps", "demand": "1ms"}}})
+    assert parse_target("p95 < 9s", endless)[0].loss_max is None
+    with pytest.raises(CouldNotRun, match="no station turns jobs away"):
+        parse_target("p95 < 9s and loss < 1%", endless)
+
+
+def test_the_largest_traffic_keeps_the_loss(document: SystemDocument) -> None:
+    target, _ = parse_target("mean < 60s and loss < 5%", document)
+    factor = largest_traffic_unconfirmed(
+        Evaluator(target.metric, loss_max=target.loss_max), document, target.limit_seconds
+    )
+    assert factor is not None
+    answer = predict(document.set(f"traffic={factor}").system)["solvers"]["open"]["answer"]
+    assert answer is not None
+    assert answer["classes"]["clients"]["loss"]["probability"] == pytest.approx(0.05, rel=0.01)
+
+
+def test_the_shortest_queue_that_loses_little_is_found(document: SystemDocument) -> None:
+    loaded = document.set("class.clients.rate=1.5/s")
+    target, _ = parse_target("mean < 60s and loss < 1%", loaded)
+    (queue,) = (each for each in levers(loaded) if each.path == "station.server.queue")
+    found = smallest(Evaluator(target.metric, loss_max=target.loss_max), loaded, queue, target.limit_seconds)
+    # P(2 + q) of M/M/2/K, weights 1, 1.5, then 1.125·0.75ⁿ: 0.75 % of losses need q = 12, 1 % q = 11.
+    weights = [1.0, 1.5, *(1.125 * 0.75**n for n in range(40))]
+    needed = next(q for q in range(39) if weights[2 + q] / sum(weights[: 3 + q]) <= 0.01)
+    assert found.value is not None
+    assert needed <= found.value <= needed + 1
+    assert found.confirmed.loss_probability == pytest.approx(0.01, rel=0.3)
