@@ -50,3 +50,15 @@ def test_the_first_storey_is_short_and_the_second_has_every_option(
         assert "...." not in text
         assert "Example" in text
         assert all(len(line) <= 80 or " " not in line.strip() for line in text.splitlines()), text
+
+
+@pytest.mark.parametrize("group", ["cache", "fileset"])
+def test_a_group_takes_both_options_too(group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = []
+    for which in ("--help", "--help-all"):
+        with pytest.raises(SystemExit) as ended:
+            GROUP.main([group, which], prog_name="sojourn")
+        assert ended.value.code == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1]
+    assert "Commands" in shown[0]

@@ -11,6 +11,7 @@ from sojourn import _native
 from sojourn.caching.requests import read_requests
 from sojourn.caching.simulation import default_sizes, simulate
 from sojourn.commands.formats import Format, FormatOption, show, talk
+from sojourn.commands.help import Group
 from sojourn.commands.log_options import with_log_options
 from sojourn.commands.progress import Stages
 from sojourn.failure import CouldNotRun
@@ -25,7 +26,7 @@ _ADMISSIONS = dict(_native.cache_admissions())
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
-    group = typer.Typer(no_args_is_help=True, help="What a cache would make of a trace.")
+    group = typer.Typer(cls=Group, no_args_is_help=True, help="What a cache would make of a trace.")
     group.callback()(_group)
     group.command("simulate")(with_log_options(_simulate))
     app.add_typer(group, name="cache")

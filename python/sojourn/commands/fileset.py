@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
+from sojourn.commands.help import Group
 from sojourn.commands.log_options import with_log_options
 from sojourn.commands.progress import Stages
 from sojourn.report.terminal import print_pairs
@@ -24,7 +25,7 @@ SeedOption = Annotated[int, typer.Option("--seed", help="The same seed gives the
 
 def register(app: typer.Typer) -> None:
     """Adds the command and its kinds."""
-    kinds = typer.Typer(no_args_is_help=True, help=_HELP)
+    kinds = typer.Typer(cls=Group, no_args_is_help=True, help=_HELP)
     kinds.command("webstone")(_webstone)
     kinds.command("web99")(_web99)
     kinds.command("lognormal")(_lognormal)

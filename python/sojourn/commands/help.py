@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from typer.core import TyperArgument, TyperCommand, TyperOption
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 if TYPE_CHECKING:
     from typer._click import Context, HelpFormatter, Parameter
@@ -63,6 +63,14 @@ class Command(TyperCommand):
         if wanted:
             typer.echo(_text(self, ctx, everything=True), nl=False)
             ctx.exit()
+
+
+class Group(TyperGroup):
+    """A group of commands: its help lists them all, so both options show the same."""
+
+    def get_help_option_names(self, ctx: Context) -> list[str]:
+        """The names of its help option; those of its commands are their own."""
+        return [*super().get_help_option_names(ctx), ALL]
 
 
 def options_text(command: TyperCommand, ctx: Context, *, everything: bool, without: Container[str] = ()) -> str:
