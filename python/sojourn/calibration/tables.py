@@ -13,8 +13,13 @@ import polars
 
 from sojourn.calibration.estimate import FloatArray
 from sojourn.failure import CouldNotRun
+from sojourn.text import toml
 
 ROWS_MAX = 5_000_000
+NUMBER_MAX = 1e15
+"""No column that is fitted has larger numbers: microseconds of thirty years, bytes of a petabyte."""
+POSITIVE_MIN = 1e-15
+"""Nor has one smaller ones, beside zero: their squares would not be numbers."""
 READERS: dict[str, Callable[[Path], polars.DataFrame]] = {
     ".csv": polars.read_csv,
     ".json": polars.read_json,
@@ -36,6 +41,8 @@ class Table:
         Raises:
             CouldNotRun: if it is not there, not of its format, empty or larger than `ROWS_MAX` rows.
         """
+        if path.suffix in (".csv", ".json") and _is_utf_16(path):
+            raise CouldNotRun(f"{path} is text in UTF-16", "save it as UTF-8")
         if path.suffix not in READERS:
             raise CouldNotRun(
                 f"{path} is neither a run folder nor a table", f"a table ends in one of {', '.join(READERS)}"
@@ -69,12 +76,16 @@ class Table:
             values = self.frame[name].cast(polars.Float64, strict=True).to_numpy()
         except polars.exceptions.PolarsError as error:
             raise CouldNotRun(f"{self.path}: column {name} is not of numbers") from error
-        good = np.isfinite(values) & ((values >= least) if inclusive else (values > least))
+        enough = (values >= least) if inclusive else (values > least)
+        good = enough & (np.abs(values) <= NUMBER_MAX) & ((values == 0) | (np.abs(values) >= POSITIVE_MIN))
         if not good.all():
             row = int(np.flatnonzero(~good)[0])
             bound = f"{'at least' if inclusive else 'above'} {least:g}"
+            if enough[row]:
+                bound = f"from {POSITIVE_MIN:g} to {NUMBER_MAX:g}" + (", or 0" if least <= 0 and inclusive else "")
+            found = "is empty" if np.isnan(values[row]) else f"has {values[row]:g}"
             raise CouldNotRun(
-                f"{self.path}: {name} must be {bound}, but row {row + 1} has {values[row]:g}",
+                f"{self.path}: {name} must be {bound}, but row {row + 1} {found}",
                 "leave out rows without a measurement",
             )
         return np.array(values, dtype=float)
@@ -87,3 +98,12 @@ class Table:
         if column.null_count():
             raise CouldNotRun(f"{self.path}: {name} is empty in {column.null_count()} rows")
         return column.to_list()
+
+
+def _is_utf_16(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return toml.is_utf_16(file.read(2))
+    except OSError:
+        # Reading it says why.
+        return False

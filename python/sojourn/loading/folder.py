@@ -102,7 +102,7 @@ def read(path: Path) -> LoadResult:
     if path.is_dir():
         return _read_folder(path)
     try:
-        text = path.read_text()
+        text = path.read_text("utf-8-sig")
     except (OSError, ValueError) as error:
         raise CouldNotRun(f"cannot read {path}: {error}", "give a run folder or a JSON result") from error
     result = LoadResult.of(_parsed(text, path))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypedDict
 
 from sojourn import queueing
+from sojourn.failure import CouldNotRun
 from sojourn.planning.system_document import SystemDocument
 from sojourn.planning.target import Metric
 from sojourn.queueing import Prediction, ResponseTime, Simulation, SolverAnswer, System, Target
@@ -173,5 +174,9 @@ def _simulated(result: Simulation, metric: Metric) -> Evaluation:
         else result["response_time_seconds"]
     )
     value, half_width = times[metric.statistic], times[_HALF_WIDTHS[metric.statistic]]
-    assert value is not None
+    if value is None:
+        raise CouldNotRun(
+            f"no job of the simulation ended: there is no {metric.statistic}",
+            "look for times in the system that are longer than all of it",
+        )
     return Evaluation(value, "simulation", mean, throughput, half_width, **lost)

@@ -195,7 +195,7 @@ def _doublings(document: SystemDocument, evaluator: Evaluator, limit: float) -> 
             parameter=lever.path,
             label=lever.label,
             seconds=evaluated.seconds,
-            change_fraction=evaluated.seconds / now - 1 if math.isfinite(now) else math.nan,
+            change_fraction=evaluated.seconds / now - 1 if 0 < now < math.inf else math.nan,
             by=evaluated.by,
             largest_traffic_factor=largest_traffic_unconfirmed(evaluator, doubled, limit),
             saturation_throughput_per_second=bottleneck["saturation_throughput_per_second"],

@@ -110,7 +110,11 @@ def _confirmed(
         found = Found(value if simulated.seconds <= limit_seconds else None, searched_by, simulated, value)
         if found.value is not None:
             kept = found
-        if (not met and found.value is None) or limit_seconds * (1 - SLACK) <= simulated.seconds <= limit_seconds:
+        if (
+            simulated.seconds <= 0
+            or (not met and found.value is None)
+            or limit_seconds * (1 - SLACK) <= simulated.seconds <= limit_seconds
+        ):
             break
         # A little stricter than the ratio says: otherwise the last rounds would stop just above the limit.
         if evaluator.loss_max is not None and simulated.unstable_station is None and math.isinf(simulated.seconds):

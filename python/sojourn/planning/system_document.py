@@ -53,10 +53,11 @@ class SystemDocument:
         """
         text = read_text(path, "give a system file (TOML)")
         try:
-            System(text)
+            system = System(text)
         except SystemFileError as error:
             what, _, cure = error.message.partition("; ")
             raise CouldNotRun(f"{path}, line {error.line}: {what}", cure or _SCHEMA) from None
+        _refuse_without_moments(path, system)
         document = cls(tomllib.loads(text), text=text, source=str(path))
         return document.set(*settings) if settings else document
 
@@ -248,3 +249,16 @@ def _scaled_demand(demand: Demand, factor: float) -> Demand:
 def _scaled(text: str, factor: float) -> str:
     number, unit = quantity(text)
     return f"{number * factor!r}{unit}"
+
+
+def _refuse_without_moments(path: Path, system: System) -> None:
+    """Refuses demands whose mean or variance is larger than a number can be: no solver has an answer."""
+    for each in system.classes:
+        for visit in (visit for route in each.routes for visit in route.visits):
+            moments = visit.demand_mean_seconds, visit.demand_second_moment_seconds2
+            if not all(math.isfinite(moment) for moment in moments):
+                raise CouldNotRun(
+                    f"{path}: the demand of {each.name} at {visit.station} is too large: its mean or its variance is "
+                    "beyond all numbers",
+                    "look at its unit, and at mu and sigma of its law",
+                )

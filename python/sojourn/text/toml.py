@@ -87,6 +87,18 @@ def read_text(path: Path, cure: str) -> str:
     if len(raw) > BYTES_MAX:
         raise CouldNotRun(f"{path} is larger than {BYTES_MAX:,} bytes", cure)
     try:
-        return raw.decode()
+        return decoded(raw)
     except UnicodeDecodeError:
+        if is_utf_16(raw):
+            raise CouldNotRun(f"{path} is text in UTF-16", "save it as UTF-8") from None
         raise CouldNotRun(f"{path} is not text in UTF-8", cure) from None
+
+
+def decoded(raw: bytes) -> str:
+    """Text in UTF-8, without the byte-order mark that some editors begin it with."""
+    return raw.decode("utf-8-sig")
+
+
+def is_utf_16(raw: bytes) -> bool:
+    """Whether it begins as text in UTF-16 does."""
+    return raw.startswith((b"\xff\xfe", b"\xfe\xff"))

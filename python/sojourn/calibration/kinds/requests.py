@@ -14,6 +14,7 @@ from sojourn.calibration.estimate import FloatArray, IndexArray
 from sojourn.calibration.fit import Fit, Options
 from sojourn.calibration.kinds.station import demand_table, interval_record, server
 from sojourn.calibration.tables import Table
+from sojourn.failure import CouldNotRun
 from sojourn.queueing import system_file
 from sojourn.text import toml
 
@@ -34,6 +35,8 @@ def fit(table: Table, options: Options) -> Fit:
     )
     found = response_times.fit(requests, options.servers, options.seed)
     span = float(accepted.max() - accepted.min())
+    if span <= 0:
+        raise CouldNotRun(f"{table.path}: all requests were accepted at one time", "give the requests of a span")
     warnings = list(found.warnings)
     document, demand = _by_size(table, found.demands, order, options, warnings)
     described: toml.Table = {}

@@ -9,13 +9,18 @@ from sojourn.calibration import scalability
 from sojourn.calibration.fit import Fit, Options
 from sojourn.calibration.kinds.station import server
 from sojourn.calibration.tables import Table
+from sojourn.failure import CouldNotRun
 from sojourn.queueing import system_file
 from sojourn.text import toml
+
+CLIENTS_MAX = 1_000_000
 
 
 def fit(table: Table, options: Options) -> Fit:
     """Fits the law; the station serves one request in 1 / gamma seconds."""
     clients, throughputs = table.numbers("clients", 1.0), table.positive("requests_per_second")
+    if clients.max() > CLIENTS_MAX:
+        raise CouldNotRun(f"{table.path}: {clients.max():g} clients", f"a system file has {CLIENTS_MAX:,} at the most")
     found = scalability.fit(clients, throughputs, options.seed)
     law = found.law
     station: toml.Table = server(options) | {
