@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 CRATES = {path.parent.name: path.parent for path in (ROOT / "crates").glob("*/Cargo.toml")}
 
-PURE = {"http", "http-cache", "media", "queueing", "workload"}
+PURE = {"cgi", "http", "http-cache", "media", "queueing", "workload"}
 """No sockets, no files, no clock, no threads."""
 PERFORMING = {"cache-store", "content", "link", "load", "measure", "rtsp-server", "server"}
 EDGES = {"engine", "py"}
