@@ -21,6 +21,7 @@ mod replay;
 mod serve;
 mod stream;
 mod table;
+mod text_file;
 mod virtual_time;
 
 /// Serve files, proxy requests, stream films, generate load, replay logs, and measure what they cost.

@@ -14,6 +14,8 @@ use sojourn_load::{
 };
 use sojourn_workload::web99::LOAD_MAX;
 
+use crate::text_file;
+
 const REQUESTS: &str = "What is asked for";
 
 #[derive(Args)]
@@ -137,7 +139,7 @@ impl RequestOptions {
 }
 
 fn read_text(path: &Path) -> anyhow::Result<String> {
-    fs::read_to_string(path).with_context(|| shown(path))
+    text_file::read(path).with_context(|| shown(path))
 }
 
 fn read_bytes(path: &Path) -> anyhow::Result<Vec<u8>> {

@@ -15,6 +15,8 @@ use serde::Deserialize;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 use toml::{Spanned, Table, Value};
 
+use crate::text_file;
+
 /// The commands that take a file.
 const COMMANDS: [&str; 2] = ["serve", "proxy"];
 
@@ -40,7 +42,7 @@ pub fn expand(command: &Command, words: &[OsString]) -> anyhow::Result<Vec<OsStr
     let mut expanded = words.to_vec();
     let Some((subcommand, given)) = server_matches(command, words) else { return Ok(expanded) };
     let Some(path) = given.get_one::<PathBuf>("config") else { return Ok(expanded) };
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let text = text_file::read(path).map_err(|error| {
         anyhow!(
             "cannot read the configuration {}: {error}\nhint: check the path, and that it is a text file",
             path.display()

@@ -10,6 +10,7 @@ use sojourn_server::{AccessLog, LogFormat, Scoreboard};
 use crate::load::common::bit_rate;
 use crate::serve::options::process::ProcessOptions;
 use crate::serve::options::values::{BODIES_SHARE, budget, duration, size};
+use crate::text_file;
 
 /// Stream the films below a directory by RTSP: RTP by UDP or within the connection.
 ///
@@ -139,7 +140,7 @@ impl Options {
     /// The users; `None` needs no authentication.
     pub fn users(&self) -> anyhow::Result<Option<Users>> {
         let Some(path) = &self.users else { return Ok(None) };
-        let text = std::fs::read_to_string(path).map_err(|error| {
+        let text = text_file::read(path).map_err(|error| {
             anyhow!(
                 "cannot read the users in {}: {error}\nhint: make it with htdigest -c FILE films NAME",
                 path.display()

@@ -6,10 +6,13 @@ use super::reader::{Reader, Value};
 use super::unit::{Dimension, positive, quantity};
 use crate::distribution::{
     BoundedPareto, Deterministic, Distribution, DistributionError, ERLANG_STAGES_MAX, Empirical, Erlang,
-    Exponential, HyperExponential, LogNormal, Mixture,
+    Exponential, HyperExponential, LogNormal, Mixture, RandomVariable,
 };
 
 const DEPTH_MAX: usize = 4;
+
+/// The largest squared coefficient of variation: sigma = 5.2 of a log-normal law. Nothing that was measured comes near.
+const SCV_MAX: f64 = 1e12;
 
 type Parse = fn(&Reader<'_>, Dimension, usize) -> Result<Distribution, SystemFileError>;
 
@@ -43,6 +46,14 @@ fn parse(value: &Value<'_>, dimension: Dimension, depth: usize) -> Result<Distri
     let table = value.table()?;
     let distribution = parse_table(&table, dimension, depth)?;
     table.finish()?;
+    dimension.check(distribution.mean(), "the mean").map_err(|message| value.error(message))?;
+    let scv = distribution.scv();
+    // Not a number where the moments are too large for one.
+    if scv.is_nan() || scv > SCV_MAX {
+        let message =
+            format!("the squared coefficient of variation must be at most {SCV_MAX:e}, not {scv:.3e}");
+        return Err(value.error(message));
+    }
     Ok(distribution)
 }
 

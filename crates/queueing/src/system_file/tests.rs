@@ -95,6 +95,27 @@ fn errors_name_the_line_and_the_cure() {
     check("r = 4", "r = 0", "line 9: `r` must be a whole number from 1 to 1000000, not 0");
     check("r = 4", "r = 4\nservrs = 2", "line 10: unknown key `servrs`; did you mean `servers`?");
     check("sigma = 1.573", "sigma = nan", "line 5: `sigma` must be a finite number");
+    check("sigma = 1.573", "sigma = 100", "line 2: the mean must be 0, or from 1e-3B to 1e15B");
+    check(
+        "sigma = 1.573",
+        "sigma = 5.5",
+        "line 2: the squared coefficient of variation must be at most 1e12, not ",
+    );
+    check(
+        "rate = \"5/s\"",
+        "rate = \"1e308/s\"",
+        "line 18: `rate`, \"1e308/s\", must be 0, or from 1e-9/s to 1e12/s",
+    );
+    check(
+        "rate = \"5/s\"",
+        "users = 3\nthink_time = \"1e308s\"",
+        "line 19: `think_time`, \"1e308s\", must be 0, or from 1e-15s to 1e7s",
+    );
+    check(
+        "per_byte = \"0.4851us/B\"",
+        "per_byte = \"1e99us/B\"",
+        "line 10: `per_byte`, \"1e99us/B\", must be 0",
+    );
     check("sigma = 1.573", "sigma = -1", "line 2: sigma must be non-negative and finite, not -1");
     check(
         "unit = \"B\"",

@@ -50,7 +50,27 @@ const UNITS: &[(&str, Dimension, f64)] = &[
     ("/h", Dimension::Rate, 1.0 / 3600.0),
 ];
 
+/// What a quantity of each dimension may be, zero apart, in its base unit: from far below to far above what a computer
+/// system has, and nowhere near where products and squares of quantities leave the numbers.
+const RANGES: &[(Dimension, f64, f64)] = &[
+    (Dimension::Time, 1e-15, 1e7),
+    (Dimension::Size, 1e-3, 1e15),
+    (Dimension::TimePerByte, 1e-24, 1e3),
+    (Dimension::Bandwidth, 1e-3, 1e20),
+    (Dimension::Rate, 1e-9, 1e12),
+];
+
 impl Dimension {
+    /// Refuses what no system has; `what` is said of it.
+    pub(super) fn check(self, amount: f64, what: &str) -> Result<(), String> {
+        let (_, least, most) = RANGES.iter().find(|row| row.0 == self).expect("every dimension has a range");
+        if amount == 0.0 || (*least..=*most).contains(&amount.abs()) {
+            return Ok(());
+        }
+        let unit = UNITS.iter().find(|row| row.1 == self && row.2 == 1.0).map_or("s/B", |row| row.0);
+        Err(format!("{what} must be 0, or from {least:e}{unit} to {most:e}{unit}"))
+    }
+
     fn example(self) -> &'static str {
         match self {
             Self::Time => "195ms",
@@ -116,6 +136,8 @@ pub(super) fn signed_quantity(value: &Value<'_>, dimension: Dimension) -> Result
     if !amount.is_finite() {
         return Err(value.error(format!("`{}` must be finite, not \"{text}\"", value.key)));
     }
+    let what = format!("`{}`, \"{text}\",", value.key);
+    dimension.check(amount, &what).map_err(|message| value.error(message))?;
     Ok(amount)
 }
 

@@ -54,6 +54,13 @@ fn wanted(format: Option<&str>) -> String {
     format.map_or_else(known, |format| format!("the format {format:?}"))
 }
 
+const UTF_16: &str = "the log is text in UTF-16: convert it (iconv -f UTF-16 -t UTF-8 LOG | sojourn trace -)";
+
+/// Every other byte of Latin text is zero there, and no log has one.
+fn is_utf_16(first: &MalformedLine) -> bool {
+    first.text.contains('\0') && first.text.trim_matches('\0').len() > 1
+}
+
 impl ImportError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
@@ -68,7 +75,9 @@ impl ImportError {
                 }
                 _ => None,
             },
+            ImportError::NotALog { first, .. } if is_utf_16(first) => Some(UTF_16),
             ImportError::In { source, .. } => match &**source {
+                ImportError::NotALog { first, .. } if is_utf_16(first) => Some(UTF_16),
                 ImportError::NotALog { .. } => Some(
                     "leave the file out, or give the folder that it is in: files found there that are no logs are skipped and named",
                 ),

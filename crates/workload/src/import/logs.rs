@@ -12,6 +12,9 @@ use super::detect::{self, Detected};
 use super::report::{DetectedBy, MalformedLine};
 use super::{Format, ImportError, Options};
 
+/// U+FEFF in UTF-8, as some programs begin a file: no part of the first line.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// A log to read.
 pub struct Log<'l> {
     /// What messages call it; empty for the only one.
@@ -70,7 +73,10 @@ impl<'l> Opened<'l> {
         mut interrupted: impl FnMut() -> Result<(), ImportError>,
     ) -> Result<Self, ImportError> {
         let (compression, mut reader) = compression::open(reader, &mut interrupted)?;
-        let sample = detect::read_sample(&mut reader, &mut interrupted)?;
+        let mut sample = detect::read_sample(&mut reader, &mut interrupted)?;
+        if sample.starts_with(BYTE_ORDER_MARK) {
+            sample.drain(..BYTE_ORDER_MARK.len());
+        }
         let (Detected { format, sample_lines, sample_entries }, is_given) = match &options.format {
             Some(format) => (detect::tried(format.clone(), &sample), true),
             None => (detect::detect(&sample), false),

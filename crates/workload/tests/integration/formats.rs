@@ -44,6 +44,23 @@ fn check(format: &str, line: &str, expected: Said<'_>) {
 }
 
 #[test]
+fn a_byte_order_mark_is_no_part_of_the_first_line_and_utf_16_is_named() {
+    let line = "127.0.0.1 - - [10/Oct/2000:13:55:36 -0700] \"GET /a HTTP/1.0\" 200 2326\n";
+    let json = "{\"ts\":1.5,\"request\":{\"remote_ip\":\"1.2.3.4\",\"method\":\"GET\",\"uri\":\"/a\"},\"status\":200,\"size\":9}\n";
+    let w3c = "#Fields: date time c-ip cs-method cs-uri-stem sc-status sc-bytes\n2020-01-01 00:00:00 1.2.3.4 GET /a 200 9\n";
+    for log in [line, json, w3c] {
+        let report = imported(&format!("\u{feff}{log}"), &Options::default()).unwrap().report;
+        assert_eq!((report.requests, report.malformed), (1, 0), "{log}");
+    }
+    let wide: Vec<u8> =
+        "\u{feff}".encode_utf16().chain(line.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+    let refused =
+        import(&wide[..], &Options::default(), &mut random, |_| ControlFlow::Continue(())).unwrap_err();
+    assert!(refused.hint().unwrap().contains("UTF-16"), "{refused}");
+}
+
+#[test]
 fn apache_log_format_strings() {
     // httpd 2.4, "Log Files" and mod_log_config.
     let frank = "127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700]";

@@ -1,6 +1,6 @@
 //! Options of `load` for viewers of films, and the plan they describe.
 
-use std::{fs, path::PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
@@ -11,6 +11,7 @@ use sojourn_load::{
 use sojourn_measure::Nanos;
 
 use crate::load::common::{Format, bit_rate};
+use crate::text_file;
 
 /// Load a streaming server: viewers of films, by RTSP or HLS, judged as a player would judge them.
 ///
@@ -216,7 +217,7 @@ impl Options {
         let Some(path) = &self.media else {
             return Ok(self.urls.iter().map(|url| Film::resolve(url)).collect::<Result<_, _>>()?);
         };
-        let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text = text_file::read(path).with_context(|| format!("cannot read {}", path.display()))?;
         let base = self.urls[0].trim_end_matches('/');
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let url = |line: &str| {
