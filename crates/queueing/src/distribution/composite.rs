@@ -89,7 +89,7 @@ impl Affine {
     }
 
     /// X, the factor and the offset.
-    pub(super) fn parts(&self) -> (&Distribution, f64, f64) {
+    pub(crate) fn parts(&self) -> (&Distribution, f64, f64) {
         (&self.inner, self.factor, self.offset)
     }
 }

@@ -16,8 +16,8 @@ pub struct PhaseType {
 }
 
 impl PhaseType {
-    /// The phase-type form of an exponential, Erlang or hyper-exponential distribution or a mixture of these; `None`
-    /// for any other, and for more than eight phases.
+    /// The phase-type form of an exponential, Erlang or hyper-exponential distribution or a mixture of these, also of one
+    /// that a station's speed scales; `None` for any other, and for more than eight phases.
     pub fn of(distribution: &Distribution) -> Option<Self> {
         match distribution {
             Distribution::Exponential(distribution) => {
@@ -36,8 +36,18 @@ impl PhaseType {
                     distribution.parts().iter().map(|(weight, part)| Some((*weight, Self::of(part)?)));
                 Self::choice(&parts.collect::<Option<Vec<_>>>()?)
             }
+            Distribution::Affine(distribution) => match distribution.parts() {
+                (inner, factor, 0.0) if factor > 0.0 => Some(Self::of(inner)?.slowed(factor)),
+                _ => None,
+            },
             _ => None,
         }
+    }
+
+    /// All times multiplied by `factor`.
+    fn slowed(mut self, factor: f64) -> Self {
+        self.rates.iter_mut().flatten().chain(&mut self.exit).for_each(|rate| *rate /= factor);
+        self
     }
 
     /// The phase-type distribution with this mean and squared coefficient of variation: balanced hyper-exponential for

@@ -115,6 +115,15 @@ fn two_moment_fits_keep_two_moments() {
 }
 
 #[test]
+fn a_law_that_is_scaled_is_the_same_law_of_another_mean() {
+    let law: Distribution = h2(4.0).into();
+    let scaled = PhaseType::of(&law.clone().affine(2.5, 0.0).unwrap()).unwrap();
+    check(scaled.mean(), 2.5 * MEAN, 1e-9);
+    check(scaled.second_moment(), 6.25 * 5.0 * MEAN * MEAN, 1e-9);
+    assert!(PhaseType::of(&law.affine(2.5, 0.1).unwrap()).is_none(), "a shift is no scale");
+}
+
+#[test]
 fn refusals_say_why() {
     // Branches of Erlang and hyper-exponential distributions are phases side by side.
     let mixture = |scv| PhaseType::of(&crate::fit::two_moments(MEAN, scv).unwrap()).unwrap();
