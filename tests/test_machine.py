@@ -33,7 +33,18 @@ def test_every_command_that_measures_says_what_the_machine_is(small_log: Path) -
     with paced_server(0.0005) as url:
         found = [
             machine_in("load", url, "--clients", "1", "--duration", "200ms", *json_format),
-            machine_in("replay", small_log, url, "--scale", "500", "--think-scale", "0.01", *json_format),
+            machine_in(
+                "replay",
+                small_log,
+                url,
+                "--scale",
+                "500",
+                "--think-scale",
+                "0.01",
+                "--abandoned-limit",
+                "100%",
+                *json_format,
+            ),
             machine_in("probe", *json_format, "--duration", "200ms", "--", "sleep", "60"),
             machine_in(
                 "memory", *json_format, "--density", "quick", "--to", "2KiB", "--repetitions", "1", "--measure", "100us"

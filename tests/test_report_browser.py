@@ -40,7 +40,7 @@ def test_the_answer_and_the_plots_are_drawn(tmp_path: Path) -> None:
     document = browse(page, tmp_path / "profile", "--window-size=1280,800", "--dump-dom").stdout
     assert re.search(r"<strong>12,300</strong> requests/s", document)
     figures = re.findall(r'<figure id="(plot-[a-z-]+)".*?</figure>', document, re.DOTALL)
-    assert len(figures) == 12
+    assert len(figures) == 13
     for figure in re.findall(r"<figure .*?</figure>", document, re.DOTALL):
         if "Not measured: the timeline does not hold it" in figure:
             # The example was run without a probe.

@@ -72,6 +72,7 @@ def test_what_is_no_such_file_is_refused(tmp_path: Path, raw: bytes, name: str) 
         '"1e308s"',
         '{ law = "log-normal", mu = 0, sigma = 100, unit = "s" }',
         '{ law = "log-normal", mu = 1000, sigma = 1, unit = "s" }',
+        '{ law = "exponential", mean = "1s", scale = 1e308 }',
     ],
 )
 def test_demands_beyond_all_numbers_are_refused(tmp_path: Path, demand: str) -> None:

@@ -255,8 +255,8 @@ def _refuse_without_moments(path: Path, system: System) -> None:
     """Refuses demands whose mean or variance is larger than a number can be: no solver has an answer."""
     for each in system.classes:
         for visit in (visit for route in each.routes for visit in route.visits):
-            moments = visit.demand_mean_seconds, visit.demand_second_moment_seconds2
-            if not all(math.isfinite(moment) for moment in moments):
+            # JSON has no infinity: it is null there.
+            if visit.demand_mean_seconds is None or visit.demand_second_moment_seconds2 is None:
                 raise CouldNotRun(
                     f"{path}: the demand of {each.name} at {visit.station} is too large: its mean or its variance is "
                     "beyond all numbers",
