@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sojourn.assessment.rising_load import Effort
 from sojourn.assessment.steps import ClimbStep, lost_squared, over_repetitions
 from sojourn.engine.results import (
     Columns,
@@ -96,3 +97,10 @@ def test_interruptions_are_measured_from_what_windows_lost() -> None:
     coarse = step(1e-3, undisturbed(1e-4, 15, resolution_seconds=0.01))
     assert lost_squared(timeline, 0, coarse) is None
     assert lost_squared(timeline, 0, step(1e-3, "no process is observed")) is None
+
+
+def test_a_slow_system_is_measured_for_longer_and_a_fast_one_is_not() -> None:
+    normal = Effort(5, 2.5, 0.8)
+    assert normal.for_capacity(100_000) == normal
+    assert normal.for_capacity(2000).step_seconds == pytest.approx(0.8 + 4)
+    assert normal.for_capacity(10).step_seconds == 10

@@ -253,10 +253,11 @@ class _Assessment:
         self._choose_think_scale(trace, estimate)
         before = bench.server.metrics()
         self.stages.begin("rising load")
+        self.climbs.effort = self.request.effort.rising_load.for_capacity(estimate)
         climb = rising_load.Climb(
             bench=bench,
             trace=trace_file,
-            effort=self.request.effort.rising_load,
+            effort=self.climbs.effort,
             think_scale=self.think_scale,
             target_p95_seconds=self.request.target_p95_seconds,
             keep=self.climbs.keep,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -49,6 +49,12 @@ WHOLE_FRACTION = 0.9
 T = TypeVar("T", bound=Step)
 
 
+STEP_REQUESTS = 4000
+"""A step lasts for so many requests at half the capacity, if that does not take too long: sizes are spread widely."""
+LENGTHENED_MAX = 4
+"""Times as long as the effort says, at the most."""
+
+
 @dataclass(frozen=True)
 class Effort:
     """The length of the rising load."""
@@ -56,6 +62,11 @@ class Effort:
     repetitions: int
     step_seconds: float
     settle_seconds: float
+
+    def for_capacity(self, requests_per_second: float) -> Effort:
+        """The same with longer steps for a slow system: a few hundred requests tell neither a rate nor a p95."""
+        needed = self.settle_seconds + STEP_REQUESTS / (requests_per_second / 2)
+        return replace(self, step_seconds=max(self.step_seconds, min(needed, LENGTHENED_MAX * self.step_seconds)))
 
 
 @dataclass(frozen=True)

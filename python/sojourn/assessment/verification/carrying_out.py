@@ -37,9 +37,6 @@ COMPARED_FRACTIONS = (0.5, 0.84)
 """Of the predicted capacity: loads of the climb at which response times are compared."""
 LIGHT_REPETITIONS = 2
 """Climbs of another server at light loads, from which it is predicted at others."""
-STEP_REQUESTS = 4000
-STEP_SECONDS_MAX = 10.0
-"""A step lasts for so many requests at half the capacity, if that takes no longer: sizes are spread widely."""
 NO_MODEL = "without a model there are no predictions to try"
 LINK_ADDRESS = "10.77.0.1"
 """Of the server, seen from behind a link."""
@@ -161,7 +158,7 @@ class _One:
     def light_loads(self, arrangement: Arrangement, name: str, rates: Sequence[float]) -> list[Step]:
         """See `changes.Baselines`."""
         folder = RunFolder.create(self.folder / f"light-loads-{name}")
-        climbs = Climbs(folder, _long_enough(self.assessed.effort.rising_load, rates[-1]))
+        climbs = Climbs(folder, _effort(self.assessed, rates[-1]))
         with arrangement.server.start(self._launch(arrangement)) as server:
             climb = self._climb(server, climbs, ())
             for repetition in range(LIGHT_REPETITIONS):
@@ -187,7 +184,7 @@ class _One:
         assessed = self.assessed
         confinement = arrangement.launch.confinement
         processors = confinement.processors if confinement else None
-        climbs = Climbs(folder, _long_enough(assessed.effort.rising_load, capacity), processors)
+        climbs = Climbs(folder, _effort(assessed, capacity), processors)
         report = folder.path / "link.json"
         with arrangement.server.start(self._launch(arrangement)) as server:
             link = (*arrangement.link, "--report", str(report)) if arrangement.link else ()
@@ -222,14 +219,10 @@ class _One:
         return replace(arrangement.launch, work=work)
 
 
-def _long_enough(effort: rising_load.Effort, capacity: float) -> rising_load.Effort:
+def _effort(assessed: Assessed, capacity: float) -> rising_load.Effort:
     """Fewer repetitions, and longer steps of a slow system."""
-    measured = min(STEP_SECONDS_MAX, STEP_REQUESTS / (COMPARED_FRACTIONS[0] * capacity))
-    return replace(
-        effort,
-        repetitions=min(REPETITIONS_MAX, effort.repetitions),
-        step_seconds=max(effort.step_seconds, effort.settle_seconds + measured),
-    )
+    effort = assessed.effort.rising_load.for_capacity(capacity)
+    return replace(effort, repetitions=min(REPETITIONS_MAX, effort.repetitions))
 
 
 def _in_short(made: Verification) -> str:
