@@ -271,7 +271,7 @@ def test_a_budget_for_all_studies_goes_to_what_is_open(tmp_path: Path) -> None:
     folder = tmp_path / "studies" / "test"
     folder.mkdir(parents=True)
     (folder / "clear.toml").write_text(SOLVED.format(name="clear", least=0.5, most=2))
-    (folder / "narrow.toml").write_text(SOLVED.format(name="narrow", least=0.98, most=1.02))
+    (folder / "narrow.toml").write_text(SOLVED.format(name="narrow", least=0.995, most=1.005))
     done = run("study", "--all", "--budget", "2m", "--format", "json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     clear, narrow = json.loads(done.stdout)["studies"]
