@@ -43,7 +43,19 @@ def test_a_response_time_limit_is_interpolated_on_a_logarithmic_scale() -> None:
 def test_a_server_that_is_full_delivers_less_when_it_is_overloaded() -> None:
     knee = locate([[step(200), step(300, "throughput", got=180, saturated=True)]], TARGET)
     assert knee is not None
-    assert (knee.requests_per_second, knee.low, knee.high) == (180, 180, 200)
+    assert (knee.requests_per_second, knee.low, knee.high) == (200, 180, 300)
+
+
+def test_a_full_server_carried_what_it_answered_not_what_was_offered() -> None:
+    knee = locate([[step(200, got=195), step(300, "throughput", got=180, saturated=True)]], TARGET)
+    assert knee is not None
+    assert knee.requests_per_second == 195
+
+
+def test_a_full_server_that_keeps_its_throughput_has_its_limit_there() -> None:
+    knee = locate([[step(200), step(300, "throughput", got=230, saturated=True)]], TARGET)
+    assert knee is not None
+    assert (knee.requests_per_second, knee.low, knee.high) == (230, 230, 230)
 
 
 @pytest.mark.parametrize("p95", [None, 0.1])

@@ -170,6 +170,8 @@ def _interval(evidence: Evidence, largest: float, line_ends_it: bool) -> tuple[f
     spread = max(knee.per_repetition) - min(knee.per_repetition)
     if knee.high - knee.low > spread * (1 + SAME_LIMIT):
         because.append("loads between two steps were not measured")
+    if knee.reason == "throughput" and knee.low < min(knee.per_repetition) * (1 - SAME_LIMIT):
+        because.append(f"overloaded, the server delivers less: {format.rate(knee.low)}")
     disturbed = _disturbance(evidence)
     if disturbed is not None:
         because.append(disturbed)
@@ -283,7 +285,13 @@ def _full_at(evidence: Evidence, knee: Knee) -> tuple[Use, float | None] | None:
     """What was full at the first load beyond the knee, the cause before its effect, and how much of it was used."""
     found = evidence.saturation
     rates = found.rates if found else []
-    place = next((place for place, rate in enumerate(rates) if rate > knee.low * (1 + SAME_LIMIT)), None)
+    beyond = [
+        step.offered_requests_per_second
+        for step in evidence.steps
+        if not step.within_target and step.offered_requests_per_second > knee.low
+    ]
+    first = min(beyond, default=knee.low * (1 + SAME_LIMIT))
+    place = next((place for place, rate in enumerate(rates) if rate >= first), None)
     if found is None or place is None:
         return None
     return next(((use, use.values[place]) for use in found.uses if use.is_saturated(place)), None)

@@ -2,8 +2,9 @@
 
 A step is beyond the knee when its p95 time to first byte passes the target, when more than one request in a thousand
 fails, or when throughput stops following the offered load. The engine judges each step and says why (`limit`). Between
-the last step within and the first beyond, the crossing is interpolated for a response-time limit; for a throughput
-limit the knee is the throughput that the overloaded server delivers.
+the last step within and the first beyond, the crossing is interpolated for a response-time limit. For a throughput
+limit the knee is the highest throughput: what the overloaded server delivers or, where overload slows it down, what it
+carried before; what it still delivers then is the lower end.
 """
 
 from __future__ import annotations
@@ -70,8 +71,11 @@ def _locate_one(steps: Repetition, target: float) -> _Found | None:
     reached = statistics.median(min(step.requests_per_second or 0.0, offered(step)) for step in beyond)
     low = rate = high = max(within, reached)
     if limit == "throughput" and beyond[0].server_saturated:
-        # It may be less than a step within carried; once disturbed, that step would not have: overload is slower.
-        low = rate = reached
+        carried = min(steps[last].requests_per_second or 0.0, within) if passed else 0.0
+        low, rate = reached, max(reached, carried)
+        if reached < carried:
+            # Overload slows the server down: its peak lies anywhere between the two steps.
+            high = offered(beyond[0])
     elif limit == "time to first byte" and passed:
         rate = max(within, min(reached, _crossing(steps[last], beyond[0], target)))
         low, high = within, offered(beyond[0])

@@ -39,7 +39,7 @@ def predict(
 def is_below(step: Step, knee: Knee) -> bool:
     """True if the server kept up with the step within the target, and the generator did not limit it."""
     rate = step.offered_requests_per_second
-    return step.within_target and not step.generator_limited and rate <= knee.requests_per_second
+    return step.within_target and not step.generator_limited and rate <= knee.high
 
 
 def _hold_out(steps: Sequence[Step], knee: Knee) -> list[Step]:
