@@ -15,18 +15,17 @@ from sojourn.applications.objectives import Objective, Tried
 from sojourn.applications.requests import Asked
 from sojourn.applications.summary import (
     Cause,
-    DatabaseFigures,
     Demand,
     EndpointFigures,
     Knee,
     StepFigures,
     TierDescription,
-    TierFigures,
 )
 from sojourn.applications.target import require_permission
 from sojourn.applications.traffic import EndpointStep, Step, file_list
 from sojourn.failure import CouldNotRun
 from sojourn.results.records import Interval
+from sojourn.tiers.watch import DatabaseUse, TierUse
 
 PAGE, SEARCH = "GET /", "GET /search"
 TIERS = [
@@ -99,7 +98,7 @@ def figures(rate: float, seconds: float = 0.01, **more: object) -> StepFigures:
     made = StepFigures(
         kind="climb", offered_requests_per_second=rate, requests_per_second=rate, failed_fraction=0.0,
         response_time_mean_seconds=seconds, response_time_p95_seconds=seconds, in_system=rate * seconds, endpoints=each,
-        tiers={tier.name: TierFigures(cpu_cores=0.1, core_wait_threads=0.0, blocked_threads=0.0) for tier in TIERS},
+        tiers={tier.name: TierUse(cpu_cores=0.1, core_wait_threads=0.0, blocked_threads=0.0) for tier in TIERS},
     )  # fmt: skip
     return made.model_copy(update=more)
 
@@ -150,12 +149,12 @@ def test_what_is_no_objective_is_refused(text: str) -> None:
         Objective.parse(text, ENDPOINTS)
 
 
-def tiers_with(**used: TierFigures) -> dict[str, TierFigures]:
-    return {tier.name: used.get(tier.name, TierFigures(cpu_cores=0.05, core_wait_threads=0.0)) for tier in TIERS}
+def tiers_with(**used: TierUse) -> dict[str, TierUse]:
+    return {tier.name: used.get(tier.name, TierUse(cpu_cores=0.05, core_wait_threads=0.0)) for tier in TIERS}
 
 
-def database(**more: object) -> DatabaseFigures:
-    base = DatabaseFigures(backends=8, active=1, in_transaction=1, waits={}, commits_per_second=10, connections_max=100)
+def database(**more: object) -> DatabaseUse:
+    base = DatabaseUse(backends=8, active=1, in_transaction=1, waits={}, commits_per_second=10, connections_max=100)
     return base.model_copy(update=more)
 
 
@@ -167,30 +166,30 @@ def found(top: StepFigures, low: StepFigures | None = None) -> list[tuple[str | 
 
 
 def test_a_busy_processor_is_the_tier_s_that_uses_most_of_it() -> None:
-    top = figures(100, 2.0, tiers=tiers_with(app=TierFigures(cpu_cores=1.3), db=TierFigures(cpu_cores=0.5)))
+    top = figures(100, 2.0, tiers=tiers_with(app=TierUse(cpu_cores=1.3), db=TierUse(cpu_cores=0.5)))
     assert found(top) == [("app", "cpu")]
 
 
 def test_tiers_that_starve_beside_other_programs_lack_a_processor_too() -> None:
-    starved = tiers_with(db=TierFigures(cpu_cores=0.6, core_wait_threads=4.0))
+    starved = tiers_with(db=TierUse(cpu_cores=0.6, core_wait_threads=4.0))
     assert found(figures(100, 2.0, tiers=starved, machine_busy_cores=1.99)) == [("db", "cpu")]
     assert ("db", "cpu") not in found(figures(100, 2.0, tiers=starved, machine_busy_cores=1.0))
 
 
 def test_one_process_whose_threads_take_turns_is_a_processor_s_end() -> None:
-    top = figures(100, 2.0, tiers=tiers_with(app=TierFigures(cpu_cores=0.97, busiest_process_cores=0.96)))
+    top = figures(100, 2.0, tiers=tiers_with(app=TierUse(cpu_cores=0.97, busiest_process_cores=0.96)))
     assert found(top) == [("app", "cpu")]
 
 
 def test_a_process_that_never_sleeps_is_at_its_end_though_others_have_its_core() -> None:
-    web = TierFigures(cpu_cores=0.3, busiest_process_cores=0.3, core_wait_threads=0.68)
+    web = TierUse(cpu_cores=0.3, busiest_process_cores=0.3, core_wait_threads=0.68)
     assert found(figures(100, 2.0, tiers=tiers_with(web=web), machine_busy_cores=2.0)) == [("web", "cpu")]
-    asleep = TierFigures(cpu_cores=0.3, busiest_process_cores=0.3, core_wait_threads=0.2)
+    asleep = TierUse(cpu_cores=0.3, busiest_process_cores=0.3, core_wait_threads=0.2)
     assert ("web", "cpu") not in found(figures(100, 2.0, tiers=tiers_with(web=asleep), machine_busy_cores=2.0))
 
 
 def test_no_workers_are_blamed_where_others_have_the_cores() -> None:
-    starved = TierFigures(cpu_cores=0.2, core_wait_threads=0.6)
+    starved = TierUse(cpu_cores=0.2, core_wait_threads=0.6)
     crowded = tiers_with(app=starved, db=starved)
     assert found(figures(100, 2.0, tiers=crowded, machine_busy_cores=2.0)) == []
     assert ("app", "workers") in found(figures(100, 2.0, tiers=crowded, machine_busy_cores=1.0))
@@ -199,7 +198,7 @@ def test_no_workers_are_blamed_where_others_have_the_cores() -> None:
 def test_backends_that_wait_for_a_lock_or_the_disk_name_it() -> None:
     lock = figures(100, 2.0, database=database(active=6, waits={"Lock": 5.0}), tiers=tiers_with())
     assert found(lock)[0] == ("db", "lock")
-    starved = tiers_with(db=TierFigures(cpu_cores=0.5, core_wait_threads=2.0))
+    starved = tiers_with(db=TierUse(cpu_cores=0.5, core_wait_threads=2.0))
     assert found(lock.model_copy(update={"tiers": starved, "machine_busy_cores": 2.0}))[0] == ("db", "lock")
     disk = figures(100, 2.0, database=database(active=4, waits={"IO": 3.0}), tiers=tiers_with())
     assert found(disk)[0] == ("db", "disk")
@@ -213,7 +212,7 @@ def test_connections_that_are_all_in_use_are_the_pool_s_end() -> None:
 
 
 def test_workers_that_wait_for_somebody_outside_say_for_whom() -> None:
-    app = TierFigures(
+    app = TierUse(
         cpu_cores=0.1, incoming_connections=50, outgoing_connections={"10.9.9.9:443": 1.8, "127.0.0.1:5432": 8}
     )
     top = figures(100, 2.0, tiers=tiers_with(app=app))

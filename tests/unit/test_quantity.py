@@ -26,3 +26,16 @@ def test_what_is_no_duration_is_refused_with_a_cure(text: str) -> None:
         quantity.seconds(text)
     assert refusal.value.hint is not None
     assert "200ms" in refusal.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("5%", 0.05), ("0.05", 0.05), (" .5 % ", 0.005), ("100%", 1.0), ("0", 0.0)]
+)
+def test_shares_of_a_whole(text: str, expected: float) -> None:
+    assert quantity.fraction(text) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("text", ["", "%", "-1%", "101%", "nan", "inf", "5 percent"])
+def test_what_is_no_share_is_refused(text: str) -> None:
+    with pytest.raises(CouldNotRun, match="is not a share"):
+        quantity.fraction(text)

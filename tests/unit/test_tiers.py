@@ -130,8 +130,8 @@ def test_two_tiers_are_watched_at_once_and_told_apart(server: tuple[int, int, in
     assert busy.cpu_cores > 0.2
     assert idle.cpu_cores < 0.1
     # It never sleeps: what it did not run, it waited for a core.
-    assert busy.core_wait is not None
-    assert 0.7 < busy.cpu_cores + busy.core_wait < 1.3
+    assert busy.core_wait_threads is not None
+    assert 0.7 < busy.cpu_cores + busy.core_wait_threads < 1.3
     assert busy.busiest_process_cores == pytest.approx(busy.cpu_cores, rel=0.5)
     assert idle.processes == 2
     assert not watch.missing

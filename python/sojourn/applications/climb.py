@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from sojourn.applications.request import Effort
-from sojourn.applications.summary import DatabaseFigures, EndpointFigures, StepFigures, TierFigures
+from sojourn.applications.summary import EndpointFigures, StepFigures
 from sojourn.applications.traffic import Step, Traffic
 from sojourn.failure import CouldNotRun
-from sojourn.tiers.watch import SystemUse, TierUse, Watch
+from sojourn.tiers.watch import SystemUse, Watch
 
 FIRST_RATE = 2.0
 """Requests/s of the first step."""
@@ -186,31 +186,11 @@ def described(kind: str, step: Step, used: SystemUse) -> StepFigures:
             )
             for each in step.endpoints
         ],
-        tiers={name: _tier(tier) for name, tier in used.tiers.items()},
-        database=None if used.database is None else DatabaseFigures(**asdict(used.database)),
+        tiers=used.tiers,
+        database=used.database,
         levels=used.levels,
         machine_busy_cores=used.machine_busy_cores,
         generator_cpu_cores=sum(each.generator_cpu for each in step.endpoints),
-    )
-
-
-def _tier(used: TierUse) -> TierFigures:
-    return TierFigures(
-        cpu_cores=used.cpu_cores,
-        busiest_process_cores=used.busiest_process_cores,
-        busiest_thread_cores=used.busiest_thread_cores,
-        core_wait_threads=used.core_wait,
-        threads=used.threads,
-        processes=used.processes,
-        switches_per_second=used.switches_per_second,
-        resident_bytes=used.resident_bytes,
-        blocked_threads=used.blocked_threads,
-        disk_read_bytes_per_second=used.disk_read_bytes_per_second,
-        disk_written_bytes_per_second=used.disk_written_bytes_per_second,
-        incoming_connections=used.incoming,
-        incoming_connections_max=used.incoming_max,
-        accept_queue=used.accept_queue,
-        outgoing_connections=used.outgoing,
     )
 
 

@@ -122,9 +122,7 @@ def answer(objective: Objective, tried: Sequence[Tried], required: float) -> Obj
 
 
 def _limit(metric: str, text: str, whole: str) -> float:
-    if metric != "errors":
-        return quantity.seconds(text)
     try:
-        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        raise CouldNotRun(f"--slo {whole!r}: {text!r} is no share", EXAMPLE) from None
+        return quantity.fraction(text) if metric == "errors" else quantity.seconds(text)
+    except CouldNotRun as failure:
+        raise CouldNotRun(f"--slo {whole!r}: {failure.what}", failure.hint) from None

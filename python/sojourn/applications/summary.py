@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from sojourn.results.records import Interval, Record
+from sojourn.tiers.watch import DatabaseUse, TierUse
 
 SCHEMA = "sojourn-application-1"
 SUMMARY = "application.json"
@@ -26,37 +27,6 @@ class EndpointFigures(Record):
     failed_by: dict[str, int] = Field(default_factory=dict)
 
 
-class TierFigures(Record):
-    """One tier in one step; None is what could not be measured."""
-
-    cpu_cores: float | None = None
-    busiest_process_cores: float | None = None
-    busiest_thread_cores: float | None = None
-    core_wait_threads: float | None = None
-    threads: float | None = None
-    processes: float | None = None
-    switches_per_second: float | None = None
-    resident_bytes: float | None = None
-    blocked_threads: float | None = None
-    disk_read_bytes_per_second: float | None = None
-    disk_written_bytes_per_second: float | None = None
-    incoming_connections: float | None = None
-    incoming_connections_max: float | None = None
-    accept_queue: float | None = None
-    outgoing_connections: dict[str, float] = Field(default_factory=dict)
-
-
-class DatabaseFigures(Record):
-    """What PostgreSQL said of itself in one step: backends on average."""
-
-    backends: float
-    active: float
-    in_transaction: float
-    waits: dict[str, float]
-    commits_per_second: float
-    connections_max: int
-
-
 class StepFigures(Record):
     """One step of the load."""
 
@@ -70,8 +40,8 @@ class StepFigures(Record):
     in_system: float
     """Requests under way on average: throughput times response time."""
     endpoints: list[EndpointFigures]
-    tiers: dict[str, TierFigures]
-    database: DatabaseFigures | None = None
+    tiers: dict[str, TierUse]
+    database: DatabaseUse | None = None
     levels: dict[str, float] = Field(default_factory=dict)
     machine_busy_cores: float | None = None
     generator_cpu_cores: float = 0.0

@@ -23,6 +23,7 @@ from sojourn.machine import cores
 from sojourn.report.application.page import write_report
 from sojourn.report.application.terminal import print_application
 from sojourn.results.run_folder import RunFolder
+from sojourn.text import quantity
 from sojourn.tiers.declaration import parse_all
 from sojourn.tiers.remote import REMOTE_SHELL
 from sojourn.tiers.watch import Sources
@@ -148,11 +149,6 @@ def read_options(
     ] = False,
 ) -> ApplicationOptions:
     """The options as typer has them, as one value."""
-    share = max_errors.removesuffix("%")
-    try:
-        errors_max = float(share) / (100 if max_errors.endswith("%") else 1)
-    except ValueError:
-        raise CouldNotRun(f"--max-errors {max_errors} is no share", "give one like 5%") from None
     given = {"--tier": tier, "--slo": slo, "--postgresql": postgresql, "--prometheus": prometheus}
     if target is None and (beside := next((name for name, value in given.items() if value), None)):
         raise CouldNotRun(f"{beside} is of an application", "give its URL, too: --target http://127.0.0.1:8000")
@@ -165,7 +161,7 @@ def read_options(
         headers=header or [],
         required_rate=at_rate,
         rate_max=max_rate,
-        errors_max=errors_max,
+        errors_max=quantity.fraction(max_errors),
         postgresql=postgresql,
         prometheus=prometheus,
         remote_shell=tier_shell,

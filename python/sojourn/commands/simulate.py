@@ -13,11 +13,11 @@ import typer
 from sojourn import queueing
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
 from sojourn.commands.progress import Stages
-from sojourn.commands.system_options import SetOption, SystemArgument, exit_if_unstable, read_system, share
-from sojourn.failure import EXIT_RAN_WITH_FAILURES
+from sojourn.commands.system_options import SetOption, SystemArgument, exit_if_unstable, read_system
+from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
 from sojourn.planning.system_document import SystemDocument
 from sojourn.report.plan.prediction_terminal import print_simulation
-from sojourn.text import format
+from sojourn.text import format, quantity
 
 
 class Percentile(StrEnum):
@@ -68,7 +68,7 @@ def _simulate(
         document,
         quiet=quiet,
         seed=seed,
-        half_width=share(half_width),
+        half_width=_half_width(half_width),
         jobs_max=jobs_max,
         targets=[each.value for each in percentile or ()] or ["mean"],
         replications=replications,
@@ -109,6 +109,13 @@ def simulated(
             raise document.failure(str(error)) from error
         stages.done(f"{result['jobs']:,} jobs")
     return result
+
+
+def _half_width(text: str) -> float:
+    value = quantity.fraction(text)
+    if not 0 < value < 1:
+        raise CouldNotRun(f"--half-width {text}: no interval is as wide as that", "write it as in 2% or 0.02")
+    return value
 
 
 def _show(

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sojourn.commands.formats import talk
-from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
+from sojourn.failure import EXIT_RAN_WITH_FAILURES
 from sojourn.planning.system_document import SystemDocument
 
 SystemArgument = Annotated[Path, typer.Argument(help="The system file (TOML); docs/models.md has its schema.")]
@@ -37,18 +37,3 @@ def exit_if_unstable(document: SystemDocument) -> None:
         markup=False,
     )
     raise typer.Exit(EXIT_RAN_WITH_FAILURES)
-
-
-def share(text: str) -> float:
-    """A share such as `2%` or `0.02`, above 0 and below 1.
-
-    Raises:
-        CouldNotRun: if it is none.
-    """
-    try:
-        value = float(text[:-1]) / 100 if text.endswith("%") else float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1:
-        raise CouldNotRun(f"{text!r} is not a share", "write it as in 2% or 0.02")
-    return value

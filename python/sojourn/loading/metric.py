@@ -79,13 +79,6 @@ def parsed(quantity: Quantity, text: str) -> float:
     return _PARSERS[quantity](text)
 
 
-def _percent(text: str) -> float:
-    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(%?)\s*", text)
-    if match is None:
-        raise CouldNotRun(f"{text!r} is not a share", "write a percentage, as in 1%")
-    return float(match[1]) / (100 if match[2] else 1)
-
-
 def _per_second(text: str) -> float:
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(?:(k?)\s*(?:requests)?/s)?\s*", text)
     if match is None:
@@ -114,7 +107,7 @@ _PARSERS: dict[Quantity, Callable[[str], float]] = {
     "time": quantity.seconds,
     "rate": _per_second,
     "bandwidth": quantity.bits_per_second,
-    "fraction": _percent,
+    "fraction": quantity.fraction,
     "count": _number,
     "number": _number,
     "size": quantity.size_bytes,

@@ -5,6 +5,7 @@ Decimal prefixes mean powers of 1000, binary ones (`KiB`) powers of 1024; there 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 
@@ -26,6 +27,7 @@ BYTES = {
 BITS_PER_SECOND = {"bit/s": 1.0, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9, "Tbit/s": 1e12}
 
 _NUMBER_AND_UNIT = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([^\s0-9.]\S*)?\s*")
+_NUMBER_AND_PERCENT = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(%?)\s*")
 
 
 def seconds(text: str) -> float:
@@ -39,6 +41,15 @@ def size_bytes(text: str) -> int:
 def bits_per_second(text: str) -> float:
     """A bandwidth in bit/s."""
     return _parse(text, BITS_PER_SECOND, "a bandwidth", "100Mbit/s")
+
+
+def fraction(text: str) -> float:
+    """A share of a whole, from 0 to 1: `5%` or `0.05`."""
+    match = _NUMBER_AND_PERCENT.fullmatch(text)
+    value = float(match[1]) / (100 if match[2] else 1) if match else math.inf
+    if value > 1:
+        raise CouldNotRun(f"{text!r} is not a share", "write it as in 2% or 0.02")
+    return value
 
 
 def _parse(text: str, units: Mapping[str, float], kind: str, example: str) -> float:

@@ -13,14 +13,16 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from pydantic import Field
 
 from sojourn.failure import CouldNotRun
 from sojourn.probe.companion import Companion, Watched
 from sojourn.probe.recording import Recording
+from sojourn.results.records import Record
 from sojourn.tiers import postgresql, processes, prometheus, remote, sockets
 from sojourn.tiers.declaration import Tier
 
@@ -45,15 +47,14 @@ class Sources:
     """Where the probes run."""
 
 
-@dataclass(frozen=True)
-class TierUse:
+class TierUse(Record):
     """What a tier used in a span; rates per second. None is what could not be measured."""
 
     cpu_cores: float | None = None
     """CPU time over time."""
     busiest_process_cores: float | None = None
     busiest_thread_cores: float | None = None
-    core_wait: float | None = None
+    core_wait_threads: float | None = None
     """Threads that could have run and had no core, on average."""
     threads: float | None = None
     processes: float | None = None
@@ -62,17 +63,16 @@ class TierUse:
     blocked_threads: float | None = None
     disk_read_bytes_per_second: float | None = None
     disk_written_bytes_per_second: float | None = None
-    incoming: float | None = None
-    """Connections from clients, on average."""
-    incoming_max: float | None = None
+    incoming_connections: float | None = None
+    """From clients, on average."""
+    incoming_connections_max: float | None = None
     accept_queue: float | None = None
-    outgoing: dict[str, float] = field(default_factory=dict)
-    """Connections to others, on average, by where they go."""
+    outgoing_connections: dict[str, float] = Field(default_factory=dict)
+    """To others, on average, by where they go."""
 
 
-@dataclass(frozen=True)
-class DatabaseUse:
-    """What PostgreSQL said of itself in a span, on average."""
+class DatabaseUse(Record):
+    """What PostgreSQL said of itself in a span: backends on average."""
 
     backends: float
     active: float
@@ -277,7 +277,7 @@ def _tier(probed: _Span, looks: Sequence[sockets.Connections]) -> TierUse:
         cpu_cores=probed.per_second("cpu_seconds"),
         busiest_process_cores=probed.mean("busiest_process_fraction"),
         busiest_thread_cores=probed.mean("busiest_thread_fraction"),
-        core_wait=probed.per_second("core_wait_seconds"),
+        core_wait_threads=probed.per_second("core_wait_seconds"),
         threads=probed.mean("threads"),
         processes=probed.mean("processes"),
         switches_per_second=None if None in switches else sum(each or 0.0 for each in switches),
@@ -285,10 +285,10 @@ def _tier(probed: _Span, looks: Sequence[sockets.Connections]) -> TierUse:
         blocked_threads=probed.mean("blocked_threads"),
         disk_read_bytes_per_second=probed.per_second("disk_read_bytes"),
         disk_written_bytes_per_second=probed.per_second("disk_written_bytes"),
-        incoming=float(np.mean([look.incoming for look in looks])) if looks else None,
-        incoming_max=float(max(look.incoming for look in looks)) if looks else None,
+        incoming_connections=float(np.mean([look.incoming for look in looks])) if looks else None,
+        incoming_connections_max=float(max(look.incoming for look in looks)) if looks else None,
         accept_queue=float(np.mean([look.accept_queue for look in looks])) if looks else probed.mean("accept_queue"),
-        outgoing={where: count / len(looks) for where, count in outgoing.most_common()},
+        outgoing_connections={where: count / len(looks) for where, count in outgoing.most_common()},
     )
 
 
