@@ -11,6 +11,7 @@ import pytest
 from sojourn.failure import CouldNotRun
 from sojourn.study import catalogue, kinds
 from sojourn.study.document import Study
+from sojourn.study.evidence import evidence
 from sojourn.study.folder import Record, StudyFolder
 from sojourn.study.points import in_order
 from sojourn.study.runner import SystemMissing
@@ -32,6 +33,39 @@ left = { system = "analysis" }
 right = { system = "simulation" }
 least = 0.8
 most = 1.25
+"""
+BESIDE = """
+name = "test/beside"
+title = "A server and its model"
+source = "nobody"
+question = "do they agree?"
+repetitions = 1
+warm_up_seconds = 0.1
+duration_seconds = 0.4
+systems = [
+  { name = "amped" },
+  { name = "analysis", solver = "open" },
+  { name = "slower", solver = "open", options = ["station.web.demand={slower}"] },
+]
+factors = { rate = [50] }
+listed = [{ demand = "20us", slower = "2ms" }]
+workload = { files = [{ path = "/file", size = "1kB" }], load = ["--rate", "{rate}/s"] }
+
+[model]
+system = "web-server"
+settings = ["class.requests.rate={rate}/s", "station.web.demand={demand}"]
+
+[[checks]]
+says = "they agree"
+metric = "mean"
+left = { system = "amped" }
+right = { system = "analysis" }
+least = 0.5
+
+[[plots]]
+title = "What only one of them has"
+x = "rate"
+y = ["ttfb.p50", "utilisation.web"]
 """
 STATISTICS = ("class.visitors.p95", "route.visitors.all", "share.backbone", "utilisation.web")
 
@@ -189,3 +223,30 @@ def test_every_study_that_comes_along_has_what_it_names() -> None:
         short = declared.shortened()
         assert short.repetitions > 1, f"{declared.name}: one repetition decides nothing"
         assert len(in_order(short)) <= len(in_order(declared))
+
+
+def test_a_loaded_server_and_the_model_of_it_are_points_of_one_study(tmp_path: Path) -> None:
+    found = {str(key[0]): record["metrics"] for key, record in measured(BESIDE, tmp_path).items()}
+    assert found["amped"]["mean"] > 0
+    assert found["amped"]["ttfb.p50"] > 0
+    assert found["analysis"]["mean"] == pytest.approx(20e-6, rel=0.01)
+    assert found["analysis"]["utilisation.web"] == pytest.approx(50 * 20e-6)
+    assert found["slower"]["utilisation.web"] == pytest.approx(50 * 2e-3)
+    beside = study(BESIDE)
+    assert evidence(beside, beside.checks[0]) == "measured"
+    again = beside.planned(beside.plan())
+    assert (again.workload, again.model) == (beside.workload, beside.model)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (BESIDE.replace('{ name = "amped" },', ""), "a workload needs a system that is loaded"),
+        (BESIDE.replace(', solver = "open"', ""), "a study with a model has systems with a solver"),
+        (MODEL.replace(', solver = "open"', ""), "analysis of a study with a model has no solver"),
+        (MODEL.replace("model = {", "program = { metrics = {} }\nmodel = {"), "a study has one of"),
+    ],
+)
+def test_what_a_study_does_at_its_points_is_one_thing_or_a_load_and_its_model(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        study(text)

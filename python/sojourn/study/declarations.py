@@ -42,7 +42,7 @@ class SystemEntry(_Part):
     """Of the table of systems, or the URL of a server that runs."""
     architecture: str = "amped"
     options: list[str] = []
-    """Further options of a system that takes some."""
+    """Further options of a system that takes some; of a model with a solver, further settings of its parameters."""
     solver: str | None = None
     """Of a model: the analytic solver's name, or `simulation`."""
     run: list[str] = []

@@ -2,7 +2,8 @@
 
 Factors are crossed, with each other and with the systems; rows of `listed` give several factors at once. What is done
 at a point is one of `[workload]` (a server is loaded), `[model]` (a system file is solved) and `[program]` (a program
-is run and says figures).
+is run and says figures). A workload may have a model beside it: systems with a solver are the model's, so that what
+it says is compared with what is measured.
 """
 
 from __future__ import annotations
@@ -122,11 +123,18 @@ class Study(BaseModel):
         return self
 
     def _one_kind(self) -> None:
-        if sum(getattr(self, name) is not None for name in _KINDS) != 1:
-            raise ValueError(f"a study has one of {', '.join(_KINDS)}")
+        kinds = self._kinds
+        if len(kinds) != 1 and kinds != ["workload", "model"]:
+            raise ValueError(f"a study has one of {', '.join(_KINDS)}, or a workload and the model of it")
+        solved = [each.name for each in self.systems if each.solver is not None]
+        others = [each.name for each in self.systems if each.solver is None]
+        if (self.model is None) != (not solved):
+            raise ValueError("a study with a model has systems with a solver, others none")
+        if kinds == ["model"] and others:
+            raise ValueError(f"the system {others[0]} of a study with a model has no solver")
+        if len(kinds) > 1 and not others:
+            raise ValueError("a workload needs a system that is loaded: one without a solver")
         for each in self.systems:
-            if (each.solver is not None) != (self.model is not None):
-                raise ValueError(f"the system {each.name}: a study with a model has a solver per system, others none")
             if self.program is not None and not each.run:
                 raise ValueError(f"the system {each.name} has no command: give it `run`")
 
@@ -142,8 +150,12 @@ class Study(BaseModel):
 
     @property
     def kind(self) -> str:
-        """What is done at a point: `workload`, `model` or `program`."""
-        return next(name for name in _KINDS if getattr(self, name) is not None)
+        """What is done at a point, or at those that take long: `workload`, `model` or `program`."""
+        return self._kinds[0]
+
+    @property
+    def _kinds(self) -> list[str]:
+        return [name for name in _KINDS if getattr(self, name) is not None]
 
     @property
     def linked(self) -> frozenset[str]:
@@ -191,7 +203,7 @@ class Study(BaseModel):
         Raises:
             CouldNotRun: there is none of the name; the hint says which there are.
         """
-        return find(name, self.model, self.program)
+        return find(name, self.model, self.program, is_loaded=self.workload is not None)
 
     def system(self, name: object) -> SystemEntry:
         """The system of a name."""
@@ -220,7 +232,7 @@ class Study(BaseModel):
             part = {name: plan[name] for name in _PLANNED}
             part |= {name: plan.get(name, False) for name in _MARKS}
             part["systems"] = _SYSTEMS.validate_python(plan["systems"])
-            part[self.kind] = type(getattr(self, self.kind)).model_validate(plan[self.kind])
+            part |= {kind: type(getattr(self, kind)).model_validate(plan[kind]) for kind in self._kinds}
         except (KeyError, ValidationError):
             part = {}
         found = self.model_copy(update=part)
@@ -231,7 +243,7 @@ class Study(BaseModel):
     def plan(self) -> dict[str, object]:
         """What decides the measurements: a folder whose plan differs holds another study."""
         marks = {name for name in _MARKS if getattr(self, name)}
-        return self.model_dump(mode="json", include={"name", *_PLANNED, "systems", self.kind, *marks})
+        return self.model_dump(mode="json", include={"name", *_PLANNED, "systems", *self._kinds, *marks})
 
 
 _SYSTEMS = TypeAdapter(list[SystemEntry])

@@ -37,7 +37,7 @@ def evidence(study: Study, check: Check) -> Evidence:
 
 
 def _of_points(study: Study, system: SystemEntry) -> Evidence:
-    if study.model is not None:
+    if system.solver is not None:
         return "simulated" if system.solver == SIMULATION else "identity of the model"
     if study.program is None:
         return "measured"

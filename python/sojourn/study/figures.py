@@ -72,8 +72,10 @@ OF_MODELS: tuple[tuple[str, Quantity, str, str], ...] = (
 """Patterns of names, what they are quantities of, what they mean, and their labels."""
 
 
-def find(name: str, model: Model | None, program: Program | None) -> Figure:
+def find(name: str, model: Model | None, program: Program | None, *, is_loaded: bool = False) -> Figure:
     """The metric of a study with this model or these programs; with neither, of one that loads servers.
+
+    With a model whose server is loaded, too, it is the one's or the other's.
 
     Raises:
         CouldNotRun: there is none of the name; the hint says which there are.
@@ -82,13 +84,34 @@ def find(name: str, model: Model | None, program: Program | None) -> Figure:
         if name not in program.metrics:
             raise CouldNotRun(f"{name!r} is not a metric", f"declared are {', '.join(program.metrics)}")
         return Figure(name, program.metrics[name].quantity, name.replace("_", " "))
-    if model is None:
+    found = None if model is None else _of_model(name, model)
+    if found is not None:
+        return found
+    if model is None or is_loaded:
         metric = metrics.find(name)
         return Figure(name, metric.quantity, re.split("[,:]", metric.help)[0])
+    known = [meaning if ":" in meaning else pattern.strip("()") for pattern, _, meaning, _ in OF_MODELS]
+    raise CouldNotRun(f"{name!r} is not a metric of a model", f"there are {'; '.join(known)}; and {FOUND} with `find`")
+
+
+def is_of_loads(name: str) -> bool:
+    """True if a loaded server has this metric."""
+    try:
+        metrics.find(name)
+    except CouldNotRun:
+        return False
+    return True
+
+
+def is_of_model(name: str, model: Model) -> bool:
+    """True if a model has this metric."""
+    return _of_model(name, model) is not None
+
+
+def _of_model(name: str, model: Model) -> Figure | None:
     if name == FOUND and model.find is not None:
         return Figure(name, "bandwidth" if model.find.endswith(".rate") else "number", model.find)
     for pattern, quantity, _, label in OF_MODELS:
         if match := re.fullmatch(pattern, name):
             return Figure(name, quantity, match.expand(label))
-    known = [meaning if ":" in meaning else pattern.strip("()") for pattern, _, meaning, _ in OF_MODELS]
-    raise CouldNotRun(f"{name!r} is not a metric of a model", f"there are {'; '.join(known)}; and {FOUND} with `find`")
+    return None

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from sojourn.study import catalogue
+from sojourn.study.declarations import SYSTEM
 from sojourn.study.document import Study
-from sojourn.study.folder import StudyFolder
+from sojourn.study.folder import Record, StudyFolder
 from sojourn.study.load_point import LoadPoints
 from sojourn.study.model_point import ModelPoints
+from sojourn.study.points import Point
 from sojourn.study.program_point import ProgramPoints
 from sojourn.study.runner import Measure
 
@@ -19,9 +21,17 @@ def measure(study: Study, file: Path, folder: StudyFolder, work: Path) -> Measur
     Raises:
         CouldNotRun: its system file is not there, or is another than the folder's points are of.
     """
-    if study.model is not None:
-        source = catalogue.system_file(study.model.system, file)
-        return ModelPoints(study, folder.hold("system.toml", source))
     if study.program is not None:
         return ProgramPoints(study, work)
-    return LoadPoints(study, work)
+    if study.model is None:
+        return LoadPoints(study, work)
+    source = catalogue.system_file(study.model.system, file)
+    solved = ModelPoints(study, folder.hold("system.toml", source))
+    if study.workload is None:
+        return solved
+    loaded = LoadPoints(study, work)
+
+    def either(point: Point) -> Record:
+        return loaded(point) if study.system(point.settings[SYSTEM]).solver is None else solved(point)
+
+    return either

@@ -27,6 +27,7 @@ from sojourn.machine.confinement import Confinement, processors_unlimited_becaus
 from sojourn.probe.companion import SOURCES, Watched
 from sojourn.study.declarations import NONE, SYSTEM, SystemEntry, Workload
 from sojourn.study.document import Study
+from sojourn.study.figures import is_of_loads
 from sojourn.study.folder import Record
 from sojourn.study.load_record import METRICS, STREAM_METRICS, failed, measured
 from sojourn.study.logs import trace_file
@@ -61,6 +62,11 @@ class LoadPoints:
         """What the server is asked for."""
         assert self.study.workload is not None
         return self.study.workload
+
+    @cached_property
+    def _metrics(self) -> list[str]:
+        """What the study asks of its loads; the rest is of its model."""
+        return [name for name in self.study.metrics() if is_of_loads(name)]
 
     def __call__(self, point: Point) -> Record:
         """See `runner.Measure`."""
@@ -126,7 +132,7 @@ class LoadPoints:
         if server.has_died:
             return failed(self._ended(point, server), server)
         kept = STREAM_METRICS if self.workload.films is not None else METRICS
-        record = measured(result, server, [*kept, *self.study.metrics()])
+        record = measured(result, server, [*kept, *self._metrics])
         late = way.late()
         record |= {"counters_unavailable": unprobed, "cpu_unlimited": self._cpu_unlimited}
         return {**record, **({"generator_limited": late} if late else {})}
@@ -139,7 +145,7 @@ class LoadPoints:
 
     def _sources(self) -> str:
         """The processor's counters only where a figure needs them: they cost the server a little at every switch."""
-        asked = [metrics.find(name) for name in self.study.metrics()]
+        asked = [metrics.find(name) for name in self._metrics]
         processors = any("misses" in counter for metric in asked for counter in metric.counters)
         return f"{SOURCES},processor" if processors else SOURCES
 

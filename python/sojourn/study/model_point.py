@@ -24,7 +24,7 @@ from sojourn.study.answers import Answered
 from sojourn.study.by_size import simulated_mean
 from sojourn.study.declarations import SIMULATION, SYSTEM, Model
 from sojourn.study.document import Study
-from sojourn.study.figures import BY_SIZE, FOUND
+from sojourn.study.figures import BY_SIZE, FOUND, is_of_model
 from sojourn.study.folder import Record
 from sojourn.study.points import Point, Settings, filled
 from sojourn.text import quantity
@@ -44,7 +44,8 @@ class ModelPoints:
 
     def __call__(self, point: Point) -> Record:
         """See `runner.Measure`."""
-        settings = [filled(each, point.settings) for each in self.model.settings]
+        of_system = self.study.system(point.settings[SYSTEM]).options
+        settings = [filled(each, point.settings) for each in (*self.model.settings, *of_system)]
         try:
             metrics = self._metrics(SystemDocument.read(self.system, settings), point)
         except CouldNotRun as error:
@@ -58,7 +59,7 @@ class ModelPoints:
         return self.study.model
 
     def _metrics(self, document: SystemDocument, point: Point) -> dict[str, float | None]:
-        names = self.study.metrics()
+        names = [name for name in self.study.metrics() if is_of_model(name, self.model)]
         solver = self.study.system(point.settings[SYSTEM]).solver
         assert solver is not None
         seed = self.study.seed * 1000 + point.repetition

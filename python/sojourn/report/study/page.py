@@ -170,10 +170,10 @@ def _machine(findings: Findings, environments: list[Environment]) -> Markup:
 
 
 def _each_point(study: Study) -> str:
+    said = []
+    if study.workload is not None:
+        said.append(f"{study.warm_up_seconds:g} s of warm-up, {study.duration_seconds:g} s measured, seed {study.seed}")
     if study.model is not None:
-        model = study.model
-        width = format.percent(model.half_width)
-        return f"solved for {model.system}; simulated until the mean is known to {width}, seed {study.seed}"
-    if study.program is not None:
-        return "one run of its program"
-    return f"{study.warm_up_seconds:g} s of warm-up, {study.duration_seconds:g} s measured, seed {study.seed}"
+        width = format.percent(study.model.half_width)
+        said.append(f"solved for {study.model.system}; simulated until the mean is known to {width}, seed {study.seed}")
+    return "; the model's ".join(said) or "one run of its program"
