@@ -260,6 +260,18 @@ def test_a_model_that_the_measurements_contradict_is_withheld(fitted: Model, ste
     assert plausibility.model(fitted, steps) is not None
 
 
+def test_a_model_is_not_judged_by_steps_near_its_capacity() -> None:
+    # Of a busy capacity of 1,100 requests/s; the server kept up by 1,000, for as long as the step took.
+    near = step(1000, 0.99).model_copy(
+        update={
+            "closed_form_error": PredictionError(
+                requests_per_second=0.0, response_time_mean=-0.99, response_time_p95=-0.99
+            )
+        }
+    )
+    assert plausibility.model(FITTED, (*STEPS[:2], near)) is None
+
+
 MEASUREMENTS = 3000
 REASONS = ("throughput", "time to first byte", "errors", "generator", "not reached")
 

@@ -112,6 +112,17 @@ def test_a_made_up_server_is_recovered_from_half_its_steps(station: Station, mix
     assert predicted[-1].closed_form.response_time_mean_seconds is None
 
 
+def test_a_server_that_overload_slows_down_still_keeps_up_where_it_was_seen_to(mix: Mix) -> None:
+    demands = mix.demands(FIT)
+    busy = 1 / float(demands.mean())
+    station = Station(demands, 1, exactly(1.0), 0.5 * busy, kept_up=0.8 * busy)
+    assert station.closed_form(0.8 * busy).response_time_mean_seconds is not None
+    beyond = station.closed_form(0.81 * busy)
+    assert beyond.response_time_mean_seconds is None
+    assert beyond.requests_per_second == station.capacity
+    assert not Station(demands, 1, exactly(1.0), 0.5 * busy, kept_up=2 * busy).keeps_up(1.01 * busy)
+
+
 @pytest.mark.parametrize(
     ("wakeups", "at_busy"),
     [

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares, lsq_linear
 
 from sojourn import _native
+from sojourn.assessment.held_out import UTILISATION_MAX
 from sojourn.assessment.summary import DemandFit, Prediction, Step
 from sojourn.calibration.estimate import BOOTSTRAP_SAMPLES, percentile_interval
 from sojourn.machine.confinement import PROCESSOR_PERIOD_SECONDS
@@ -110,6 +111,8 @@ class Station:
     p95_delays: Delays = Delays()
     quota: Quota | None = None
     """What the server may use of its processor; None: all."""
+    kept_up: float = 0.0
+    """The highest rate that it was seen to keep up with, requests/s."""
 
     @property
     def busy_capacity(self) -> float:
@@ -119,7 +122,8 @@ class Station:
     def keeps_up(self, rate: float) -> bool:
         """True if a server that has kept up so far answers all of these requests/s."""
         busy = self.busy_capacity
-        return rate < (busy if self.capacity >= COLD_FRACTION_MIN * busy else self.capacity)
+        limit = busy if self.capacity >= COLD_FRACTION_MIN * busy else max(self.capacity, self.kept_up)
+        return rate < busy and rate <= limit
 
     def closed_form(self, rate: float) -> Prediction:
         """Eq. 2.2 of the thesis with what is added to it; its waiting time taken as exponential for the p95.
@@ -188,7 +192,8 @@ def fit_station(
 ) -> Station:
     """Fits the station on steps below the knee and, if there is one, on an overloaded step.
 
-    With a quota it has no delays yet: there is no closed form to fit them with.
+    Times of steps that it is not to be tried on are not fitted either: near its capacity they say more of the
+    measurement's length than of the server. With a quota it has no delays yet, for want of a closed form to fit.
     """
     demands = mix.demands(demand_fit)
     share = quota.share if quota else 1.0
@@ -196,10 +201,12 @@ def fit_station(
     demands = demands * calibration.estimate
     busy = share / float(demands.mean())
     capacity = busy if overloaded is None else min(busy, overloaded.requests_per_second.median)
+    kept_up = max(step.offered_requests_per_second for step in below)
     if quota is not None:
-        return Station(demands, 1, calibration, capacity, quota=quota)
-    bare = [Station(demands, r, calibration, capacity) for r in R_CANDIDATES]
+        return Station(demands, 1, calibration, capacity, quota=quota, kept_up=kept_up)
+    bare = [Station(demands, r, calibration, capacity, kept_up=kept_up) for r in R_CANDIDATES]
     usable = [step for step in with_times(below) if bare[0].keeps_up(step.offered_requests_per_second)]
+    usable = [step for step in usable if step.offered_requests_per_second < UTILISATION_MAX * busy] or usable
     return min((station.with_delays(usable) for station in bare), key=lambda station: _misfit(station, usable))
 
 

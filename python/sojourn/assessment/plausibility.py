@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from sojourn.assessment.held_out import UTILISATION_MAX
 from sojourn.assessment.summary import Model, Step, Withheld
 from sojourn.text import format
 
@@ -82,7 +83,7 @@ def model(fitted: Model, steps: Sequence[Step]) -> Withheld | None:
             f"highest rate that was measured, {format.rate(highest)}",
             cure=QUIET,
         )
-    worst = _worst_fitted_error(steps)
+    worst = _worst_fitted_error(steps, UTILISATION_MAX * fitted.busy_capacity_requests_per_second)
     if worst is not None and not worst <= FITTED_ERROR_MAX:
         return Withheld(
             figure=figure,
@@ -92,11 +93,12 @@ def model(fitted: Model, steps: Sequence[Step]) -> Withheld | None:
     return None
 
 
-def _worst_fitted_error(steps: Sequence[Step]) -> float | None:
+def _worst_fitted_error(steps: Sequence[Step], below: float) -> float | None:
     errors = [
         abs(step.closed_form_error.response_time_mean)
         for step in steps
         if not step.held_out
+        and step.offered_requests_per_second < below
         and step.within_target
         and not step.generator_limited
         and step.closed_form_error is not None
