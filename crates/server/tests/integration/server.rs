@@ -4,16 +4,23 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sojourn_server::connection::Transport;
-use sojourn_server::{Architecture, Listener, Served, Site, Stop};
-use sojourn_testing::Client;
+use sojourn_server::handler::reverse_proxy::DiskThreads;
+use sojourn_server::{Architecture, Counter, Listener, Served, Site, Stop, admin};
+use sojourn_testing::requests::Serving;
+use sojourn_testing::{Client, until};
 
 /// A running server. Dropping it stops it.
 pub struct Server {
     pub address: SocketAddr,
+    /// Where its admin listener is.
+    pub admin: SocketAddr,
     pub site: Arc<Site>,
+    /// Of its cache; they end after it.
+    pub disk_threads: Option<DiskThreads>,
     stop: Arc<Stop>,
-    thread: Option<JoinHandle<Served>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Server {
@@ -25,11 +32,23 @@ impl Server {
     /// Serves `site` on `listener`.
     pub fn on(listener: Listener, architecture: &'static dyn Architecture, site: Site) -> Server {
         let address = listener.socket.local_addr().unwrap();
+        let admin_listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let admin = admin_listener.local_addr().unwrap();
+        // The clients' descriptors come on top of the server's.
+        let limit = getrlimit(Resource::Nofile);
+        setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
         let (site, stop) = (Arc::new(site), Arc::new(Stop::new().unwrap()));
-        let (their_site, their_stop) = (Arc::clone(&site), Arc::clone(&stop));
-        let thread =
-            std::thread::spawn(move || architecture.serve(&their_site, vec![listener], &their_stop).unwrap());
-        Server { address, site, stop, thread: Some(thread) }
+        let start = |serve: Box<dyn FnOnce(&Site, &Stop) + Send>| {
+            let (site, stop) = (Arc::clone(&site), Arc::clone(&stop));
+            std::thread::spawn(move || serve(&site, &stop))
+        };
+        let threads = vec![
+            start(Box::new(move |site, stop| admin::serve(site, &admin_listener, stop).unwrap())),
+            start(Box::new(move |site, stop| {
+                architecture.serve(site, vec![listener], stop).unwrap();
+            })),
+        ];
+        Server { address, admin, site, disk_threads: None, stop, threads }
     }
 
     /// A connection to it.
@@ -44,27 +63,36 @@ impl Server {
         String::from_utf8_lossy(&client.rest()).into_owned()
     }
 
-    /// Requests the stop without waiting for it.
-    pub fn request_stop(&self) {
+    /// The counters as they are now.
+    pub fn counters(&self) -> Served {
+        self.site.counters()
+    }
+
+    /// Waits until `counter` is `value`.
+    pub fn wait_until(&self, counter: Counter, value: u64) {
+        until(&format!("{} = {value}", counter.key()), || {
+            (self.counters().value(counter) == value).then_some(())
+        });
+    }
+
+    /// Stops it; returns what it counted.
+    pub fn stop(mut self) -> Served {
         self.stop.request();
+        self.threads.drain(..).for_each(|thread| thread.join().unwrap());
+        self.counters()
     }
+}
 
-    /// Waits until it has stopped.
-    pub fn wait(mut self) -> Served {
-        self.thread.take().unwrap().join().unwrap()
-    }
-
-    /// Stops it.
-    pub fn stop(self) -> Served {
-        self.request_stop();
-        self.wait()
+impl Serving for Server {
+    fn address(&self) -> SocketAddr {
+        self.address
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop.request();
-        if let Some(thread) = self.thread.take() {
+        for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
     }

@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 use sojourn_server::{ALL, Architecture, Counter};
+use sojourn_testing::requests::Serving;
 pub use sojourn_testing::{Client, DEADLINE};
 use sojourn_testing::{fixture, rich_fixture};
 
@@ -235,6 +236,12 @@ impl Server {
         let mut text = String::new();
         self.process.stdout.take().unwrap().read_to_string(&mut text).unwrap();
         (self.process.wait().unwrap(), text)
+    }
+}
+
+impl Serving for Server {
+    fn address(&self) -> SocketAddr {
+        self.address
     }
 }
 

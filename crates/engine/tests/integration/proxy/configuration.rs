@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::upstream::Upstream;
 use crate::engine::successor::Successor;
 use crate::engine::{ENGINE, Server, get};
+use sojourn_testing::upstream::Upstream;
 
 const FIRST: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfirst";
 const SECOND: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecond";

@@ -7,8 +7,9 @@ use std::time::Duration;
 use sojourn_server::Counter;
 
 use super::OK;
-use super::upstream::{self, Upstream, over_all, proxy};
-use super::upstream::{exchange, get, status};
+use super::{over_all, proxy};
+use sojourn_testing::requests::{exchange, get, status};
+use sojourn_testing::upstream::{self, Upstream};
 
 #[test]
 fn what_is_no_answer_is_a_502() {

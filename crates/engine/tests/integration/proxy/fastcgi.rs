@@ -5,8 +5,9 @@ use std::process::Command;
 
 use sojourn_server::{ALL, Counter};
 
-use super::upstream::{Peer, Upstream, ask, exchange, get, status};
 use crate::engine::{ENGINE, Server};
+use sojourn_testing::requests::{ask, exchange, get, status};
+use sojourn_testing::upstream::{Peer, Upstream};
 
 const END_REQUEST: u8 = 3;
 const STDOUT: u8 = 6;

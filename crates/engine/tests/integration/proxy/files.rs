@@ -2,11 +2,12 @@
 
 use std::fs;
 
-use super::upstream::{Upstream, over_sharing};
-use super::upstream::{ask, get, get_with, status};
+use super::over_sharing;
 use crate::engine::Server;
 use sojourn_server::Counter;
+use sojourn_testing::requests::{ask, get, get_with, status};
 use sojourn_testing::until;
+use sojourn_testing::upstream::Upstream;
 
 /// How often a document is asked for: more often than it takes.
 const REQUESTS: usize = 8;

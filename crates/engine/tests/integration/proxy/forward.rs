@@ -4,11 +4,11 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 
-use super::upstream::Upstream;
 use crate::engine::tls::Identity;
 use crate::engine::{Client, ENGINE, Server};
 use sojourn_server::{ALL, CacheScope, Counter};
 use sojourn_testing::client::with_deadline;
+use sojourn_testing::upstream::Upstream;
 use sojourn_testing::{fixture, until};
 
 /// What lets tests reach origins on this host.

@@ -4,10 +4,11 @@ use std::fs;
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
-use super::upstream::get;
-use super::upstream::{Upstream, proxy};
+use super::proxy;
 use crate::engine::{DEADLINE, Server};
 use sojourn_server::Counter;
+use sojourn_testing::requests::get;
+use sojourn_testing::upstream::Upstream;
 
 /// Threads that wait for the disk.
 const DISK_THREADS: usize = 4;

@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use super::upstream::{Upstream, proxy};
+use super::proxy;
 use crate::engine::Server;
 use sojourn_server::{ALL, CacheScope};
+use sojourn_testing::upstream::Upstream;
 use sojourn_workload::import::Format;
 
 /// Answers `/kept` with what may be kept, `/gone` with a 404 that may be kept, everything else with what may not.

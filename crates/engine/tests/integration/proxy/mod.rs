@@ -1,29 +1,61 @@
-//! The proxy between real sockets: what passes it, what it does about upstreams that fail, and what it keeps in memory.
+//! The proxy as a program: what passes it under every architecture that can be a proxy, its options, its processes and
+//! its disk. What its cache answers is tested where the cache is, in the server's crate.
 
-mod admin;
-mod caching;
 mod configuration;
 mod failures;
 mod fastcgi;
 mod files;
 mod forward;
 mod hanging_disk;
-mod hit_rate;
 mod log;
-mod memory;
-mod partial;
 mod processes;
-mod sharing;
-mod smuggling;
 mod storage;
-mod upstream;
 mod upstream_tls;
 
+use std::net::SocketAddr;
+use std::process::Command;
 use std::time::Duration;
 
-use sojourn_server::Counter;
-use upstream::{Upstream, over_all};
-use upstream::{exchange, get, status};
+use sojourn_server::{ALL, CacheScope, Counter};
+use sojourn_testing::requests::{exchange, get, status};
+use sojourn_testing::upstream::{self, Upstream};
+
+use crate::engine::{ENGINE, Server};
+
+/// Runs `test` over every architecture that can be a proxy, one after the other.
+pub fn over_all(flags: &[&str], upstream: impl Fn() -> Upstream, test: impl Fn(&Server, &Upstream)) {
+    over(|scope| scope.is_some(), flags, upstream, test);
+}
+
+/// The same over those that have one cache for the whole server.
+pub fn over_sharing(flags: &[&str], upstream: impl Fn() -> Upstream, test: impl Fn(&Server, &Upstream)) {
+    over(|scope| scope == Some(CacheScope::Server), flags, upstream, test);
+}
+
+fn over(
+    has_part: impl Fn(Option<CacheScope>) -> bool,
+    flags: &[&str],
+    upstream: impl Fn() -> Upstream,
+    test: impl Fn(&Server, &Upstream),
+) {
+    for architecture in ALL.iter().filter(|architecture| has_part(architecture.cache_scope())) {
+        eprintln!("{}:", architecture.name());
+        let upstream = upstream();
+        let server = proxy(architecture.name(), &[upstream.address], flags);
+        test(&server, &upstream);
+        server.stop();
+    }
+}
+
+/// A proxy for `upstreams`.
+pub fn proxy(architecture: &str, upstreams: &[SocketAddr], flags: &[&str]) -> Server {
+    let mut command = Command::new(ENGINE);
+    command.args(["proxy", "--listen", "127.0.0.1:0", "--architecture", architecture, "--via", "me"]);
+    for upstream in upstreams {
+        command.args(["--upstream", &format!("http://{upstream}")]);
+    }
+    Server::run(command.args(flags))
+}
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nDate: x\r\n\r\nhello";
 

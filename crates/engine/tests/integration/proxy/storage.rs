@@ -8,10 +8,11 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::upstream::{Upstream, proxy};
+use super::proxy;
 use crate::engine::{Client, DEADLINE, ENGINE, Server, WhenDropped};
 use rustix::process::{Pid, Signal, kill_process};
 use sojourn_server::{ALL, CacheScope, Counter};
+use sojourn_testing::upstream::Upstream;
 
 /// Bytes of bodies: small, more than what is kept in one piece, more than what is read in one piece, more than memory.
 const SIZES: [usize; 5] = [5, 70_000, 300_000, 1_200_000, 3_000_000];

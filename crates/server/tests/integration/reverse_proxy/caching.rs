@@ -2,13 +2,14 @@
 //!
 //! What comes with `max-age=0` is stale as soon as it is stored, so that nothing here waits for a clock.
 
-use crate::engine;
 use std::time::Duration;
 
-use super::upstream::{Peer, Upstream, over_sharing, proxy};
-use super::upstream::{ask, get, get_with, status};
-use crate::engine::Client;
+use super::{over_sharing, proxy};
 use sojourn_server::Counter;
+use sojourn_server::handler::reverse_proxy::ForcedHits;
+use sojourn_testing::requests::{ask, get, get_with, status};
+use sojourn_testing::upstream::{Peer, Upstream};
+use sojourn_testing::{Client, DEADLINE};
 
 /// How long an upstream thinks about what several clients are to wait for.
 const THOUGHT: Duration = Duration::from_millis(500);
@@ -153,7 +154,7 @@ fn validations_are_shared() {
         false => ok("ETag: \"x\"\r\nCache-Control: max-age=0", "hello"),
     };
     over_sharing(
-        &["--upstream-idle-timeout", "20s"],
+        &[&|options| options.site.limits.upstream.idle = Duration::from_secs(20)],
         || answering(serve),
         |server, upstream| {
             get(server, "/a");
@@ -204,7 +205,7 @@ fn stale_answers_come_while_an_upstream_is_asked() {
                 if answer.contains("max-age=60") {
                     break answer;
                 }
-                assert!(begun.elapsed() < engine::DEADLINE);
+                assert!(begun.elapsed() < DEADLINE);
             };
             assert!(said(&fresh).starts_with("hit; ttl="));
             let asked = heads(upstream, "/a");
@@ -228,7 +229,7 @@ fn stale_answers_come_when_an_upstream_fails() {
         }
     };
     over_sharing(
-        &["--upstream-failures-max", "1000"],
+        &[&|options| options.site.limits.upstream.failures_max = 1000],
         || answering(serve),
         |server, upstream| {
             for target in ["/a", "/must", "/plain"] {
@@ -395,9 +396,10 @@ fn errors_are_kept_as_long_as_is_said() {
         true => "HTTP/1.1 503 No\r\nContent-Length: 2\r\n\r\nno".to_owned(),
         false => "HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno".to_owned(),
     };
-    for (time, asked) in [("0s", 2), ("60s", 1)] {
+    for (seconds, asked) in [(0, 2), (60, 1)] {
         let upstream = answering(serve);
-        let server = proxy("amped", &[upstream.address], &["--cache-errors", time]);
+        let server =
+            proxy("amped", &[upstream.address], &[&|options| options.policy.error_seconds = seconds]);
         for target in ["/missing", "/missing", "/unavailable", "/unavailable"] {
             assert_eq!(body(&get(&server, target)), "no");
         }
@@ -445,7 +447,7 @@ fn who_is_disconnected_answers_stale_if_that_is_wanted() {
         (false, false) => ok("ETag: \"x\"\r\nCache-Control: max-age=0", "hello"),
     };
     over_sharing(
-        &["--cache-stale-disconnected", "60s"],
+        &[&|options| options.policy.disconnected_seconds = 60],
         || answering(serve),
         |server, _| {
             for (target, expected) in [("/may", "200"), ("/must", "504")] {
@@ -461,7 +463,7 @@ fn hits_by_lot() {
     const REQUESTS: usize = 200;
     let serve = |_: &str| ok("Cache-Control: max-age=0\r\nETag: \"x\"", "hello");
     over_sharing(
-        &["--force-hit-ratio", "0.4", "--force-hit-seed", "7"],
+        &[&|options| options.forced_hits = Some(ForcedHits::new(0.4, 7))],
         || answering(serve),
         |server, upstream| {
             let mut client = server.connect();

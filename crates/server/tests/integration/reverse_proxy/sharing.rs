@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Barrier};
 
-use super::upstream::{Peer, Upstream, over_sharing};
-use super::upstream::{ask, get, get_with, status};
+use super::over_sharing;
+use sojourn_testing::requests::{ask, get, get_with, status};
+use sojourn_testing::upstream::{Peer, Upstream};
 
 /// Clients at a time.
 const CLIENTS: usize = 4;

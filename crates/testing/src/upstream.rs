@@ -1,15 +1,11 @@
-//! Upstreams that do as a test says (slow, dead, lying or rude), and requests to a proxy before them.
+//! Upstreams that do as a test says: slow, dead, lying or rude.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use sojourn_server::{ALL, CacheScope};
-
-use crate::engine::{Client, ENGINE, Server};
-use sojourn_testing::client::with_deadline;
+use crate::client::with_deadline;
 
 /// An upstream that listens until the test ends.
 pub struct Upstream {
@@ -126,66 +122,4 @@ impl Peer {
         self.received.extend_from_slice(&chunk[..count]);
         Some(())
     }
-}
-
-/// Runs `test` over every architecture that can be a proxy, one after the other.
-pub fn over_all(flags: &[&str], upstream: impl Fn() -> Upstream, test: impl Fn(&Server, &Upstream)) {
-    over(|scope| scope.is_some(), flags, upstream, test);
-}
-
-/// The same over those that have one cache for the whole server.
-pub fn over_sharing(flags: &[&str], upstream: impl Fn() -> Upstream, test: impl Fn(&Server, &Upstream)) {
-    over(|scope| scope == Some(CacheScope::Server), flags, upstream, test);
-}
-
-fn over(
-    has_part: impl Fn(Option<CacheScope>) -> bool,
-    flags: &[&str],
-    upstream: impl Fn() -> Upstream,
-    test: impl Fn(&Server, &Upstream),
-) {
-    for architecture in ALL.iter().filter(|architecture| has_part(architecture.cache_scope())) {
-        eprintln!("{}:", architecture.name());
-        let upstream = upstream();
-        let server = proxy(architecture.name(), &[upstream.address], flags);
-        test(&server, &upstream);
-        server.stop();
-    }
-}
-
-/// A proxy for `upstreams`.
-pub fn proxy(architecture: &str, upstreams: &[SocketAddr], flags: &[&str]) -> Server {
-    let mut command = Command::new(ENGINE);
-    command.args(["proxy", "--listen", "127.0.0.1:0", "--architecture", architecture, "--via", "me"]);
-    for upstream in upstreams {
-        command.args(["--upstream", &format!("http://{upstream}")]);
-    }
-    Server::run(command.args(flags))
-}
-
-/// Sends `request`, which ends the connection, and takes all that comes.
-pub fn exchange(client: &mut Client, request: &str) -> String {
-    client.send(request.as_bytes());
-    String::from_utf8_lossy(&client.rest()).into_owned()
-}
-
-/// GET on a connection of its own.
-pub fn get(server: &Server, target: &str) -> String {
-    get_with(server, target, "")
-}
-
-/// The same with more field lines.
-pub fn get_with(server: &Server, target: &str, lines: &str) -> String {
-    ask(server, "GET", target, lines)
-}
-
-/// A request without body on a connection of its own.
-pub fn ask(server: &Server, method: &str, target: &str, lines: &str) -> String {
-    let request = format!("{method} {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{lines}\r\n");
-    exchange(&mut server.connect(), &request)
-}
-
-/// The status code of an answer.
-pub fn status(answer: &str) -> &str {
-    answer.get(9..12).unwrap_or(answer)
 }

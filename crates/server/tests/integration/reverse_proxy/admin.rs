@@ -3,10 +3,12 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::upstream::{Upstream, proxy};
-use crate::engine::{Client, DEADLINE, Server};
+use super::proxy;
+use crate::server::Server;
 use serde_json::Value;
 use sojourn_server::Counter;
+use sojourn_testing::upstream::Upstream;
+use sojourn_testing::{Client, DEADLINE};
 
 /// Answers everything, tagged with its path's words, in a language if one is asked for.
 fn origin() -> Upstream {
@@ -78,7 +80,7 @@ fn urls_are_forgotten_with_their_variants() {
 }
 
 fn stored_on_disk(upstream: &Upstream, directory: &Path) -> Server {
-    proxy("amped", &[upstream.address], &["--cache-dir", directory.to_str().unwrap()])
+    proxy("amped", &[upstream.address], &[&|options| options.keep_in(directory)])
 }
 
 #[test]
@@ -140,7 +142,7 @@ fn what_is_stored_can_be_looked_at() {
 #[test]
 fn a_server_without_a_cache_has_none_of_it() {
     let upstream = origin();
-    let server = proxy("amped", &[upstream.address], &["--cache-memory", "0"]);
+    let server = proxy("amped", &[upstream.address], &[&|options| options.memory.memory_bytes = 0]);
     assert_eq!(admin(&server, "GET /cache/object?url=http://h/").0, 404);
     assert_eq!(admin(&server, "POST /purge?key=a").0, 405);
 }

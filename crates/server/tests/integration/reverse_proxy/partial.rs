@@ -2,9 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use super::upstream::{Peer, Upstream, over_sharing};
-use super::upstream::{ask, get, get_with, status};
-use crate::engine::{Client, Server};
+use super::over_sharing;
+use crate::server::Server;
+use sojourn_testing::Client;
+use sojourn_testing::requests::{ask, get, get_with, status};
+use sojourn_testing::upstream::{Peer, Upstream};
 
 const LENGTH: usize = 200_000;
 

@@ -1,11 +1,12 @@
 //! The hit rate of the real proxy, disk and all, beside that of the simulator, on requests by Zipf's law.
 
-use super::upstream::{Upstream, proxy};
-use crate::engine::Server;
+use super::{Options, proxy};
+use crate::server::Server;
 use sojourn_cache_store::ADMISSIONS;
 use sojourn_cache_store::replacement;
 use sojourn_cache_store::simulation::{Cache, Request, simulate};
 use sojourn_server::Counter;
+use sojourn_testing::upstream::Upstream;
 
 const DOCUMENTS: usize = 600;
 const REQUESTS: usize = 5_000;
@@ -77,10 +78,14 @@ fn check(policy: &str) {
         hit_rate(simulate(&requests, replacement::by_name(policy).unwrap(), &cache).requests)
     };
     let (upstream, directory) = (origin(), tempfile::tempdir().unwrap());
-    let (memory, disk) = (memory_bytes.to_string(), disk_bytes.to_string());
-    let flags =
-        ["--cache-memory", &memory, "--cache-dir", directory.path().to_str().unwrap(), "--cache-disk", &disk];
-    let server = proxy("amped", &[upstream.address], &[&flags[..], &["--cache-policy", policy]].concat());
+    let set = |options: &mut Options| {
+        options.memory.memory_bytes = memory_bytes as usize;
+        options.memory.policy = replacement::by_name(policy).unwrap();
+        options.keep_in(directory.path());
+        let disk = options.disk.as_mut().unwrap();
+        (disk.bytes, disk.policy) = (disk_bytes, options.memory.policy);
+    };
+    let server = proxy("amped", &[upstream.address], &[&set]);
     replay(&server, &requests);
     let counted = server.stop();
     let (hits, from_disk) = (counted.value(Counter::CacheHits), counted.value(Counter::CacheDiskHits));

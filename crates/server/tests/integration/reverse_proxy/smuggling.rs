@@ -2,8 +2,10 @@
 //! all; and what an upstream could have read differently from its clients is nobody's answer.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use super::upstream::{Peer, Upstream, proxy};
+use super::{Options, proxy};
+use sojourn_testing::upstream::{Peer, Upstream};
 
 /// Follows what is tried, on the same connection.
 const AFTER: &str = "GET /after HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
@@ -196,7 +198,7 @@ fn what_arrives_is_one_request_or_nothing() {
     let (their_arrived, their_faults) = (Arc::clone(&arrived), Arc::clone(&faults));
     let upstream = Upstream::start(move |peer| record(peer, &their_arrived, &their_faults));
     for architecture in ["amped", "uring"] {
-        let server = proxy(architecture, &[upstream.address], &["--cache-memory", "0"]);
+        let server = proxy(architecture, &[upstream.address], &[&|options| options.memory.memory_bytes = 0]);
         let try_out = |request: &str| {
             let mut client = server.connect();
             client.send(request.as_bytes());
@@ -256,8 +258,11 @@ fn bad_answers_are_nobodys() {
         }
     });
     for architecture in ["amped", "uring"] {
-        let flags = ["--upstream-failures-max", "1000000", "--upstream-head-timeout", "5s"];
-        let server = proxy(architecture, &[upstream.address], &flags);
+        let set = |options: &mut Options| {
+            let limits = &mut options.site.limits.upstream;
+            (limits.failures_max, limits.head) = (1_000_000, Duration::from_secs(5));
+        };
+        let server = proxy(architecture, &[upstream.address], &[&set]);
         let get = |target: &str| {
             let mut client = server.connect();
             client.send(format!("GET /{target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").as_bytes());

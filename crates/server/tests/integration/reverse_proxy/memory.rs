@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use sojourn_server::Counter;
 
-use super::upstream::{Upstream, over_sharing, proxy};
-use super::upstream::{exchange, get, status};
-use crate::engine::Client;
+use super::{over_sharing, proxy};
+use sojourn_testing::Client;
+use sojourn_testing::requests::{exchange, get, status};
+use sojourn_testing::upstream::Upstream;
 
 const FRESH: &[u8] =
     b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nCache-Control: max-age=60\r\nETag: \"x\"\r\n\r\nhello";
@@ -123,11 +124,7 @@ fn many_clients_of_one_cold_object_ask_once() {
         }
     });
     for (asked, architecture) in [(1, "amped"), (2, "uring")] {
-        let server = proxy(
-            architecture,
-            &[upstream.address],
-            if architecture == "uring" { &["--workers", "1"] } else { &[] },
-        );
+        let server = proxy(architecture, &[upstream.address], &[&|options| options.site.workers = 1]);
         let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.connect()).collect();
         for client in &mut clients {
             client.send(b"GET /cold HTTP/1.0\r\nHost: h\r\n\r\n");
@@ -170,7 +167,7 @@ fn loops_follow_each_other() {
     for architecture in ["ncopy", "uring"] {
         for (fields, asked) in [("Cache-Control: max-age=60", 1), ("Cache-Control: private", CLIENTS)] {
             let (upstream, body) = slow_origin(fields);
-            let server = proxy(architecture, &[upstream.address], &["--workers", "3"]);
+            let server = proxy(architecture, &[upstream.address], &[&|options| options.site.workers = 3]);
             let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.connect()).collect();
             for client in &mut clients {
                 client.send(b"GET /cold HTTP/1.0\r\nHost: h\r\n\r\n");

@@ -1,0 +1,38 @@
+//! Requests to a server under test, a connection each, and what their responses say.
+
+use std::net::SocketAddr;
+
+use crate::Client;
+
+/// A server under test, in the test's process or in one of its own.
+pub trait Serving {
+    /// Where it listens.
+    fn address(&self) -> SocketAddr;
+}
+
+/// Sends `request`, which ends the connection, and takes all that comes.
+pub fn exchange(client: &mut Client, request: &str) -> String {
+    client.send(request.as_bytes());
+    String::from_utf8_lossy(&client.rest()).into_owned()
+}
+
+/// GET on a connection of its own.
+pub fn get(server: &impl Serving, target: &str) -> String {
+    get_with(server, target, "")
+}
+
+/// The same with more field lines.
+pub fn get_with(server: &impl Serving, target: &str, lines: &str) -> String {
+    ask(server, "GET", target, lines)
+}
+
+/// A request without body on a connection of its own.
+pub fn ask(server: &impl Serving, method: &str, target: &str, lines: &str) -> String {
+    let request = format!("{method} {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{lines}\r\n");
+    exchange(&mut Client::to(server.address()), &request)
+}
+
+/// The status code of an answer.
+pub fn status(answer: &str) -> &str {
+    answer.get(9..12).unwrap_or(answer)
+}
