@@ -18,7 +18,7 @@ from conftest import SOJOURN
 
 SECONDS = 5
 PICTURES_PER_SECOND = 10
-PATIENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Streaming:
 
     def wait_for(self, counter: str, least: float, most: float = math.inf) -> None:
         """Waits until a counter has reached a value; it is published now and then."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while not least <= self.counters()[counter] <= most:
             assert time.monotonic() < deadline, (counter, self.counters())
             time.sleep(0.1)
@@ -63,7 +63,7 @@ def streaming(root: Path, *options: str, listen: str = "127.0.0.1:0") -> Iterato
             yield Streaming(addresses["listening on"], addresses["metrics on"], datagrams, process)
         finally:
             process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=PATIENCE_SECONDS)
+            process.communicate(timeout=TIMEOUT_SECONDS)
 
 
 def make_short_film(path: Path, codec: str = "libx264", *options: str) -> None:
@@ -90,7 +90,7 @@ def decoder(source: str, *options: str) -> subprocess.Popen[str]:
 
 
 def hashes(decoding: subprocess.Popen[str]) -> list[str]:
-    output, errors = decoding.communicate(timeout=PATIENCE_SECONDS)
+    output, errors = decoding.communicate(timeout=TIMEOUT_SECONDS)
     assert decoding.returncode == 0, errors
     assert not errors, errors
     return [line.rsplit(",", 1)[1].strip() for line in output.splitlines() if not line.startswith("#")]

@@ -96,7 +96,7 @@ def test_hits_and_misses_of_a_proxy_become_routes(tmp_path: Path) -> None:
     assert refused.returncode == 2
     assert "--hit-ratio" in refused.stderr
     result = fitted(table, "--hit-ratio", "0.4", "--rate", "100")
-    miss = result["estimates"]["work_demand miss"]
+    miss = result["estimates"]["service_demand miss"]
     assert miss["fixed_seconds"]["estimate"] == pytest.approx(5e-3, rel=0.01)
     again = simulated(result["system_file"], tmp_path / "system.toml")
     expected = 0.4 * 1e-3 + 0.6 * 5e-3 + 2e-9 * sizes.mean()

@@ -16,9 +16,9 @@ import pytest
 
 from conftest import SOJOURN
 from streaming_server import (
-    PATIENCE_SECONDS,
     PICTURES_PER_SECOND,
     SECONDS,
+    TIMEOUT_SECONDS,
     decoder,
     hashes,
     make_large_film,
@@ -68,7 +68,7 @@ def parcels(source: str, *options: str) -> subprocess.Popen[str]:
 
 
 def sums(taking: subprocess.Popen[str], stream: int) -> list[str]:
-    output, _ = taking.communicate(timeout=PATIENCE_SECONDS)
+    output, _ = taking.communicate(timeout=TIMEOUT_SECONDS)
     lines = [line.replace(" ", "").split(",") for line in output.splitlines() if not line.startswith("#")]
     return [fields[5] for fields in lines if fields[0] == str(stream)]
 
@@ -97,7 +97,7 @@ def test_a_pipeline_sees_the_end_of_both_tracks(films: Path) -> None:
             for media in ("video", "audio")
         ]
         command = ["gst-launch-1.0", "-m", *source, *sinks[0], *sinks[1]]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS)
         assert done.returncode == 0, done.stderr
         assert "Got EOS" in done.stdout, done.stdout
 
@@ -105,7 +105,7 @@ def test_a_pipeline_sees_the_end_of_both_tracks(films: Path) -> None:
 def test_a_probe_knows_the_film(films: Path) -> None:
     with streaming(films) as server:
         command = ["ffprobe", "-v", "error", "-of", "json", "-show_streams", "-show_format", server.url("film.mp4")]
-        probed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
+        probed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS)
         assert probed.returncode == 0, probed.stderr
         found = json.loads(probed.stdout)
         assert [stream["codec_name"] for stream in found["streams"]] == ["h264", "aac"]
@@ -142,20 +142,20 @@ def test_users_play_and_others_do_not(films: Path, tmp_path: Path) -> None:
         pipeline = ["gst-launch-1.0", "-m", "rtspsrc", f"location={server.url('film.mp4')}", "user-id=ann"]
         pipeline += ["user-pw=two words", "!", "fakesink", "num-buffers=1"]
         if shutil.which(pipeline[0]) is not None:
-            done = subprocess.run(pipeline, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
+            done = subprocess.run(pipeline, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS)
             assert done.returncode == 0, done.stderr
         refused = decoder(server.url("film.mp4"))
-        _, errors = refused.communicate(timeout=PATIENCE_SECONDS)
+        _, errors = refused.communicate(timeout=TIMEOUT_SECONDS)
         assert refused.returncode != 0
         assert "401" in errors, errors
         assert [len(hashes(decoding)) for decoding in playing] == [SECONDS * PICTURES_PER_SECOND] * 2
-        output, _ = load.communicate(timeout=PATIENCE_SECONDS)
+        output, _ = load.communicate(timeout=TIMEOUT_SECONDS)
         assert json.loads(output)["streaming"]["streams"]["refused"] == 0, output
         assert server.counters()["authentication_failures"] == 0
     assert all(" - ann [" in line for line in log.read_text().splitlines())
     users.write_text("nonsense")
     command = [str(SOJOURN), "stream", str(films), "--users", str(users)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS)
     assert done.returncode == 2
     assert "line 1" in done.stderr
 
@@ -165,8 +165,8 @@ def test_a_signal_ends_sessions_and_prints_the_counters(films: Path) -> None:
         decoding = decoder(server.url("film.mp4"), "-rtsp_transport", "tcp")
         server.wait_for("packets_sent", 1)
         server.process.send_signal(signal.SIGTERM)
-        output, _ = server.process.communicate(timeout=PATIENCE_SECONDS)
-        decoding.communicate(timeout=PATIENCE_SECONDS)
+        output, _ = server.process.communicate(timeout=TIMEOUT_SECONDS)
+        decoding.communicate(timeout=TIMEOUT_SECONDS)
         counters = json.loads(output)
         assert counters["sessions_begun"] == counters["sessions_ended"] == 1
         assert counters["send_lateness_seconds"]["count"] >= counters["turn_cpu_seconds"]["count"] > 0
@@ -189,13 +189,13 @@ def test_a_successor_takes_over_while_films_play_on(films: Path) -> None:
             server.wait_for("sessions_begun", 0, most=0)
             assert hashes(decoder(server.url("film.mp4"), "-rtsp_transport", "tcp", "-ss", "4"))
             assert [len(hashes(decoding)) for decoding in playing] == [SECONDS * PICTURES_PER_SECOND] * 2
-            assert server.process.wait(timeout=PATIENCE_SECONDS) == 0
+            assert server.process.wait(timeout=TIMEOUT_SECONDS) == 0
         finally:
             os.kill(int(taken[1]), signal.SIGTERM)
 
 
 def test_what_cannot_run_is_said(tmp_path: Path) -> None:
     command = [str(SOJOURN), "stream", str(tmp_path / "nowhere")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS)
     assert done.returncode == 2
     assert "hint:" in done.stderr

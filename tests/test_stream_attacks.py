@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from streaming_server import (
-    PATIENCE_SECONDS,
     PICTURES_PER_SECOND,
     SECONDS,
+    TIMEOUT_SECONDS,
     Streaming,
     decoder,
     hashes,
@@ -43,7 +43,7 @@ class Talk:
     def __init__(self, server: Streaming, source: str = "127.0.0.1") -> None:
         self.server = server
         host, port = server.address.split(":")
-        self.socket = socket.create_connection((host, int(port)), PATIENCE_SECONDS, source_address=(source, 0))
+        self.socket = socket.create_connection((host, int(port)), TIMEOUT_SECONDS, source_address=(source, 0))
         self.file = self.socket.makefile("rb")
         self.sequence = 0
 
@@ -95,7 +95,7 @@ def players(server: Streaming) -> Iterator[None]:
 
 
 def test_half_open_sessions_and_connections_keep_nobody_out(films: Path) -> None:
-    places = ("--setups-max", "100", "--newcomers-max", "100")
+    places = ("--setups-max", "100", "--sessionless-connections-max", "100")
     with streaming(films, *places, listen="0.0.0.0:0") as server:
         server.address = server.address.replace("0.0.0.0", "127.0.0.1")
         with players(server):
@@ -108,7 +108,7 @@ def test_half_open_sessions_and_connections_keep_nobody_out(films: Path) -> None
                 if number % 3:
                     one.set_up("film.mp4", f"RTP/AVP;unicast;client_port={ports}" if number % 2 else "RTP/AVP/TCP")
             server.wait_for("limit_hits_setups_max", 200)
-            server.wait_for("limit_hits_newcomers_max", 100)
+            server.wait_for("limit_hits_sessionless_connections_max", 100)
             # The limits are reached, and others come: from an address of their own, and from an attacker's.
             for source in ("127.9.9.9", "127.0.0.1"):
                 newcomer = Talk(server, source)
@@ -123,7 +123,7 @@ def test_half_open_sessions_and_connections_keep_nobody_out(films: Path) -> None
 
 def test_others_play_on_under_attack(films: Path) -> None:
     expected = SECONDS * PICTURES_PER_SECOND
-    with streaming(films, "--newcomers-max", "200") as server:
+    with streaming(films, "--sessionless-connections-max", "200") as server:
         host, port = server.address.split(":")
         playing = [decoder(server.url("film.mp4"), "-rtsp_transport", way) for way in ("udp", "tcp")]
         server.wait_for("sessions_playing", 2)
@@ -144,7 +144,7 @@ def test_others_play_on_under_attack(films: Path) -> None:
                 for offset in (0, 1):
                     for _ in range(250):
                         stranger.sendto(datagram, (host, server.datagram_port + offset))
-        server.wait_for("limit_hits_newcomers_max", 50)
+        server.wait_for("limit_hits_sessionless_connections_max", 50)
         server.wait_for("rtcp_ignored", 1)
         assert [len(hashes(decoding)) for decoding in playing] == [expected] * 2
         for connection in attackers:
@@ -159,7 +159,7 @@ def test_others_play_on_under_attack(films: Path) -> None:
 def test_forged_datagrams_end_nothing(films: Path) -> None:
     with streaming(films) as server, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as media:
         media.bind(("127.0.0.1", 0))
-        media.settimeout(PATIENCE_SECONDS)
+        media.settimeout(TIMEOUT_SECONDS)
         port = media.getsockname()[1]
         with (
             socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as reports,
@@ -260,7 +260,7 @@ def test_films_that_are_replaced_cut_and_taken_away(tmp_path: Path, films: Path)
 
         # Who began with the old film sees it to its end; who comes now is shown what there is now.
         def wait_until(name: str, expected: str) -> None:
-            deadline = time.monotonic() + PATIENCE_SECONDS
+            deadline = time.monotonic() + TIMEOUT_SECONDS
             while expected not in talk.ask("DESCRIBE", name)[1]:
                 assert time.monotonic() < deadline, name
                 time.sleep(0.1)

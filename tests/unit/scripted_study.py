@@ -55,6 +55,6 @@ def scripted(point: Point) -> Record:
 
 def folder(path: Path, text: str = TEXT) -> StudyFolder:
     begun = StudyFolder.begin(path / "run", study(text), text)
-    # As a sitting that has ended leaves it: the next one of a test may begin.
+    # As measuring that has ended leaves it: the test may measure again.
     begun.close()
     return begun

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sojourn import _native
-from sojourn.calibration import response_times, scalability, utilisation_law, work_demand
+from sojourn.calibration import response_times, scalability, service_demand, utilisation_law
 from sojourn.calibration.estimate import folds
 from sojourn.calibration.response_times import Requests
 from sojourn.failure import CouldNotRun
@@ -28,7 +28,7 @@ def test_folds_keep_a_group_together_and_hold_each_point_out_once() -> None:
 
 
 def test_demands_on_a_line_get_no_knee() -> None:
-    found = work_demand.fit(SIZES, (5e-6 + 1e-10 * SIZES) * noise(len(SIZES), 0.03), 1)
+    found = service_demand.fit(SIZES, (5e-6 + 1e-10 * SIZES) * noise(len(SIZES), 0.03), 1)
     assert found.demand.knees_bytes == ()
     assert found.fixed_seconds.low < 5e-6 < found.fixed_seconds.high
     assert found.held_out is not None
@@ -39,7 +39,7 @@ def test_demands_on_a_line_get_no_knee() -> None:
 def test_a_bend_either_way_is_found_and_written_as_pieces(below: float, above: float) -> None:
     knee = 3e4
     truth = 5e-6 + below * np.minimum(SIZES, knee) + above * np.maximum(SIZES - knee, 0)
-    found = work_demand.fit(SIZES, truth * noise(len(SIZES), 0.02), 1)
+    found = service_demand.fit(SIZES, truth * noise(len(SIZES), 0.02), 1)
     assert found.demand.knees_bytes
     assert found.demand(SIZES) == pytest.approx(truth, rel=0.15)
     # What the pieces say at each size is g.
@@ -50,7 +50,7 @@ def test_a_bend_either_way_is_found_and_written_as_pieces(below: float, above: f
 
 
 def test_demands_that_fall_are_warned_of_and_g_does_not_fall() -> None:
-    found = work_demand.fit(SIZES, 1e-3 / (1 + SIZES / 1e4), 1)
+    found = service_demand.fit(SIZES, 1e-3 / (1 + SIZES / 1e4), 1)
     assert any("Larger documents needed less work" in warning for warning in found.warnings)
     assert min(found.demand.seconds_per_byte) >= 0
 
@@ -62,12 +62,12 @@ def test_demands_that_fall_are_warned_of_and_g_does_not_fall() -> None:
 def test_intervals_of_the_demand_cover_the_truth_however_it_scatters(law: str, variation: float) -> None:
     seeds, covered, fixed, slope = 200, np.zeros(2), [], []
     for seed in range(seeds):
-        found = work_demand.fit(SIZES, (5e-6 + 1e-10 * SIZES) * scattered(law, variation, seed), seed, 1)
+        found = service_demand.fit(SIZES, (5e-6 + 1e-10 * SIZES) * scattered(law, variation, seed), seed, 1)
         last = found.seconds_per_byte[-1]
         covered += [found.fixed_seconds.low <= 5e-6 <= found.fixed_seconds.high, last.low <= 1e-10 <= last.high]
         fixed.append(found.fixed_seconds.estimate / 5e-6)
         slope.append(last.estimate / 1e-10)
-        assert (found.scatter > work_demand.SCATTER_MAX) == any("scatter" in each for each in found.warnings)
+        assert (found.scatter > service_demand.SCATTER_MAX) == any("scatter" in each for each in found.warnings)
     # 90 % of the nominal 95 %, less two standard errors of 200 trials.
     assert min(covered) / seeds > 0.9 * 0.95 - 2 * 0.025, covered
     assert np.mean(fixed) == pytest.approx(1.0, abs=0.03 + 0.1 * variation**2)
@@ -83,7 +83,7 @@ def scattered(law: str, variation: float, seed: int) -> np.ndarray[tuple[int], n
 
 
 def test_scattered_demands_are_not_underestimated_and_that_is_said() -> None:
-    fits = [work_demand.fit(SIZES, 1e-3 * scattered("gamma", 0.5, seed), seed, 1) for seed in range(20)]
+    fits = [service_demand.fit(SIZES, 1e-3 * scattered("gamma", 0.5, seed), seed, 1) for seed in range(20)]
     assert np.mean([fit.fixed_seconds.estimate for fit in fits]) == pytest.approx(1e-3, rel=0.1)
     assert all("scatter" in fit.warnings[-1] for fit in fits)
 
@@ -91,7 +91,7 @@ def test_scattered_demands_are_not_underestimated_and_that_is_said() -> None:
 def test_an_outlier_is_named_and_bends_nothing() -> None:
     demands = (5e-6 + 1e-10 * SIZES) * noise(len(SIZES), 0.02)
     demands[7] *= 20
-    found = work_demand.fit(SIZES, demands, 1)
+    found = service_demand.fit(SIZES, demands, 1)
     assert found.demand(SIZES) == pytest.approx(5e-6 + 1e-10 * SIZES, rel=0.1)
     assert "1 of 24 demands lie far off" in found.warnings[0]
 
@@ -102,7 +102,7 @@ def test_many_sizes_take_seconds(sizes: int) -> None:
     lengths = np.geomspace(100, 1e7, sizes)
     truth = 5e-6 + 1e-9 * np.minimum(lengths, 3e4) + 1e-10 * np.maximum(lengths - 3e4, 0)
     begun = time.process_time()
-    found = work_demand.fit(lengths, truth * noise(sizes, 0.1), 1)
+    found = service_demand.fit(lengths, truth * noise(sizes, 0.1), 1)
     assert time.process_time() - begun < 15
     assert found.demand(lengths) == pytest.approx(truth, rel=0.15)
 

@@ -21,7 +21,7 @@ from sojourn.study.folder import Record, StudyFolder
 from sojourn.study.load_record import is_disturbed
 from sojourn.study.looks import LOOKS_MAX, Looks, schedule
 from sojourn.study.points import Point, Settings, shuffled
-from sojourn.study.runner import Sitting, SystemMissing, run
+from sojourn.study.runner import Progress, SystemMissing, run
 from sojourn.study.samples import ERROR
 
 SEQUENTIAL = TEXT.replace("repetitions = 4", "repetitions = 4\nuntil_decided = true")
@@ -52,7 +52,7 @@ def points_of(figure: Rate) -> Callable[[Point], Record]:
 
 def decided(
     path: Path, measure: Callable[[Point], Record], text: str = SEQUENTIAL, seconds: float | None = None
-) -> tuple[StudyFolder, Sitting]:
+) -> tuple[StudyFolder, Progress]:
     begun = folder(path, text)
     now = 0.0
 
@@ -68,12 +68,12 @@ def decided(
 
 
 def test_what_is_open_is_repeated_until_it_is_decided(tmp_path: Path) -> None:
-    begun, sitting = decided(tmp_path, points_of(rate(1.2, 0.1)))
+    begun, progress = decided(tmp_path, points_of(rate(1.2, 0.1)))
     found = find(begun)
     (verdict,) = found.verdicts
     assert verdict.finding == "holds"
     assert verdict.repetitions > 4
-    assert sitting.repeated == found.repeated == 6 * (verdict.repetitions - 4)
+    assert progress.repeated == found.repeated == 6 * (verdict.repetitions - 4)
     assert (found.points, found.planned, found.is_whole) == (24, 24, True)
     assert f"{found.repeated} points were measured beyond the planned repetitions" in write(begun, found).read_text()
     again, nothing = decided(tmp_path, points_of(rate(0.5, 0.1)))
@@ -82,26 +82,26 @@ def test_what_is_open_is_repeated_until_it_is_decided(tmp_path: Path) -> None:
 
 
 def test_what_is_decided_at_once_is_not_repeated(tmp_path: Path) -> None:
-    begun, sitting = decided(tmp_path, points_of(rate(5, 0.01)))
-    assert (sitting.measured, sitting.repeated) == (24, 0)
+    begun, progress = decided(tmp_path, points_of(rate(5, 0.01)))
+    assert (progress.measured, progress.repeated) == (24, 0)
     assert find(begun).verdicts[0].repetitions == 4
 
 
 def test_only_the_cells_of_open_findings_are_repeated(tmp_path: Path) -> None:
     text = SEQUENTIAL + 'over = { size = "10KiB" }\n'
-    begun, sitting = decided(tmp_path, points_of(rate(1.1, 0.1, seed=2)), text)
+    begun, progress = decided(tmp_path, points_of(rate(1.1, 0.1, seed=2)), text)
     (verdict,) = find(begun).verdicts
-    assert sitting.repeated == 2 * (verdict.repetitions - 4) > 0
+    assert progress.repeated == 2 * (verdict.repetitions - 4) > 0
 
 
 def test_it_ends_with_the_time_or_where_no_decision_fits_into_it(tmp_path: Path) -> None:
-    begun, sitting = decided(tmp_path / "hopeless", points_of(rate(1.0001, 0.2)), seconds=1000)
-    assert (sitting.ending, sitting.repeated) == ("complete", 0), "what would take longer than there is is not begun"
+    begun, progress = decided(tmp_path / "hopeless", points_of(rate(1.0001, 0.2)), seconds=1000)
+    assert (progress.ending, progress.repeated) == ("complete", 0), "what would take longer than there is is not begun"
     (verdict,) = find(begun).verdicts
     assert verdict.finding == "not decided"
     assert verdict.seconds_to_decide is None or verdict.seconds_to_decide > 1000
-    begun, sitting = decided(tmp_path / "short", points_of(rate(1.2, 0.1)), seconds=24)
-    assert (sitting.ending, sitting.measured) == ("complete", 24)
+    begun, progress = decided(tmp_path / "short", points_of(rate(1.2, 0.1)), seconds=24)
+    assert (progress.ending, progress.measured) == ("complete", 24)
     (verdict,) = find(begun).verdicts
     assert verdict.seconds_to_decide is not None
     assert "would decide it" in str(verdict.to_decide)
@@ -109,8 +109,8 @@ def test_it_ends_with_the_time_or_where_no_decision_fits_into_it(tmp_path: Path)
 
 
 def test_a_look_needs_all_its_points(tmp_path: Path) -> None:
-    begun, sitting = decided(tmp_path, points_of(rate(5, 0.01)), seconds=20)
-    assert sitting.ending == "out of time"
+    begun, progress = decided(tmp_path, points_of(rate(5, 0.01)), seconds=20)
+    assert progress.ending == "out of time"
     (verdict,) = find(begun).verdicts
     assert verdict.finding == "not enough points"
     assert "not all of the first 4 repetitions are there" in verdict.why
@@ -121,8 +121,8 @@ def test_what_repetitions_do_not_cure_is_not_repeated(tmp_path: Path) -> None:
         because = "it was late" if point.settings["system"] == "slow" else None
         return {**record(rate(1.2, 0.1)(point.settings, point.repetition)), "generator_limited": because}
 
-    begun, sitting = decided(tmp_path, limited)
-    assert (sitting.measured, sitting.repeated) == (24, 0)
+    begun, progress = decided(tmp_path, limited)
+    assert (progress.measured, progress.repeated) == (24, 0)
     assert find(begun).verdicts[0].to_decide is None
 
 
@@ -141,14 +141,14 @@ def disturbed(*at: tuple[str, int], times: int, cure: bool = True) -> Callable[[
 
 
 def test_points_at_which_others_took_the_generators_core_are_measured_again(tmp_path: Path) -> None:
-    begun, sitting = decided(tmp_path / "once", disturbed(("slow", 2), times=1))
-    assert (sitting.measured, sitting.repeated) == (24 + 3, 0)
+    begun, progress = decided(tmp_path / "once", disturbed(("slow", 2), times=1))
+    assert (progress.measured, progress.repeated) == (24 + 3, 0)
     assert find(begun).verdicts[0].finding == "holds"
-    begun, sitting = decided(tmp_path / "always", disturbed(("slow", 2), times=9))
-    assert sitting.measured == 24 + 2 * 3, "three tries, and no more"
+    begun, progress = decided(tmp_path / "always", disturbed(("slow", 2), times=9))
+    assert progress.measured == 24 + 2 * 3, "three tries, and no more"
     assert find(begun).verdicts[0].finding == "not decided"
-    _, sitting = decided(tmp_path / "again", disturbed(("slow", 2), times=1, cure=False))
-    assert sitting.measured == 24, "what its own work limits is as late the next time"
+    _, progress = decided(tmp_path / "again", disturbed(("slow", 2), times=1, cure=False))
+    assert progress.measured == 24, "what its own work limits is as late the next time"
 
 
 def test_what_would_have_to_be_measured_again_is_said(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from sojourn.study.findings import find
 from sojourn.study.fits import fitted
 from sojourn.study.folder import Record, StudyFolder
 from sojourn.study.points import Point, in_order
-from sojourn.study.runner import Sitting, SystemMissing, run
+from sojourn.study.runner import Progress, SystemMissing, run
 from sojourn.study.sites import site
 
 
@@ -56,9 +56,9 @@ def test_what_was_measured_before_a_kill_is_not_measured_again(tmp_path: Path) -
         asked.append(point.name)
         return scripted(point)
 
-    sitting = run(folder(tmp_path), goes_on)
-    assert (sitting.ending, sitting.before, sitting.measured) == ("complete", 7, 17)
-    assert asked == [point.name for point in in_order(study())], "each point once, in the order of the first sitting"
+    progress = run(folder(tmp_path), goes_on)
+    assert (progress.ending, progress.before, progress.measured) == ("complete", 7, 17)
+    assert asked == [point.name for point in in_order(study())], "each point once, in the order of the first progress"
 
 
 def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
@@ -67,8 +67,8 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
             raise KeyboardInterrupt
         return scripted(point)
 
-    sitting = run(folder(tmp_path), interrupted)
-    assert (sitting.ending, sitting.measured) == ("interrupted", 6)
+    progress = run(folder(tmp_path), interrupted)
+    assert (progress.ending, progress.measured) == ("interrupted", 6)
     assert len(folder(tmp_path).records()) == 6
 
 
@@ -79,8 +79,8 @@ def test_one_points_trouble_is_not_the_studys(tmp_path: Path) -> None:
         return scripted(point)
 
     begun = folder(tmp_path)
-    sitting = run(begun, troubled)
-    assert (sitting.ending, sitting.measured, sitting.failed) == ("complete", 18, 6)
+    progress = run(begun, troubled)
+    assert (progress.ending, progress.measured, progress.failed) == ("complete", 18, 6)
     found = find(begun)
     assert found.failed == {"ffmpeg is not installed; install it": 6}
     assert [each.finding for each in found.verdicts] == ["not decided"]
@@ -107,11 +107,11 @@ def test_the_budget_ends_before_a_point_that_would_not_fit(tmp_path: Path) -> No
         now += 5.0
         return scripted(point)
 
-    def told(sitting: Sitting, point: Point, seconds: float) -> None:
+    def told(progress: Progress, point: Point, seconds: float) -> None:
         left.append(seconds)
 
-    sitting = run(folder(tmp_path), slow, budget_seconds=22.0, told=told, clock=lambda: now)
-    assert (sitting.ending, sitting.measured) == ("out of time", 4)
+    progress = run(folder(tmp_path), slow, budget_seconds=22.0, told=told, clock=lambda: now)
+    assert (progress.ending, progress.measured) == ("out of time", 4)
     assert left[0] == pytest.approx(24 * (3 + runner.OVERHEAD_SECONDS["workload"]))
     assert left[1:] == pytest.approx([5.0 * points for points in (23, 22, 21)]), "learned from what points took"
 
@@ -130,9 +130,9 @@ def test_a_system_that_is_missing_is_left_out_and_can_come_later(tmp_path: Path)
         return scripted(point)
 
     first = folder(tmp_path)
-    sitting = run(first, without)
-    assert (sitting.ending, sitting.measured, sitting.skipped) == ("complete", 12, 12)
-    found = find(first, sitting.missing)
+    progress = run(first, without)
+    assert (progress.ending, progress.measured, progress.skipped) == ("complete", 12, 12)
+    found = find(first, progress.missing)
     assert found.missing == {"slow": "slow is not installed; install it"}
     assert [(each.finding, each.why) for each in found.verdicts] == [
         ("not enough points", "nothing was measured on both sides")
@@ -150,8 +150,8 @@ def test_a_system_that_does_not_run_at_one_point_is_not_left_out(tmp_path: Path)
         return scripted(point)
 
     begun = folder(tmp_path)
-    sitting = run(begun, unsteady)
-    assert (sitting.measured, sitting.skipped, sitting.failed, sitting.missing) == (22, 1, 1, {})
+    progress = run(begun, unsteady)
+    assert (progress.measured, progress.skipped, progress.failed, progress.missing) == (22, 1, 1, {})
     assert find(begun).failed == {"the port is taken": 1}, "its system had run before"
     assert run(folder(tmp_path), scripted).measured == 2
 
@@ -177,7 +177,7 @@ def test_the_page_and_the_summary_come_from_the_folder_alone(tmp_path: Path) -> 
     assert 'href="run/report.html"' in index.read_text()
 
 
-def test_two_sittings_do_not_share_a_folder(tmp_path: Path) -> None:
+def test_two_processes_do_not_share_a_folder(tmp_path: Path) -> None:
     first = StudyFolder.begin(tmp_path / "run", study(), TEXT)
     with pytest.raises(CouldNotRun, match="another sojourn study measures into"):
         StudyFolder.begin(tmp_path / "run", study(), TEXT)
@@ -262,8 +262,8 @@ def test_a_point_of_which_nothing_was_measured_is_tried_again(tmp_path: Path) ->
     found = find(folder(tmp_path))
     assert "failed: it did not begin" in found.verdicts[0].why
     assert found.failed == {"it did not begin": 1}
-    sitting = run(folder(tmp_path), scripted)
-    assert (sitting.before, sitting.measured) == (23, 1)
+    progress = run(folder(tmp_path), scripted)
+    assert (progress.before, progress.measured) == (23, 1)
     assert find(folder(tmp_path)).verdicts[0].finding == "holds"
 
 

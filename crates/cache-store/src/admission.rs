@@ -42,7 +42,7 @@ pub const ADMISSIONS: &[AdmissionKind] = &[
     },
 ];
 
-/// The rule called `name`.
+/// `name` as in [`ADMISSIONS`]; `None` if there is no such rule.
 pub fn admission_by_name(name: &str) -> Option<AdmissionKind> {
     ADMISSIONS.iter().copied().find(|kind| kind.name == name)
 }

@@ -112,7 +112,7 @@ impl Slice {
         Slice { bytes, start, end }
     }
 
-    /// All of `bytes`.
+    /// All of `bytes`, shared and not copied.
     pub fn whole(bytes: Arc<[u8]>) -> Slice {
         let end = bytes.len();
         Slice { bytes: SharedBytes::Heap(bytes), start: 0, end }
@@ -166,7 +166,6 @@ pub(crate) trait ExternalBody: fmt::Debug + Send + Sync {
     fn reader(self: Arc<Self>) -> Box<dyn ExternalReader>;
 }
 
-/// Reads an [`ExternalBody`].
 pub(crate) trait ExternalReader: fmt::Debug + Send + Sync {
     /// Reads at `position`. If the answer is [`ReadStep::Pending`], `waker` is called once it is worth asking again.
     fn read_at(&mut self, position: u64, waker: &Waker) -> ReadStep;

@@ -54,7 +54,6 @@ impl Memory {
         }
     }
 
-    /// The object at `key`.
     pub fn find(&self, key: &Key<'_>) -> Option<Arc<Object>> {
         let mut shard = self.shard(key.hash());
         shard.admission.asked(identity(key.hash()));

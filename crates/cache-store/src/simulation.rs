@@ -39,7 +39,7 @@ pub struct Misses {
     pub bytes: u64,
 }
 
-/// The misses under `policy`.
+/// Runs `requests` through a cache that begins empty; the misses count its warm-up, too.
 pub fn simulate(requests: &[Request], policy: Kind, cache: &Cache) -> Misses {
     let mut policy = (policy.start)(cache.budget_bytes);
     let mut admission = (cache.admission.start)(cache.budget_bytes);

@@ -99,7 +99,7 @@ pub enum Source {
 #[derive(Debug)]
 pub struct Extract<'a> {
     pub content: MemoryFile,
-    /// Its memory.
+    /// What `content` takes of the memory budget, as long as this lives.
     pub share: MemoryShare,
     /// Its name; the extension selects the cache rules.
     pub name: &'a str,

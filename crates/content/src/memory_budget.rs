@@ -17,7 +17,6 @@ pub struct MemoryShare {
 }
 
 impl MemoryBudget {
-    /// A budget of `bytes`.
     pub fn new(bytes: u64) -> MemoryBudget {
         MemoryBudget { left_bytes: Arc::new(AtomicU64::new(bytes)) }
     }

@@ -17,7 +17,6 @@ impl MemoryFile {
         memfd_create(name, MemfdFlags::CLOEXEC).map(|file| MemoryFile(file.into()))
     }
 
-    /// Appends `bytes`.
     pub fn append(&mut self, bytes: &[u8]) -> Result<(), Errno> {
         self.0.write_all(bytes).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
     }

@@ -82,7 +82,6 @@ pub struct Options {
     common: Common,
 }
 
-/// Defaults of options.
 struct Defaults {
     version: Version,
     connections: Connections,

@@ -115,7 +115,7 @@ impl Coding {
     }
 }
 
-/// The representation to send.
+/// Which representation to send, after Accept-Encoding and what there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// The copy in this coding.

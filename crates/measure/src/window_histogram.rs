@@ -73,7 +73,6 @@ impl WindowHistogram {
         taken
     }
 
-    /// Forgets what was recorded.
     pub fn clear(&mut self) {
         for bucket in self.used.drain(..) {
             self.counts[bucket as usize] = 0;

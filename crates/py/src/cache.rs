@@ -64,12 +64,12 @@ impl CacheTrace {
         })
     }
 
-    /// Requests.
+    /// The number of requests.
     fn __len__(&self) -> usize {
         self.requests.len()
     }
 
-    /// Distinct objects.
+    /// The number of distinct objects that the requests name.
     #[getter]
     fn object_count(&self) -> usize {
         self.object_count

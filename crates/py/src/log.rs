@@ -252,7 +252,6 @@ fn length(path: &str) -> io::Result<u64> {
     if metadata.is_dir() { Err(io::ErrorKind::IsADirectory.into()) } else { Ok(metadata.len()) }
 }
 
-/// Counts what is read.
 struct Counting {
     inner: Box<dyn Read>,
     read_bytes: Arc<AtomicU64>,

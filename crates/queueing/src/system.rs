@@ -77,7 +77,6 @@ impl Retry {
 /// Waits grow no further after so many retries: a factor of 2 has then made a second out of a nanosecond.
 const BACKOFFS_MAX: u32 = 30;
 
-/// The order of service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Discipline {
     /// First in, first out.
@@ -130,7 +129,7 @@ impl StationModel {
     }
 }
 
-/// Jobs of one kind.
+/// Jobs with the same arrivals, route and demands: open with a rate, or closed with users and think time.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Class {

@@ -44,7 +44,7 @@ counter_table! {
     FilmsRefused "films_refused" Total "Files that were asked for and are no films that can be streamed."
     LimitConnections "limit_hits_connections_max" Limit "Connections turned away, or closed for new ones, because too many were open."
     LimitConnectionsPerAddress "limit_hits_connections_per_address" Limit "Connections turned away because too many were open from their address."
-    LimitNewcomers "limit_hits_newcomers_max" Limit "Connections closed because too many had no session and others were new."
+    LimitSessionlessConnections "limit_hits_sessionless_connections_max" Limit "Connections closed because too many had no session and others were new."
     LimitSessions "limit_hits_sessions_max" Limit "Sessions refused because there were too many."
     LimitSessionsPerAddress "limit_hits_sessions_per_address" Limit "Sessions refused because there were too many of their address."
     LimitSetups "limit_hits_setups_max" Limit "Sessions ended because too many had never played and others were new."

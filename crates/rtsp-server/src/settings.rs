@@ -10,7 +10,7 @@ pub struct Settings {
     pub connections_max: usize,
     /// RTSP connections open at once from one address.
     pub connections_per_address: Option<u32>,
-    pub newcomers_max: usize,
+    pub sessionless_connections_max: usize,
     /// Sessions that play or have played.
     pub sessions_max: usize,
     /// The same of one address.
@@ -45,7 +45,7 @@ impl Default for Settings {
             bandwidth_bits_per_second: None,
             connections_max: 16 * 1024,
             connections_per_address: None,
-            newcomers_max: 1024,
+            sessionless_connections_max: 1024,
             sessions_max: 16 * 1024,
             sessions_per_address: None,
             setups_max: 4096,

@@ -19,7 +19,7 @@ use crate::site::Site;
 use crate::stop::Stop;
 
 /// How long a client may take for its request, and for taking the answer.
-const PATIENCE: Duration = Duration::from_secs(1);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The figures that the admin listener serves.
 pub trait Figures: Sync {
@@ -73,7 +73,7 @@ pub fn serve(figures: &dyn Figures, listener: &TcpListener, stop: &Stop) -> io::
                 let _ = client.shutdown(Shutdown::Both);
             }
             // Out of descriptors even so: trying again at once would find the same.
-            Err(_) => std::thread::sleep(PATIENCE),
+            Err(_) => std::thread::sleep(CLIENT_TIMEOUT),
         }
         permit = reserve();
     }
@@ -86,8 +86,8 @@ fn reserve() -> Option<OwnedFd> {
 
 fn answer(mut client: &TcpStream, figures: &dyn Figures) -> io::Result<()> {
     client.set_nonblocking(false)?;
-    client.set_read_timeout(Some(PATIENCE))?;
-    client.set_write_timeout(Some(PATIENCE))?;
+    client.set_read_timeout(Some(CLIENT_TIMEOUT))?;
+    client.set_write_timeout(Some(CLIENT_TIMEOUT))?;
     let mut bytes = Vec::new();
     let mut parser = Parser::default();
     while bytes.len() <= HEAD_BYTES_MAX {

@@ -46,10 +46,10 @@ pub enum UnknownHosts {
 /// Why there cannot be such hosts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
-    /// Not a name.
+    /// It is neither a host name nor an address.
     #[error("{0:?} is no name of a host")]
     NoName(String),
-    /// One name, two hosts.
+    /// Two hosts have this name.
     #[error("two hosts are called {0:?}")]
     Taken(String),
     /// More than can be counted.

@@ -23,7 +23,6 @@ use crate::tls::Tls;
 /// Everything an architecture needs to serve. Clones share the log and the scoreboard.
 #[derive(Clone)]
 pub struct Site {
-    /// The source of documents.
     pub origin: Arc<dyn Origin>,
     /// Virtual hosts, in the order of the origin's directories, and their error pages.
     pub hosts: Arc<Hosts>,
@@ -50,7 +49,7 @@ pub struct Site {
     pub scoreboard: Scoreboard,
     /// How TLS is spoken, where it is.
     pub tls: Option<Arc<Tls>>,
-    /// The handlers' content.
+    /// What answers requests: it starts a handler for each event loop or worker.
     pub content: Arc<dyn Content>,
 }
 

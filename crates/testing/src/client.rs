@@ -24,7 +24,6 @@ pub fn with_deadline(stream: TcpStream) -> TcpStream {
 }
 
 impl Client {
-    /// Connects.
     pub fn to(address: SocketAddr) -> Client {
         Client::of(TcpStream::connect(address).unwrap())
     }
@@ -75,7 +74,6 @@ impl<S: Read + Write> Client<S> {
         }
     }
 
-    /// Takes exactly `count` bytes.
     pub fn take(&mut self, count: usize) -> Vec<u8> {
         while self.received.len() < count {
             assert!(self.receive(), "the connection ended after {} of {count} bytes", self.received.len());

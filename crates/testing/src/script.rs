@@ -37,7 +37,7 @@ pub fn content() -> Vec<Script> {
     parse(CONTENT)
 }
 
-/// One script.
+/// A dialogue on one connection.
 #[derive(Debug)]
 pub struct Script {
     pub title: String,
@@ -52,7 +52,7 @@ pub enum Step {
     Close,
 }
 
-/// Expected bytes.
+/// What has to come next: bytes, or bytes with gaps.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pattern {
     Exactly(Vec<u8>),

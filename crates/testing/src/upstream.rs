@@ -14,7 +14,7 @@ pub struct Upstream {
     heads: Arc<Mutex<Vec<String>>>,
 }
 
-/// One connection to it.
+/// A connection that the server under test has made.
 pub struct Peer {
     pub stream: TcpStream,
     received: Vec<u8>,
@@ -52,12 +52,12 @@ impl Upstream {
         })
     }
 
-    /// Where nobody listens.
+    /// An address where nobody listens.
     pub fn dead() -> SocketAddr {
         TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
     }
 
-    /// Connections so far.
+    /// Connections accepted so far.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }

@@ -16,7 +16,7 @@ import numpy as np
 
 from sojourn.assessment.measurement import Bench, observed
 from sojourn.assessment.summary import DemandFit, DemandPoint
-from sojourn.calibration import work_demand
+from sojourn.calibration import service_demand
 from sojourn.calibration.estimate import FloatArray
 from sojourn.failure import CouldNotRun
 from sojourn.loading.record import RequestsRecord
@@ -108,14 +108,14 @@ def _answered(bench: Bench, effort: Effort, size: int, clients: int, connection:
 
 
 def fit(points: Sequence[DemandPoint], seed: int) -> DemandFit:
-    """Fits g as a line (`work_demand.fit`) and the cost of a connection.
+    """Fits g as a line (`service_demand.fit`) and the cost of a connection.
 
     CPU time is the basis where it could be read; otherwise the response law, over the points whose server core was
     saturated or unknown.
     """
     by_cpu = _has_cpu_times(points)
     sizes, demands = usable(points)
-    line = work_demand.fit(sizes, demands, seed, pieces_max=1)
+    line = service_demand.fit(sizes, demands, seed, pieces_max=1)
     return DemandFit(
         seconds_per_byte=line.seconds_per_byte[0],
         fixed_seconds=line.fixed_seconds,

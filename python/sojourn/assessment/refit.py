@@ -18,7 +18,7 @@ from sojourn.assessment.plausibility import CALIBRATION_PLAUSIBLE
 from sojourn.assessment.prediction import is_below
 from sojourn.assessment.summary import DemandFit, Step, Summary, read_summary
 from sojourn.assessment.system_file import describe
-from sojourn.calibration import work_demand
+from sojourn.calibration import service_demand
 from sojourn.calibration.estimate import FOLDS, FloatArray, HeldOut, IndexArray, cross_validated, folds
 from sojourn.calibration.fit import Fit
 from sojourn.failure import CouldNotRun
@@ -49,7 +49,7 @@ def refit(runs: Sequence[Path], rate: float | None, seed: int) -> Fit:
             "assess again, or give more runs of this server",
         )
     station = fit_station(mix, fit, below, overloaded, seed)
-    line, bent = (work_demand.fit(*demand.usable(points), seed, pieces) for pieces in (1, work_demand.PIECES_MAX))
+    line, bent = (service_demand.fit(*demand.usable(points), seed, pieces) for pieces in (1, service_demand.PIECES_MAX))
     settings = summaries[0].settings
     system = describe(
         settings.server,
@@ -148,7 +148,7 @@ def _estimates(fit: DemandFit, station: Station) -> dict[str, object]:
     }
 
 
-def _bend(line: work_demand.WorkDemandFit, bent: work_demand.WorkDemandFit) -> list[str]:
+def _bend(line: service_demand.ServiceDemandFit, bent: service_demand.ServiceDemandFit) -> list[str]:
     if not bent.demand.knees_bytes or line.held_out is None or bent.held_out is None:
         return []
     knees = ", ".join(f"{knee:,.0f}" for knee in bent.demand.knees_bytes)

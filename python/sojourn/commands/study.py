@@ -133,7 +133,7 @@ class _Part:
     study: Study
     folder: Path
     seconds: float | None
-    """After which its sitting ends."""
+    """Of measuring; a later run goes on where this one ended."""
 
 
 def _shared_out(parts: list[_Part], asked: _Asked, budget: str) -> list[_Part]:
@@ -274,9 +274,9 @@ def _run(part: _Part, asked: _Asked, *, may_repeat: bool, looks: int | None = No
         stages.begin(study.name, len(in_order(study)))
         taken = 0
 
-        def told(sitting: runner.Sitting, point: Point, seconds: float) -> None:
+        def told(progress: runner.Progress, point: Point, seconds: float) -> None:
             named = " ".join(str(value) for value in point.settings.values())
-            stages.update(sitting.done, sitting.points, f"{named}, {format.duration(seconds)} left")
+            stages.update(progress.done, progress.points, f"{named}, {format.duration(seconds)} left")
 
         def more(seconds: float | None) -> list[Point]:
             nonlocal taken
@@ -285,16 +285,17 @@ def _run(part: _Part, asked: _Asked, *, may_repeat: bool, looks: int | None = No
                 return []
             return find(folder).open_points(seconds)
 
-        sitting = runner.run(folder, measure, budget_seconds=part.seconds, more=more, told=told)
-        if sitting.ending == "interrupted":
+        progress = runner.run(folder, measure, budget_seconds=part.seconds, more=more, told=told)
+        if progress.ending == "interrupted":
             # What was measured is to be said, however often it is typed.
             interrupts.ignore_from_now_on()
         with interrupts.held(to_the_end=True):
-            findings = find(folder, sitting.missing)
+            findings = find(folder, progress.missing)
             report = page.write(folder, findings)
-        failed = f"{sitting.failed:,} failed, " if sitting.failed else ""
-        repeated = f" ({sitting.repeated:,} of them to decide what was open)" if sitting.repeated else ""
+        failed = f"{progress.failed:,} failed, " if progress.failed else ""
+        repeated = f" ({progress.repeated:,} of them to decide what was open)" if progress.repeated else ""
         stages.done(
-            f"{sitting.ending}: {sitting.measured:,} points measured{repeated}, {failed}{sitting.before:,} were there"
+            f"{progress.ending}: {progress.measured:,} points measured{repeated}, "
+            f"{failed}{progress.before:,} were there"
         )
-    return _Done(part, findings, sitting.ending, report)
+    return _Done(part, findings, progress.ending, report)

@@ -714,7 +714,7 @@ class LoadRecord(Record):
     tool: str
     version: str
     machine: Machine | None = None
-    """The generator's."""
+    """The machine of the generator, not of the server."""
     url: str
     seed: int = 0
     connection: str
@@ -1053,9 +1053,9 @@ class StreamRecord(Record):
     """Tells it from a load of requests."""
     version: str
     machine: Machine | None = None
-    """The generator's."""
+    """The machine of the generator, not of the server."""
     url: str
-    """The first."""
+    """The first URL of those asked for."""
     films: int
     """How many films were dealt."""
     seed: int

@@ -132,7 +132,7 @@ def _key(cell: Cell) -> tuple[tuple[str, object], ...]:
 
 
 def _circumstances(folder: StudyFolder) -> Mapping[str, object]:
-    """The machine of the last sitting, and what was measured how long."""
+    """The machine that measured last, and what was measured how long."""
     study, machines = folder.study, folder.environments()
     settings = {name: getattr(study, name) for name in ("repetitions", "warm_up_seconds", "duration_seconds", "tried")}
     return {**(machines[-1] if machines else {}), **settings}

@@ -1,7 +1,8 @@
 """A study's run folder: each point is a file, written whole when it is done, so that any end leaves what was measured.
 
 `study.toml` is the study as run, `plan.json` what decides its measurements, `points/REPETITION-CELL.json` the points,
-`environments.json` a row per sitting. `points.parquet`, `study.json` and `report.html` are made of these at the end.
+`environments.json` a row each time that measuring began. `points.parquet`, `study.json` and `report.html` are made of
+these at the end.
 """
 
 from __future__ import annotations
@@ -108,13 +109,13 @@ class StudyFolder:
         return [record for _, record in sorted({**written, **self._unwritten}.items())]
 
     def environments(self) -> list[Environment]:
-        """The machine at each sitting."""
+        """The machine each time that measuring began."""
         path = self.run.path / ENVIRONMENTS
         found: list[Environment] = json.loads(path.read_text()) if path.is_file() else []
         return found
 
     def add_environment(self, environment: Environment) -> None:
-        """Notes the machine of a sitting, where it is another than the last."""
+        """Notes the machine that measures now, where it is another than the last."""
         known = self.environments()
         if not known or known[-1] != environment:
             self.run.write_json(ENVIRONMENTS, [*known, environment])

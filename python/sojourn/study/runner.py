@@ -1,7 +1,7 @@
 """Goes through a study's points: what was measured before is not repeated, and a system that never runs is left out.
 
-How a point is measured is somebody else's business (`Measure`). A sitting ends when all points are done, when its time
-is over, or when somebody stops it; the next goes on where it ended.
+How a point is measured is somebody else's business (`Measure`). Measuring ends when all points are done, when its time
+is over, or when somebody stops it; the next run goes on where it ended.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class Measure(Protocol):
 
 
 @dataclass
-class Sitting:
-    """How far a study has come."""
+class Progress:
+    """How far measuring has come, and why it ended."""
 
     points: int
     before: int
-    """Points that an earlier sitting had measured."""
+    """Points that were measured before."""
     measured: int = 0
     failed: int = 0
     """Points of which nothing could be measured."""
@@ -87,17 +87,17 @@ def run(
     *,
     budget_seconds: float | None = None,
     more: Callable[[float | None], Sequence[Point]] = lambda left: (),
-    told: Callable[[Sitting, Point, float], None] = lambda sitting, point, left: None,
+    told: Callable[[Progress, Point, float], None] = lambda progress, point, left: None,
     clock: Callable[[], float] = time.monotonic,
-) -> Sitting:
+) -> Progress:
     """Measures what is missing, and then what `more` wants in the seconds that are left, until that is nothing.
 
     `told` hears before each point, with the seconds that are probably left.
     """
     order = in_order(folder.study)
     before = [point for point in order if folder.has(point)]
-    sitting = Sitting(len(order), len(before))
-    running = _Running(folder, measure, sitting, budget_seconds, told, clock)
+    progress = Progress(len(order), len(before))
+    running = _Running(folder, measure, progress, budget_seconds, told, clock)
     running.ran.update(point.settings[SYSTEM] for point in before)
     try:
         if running.measure_all([point for point in order if point not in before]):
@@ -108,25 +108,25 @@ def run(
 
             while wanted := [point for point in more(running.left) if tries(point) not in asked]:
                 asked |= {tries(point) for point in wanted}
-                sitting.points += len(wanted)
+                progress.points += len(wanted)
                 if not running.measure_all(wanted):
                     # What was planned is there.
-                    sitting.ending = "complete"
+                    progress.ending = "complete"
                     break
     except KeyboardInterrupt:
-        sitting.ending = "interrupted"
-    return sitting
+        progress.ending = "interrupted"
+    return progress
 
 
 @dataclass
 class _Running:
-    """A sitting that is under way."""
+    """Measuring under way."""
 
     folder: StudyFolder
     measure: Measure
-    sitting: Sitting
+    progress: Progress
     budget_seconds: float | None
-    told: Callable[[Sitting, Point, float], None]
+    told: Callable[[Progress, Point, float], None]
     clock: Callable[[], float]
     ran: set[Value] = field(default_factory=set)
     """Systems that have run."""
@@ -145,40 +145,40 @@ class _Running:
         """Measures these; False where the time was over before."""
         for place, point in enumerate(points):
             if self._tries[str(point.settings[SYSTEM])] >= TRIES:
-                self.sitting.skipped += 1
+                self.progress.skipped += 1
                 continue
             if self.left is not None and self._point_seconds > self.left:
-                self.sitting.ending = "out of time"
+                self.progress.ending = "out of time"
                 return False
             still = sum(self._tries[str(each.settings[SYSTEM])] < TRIES for each in points[place:])
-            self.told(self.sitting, point, still * self._point_seconds)
+            self.told(self.progress, point, still * self._point_seconds)
             self._measure(point)
         return True
 
     def _measure(self, point: Point) -> None:
-        sitting, system, began = self.sitting, str(point.settings[SYSTEM]), self.clock()
+        progress, system, began = self.progress, str(point.settings[SYSTEM]), self.clock()
         try:
             record = self.measure(point)
         except SystemMissing as error:
             if system not in self.ran:
                 self._tries[system] += 1
-                sitting.missing[system] = str(error)
-                sitting.skipped += 1
+                progress.missing[system] = str(error)
+                progress.skipped += 1
                 return
             record = nothing(str(error))
         except (CouldNotRun, OSError) as error:
-            # One point's trouble is not the study's: the next sitting tries it again.
+            # One point's trouble is not the study's: the next run tries it again.
             record = nothing(error.said if isinstance(error, CouldNotRun) else str(error))
         else:
             self.ran.add(system)
             self._tries.pop(system, None)
-            sitting.missing.pop(system, None)
+            progress.missing.pop(system, None)
         with interrupts.held():
             told = {"took_seconds": round(self.clock() - began, 3), "tries": self.folder.tries(point) + 1}
             self.folder.keep(point, {**record, **told})
             if record["metrics"]:
-                sitting.measured += 1
-                sitting.repeated += point.repetition > self.folder.study.repetitions
+                progress.measured += 1
+                progress.repeated += point.repetition > self.folder.study.repetitions
             else:
-                sitting.failed += 1
-        self._point_seconds = (self.clock() - self._began) / (sitting.measured + sitting.failed)
+                progress.failed += 1
+        self._point_seconds = (self.clock() - self._began) / (progress.measured + progress.failed)

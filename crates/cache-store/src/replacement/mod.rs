@@ -65,7 +65,7 @@ impl std::fmt::Debug for Kind {
 
 pub const ALL: &[Kind] = &[lru::KIND, fifo::KIND, gdsf::KIND, lfu_da::KIND, s3_fifo::KIND, sieve::KIND];
 
-/// The policy called `name`.
+/// `name` as in [`ALL`]; `None` if there is no such policy.
 pub fn by_name(name: &str) -> Option<Kind> {
     ALL.iter().copied().find(|kind| kind.name == name)
 }

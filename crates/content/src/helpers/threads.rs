@@ -32,7 +32,6 @@ struct State {
 }
 
 impl Threads {
-    /// Starts `count` threads.
     pub fn start(origin: &Arc<dyn Origin>, count: usize, queue_max: usize) -> io::Result<Threads> {
         let done = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         let state = Mutex::new(State { queue: Queue::new(queue_max), is_stopping: false });

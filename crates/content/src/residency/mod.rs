@@ -54,7 +54,7 @@ pub trait Residency: Sync {
 /// Every residency test; the first is the default.
 pub const ALL: &[&dyn Residency] = &[&Nowait, &Mincore, &Never];
 
-/// The test called `name`.
+/// `name` as in [`ALL`]; `None` if there is no such test.
 pub fn by_name(name: &str) -> Option<&'static dyn Residency> {
     ALL.iter().copied().find(|residency| residency.name() == name)
 }

@@ -19,7 +19,7 @@ pub struct Line<'a> {
     time_to_first_byte_intended_seconds: &'a Summary,
 }
 
-/// Prints how it goes.
+/// Writes one line to standard error; Python reads it for the live view.
 pub fn print(progress: &Progress) {
     let line = Line {
         progress: progress.fraction,

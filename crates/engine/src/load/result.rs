@@ -22,7 +22,7 @@ pub enum Shows {
 pub struct RunResult {
     pub tool: &'static str,
     pub version: &'static str,
-    /// The generator's.
+    /// The machine of the generator, not of the server.
     pub machine: Machine,
     pub url: String,
     pub seed: u64,

@@ -95,9 +95,9 @@ pub struct StreamResult {
     /// Tells it from a load of requests.
     pub kind: &'static str,
     pub version: &'static str,
-    /// The generator's.
+    /// The machine of the generator, not of the server.
     pub machine: Machine,
-    /// The first.
+    /// The first URL of those asked for.
     pub url: String,
     /// How many films were dealt.
     pub films: usize,

@@ -69,7 +69,7 @@ pub struct UpstreamOptions {
     /// Ask every upstream for this path again and again, and use only those that answer 2xx or 3xx [default: ask none]
     #[arg(long, value_name = "PATH", value_parser = health_path)]
     pub health_path: Option<String>,
-    /// How often
+    /// How often each upstream is asked
     #[arg(long, default_value = "2s", value_name = "TIME", value_parser = duration)]
     pub health_interval: Duration,
     /// Timeout of a health check's response
@@ -84,7 +84,6 @@ pub struct UpstreamOptions {
 }
 
 impl UpstreamOptions {
-    /// The limits.
     pub fn limits(&self) -> UpstreamLimits {
         UpstreamLimits {
             connect: self.upstream_connect_timeout,

@@ -34,7 +34,6 @@ pub struct ReadAhead {
     batches: Receiver<Vec<LoggedVisit>>,
 }
 
-/// The thread that reads.
 pub struct Reading(JoinHandle<Result<(), TraceFileError>>);
 
 /// The sessions from `place` on as the log has them, their starts divided by `scale`.

@@ -202,7 +202,7 @@ impl Successor {
         Ok(())
     }
 
-    /// That it lives.
+    /// Fails if the successor has ended.
     fn check(&self) -> anyhow::Result<()> {
         match waitpid(Some(self.process), WaitOptions::NOHANG)? {
             None => Ok(()),
@@ -220,8 +220,8 @@ impl Successor {
     }
 }
 
-fn poll_for(waits: &mut [PollFd<'_>], patience: Duration) -> io::Result<usize> {
-    let timeout = Timespec::try_from(patience).ok();
+fn poll_for(waits: &mut [PollFd<'_>], timeout: Duration) -> io::Result<usize> {
+    let timeout = Timespec::try_from(timeout).ok();
     loop {
         match poll(waits, timeout.as_ref()) {
             Err(rustix::io::Errno::INTR) => {}

@@ -24,7 +24,6 @@ const TLS_SOCKET_NAME: &str = "https";
 /// The first descriptor that a service manager passes (sd_listen_fds(3)).
 const PASSED_FD: RawFd = 3;
 
-/// The sockets to serve.
 pub struct Listeners {
     pub listeners: Vec<Listener>,
     /// True if a service manager has opened them.
@@ -74,8 +73,8 @@ impl ListenOptions {
                 anyhow!("cannot use congestion control {name}: {error}\nhint: try cubic or reno, which every kernel has")
             })?;
         }
-        if let Some(patience) = self.defer_accept {
-            defer_accept(listener, patience).map_err(|error| {
+        if let Some(timeout) = self.defer_accept {
+            defer_accept(listener, timeout).map_err(|error| {
                 anyhow!("cannot defer accepting: {error}\nhint: leave --defer-accept out on this system")
             })?;
         }
@@ -89,7 +88,6 @@ pub fn inherit_or_listen(address: &str, inheritance: &mut Inheritance) -> anyhow
     if inherited.is_empty() { Ok(vec![listen(address)?]) } else { Ok(inherited) }
 }
 
-/// Listens on `address`.
 pub fn listen(address: &str) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind(address).map_err(|error| {
         let hint = match error.kind() {

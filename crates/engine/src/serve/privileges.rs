@@ -17,7 +17,7 @@ use rustix::thread::set_no_new_privs;
 /// Room for what the system says about a user or a group.
 const RECORD_BYTES: usize = 64 * 1024;
 
-/// Whom a server becomes.
+/// The user and groups that the server runs as once its sockets are open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The name, for the groups that go with it.

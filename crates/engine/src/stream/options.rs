@@ -80,7 +80,7 @@ pub struct LimitOptions {
     pub connections_per_address: Option<u32>,
     /// RTSP connections that have no session; with more, the oldest of the address that has most is closed
     #[arg(long, default_value_t = 1024, value_name = "N", value_parser = at_least_one)]
-    pub newcomers_max: usize,
+    pub sessionless_connections_max: usize,
     /// Sessions that play or have played, more are answered 503
     #[arg(long, default_value_t = 16 * 1024, value_name = "N")]
     pub sessions_max: usize,
@@ -118,7 +118,7 @@ impl Options {
             bandwidth_bits_per_second: self.bandwidth,
             connections_max: limits.connections_max.unwrap_or(descriptors / 4 * 3).clamp(1, descriptors),
             connections_per_address: limits.connections_per_address,
-            newcomers_max: limits.newcomers_max,
+            sessionless_connections_max: limits.sessionless_connections_max,
             sessions_max: limits.sessions_max,
             sessions_per_address: limits.sessions_per_address,
             setups_max: limits.setups_max,

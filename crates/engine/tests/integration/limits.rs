@@ -75,7 +75,7 @@ fn let_in(connect: impl Fn() -> Client) -> (Client, u64) {
         assert!(begun.elapsed() < DEADLINE, "the dead are still counted");
         std::thread::sleep(Duration::from_millis(20));
     }
-    unreachable!("patience ends first")
+    unreachable!("the deadline comes first")
 }
 
 #[test]

@@ -143,7 +143,7 @@ fn a_slow_reader_gets_everything() {
 }
 
 #[test]
-fn patience_ends() {
+fn timeouts_end_connections() {
     let flags =
         ["--idle-timeout", "--head-timeout", "--send-timeout", "--end-timeout"].map(|flag| [flag, "500ms"]);
     over_all(flags.as_flattened(), |server, root| {
@@ -167,7 +167,7 @@ fn patience_ends() {
 }
 
 #[test]
-fn patience_begins_with_the_connection() {
+fn the_idle_timeout_begins_with_the_connection() {
     over_all(&["--idle-timeout", "500ms"], |server, _| {
         // Nobody is there, so nothing wakes the server.
         std::thread::sleep(Duration::from_millis(1200));

@@ -19,7 +19,6 @@ pub(crate) struct Users {
     pub(crate) scenario: Arc<Scenario>,
     /// Users without an iteration under way; the one that has been free the longest is first.
     free: VecDeque<Box<User>>,
-    /// How many there are.
     pub(crate) count: u64,
     seed: u64,
 }

@@ -33,7 +33,7 @@ pub enum Trust {
     Anything,
 }
 
-/// TLS with one server.
+/// What it takes to speak TLS with one server.
 #[derive(Clone, Debug)]
 pub struct Tls {
     config: Arc<ClientConfig>,

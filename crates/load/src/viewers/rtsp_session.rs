@@ -40,11 +40,10 @@ pub struct RtspSession {
 /// The receiver of a track: its transport, and the packets that arrived.
 #[derive(Debug)]
 pub struct TrackReceiver {
-    /// The player's state.
     pub playout: Playout,
     /// The payload type that the description named.
     pub payload_type: u8,
-    /// The sockets, by UDP.
+    /// `None` if the packets come in the RTSP connection.
     pub udp: Option<UdpPair>,
     /// The channels of the connection that packets and reports use.
     pub channels: (u8, u8),

@@ -59,7 +59,6 @@ pub(crate) struct ViewerTable {
     pub(crate) serial: u32,
     /// Viewers that began so far, those after the end of a film included.
     pub(crate) begun: u64,
-    /// Draws how viewers behave.
     pub(crate) random: Xoshiro256PlusPlus,
 }
 

@@ -28,7 +28,6 @@ pub(crate) struct Sockets {
     slow_bytes_per_second: f64,
     ports: Ports,
     receive_buffer_bytes: Option<usize>,
-    /// The limit on descriptors.
     pub(crate) descriptors: u64,
     descriptors_left: u64,
     /// What one call receives from a UDP socket.

@@ -70,7 +70,6 @@ pub struct Viewer {
     pub ending: Option<Ending>,
 }
 
-/// How a viewer watches.
 #[derive(Debug)]
 pub(crate) enum Protocol {
     Rtsp(Box<RtspSession>),

@@ -34,7 +34,7 @@ pub struct Sweep {
     pub teams: Vec<Vec<usize>>,
     /// With huge pages, without, or both.
     pub huge_pages: Vec<HugePages>,
-    /// Also measure latency.
+    /// Also chase pointers, for the latency of a load.
     pub latency: bool,
     pub repetitions: usize,
     /// For how long each time.

@@ -68,7 +68,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// The part called `name`.
+    /// `index.m3u8`, `init.mp4`, or `N.m4s` as [`Part::name`] writes it.
     pub fn named(name: &str) -> Option<Part> {
         match name {
             "index.m3u8" => Some(Part::Playlist),

@@ -48,7 +48,7 @@ impl<'a> Reader<'a> {
         self.bytes
     }
 
-    /// The next `count` bytes.
+    /// The next `count` bytes; an error names the box that ends before.
     pub fn take(&mut self, count: usize) -> Result<&'a [u8], Mp4Error> {
         let Some((taken, rest)) = self.bytes.split_at_checked(count) else {
             return Err(self.truncated(count as u64));
@@ -138,7 +138,7 @@ impl<'a> Reader<'a> {
         self.find(kind)?.ok_or_else(missing)
     }
 
-    /// `what` is wrong here.
+    /// An error that says what is wrong, and where in the file.
     pub fn malformed(&self, what: String) -> Mp4Error {
         Mp4Error::Malformed { what, offset: self.offset }
     }

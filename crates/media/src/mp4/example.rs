@@ -73,7 +73,6 @@ fn film_of(pictures: &[Vec<u8>], sounds: &[Vec<u8>]) -> Vec<u8> {
     [header(), boxed(b"mdat", &[&samples]), movie(&tracks)].concat()
 }
 
-/// The index of [`film`].
 pub fn index() -> Index {
     read(&film()).expect("the example is sound")
 }

@@ -24,13 +24,13 @@ pub const COUNT_MAX: usize = 31;
 pub struct SenderReport {
     /// The sender (SSRC).
     pub source: u32,
-    /// The time of day.
+    /// Wall-clock time when the report was sent.
     pub ntp: NtpTime,
     /// The same instant by the clock of the RTP packets.
     pub timestamp: u32,
-    /// Packets sent.
+    /// Packets sent since transmission began.
     pub packets: u32,
-    /// Bytes of payload sent.
+    /// Bytes of payload sent since transmission began.
     pub octets: u32,
 }
 

@@ -44,7 +44,6 @@ pub struct Request<'b> {
 pub struct Response<'b> {
     pub version: Version,
     pub status: u16,
-    /// The reason phrase.
     pub reason: &'b str,
     pub fields: Fields<'b>,
     pub body: &'b [u8],

@@ -7,7 +7,7 @@ use super::message::{Method, Status};
 /// Bytes before an interleaved packet.
 pub const INTERLEAVED_HEAD_BYTES: usize = 4;
 
-/// The Server field.
+/// The value of the Server field of every response.
 pub const SERVER: &str = concat!("Sojourn/", env!("CARGO_PKG_VERSION"));
 
 /// A message being written: its fields follow, then its end.

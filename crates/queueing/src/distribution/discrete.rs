@@ -90,7 +90,6 @@ impl Empirical {
         Self::weighted(values, &vec![1.0; values.len()])
     }
 
-    /// The distribution of `of(X)`.
     pub(super) fn mapped(&self, of: impl Fn(f64) -> f64) -> Self {
         let probability = |index: usize| self.beyond[index].0 - self.beyond[index + 1].0;
         let mut pairs: Vec<(f64, f64)> =

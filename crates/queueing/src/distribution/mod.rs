@@ -62,7 +62,6 @@ pub trait RandomVariable {
 /// A distribution of a non-negative quantity.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Distribution {
-    /// A constant.
     Deterministic(Deterministic),
     /// The memoryless distribution: C² = 1.
     Exponential(Exponential),
@@ -76,7 +75,6 @@ pub enum Distribution {
     BoundedPareto(BoundedPareto),
     /// Measured values.
     Empirical(Empirical),
-    /// A choice among distributions.
     Mixture(Mixture),
     /// a·X + b of another distribution, such as the demand of a random document.
     Affine(Affine),

@@ -129,7 +129,6 @@ impl ExactLps {
         self.stationary.levels[jobs].iter().map(|probability| probability / accepted).collect()
     }
 
-    /// Accepted jobs per second.
     fn throughput(&self) -> f64 {
         self.arrival_rate * (1.0 - self.loss_probability())
     }

@@ -22,7 +22,6 @@ const BISECTIONS: usize = 40;
 /// A parameter with its 95 % confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Interval {
-    /// The least-squares estimate.
     pub estimate: f64,
     /// Lower end; the bound of the parameter when the data do not exclude it.
     pub low: f64,

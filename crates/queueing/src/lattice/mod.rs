@@ -56,7 +56,6 @@ impl Path<'_> {
     }
 }
 
-/// Bounds of a percentile.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Between {
     pub(crate) low: f64,

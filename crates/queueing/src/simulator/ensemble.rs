@@ -55,7 +55,6 @@ pub(super) struct Ensemble<R> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Advanced {
     Done,
-    /// A trace ended.
     Ended,
     Interrupted,
 }
@@ -130,7 +129,6 @@ impl<R: Replica> Ensemble<R> {
         !cancelled.into_inner()
     }
 
-    /// Every replication.
     pub(super) fn runs(&self) -> impl Iterator<Item = &R> {
         self.groups.iter().flat_map(|group| &group.runs)
     }

@@ -14,7 +14,6 @@ use super::product_form::{Weights, convolve, log_sum};
 /// The largest population: the convolution is quadratic in it.
 const USERS_MAX: u32 = 20_000;
 
-/// A station that queues.
 struct Queue {
     station: usize,
     /// Weights of 0 … N closed jobs.

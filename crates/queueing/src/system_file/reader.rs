@@ -8,7 +8,6 @@ use toml::de::{DeTable, DeValue};
 
 use super::SystemFileError;
 
-/// A parsed file.
 pub(super) struct Document<'d> {
     text: &'d str,
     table: Spanned<DeTable<'d>>,
@@ -33,7 +32,7 @@ fn line_at(text: &str, offset: usize) -> usize {
     text.as_bytes()[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// A table being read.
+/// A table; keys that nobody has asked it for are unknown, and errors.
 pub(super) struct Reader<'d> {
     text: &'d str,
     table: &'d DeTable<'d>,

@@ -96,9 +96,9 @@ impl Server<'_> {
             self.counts.count(Counter::LimitSetups);
             self.end(session, Ending::Displaced);
         }
-        while self.new_connections.len() > self.site.settings.newcomers_max {
+        while self.new_connections.len() > self.site.settings.sessionless_connections_max {
             let Some(connection) = self.new_connections.eviction_candidate() else { break };
-            self.counts.count(Counter::LimitNewcomers);
+            self.counts.count(Counter::LimitSessionlessConnections);
             self.close(connection);
         }
     }

@@ -100,7 +100,7 @@ fn who_never_plays_gives_way() {
 
 #[test]
 fn connections_without_a_session_give_way() {
-    let settings = Settings { newcomers_max: 2, ..Settings::default() };
+    let settings = Settings { sessionless_connections_max: 2, ..Settings::default() };
     let (counts, _) = serving(settings, |address| {
         let mut viewer = Client::connect(address);
         viewer.set_up();
@@ -111,7 +111,7 @@ fn connections_without_a_session_give_way() {
         assert_eq!(idle[2].ask("OPTIONS", "/", "").status, 200);
         assert_eq!(viewer.ask("OPTIONS", "/", "").status, 200);
     });
-    assert_eq!(counts.value(Counter::LimitNewcomers), 2);
+    assert_eq!(counts.value(Counter::LimitSessionlessConnections), 2);
     // Where there is no place for any connection, the first to go is one that never played.
     let settings = Settings { connections_max: 2, ..Settings::default() };
     let (counts, _) = serving(settings, |address| {
@@ -220,10 +220,10 @@ fn who_reads_no_answers_is_read_no_more() {
         set_socket_send_buffer_size(&client.socket, 16 * 1024).unwrap();
         client.socket.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
         let request = format!("DESCRIBE {} RTSP/1.0\r\nCSeq: 1\r\n\r\n", client.url("/film.mp4"));
-        let crowd = request.repeat(1000).into_bytes();
+        let burst = request.repeat(1000).into_bytes();
         // What waits is little: the rest stays with the client, whose buffers are full at last.
         let mut sent = 0;
-        while let Ok(count) = client.socket.write(&crowd[sent % request.len()..]) {
+        while let Ok(count) = client.socket.write(&burst[sent % request.len()..]) {
             sent += count;
             assert!(sent < 200 << 20, "the server takes whatever comes");
         }

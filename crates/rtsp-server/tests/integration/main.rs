@@ -17,7 +17,7 @@ use sojourn_media::rtsp::{Message, Parsed, Parser, track_infos};
 use sojourn_rtsp_server::{Counter, Counts, Published, Server, Settings, Site, Users};
 
 /// Longer than anything takes on a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Runs `test` against a server of the example film, and returns what that has counted.
 fn serving(settings: Settings, test: impl FnOnce(SocketAddr)) -> (Counts, String) {
@@ -92,7 +92,7 @@ impl Answer {
 impl Client {
     fn connect(address: SocketAddr) -> Client {
         let socket = TcpStream::connect(address).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(DEADLINE)).unwrap();
         Client { socket, address, received: Vec::new(), sequence: 0, packets: Vec::new() }
     }
 
@@ -238,7 +238,7 @@ fn a_film_by_datagrams() {
         let mut client = Client::connect(address);
         let (rtp, rtcp) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
         let ports = [&rtp, &rtcp].map(|socket| {
-            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            socket.set_read_timeout(Some(DEADLINE)).unwrap();
             socket.local_addr().unwrap().port()
         });
         let offer = format!("Transport: RTP/AVP;unicast;client_port={}-{}\r\n", ports[0], ports[1]);

@@ -52,12 +52,12 @@ pub trait Architecture: Sync {
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served>;
 }
 
-/// An architecture's own choices.
+/// What an architecture serves with unless the options say otherwise.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Defaults {
     /// Processes, threads or loops; `None` where there is one loop, or as many processes as connections.
     pub workers: Option<usize>,
-    /// Budgets of each cache.
+    /// Budgets of each cache; a server of several processes has that many caches.
     pub budgets: Budgets,
 }
 
@@ -66,7 +66,7 @@ pub struct Defaults {
 pub enum CacheScope {
     /// The whole server: all loops or threads share it.
     Server,
-    /// Each of several processes.
+    /// Each of a fixed number of processes has its own.
     Worker,
     /// Each connection, with which its process and the cache end.
     Connection,
@@ -88,7 +88,7 @@ pub const ALL: &[&dyn Architecture] = &[
     &uring::Uring,
 ];
 
-/// The architecture called `name`.
+/// `name` as in [`ALL`]; `None` if there is no such architecture.
 pub fn by_name(name: &str) -> Option<&'static dyn Architecture> {
     ALL.iter().copied().find(|architecture| architecture.name() == name)
 }

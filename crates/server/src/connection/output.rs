@@ -10,7 +10,6 @@ use sojourn_content::FileRange;
 #[derive(Debug, Default)]
 pub struct Output {
     pub bytes: Vec<u8>,
-    /// Sent after `bytes`.
     pub body: Option<Piece>,
     /// How much of both is sent already.
     pub sent: usize,

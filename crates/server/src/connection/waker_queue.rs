@@ -13,7 +13,6 @@ pub struct WakerQueue {
     event: OwnedFd,
 }
 
-/// Wakes one connection.
 struct Call {
     queue: Arc<WakerQueue>,
     token: u64,

@@ -165,12 +165,10 @@ impl Served {
         self.value(counter) as f64 / 1e9
     }
 
-    /// Counts one more.
     pub fn count(&mut self, counter: Counter) {
         self.add(counter, 1);
     }
 
-    /// Counts `amount` more.
     pub fn add(&mut self, counter: Counter, amount: u64) {
         self.0[counter as usize] += amount;
     }

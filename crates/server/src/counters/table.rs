@@ -6,11 +6,11 @@
 /// Counters that only grow, and others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterKind {
-    /// It only grows.
+    /// Only grows: a counter of Prometheus.
     Total,
     /// A time that only grows: counted in nanoseconds, shown in seconds.
     Seconds,
-    /// A present value.
+    /// What is so now, up or down: a gauge of Prometheus.
     Gauge,
     /// How often a limit was reached; named `limit_hits_` and the limit.
     Limit,
@@ -39,7 +39,7 @@ macro_rules! counter_table {
                 match self { $($table::$name => $crate::CounterKind::$kind,)* }
             }
 
-            /// One line of help.
+            /// One line for the metrics page and the reference.
             pub fn help(self) -> &'static str {
                 match self { $($table::$name => $help,)* }
             }

@@ -28,7 +28,7 @@ mod stream;
 /// Every handler, in the order in which the guide explains them.
 pub const ALL: &[Kind] = &[static_files::KIND, reverse_proxy::KIND, forward_proxy::KIND, echo::KIND];
 
-/// A row of [`ALL`].
+/// A row of [`ALL`]: what `--handler` and the reference say of a handler.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     /// The name for the command line: that of its folder, with hyphens.

@@ -20,7 +20,6 @@ const PERIOD: Duration = Duration::from_secs(6 * 3600);
 /// Longer tickets are neither made nor looked at: a session's state is a few hundred bytes.
 const TICKET_BYTES_MAX: usize = 1024;
 
-/// The length of [`Tickets::state`].
 pub const TICKETS_STATE_BYTES: usize = 8 + SECRET_BYTES;
 
 const SECRET_BYTES: usize = 32;

@@ -4,7 +4,6 @@ use std::convert::Infallible;
 
 use crate::trace::{Request, Session, Trace};
 
-/// Sums over all sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Totals {
     pub sessions: u32,

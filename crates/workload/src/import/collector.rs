@@ -80,7 +80,6 @@ pub struct Collector<'o> {
     pub report: ImportReport,
     options: &'o Options,
     format: Format,
-    /// The log at hand.
     log: LogReport,
     /// The latest moment of its lines.
     latest_ns: i64,

@@ -15,7 +15,7 @@ use super::{Format, ImportError, Options};
 /// U+FEFF in UTF-8, as some programs begin a file: no part of the first line.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A log to read.
+/// A log to read, or why it cannot be opened.
 pub struct Log<'l> {
     /// What messages call it; empty for the only one.
     pub name: String,

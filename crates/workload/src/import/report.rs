@@ -16,7 +16,7 @@ pub const MALFORMED_TEXT_BYTES_MAX: usize = 160;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ImportReport {
-    /// Of the first log.
+    /// Of the first log; the others may differ.
     pub compression: Compression,
     /// The format of the first log's lines.
     pub format: String,

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from sojourn.calibration import response_times, work_demand
+from sojourn.calibration import response_times, service_demand
 from sojourn.calibration.estimate import FloatArray, IndexArray
 from sojourn.calibration.fit import Fit, Options
 from sojourn.calibration.kinds.station import demand_table, interval_record, server
@@ -82,7 +82,7 @@ def _by_size(
     group = np.digitize(sizes, edges[1:-1])
     members = [group == index for index in np.unique(group)]
     points = np.array([[sizes[own].mean(), demands[own].mean()] for own in members])
-    found = work_demand.fit(points[:, 0], points[:, 1], options.seed)
+    found = service_demand.fit(points[:, 0], points[:, 1], options.seed)
     explained = 1.0 - float(np.var(demands - found.demand(sizes)) / np.var(demands))
     if explained < EXPLAINED_MIN:
         warnings.append(

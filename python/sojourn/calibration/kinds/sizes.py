@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.calibration import work_demand
+from sojourn.calibration import service_demand
 from sojourn.calibration.estimate import FloatArray
 from sojourn.calibration.fit import Fit, Options
 from sojourn.calibration.kinds.station import demand_table, interval_record, server
+from sojourn.calibration.service_demand import ServiceDemandFit
 from sojourn.calibration.tables import Table
-from sojourn.calibration.work_demand import WorkDemandFit
 from sojourn.failure import CouldNotRun
 from sojourn.queueing import system_file
 from sojourn.text import toml
@@ -27,7 +27,7 @@ def fit(table: Table, options: Options) -> Fit:
     sizes, demands = table.positive("size_bytes"), table.positive("demand_seconds")
     outcomes = np.array(table.texts("outcome", "all"))
     weights = table.numbers("requests", 0.0) if table.has("requests") else np.ones(len(sizes))
-    fits = {name: _fit_work_demand(sizes[own], demands[own], options.seed, str(name)) for name, own in _parts(outcomes)}
+    fits = {name: _fitted_demand(sizes[own], demands[own], options.seed, str(name)) for name, own in _parts(outcomes)}
     document = system_file.empirical_sizes(sizes, weights)
     station = server(options)
     if list(fits) == ["all"]:
@@ -52,7 +52,7 @@ def fit(table: Table, options: Options) -> Fit:
         kind="sizes",
         sources=[table.path.name],
         points=len(sizes),
-        estimates={f"work_demand {name}": _work_demand_estimates(fit) for name, fit in fits.items()},
+        estimates={f"service_demand {name}": _demand_estimates(fit) for name, fit in fits.items()},
         held_out=[fit.held_out for fit in fits.values() if fit.held_out],
         warnings=[warning for fit in fits.values() for warning in fit.warnings],
         system={
@@ -64,13 +64,13 @@ def fit(table: Table, options: Options) -> Fit:
     )
 
 
-def _fit_work_demand(sizes: FloatArray, demands: FloatArray, seed: int, name: str) -> WorkDemandFit:
+def _fitted_demand(sizes: FloatArray, demands: FloatArray, seed: int, name: str) -> ServiceDemandFit:
     if len(np.unique(sizes)) < 2:
         raise CouldNotRun(
             f"the demands ({name}) are of one document size: g(x) needs at least two",
             "measure documents of several sizes",
         )
-    return work_demand.fit(sizes, demands, seed)
+    return service_demand.fit(sizes, demands, seed)
 
 
 def _parts(names: NDArray[np.str_]) -> list[tuple[str, NDArray[np.bool_]]]:
@@ -92,7 +92,7 @@ def _outcome_shares(
     return {name: float(weights[own].sum() / weights.sum()) for name, own in _parts(outcomes)}
 
 
-def _work_demand_estimates(fit: WorkDemandFit) -> toml.Table:
+def _demand_estimates(fit: ServiceDemandFit) -> toml.Table:
     return {
         "fixed_seconds": interval_record(fit.fixed_seconds),
         "seconds_per_byte": [interval_record(each) for each in fit.seconds_per_byte],

@@ -1,11 +1,11 @@
-"""How every kind writes its server, its intervals and its work demand into a fit."""
+"""How every kind writes its server, its intervals and its service demand into a fit."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from sojourn.calibration.fit import Options
-from sojourn.calibration.work_demand import WorkDemand
+from sojourn.calibration.service_demand import ServiceDemand
 from sojourn.queueing import system_file
 from sojourn.results.records import Interval
 from sojourn.text import toml
@@ -18,8 +18,8 @@ def server(options: Options, seen: int | None = None) -> toml.Table:
     return station | ({"servers": options.servers} if options.servers > 1 else {})
 
 
-def demand_table(demand: WorkDemand) -> dict[str, str] | list[dict[str, str]]:
-    """A work demand as the `demand` of a station."""
+def demand_table(demand: ServiceDemand) -> dict[str, str] | list[dict[str, str]]:
+    """A service demand as the `demand` of a station."""
     pieces = [
         ({} if np.isinf(piece.below_bytes) else {"below": system_file.size(piece.below_bytes)})
         | {

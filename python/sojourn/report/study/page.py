@@ -69,7 +69,7 @@ def _notes(findings: Findings, environments: list[Environment]) -> Markup | None
         for because, number in findings.unlimited.items()
     ]
     if len(environments) > 1:
-        notes.append("It was measured in several sittings whose machine or settings differ: see the machine below.")
+        notes.append("It was measured in several runs whose machine or settings differ: see the machine below.")
     if findings.study.differs:
         notes.append(findings.study.differs)
     return element("section", [element("p", note, class_="missing") for note in notes]) if notes else None

@@ -11,7 +11,7 @@ use super::*;
 use crate::document::Document;
 use crate::job::Opened;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const DEADLINE: Duration = Duration::from_secs(10);
 
 fn start(count: usize, queue_max: usize) -> (tempfile::TempDir, Helpers) {
     let (root, origin) = site();
@@ -55,7 +55,7 @@ fn only_helper(helpers: &Helpers) -> Pid {
 fn await_end(pid: Pid) {
     let begun = Instant::now();
     while status(pid.as_raw_pid()).is_some_and(|(_, state, _)| state != 'Z') {
-        assert!(begun.elapsed() < PATIENCE, "process {pid:?} is still there");
+        assert!(begun.elapsed() < DEADLINE, "process {pid:?} is still there");
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -118,7 +118,7 @@ fn a_job_that_loses_every_helper_fails() {
     let mut outcomes = Vec::new();
     let begun = Instant::now();
     while outcomes.is_empty() {
-        assert!(begun.elapsed() < PATIENCE, "it is tried for ever");
+        assert!(begun.elapsed() < DEADLINE, "it is tried for ever");
         for helper in alive(keeper(&helpers)) {
             let _ = kill_process(helper, Signal::KILL);
         }

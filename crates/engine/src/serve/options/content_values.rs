@@ -35,14 +35,13 @@ const RESERVED: &[(&str, &str)] = &[
 const DIRECTIVES: &[&str] =
     &["max-age", "s-maxage", "stale-while-revalidate", "stale-if-error", "no-cache", "private"];
 
-/// An extension's type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MediaType {
     pub extension: String,
     pub media_type: String,
 }
 
-/// A field.
+/// A response field that the configuration adds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
     pub name: String,

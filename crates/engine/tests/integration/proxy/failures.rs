@@ -74,7 +74,7 @@ fn a_body_that_breaks_off_is_seen_to() {
 }
 
 #[test]
-fn patience_with_upstreams_ends() {
+fn upstream_timeouts_end_requests() {
     let serve = |peer: &mut upstream::Peer| {
         if peer.head().unwrap().starts_with("GET /body") {
             peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhello");

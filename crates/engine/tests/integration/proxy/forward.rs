@@ -309,7 +309,7 @@ fn tunnels_have_limits() {
 }
 
 #[test]
-fn a_stop_ends_tunnels_when_patience_does() {
+fn a_stop_ends_tunnels_at_the_drain_timeout() {
     let silent = origin(|stream| drop(read_all(&stream)));
     let flags = [OPEN, &["--drain-timeout", "300ms"]].concat();
     for architecture in ["amped", "uring"] {

@@ -83,7 +83,6 @@ impl Run<'_> {
         self.close(key);
     }
 
-    /// Closes a connection.
     pub(crate) fn close(&mut self, key: usize) -> Connection {
         let mut connection = self.table.connections.remove(key);
         connection.http.close_notify();

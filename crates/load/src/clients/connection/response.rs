@@ -78,7 +78,6 @@ impl Run<'_> {
         }
     }
 
-    /// Processes received bytes.
     fn process(&mut self, key: usize, received: &Received, at: Nanos) -> Next {
         self.recorder.totals.received_bytes += received.bytes as u64;
         let connection = &mut self.table.connections[key];

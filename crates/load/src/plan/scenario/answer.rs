@@ -87,7 +87,7 @@ impl Take {
     }
 }
 
-/// Statuses that are expected.
+/// The statuses of a response that is no error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     Exactly(u16),

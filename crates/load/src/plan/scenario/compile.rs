@@ -34,7 +34,6 @@ const REDIRECTS_ASKED_MAX: u32 = 100;
 pub struct Surroundings<'a> {
     /// Reads a file beside it.
     pub read_file: &'a dyn Fn(&str) -> Result<Vec<u8>, String>,
-    /// Reads an environment variable.
     pub environment: Environment<'a>,
     /// How think times without a range spread around their mean.
     pub think_shape: Shape,

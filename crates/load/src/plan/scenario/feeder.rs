@@ -4,7 +4,7 @@
 pub const ROWS_MAX: usize = 1_000_000;
 pub const COLUMNS_MAX: usize = 100;
 
-/// A table of values.
+/// Values of the variables, a row for each user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Feeder {
     pub columns: Vec<String>,

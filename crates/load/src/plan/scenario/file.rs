@@ -11,7 +11,6 @@ use serde::Deserialize;
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScenarioFile {
-    /// Who the users are.
     #[serde(default)]
     pub users: UsersTable,
     /// Values that all requests can use, as `${name}`.
@@ -31,7 +30,7 @@ pub struct ScenarioFile {
     pub flow: Vec<FlowTable>,
 }
 
-/// Who the users are.
+/// `[users]`: the feeder file, and whether every iteration is a new user.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UsersTable {
@@ -61,7 +60,7 @@ pub struct DefaultsTable {
     pub bearer: Option<String>,
 }
 
-/// An alternative.
+/// `[[flow]]`: requests in order; each iteration is one of the flows, chosen by weight.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FlowTable {
@@ -72,7 +71,7 @@ pub struct FlowTable {
     pub request: Vec<RequestTable>,
 }
 
-/// A request.
+/// A request: what is sent, what has to come back, and what is taken from that.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RequestTable {
@@ -83,7 +82,7 @@ pub struct RequestTable {
     pub url: String,
     /// The method; by default POST for a request with a body, otherwise GET.
     pub method: Option<String>,
-    /// Fields.
+    /// Header fields of this request.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
     /// Basic authentication, as `name:password`.
@@ -167,7 +166,6 @@ pub struct TakeTable {
 pub struct PartTable {
     /// The name of the form's field.
     pub name: String,
-    /// The value.
     pub value: Option<String>,
     /// The file to upload, beside the scenario.
     pub file: Option<String>,
@@ -188,7 +186,6 @@ pub enum Scalar {
     Bool(bool),
 }
 
-/// One or several texts.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Texts {
@@ -196,7 +193,6 @@ pub enum Texts {
     Several(Vec<String>),
 }
 
-/// One or several statuses.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Statuses {

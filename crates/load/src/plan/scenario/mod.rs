@@ -54,7 +54,7 @@ pub fn schemas() -> BTreeMap<String, serde_json::Value> {
     generator.take_definitions(true).into_iter().collect()
 }
 
-/// What users do.
+/// A scenario, compiled: requests are templates, and variables have numbers.
 #[derive(Debug)]
 pub struct Scenario {
     requests: Vec<ScenarioRequest>,
@@ -77,7 +77,6 @@ pub struct Scenario {
 #[derive(Clone, Debug)]
 struct Server {
     scheme: &'static str,
-    /// The Host field.
     host: String,
     cookies: CookieHost,
 }

@@ -99,7 +99,6 @@ impl Variables {
     }
 }
 
-/// Reads environment variables.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Template {
@@ -146,7 +145,6 @@ impl Template {
         }
     }
 
-    /// Appends another template.
     pub fn append(&mut self, other: Template) {
         for part in other.parts {
             match part {
@@ -166,7 +164,7 @@ impl Template {
         matches!(self.parts.as_slice(), [Part::Value { is_raw: true, .. }])
     }
 
-    /// Fills it in.
+    /// Writes the text with the values of its variables.
     pub fn render(&self, output: &mut Vec<u8>, context: &mut Context<'_>) -> Result<(), Unusable> {
         for part in &self.parts {
             match part {

@@ -19,7 +19,7 @@ use shape::Shape;
 /// Observed arrivals of an open class, in place of Poisson arrivals at its rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Trace<'t> {
-    /// The class it drives.
+    /// The class whose jobs arrive by it.
     pub class: &'t str,
     /// Seconds, not decreasing.
     pub times: &'t [f64],

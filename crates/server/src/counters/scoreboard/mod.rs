@@ -91,7 +91,7 @@ impl Scoreboard {
         self.take(false)
     }
 
-    /// `process` publishes to `slot`.
+    /// Says which process counts in `slot`.
     pub fn assign(&self, slot: &Slot, process: Pid) {
         if let Some(owner) = self.lock().taken.get_mut(&slot.index) {
             owner.process = Some(process);

@@ -69,7 +69,7 @@ impl PerAddress<'_> {
         None
     }
 
-    /// The connection is closed.
+    /// Lets another connection of that address in.
     pub fn release(&self, permit: Permit) {
         self.counts_of(permit).for_each(|count| {
             count.fetch_sub(1, Ordering::Relaxed);

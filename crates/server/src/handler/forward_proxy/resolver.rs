@@ -49,7 +49,7 @@ pub struct Pending {
     pub outcome: Arc<OnceLock<Addresses>>,
 }
 
-/// Too many lookups wait.
+/// A lookup is refused: as many as are allowed wait already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
 

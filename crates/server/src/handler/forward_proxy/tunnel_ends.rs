@@ -66,7 +66,7 @@ enum SenderState {
 }
 
 impl TunnelEnd {
-    /// Connects to the origin.
+    /// The end that connects to the origin, and receives from it.
     pub fn far(tunnel: TunnelId) -> TunnelEnd {
         TunnelEnd::Far(Far { receiver: Receiver::new(tunnel, Direction::ToClient), step: Step::New })
     }

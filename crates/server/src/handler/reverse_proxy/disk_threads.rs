@@ -12,7 +12,7 @@ use sojourn_cache_store::Store;
 const LOOK_ROUND_PERIOD: Duration = Duration::from_secs(1);
 
 /// The time for pending writes once the server has stopped.
-const ENDING_PATIENCE: Duration = Duration::from_secs(10);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The period of the check for a hanging disk.
 const WATCH_PERIOD: Duration = Duration::from_millis(250);
@@ -70,7 +70,7 @@ fn keep(store: &Store, is_ending: &AtomicBool) {
         let job = store.wait_for_job(LOOK_ROUND_PERIOD);
         if is_ending.load(Ordering::Acquire) {
             let now = Instant::now();
-            if job.is_none() || now >= *ends_at.get_or_insert(now + ENDING_PATIENCE) {
+            if job.is_none() || now >= *ends_at.get_or_insert(now + DRAIN_TIMEOUT) {
                 return;
             }
         } else if looked_round.elapsed() >= LOOK_ROUND_PERIOD {

@@ -142,7 +142,7 @@ pub enum Protocol {
 
 #[derive(Clone, Debug)]
 pub struct Upstream {
-    /// How people name it.
+    /// The URL without its scheme, as it was configured: in messages and logs.
     pub name: String,
     /// Its host and port, for requests that name no host.
     pub authority: String,

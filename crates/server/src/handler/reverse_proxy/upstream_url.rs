@@ -10,7 +10,7 @@ const HTTP_PORT: u16 = 80;
 
 const HTTPS_PORT: u16 = 443;
 
-/// Where PHP listens.
+/// PHP-FPM's default.
 const FASTCGI_PORT: u16 = 9000;
 
 /// What stands for the host of an upstream on this machine, where a request names none.

@@ -36,7 +36,7 @@ pub struct BlockingWorker<'a> {
 enum Woken {
     Ready,
     /// The client took too long.
-    Impatient,
+    TimedOut,
     /// A stop was requested meanwhile.
     Stopping,
     /// The time to finish after a stop is over.
@@ -90,13 +90,12 @@ impl<'a> BlockingWorker<'a> {
                 Woken::Stopping if client.connection.has_streams() => return Ok(Event::Nothing),
                 // A request may have arrived: that is looked at first.
                 Woken::Stopping => {}
-                Woken::Impatient => return Ok(Event::Expired),
+                Woken::TimedOut => return Ok(Event::Expired),
                 Woken::Overdue => return Err(Reason::TimedOut),
             }
         }
     }
 
-    /// Receives without waiting.
     fn look(&mut self, client: &mut Client, buffer: Buffer) -> Event {
         let mut buffer = if buffer.is_allocated() { buffer } else { self.pool.take_buffer() };
         match self.receive_now(client, &mut buffer) {
@@ -138,7 +137,7 @@ impl<'a> BlockingWorker<'a> {
             }
             match self.wait(client, PollFlags::OUT) {
                 Woken::Ready | Woken::Stopping => {}
-                Woken::Impatient => return Ok(Event::Expired),
+                Woken::TimedOut => return Ok(Event::Expired),
                 Woken::Overdue => return Err(Reason::TimedOut),
             }
         }
@@ -153,7 +152,7 @@ impl<'a> BlockingWorker<'a> {
             // Before looking what has come: trickling bytes are always there.
             if self.clock.now >= deadline {
                 if !client.earns_more(self.clock.now, limits) {
-                    return Woken::Impatient;
+                    return Woken::TimedOut;
                 }
                 deadline = client.deadline(self.clock.now, limits);
             }

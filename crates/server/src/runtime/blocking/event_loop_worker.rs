@@ -29,7 +29,7 @@ impl<'a> EventLoopWorker<'a> {
         Ok(EventLoopWorker { event_loop: Loop::of_thread(site, stop, Inline::new(&site.origin))?, stop })
     }
 
-    /// For a child process.
+    /// For a child process, which counts in `slot`.
     pub fn of_child(site: &'a Site, slot: Slot, stop: &'a Stop) -> io::Result<EventLoopWorker<'a>> {
         let inline = Inline::new(&site.origin);
         Ok(EventLoopWorker { event_loop: Loop::of_child(site, slot, stop, inline)?, stop })

@@ -96,7 +96,7 @@ impl<'a, D: Disk> Loop<'a, D> {
         Ok(Loop { state, stop, is_child: false, disk, epoll, acceptors, accepting_is_paused, outcomes })
     }
 
-    /// Serves until the stop.
+    /// Serves until the stop was requested and every connection is closed.
     pub fn run(mut self) -> io::Result<Served> {
         registry::complete();
         let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS_MAX);

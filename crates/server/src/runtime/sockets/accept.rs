@@ -20,10 +20,9 @@ use crate::counters::scoreboard::Permit;
 /// Listening sockets that one server may have.
 pub const LISTENERS_MAX: usize = 64;
 
-/// A listening socket.
+/// A listening socket, and what is spoken on its connections.
 #[derive(Debug)]
 pub struct Listener {
-    /// The socket.
     pub socket: TcpListener,
     /// The transport of its connections.
     pub transport: Transport,
@@ -60,7 +59,7 @@ pub struct Acceptor {
 pub struct Arrival {
     /// Its socket, non-blocking.
     pub socket: OwnedFd,
-    /// Its client.
+    /// The client's address.
     pub peer: IpAddr,
     /// The transport between the two.
     pub transport: Transport,
@@ -71,11 +70,9 @@ pub struct Arrival {
 /// The outcome of one attempt.
 #[derive(Debug)]
 pub enum Accepted {
-    /// A connection.
     Connection(Arrival),
     /// A connection for which there was no descriptor; it is gone.
     Shed,
-    /// The backlog is empty.
     Nobody,
     /// This attempt failed; the next may not (the client is gone already).
     Failed,
@@ -119,7 +116,7 @@ impl Acceptor {
         self.listener.transport
     }
 
-    /// Accepts one connection.
+    /// Accepts one connection; waits for it only if made by [`Acceptor::waiting`].
     pub fn accept(&self) -> Accepted {
         match self.accept_raw() {
             Ok(arrival) => Accepted::Connection(arrival),

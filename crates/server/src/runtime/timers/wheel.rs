@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn patience_is_never_cut_short() {
+    fn a_timeout_never_expires_early() {
         let check = |milliseconds, tick| {
             assert_eq!(deadline(at(1000), Duration::from_millis(milliseconds)), tick, "{milliseconds} ms");
         };

@@ -19,7 +19,7 @@ const ERROR_BYTES_MAX: usize = 256 * 1024;
 /// How much of that is shown.
 const SHOWN_BYTES_MAX: usize = 8 * 1024;
 
-/// One connection's state.
+/// What has been written and read of one request, in records.
 #[derive(Debug)]
 pub struct FastCgi {
     application: Arc<Application>,

@@ -1,4 +1,4 @@
-"""Work demand g(x): seconds of the server for a document of x bytes, from demands measured at several sizes.
+"""Service demand g(x): seconds of the server for a document of x bytes, from demands measured at several sizes.
 
 g is continuous and piecewise linear: a fixed part and a slope per piece, all at least zero, so that it is positive
 and never falls. It is the mean of the demands at each size, by quasi-likelihood (see `quasi_likelihood`), however they
@@ -50,7 +50,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class WorkDemand:
+class ServiceDemand:
     """g: `fixed_seconds` at size zero, then a slope per piece; one knee fewer than slopes."""
 
     fixed_seconds: float
@@ -74,10 +74,10 @@ class WorkDemand:
 
 
 @dataclass(frozen=True)
-class WorkDemandFit:
+class ServiceDemandFit:
     """g with its intervals and its error on sizes that were held out."""
 
-    demand: WorkDemand
+    demand: ServiceDemand
     fixed_seconds: Interval
     seconds_per_byte: tuple[Interval, ...]
     relative_error_median: float
@@ -89,7 +89,7 @@ class WorkDemandFit:
     warnings: tuple[str, ...]
 
 
-def fit(sizes_bytes: FloatArray, demands: FloatArray, seed: int, pieces_max: int = PIECES_MAX) -> WorkDemandFit:
+def fit(sizes_bytes: FloatArray, demands: FloatArray, seed: int, pieces_max: int = PIECES_MAX) -> ServiceDemandFit:
     """Fits g; the intervals are bootstrap over points (`BOOTSTRAP_SAMPLES` draws), the knees fixed.
 
     Args:
@@ -107,7 +107,7 @@ def fit(sizes_bytes: FloatArray, demands: FloatArray, seed: int, pieces_max: int
     residuals = np.clip(values / means - 1.0, -cap, cap)
     freedom = max(1, len(sizes) - 1 - len(slopes))
     scatter = float(np.sqrt(np.sum(residuals**2) / freedom))
-    return WorkDemandFit(
+    return ServiceDemandFit(
         demand=demand,
         fixed_seconds=fixed,
         seconds_per_byte=tuple(slopes),
@@ -194,12 +194,12 @@ def _basis(sizes: FloatArray, knees: tuple[float, ...]) -> FloatArray:
     return np.stack(columns, axis=-1)
 
 
-def _solved(sizes: FloatArray, demands: FloatArray, knees: tuple[float, ...]) -> WorkDemand:
+def _solved(sizes: FloatArray, demands: FloatArray, knees: tuple[float, ...]) -> ServiceDemand:
     fixed, *slopes = quasi_likelihood.solve(_basis(sizes, knees), demands, np.ones((1, len(sizes))))[0]
-    return WorkDemand(float(fixed), tuple(map(float, slopes)), knees)
+    return ServiceDemand(float(fixed), tuple(map(float, slopes)), knees)
 
 
-def _intervals(sizes: FloatArray, demands: FloatArray, demand: WorkDemand, seed: int) -> list[Interval]:
+def _intervals(sizes: FloatArray, demands: FloatArray, demand: ServiceDemand, seed: int) -> list[Interval]:
     """Of the fixed part and of each slope."""
     basis = _basis(sizes, demand.knees_bytes)
     coefficients = np.array([demand.fixed_seconds, *demand.seconds_per_byte])
