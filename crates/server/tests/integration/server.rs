@@ -38,16 +38,15 @@ impl Server {
         let limit = getrlimit(Resource::Nofile);
         setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
         let (site, stop) = (Arc::new(site), Arc::new(Stop::new().unwrap()));
-        let start = |serve: Box<dyn FnOnce(&Site, &Stop) + Send>| {
-            let (site, stop) = (Arc::clone(&site), Arc::clone(&stop));
-            std::thread::spawn(move || serve(&site, &stop))
-        };
-        let threads = vec![
-            start(Box::new(move |site, stop| admin::serve(site, &admin_listener, stop).unwrap())),
-            start(Box::new(move |site, stop| {
-                architecture.serve(site, vec![listener], stop).unwrap();
-            })),
-        ];
+        let (their_site, their_stop) = (Arc::clone(&site), Arc::clone(&stop));
+        let serving = std::thread::spawn(move || {
+            architecture.serve(&their_site, vec![listener], &their_stop).unwrap();
+        });
+        let (their_site, their_stop) = (Arc::clone(&site), Arc::clone(&stop));
+        let operated = std::thread::spawn(move || {
+            admin::serve(&*their_site, &admin_listener, &their_stop).unwrap();
+        });
+        let threads = vec![serving, operated];
         Server { address, admin, site, disk_threads: None, stop, threads }
     }
 

@@ -101,7 +101,7 @@ fn proxy(architecture: &str, upstreams: &[SocketAddr], settings: &[Setting<'_>])
     }
     site.content = Arc::new(Proxy {
         upstreams: upstreams.iter().map(|address| configured(*address)).collect(),
-        hosts: vec![0..upstreams.len()],
+        hosts: std::iter::once(0..upstreams.len()).collect(),
         forward: None,
         pseudonym: "me".to_owned(),
         cache: cache.map(Cache::as_surrogate),
