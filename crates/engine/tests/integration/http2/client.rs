@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use h2::client::{self, Connection, ResponseFuture, SendRequest};
-use h2::{Reason, RecvStream};
+use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, Request};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::ClientConfig;
@@ -33,6 +33,8 @@ pub struct Client {
 /// A request that was sent, and what came of it.
 pub struct Exchange {
     response: ResponseFuture,
+    /// What is yet to be sent of the request.
+    upload: Option<(SendStream<Bytes>, Bytes)>,
     incoming: Option<RecvStream>,
     /// The response's head, once it is there.
     pub head: Option<(u16, HeaderMap)>,
@@ -82,8 +84,17 @@ impl Client {
     pub fn get(&mut self, path: &str) -> Exchange {
         let request = Request::get(format!("{}://h{path}", self.scheme)).body(()).unwrap();
         let (response, _) = self.sender.send_request(request, true).unwrap();
-        let (incoming, head, body, outcome) = (None, None, Vec::new(), None);
-        Exchange { response, incoming, head, body, outcome, asked: Instant::now(), took: Duration::ZERO }
+        Exchange::new(response, None)
+    }
+
+    /// Sends a POST, and says how long its body is if it `announces` that.
+    pub fn post(&mut self, path: &str, body: Vec<u8>, announces: bool) -> Exchange {
+        let mut request = Request::post(format!("{}://h{path}", self.scheme));
+        if announces {
+            request = request.header("content-length", body.len());
+        }
+        let (response, stream) = self.sender.send_request(request.body(()).unwrap(), false).unwrap();
+        Exchange::new(response, Some((stream, body.into())))
     }
 
     /// Waits until `exchanges` are over.
@@ -118,7 +129,26 @@ impl Client {
 }
 
 impl Exchange {
+    fn new(response: ResponseFuture, upload: Option<(SendStream<Bytes>, Bytes)>) -> Exchange {
+        let (incoming, head, body, outcome) = (None, None, Vec::new(), None);
+        let (asked, took) = (Instant::now(), Duration::ZERO);
+        Exchange { response, upload, incoming, head, body, outcome, asked, took }
+    }
+
+    /// Sends as much as the server takes.
+    fn upload(&mut self) {
+        let Some((stream, rest)) = &mut self.upload else { return };
+        stream.reserve_capacity(rest.len());
+        let part = rest.split_to(stream.capacity().min(rest.len()));
+        let is_last = rest.is_empty();
+        let has_failed = (is_last || !part.is_empty()) && stream.send_data(part, is_last).is_err();
+        if has_failed || is_last {
+            self.upload = None;
+        }
+    }
+
     fn advance(&mut self) {
+        self.upload();
         if self.outcome.is_some() {
             return;
         }

@@ -1,7 +1,7 @@
 //! HTTP/2 over every architecture, in clear and over TLS: by frames written out here, by the client of another
 //! implementation, and by h2spec where it is installed.
 
-mod client;
+pub mod client;
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;

@@ -1,6 +1,6 @@
 //! A request of HTTP/2 as HTTP/1 text, and a head of HTTP/1 text as the response of HTTP/2.
 
-use http::header::{CONTENT_LENGTH, COOKIE, EXPECT, HOST};
+use http::header::{CONTENT_LENGTH, COOKIE, EXPECT, HOST, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
 use memchr::{memchr, memmem};
@@ -8,10 +8,10 @@ use memchr::{memchr, memmem};
 /// The head of `request` for the parser of HTTP/1. It cannot hold line ends where the parser would see them: names,
 /// values and targets have been checked.
 ///
-/// Its `body`, if it is to be passed on, is behind it. Without one, cookies are left out too: they change nothing about a
+/// The beginning of its `body`, if it is to be passed on, is behind it. Without one, cookies are left out too: they change nothing about a
 /// document. What the head says about the body is written anew (RFC 9113, 8.1: no more than what arrived), and cookies,
 /// which may come in any number of fields, in one (8.2.3).
-pub fn append_request(text: &mut Vec<u8>, request: &Parts, body: Option<&[u8]>) {
+pub fn append_request(text: &mut Vec<u8>, request: &Parts, body: Option<Beginning<'_>>) {
     let authority = request.uri.authority().map(|authority| authority.as_str());
     // RFC 9112, 3.2.3: the target of CONNECT is the authority.
     let target = match request.uri.path_and_query() {
@@ -39,12 +39,40 @@ pub fn append_request(text: &mut Vec<u8>, request: &Parts, body: Option<&[u8]>) 
         if !cookies.is_empty() {
             append_field(text, COOKIE.as_str(), &cookies.join(b"; ".as_slice()));
         }
-        if !body.is_empty() {
-            append_field(text, CONTENT_LENGTH.as_str(), body.len().to_string().as_bytes());
+        match body.length {
+            Some(0) => {}
+            Some(length) => append_field(text, CONTENT_LENGTH.as_str(), length.to_string().as_bytes()),
+            None => append_field(text, TRANSFER_ENCODING.as_str(), b"chunked"),
         }
     }
     text.extend_from_slice(b"\r\n");
-    text.extend_from_slice(body.unwrap_or_default());
+    if let Some(Beginning { bytes, length }) = body {
+        append_part(text, bytes, length.is_none());
+    }
+}
+
+/// A part of a request's body as HTTP/1 has it.
+pub fn append_part(text: &mut Vec<u8>, part: &[u8], is_chunked: bool) {
+    if !is_chunked {
+        text.extend_from_slice(part);
+    } else if !part.is_empty() {
+        text.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
+        text.extend_from_slice(part);
+        text.extend_from_slice(b"\r\n");
+    }
+}
+
+/// The length that the head of `request` announces.
+pub fn content_length(request: &Parts) -> Option<u64> {
+    request.headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// What has come of a request's body.
+#[derive(Clone, Copy, Debug)]
+pub struct Beginning<'b> {
+    pub bytes: &'b [u8],
+    /// Of the whole, if it is known.
+    pub length: Option<u64>,
 }
 
 /// Returns true if `request` says that its body comes when it is asked for.
@@ -133,9 +161,16 @@ mod tests {
     fn requests_that_are_passed_on() {
         let request = http::Request::post("http://a/").header("cookie", "a=b").header("cookie", "c=d");
         let mut text = Vec::new();
-        append_request(&mut text, &request.body(()).unwrap().into_parts().0, Some(b"hello"));
-        let expected = "POST / HTTP/2.0\r\nhost: a\r\ncookie: a=b; c=d\r\ncontent-length: 5\r\n\r\nhello";
-        assert_eq!(String::from_utf8(text).unwrap(), expected);
+        let request = request.body(()).unwrap().into_parts().0;
+        let mut check = |length, framed: &str| {
+            text.clear();
+            append_request(&mut text, &request, Some(Beginning { bytes: b"hello", length }));
+            let expected = format!("POST / HTTP/2.0\r\nhost: a\r\ncookie: a=b; c=d\r\n{framed}");
+            assert_eq!(std::str::from_utf8(&text), Ok(&*expected));
+        };
+        check(Some(5), "content-length: 5\r\n\r\nhello");
+        check(Some(9), "content-length: 9\r\n\r\nhello");
+        check(None, "transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n");
     }
 
     #[test]

@@ -176,6 +176,8 @@ impl Http2 {
             Operation::Sending => Wait::Client,
             _ if self.streams.iter().any(|stream| stream.is_sending()) => Wait::Window,
             _ if self.streams.iter().any(|stream| !stream.is_uploading()) => Wait::Disk,
+            // However long it takes, as long as more comes.
+            _ if self.streams.iter().any(|stream| stream.is_following()) => Wait::Upload,
             _ if self.is_in_request() => Wait::Head(self.requests),
             // The client has not begun.
             _ if matches!(self.session, Session::Opening(_)) => Wait::Request,

@@ -16,13 +16,13 @@ use http::{Method, Request};
 use sojourn_content::{Done, Job};
 
 use super::held::{Gauge, Held};
-use crate::connection::{Context, Event, Http1, Reason, Want};
+use crate::connection::{Context, Event, Http1, Reason, Wait, Want};
 
 mod sending;
 mod upload;
 
 use sending::Sending;
-use upload::Upload;
+use upload::{Following, Upload};
 
 /// A request and its answer.
 #[derive(Debug)]
@@ -39,6 +39,8 @@ pub struct Stream {
     is_ended: bool,
     /// Parts of the body passed to `h2`.
     parts: u64,
+    /// What is yet to come of the request's body, once the request is being answered.
+    following: Option<Box<Following>>,
     stage: Stage,
     end: Option<End>,
     /// When it was last served, in the connection's count of turns.
@@ -59,6 +61,8 @@ pub enum End {
 enum Stage {
     /// The request's body is coming, and thrown away unless it is to be passed on; then the request is answered.
     Uploading(Box<Upload>),
+    /// The machine takes more of the request's body.
+    Following,
     /// This may block, and has to be done first.
     Job(Job, For),
     Delegated(For),
@@ -95,6 +99,7 @@ impl Stream {
             body_left: Some(0),
             is_ended: false,
             parts: 0,
+            following: None,
             stage: Stage::Uploading(Box::new(Upload::new(request, body))),
             end: None,
             served: 0,
@@ -112,7 +117,12 @@ impl Stream {
 
     /// Returns true if the client has yet to send the rest of the request.
     pub fn is_uploading(&self) -> bool {
-        matches!(self.stage, Stage::Uploading(_))
+        matches!(self.stage, Stage::Uploading(_) | Stage::Following)
+    }
+
+    /// Returns true if the rest of a long body is being passed on.
+    pub fn is_following(&self) -> bool {
+        matches!(self.stage, Stage::Following)
     }
 
     /// Returns true if the client's windows, or what waits already, hold it up.
@@ -130,6 +140,7 @@ impl Stream {
         while goes_on {
             goes_on = match std::mem::replace(&mut self.stage, Stage::Over) {
                 Stage::Uploading(upload) => self.upload(upload, context),
+                Stage::Following => self.follow(context),
                 Stage::Sending(sending) => self.send(sending, gauge, context),
                 stage => {
                     self.stage = stage;
@@ -177,8 +188,14 @@ impl Stream {
 
     /// Something that the machine may wait for has happened.
     pub fn wake(&mut self, context: &mut Context<'_>) {
-        if matches!(self.stage, Stage::Waiting) {
-            self.happen(Event::Woken, context);
+        match self.stage {
+            Stage::Waiting => self.happen(Event::Woken, context),
+            Stage::Following => match self.tell(Event::Woken, context) {
+                Want::Recall => self.happen(Event::Nothing, context),
+                Want::Wait => {}
+                want => self.pursue(want, context),
+            },
+            _ => {}
         }
     }
 
@@ -212,6 +229,9 @@ impl Stream {
                 Want::Send(output) => return self.begin(output),
                 Want::Receive(buffer) => {
                     context.pool.put_buffer(buffer);
+                    if self.machine.waits_for() == Wait::Upload {
+                        break Stage::Following;
+                    }
                     return self.complete();
                 }
                 Want::Close(Reason::Finished) => return self.complete(),

@@ -1,15 +1,17 @@
-//! The request of a stream: its body comes first, to be thrown away unless it is to be passed on.
+//! The request of a stream: its body, to be thrown away unless it is to be passed on.
 
 use std::task::{self, Poll, Waker};
 
 use h2::RecvStream;
 use http::request::Parts;
-use sojourn_http::Status;
 use sojourn_http::limits::DRAINED_BODY_BYTES_MAX;
 
 use super::super::head;
 use super::{End, Stage, Stream};
 use crate::connection::{Context, Event};
+
+/// The end of a chunked body.
+const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 /// A request whose body is coming.
 #[derive(Debug)]
@@ -17,8 +19,15 @@ pub(super) struct Upload {
     request: Parts,
     body: RecvStream,
     received: u64,
-    /// The body to forward.
+    /// The beginning of the body to forward.
     kept: Vec<u8>,
+}
+
+/// The rest of a body, which the machine gets as it comes and as it takes it: the client's window is opened no further.
+#[derive(Debug)]
+pub(super) struct Following {
+    body: RecvStream,
+    is_chunked: bool,
 }
 
 impl Upload {
@@ -57,15 +66,54 @@ impl Stream {
             }
         }
         let mut text = context.pool.take_buffer();
-        // A forwarded body is held whole, so its length is limited; an incomplete one is not forwarded.
-        let is_too_long = passes_on && upload.received > DRAINED_BODY_BYTES_MAX;
-        if is_too_long {
+        // A short body is held whole, so that an upstream does not wait for it; a longer one follows as it comes.
+        let is_whole = upload.received <= DRAINED_BODY_BYTES_MAX;
+        let length = if is_whole { Some(upload.received) } else { head::content_length(&upload.request) };
+        let beginning = head::Beginning { bytes: &upload.kept, length };
+        head::append_request(text.space(), &upload.request, passes_on.then_some(beginning));
+        if passes_on && !is_whole {
+            self.following = Some(Box::new(Following { body: upload.body, is_chunked: length.is_none() }));
+        }
+        self.happen(Event::Received(text), context);
+        true
+    }
+
+    /// Gives the machine what comes next of the request's body; returns whether there may be more to do at once.
+    pub(super) fn follow(&mut self, context: &mut Context<'_>) -> bool {
+        let Some(following) = &mut self.following else {
+            self.fail();
+            return false;
+        };
+        let mut text = context.pool.take_buffer();
+        match following.body.poll_data(&mut task::Context::from_waker(Waker::noop())) {
+            Poll::Pending => {
+                context.pool.put_buffer(text);
+                self.stage = Stage::Following;
+                return false;
+            }
+            Poll::Ready(Some(Err(_))) => {
+                context.pool.put_buffer(text);
+                self.finish_as(End::Cancelled);
+                return false;
+            }
+            Poll::Ready(Some(Ok(bytes))) => {
+                head::append_part(text.space(), &bytes, following.is_chunked);
+                // It fails when the stream is gone, which the next poll tells.
+                let _ = following.body.flow_control().release_capacity(bytes.len());
+            }
+            Poll::Ready(None) => {
+                // Of a known length the machine has asked for no more than there is.
+                if following.is_chunked {
+                    text.space().extend_from_slice(LAST_CHUNK);
+                }
+                self.following = None;
+            }
+        }
+        if text.unread().is_empty() {
             context.pool.put_buffer(text);
-            let want = self.machine.turn_away(Status::ContentTooLarge, context);
-            self.pursue(want, context);
+            self.stage = Stage::Following;
             return true;
         }
-        head::append_request(text.space(), &upload.request, passes_on.then_some(&upload.kept));
         self.happen(Event::Received(text), context);
         true
     }
