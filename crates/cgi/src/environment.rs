@@ -11,6 +11,9 @@ const GATEWAY_INTERFACE: &[u8] = b"CGI/1.1";
 /// How this server calls itself: without a version, as in its Server field.
 const SERVER_SOFTWARE: &[u8] = b"Sojourn";
 
+/// About the length of a field's variable.
+const VARIABLE_BYTES: usize = 64;
+
 /// Where an application's scripts are, and what else its processes are told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Application {
@@ -36,31 +39,43 @@ pub struct Client {
 
 /// The script that a path names, and what is left of the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Script {
+pub struct Script {
     /// Its file.
-    file: Vec<u8>,
+    pub file: Vec<u8>,
     /// `SCRIPT_NAME`: the part of the path that names it, with its slash.
-    name: Vec<u8>,
+    pub name: Vec<u8>,
     /// `PATH_INFO`: empty, or begins with a slash.
-    path_info: Vec<u8>,
+    pub path_info: Vec<u8>,
 }
 
 impl Application {
-    /// Gives `append` the variables of `request`, each name once.
-    ///
-    /// Fields whose names have an underscore are left out: `X_Y` and `X-Y` would be one variable, and a proxy in
-    /// front may have checked only one of them. `Proxy` is left out as well: libraries take `HTTP_PROXY` for the
-    /// proxy of their own requests (httpoxy).
+    /// Gives `append` the variables of `request`, each name once; the script is the one that the path names.
     ///
     /// Returns `false`, with nothing appended, if the path leaves the site.
     pub fn variables_of(
         &self,
         request: &Request<'_>,
         client: Client,
-        mut append: impl FnMut(&[u8], &[u8]),
+        append: impl FnMut(&[u8], &[u8]),
     ) -> bool {
         let Ok(path) = SitePath::decode(request.target) else { return false };
         let script = self.script_of(&[b"/", path.as_bytes()].concat());
+        self.variables_for(&script, request, client, append);
+        true
+    }
+
+    /// The same for a script that is known.
+    ///
+    /// Fields whose names have an underscore are left out: `X_Y` and `X-Y` would be one variable, and a proxy in
+    /// front may have checked only one of them. `Proxy` is left out as well: libraries take `HTTP_PROXY` for the
+    /// proxy of their own requests (httpoxy).
+    pub fn variables_for(
+        &self,
+        script: &Script,
+        request: &Request<'_>,
+        client: Client,
+        mut append: impl FnMut(&[u8], &[u8]),
+    ) {
         let is_replaced = |name: &[u8]| self.variables.iter().any(|(other, _)| other == name);
         let mut add = |name: &[u8], value: &[u8]| {
             if !is_replaced(name) {
@@ -98,7 +113,6 @@ impl Application {
         add(b"CONTENT_LENGTH", length.map(|length| length.to_string()).unwrap_or_default().as_bytes());
         fields(request, &mut add);
         self.variables.iter().for_each(|(name, value)| append(name, value));
-        true
     }
 
     /// Splits a decoded path with its slash.
@@ -144,23 +158,31 @@ fn name_and_port(host: &[u8], is_secure: bool) -> (&[u8], &[u8]) {
 
 /// The request's fields as `HTTP_` variables; equal names are joined, as lists are.
 fn fields(request: &Request<'_>, add: &mut impl FnMut(&[u8], &[u8])) {
-    let mut joined: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
-    for (name, value) in sojourn_http::head::field_lines(request.fields) {
-        if !is_passed(name) {
+    let lines = || sojourn_http::head::field_lines(request.fields).filter(|(name, _)| is_passed(name));
+    let mut variable = Vec::with_capacity(VARIABLE_BYTES);
+    for (index, (name, value)) in lines().enumerate() {
+        let is_same = |other: &[u8]| other.eq_ignore_ascii_case(name);
+        if lines().take(index).any(|(other, _)| is_same(other)) {
+            // It is part of a list already.
             continue;
         }
-        let upper = |byte: &u8| if *byte == b'-' { b'_' } else { byte.to_ascii_uppercase() };
-        let variable: Vec<u8> = b"HTTP_".iter().copied().chain(name.iter().map(upper)).collect();
-        match joined.iter_mut().find(|(other, _)| *other == variable) {
-            Some((_, list)) => {
-                // RFC 9110, 5.3; the pieces of a cookie header are joined by RFC 6265's separator.
-                list.extend_from_slice(if name.eq_ignore_ascii_case(b"cookie") { b"; " } else { b", " });
-                list.extend_from_slice(value);
-            }
-            None => joined.push((variable, value.to_vec())),
+        variable.clear();
+        variable.extend_from_slice(b"HTTP_");
+        variable.extend(name.iter().map(|byte| if *byte == b'-' { b'_' } else { byte.to_ascii_uppercase() }));
+        let mut others = lines().skip(index + 1).filter(|(other, _)| is_same(other)).peekable();
+        if others.peek().is_none() {
+            add(&variable, value);
+            continue;
         }
+        // RFC 9110, 5.3; the pieces of a cookie header are joined by RFC 6265's separator.
+        let separator: &[u8] = if is_same(b"cookie") { b"; " } else { b", " };
+        let mut list = value.to_vec();
+        for (_, value) in others {
+            list.extend_from_slice(separator);
+            list.extend_from_slice(value);
+        }
+        add(&variable, &list);
     }
-    joined.iter().for_each(|(name, value)| add(name, value));
 }
 
 /// Returns true if a field becomes a variable.

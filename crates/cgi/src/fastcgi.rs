@@ -40,23 +40,41 @@ pub fn begin(output: &mut Vec<u8>) {
     output.extend_from_slice(&[KEEP_CONNECTION, 0, 0, 0, 0, 0]);
 }
 
-/// The variables of a request, gathered and then appended as records.
-#[derive(Debug, Default)]
-pub struct Parameters {
-    pairs: Vec<u8>,
+/// The variables of a request, written as records.
+#[derive(Debug)]
+pub struct Parameters<'o> {
+    output: &'o mut Vec<u8>,
+    /// Where the first record begins.
+    start: usize,
 }
 
-impl Parameters {
-    pub fn add(&mut self, name: &[u8], value: &[u8]) {
-        append_length(name.len(), &mut self.pairs);
-        append_length(value.len(), &mut self.pairs);
-        self.pairs.extend_from_slice(name);
-        self.pairs.extend_from_slice(value);
+impl<'o> Parameters<'o> {
+    /// Begins a record, which is usually the only one.
+    pub fn begin(output: &'o mut Vec<u8>) -> Parameters<'o> {
+        let start = output.len();
+        header(PARAMS, 0, output);
+        Parameters { output, start }
     }
 
-    /// Appends all of them and the record that ends them.
-    pub fn end(&self, output: &mut Vec<u8>) {
-        stream(PARAMS, &self.pairs, output);
+    pub fn add(&mut self, name: &[u8], value: &[u8]) {
+        append_length(name.len(), self.output);
+        append_length(value.len(), self.output);
+        self.output.extend_from_slice(name);
+        self.output.extend_from_slice(value);
+    }
+
+    /// Ends the record, makes several of it if it is too long, and appends the one that ends them.
+    pub fn end(self) {
+        let Parameters { output, start } = self;
+        let pairs = start + HEADER_BYTES;
+        match u16::try_from(output.len() - pairs) {
+            Ok(length) => output[start + 4..start + 6].copy_from_slice(&length.to_be_bytes()),
+            Err(_) => {
+                let long = output.split_off(pairs);
+                output.truncate(start);
+                stream(PARAMS, &long, output);
+            }
+        }
         header(PARAMS, 0, output);
     }
 }
@@ -264,10 +282,10 @@ mod tests {
     fn a_request_as_the_specification_has_it() {
         let mut output = Vec::new();
         begin(&mut output);
-        let mut parameters = Parameters::default();
+        let mut parameters = Parameters::begin(&mut output);
         parameters.add(b"A", b"bc");
         parameters.add(b"L", &[b'x'; 200]);
-        parameters.end(&mut output);
+        parameters.end();
         input(b"hi", &mut output);
         end_input(&mut output);
         let mut expected = record(BEGIN_REQUEST, 1, &[0, 1, 1, 0, 0, 0, 0, 0], 0);
@@ -285,6 +303,13 @@ mod tests {
         input(&vec![7; CONTENT_BYTES_MAX + 1], &mut output);
         assert_eq!(output.len(), CONTENT_BYTES_MAX + 1 + 2 * HEADER_BYTES);
         assert_eq!(output[HEADER_BYTES + CONTENT_BYTES_MAX..][..6], [1, STDIN, 0, 1, 0, 1]);
+        output.clear();
+        let mut parameters = Parameters::begin(&mut output);
+        parameters.add(b"", &vec![7; CONTENT_BYTES_MAX]);
+        parameters.end();
+        assert_eq!(output.len(), CONTENT_BYTES_MAX + 5 + 3 * HEADER_BYTES);
+        assert_eq!(output[..6], [1, PARAMS, 0, 1, 255, 255]);
+        assert_eq!(output[HEADER_BYTES + CONTENT_BYTES_MAX..][..6], [1, PARAMS, 0, 1, 0, 5]);
     }
 
     proptest! {

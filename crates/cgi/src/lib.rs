@@ -7,5 +7,5 @@ pub mod environment;
 pub mod fastcgi;
 pub mod response;
 
-pub use environment::{Application, Client};
+pub use environment::{Application, Client, Script};
 pub use response::{HeadError, http_head};

@@ -9,6 +9,7 @@
 
 mod access_log;
 pub mod admin;
+pub mod applications;
 pub mod architecture;
 mod clients;
 mod clock;

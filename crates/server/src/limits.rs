@@ -85,6 +85,8 @@ pub struct UpstreamLimits {
     /// Failures in a row that put an upstream out of use.
     pub failures_max: u32,
     pub down: Duration,
+    /// Bytes of a chunked request body that are gathered for an application, which is told its length first.
+    pub gathered_bytes_max: usize,
     /// How long looking a name up may take.
     pub lookup: Duration,
     /// How long nothing may pass a tunnel.
@@ -107,6 +109,7 @@ impl Default for UpstreamLimits {
             idle_max: 64,
             failures_max: 3,
             down: Duration::from_secs(10),
+            gathered_bytes_max: 1 << 20,
             lookup: Duration::from_secs(5),
             tunnel: Duration::from_secs(300),
             tunnels_per_client: 256,

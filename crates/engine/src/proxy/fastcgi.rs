@@ -26,6 +26,11 @@ pub struct FastCgiOptions {
 }
 
 impl FastCgiOptions {
+    /// True if it is said where scripts are.
+    pub fn has_scripts(&self) -> bool {
+        self.fastcgi_root.is_some() || self.fastcgi_script.is_some()
+    }
+
     pub fn application(&self) -> Arc<Application> {
         let bytes = |text: &String| text.clone().into_bytes();
         Arc::new(Application {

@@ -7,9 +7,9 @@ use clap::Parser;
 use sojourn_server::handler::reverse_proxy::UpstreamUrl;
 use sojourn_server::{Host, Hosts, Pages, UnknownHosts};
 
-use super::upstream::upstream;
 use crate::serve::config::{first_line, words_of_table};
 use crate::serve::options::content_values::host_name;
+use crate::serve::options::upstream::upstream;
 
 /// Which names lead to which upstreams.
 #[derive(clap::Args)]

@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{Context, ensure};
 use sojourn_server::handler::forward_proxy::ForwardSite;
-use sojourn_server::handler::reverse_proxy::{Cache, NoDocuments, Proxy, watch};
+use sojourn_server::handler::reverse_proxy::{Cache, NoDocuments, Proxy, Scheme, watch};
 use sojourn_server::{Architecture, CacheScope, Scoreboard, Site, architecture, metrics};
 use toml::Value;
 
@@ -14,6 +14,7 @@ use crate::serve::binary_upgrade::{Handover, Inheritance};
 use crate::serve::config::expand;
 use crate::serve::print::print;
 use crate::serve::privileges::Identity;
+use crate::serve::pseudonym;
 use crate::serve::site::{descriptors, usable_descriptors};
 use crate::serve::{pin, serve};
 
@@ -22,12 +23,8 @@ mod fastcgi;
 mod forward;
 mod hosts;
 mod options;
-mod upstream;
 
 pub use options::Options;
-
-/// Bytes of the random part of a pseudonym.
-const PSEUDONYM_RANDOM_BYTES: usize = 4;
 
 /// The hint of errors about options that need one process.
 const ONE_PROCESS: &str = "hint: choose an architecture that is one process: mt or an event loop";
@@ -46,7 +43,7 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     architecture.available()?;
     let mut inheritance = Inheritance::receive()?;
     let (mut site, mut proxy) = options.site(architecture, Scoreboard::new())?;
-    let health_check = options.upstream.health_check();
+    let health_check = options.upstreams.health_check();
     ensure!(
         scope == CacheScope::Server || health_check.is_none(),
         "with {} each process would have to ask upstreams for their health (--health-path)\n{ONE_PROCESS}",
@@ -101,32 +98,31 @@ impl Options {
         site.workers = workers;
         site.scoreboard = scoreboard;
         site.limits = self.limits.limits(connections_max);
-        site.limits.upstream = self.forward.limits(self.upstream.limits());
+        site.limits.upstream = self.forward.limits(self.upstreams.limits());
         site.log = self.log.open(&site.scoreboard)?;
-        let general = &self.upstream.upstream;
+        let general = &self.upstream;
         let (names, hosts) = self.hosts.table(general)?;
         site.hosts = Arc::new(names);
-        let forward = self.forward.rules(|| self.upstream.origins_tls())?;
+        let forward = self.forward.rules(|| self.upstreams.origins_tls())?;
         let of_hosts = self.hosts.host.iter().flat_map(|host| &host.upstream);
+        let urls = general.iter().chain(of_hosts);
+        ensure!(
+            self.fastcgi.has_scripts() || urls.clone().all(|url| url.scheme != Scheme::FastCgi),
+            "where are the scripts of the application?\nhint: give --fastcgi-root, or --fastcgi-script if one answers everything"
+        );
+        let application = self.fastcgi.application();
         let proxy = Proxy {
             upstreams: if forward.is_some() {
                 vec![]
             } else {
-                self.upstream.upstreams(general.iter().chain(of_hosts), &self.fastcgi)?
+                self.upstreams.check_trust(urls.clone())?;
+                self.upstreams.upstreams(urls.map(|url| (url, &application)))?
             },
             hosts,
             forward,
             cache: None,
-            pseudonym: self.pseudonym.clone().map_or_else(pseudonym, Ok)?,
+            pseudonym: self.pseudonym.clone().map_or_else(pseudonym::draw, Ok)?,
         };
         Ok((site, proxy))
     }
-}
-
-/// A name that no other proxy on a request's way has.
-fn pseudonym() -> anyhow::Result<String> {
-    let mut random = [0; PSEUDONYM_RANDOM_BYTES];
-    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
-        .map_err(|error| anyhow!("cannot draw a name for Via: {error}\nhint: give one by --via"))?;
-    Ok(format!("sojourn-{:08x}", u32::from_ne_bytes(random)))
 }

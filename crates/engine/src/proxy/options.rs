@@ -4,17 +4,18 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use sojourn_server::ALL;
+use sojourn_server::handler::reverse_proxy::UpstreamUrl;
 
 use super::cache::CacheOptions;
 use super::fastcgi::FastCgiOptions;
 use super::forward::ForwardOptions;
 use super::hosts::HostsOptions;
-use super::upstream::UpstreamOptions;
 use crate::serve::options::limit::LimitOptions;
 use crate::serve::options::listen::ListenOptions;
 use crate::serve::options::log::LogOptions;
 use crate::serve::options::process::ProcessOptions;
 use crate::serve::options::tls::TlsOptions;
+use crate::serve::options::upstream::{UpstreamOptions, upstream};
 
 /// Proxy requests to other servers, and cache their responses.
 ///
@@ -48,8 +49,13 @@ pub struct Options {
     /// What to print at the end: nothing, or the counters as one JSON object
     #[arg(long, default_value = "text", value_parser = ["text", "json"])]
     pub format: String,
+    /// A server that requests are passed on to, http://HOST[:PORT], https://HOST[:PORT] or fcgi://HOST[:PORT] (FastCGI), on
+    /// this machine also http://unix:SOCKET or fcgi://unix:SOCKET, and perhaps its share compared with the others'; several
+    /// have the same content
+    #[arg(long, required_unless_present_any = ["forward", "host"], value_name = "URL[,weight=N]", value_parser = upstream, help_heading = "Upstreams")]
+    pub upstream: Vec<UpstreamUrl>,
     #[command(flatten)]
-    pub upstream: UpstreamOptions,
+    pub upstreams: UpstreamOptions,
     #[command(flatten)]
     pub fastcgi: FastCgiOptions,
     #[command(flatten)]

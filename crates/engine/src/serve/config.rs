@@ -23,8 +23,9 @@ const COMMANDS: [&str; 2] = ["serve", "proxy"];
 /// The one option that has no dashes on the command line: the directory.
 const ROOT: &str = "root";
 
-/// The option whose values may be tables.
+/// The options whose values may be tables.
 const HOST: &str = "host";
+const ROUTE: &str = "route";
 
 /// The hint of errors about values.
 const KINDS: &str = "a value is a string, a number, true or false for a flag, or a list or a table where an option \
@@ -52,18 +53,18 @@ pub fn expand(command: &Command, words: &[OsString]) -> anyhow::Result<Vec<OsStr
     let table = DeTable::parse(&text).map_err(|error| file.no_toml(&error))?;
     let mut from_file = Vec::new();
     for (key, value) in table.get_ref() {
-        from_file.extend(file.words(key, value)?.into_iter().map(|word| (key, word)));
+        from_file.extend(file.words(key, value)?.into_iter().map(|(at, word)| (key.get_ref(), at, word)));
     }
     expanded.extend(
         from_file
             .iter()
-            .filter(|(key, _)| !is_given(&given, &id(subcommand, key.get_ref())))
-            .map(|(_, word)| word.clone()),
+            .filter(|(key, ..)| !is_given(&given, &id(subcommand, key)))
+            .map(|(.., word)| word.clone()),
     );
     // Whose mistake it is matters only if there is one: this runs for each connection under inetd.
     if command.clone().try_get_matches_from(&expanded).is_err() {
-        for (key, word) in &from_file {
-            file.check(key, word)?;
+        for (key, at, word) in &from_file {
+            file.check(key, *at, word)?;
         }
     }
     Ok(expanded)
@@ -128,37 +129,52 @@ struct File<'a> {
 }
 
 impl File<'_> {
-    /// The words that `key = value` is on the command line: none for a flag that is not set, several for a list.
+    /// The words that `key = value` is on the command line, each with its place in the file: none for a flag that is not
+    /// set, several for a list.
     fn words(
         &self,
         key: &Spanned<impl AsRef<str>>,
         value: &Spanned<DeValue<'_>>,
-    ) -> anyhow::Result<Vec<OsString>> {
+    ) -> anyhow::Result<Vec<(usize, OsString)>> {
         let name = key.get_ref().as_ref();
         let at_key = key.span().start;
         if NOT_IN_FILES.contains(&name) {
             let what = format!("`{name}` belongs on the command line");
             return Err(self.refuse(at_key, &what, "leave it out here"));
         }
+        let option = self.subcommand.get_arguments().find(|option| option.get_long() == Some(name));
+        if let (DeValue::Array(values), true) = (value.get_ref(), option.is_some_and(repeats)) {
+            let each = values.iter().map(|value| self.words_at(value.span().start, name, value));
+            return Ok(each.collect::<anyhow::Result<Vec<_>>>()?.concat());
+        }
+        self.words_at(at_key, name, value)
+    }
+
+    /// The same for one value, which is at this place.
+    fn words_at(
+        &self,
+        at: usize,
+        name: &str,
+        value: &Spanned<DeValue<'_>>,
+    ) -> anyhow::Result<Vec<(usize, OsString)>> {
         let value = Value::deserialize(ValueDeserializer::from(value.clone()))
-            .map_err(|error| self.refuse(at_key, error.message(), "see https://toml.io"))?;
+            .map_err(|error| self.refuse(at, error.message(), "see https://toml.io"))?;
         if let (ROOT, Value::String(root), true) = (name, &value, self.has_root()) {
-            return Ok(vec![root.into()]);
+            return Ok(vec![(at, root.into())]);
         }
         let words = words(self.subcommand, name, &value).map_err(|kind| {
             let what = format!("`{name}` has a value of the wrong kind: {kind}");
-            self.refuse(at_key, &what, KINDS)
+            self.refuse(at, &what, KINDS)
         })?;
-        Ok(words.into_iter().map(OsString::from).collect())
+        Ok(words.into_iter().map(|word| (at, OsString::from(word))).collect())
     }
 
     fn has_root(&self) -> bool {
         self.subcommand.get_positionals().next().is_some()
     }
 
-    /// Fails if the command line would not take `word`, which stands for `key`.
-    fn check(&self, key: &Spanned<impl AsRef<str>>, word: &OsString) -> anyhow::Result<()> {
-        let (name, at) = (key.get_ref().as_ref(), key.span().start);
+    /// Fails if the command line would not take `word`, which stands for `name`.
+    fn check(&self, name: &str, at: usize, word: &OsString) -> anyhow::Result<()> {
         let command = self.subcommand.get_name();
         let mut words: Vec<OsString> = vec!["sojourn".into(), command.into()];
         if self.has_root() {
@@ -247,8 +263,8 @@ fn words(command: &Command, name: &str, value: &Value) -> Result<Vec<String>, &'
             let words = values.iter().map(|value| words(command, name, value));
             Ok(words.collect::<Result<Vec<_>, _>>()?.concat())
         }
-        // A host is a table as it is; of others each row is a pair.
-        Value::Table(_) if may_repeat && name == HOST => has_value(value),
+        // A host or a route is a table as it is; of others each row is a pair.
+        Value::Table(_) if may_repeat && [HOST, ROUTE].contains(&name) => has_value(value),
         Value::Table(rows) if may_repeat => {
             let pair = |(key, value): (&String, &Value)| match value {
                 Value::String(text) => Ok(format!("--{name}={key}={text}")),

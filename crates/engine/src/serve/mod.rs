@@ -13,6 +13,7 @@ use sojourn_server::{
 };
 use toml::Value;
 
+mod applications;
 pub mod binary_upgrade;
 pub mod config;
 pub mod listener;
@@ -21,6 +22,7 @@ pub mod options;
 pub mod print;
 pub mod privileges;
 mod program;
+pub mod pseudonym;
 pub mod site;
 pub mod stdio;
 mod tls;
@@ -52,13 +54,18 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
         print::print(architecture, &chosen, &site, command, &config::expand(command, words)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let program = program::per_connection(command, words)?;
+    let mut program = program::per_connection(command, words)?;
     let listeners = options.listening.listeners(&options.tls, &mut inheritance)?;
     site.tls = options.tls.tls_of(&listeners.listeners, options.tickets)?;
     let admin = options.listening.admin_listener(&mut inheritance)?;
     let handover = Handover::new(words, &listeners, admin)?;
     if let Some(user) = &options.process.user {
         Identity::find(user)?.assume(options.log.access_log.as_deref(), [options.root.as_path()])?;
+    }
+    // After the privileges are dropped: scripts and the application run as the serving user.
+    let application = options.open_routes(&mut site, architecture)?;
+    if let Some(application) = &application {
+        program.arguments.push(application.socket_argument()?);
     }
     site.program = Some(program);
     serve(architecture, &site, listeners.listeners, &handover, inheritance, &options.format)

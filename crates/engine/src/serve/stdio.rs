@@ -41,6 +41,8 @@ pub fn run(options: &Options, architecture: &dyn Architecture) -> anyhow::Result
     reopen_on_signal(&scoreboard)?;
     SUCCEED.iter().copied().for_each(ignore);
     let mut site = options.site(architecture, scoreboard)?;
+    // What the application is run by is the server that has executed this program.
+    let _application = options.open_routes(&mut site, architecture)?;
     let transport = if options.stdio_tls { Transport::Tls } else { Transport::Plain };
     if transport == Transport::Tls {
         site.tls = Some(options.tls.tls(options.tickets)?);

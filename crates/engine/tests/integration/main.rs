@@ -9,6 +9,7 @@ mod changing_files;
 mod cold_disk;
 mod configuration;
 mod descriptors;
+mod dynamic;
 mod engine;
 mod handlers;
 mod hls;

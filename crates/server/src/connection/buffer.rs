@@ -6,6 +6,9 @@ pub const BUFFER_BYTES: usize = 4 * 1024;
 /// The size of a buffer for a large body: as much as the pool keeps.
 const BODY_BUFFER_BYTES: usize = 64 * 1024;
 
+/// The size of a buffer for the head of a response and a short body, which a second system call would cost more than room.
+const ROOMY_BYTES: usize = 16 * 1024;
+
 /// The least room worth a system call.
 const ROOM_BYTES_MIN: usize = 1024;
 
@@ -19,9 +22,21 @@ const POOLED_BYTES_MAX: usize = 68 * 1024;
 pub struct Buffer {
     bytes: Vec<u8>,
     consumed: usize,
+    /// One that owns no memory yet is to have more than usual.
+    is_roomy: bool,
 }
 
 impl Buffer {
+    /// One without memory, which is to have room for a head and a short body at once.
+    pub fn roomy() -> Buffer {
+        Buffer { is_roomy: true, ..Buffer::default() }
+    }
+
+    /// The same without its memory.
+    pub fn unfilled(&self) -> Buffer {
+        Buffer { is_roomy: self.is_roomy, ..Buffer::default() }
+    }
+
     /// The bytes not consumed yet.
     pub fn unread(&self) -> &[u8] {
         &self.bytes[self.consumed..]
@@ -78,7 +93,19 @@ impl Pool {
     }
 
     pub fn take_buffer(&mut self) -> Buffer {
-        Buffer { bytes: self.take(), consumed: 0 }
+        Buffer { bytes: self.take(), ..Buffer::default() }
+    }
+
+    /// `buffer`, with memory if it has none.
+    pub fn fill(&mut self, buffer: Buffer) -> Buffer {
+        if buffer.is_allocated() {
+            return buffer;
+        }
+        let mut filled = Buffer { is_roomy: buffer.is_roomy, ..self.take_buffer() };
+        if buffer.is_roomy {
+            filled.bytes.reserve(ROOMY_BYTES);
+        }
+        filled
     }
 
     pub fn put(&mut self, mut bytes: Vec<u8>) {

@@ -22,11 +22,13 @@ use crate::limits::Limits;
 pub mod echo;
 pub mod forward_proxy;
 pub mod reverse_proxy;
+pub mod routes;
 pub mod static_files;
 mod stream;
 
 /// Every handler, in the order in which the guide explains them.
-pub const ALL: &[Kind] = &[static_files::KIND, reverse_proxy::KIND, forward_proxy::KIND, echo::KIND];
+pub const ALL: &[Kind] =
+    &[static_files::KIND, routes::KIND, reverse_proxy::KIND, forward_proxy::KIND, echo::KIND];
 
 /// A row of [`ALL`]: what `--handler` and the reference say of a handler.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +36,8 @@ pub struct Kind {
     /// The name for the command line: that of its folder, with hyphens.
     pub name: &'static str,
     pub summary: &'static str,
-    /// Its content, if it needs no options of its own. The proxies do: the command `proxy` makes theirs.
+    /// Its content, if it needs no options of its own. The proxies do: the command `proxy` makes theirs, and `serve` that of
+    /// the routes.
     pub content: Option<fn() -> Arc<dyn Content>>,
 }
 

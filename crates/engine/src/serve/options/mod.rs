@@ -12,7 +12,10 @@ pub mod listen;
 pub mod log;
 mod organisation;
 pub mod process;
+pub mod route;
+pub mod routes;
 pub mod tls;
+pub mod upstream;
 pub mod values;
 
 use cache::CacheOptions;
@@ -22,7 +25,9 @@ use listen::ListenOptions;
 use log::LogOptions;
 use organisation::OrganisationOptions;
 use process::ProcessOptions;
+use routes::RouteOptions;
 use tls::TlsOptions;
+use upstream::UpstreamOptions;
 
 /// Serve the files below a directory.
 ///
@@ -67,6 +72,10 @@ pub struct Options {
     pub content: ContentOptions,
     #[command(flatten)]
     pub hosts: HostsOptions,
+    #[command(flatten)]
+    pub routes: RouteOptions,
+    #[command(flatten)]
+    pub upstreams: UpstreamOptions,
     #[command(flatten)]
     pub organisation: OrganisationOptions,
     #[command(flatten)]

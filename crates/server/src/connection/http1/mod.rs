@@ -98,7 +98,7 @@ struct Upload {
     reader: BodyReader,
     /// It is behind so many bytes of the input.
     head_len: usize,
-    /// The client was told to send it.
+    /// The client was told to send it, or did not ask.
     is_continued: bool,
 }
 

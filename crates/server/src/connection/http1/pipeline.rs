@@ -132,7 +132,8 @@ impl Http1 {
             Step::Wait(exchange) if takes_body && matches!(self.content, Content::Left) => {
                 self.content = Content::None;
                 let reader = BodyReader::new(request.body);
-                let upload = Upload { reader, head_len: request.head_len, is_continued: false };
+                let is_continued = !request.expects_continue;
+                let upload = Upload { reader, head_len: request.head_len, is_continued };
                 Read::Uploading(Waiting { upload: Some(Box::new(upload)), ..Waiting::new(exchange) })
             }
             step => Read::Handled(step, request.head_len),

@@ -101,6 +101,7 @@ mod tests {
             presence: Arc::new(UpstreamState::new(&[])),
             tls: None,
             weight: *weight,
+            idle_max: None,
         };
         Balancer::new(&weights.iter().map(upstream).collect::<Vec<_>>())
     }

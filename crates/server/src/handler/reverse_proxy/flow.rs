@@ -346,6 +346,8 @@ pub struct Upload {
     pub is_complete: bool,
     /// The upstream has asked for the body (100 Continue), and the client has not been told.
     pub is_asked_for: bool,
+    /// The upstream gets the request when all of the body is here: it is told the length first.
+    pub is_gathered: bool,
 }
 
 impl Upload {
@@ -356,7 +358,7 @@ impl Upload {
 
     /// Backpressure: returns true if no more is to be received from the client until the upstream has taken some.
     pub fn is_full(&self) -> bool {
-        self.bytes.len() >= HELD_BYTES_MAX
+        !self.is_gathered && self.bytes.len() >= HELD_BYTES_MAX
     }
 }
 

@@ -10,14 +10,13 @@ use sojourn_http::Status;
 use sojourn_http::request::Request;
 
 use super::exchange::{Exchange, Stage};
-use super::{End, Exchanges};
+use super::{End, Exchanges, Services};
 use crate::connection::{
     BodyStep, BodyWriter, Event, ExchangeId, Handler, MachineId, News, Outbox, Piece, Progress, Response,
     Shared, Step, Wait, Want,
 };
 use crate::counters::Served;
 use crate::handler::stream::Next;
-use crate::hosts::Hosts;
 
 /// The end of a chunked body.
 const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
@@ -26,14 +25,14 @@ const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 #[derive(Debug)]
 pub struct ReverseProxy {
     pub(super) exchanges: Exchanges,
-    pub(super) hosts: Arc<Hosts>,
+    pub(super) services: Arc<dyn Services>,
     pub(super) requests: Slab<Exchange>,
 }
 
 impl ReverseProxy {
-    /// A proxy for `hosts`, with nothing under way.
-    pub fn new(exchanges: Exchanges, hosts: Arc<Hosts>) -> ReverseProxy {
-        ReverseProxy { exchanges, hosts, requests: Slab::new() }
+    /// A proxy for `services`, with nothing under way.
+    pub fn new(exchanges: Exchanges, services: Arc<dyn Services>) -> ReverseProxy {
+        ReverseProxy { exchanges, services, requests: Slab::new() }
     }
 
     pub(in crate::handler) fn exchanges(&mut self) -> &mut Exchanges {
@@ -76,7 +75,7 @@ impl ReverseProxy {
 impl Handler for ReverseProxy {
     fn begin(&mut self, request: &Request<'_>, response: &mut Response<'_, '_>) -> Step {
         self.attend(response.shared);
-        if response.is_misdirected(request) || self.hosts.find(request.host).is_none() {
+        if response.is_misdirected(request) || self.services.service_of(request).is_none() {
             return response.page(request, Status::MisdirectedRequest);
         }
         self.accept(request, response)
@@ -108,6 +107,9 @@ impl Handler for ReverseProxy {
         self.attend(shared);
         let Stage::Relaying(relay) = &self.requests[exchange.0].stage else { return };
         let Some(upload) = &mut self.exchanges.flow(relay.flow).upload else { return };
+        if upload.is_gathered {
+            return self.exchanges.gather(relay.flow, part);
+        }
         if relay.is_chunked {
             upload.bytes.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
         }
@@ -122,6 +124,9 @@ impl Handler for ReverseProxy {
         self.attend(shared);
         let Stage::Relaying(relay) = &self.requests[exchange.0].stage else { return };
         let Some(upload) = &mut self.exchanges.flow(relay.flow).upload else { return };
+        if upload.is_gathered {
+            return self.exchanges.send_gathered(relay.flow, shared.served);
+        }
         if relay.is_chunked {
             upload.bytes.extend_from_slice(LAST_CHUNK);
         }

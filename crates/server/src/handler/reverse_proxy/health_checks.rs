@@ -43,6 +43,8 @@ pub fn watch(proxy: &Arc<Proxy>, check: Option<&HealthCheck>) -> std::io::Result
     for index in 0..proxy.upstreams.len() {
         let (proxy, check) = (Arc::clone(proxy), check.cloned());
         let is_named = proxy.upstreams[index].is_named();
+        // Scripts have no address.
+        let check = check.filter(|_| !matches!(proxy.upstreams[index].protocol, Protocol::Cgi(_)));
         if is_named || check.is_some() {
             let thread = std::thread::Builder::new().name("upstream".to_owned());
             thread.spawn(move || watch_one(&proxy.upstreams[index], check.as_ref(), is_named))?;
@@ -144,8 +146,12 @@ fn exchange(
     protocol: &Protocol,
     deadline: Instant,
 ) -> Option<u16> {
-    if let Protocol::FastCgi(application) = protocol {
-        return FastCgi::new(Arc::clone(application)).ask(stream, request, || left(deadline).is_some());
+    match protocol {
+        Protocol::FastCgi(application) => {
+            return FastCgi::new(Arc::clone(application)).ask(stream, request, || left(deadline).is_some());
+        }
+        Protocol::Http => {}
+        Protocol::Cgi(_) => unreachable!("scripts have no address to be asked at"),
     }
     stream.write_all(request.as_bytes()).ok()?;
     let (mut received, mut parser) = (Vec::new(), Parser::default());

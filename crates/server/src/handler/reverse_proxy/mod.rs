@@ -4,6 +4,7 @@
 //! the connections for that. A flow stands between one upstream connection, which fills it, and the clients that
 //! follow it; neither knows the other, and a driver knows neither: it launches connections and wakes those that wait.
 
+use std::fmt::Debug;
 use std::io;
 use std::net::IpAddr;
 use std::ops::Range;
@@ -42,8 +43,10 @@ use sojourn_http::request::Request;
 
 use super::forward_proxy::Rules;
 use super::{Content, Kind, Setup};
+use crate::applications::Scripts;
 use crate::connection::{Address, Handler};
 use crate::counters::{Counter, Served};
+use crate::hosts::Hosts;
 use crate::tls::UpstreamTls;
 pub use cache::{Cache, Verdict, answer, fits};
 use cache_admin::operate;
@@ -67,7 +70,7 @@ pub use upstream_url::{Scheme, UpstreamUrl, UpstreamUrlError};
 pub struct Proxy {
     /// Servers, one host's behind another's; none if it is a forward proxy.
     pub upstreams: Vec<Upstream>,
-    /// Which of them have the content of each host of the site.
+    /// Which of them have the content of each service: each host of the site, or each route to upstreams.
     pub hosts: Vec<Range<usize>>,
     /// The rules by which requests go where they say, if it is one.
     pub forward: Option<Arc<Rules>>,
@@ -82,10 +85,30 @@ impl Proxy {
         self.hosts.get(usize::from(host.0)).cloned().unwrap_or_default()
     }
 
+    /// Returns true if some of the upstreams of `host` are told of requests by variables, with the lengths of bodies.
+    pub fn speaks_cgi(&self, host: HostId) -> bool {
+        self.upstreams[self.upstreams_of(host)].iter().any(|upstream| match upstream.protocol {
+            Protocol::Http => false,
+            Protocol::FastCgi(_) | Protocol::Cgi(_) => true,
+        })
+    }
+
     /// Starts the handler of one event loop, for a forward proxy the part that relays.
     pub(in crate::handler) fn handler(&self, setup: &Setup<'_>) -> io::Result<ReverseProxy> {
         let exchanges = Exchanges::new(&Arc::new(self.clone()), setup.limits)?;
-        Ok(ReverseProxy::new(exchanges, Arc::clone(setup.hosts)))
+        Ok(ReverseProxy::new(exchanges, Arc::clone(setup.hosts) as _))
+    }
+}
+
+/// Which of a proxy's services a request is for: a host, or a route.
+pub trait Services: Debug + Send + Sync {
+    /// The number of the service; `None` if the request is for none.
+    fn service_of(&self, request: &Request<'_>) -> Option<HostId>;
+}
+
+impl Services for Hosts {
+    fn service_of(&self, request: &Request<'_>) -> Option<HostId> {
+        self.find(request.host)
     }
 }
 
@@ -116,6 +139,11 @@ impl Content for Proxy {
             served.add(Counter::HealthChecksFailed, failed);
             served.add(Counter::UpstreamsFailingChecks, upstream.presence.is_failing().into());
         }
+        for upstream in &self.upstreams {
+            if let Protocol::Cgi(scripts) = &upstream.protocol {
+                scripts.report(served);
+            }
+        }
         if let Some(cache) = self.cache.as_ref().filter(|cache| !cache.is_private()) {
             cache.report(served);
         }
@@ -138,6 +166,8 @@ pub enum Protocol {
     Http,
     /// FastCGI, as the responder for this application.
     FastCgi(Arc<Application>),
+    /// A process for each request.
+    Cgi(Arc<Scripts>),
 }
 
 #[derive(Clone, Debug)]
@@ -156,6 +186,8 @@ pub struct Upstream {
     pub tls: Option<UpstreamTls>,
     /// Its share of the requests, compared with the others'.
     pub weight: u32,
+    /// Connections that each loop keeps while there is nothing to do, if it is not as many as to others.
+    pub idle_max: Option<usize>,
 }
 
 impl Upstream {

@@ -145,7 +145,7 @@ impl ReverseProxy {
     fn asking(&self, request: &Request<'_>, response: &Response<'_, '_>) -> ClientContext {
         let is_forward = self.exchanges.proxy().forward.is_some();
         let is_secure = if is_forward { request.scheme == Some(Scheme::Https) } else { response.is_secure() };
-        let host = self.hosts.find(request.host).unwrap_or(HostId(0));
+        let host = self.services.service_of(request).unwrap_or(HostId(0));
         ClientContext { peer: response.peer(), is_secure, host }
     }
 

@@ -95,8 +95,15 @@ pub fn ask(request: &Request<'_>, ask: ClientContext, proxy: &Proxy, miss: Optio
         }
         _ => head_for(request, ask, proxy, Purpose::Pass),
     };
-    let upload = append_framing(&mut text, method, request);
-    text.extend_from_slice(b"\r\n");
+    // Applications read as many bytes as CONTENT_LENGTH says.
+    let is_gathered = request.body == Body::Chunked && proxy.speaks_cgi(ask.host);
+    let upload = if is_gathered {
+        Some(Upload { is_gathered, is_asked_for: true, ..Upload::default() })
+    } else {
+        let upload = append_framing(&mut text, method, request);
+        text.extend_from_slice(b"\r\n");
+        upload
+    };
     let asked = if request.method == Method::Head { RequestKind::Head } else { RequestKind::Other };
     // RFC 9110, 9.2.2; a request with a body is not repeated: the body is not kept.
     let is_idempotent = matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE");

@@ -74,7 +74,7 @@ impl<'a> BlockingWorker<'a> {
     }
 
     fn receive(&mut self, client: &mut Client, buffer: Buffer) -> Result<Event, Reason> {
-        let mut buffer = if buffer.is_allocated() { buffer } else { self.pool.take_buffer() };
+        let mut buffer = self.pool.fill(buffer);
         loop {
             if client.is_readable || self.drain.is_some() {
                 match self.receive_now(client, &mut buffer) {
@@ -97,7 +97,7 @@ impl<'a> BlockingWorker<'a> {
     }
 
     fn look(&mut self, client: &mut Client, buffer: Buffer) -> Event {
-        let mut buffer = if buffer.is_allocated() { buffer } else { self.pool.take_buffer() };
+        let mut buffer = self.pool.fill(buffer);
         match self.receive_now(client, &mut buffer) {
             Transfer::Complete(_) => Event::Received(buffer),
             Transfer::Blocked => {

@@ -40,7 +40,7 @@ impl Client {
         if !progress.is_readable {
             return Err(Want::Receive(buffer));
         }
-        let mut buffer = if buffer.is_allocated() { buffer } else { pool.take_buffer() };
+        let mut buffer = pool.fill(buffer);
         let room = buffer.space().capacity() - buffer.space().len();
         match transfer::receive(&self.socket, &mut buffer) {
             Transfer::Complete(count) => {
@@ -52,8 +52,9 @@ impl Client {
             Transfer::Blocked => {
                 progress.is_readable = false;
                 if buffer.unread().is_empty() {
+                    let unfilled = buffer.unfilled();
                     pool.put_buffer(buffer);
-                    return Err(Want::Receive(Buffer::default()));
+                    return Err(Want::Receive(unfilled));
                 }
                 Err(Want::Receive(buffer))
             }

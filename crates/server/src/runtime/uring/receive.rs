@@ -49,9 +49,7 @@ impl Ring<'_> {
     ) -> Option<Event> {
         match (completion.result, completion.buffer()) {
             (Ok(count @ 1..), Some(id)) => {
-                if !buffer.is_allocated() {
-                    buffer = self.state.pool.take_buffer();
-                }
+                buffer = self.state.pool.fill(buffer);
                 self.buffers.take(id, count as usize, buffer.space());
                 self.state.served.add(self.state.clients.at(token).connection.received(), u64::from(count));
                 self.state.clients.at(token).progress.may_be_readable = completion.leaves_data();
@@ -71,7 +69,7 @@ impl Ring<'_> {
     }
 
     pub(super) fn look(&mut self, token: u64, buffer: Buffer) -> Event {
-        let mut buffer = if buffer.is_allocated() { buffer } else { self.state.pool.take_buffer() };
+        let mut buffer = self.state.pool.fill(buffer);
         match transfer::receive(&self.state.clients.at(token).socket, &mut buffer) {
             Transfer::Complete(count) => {
                 self.state.served.add(self.state.clients.at(token).connection.received(), count as u64);
@@ -87,9 +85,7 @@ impl Ring<'_> {
 
     /// The server is stopping: receives a request that has already arrived, or closes the connection.
     pub(super) fn look_once(&mut self, token: u64, mut buffer: Buffer) {
-        if !buffer.is_allocated() {
-            buffer = self.state.pool.take_buffer();
-        }
+        buffer = self.state.pool.fill(buffer);
         match transfer::receive(&self.state.clients.at(token).socket, &mut buffer) {
             Transfer::Complete(count) => {
                 self.state.served.add(self.state.clients.at(token).connection.received(), count as u64);

@@ -121,5 +121,6 @@ fn configured(address: SocketAddr) -> Configured {
         protocol: Protocol::Http,
         tls: None,
         weight: 1,
+        idle_max: None,
     }
 }

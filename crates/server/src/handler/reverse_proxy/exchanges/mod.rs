@@ -131,8 +131,33 @@ impl Exchanges {
         if let Some(hash) = shared {
             self.shared.insert(hash, id);
         }
-        self.dispatch(id, served);
+        if !self.flows[id.0].upload.as_ref().is_some_and(|upload| upload.is_gathered) {
+            self.dispatch(id, served);
+        }
         (id, follower)
+    }
+
+    /// Takes more of a body that is gathered.
+    pub fn gather(&mut self, id: FlowId, part: &[u8]) {
+        let max = self.limits.upstream.gathered_bytes_max;
+        let flow = &mut self.flows[id.0];
+        let Some(upload) = flow.upload.as_mut().filter(|_| flow.end.is_none()) else { return };
+        if upload.bytes.len() + part.len() <= max {
+            upload.bytes.extend_from_slice(part);
+        } else {
+            upload.bytes = Vec::new();
+            self.finish(id, End::Failed(Status::ContentTooLarge));
+        }
+    }
+
+    /// All of the body is gathered: the request can be sent.
+    pub fn send_gathered(&mut self, id: FlowId, served: &mut Served) {
+        let flow = &mut self.flows[id.0];
+        let Some(upload) = flow.upload.as_mut().filter(|_| flow.end.is_none()) else { return };
+        (upload.is_gathered, upload.is_complete) = (false, true);
+        sojourn_http::head::content_length(&mut flow.request, upload.bytes.len() as u64);
+        flow.request.extend_from_slice(b"\r\n");
+        self.dispatch(id, served);
     }
 
     /// Begins a flow that comes from the store.

@@ -6,6 +6,7 @@ use rustls::client::ClientConnection;
 use sojourn_http::Status;
 
 use super::Exchanges;
+use crate::applications::Scripts;
 use crate::connection::{Address, Destination, Launch, Launched};
 use crate::counters::{Counter, Served};
 use crate::handler::forward_proxy::Origin;
@@ -20,6 +21,8 @@ pub(in crate::handler) struct Pool {
     /// Their tokens; the one that was used last is used next.
     pub idle: Vec<u64>,
     pub open: usize,
+    /// Those among them on which nothing has been answered yet: an application may not have accepted them.
+    pub unanswered: usize,
 }
 
 impl Exchanges {
@@ -31,19 +34,35 @@ impl Exchanges {
     }
 
     pub fn fail_at(&mut self, upstream: usize) {
-        if upstream < self.proxy.upstreams.len() {
+        let upstreams = &self.proxy.upstreams;
+        // A script says nothing about others.
+        if upstreams.get(upstream).is_some_and(|upstream| !matches!(upstream.protocol, Protocol::Cgi(_))) {
             self.health.fail(upstream, self.now, &self.limits.upstream);
         }
     }
 
     /// The connection that is handling an event has nothing to do; returns whether it is kept.
     pub fn keep(&mut self, upstream: usize) -> bool {
+        let own_max = self.proxy.upstreams.get(upstream).and_then(|upstream| upstream.idle_max);
+        let idle_max = own_max.unwrap_or(self.limits.upstream.idle_max);
+        // A process of an application serves one connection at a time: as long as one is kept, others wait to be accepted.
+        let is_held = own_max.is_some() || self.speaks_fastcgi(upstream);
         let pool = &mut self.pools[upstream];
-        let is_kept = pool.idle.len() < self.limits.upstream.idle_max;
+        let is_kept = pool.idle.len() < idle_max && !(is_held && pool.unanswered > 0);
         if is_kept {
             pool.idle.push(self.token);
         }
         is_kept
+    }
+
+    fn speaks_fastcgi(&self, upstream: usize) -> bool {
+        let upstream = self.proxy.upstreams.get(upstream);
+        upstream.is_some_and(|upstream| matches!(upstream.protocol, Protocol::FastCgi(_)))
+    }
+
+    /// A connection has had its first answer, or will have none.
+    pub fn answered(&mut self, upstream: usize) {
+        self.pools[upstream].unanswered -= 1;
     }
 
     /// The connection that is handling an event is over, idle or not.
@@ -96,6 +115,10 @@ impl Exchanges {
         if may_reuse && self.reuse(id, upstream, served) {
             return;
         }
+        if let Protocol::Cgi(scripts) = &self.proxy.upstreams[upstream].protocol {
+            let scripts = Arc::clone(scripts);
+            return self.start_script(id, upstream, &scripts, served);
+        }
         let addresses = self.proxy.upstreams[upstream].presence.addresses();
         let address = addresses[self.health.address(upstream, addresses.len())].clone();
         self.connect(id, upstream, address, served);
@@ -130,6 +153,7 @@ impl Exchanges {
         served.count(Counter::UpstreamRequests);
         self.flows[id.0].upstream = upstream;
         self.pools[upstream].open += 1;
+        self.pools[upstream].unanswered += 1;
         let tls = match &self.flows[id.0].origin {
             Some(origin) => self.proxy.forward.as_ref().and_then(|rules| rules.tls_with(origin)),
             None => self.proxy.upstreams[upstream].tls.clone(),
@@ -140,6 +164,21 @@ impl Exchanges {
         };
         let machine = UpstreamConnection::new(upstream, id, protocol);
         self.launch(Destination::Address(address), Box::new(machine), tls.map(|tls| Box::new(tls.connect())));
+    }
+
+    /// Gives a flow to a script of its own.
+    fn start_script(&mut self, id: FlowId, upstream: usize, scripts: &Arc<Scripts>, served: &mut Served) {
+        let flow = &mut self.flows[id.0];
+        flow.upstream = upstream;
+        let client = flow.client.expect("a client has asked");
+        let Ok(socket) = scripts.ask(&flow.request, client, flow.upload.is_some()) else {
+            return self.refuse_for_room(id, served);
+        };
+        served.count(Counter::UpstreamRequests);
+        self.pools[upstream].open += 1;
+        self.pools[upstream].unanswered += 1;
+        let machine = UpstreamConnection::new(upstream, id, Protocol::Cgi(Arc::clone(scripts)));
+        self.launch(Destination::Socket(socket), Box::new(machine), None);
     }
 
     pub(in crate::handler) fn launch(

@@ -59,6 +59,23 @@ impl Body {
         matches!(self, Body::UntilClose)
     }
 
+    /// Takes a part of a body whose end is told by a record. Returns false if that is longer than was announced.
+    pub fn append_record(&mut self, part: &[u8], append: impl FnOnce(Arc<[u8]>)) -> bool {
+        match self {
+            Body::Records(missing) => {
+                let left = missing.map(|missing| missing.checked_sub(part.len() as u64));
+                if left == Some(None) {
+                    return false;
+                }
+                *missing = left.flatten();
+                append(Arc::from(part));
+                true
+            }
+            Body::NoRecords => true,
+            Body::Length(_) | Body::Chunked(_) | Body::UntilClose => unreachable!("it has no records"),
+        }
+    }
+
     /// Takes what `input` has of the body and gives `append` the bytes proper.
     pub fn read(&mut self, input: &mut Buffer, append: impl FnOnce(Arc<[u8]>)) -> Progress {
         let bytes = input.unread();
@@ -87,19 +104,11 @@ impl Body {
                 }
                 (bytes.len(), Progress::More)
             }
-            Body::Records(missing) => {
-                if let Some(missing) = missing {
-                    let Some(left) = missing.checked_sub(bytes.len() as u64) else {
-                        return Progress::Malformed;
-                    };
-                    *missing = left;
-                }
-                if !bytes.is_empty() {
-                    append(Arc::from(bytes));
-                }
-                (bytes.len(), Progress::More)
+            // What came with the head; the rest goes by without the input.
+            Body::Records(_) | Body::NoRecords => {
+                let fits = bytes.is_empty() || self.append_record(bytes, append);
+                (bytes.len(), if fits { Progress::More } else { Progress::Malformed })
             }
-            Body::NoRecords => (bytes.len(), Progress::More),
         };
         input.consume(count);
         progress

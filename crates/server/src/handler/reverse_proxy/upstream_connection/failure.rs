@@ -2,15 +2,22 @@
 
 use sojourn_http::Status;
 
-use super::{Exchanges, Stage, UpstreamConnection};
+use super::{Exchanges, Speech, Stage, UpstreamConnection};
 use crate::connection::{Reason, Shared, Want};
 use crate::handler::reverse_proxy::FlowId;
 
 impl UpstreamConnection {
     /// The upstream will send no more.
     pub(super) fn ended(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
-        match &self.stage {
-            Stage::Body(body) if body.ends_with_connection() => {
+        match (&self.stage, &self.speech) {
+            (Stage::Head, Speech::Cgi(_, scripts)) if self.input.unread().is_empty() => {
+                // Killed, if it had all the time that scripts have.
+                let ran = shared.clock.now.saturating_sub(self.flow(exchanges).began);
+                let is_late = ran >= scripts.timeout();
+                let status = if is_late { Status::GatewayTimeout } else { Status::BadGateway };
+                self.give_up(status, exchanges, shared)
+            }
+            (Stage::Body(body), _) if body.ends_with_connection() => {
                 self.keeps = false;
                 self.complete(exchanges, shared)
             }
@@ -22,6 +29,11 @@ impl UpstreamConnection {
     pub(super) fn broken(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         match self.stage {
             Stage::Idle => self.end_idle(exchanges, shared),
+            // A script need not read its input.
+            Stage::Sending if matches!(self.speech, Speech::Cgi(..)) => {
+                (self.is_sent, self.stage) = (true, Stage::Head);
+                self.receive()
+            }
             // A connection that was idle may have been closed by the upstream meanwhile, which says nothing about it.
             Stage::Sending | Stage::Head if self.answered > 0 && !self.parser.is_partial() => {
                 let flow = self.flow.take().expect("there is a request");

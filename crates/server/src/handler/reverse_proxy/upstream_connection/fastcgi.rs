@@ -5,11 +5,12 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use sojourn_cgi::fastcgi::{Ending, Parameters, Part, Reader, begin, end_input, input};
-use sojourn_cgi::{Application, Client, http_head};
+use sojourn_cgi::{Application, Client};
 use sojourn_http::Status;
 use sojourn_http::request::{Body, Parsed, Parser};
-use sojourn_http::upstream::{self, Head, RequestKind};
+use sojourn_http::upstream::{Head, RequestKind};
 
+use super::cgi::ScriptHead;
 use crate::connection::Buffer;
 use crate::handler::reverse_proxy::Upload;
 
@@ -26,8 +27,7 @@ pub struct FastCgi {
     reader: Reader,
     /// How the application has ended the request at hand.
     pub ending: Option<Ending>,
-    /// The head of its response, as HTTP has it.
-    head: Vec<u8>,
+    head: ScriptHead,
     errors: Vec<u8>,
     error_bytes: usize,
 }
@@ -38,7 +38,7 @@ impl FastCgi {
             application,
             reader: Reader::default(),
             ending: None,
-            head: Vec::new(),
+            head: ScriptHead::default(),
             errors: Vec::new(),
             error_bytes: 0,
         }
@@ -50,7 +50,7 @@ impl FastCgi {
     /// With the status for the client, if the application cannot be asked for it.
     pub fn begin(&mut self, request: &[u8], client: Client, output: &mut Vec<u8>) -> Result<(), Status> {
         (self.reader, self.ending) = (Reader::default(), None);
-        (self.error_bytes, self.head) = (0, Vec::new());
+        self.error_bytes = 0;
         let Ok(Parsed::Complete(request)) = Parser::default().parse(request) else {
             return Err(Status::FieldsTooLarge);
         };
@@ -58,21 +58,23 @@ impl FastCgi {
         if request.body == Body::Chunked {
             return Err(Status::LengthRequired);
         }
-        let mut parameters = Parameters::default();
+        let start = output.len();
+        begin(output);
+        let mut parameters = Parameters::begin(output);
         if !self.application.variables_of(&request, client, |name, value| parameters.add(name, value)) {
+            output.truncate(start);
             return Err(Status::BadRequest);
         }
-        begin(output);
-        parameters.end(output);
+        parameters.end();
         Ok(())
     }
 
-    /// Takes received bytes in; what they hold of the response goes to `response`. Returns false if they make no sense, or
+    /// Takes received bytes in and gives `output` what they hold of the response. Returns false if they make no sense, or
     /// the application has written too much else.
-    pub fn read(&mut self, received: &[u8], response: &mut Buffer) -> bool {
+    pub fn read(&mut self, received: &[u8], mut output: impl FnMut(&[u8])) -> bool {
         let (ending, errors, error_bytes) = (&mut self.ending, &mut self.errors, &mut self.error_bytes);
         let outcome = self.reader.read(received, |part| match part {
-            Part::Output(bytes) => response.space().extend_from_slice(bytes),
+            Part::Output(bytes) => output(bytes),
             Part::Error(bytes) => {
                 let room = SHOWN_BYTES_MAX.saturating_sub(*error_bytes);
                 errors.extend_from_slice(&bytes[..bytes.len().min(room)]);
@@ -107,7 +109,7 @@ impl FastCgi {
         stream.write_all(&output).ok()?;
         while goes_on() {
             let count = stream.read(&mut chunk).ok().filter(|count| *count > 0)?;
-            if !self.read(&chunk[..count], &mut response) {
+            if !self.read(&chunk[..count], |part| response.space().extend_from_slice(part)) {
                 return None;
             }
             if let Some(head) = self.parse(response.unread(), RequestKind::Other).ok()? {
@@ -122,11 +124,8 @@ impl FastCgi {
     /// # Errors
     /// If it is none, or one that cannot be passed on.
     pub fn parse(&mut self, response: &[u8], asked: RequestKind) -> Result<Option<Head<'_>>, ()> {
-        self.head.clear();
-        let Some(head_len) = http_head(response, &mut self.head).map_err(drop)? else { return Ok(None) };
-        let head = upstream::Parser::default().parse(&self.head, asked).map_err(drop)?.ok_or(())?;
         // The end of the body is told by a record, so that the connection outlives it.
-        Ok(Some(Head { keep_alive: true, head_len, ..head }))
+        self.head.parse(response, asked, true)
     }
 }
 

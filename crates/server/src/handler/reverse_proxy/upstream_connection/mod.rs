@@ -4,21 +4,25 @@
 //! the other. It does not know the clients: the flow's followers are woken when there is news, and wake this
 //! connection when there is room again.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sojourn_http::Status;
 use sojourn_http::upstream::Parser;
 
+use crate::applications::Scripts;
 use crate::connection::{Buffer, Event, Reason, Shared, Wait, Want};
 use crate::handler::reverse_proxy::{End, Exchanges, Flow, FlowId, Machine, Protocol, Upload};
 
 mod body;
+mod cgi;
 mod failure;
 mod fastcgi;
 mod request;
 mod response;
 
 use body::Body;
+use cgi::ScriptHead;
 use failure::fail;
 pub use fastcgi::FastCgi;
 
@@ -30,8 +34,7 @@ pub struct UpstreamConnection {
     flow: Option<FlowId>,
     stage: Stage,
     parser: Parser,
-    /// The other protocol, if it is spoken instead of HTTP.
-    fastcgi: Option<Box<FastCgi>>,
+    speech: Speech,
     interim_responses: u32,
     /// Received and not yet understood, unless the driver has it.
     input: Buffer,
@@ -40,12 +43,23 @@ pub struct UpstreamConnection {
     is_recalled: bool,
     /// The request is sent, its body included.
     is_sent: bool,
+    /// Nothing has been answered on it yet.
+    is_unanswered: bool,
     /// Requests answered on this connection before.
     answered: u32,
     /// True if the upstream keeps the connection after the answer at hand.
     keeps: bool,
     /// When the head of the answer came.
     head_came: Duration,
+}
+
+/// What is spoken.
+#[derive(Debug)]
+enum Speech {
+    Http,
+    FastCgi(Box<FastCgi>),
+    /// The other end is a script's standard input and output.
+    Cgi(ScriptHead, Arc<Scripts>),
 }
 
 #[derive(Debug)]
@@ -65,21 +79,23 @@ enum Stage {
 impl UpstreamConnection {
     /// A connection to `upstream` that is yet to be made, for a flow.
     pub fn new(upstream: usize, flow: FlowId, protocol: Protocol) -> UpstreamConnection {
-        let fastcgi = match protocol {
-            Protocol::Http => None,
-            Protocol::FastCgi(application) => Some(Box::new(FastCgi::new(application))),
+        let speech = match protocol {
+            Protocol::Http => Speech::Http,
+            Protocol::FastCgi(application) => Speech::FastCgi(Box::new(FastCgi::new(application))),
+            Protocol::Cgi(scripts) => Speech::Cgi(ScriptHead::default(), scripts),
         };
         UpstreamConnection {
             upstream,
             flow: Some(flow),
             stage: Stage::New,
             parser: Parser::default(),
-            fastcgi,
+            speech,
             interim_responses: 0,
             input: Buffer::default(),
             is_receiving: false,
             is_recalled: false,
             is_sent: false,
+            is_unanswered: true,
             answered: 0,
             keeps: true,
             head_came: Duration::ZERO,
@@ -133,6 +149,7 @@ impl Machine for UpstreamConnection {
         if let Some(flow) = exchanges.take_assignment() {
             fail(flow, Status::BadGateway, true, exchanges, shared);
         }
+        self.note_answer(exchanges);
         exchanges.close(self.upstream);
         0
     }
@@ -179,6 +196,13 @@ impl UpstreamConnection {
             Stage::Connecting | Stage::Sending => Want::Wait,
             Stage::Head => self.send_on(exchanges),
             Stage::Body(_) => self.receive_body(exchanges, shared),
+        }
+    }
+
+    /// There is an answer, or there will be none.
+    fn note_answer(&mut self, exchanges: &mut Exchanges) {
+        if std::mem::take(&mut self.is_unanswered) {
+            exchanges.answered(self.upstream);
         }
     }
 

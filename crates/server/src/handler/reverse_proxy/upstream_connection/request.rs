@@ -4,7 +4,7 @@ use sojourn_cgi::fastcgi::end_input;
 
 use super::failure::fail;
 use super::fastcgi::append_upload;
-use super::{Exchanges, Stage, UpstreamConnection};
+use super::{Exchanges, Speech, Stage, UpstreamConnection};
 use crate::connection::{Output, Reason, Shared, Want};
 use crate::counters::Counter;
 
@@ -20,14 +20,14 @@ impl UpstreamConnection {
         self.interim_responses = 0;
         let mut bytes = shared.pool.take();
         let flow = exchanges.flow(id);
-        match &mut self.fastcgi {
-            None => {
+        match &mut self.speech {
+            Speech::Http => {
                 bytes.extend_from_slice(&flow.request);
                 if let Some(upload) = &mut flow.upload {
                     bytes.append(&mut upload.bytes);
                 }
             }
-            Some(fastcgi) => {
+            Speech::FastCgi(fastcgi) => {
                 let client = flow.client.expect("a client has asked");
                 if let Err(status) = fastcgi.begin(&flow.request, client, &mut bytes) {
                     shared.pool.put(bytes);
@@ -43,6 +43,17 @@ impl UpstreamConnection {
                         append_upload(upload, &mut bytes);
                     }
                 }
+            }
+            // The spawner has the head.
+            Speech::Cgi(..) => {
+                shared.pool.put(bytes);
+                self.stage = Stage::Head;
+                match &mut flow.upload {
+                    None => self.is_sent = true,
+                    Some(upload) => upload.is_asked_for = true,
+                }
+                exchanges.wake_followers(id);
+                return self.send_on(exchanges);
             }
         }
         let has_upload = flow.upload.is_some();
@@ -72,20 +83,22 @@ impl UpstreamConnection {
             return self.receive();
         };
         self.is_sent = upload.is_complete;
-        let bytes = match &self.fastcgi {
-            None => std::mem::take(&mut upload.bytes),
-            Some(_) => {
+        let bytes = match &self.speech {
+            Speech::Http | Speech::Cgi(..) => std::mem::take(&mut upload.bytes),
+            Speech::FastCgi(_) => {
                 let mut records = Vec::new();
                 append_upload(upload, &mut records);
                 records
             }
         };
-        if bytes.is_empty() {
+        // A script may read until the end of its input, whatever length it was told.
+        let is_last = self.is_sent && matches!(self.speech, Speech::Cgi(..));
+        if bytes.is_empty() && !is_last {
             return self.receive();
         }
         self.stage = Stage::Sending;
         exchanges.wake_followers(id);
-        Want::Send(plain(bytes))
+        Want::Send(Output { is_last, ..plain(bytes) })
     }
 }
 

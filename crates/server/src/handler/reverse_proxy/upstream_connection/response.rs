@@ -6,7 +6,7 @@ use sojourn_http::upstream::Head;
 
 use super::body::{Body, Progress};
 use super::failure::fail;
-use super::{Exchanges, Stage, UpstreamConnection};
+use super::{Exchanges, Speech, Stage, UpstreamConnection};
 use crate::connection::{Buffer, Reason, Shared, Want};
 use crate::counters::Counter;
 use crate::handler::reverse_proxy::{End, FlowId, ResponseAction};
@@ -18,8 +18,13 @@ impl UpstreamConnection {
     pub(super) fn receive(&mut self) -> Want {
         self.is_receiving = true;
         // Bytes that are already received must not be lost when receiving is recalled; records are no bytes of a response.
-        let is_response = self.is_sent && self.fastcgi.is_none();
-        Want::Receive(if is_response { std::mem::take(&mut self.input) } else { Buffer::default() })
+        let is_response = self.is_sent && !matches!(self.speech, Speech::FastCgi(_));
+        let empty = if matches!(self.stage, Stage::Head) { Buffer::roomy() } else { Buffer::default() };
+        Want::Receive(if is_response && self.input.is_allocated() {
+            std::mem::take(&mut self.input)
+        } else {
+            empty
+        })
     }
 
     pub(super) fn receive_body(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
@@ -27,9 +32,9 @@ impl UpstreamConnection {
         if exchanges.is_full(id) {
             return Want::Wait;
         }
-        let mut buffer = match &self.fastcgi {
-            None => std::mem::take(&mut self.input),
-            Some(_) => Buffer::default(),
+        let mut buffer = match &self.speech {
+            Speech::Http | Speech::Cgi(..) => std::mem::take(&mut self.input),
+            Speech::FastCgi(_) => Buffer::default(),
         };
         if !buffer.is_allocated() {
             buffer = shared.pool.take_buffer();
@@ -45,8 +50,18 @@ impl UpstreamConnection {
         exchanges: &mut Exchanges,
         shared: &mut Shared<'_>,
     ) -> Want {
-        if let Some(fastcgi) = &mut self.fastcgi {
-            let makes_sense = fastcgi.read(buffer.unread(), &mut self.input);
+        if let Speech::FastCgi(fastcgi) = &mut self.speech {
+            let makes_sense = match (&mut self.stage, self.flow) {
+                // No input in between: the next in line is the flow.
+                (Stage::Body(body), Some(id)) => {
+                    let (flow, mut fits) = (exchanges.flow(id), true);
+                    let is_read = fastcgi.read(buffer.unread(), |part| {
+                        fits = fits && body.append_record(part, |bytes| flow.append(bytes));
+                    });
+                    is_read && fits
+                }
+                _ => fastcgi.read(buffer.unread(), |part| self.input.space().extend_from_slice(part)),
+            };
             shared.pool.put_buffer(buffer);
             exchanges.log_errors(self.upstream, &fastcgi.take_errors());
             if !makes_sense && !matches!(self.stage, Stage::Idle) {
@@ -68,12 +83,13 @@ impl UpstreamConnection {
 
     fn read_head(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         let id = self.flow.expect("there is a request");
-        let is_records = self.fastcgi.is_some();
+        let is_records = matches!(self.speech, Speech::FastCgi(_));
         loop {
             let asked = self.flow(exchanges).asked;
-            let (ending, parsed) = match &mut self.fastcgi {
-                None => (None, self.parser.parse(self.input.unread(), asked).map_err(drop)),
-                Some(fastcgi) => (fastcgi.ending, fastcgi.parse(self.input.unread(), asked)),
+            let (ending, parsed) = match &mut self.speech {
+                Speech::Http => (None, self.parser.parse(self.input.unread(), asked).map_err(drop)),
+                Speech::Cgi(head, _) => (None, head.parse(self.input.unread(), asked, false)),
+                Speech::FastCgi(fastcgi) => (fastcgi.ending, fastcgi.parse(self.input.unread(), asked)),
             };
             let head = match (parsed, ending) {
                 (Ok(Some(head)), _) => head,
@@ -93,6 +109,9 @@ impl UpstreamConnection {
                 self.keeps = head.keep_alive && self.is_sent;
                 let now = shared.clock.second.seconds() as i64;
                 exchanges.succeed_at(self.upstream);
+                if std::mem::take(&mut self.is_unanswered) {
+                    exchanges.answered(self.upstream);
+                }
                 let began = exchanges.flow(id).began;
                 let is_again = judge(id, &head, now, exchanges);
                 self.head_came = shared.clock.now;
@@ -127,7 +146,7 @@ impl UpstreamConnection {
         exchanges.limit_shared(id);
         exchanges.wake_followers(id);
         let may_end = body.may_end();
-        let has_ended = self.fastcgi.as_ref().is_some_and(|fastcgi| fastcgi.ending.is_some());
+        let has_ended = matches!(&self.speech, Speech::FastCgi(fastcgi) if fastcgi.ending.is_some());
         match progress {
             Progress::More if has_ended && may_end => self.complete(exchanges, shared),
             Progress::More if has_ended => self.give_up(Status::BadGateway, exchanges, shared),
@@ -158,7 +177,10 @@ impl UpstreamConnection {
     fn rest(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         self.answered += 1;
         // What comes unasked, or a request that the upstream has not taken whole, leaves the next answer in doubt.
-        let is_at_rest = self.fastcgi.as_ref().is_none_or(|fastcgi| fastcgi.may_stay());
+        let is_at_rest = match &self.speech {
+            Speech::FastCgi(fastcgi) => fastcgi.may_stay(),
+            Speech::Http | Speech::Cgi(..) => true,
+        };
         let may_stay = self.keeps && is_at_rest && self.input.unread().is_empty() && !shared.is_draining;
         self.stage = Stage::Idle;
         shared.pool.put_buffer(std::mem::take(&mut self.input));

@@ -1,4 +1,4 @@
-//! The options for upstreams: addresses, trust, timeouts and health checks.
+//! The options for upstreams: trust, timeouts and health checks; and upstreams from their URLs.
 
 use std::net::ToSocketAddrs;
 use std::path::PathBuf;
@@ -17,21 +17,15 @@ use sojourn_server::handler::reverse_proxy::{
 };
 use sojourn_server::tls::UpstreamTls;
 
-use super::fastcgi::FastCgiOptions;
-use crate::serve::options::values::duration;
+use super::values::{duration, size};
 
 /// Origins of a forward proxy whose TLS sessions are remembered, to be resumed.
 const SESSIONS_REMEMBERED: usize = 256;
 
-/// Where requests go, and how long they may take there.
+/// Whom upstreams have to be, and how long they may take.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Upstreams")]
 pub struct UpstreamOptions {
-    /// A server that requests are passed on to, http://HOST[:PORT], https://HOST[:PORT] or fcgi://HOST[:PORT] (FastCGI), on
-    /// this machine also http://unix:SOCKET or fcgi://unix:SOCKET, and perhaps its share compared with the others'; several
-    /// have the same content
-    #[arg(long, required_unless_present_any = ["forward", "host"], value_name = "URL[,weight=N]", value_parser = upstream)]
-    pub upstream: Vec<UpstreamUrl>,
     /// The authorities that certificates of upstreams, or of origins (--forward), have to come from
     /// [default: the system's]
     #[arg(long, value_name = "FILE", conflicts_with = "upstream_insecure")]
@@ -66,6 +60,9 @@ pub struct UpstreamOptions {
     /// For how long; then it is tried again
     #[arg(long, default_value = "10s", value_name = "TIME", value_parser = duration)]
     pub upstream_down_time: Duration,
+    /// Gather so much of a chunked request body for FastCGI and CGI, which are told its length first; more is answered 413
+    #[arg(long, default_value = "1MiB", value_name = "SIZE", value_parser = size)]
+    pub upstream_gathered_max: usize,
     /// Ask every upstream for this path again and again, and use only those that answer 2xx or 3xx [default: ask none]
     #[arg(long, value_name = "PATH", value_parser = health_path)]
     pub health_path: Option<String>,
@@ -95,6 +92,7 @@ impl UpstreamOptions {
             idle_max: self.upstream_idle_max,
             failures_max: self.upstream_failures_max,
             down: self.upstream_down_time,
+            gathered_bytes_max: self.upstream_gathered_max,
             ..UpstreamLimits::default()
         }
     }
@@ -110,25 +108,23 @@ impl UpstreamOptions {
         })
     }
 
-    /// The upstreams `urls`, their names resolved.
-    pub fn upstreams<'a>(
-        &self,
-        urls: impl Iterator<Item = &'a UpstreamUrl> + Clone,
-        fastcgi: &FastCgiOptions,
-    ) -> anyhow::Result<Vec<Upstream>> {
-        let secure = urls.clone().filter(|url| url.scheme == Scheme::Https).count();
+    /// Fails if somebody is to be trusted, and none of `urls` is spoken to over TLS.
+    pub fn check_trust<'a>(&self, mut urls: impl Iterator<Item = &'a UpstreamUrl>) -> anyhow::Result<()> {
         ensure!(
-            secure > 0 || !self.trusts_somebody(),
+            !self.trusts_somebody() || urls.any(|url| url.scheme == Scheme::Https),
             "there is no upstream with TLS to trust\nhint: one looks like https://127.0.0.1:9443"
         );
+        Ok(())
+    }
+
+    /// The upstreams, their names resolved; each with what it is told if it speaks FastCGI.
+    pub fn upstreams<'a>(
+        &self,
+        urls: impl Iterator<Item = (&'a UpstreamUrl, &'a Arc<Application>)> + Clone,
+    ) -> anyhow::Result<Vec<Upstream>> {
+        let secure = urls.clone().filter(|(url, _)| url.scheme == Scheme::Https).count();
         let config = if secure > 0 { Some(Arc::new(self.client_config(secure)?)) } else { None };
-        let has_root = fastcgi.fastcgi_root.is_some() || fastcgi.fastcgi_script.is_some();
-        ensure!(
-            has_root || urls.clone().all(|url| url.scheme != Scheme::FastCgi),
-            "where are the scripts of the application?\nhint: give --fastcgi-root, or --fastcgi-script if one answers everything"
-        );
-        let application = fastcgi.application();
-        urls.map(|url| resolve(url, config.as_ref(), &application)).collect()
+        urls.map(|(url, application)| resolve(url, config.as_ref(), application)).collect()
     }
 
     /// How TLS is spoken with the origins of a forward proxy; without authorities it is not.
@@ -197,6 +193,7 @@ fn resolve(
         presence: Arc::new(UpstreamState::new(&addresses)),
         tls,
         weight: url.weight,
+        idle_max: None,
     })
 }
 

@@ -1,0 +1,275 @@
+//! From routes to what answers them: upstreams, scripts, and the application that this server runs.
+
+use std::ffi::CString;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow, bail, ensure};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
+use sojourn_cgi::Application;
+use sojourn_http::Status;
+use sojourn_server::applications::{ScriptSettings, Scripts, WorkerSettings, Workers};
+use sojourn_server::connection::Address;
+use sojourn_server::handler::reverse_proxy::{Protocol, Proxy, Upstream, UpstreamState, UpstreamUrl, watch};
+use sojourn_server::handler::routes::{Action, Pattern, Route, Routes, Table};
+use sojourn_server::{Architecture, CacheScope, Site};
+
+use super::options::Options;
+use super::options::route::{RouteValue, Target};
+use super::options::routes::Command;
+use super::pseudonym;
+
+/// Connections that may wait for an application to accept them.
+const BACKLOG: i32 = 4096;
+
+/// The name of the application's socket in its directory.
+const SOCKET: &str = "socket";
+
+/// The application that this server runs.
+#[derive(Debug)]
+pub struct RunningApplication {
+    workers: Arc<Workers>,
+    /// Of its own, for nobody else is to connect; it goes with the application.
+    directory: PathBuf,
+}
+
+impl RunningApplication {
+    /// The word that tells a program that serves one connection where the application is.
+    pub fn socket_argument(&self) -> anyhow::Result<CString> {
+        let word = [b"--app-socket=", self.socket().as_os_str().as_bytes()].concat();
+        Ok(CString::new(word)?)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.directory.join(SOCKET)
+    }
+}
+
+impl Drop for RunningApplication {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+impl Options {
+    /// Gives `site` its routes, if there are any, and starts what they need; the application runs as long as what is returned.
+    pub fn open_routes(
+        &self,
+        site: &mut Site,
+        architecture: &dyn Architecture,
+    ) -> anyhow::Result<Option<RunningApplication>> {
+        let options = &self.routes;
+        let is_named = options.route.iter().any(|route| matches!(route.target, Target::App(_)));
+        let has_app = options.app.is_some();
+        ensure!(
+            has_app || !is_named,
+            "a route leads to the application, and there is none\nhint: give its command by --app"
+        );
+        if options.route.is_empty() && !has_app {
+            return Ok(None);
+        }
+        ensure!(
+            site.content.kind().name == sojourn_server::handler::static_files::KIND.name,
+            "routes lead to files, and --handler puts something else in their place\nhint: leave --handler out"
+        );
+        let (socket, running) = match &options.app {
+            None => (None, None),
+            Some(command) => {
+                let (socket, running) = self.application(command)?;
+                (Some(socket), running)
+            }
+        };
+        let mut opening = Opening {
+            options: self,
+            upstreams: Vec::new(),
+            services: Vec::new(),
+            socket,
+            loops: site.workers,
+        };
+        let mut routes = Vec::new();
+        for RouteValue { pattern, target } in &options.route {
+            routes.push(Route { pattern: pattern.clone(), action: opening.action(pattern, target)? });
+        }
+        if has_app && !is_named {
+            let pattern = Pattern::Below(Box::default());
+            let action = opening.action(&pattern, &Target::App(Arc::new(Application::default())))?;
+            routes.push(Route { pattern, action });
+        }
+        let Opening { upstreams, services, .. } = opening;
+        let proxy = if services.is_empty() {
+            None
+        } else {
+            let pseudonym = pseudonym::draw()?;
+            Some(Arc::new(Proxy { upstreams, hosts: services, forward: None, pseudonym, cache: None }))
+        };
+        let health_check = self.upstreams.health_check();
+        let is_one = architecture.cache_scope() == Some(CacheScope::Server);
+        ensure!(
+            is_one || health_check.is_none(),
+            "with {} each process would have to ask upstreams for their health (--health-path)\nhint: choose an \
+             architecture that is one process: mt or an event loop",
+            architecture.name()
+        );
+        if let Some(proxy) = proxy.as_ref().filter(|_| is_one) {
+            watch(proxy, health_check.as_ref()).context("cannot watch the upstreams")?;
+        }
+        site.limits.upstream = self.upstreams.limits();
+        let workers = running.as_ref().map(|running: &RunningApplication| Arc::clone(&running.workers));
+        site.content = Arc::new(Routes { table: Arc::new(Table { routes }), proxy, workers });
+        Ok(running)
+    }
+
+    /// Starts the application, unless another process of this server runs it; returns where it listens.
+    fn application(&self, command: &Command) -> anyhow::Result<(PathBuf, Option<RunningApplication>)> {
+        let options = &self.routes;
+        if let Some(socket) = &options.app_socket {
+            return Ok((socket.clone(), None));
+        }
+        let directory = private_directory()?;
+        let path = directory.join(SOCKET);
+        let listening = listening(&path).with_context(|| format!("cannot listen on {}", path.display()))?;
+        let workers = Workers::start(WorkerSettings {
+            command: command.0.iter().map(Into::into).collect(),
+            count: options.app_workers.into(),
+            socket: listening,
+            grace: options.app_stop_timeout,
+        });
+        let workers = workers.map_err(|error| {
+            let _ = std::fs::remove_dir_all(&directory);
+            anyhow!("{error}\nhint: --app takes a program and its arguments, without a shell; is it there, and executable?")
+        })?;
+        Ok((path, Some(RunningApplication { workers: Arc::new(workers), directory })))
+    }
+}
+
+/// Routes being opened.
+struct Opening<'a> {
+    options: &'a Options,
+    upstreams: Vec<Upstream>,
+    /// Which of them each service has.
+    services: Vec<Range<usize>>,
+    /// Of the application that this server runs.
+    socket: Option<PathBuf>,
+    /// Loops that may each keep connections.
+    loops: usize,
+}
+
+impl Opening<'_> {
+    fn action(&mut self, pattern: &Pattern, target: &Target) -> anyhow::Result<Action> {
+        let first = self.upstreams.len();
+        match target {
+            Target::Files => return Ok(Action::Files),
+            Target::Redirect(redirection) => return Ok(Action::Redirect(redirection.clone())),
+            Target::Answer { status, media_type, body } => {
+                let (status, media_type, body): (Status, _, _) = (*status, media_type.clone(), body.clone());
+                return Ok(Action::Answer { status, media_type, body });
+            }
+            Target::Upstreams(urls, application) => {
+                let application = self.with_root(application)?;
+                let urls: Vec<(&UpstreamUrl, _)> = urls.iter().map(|url| (url, &application)).collect();
+                self.upstreams.extend(self.options.upstreams.upstreams(urls.into_iter())?);
+            }
+            Target::App(application) => {
+                let protocol = match self.options.routes.app_protocol.as_str() {
+                    "http" => Protocol::Http,
+                    _ => Protocol::FastCgi(self.with_program(&self.with_root(application)?)),
+                };
+                let socket = self.socket.clone().context("no application")?;
+                let state = UpstreamState::new(&[Address::Unix(socket.as_path().into())]);
+                // An application's process serves one connection at a time: those that are kept must leave some free.
+                let idle_max = usize::from(self.options.routes.app_workers) / self.loops.max(1);
+                self.upstreams.push(Upstream { idle_max: Some(idle_max), ..local("app", protocol, state) });
+            }
+            Target::Cgi(directory, application) => {
+                let scripts = self.scripts(pattern, directory, application)?;
+                let name = format!("cgi:{}", directory.display());
+                self.upstreams.push(local(&name, Protocol::Cgi(Arc::new(scripts)), UpstreamState::new(&[])));
+            }
+        }
+        self.services.push(first..self.upstreams.len());
+        let service = u16::try_from(self.services.len() - 1).context("there are too many routes")?;
+        Ok(Action::Relay(service))
+    }
+
+    /// `application`, whose root is the site's unless it is said.
+    fn with_root(&self, application: &Arc<Application>) -> anyhow::Result<Arc<Application>> {
+        if !application.root.is_empty() {
+            return Ok(Arc::clone(application));
+        }
+        let root = self.options.root.canonicalize().context("cannot find the site's directory")?;
+        let root = root.as_os_str().as_bytes().to_vec();
+        Ok(Arc::new(Application { root, ..Application::clone(application) }))
+    }
+
+    /// `application`, which answers everything itself unless it has scripts.
+    fn with_program(&self, application: &Arc<Application>) -> Arc<Application> {
+        let program = self.options.routes.app.as_ref().and_then(|command| command.0.first());
+        if application.script.is_some() || !application.suffix.is_empty() {
+            return Arc::clone(application);
+        }
+        let script = program.map(|program| program.clone().into_bytes());
+        Arc::new(Application { script, ..Application::clone(application) })
+    }
+
+    fn scripts(&self, pattern: &Pattern, directory: &Path, told: &Application) -> anyhow::Result<Scripts> {
+        let options = &self.options.routes;
+        let prefix = match pattern {
+            Pattern::Below(prefix) => prefix.to_vec(),
+            Pattern::Suffix(_) => Vec::new(),
+            Pattern::Exact(_) => bail!("scripts are below a path"),
+        };
+        Scripts::start(ScriptSettings {
+            directory: directory.to_path_buf(),
+            prefix,
+            index: told.index.clone(),
+            suffix: told.suffix.clone(),
+            variables: told.variables.clone(),
+            processes_max: options.cgi_processes_max.into(),
+            queue_max: options.cgi_queue_max.into(),
+            timeout: options.cgi_timeout,
+        })
+        .map_err(|error| {
+            anyhow!(
+                "cannot run the scripts of {}: {error}\nhint: `cgi` is a directory that the server may read",
+                directory.display()
+            )
+        })
+    }
+}
+
+/// An upstream of this machine, without a name to be looked up.
+fn local(name: &str, protocol: Protocol, state: UpstreamState) -> Upstream {
+    Upstream {
+        name: name.to_owned(),
+        authority: "localhost".to_owned(),
+        host: "127.0.0.1".to_owned(),
+        port: 0,
+        presence: Arc::new(state),
+        protocol,
+        tls: None,
+        weight: 1,
+        idle_max: None,
+    }
+}
+
+/// A directory that only this user can enter.
+fn private_directory() -> anyhow::Result<PathBuf> {
+    let mut random = [0; 8];
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+    let path = std::env::temp_dir().join(format!("sojourn-app-{:016x}", u64::from_ne_bytes(random)));
+    std::fs::DirBuilder::new().mode(0o700).create(&path).map_err(|error| {
+        anyhow!("cannot make {}: {error}\nhint: TMPDIR names a directory for temporary files", path.display())
+    })?;
+    Ok(path)
+}
+
+/// A socket that applications accept connections from, each waiting for the next.
+fn listening(path: &Path) -> anyhow::Result<std::os::fd::OwnedFd> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    listen(&socket, BACKLOG)?;
+    Ok(socket)
+}

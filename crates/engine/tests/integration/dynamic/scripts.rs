@@ -1,0 +1,148 @@
+//! CGI scripts: what they are told, what they may say, and that they end.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use sojourn_server::{ALL, Counter};
+
+use super::{ask, body, configured};
+use crate::engine::Server;
+
+const ROUTES: &str =
+    "[[route]]\npath = \"/cgi-bin/\"\ncgi = \"{}/scripts\"\nvariable = { SECRET = \"said\" }\n";
+
+/// A directory with these scripts, for `/bin/sh`.
+fn site(scripts: &[(&str, &str)]) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    fs::create_dir(root.path().join("scripts")).unwrap();
+    for (name, text) in scripts {
+        script(root.path(), name, &format!("#!/bin/sh\n{text}\n"));
+    }
+    root
+}
+
+fn script(root: &Path, name: &str, text: &str) {
+    let file = root.join("scripts").join(name);
+    fs::write(&file, text).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn status(answer: &str) -> &str {
+    answer.get(9..12).unwrap_or_else(|| panic!("no status: {answer:?}"))
+}
+
+#[test]
+fn scripts_answer_on_every_architecture() {
+    let environment = "printf 'Content-Type: text/plain\\n\\n'; env | sort; pwd";
+    let echo =
+        "count=$(wc -c); printf 'Status: 201 Made\\nX-A: b\\n\\n%s %s\\n' \"$CONTENT_LENGTH\" \"$count\"";
+    for architecture in ALL {
+        let name = architecture.name();
+        let root = site(&[("env", environment), ("echo", echo)]);
+        let server = configured(name, root.path(), ROUTES);
+        let answer = ask(&server, "GET /cgi-bin/env/x%20y?q=1 HTTP/1.1\r\nProxy: evil\r\nX-Y: z", b"");
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{name}: {answer}");
+        let has = |line: &str| assert!(answer.contains(&format!("{line}\n")), "{name}: {line}: {answer}");
+        let scripts = root.path().canonicalize().unwrap().join("scripts");
+        for line in [
+            "GATEWAY_INTERFACE=CGI/1.1",
+            "SCRIPT_NAME=/cgi-bin/env",
+            "PATH_INFO=/x y",
+            "QUERY_STRING=q=1",
+            "REMOTE_ADDR=127.0.0.1",
+            "SECRET=said",
+            "HTTP_X_Y=z",
+            &format!("SCRIPT_FILENAME={}/env", scripts.display()),
+            &format!("PWD={}", scripts.display()),
+        ] {
+            has(line);
+        }
+        assert!(!answer.contains("HTTP_PROXY") && !answer.contains("CARGO"), "{name}: {answer}");
+        let answer =
+            ask(&server, "POST /cgi-bin/echo HTTP/1.1\r\nContent-Length: 300000", &vec![b'x'; 300_000]);
+        assert!(answer.starts_with("HTTP/1.1 201 Made\r\nX-A: b\r\n"), "{name}: {answer}");
+        assert!(answer.contains("300000 300000\n"), "{name}: {answer}");
+    }
+}
+
+#[test]
+fn what_is_no_answer() {
+    let root = site(&[
+        ("silent", "exit 3"),
+        ("headless", "echo hello; echo; echo there"),
+        ("short", "printf 'Content-Length: 10\\n\\nabc'"),
+        ("long", "printf 'Content-Length: 3\\n\\nabcdef'"),
+        ("unread", "printf 'X: y\\n\\nnot read'"),
+        ("nph-raw", "printf 'HTTP/1.0 200 OK\\r\\n\\r\\n'"),
+        ("split", "printf 'Content-Type: text/plain\\nX: a\\r b\\n\\n'"),
+        ("loud", "while :; do echo '0123456789012345678901234567890123456789' >&2 || exit; done; "),
+        ("leaves", "printf 'X: y\\n\\nleft'; sleep 30 &"),
+        ("redirect", "printf 'Location: /there\\n\\n'"),
+    ]);
+    fs::write(root.path().join("scripts/plain"), "#!/bin/sh\n").unwrap();
+    script(root.path(), "broken", "#!/nowhere/interpreter\n");
+    let server = configured("amped", root.path(), ROUTES);
+    for (path, expected) in [
+        ("silent", "502"),
+        ("headless", "502"),
+        ("none", "404"),
+        ("plain", "403"),
+        ("broken", "500"),
+        ("nph-raw", "501"),
+        ("split", "502"),
+        ("loud", "502"),
+        ("redirect", "302"),
+        ("../hello", "404"),
+    ] {
+        assert_eq!(status(&server.get(&format!("/cgi-bin/{path}"))), expected, "{path}");
+    }
+    // Short by its own word: the client sees that it is not whole.
+    let answer = ask(&server, "GET /cgi-bin/short HTTP/1.1", b"");
+    assert!(answer.contains("Content-Length: 10\r\n") && answer.ends_with("abc"), "{answer}");
+    assert_eq!(body(&ask(&server, "GET /cgi-bin/long HTTP/1.1", b"")), "abc");
+    // What it has started may live on, the answer ends.
+    assert!(ask(&server, "GET /cgi-bin/leaves HTTP/1.1", b"").contains("left"));
+    let upload = vec![b'x'; 1_000_000];
+    let answer = ask(&server, "POST /cgi-bin/unread HTTP/1.1\r\nContent-Length: 1000000", &upload);
+    assert!(answer.contains("not read"), "{answer}");
+}
+
+#[test]
+fn a_script_ends_at_its_timeout_with_all_that_it_has_started() {
+    let root = site(&[("hang", "echo $$ > \"$SCRIPT_FILENAME.pid\"; sleep 100 & wait; echo")]);
+    let text = format!("cgi-timeout = \"300ms\"\n{ROUTES}");
+    let server = configured("amped", root.path(), &text);
+    let began = Instant::now();
+    assert_eq!(status(&server.get("/cgi-bin/hang")), "504");
+    assert!(began.elapsed() < Duration::from_secs(10));
+    let group = fs::read_to_string(root.path().join("scripts/hang.pid")).unwrap();
+    let group = rustix::process::Pid::from_raw(group.trim().parse().unwrap()).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while rustix::process::test_kill_process_group(group).is_ok() {
+        assert!(Instant::now() < deadline, "its group lives on");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    server.wait_until(Counter::LimitScriptTime, 1);
+}
+
+#[test]
+fn so_many_run_others_wait_and_more_are_refused() {
+    let root = site(&[("slow", "sleep 0.3; printf 'X: y\\n\\ndone'")]);
+    let text = format!("cgi-processes-max = 1\ncgi-queue-max = 1\n{ROUTES}");
+    let server = configured("amped", root.path(), &text);
+    let asked = |server: &Server| {
+        let mut client = server.connect();
+        client.send(b"GET /cgi-bin/slow HTTP/1.0\r\n\r\n");
+        client
+    };
+    let mut clients: Vec<_> = (0..4).map(|_| asked(&server)).collect();
+    let mut statuses: Vec<String> = clients
+        .iter_mut()
+        .map(|client| status(&String::from_utf8(client.rest()).unwrap()).to_owned())
+        .collect();
+    statuses.sort();
+    assert_eq!(statuses, ["200", "200", "503", "503"]);
+    server.wait_until(Counter::LimitScripts, 2);
+}

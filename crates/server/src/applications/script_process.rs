@@ -1,0 +1,240 @@
+//! One script: which file answers the request, its process, and that process's end.
+
+use std::ffi::OsStr;
+use std::io::{ErrorKind, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::Instant;
+
+use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use sojourn_cgi::{Application, Script};
+use sojourn_http::request::{Parsed, Parser};
+use sojourn_http::{SitePath, Status};
+
+use super::scripts::{Job, ScriptSettings};
+
+/// Where programs of scripts are looked for: nothing of the server's own environment is passed on.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// What a script may write to its standard error. Then the pipe breaks.
+const ERROR_BYTES_MAX: usize = 256 * 1024;
+
+/// How much of that is shown.
+const SHOWN_BYTES_MAX: usize = 8 * 1024;
+
+/// Scripts whose names begin so expect to write HTTP themselves (RFC 3875, 5), past all that the server checks.
+const NON_PARSED: &[u8] = b"nph-";
+
+/// A script that runs.
+pub(super) struct ScriptProcess {
+    name: String,
+    child: Child,
+    pub pidfd: OwnedFd,
+    /// The script's end of the connection, to see whether the other is closed; `None` once it is.
+    pub socket: Option<OwnedFd>,
+    pub errors: Option<ChildStderr>,
+    error_bytes: usize,
+    /// When it is killed.
+    pub ends_at: Instant,
+    pub has_ended: bool,
+}
+
+impl ScriptProcess {
+    /// Starts the script that answers `job`.
+    ///
+    /// # Errors
+    /// With the status for the client, if there is none.
+    pub fn start(settings: &ScriptSettings, job: &Job) -> Result<ScriptProcess, Status> {
+        let Ok(Parsed::Complete(request)) = Parser::default().parse(&job.request) else {
+            return Err(Status::FieldsTooLarge);
+        };
+        let path = SitePath::decode(request.target).map_err(|_| Status::BadRequest)?;
+        let script = find(settings, &path)?;
+        let application = Application {
+            root: settings.directory.as_os_str().as_bytes().to_vec(),
+            variables: settings.variables.clone(),
+            ..Application::default()
+        };
+        let file = Path::new(OsStr::from_bytes(&script.file));
+        let mut command = Command::new(file);
+        command.env_clear().env("PATH", PATH);
+        application.variables_for(&script, &request, job.client, |name, value| {
+            command.env(OsStr::from_bytes(name), OsStr::from_bytes(value));
+        });
+        let dup = || job.socket.try_clone().map_err(|_| Status::ServiceUnavailable);
+        command.stdin(if job.has_body { Stdio::from(dup()?) } else { Stdio::null() });
+        command.stdout(Stdio::from(dup()?)).stderr(Stdio::piped());
+        // A group of its own, so that all that it starts can be killed with it.
+        command.process_group(0).current_dir(file.parent().unwrap_or(Path::new("/")));
+        let name = String::from_utf8_lossy(&script.name).into_owned();
+        let mut child = command.spawn().map_err(|error| {
+            eprintln!("script {}: {error}", name.escape_debug());
+            match error.kind() {
+                ErrorKind::NotFound => Status::InternalServerError,
+                ErrorKind::PermissionDenied => Status::Forbidden,
+                ErrorKind::WouldBlock | ErrorKind::OutOfMemory => Status::ServiceUnavailable,
+                _ => Status::InternalServerError,
+            }
+        })?;
+        let errors = child.stderr.take();
+        let process = Pid::from_child(&child);
+        let Ok(pidfd) = pidfd_open(process, PidfdFlags::empty()) else {
+            let _ = kill_process_group(process, Signal::KILL);
+            let _ = child.wait();
+            return Err(Status::ServiceUnavailable);
+        };
+        let socket = Some(dup()?);
+        let ends_at = Instant::now() + settings.timeout;
+        Ok(ScriptProcess { name, child, pidfd, socket, errors, error_bytes: 0, ends_at, has_ended: false })
+    }
+
+    /// Kills it with its group.
+    pub fn kill(&mut self) {
+        // Not before it is waited for does its number go to another.
+        let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        self.reap();
+    }
+
+    /// It has ended, and with it its answer, whoever else has the socket open: what it has started, processes of the server.
+    /// Nothing that it has left unread may make that a failure.
+    pub fn reap(&mut self) {
+        let _ = self.child.wait();
+        self.has_ended = true;
+        let Some(socket) = self.socket.take() else { return };
+        let _ = shutdown(&socket, Shutdown::Both);
+        let mut rest = [0; 16 * 1024];
+        while recv(&socket, &mut rest, RecvFlags::DONTWAIT).is_ok_and(|(count, _)| count > 0) {}
+    }
+
+    /// Shows what it has written to its standard error.
+    pub fn read_errors(&mut self) {
+        let mut bytes = [0; SHOWN_BYTES_MAX];
+        let read = self.errors.as_mut().map(|errors| errors.read(&mut bytes));
+        let Some(Ok(count @ 1..)) = read else {
+            if !matches!(read, Some(Err(ref error)) if error.kind() == ErrorKind::Interrupted) {
+                self.errors = None;
+            }
+            return;
+        };
+        let room = SHOWN_BYTES_MAX.saturating_sub(self.error_bytes);
+        self.error_bytes += count;
+        let shown = bytes[..count.min(room)].split(|byte| *byte == b'\n');
+        for line in shown.filter(|line| !line.trim_ascii().is_empty()) {
+            eprintln!("script {}: {}", self.name.escape_debug(), line.trim_ascii_end().escape_ascii());
+        }
+        if self.error_bytes > ERROR_BYTES_MAX {
+            self.errors = None;
+        }
+    }
+}
+
+/// The script of a path: the first of its segments that is a file. The rest is PATH_INFO.
+fn find(settings: &ScriptSettings, path: &SitePath<'_>) -> Result<Script, Status> {
+    let rest = path.as_bytes().strip_prefix(&settings.prefix[..]).ok_or(Status::NotFound)?;
+    if path.is_hidden() {
+        return Err(Status::NotFound);
+    }
+    let mut file = settings.directory.clone();
+    let mut name = [b"/", &settings.prefix[..]].concat();
+    let mut end = 0;
+    for segment in rest.split_inclusive(|byte| *byte == b'/') {
+        end += segment.len();
+        let bare = segment.strip_suffix(b"/").unwrap_or(segment);
+        file.push(OsStr::from_bytes(bare));
+        name.extend_from_slice(bare);
+        let found = file.metadata().map_err(|error| match error.kind() {
+            ErrorKind::PermissionDenied => Status::Forbidden,
+            _ => Status::NotFound,
+        })?;
+        if found.is_file() {
+            let slash = usize::from(segment.len() > bare.len());
+            return check(settings, file, name, rest[end - slash..].to_vec());
+        }
+        name.push(b'/');
+    }
+    if !rest.is_empty() && !rest.ends_with(b"/") {
+        return Err(Status::NotFound);
+    }
+    file.push(OsStr::from_bytes(&settings.index));
+    name.extend_from_slice(&settings.index);
+    if file.is_file() { check(settings, file, name, Vec::new()) } else { Err(Status::NotFound) }
+}
+
+fn check(
+    settings: &ScriptSettings,
+    file: PathBuf,
+    name: Vec<u8>,
+    path_info: Vec<u8>,
+) -> Result<Script, Status> {
+    let base = name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    if base.starts_with(NON_PARSED) {
+        return Err(Status::NotImplemented);
+    }
+    // Also by links: what is outside is no script of this directory.
+    let file = file.canonicalize().map_err(|_| Status::NotFound)?;
+    if !base.ends_with(&settings.suffix) || !file.starts_with(&settings.directory) {
+        return Err(Status::NotFound);
+    }
+    Ok(Script { file: file.as_os_str().as_bytes().to_vec(), name, path_info })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn which_script_answers() {
+        let root = tempfile::tempdir().unwrap();
+        let outside = tempfile::NamedTempFile::new().unwrap();
+        let directory = root.path().canonicalize().unwrap();
+        fs::create_dir(directory.join("d")).unwrap();
+        for name in ["a.cgi", "d/index.cgi", "nph-x.cgi", "plain.txt", ".hidden.cgi"] {
+            fs::write(directory.join(name), "").unwrap();
+        }
+        symlink(outside.path(), directory.join("out.cgi")).unwrap();
+        let settings = ScriptSettings {
+            directory: directory.clone(),
+            prefix: b"cgi-bin/".to_vec(),
+            index: b"index.cgi".to_vec(),
+            suffix: b".cgi".to_vec(),
+            variables: Vec::new(),
+            processes_max: 1,
+            queue_max: 1,
+            timeout: Duration::from_secs(1),
+        };
+        let found = |target: &str| {
+            let path = SitePath::decode(target.as_bytes()).unwrap();
+            find(&settings, &path).map(|script| {
+                let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+                (text(script.file), text(script.name), text(script.path_info))
+            })
+        };
+        let expected = |file: &str, name: &str, info: &str| {
+            Ok((directory.join(file).to_str().unwrap().to_owned(), name.to_owned(), info.to_owned()))
+        };
+        assert_eq!(found("/cgi-bin/a.cgi"), expected("a.cgi", "/cgi-bin/a.cgi", ""));
+        assert_eq!(found("/cgi-bin/a.cgi/x/y?z"), expected("a.cgi", "/cgi-bin/a.cgi", "/x/y"));
+        assert_eq!(found("/cgi-bin/a.cgi/"), expected("a.cgi", "/cgi-bin/a.cgi", "/"));
+        assert_eq!(found("/cgi-bin/d/"), expected("d/index.cgi", "/cgi-bin/d/index.cgi", ""));
+        for (target, status) in [
+            ("/cgi-bin/", Status::NotFound),
+            ("/cgi-bin/d", Status::NotFound),
+            ("/cgi-bin/none.cgi", Status::NotFound),
+            ("/cgi-bin/.hidden.cgi", Status::NotFound),
+            ("/cgi-bin/out.cgi", Status::NotFound),
+            ("/cgi-bin/plain.txt/a.cgi", Status::NotFound),
+            ("/cgi-bin/nph-x.cgi", Status::NotImplemented),
+            ("/other/a.cgi", Status::NotFound),
+        ] {
+            assert_eq!(found(target), Err(status), "{target}");
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! CGI scripts (RFC 3875): a process for each request, so many at once, others wait; each is killed with its group at its
+//! timeout.
+//!
+//! A loop makes a pair of sockets, keeps one end as its connection, and sends the other with the request's head to the
+//! spawner: a thread of the server's first process, whichever process the loop is in. What cannot be started the spawner
+//! answers in the script's stead, in CGI's own words.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::net::{IpAddr, Ipv6Addr};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, ioctl_fionbio};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, Shutdown, SocketFlags, SocketType, recvmsg, send, sendmsg, shutdown,
+    socketpair,
+};
+use sojourn_cgi::Client;
+use sojourn_http::{Status, head};
+
+use super::script_process::ScriptProcess;
+use crate::counters::{Counter, Served};
+
+/// The longest head of a request, with what the proxy adds: longer ones do not fit into a message.
+const REQUEST_BYTES_MAX: usize = 128 * 1024;
+
+/// The address, whether it came by TLS, whether there is a body.
+const PREFIX_BYTES: usize = 18;
+
+/// A script whose client has gone has so long to finish.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Where scripts are, and how many may run.
+#[derive(Clone, Debug)]
+pub struct ScriptSettings {
+    /// The directory that stands for `prefix`; no script is outside, whatever links say.
+    pub directory: PathBuf,
+    /// The part of a path that is not looked for in the directory: empty, or with a slash at its end.
+    pub prefix: Vec<u8>,
+    /// The script of a path that names a directory.
+    pub index: Vec<u8>,
+    /// The end that a script's name must have.
+    pub suffix: Vec<u8>,
+    /// More variables; they replace those of the same name.
+    pub variables: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Scripts that run at once.
+    pub processes_max: usize,
+    /// Requests that may wait for one of them to end; more are answered 503.
+    pub queue_max: usize,
+    /// How long a script may run.
+    pub timeout: Duration,
+}
+
+/// The scripts of one directory.
+#[derive(Debug)]
+pub struct Scripts {
+    jobs: OwnedFd,
+    spawner: Option<JoinHandle<()>>,
+    timeout: Duration,
+    counts: Arc<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    running: AtomicU64,
+    started: AtomicU64,
+    refused: AtomicU64,
+    timed_out: AtomicU64,
+}
+
+/// A request for a script.
+#[derive(Debug)]
+pub(super) struct Job {
+    /// The script's end.
+    pub socket: OwnedFd,
+    pub request: Vec<u8>,
+    pub client: Client,
+    /// The request has a body, which comes by the socket.
+    pub has_body: bool,
+}
+
+impl Scripts {
+    /// Starts the spawner, which ends with the last of these.
+    ///
+    /// # Errors
+    /// If there is no such directory, or the system has no room for a thread.
+    pub fn start(settings: ScriptSettings) -> io::Result<Scripts> {
+        let directory = settings.directory.canonicalize()?;
+        if !directory.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        let (jobs, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        let (timeout, counts) = (settings.timeout, Arc::<Counts>::default());
+        let spawner = Spawner {
+            jobs: theirs,
+            settings: ScriptSettings { directory, ..settings },
+            queue: VecDeque::new(),
+            running: Vec::new(),
+            counts: Arc::clone(&counts),
+        };
+        let thread = std::thread::Builder::new().name("scripts".to_owned());
+        let spawner = Some(thread.spawn(move || spawner.run())?);
+        Ok(Scripts { jobs, spawner, timeout, counts })
+    }
+
+    /// How long a script may run.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Has a script answer the request whose HTTP head is `request`; its input and output are the socket's other end.
+    ///
+    /// # Errors
+    /// If the spawner has too much to do, or the system has no room.
+    pub fn ask(&self, request: &[u8], client: Client, has_body: bool) -> io::Result<OwnedFd> {
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        // Theirs waits, as programs expect of their standard output.
+        ioctl_fionbio(&ours, true)?;
+        let address = match client.address {
+            IpAddr::V4(address) => address.to_ipv6_mapped(),
+            IpAddr::V6(address) => address,
+        };
+        let mut prefix = [0; PREFIX_BYTES];
+        prefix[..16].copy_from_slice(&address.octets());
+        (prefix[16], prefix[17]) = (client.is_secure.into(), has_body.into());
+        let descriptors = [theirs.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        control.push(SendAncillaryMessage::ScmRights(&descriptors));
+        let parts = [IoSlice::new(&prefix), IoSlice::new(request)];
+        sendmsg(&self.jobs, &parts, &mut control, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?;
+        Ok(ours)
+    }
+
+    /// Writes to the table what is counted here.
+    pub fn report(&self, served: &mut Served) {
+        let Counts { running, started, refused, timed_out } = &*self.counts;
+        for (counter, count) in [
+            (Counter::ScriptsRunning, running),
+            (Counter::ScriptsStarted, started),
+            (Counter::LimitScripts, refused),
+            (Counter::LimitScriptTime, timed_out),
+        ] {
+            served.add(counter, count.load(Ordering::Relaxed));
+        }
+    }
+}
+
+/// What still runs is killed: whom it would answer is gone.
+impl Drop for Scripts {
+    fn drop(&mut self) {
+        // Other processes may have the same socket open.
+        let _ = shutdown(&self.jobs, Shutdown::Both);
+        if let Some(spawner) = self.spawner.take() {
+            let _ = spawner.join();
+        }
+    }
+}
+
+/// Starts scripts and watches them.
+struct Spawner {
+    jobs: OwnedFd,
+    settings: ScriptSettings,
+    queue: VecDeque<Job>,
+    running: Vec<ScriptProcess>,
+    counts: Arc<Counts>,
+}
+
+impl Spawner {
+    fn run(mut self) {
+        loop {
+            let wait = self.running.iter().map(|script| script.ends_at).min();
+            let wait = wait.map(|end| end.saturating_duration_since(Instant::now()));
+            let Some((has_job, events)) = self.wait(wait) else { return };
+            if has_job && !self.receive() {
+                // The server has ended: nobody waits for these.
+                self.running.iter_mut().for_each(ScriptProcess::kill);
+                return;
+            }
+            self.watch(&events);
+            self.start_waiting();
+            self.counts.running.store(self.running.len() as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits for a job or for news of scripts: for each whether it has ended, whether its client is gone, whether it has
+    /// written to its standard error.
+    fn wait(&self, timeout: Option<Duration>) -> Option<(bool, Vec<[bool; 3]>)> {
+        let mut fds = vec![PollFd::new(&self.jobs, PollFlags::IN)];
+        let mut places = Vec::with_capacity(self.running.len());
+        for script in &self.running {
+            let mut place = |fd| {
+                fds.push(fd);
+                fds.len() - 1
+            };
+            let ended = place(PollFd::new(&script.pidfd, PollFlags::IN));
+            let socket = script.socket.as_ref().map(|socket| place(PollFd::new(socket, PollFlags::empty())));
+            let errors = script.errors.as_ref().map(|errors| place(PollFd::new(errors, PollFlags::IN)));
+            places.push([Some(ended), socket, errors]);
+        }
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return None,
+        }
+        let is_set = |place: Option<usize>| place.is_some_and(|place| !fds[place].revents().is_empty());
+        Some((is_set(Some(0)), places.into_iter().map(|place| place.map(is_set)).collect()))
+    }
+
+    /// Takes a job in; returns false once there will be no more.
+    fn receive(&mut self) -> bool {
+        let mut bytes = vec![0; PREFIX_BYTES + REQUEST_BYTES_MAX];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+        let count = match recvmsg(&self.jobs, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
+            Ok(message) => message.bytes,
+            Err(Errno::AGAIN | Errno::INTR) => return true,
+            Err(_) => 0,
+        };
+        let socket = control.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+            _ => None,
+        });
+        let (Some(socket), Some((prefix, request))) = (socket, bytes[..count].split_at_checked(PREFIX_BYTES))
+        else {
+            return count > 0;
+        };
+        let octets: [u8; 16] = prefix[..16].try_into().expect("as long as an address");
+        let client = Client { address: Ipv6Addr::from(octets).to_canonical(), is_secure: prefix[16] == 1 };
+        let job = Job { socket, request: request.to_vec(), client, has_body: prefix[17] == 1 };
+        let is_full = self.running.len() >= self.settings.processes_max;
+        if is_full && self.queue.len() >= self.settings.queue_max {
+            self.queue.retain(|job| !is_alone(&job.socket));
+        }
+        if is_full && self.queue.len() >= self.settings.queue_max {
+            self.counts.refused.fetch_add(1, Ordering::Relaxed);
+            refuse(&job.socket, Status::ServiceUnavailable);
+        } else {
+            self.queue.push_back(job);
+        }
+        true
+    }
+
+    /// Does what the events say, and what deadlines say.
+    fn watch(&mut self, events: &[[bool; 3]]) {
+        let now = Instant::now();
+        for (script, [has_ended, is_alone, has_errors]) in self.running.iter_mut().zip(events) {
+            if *has_errors {
+                script.read_errors();
+            }
+            if *is_alone {
+                // The answer is complete, or nobody wants it.
+                script.socket = None;
+                script.ends_at = script.ends_at.min(now + GRACE);
+            }
+            if *has_ended {
+                script.reap();
+            } else if now >= script.ends_at {
+                if script.socket.is_some() {
+                    self.counts.timed_out.fetch_add(1, Ordering::Relaxed);
+                }
+                script.kill();
+            }
+        }
+        self.running.retain(|script| !script.has_ended);
+    }
+
+    /// Starts what waits, as far as there is room.
+    fn start_waiting(&mut self) {
+        while self.running.len() < self.settings.processes_max {
+            let Some(job) = self.queue.pop_front() else { return };
+            if is_alone(&job.socket) {
+                continue;
+            }
+            match ScriptProcess::start(&self.settings, &job) {
+                Ok(script) => {
+                    self.counts.started.fetch_add(1, Ordering::Relaxed);
+                    self.running.push(script);
+                }
+                Err(status) => refuse(&job.socket, status),
+            }
+        }
+    }
+}
+
+/// Returns true if the other end is closed.
+fn is_alone(socket: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(socket, PollFlags::empty())];
+    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0)
+}
+
+/// Answers in a script's stead.
+fn refuse(socket: &OwnedFd, status: Status) {
+    let page = head::error_page(status);
+    let line = status.line().trim_ascii_end();
+    let text = line.split_once(' ').map_or(line, |(_, text)| text);
+    let answer = format!("Status: {text}\r\nContent-Type: text/html\r\n\r\n{page}");
+    // A new socket has room for it.
+    let _ = send(socket, answer.as_bytes(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+}
