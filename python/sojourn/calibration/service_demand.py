@@ -229,6 +229,8 @@ def _draws(sizes: FloatArray, knees: tuple[float, ...], random: np.random.Genera
 
 
 def _falling(sizes: FloatArray, demands: FloatArray) -> tuple[str, ...]:
+    if demands.min() == demands.max():
+        return ()
     correlation = float(spearmanr(sizes, demands).statistic)
     if correlation > FALLING_MAX:
         return ()

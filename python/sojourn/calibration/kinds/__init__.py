@@ -13,6 +13,7 @@ from sojourn.calibration.fit import Fit, Options
 from sojourn.calibration.kinds import intervals, requests, scaling, sizes
 from sojourn.calibration.tables import Table
 from sojourn.failure import CouldNotRun
+from sojourn.queueing import System, SystemFileError
 
 
 @dataclass(frozen=True)
@@ -40,4 +41,12 @@ def fit_table(table: Table, options: Options, kind: str | None = None) -> Fit:
         known = "; ".join(f"{name}: {', '.join(each.needs)}" for name, each in KINDS.items())
         asked = f" of kind {kind}" if kind else ""
         raise CouldNotRun(f"{table.path} has not the columns of a table{asked}", f"columns by kind: {known}")
-    return KINDS[kind].fit(table, options)
+    found = KINDS[kind].fit(table, options)
+    try:
+        System(found.system_text())
+    except SystemFileError as error:
+        raise CouldNotRun(
+            f"{table.path}: what these numbers say is beyond what a system file may hold: {error.message}",
+            "look at the units of the columns",
+        ) from None
+    return found

@@ -17,6 +17,8 @@ from sojourn.text import toml
 
 BACKGROUND_MIN = 0.005
 """Less utilisation without requests than this is left out of the file."""
+EXPLAINED_MIN = 1e-9
+"""A class that explains less of it than this has no demand: it is the roundness of numbers."""
 
 
 def fit(table: Table, options: Options) -> Fit:
@@ -50,10 +52,15 @@ def fit(table: Table, options: Options) -> Fit:
             "route": [{"station": "server", "demand": system_file.time(demand.estimate)}],
         }
         for name, mean, demand in zip(classes, means, found.demands_seconds, strict=True)
-        if demand.estimate > 0 and mean > 0
+        if demand.estimate * mean > EXPLAINED_MIN
     }
+    if not described:
+        raise CouldNotRun(
+            f"{table.path}: the utilisation does not rise with the requests: they have no demand",
+            "measure intervals of different load",
+        )
     background = found.background_utilisation.estimate
-    if background > BACKGROUND_MIN * options.servers and described:
+    if background > BACKGROUND_MIN * options.servers:
         demand = float(np.average([each.estimate for each in found.demands_seconds], weights=means))
         described["background"] = {
             "comment": "The utilisation that no request explains, as jobs of the mean demand.",
