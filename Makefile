@@ -67,10 +67,11 @@ bench-stream: $(INSTALLED)
 	benchmarks/stream/peers
 	benchmarks/stream/bench --docs docs $(BENCH)
 
-## bench-models: the models beside Ciw, SimPy, LINE and a C loop, and the coverage of intervals; writes docs/models-*.md
+## bench-models: the models beside independent programs, the coverage of intervals (an hour; goes on where it was stopped), and Ciw, SimPy, LINE and a C loop; writes docs/models-*.md
 bench-models: $(INSTALLED)
-	benchmarks/models/bench --docs docs
+	.venv/bin/python -m benchmarks.models.checked --docs docs
 	.venv/bin/python -m benchmarks.models.coverage --docs docs
+	benchmarks/models/bench --docs docs
 
 ## bench-studies: all studies in 90 minutes, or BENCH="--budget 12h"; writes docs/study-results.md; the same command goes on
 bench-studies: $(INSTALLED) peers

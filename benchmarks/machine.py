@@ -29,8 +29,17 @@ def raise_descriptors() -> int:
 
 def revision() -> str:
     """The revision of the checkout, marked where files were changed."""
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    return _git("describe", "--always", "--dirty")
+
+
+def last_change(path: str) -> str:
+    """The revision that last changed a folder of the checkout."""
+    return _git("log", "-1", "--format=%h", "--", path)
+
+
+def _git(*arguments: str) -> str:
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return "unavailable: not a git checkout"
+    return done.stdout.strip()

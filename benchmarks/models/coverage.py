@@ -2,10 +2,9 @@
 
     python -m benchmarks.models.coverage --docs docs
 
-Means are those of Pollaczek and Khinchine, and of processor sharing, which is insensitive to the distribution of
-demand; percentiles of M/M/1 are those of an exponential distribution. Where no formula exists, Lindley's recursion over
-hundreds of millions of jobs is the reference: ten lines that share nothing with the simulator, not even its generator.
-A case passes if 90 % of the intervals of converged runs cover, within the error of the number of seeds.
+Truths are closed forms and the programs in `oracles/`, which share nothing with the simulator. Every run is kept as it
+ends, and the same command goes on where the last one stopped (`--minutes` ends it early). A figure passes if 90 % of
+the intervals of converged runs cover, as far as chance allows to say.
 """
 
 from __future__ import annotations
@@ -13,29 +12,34 @@ from __future__ import annotations
 import json
 import math
 import os
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fnmatch import fnmatch
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated
 
-import numpy as np
 import typer
+from scipy.stats import binom
 
 from benchmarks import machine
+from benchmarks.models.oracles import birth_death, lattice, tagged_job
+from benchmarks.models.oracles.figures import PERCENTILES
 from sojourn import queueing
 from sojourn.text import format
 
 HALF_WIDTH = 0.05
 COVERED_MIN = 0.90
-LINDLEY_BLOCK = 10_000_000
-LINDLEY_BLOCKS = 40
+CHANCE_MIN = 0.025
+SIMULATOR = "crates/queueing/src/simulator"
+FILE = machine.ROOT / "runs" / "models-coverage" / "runs.jsonl"
 
 Truths = dict[str, float]
 """The true value of figures, by their keys in results."""
+Result = queueing.Simulation | queueing.StationSimulation
 
 
 @dataclass(frozen=True)
@@ -44,18 +48,29 @@ class Case:
 
     name: str
     what: str
-    targets: tuple[queueing.Target, ...]
-    run: Callable[[int], queueing.Simulation | queueing.StationSimulation]
+    run: Callable[[int], Result]
     truths: Callable[[], Truths]
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A figure in one run: covered or not, if there was an interval; converged or not."""
+class Figure:
+    """A figure of one run; a station's converges when it has an interval."""
 
-    covered: bool | None
+    value: float
+    half_width: float | None
     converged: bool
-    error: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """One seed of a case."""
+
+    case: str
+    seed: int
+    revision: str
+    """Of the last change to the simulator."""
+    jobs: int
+    figures: dict[str, Figure]
 
 
 @dataclass(frozen=True)
@@ -75,11 +90,75 @@ class Row:
 
     @property
     def passes(self) -> bool:
-        """Whether 90 % coverage is within two standard errors, or better."""
-        if not self.converged:
-            return True
-        error = math.sqrt(COVERED_MIN * (1 - COVERED_MIN) / self.converged)
-        return self.converged_covered / self.converged >= COVERED_MIN - 2 * error
+        """Whether so few would be covered by chance in less than one experiment of forty, were 90 % the truth."""
+        return bool(binom.cdf(self.converged_covered, self.converged, COVERED_MIN) >= CHANCE_MIN)
+
+
+def cases() -> Iterator[Case]:
+    """The cases."""
+    exponential = '{ law = "exponential", mean = "1s" }'
+    queue = _station("fifo", exponential, 0.95)
+    heavy = _station("fifo", '{ law = "log-normal", mean = "1s", scv = 20 }', 0.7)
+    shape, largest = 1.5, 1e4
+    pareto, h2 = queueing.pareto(shape, 1.0, largest), queueing.hyper_exponential(1.0, 10.0)
+    heavy_tail = partial(lattice.pareto, shape, largest, 0.7)
+    ends: tuple[tuple[str, queueing.Target], ...] = (("", "mean"), ("-p95", "p95"))
+    for suffix, target in ends:
+        what = ", p95 asked for" if suffix else ""
+        run = _poisson(queueing.exponential(1.0), 0.95, 1, target)
+        yield Case(f"poisson-mm1{suffix}", f"M/M/1 FIFO, ρ 0.95{what}", run, _mm1)
+        run = _poisson(h2, 0.95, None, target)
+        yield Case(f"poisson-h2-ps{suffix}", f"M/H₂/1/PS, C² 10, ρ 0.95{what}", run, _h2_ps)
+        run = _poisson(pareto, 0.7 / pareto.mean, 1, target)
+        name = f"M/Pareto/1 FIFO, index 1.5 on [1, 10⁴], ρ 0.7{what}"
+        yield Case(f"poisson-pareto{suffix}", name, run, heavy_tail)
+    for replications in (1, 4, 16, 100, 500):
+        name = f"replications-{replications}"
+        what = f"M/M/1 FIFO, ρ 0.95, {replications} replication{'s' * (replications > 1)}"
+        yield Case(name, what, _system(queue, replications), _mm1)
+        yield Case(f"{name}-p95", f"{what}, p95 asked for", _system(queue, replications, "p95"), _mm1)
+    yield Case(
+        "log-normal", "M/log-normal/1 FIFO, C² 20, ρ 0.7", _system(heavy, 1), partial(lattice.log_normal, 20, 0.7)
+    )
+
+
+def measure(case: Case, seeds: range, threads: int) -> Iterator[Run]:
+    """Simulates with every seed."""
+    revision = machine.last_change(SIMULATOR)
+    with ThreadPoolExecutor(threads) as pool:
+        for seed, result in zip(seeds, pool.map(case.run, seeds), strict=True):
+            yield Run(case.name, seed, revision, result["jobs"], dict(_figures(result)))
+
+
+def rows(case: Case, runs: list[Run]) -> list[Row]:
+    """A row for each figure whose truth is known."""
+    return [_row(case, name, truth, runs) for name, truth in case.truths().items() if name in runs[0].figures]
+
+
+def table(found: list[Row]) -> str:
+    """The rows as Markdown."""
+    lines = [
+        "| case | figure | seeds | jobs a run | converged | of these, cover | intervals | of these, cover | bias |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in found:
+        lines.append(
+            f"| {row.what} | {row.figure} | {row.seeds} | {format.number(row.jobs / 1e6)} million "
+            f"| {row.converged} | {_share(row.converged_covered, row.converged)} | {row.intervals} "
+            f"| {_share(row.covered, row.intervals)} | {100 * row.bias:+.2f} % |"
+        )
+    return "\n".join(lines)
+
+
+def read(path: Path = FILE) -> list[Run]:
+    """The runs that were kept."""
+    if not path.exists():
+        return []
+    kept = []
+    for line in path.read_text().splitlines():
+        run = json.loads(line)
+        kept.append(Run(**run | {"figures": {name: Figure(**each) for name, each in run["figures"].items()}}))
+    return kept
 
 
 def _station(discipline: str, demand: str, rate: float) -> queueing.System:
@@ -89,186 +168,107 @@ def _station(discipline: str, demand: str, rate: float) -> queueing.System:
     )
 
 
-EXPONENTIAL = '{ law = "exponential", mean = "1s" }'
-HEAVY = '{ law = "log-normal", mean = "1s", scv = 20 }'
-
-
-def _mm1(rho: float) -> Truths:
-    mean = 1 / (1 - rho)
-    percentiles = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
-    truths = {"mean": mean} | {name: -mean * math.log(1 - p) for name, p in percentiles.items()}
-    return truths | {"utilisation": rho, "queue": rho * mean, "residence": mean}
-
-
-def _pollaczek_khinchine(mean: float, second_moment: float, rate: float) -> float:
-    return mean + rate * second_moment / (2 * (1 - rate * mean))
-
-
-@cache
-def _lindley(shape: float, largest: float, rate: float) -> Truths:
-    """The bounded Pareto under FIFO: W' = max(0, W + S - A), by running minima of a random walk."""
-    random, wait, counted = np.random.default_rng(20_000), 0.0, np.zeros(3_000)
-    scale = 100.0  # bins of 1 %
-    for _ in range(LINDLEY_BLOCKS):
-        uniform = random.random(LINDLEY_BLOCK)
-        demand = (1 - uniform * (1 - largest**-shape)) ** (-1 / shape)
-        walk = np.cumsum(demand - random.exponential(1 / rate, LINDLEY_BLOCK))
-        before = np.concatenate(([0.0], walk[:-1]))
-        waits = before + np.maximum(wait, -np.minimum.accumulate(np.minimum(before, 0.0)))
-        wait = max(0.0, float(walk[-1] + max(wait, -min(0.0, float(before.min())))))
-        bins = np.minimum(np.log(waits + demand) * scale, len(counted) - 1).astype(int)
-        counted += np.bincount(bins, minlength=len(counted))
-    below = np.cumsum(counted) / counted.sum()
-    return {
-        name: math.exp((np.interp(p, below, np.arange(1, len(below) + 1))) / scale)
-        for name, p in {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}.items()
-    }
-
-
-def cases() -> Iterator[Case]:
-    """The cases, the replications last: they take longest."""
-    queue = _station("fifo", EXPONENTIAL, 0.95)
-    heavy = _station("fifo", HEAVY, 0.7)
-    exponential, h2 = queueing.exponential(1.0), queueing.hyper_exponential(1.0, 10.0)
-    pareto = queueing.pareto(1.5, 1.0, 1e4)
-    poisson, system = partial(_poisson), partial(_system)
-    yield Case(
-        "poisson-mm1", "M/M/1, ρ 0.95, `simulate_poisson`", ("mean",), poisson(exponential, 0.95, 1), lambda: _mm1(0.95)
-    )
-    yield Case(
-        "poisson-mm1-p95", "the same, p95 asked for", ("p95",), poisson(exponential, 0.95, 1, "p95"), lambda: _mm1(0.95)
-    )
-    yield Case("poisson-h2-ps", "M/H₂/1/PS, C² 10, ρ 0.95", ("mean",), poisson(h2, 0.95, None), lambda: {"mean": 20.0})
-    yield Case(
-        "poisson-pareto",
-        "M/Pareto/1, index 1.5 on [1, 10⁴], ρ 0.7",
-        ("mean",),
-        poisson(pareto, 0.7 / pareto.mean, 1),
-        lambda: _lindley(1.5, 1e4, 0.7 / pareto.mean),
-    )
-    yield Case(
-        "poisson-pareto-p95",
-        "the same, p95 asked for",
-        ("p95",),
-        poisson(pareto, 0.7 / pareto.mean, 1, "p95"),
-        lambda: _lindley(1.5, 1e4, 0.7 / pareto.mean),
-    )
-    yield Case(
-        "log-normal",
-        "M/log-normal/1, C² 20, ρ 0.7, `simulate`",
-        ("mean",),
-        system(heavy, 1),
-        lambda: {"mean": _pollaczek_khinchine(1.0, 21.0, 0.7)},
-    )
-    for replications in (1, 4, 16, 100, 500):
-        name, what = f"replications-{replications}", f"M/M/1, ρ 0.95, {replications} replications"
-        yield Case(name, what, ("mean",), system(queue, replications), lambda: _mm1(0.95))
-        yield Case(f"{name}-p95", what + ", p95", ("p95",), system(queue, replications, "p95"), lambda: _mm1(0.95))
-
-
 def _poisson(
-    demand: queueing.Distribution, rate: float, r: int | None, target: queueing.Target = "mean"
-) -> Callable[[int], queueing.StationSimulation]:
+    demand: queueing.Distribution, rate: float, r: int | None, target: queueing.Target
+) -> Callable[[int], Result]:
     return lambda seed: queueing.simulate_poisson(rate, demand, r, half_width=HALF_WIDTH, target=target, seed=seed)
 
 
-def _system(
-    system: queueing.System, replications: int, target: queueing.Target = "mean"
-) -> Callable[[int], queueing.Simulation]:
+def _system(system: queueing.System, replications: int, target: queueing.Target = "mean") -> Callable[[int], Result]:
     return lambda seed: queueing.simulate(
         system, half_width=HALF_WIDTH, target=target, seed=seed, replications=replications
     )
 
 
-def measure(case: Case, seeds: int, threads: int = 2) -> list[Row]:
-    """Simulates with every seed; a row for each figure whose truth is known."""
-    truths = case.truths()
-    seen: dict[str, list[Seen]] = {name: [] for name in truths}
-    jobs = []
-    with ThreadPoolExecutor(threads) as pool:
-        for result in pool.map(case.run, range(1, seeds + 1)):
-            jobs.append(result["jobs"])
-            for name, truth in truths.items():
-                found = _figure(result, name)
-                if found is not None:
-                    value, half_width, converged = found
-                    covered = None if half_width is None else abs(value - truth) <= half_width
-                    seen[name].append(Seen(covered, converged, value / truth - 1))
-    return [_row(case, name, each, fmean(jobs)) for name, each in seen.items() if each]
+def _mm1() -> Truths:
+    mean, percentiles = birth_death.mm1(0.95)
+    return {"mean": mean} | percentiles | {"utilisation": 0.95, "queue": 0.95 * mean, "residence": mean}
 
 
-def _row(case: Case, figure: str, seen: list[Seen], jobs: float) -> Row:
-    converged = [each for each in seen if each.converged]
+def _h2_ps() -> Truths:
+    solved = tagged_job.solve(tagged_job.h2(1.0, 10.0), 0.95, None, jobs_max=400)
+    return {"mean": solved.mean} | solved.percentiles(PERCENTILES)
+
+
+def _figures(result: Result) -> Iterator[tuple[str, Figure]]:
+    times = result["response_time_seconds"]
+    for name, figure in result["figures"].items():
+        yield name, Figure(times[name], times[f"{name}_half_width"], figure["converged"])  # type: ignore[literal-required]
+    if "stations" in result:
+        station = result["stations"]["web"]  # type: ignore[typeddict-item]
+        for name, value, half_width in (
+            ("utilisation", station["utilisation"], station["utilisation_half_width"]),
+            ("queue", station["queue_mean"], station["queue_mean_half_width"]),
+            ("residence", station["residence_time_seconds"], station["residence_time_half_width_seconds"]),
+        ):
+            yield name, Figure(float(value or 0.0), half_width, half_width is not None)
+
+
+def _row(case: Case, name: str, truth: float, runs: list[Run]) -> Row:
+    figures = [run.figures[name] for run in runs]
+
+    def covers(figure: Figure) -> bool:
+        return figure.half_width is not None and abs(figure.value - truth) <= figure.half_width
+
+    converged = [figure for figure in figures if figure.converged]
     return Row(
         case=case.name,
         what=case.what,
-        figure=figure,
-        seeds=len(seen),
+        figure=name,
+        seeds=len(runs),
         converged=len(converged),
-        converged_covered=sum(bool(each.covered) for each in converged),
-        intervals=sum(each.covered is not None for each in seen),
-        covered=sum(bool(each.covered) for each in seen),
-        bias=fmean(each.error for each in seen),
-        jobs=jobs,
+        converged_covered=sum(map(covers, converged)),
+        intervals=sum(figure.half_width is not None for figure in figures),
+        covered=sum(map(covers, figures)),
+        bias=fmean(figure.value / truth - 1 for figure in figures),
+        jobs=fmean(run.jobs for run in runs),
     )
 
 
-def _figure(
-    result: queueing.Simulation | queueing.StationSimulation, name: str
-) -> tuple[float, float | None, bool] | None:
-    """Value, half-width, and whether it converged; a station's figure converges when it has an interval."""
-    if name in result["figures"]:
-        value = float(result["response_time_seconds"][name])  # type: ignore[literal-required]
-        half_width = result["response_time_seconds"][f"{name}_half_width"]  # type: ignore[literal-required]
-        return value, half_width, result["figures"][name]["converged"]
-    if "stations" not in result:
-        return None
-    station = result["stations"]["web"]  # type: ignore[typeddict-item]
-    figure, half_width = {
-        "utilisation": (station["utilisation"], station["utilisation_half_width"]),
-        "queue": (station["queue_mean"], station["queue_mean_half_width"]),
-        "residence": (station["residence_time_seconds"], station["residence_time_half_width_seconds"]),
-    }[name]
-    return float(figure or 0.0), half_width, half_width is not None
-
-
-def table(rows: list[Row]) -> str:
-    """The rows as Markdown."""
-    lines = [
-        "| case | figure | jobs a run, mean | converged | of these, cover | intervals | of these, cover | bias |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for row in rows:
-        share = f"{row.converged_covered / row.converged:.1%}".replace("%", " %") if row.converged else "–"
-        every = f"{row.covered / row.intervals:.1%}".replace("%", " %") if row.intervals else "–"
-        lines.append(
-            f"| {row.what} | {row.figure} | {format.number(row.jobs / 1e6)} million | {row.converged} of {row.seeds} "
-            f"| {share} | {row.intervals} | {every} | {100 * row.bias:+.2f} % |"
-        )
-    return "\n".join(lines)
+def _share(covered: int, intervals: int) -> str:
+    return f"{100 * covered / intervals:.1f} %" if intervals else "–"
 
 
 def _main(
     only: Annotated[str, typer.Option(help="Cases, * allowed.")] = "*",
     seeds: Annotated[int, typer.Option(min=2, help="Runs of every case.")] = 200,
-    docs: Annotated[Path | None, typer.Option(help="Put the table here.")] = None,
-    output: Annotated[Path, typer.Option(help="The rows as JSON.")] = machine.ROOT / "runs" / "coverage.json",
+    minutes: Annotated[float, typer.Option(help="Stop after so long; the same command goes on.")] = math.inf,
+    anew: Annotated[bool, typer.Option(help="Forget the runs that were kept.")] = False,
+    docs: Annotated[Path | None, typer.Option(help="Put the page here.")] = None,
 ) -> None:
     """Measure the coverage of the simulator's 95 % intervals, 5 % asked for."""
-    rows: list[Row] = []
-    for case in cases():
-        if fnmatch(case.name, only):
-            rows += measure(case, seeds, os.cpu_count() or 1)
-            print(table(rows[-len(case.truths()) :]), flush=True)
-            output.parent.mkdir(parents=True, exist_ok=True)
-            output.write_text(json.dumps([vars(row) for row in rows], indent=1))
+    until = time.monotonic() + 60 * minutes
+    FILE.parent.mkdir(parents=True, exist_ok=True)
+    if anew:
+        FILE.unlink(missing_ok=True)
+    chosen = [case for case in cases() if fnmatch(case.name, only)]
+    threads = os.cpu_count() or 1
+    missing = 0
+    for case in chosen:
+        done = max((run.seed for run in read() if run.case == case.name), default=0)
+        for first in range(done + 1, seeds + 1, 4 * threads):
+            if time.monotonic() > until:
+                missing += seeds + 1 - first
+                break
+            for run in measure(case, range(first, min(first + 4 * threads, seeds + 1)), threads):
+                with FILE.open("a") as file:
+                    file.write(json.dumps(asdict(run)) + "\n")
+        print(case.name, flush=True)
+    _report(chosen, docs)
+    if missing:
+        raise SystemExit(f"{missing} runs are missing: the same command goes on with them")
+
+
+def _report(chosen: list[Case], docs: Path | None) -> None:
+    kept = read()
+    of = {case.name: [run for run in kept if run.case == case.name] for case in chosen}
+    found = [row for case in chosen if of[case.name] for row in rows(case, of[case.name])]
+    print(table(found))
     if docs:
         page = (Path(__file__).parent / "coverage.md.template").read_text()
-        page = (
-            page.replace("$seeds", str(seeds)).replace("$revision", machine.revision()).replace("$table", table(rows))
-        )
-        (docs / "models-coverage.md").write_text(page)
-    failed = [f"{row.case} {row.figure}" for row in rows if not row.passes]
+        revisions = ", ".join(dict.fromkeys(run.revision for run in kept))
+        (docs / "models-coverage.md").write_text(page.replace("$revision", revisions).replace("$table", table(found)))
+    failed = [f"{row.case} {row.figure}" for row in found if not row.passes]
     if failed:
         raise SystemExit("coverage below 90 %: " + ", ".join(failed))
 
