@@ -45,19 +45,15 @@ impl Exchanges {
     pub fn keep(&mut self, upstream: usize) -> bool {
         let own_max = self.proxy.upstreams.get(upstream).and_then(|upstream| upstream.idle_max);
         let idle_max = own_max.unwrap_or(self.limits.upstream.idle_max);
-        // A process of an application serves one connection at a time: as long as one is kept, others wait to be accepted.
-        let is_held = own_max.is_some() || self.speaks_fastcgi(upstream);
+        // A process of our application serves one connection at a time: as long as one is kept, others wait to be accepted.
+        // Others may have processes enough, and would only get their connections anew.
+        let is_held = own_max.is_some();
         let pool = &mut self.pools[upstream];
         let is_kept = pool.idle.len() < idle_max && !(is_held && pool.unanswered > 0);
         if is_kept {
             pool.idle.push(self.token);
         }
         is_kept
-    }
-
-    fn speaks_fastcgi(&self, upstream: usize) -> bool {
-        let upstream = self.proxy.upstreams.get(upstream);
-        upstream.is_some_and(|upstream| matches!(upstream.protocol, Protocol::FastCgi(_)))
     }
 
     /// A connection has had its first answer, or will have none.
