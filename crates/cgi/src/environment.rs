@@ -91,7 +91,8 @@ impl Application {
         add(b"SERVER_NAME", name);
         add(b"SERVER_PORT", port);
         add(b"REQUEST_METHOD", method);
-        add(b"REQUEST_URI", request.target);
+        let slash: &[u8] = if request.target.first() == Some(&b'?') { b"/" } else { b"" };
+        add(b"REQUEST_URI", &[slash, request.target].concat());
         add(b"REQUEST_SCHEME", if client.is_secure { b"https" } else { b"http" });
         if client.is_secure {
             add(b"HTTPS", b"on");

@@ -1,7 +1,7 @@
 //! Invalidation of stored responses after unsafe requests (RFC 9111, 4.4).
 
 use super::fields::Section;
-use super::key::{Target, normalised};
+use super::key::{Spelling, Target};
 
 /// Methods that change nothing (RFC 9110, 9.2.1, and the registry); any other may.
 const SAFE: [&[u8]; 8] = [b"GET", b"HEAD", b"OPTIONS", b"TRACE", b"PROPFIND", b"REPORT", b"SEARCH", b"QUERY"];
@@ -42,7 +42,7 @@ fn resolved(base: &Target<'_>, reference: &[u8]) -> Option<Vec<u8>> {
         let end = authority.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(authority.len());
         let (host, target) = authority.split_at(end);
         let there = Target { host, target, ..*base };
-        return (there.origin() == origin).then(|| keyed(origin, target));
+        return (there.origin() == origin).then(|| keyed(origin, target, base.spelling));
     }
     // A scheme without an authority names nothing of ours.
     scheme.is_none().then(|| {
@@ -57,13 +57,13 @@ fn resolved(base: &Target<'_>, reference: &[u8]) -> Option<Vec<u8>> {
                 [&base_path[..directory], path, query].concat()
             }
         };
-        keyed(origin, &target)
+        keyed(origin, &target, base.spelling)
     })
 }
 
-fn keyed(mut origin: Vec<u8>, target: &[u8]) -> Vec<u8> {
+fn keyed(mut origin: Vec<u8>, target: &[u8], spelling: Spelling) -> Vec<u8> {
     let (path, query) = split_query(target);
-    origin.extend_from_slice(&normalised(&[&without_dots(path), query].concat()));
+    origin.extend_from_slice(&spelling.of(&[&without_dots(path), query].concat()));
     origin
 }
 
@@ -106,7 +106,8 @@ fn without_dots(path: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    const BASE: Target<'_> = Target { scheme: "http", host: b"Example.org:80", target: b"/a/b?c" };
+    const BASE: Target<'_> =
+        Target { scheme: "http", host: b"Example.org:80", target: b"/a/b?c", spelling: Spelling::Normalised };
 
     fn keys(method: &str, status: u16, received: &str) -> Vec<String> {
         let keys = invalidated(method.as_bytes(), &BASE, status, Section(received.as_bytes()));

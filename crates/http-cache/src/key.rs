@@ -16,31 +16,72 @@ pub struct Target<'a> {
     pub scheme: &'a str,
     pub host: &'a [u8],
     pub target: &'a [u8],
+    pub spelling: Spelling,
+}
+
+/// Which spellings of a path are one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spelling {
+    /// Those that RFC 3986, 6.2.2 says are equivalent: a gateway knows its origin.
+    #[default]
+    Normalised,
+    /// None but the empty path and `/`: a proxy must not change another's path (RFC 9110, 7.7).
+    Kept,
+}
+
+impl Spelling {
+    /// The target as it is keyed and sent on.
+    pub fn of(self, target: &[u8]) -> Cow<'_, [u8]> {
+        match self {
+            Spelling::Normalised => normalised(target),
+            Spelling::Kept => rooted(target),
+        }
+    }
 }
 
 impl Target<'_> {
     /// The text of the key: scheme, host in lower case, the port unless it is the scheme's, and the normalised target.
     pub fn key(&self) -> Vec<u8> {
         let mut key = self.origin();
-        key.extend_from_slice(&normalised(self.target));
+        key.extend_from_slice(&self.spelling.of(self.target));
         key
     }
 
     /// The part of the key before the path: equal for equal origins (RFC 9110, 4.3.1).
     pub(super) fn origin(&self) -> Vec<u8> {
-        let (name, port) = split_port(self.host);
         let mut origin = Vec::with_capacity(self.scheme.len() + self.host.len() + self.target.len() + 8);
         origin.extend_from_slice(self.scheme.as_bytes());
         origin.extend_from_slice(b"://");
-        let name_start = origin.len();
-        origin.extend_from_slice(name);
-        origin[name_start..].make_ascii_lowercase();
-        let default = if self.scheme == "https" { 443 } else { 80 };
-        if let Some(port) = port.filter(|port| *port != default) {
-            origin.push(b':');
-            head::decimal(&mut origin, port.into());
-        }
+        append_host(&mut origin, self.scheme, self.host);
         origin
+    }
+}
+
+/// The host as it is keyed and sent on: in lower case, with its port unless that is the scheme's. What one client
+/// spells must not be stored for another to get.
+pub fn normalised_host(scheme: &str, host: &[u8]) -> Vec<u8> {
+    let mut normal = Vec::with_capacity(host.len());
+    append_host(&mut normal, scheme, host);
+    normal
+}
+
+fn append_host(text: &mut Vec<u8>, scheme: &str, host: &[u8]) {
+    let (name, port) = split_port(host);
+    let name_start = text.len();
+    text.extend_from_slice(name);
+    text[name_start..].make_ascii_lowercase();
+    let default = if scheme == "https" { 443 } else { 80 };
+    if let Some(port) = port.filter(|port| *port != default) {
+        text.push(b':');
+        head::decimal(text, port.into());
+    }
+}
+
+/// The target with `/` for an empty path.
+pub fn rooted(target: &[u8]) -> Cow<'_, [u8]> {
+    match target {
+        [b'?', ..] | [] => Cow::Owned([b"/", target].concat()),
+        _ => Cow::Borrowed(target),
     }
 }
 
@@ -108,7 +149,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn key(scheme: &str, host: &str, target: &str) -> String {
-        let target = Target { scheme, host: host.as_bytes(), target: target.as_bytes() };
+        let target = Target {
+            scheme,
+            host: host.as_bytes(),
+            target: target.as_bytes(),
+            spelling: Spelling::Normalised,
+        };
         String::from_utf8(target.key()).unwrap()
     }
 
@@ -127,6 +173,21 @@ mod tests {
         assert_eq!(key("http", "a", "/%%61b"), "http://a/%%61b", "not %ab");
         assert_eq!(key("https", "[::A]:443", "/"), "https://[::a]/");
         assert_eq!(key("https", "[::a]:80", "/"), "https://[::a]:80/");
+    }
+
+    #[test]
+    fn kept_spellings() {
+        let key = |target: &str| {
+            let spelling = Spelling::Kept;
+            String::from_utf8(
+                Target { scheme: "http", host: b"A:80", target: target.as_bytes(), spelling }.key(),
+            )
+        };
+        for (target, expected) in [("?q", "/?q"), ("/%7euser", "/%7euser"), ("/~user", "/~user")] {
+            assert_eq!(key(target).unwrap(), format!("http://a{expected}"));
+        }
+        assert_eq!(normalised_host("https", b"A.example:443"), b"a.example");
+        assert_eq!(normalised_host("http", b"[::A]:0443"), b"[::a]:443");
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub use answer::{Answer, append_not_modified};
 pub use cache_status::{CacheStatus, Forwarded};
 pub use freshness::Moments;
 pub use invalidation::{invalidated, is_own_content};
-pub use key::Target;
+pub use key::{Spelling, Target};
 pub use lookup::{Allowance, Failure, Need, Use, lookup, may_answer_after};
 pub use metadata::{FORMAT_VERSION, Metadata, MetadataError};
 pub use policy::Policy;

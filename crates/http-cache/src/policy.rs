@@ -1,5 +1,7 @@
 //! The operator's choices, and the limits.
 
+use super::key::Spelling;
+
 /// The choices of one cache.
 #[derive(Clone, Debug)]
 pub struct Policy {
@@ -19,6 +21,13 @@ pub struct Policy {
     /// How long a response may be used stale when the origin does not answer, where nothing forbids it (RFC 9111,
     /// 4.2.4). What the response or the request allows counts if it is longer.
     pub disconnected_seconds: u32,
+}
+
+impl Policy {
+    /// Which spellings of a path are one: a gateway knows its origin, a proxy must not guess (RFC 9110, 7.7).
+    pub fn spelling(&self) -> Spelling {
+        if self.is_surrogate { Spelling::Normalised } else { Spelling::Kept }
+    }
 }
 
 impl Default for Policy {

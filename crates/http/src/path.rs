@@ -31,8 +31,11 @@ pub struct SitePath<'a>(Cow<'a, [u8]>);
 impl<'a> SitePath<'a> {
     /// The path of a request target; the query is left out.
     pub fn decode(target: &'a [u8]) -> Result<SitePath<'a>, PathError> {
-        let [b'/', rest @ ..] = target else {
-            return Err(PathError::NoSlash);
+        let rest = match target {
+            [b'/', rest @ ..] => rest,
+            // The empty path of an absolute target.
+            [b'?', ..] => target,
+            _ => return Err(PathError::NoSlash),
         };
         let mut after_slash = true;
         for (index, byte) in rest.iter().enumerate() {
@@ -174,6 +177,7 @@ mod tests {
         check("/", Ok(""));
         check("/index.html", Ok("index.html"));
         check("/a/b/?q=/../%00", Ok("a/b/"));
+        check("?q=/../%00", Ok(""));
         check("/a b\\c", Ok("a b\\c"));
         check("/a%20b", Ok("a b"));
         check("/a%2fb%3fc", Ok("a/b?c"));

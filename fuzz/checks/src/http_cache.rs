@@ -4,11 +4,12 @@ use sojourn_http::request::{Parsed, Parser, Version};
 use sojourn_http::upstream::{self, RequestKind};
 use sojourn_http_cache::fields::Section;
 use sojourn_http_cache::forward::{Hop, Originator, Purpose, Via, append_request, append_response};
+use sojourn_http_cache::key::normalised_host;
 use sojourn_http_cache::validation::{Freshened, freshen, validated};
 use sojourn_http_cache::vary::secondary_key;
 use sojourn_http_cache::{
-    Answer, Metadata, Moments, Policy, Request, RequestDirectives, Response, Target, Use, invalidated,
-    lookup, storable,
+    Answer, Metadata, Moments, Policy, Request, RequestDirectives, Response, Spelling, Target, Use,
+    invalidated, lookup, storable,
 };
 
 const VIA: Via<'_> = Via { received: Version::Http11, pseudonym: "fuzz" };
@@ -41,7 +42,8 @@ pub fn response(bytes: &[u8]) {
     let moments = Moments { request: NOW, response: NOW };
     let response = Response { status: head.status, fields: received, moments, via: VIA };
     let policy = Policy::default();
-    let base = Target { scheme: "http", host: b"a", target: b"/b" };
+    let spelling = Spelling::Normalised;
+    let base = Target { scheme: "http", host: b"a", target: b"/b", spelling };
     assert!(
         invalidated(b"POST", &base, head.status, received).iter().all(|key| key.starts_with(b"http://a/"))
     );
@@ -82,14 +84,16 @@ pub fn request(bytes: &[u8]) {
     let received = Section(request.fields);
     RequestDirectives::read(request.fields);
     let host = request.host.unwrap_or(b"a");
-    let target = Target { scheme: "http", host, target: request.target };
-    let key = target.key();
-    let again = Target { target: &sojourn_http_cache::key::normalised(request.target), ..target };
-    assert_eq!(again.key(), key, "what is sent on has the same key");
+    for spelling in [Spelling::Normalised, Spelling::Kept] {
+        let target = Target { scheme: "http", host, target: request.target, spelling };
+        let (sent, sent_host) = (spelling.of(request.target), normalised_host("http", host));
+        let again = Target { target: &sent, host: &sent_host, ..target };
+        assert_eq!(again.key(), target.key(), "what is sent on has the same key");
+    }
     for purpose in [Purpose::Pass, Purpose::Fill, Purpose::Revalidate(&[])] {
         let client = [192, 0, 2, 1].into();
         let originator = Originator::Overwrite;
-        let hop = Hop { via: VIA, client, scheme: "http", host, originator, purpose };
+        let hop = Hop { via: VIA, client, scheme: "http", host, originator, purpose, counts_hops: false };
         let mut text = b"GET / HTTP/1.1\r\n".to_vec();
         append_request(&mut text, received, &hop);
         text.extend_from_slice(b"\r\n");

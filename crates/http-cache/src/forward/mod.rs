@@ -50,19 +50,29 @@ const END_TO_END: [&str; 17] = [
     "via",
 ];
 
-/// Fields that tell where a request came from and for whom. Some applications read `_` as `-`.
-const ORIGINATORS: [&str; 10] = [
+/// Fields by which proxies tell where a request came from, and as whom and by what certificate its client was known. Some
+/// applications read `_` as `-`.
+const ORIGINATORS: [&str; 15] = [
+    "client-cert",
+    "client-cert-chain",
     "forwarded",
+    "front-end-https",
     "surrogate-capability",
-    "x-forwarded",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-port",
-    "x-forwarded-prefix",
-    "x-forwarded-proto",
-    "x-forwarded-server",
+    "true-client-ip",
+    "x-client-cert",
+    "x-client-ip",
+    "x-cluster-client-ip",
     "x-real-ip",
+    "x-remote-user",
+    "x-rewrite-url",
+    "x-scheme",
+    "x-ssl",
+    "x-url-scheme",
 ];
+
+/// The same: what begins so.
+const ORIGINATOR_PREFIXES: [&str; 5] =
+    ["ssl-client-", "x-auth-request-", "x-forwarded", "x-original-", "x-ssl-"];
 
 /// Conditions, by which the origin could answer with nothing but a status.
 const CONDITIONS: [&str; 2] = ["if-modified-since", "if-none-match"];
@@ -118,6 +128,8 @@ pub struct Hop<'a> {
     pub host: &'a [u8],
     pub originator: Originator,
     pub purpose: Purpose<'a>,
+    /// True for methods whose Max-Forwards is counted down: OPTIONS, and TRACE.
+    pub counts_hops: bool,
 }
 
 /// Appends the field lines of the request to the origin: Host, the received ones that pass, the conditions, the
@@ -132,10 +144,16 @@ pub fn append_request(text: &mut Vec<u8>, received: Section<'_>, hop: &Hop<'_>) 
         }
     };
     append_passing(text, received, |name| {
-        (hop.originator == Originator::Append || !is_originator(name))
-            && !is_left(name)
-            && !is_one_of(name, &["host", "expect"])
+        let is_written_here = is_one_of(name, &["host", "expect"])
+            || hop.counts_hops && is_one_of(name, &["max-forwards"])
+            || hop.originator != Originator::Append && is_originator(name);
+        !is_written_here && !is_left(name)
     });
+    if hop.counts_hops {
+        for value in received.values("max-forwards") {
+            append_line(text, b"Max-Forwards", &[lowered(value).as_deref().unwrap_or(value)]);
+        }
+    }
     match hop.purpose {
         Purpose::Pass | Purpose::Fill | Purpose::Part => {}
         Purpose::Rest { tag, range: ByteRange { first, last } } => {
@@ -205,11 +223,16 @@ fn append_via(text: &mut Vec<u8>, via: Via<'_>) {
 }
 
 fn is_originator(name: &[u8]) -> bool {
-    ORIGINATORS.iter().any(|other| {
-        let is_same =
-            |(one, other): (&u8, u8)| *one == b'_' && other == b'-' || one.eq_ignore_ascii_case(&other);
-        name.len() == other.len() && name.iter().zip(other.bytes()).all(is_same)
-    })
+    let is_same = |(one, other): (&u8, u8)| *one == b'_' && other == b'-' || one.eq_ignore_ascii_case(&other);
+    let begins = |prefix: &&str| name.len() >= prefix.len() && name.iter().zip(prefix.bytes()).all(is_same);
+    ORIGINATORS.iter().any(|other| name.len() == other.len() && begins(other))
+        || ORIGINATOR_PREFIXES.iter().any(begins)
+}
+
+/// The value of Max-Forwards on the next hop; `None` if it is no number that could be lowered (RFC 9110, 7.6.2).
+fn lowered(value: &[u8]) -> Option<Vec<u8>> {
+    let hops: u32 = std::str::from_utf8(value).ok()?.parse().ok()?;
+    value.iter().all(u8::is_ascii_digit).then(|| hops.saturating_sub(1).to_string().into_bytes())
 }
 
 /// A host has no quotes: that was seen when the request was read.

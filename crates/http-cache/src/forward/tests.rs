@@ -18,6 +18,7 @@ fn forwarded(received: &str, client: &str, originator: Originator, purpose: Purp
         host: b"example.org:8080",
         originator,
         purpose,
+        counts_hops: true,
     };
     let mut text = Vec::new();
     append_request(&mut text, Section(received.as_bytes()), &hop);
@@ -61,7 +62,9 @@ fn what_is_for_all_stays() {
 #[test]
 fn who_the_client_is() {
     let received = "Forwarded: for=1.1.1.1\r\nX-Forwarded-For: 1.1.1.1\r\nX_Forwarded_Host: evil\r\nX-Real-IP: 1.1.1.1\r\n\
-        X-Forwarded-Proto: https\r\nX-Forwarded-Prefix: /evil\r\n";
+        X-Forwarded-Proto: https\r\nX-Forwarded-Prefix: /evil\r\nX-Forwarded-User: root\r\nX_Forwarded_Groups: admin\r\n\
+        X-Forwarded-Client-Cert: x\r\nX-Forwarded-Ssl: on\r\nX-SSL-Client-Verify: SUCCESS\r\nClient-Cert: :x:\r\n\
+        X-Original-URL: /admin\r\nX-Auth-Request-Email: a@b\r\nX-Scheme: https\r\nTrue-Client-IP: 1.1.1.1\r\n";
     assert_eq!(
         passed(received, Originator::Overwrite),
         "Forwarded: for=192.0.2.1;proto=http;host=\"example.org:8080\"\nHost: example.org:8080\nVia: 1.1 edge-1\n\
@@ -105,5 +108,16 @@ fn loops() {
         "1.1 a (\\), 1.1 edge-1)",
     ] {
         assert!(!is_loop(other), "{other}");
+    }
+}
+
+/// RFC 9110, 7.6.2.
+#[test]
+fn hops_are_counted_down() {
+    for (received, expected) in
+        [("5", "4"), ("1", "0"), ("x", "x"), ("+5", "+5"), ("99999999999", "99999999999")]
+    {
+        let text = passed(&format!("Max-Forwards: {received}\r\n"), Originator::Drop);
+        assert_eq!(text, format!("Host: example.org:8080\nMax-Forwards: {expected}\nVia: 1.1 edge-1"));
     }
 }

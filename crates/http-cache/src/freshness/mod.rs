@@ -87,21 +87,15 @@ impl Freshness {
     }
 }
 
-/// The age of a response when it came (RFC 9111, 4.2.3). `None` if its Age is no number, or comes in several lines: the
-/// response is then as old as it may be. Of several ages in a line the first counts (5.1).
-pub fn initial_age(fields: Section<'_>, moments: Moments) -> Option<u32> {
-    let mut values = fields.values("age");
-    let age_value = match values.next() {
-        None => 0,
-        Some(_) if values.next().is_some() => return None,
-        Some(value) => {
-            let first = value.split(|byte| *byte == b',').next().unwrap_or_default();
-            delta_seconds(first.trim_ascii())?
-        }
-    };
+/// The age of a response when it came (RFC 9111, 4.2.3). Of several ages the first counts, and one that is no number is
+/// ignored (5.1).
+pub fn initial_age(fields: Section<'_>, moments: Moments) -> u32 {
+    let value = fields.values("age").next().unwrap_or_default();
+    let first = value.split(|byte| *byte == b',').next().unwrap_or_default();
+    let age_value = delta_seconds(first.trim_ascii()).unwrap_or(0);
     let apparent_age = seconds(date_value(fields, moments), moments.response);
     let corrected = age_value.saturating_add(seconds(moments.request, moments.response));
-    Some(corrected.max(apparent_age).min(DELTA_SECONDS_MAX))
+    corrected.max(apparent_age).min(DELTA_SECONDS_MAX)
 }
 
 /// When the response says that it was generated; without a valid Date, when it came (RFC 9110, 6.6.1).

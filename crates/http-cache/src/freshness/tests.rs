@@ -75,15 +75,16 @@ fn errors_are_kept_for_a_short_time() {
 #[test]
 fn ages() {
     let age = |fields: &[(&str, &str)]| initial_age(Section(lines(fields).as_bytes()), NOW);
-    assert_eq!(age(&[DATE]), Some(1), "the request took a second");
-    assert_eq!(age(&[DATE, ("age", "10")]), Some(11));
-    assert_eq!(age(&[("date", "Sun, 06 Nov 1994 08:48:37 GMT"), ("age", "10")]), Some(60));
-    assert_eq!(age(&[("date", "Sun, 06 Nov 1994 08:59:37 GMT")]), Some(1), "a clock that is fast");
-    assert_eq!(age(&[DATE, ("age", "10, 20")]), Some(11));
-    assert_eq!(age(&[DATE, ("age", "10"), ("age", "20")]), None);
-    assert_eq!(age(&[DATE, ("age", "99999999999")]), Some(DELTA_SECONDS_MAX));
+    assert_eq!(age(&[DATE]), 1, "the request took a second");
+    assert_eq!(age(&[DATE, ("age", "10")]), 11);
+    assert_eq!(age(&[("date", "Sun, 06 Nov 1994 08:48:37 GMT"), ("age", "10")]), 60);
+    assert_eq!(age(&[("date", "Sun, 06 Nov 1994 08:59:37 GMT")]), 1, "a clock that is fast");
+    assert_eq!(age(&[DATE, ("age", "10, 20")]), 11);
+    assert_eq!(age(&[DATE, ("age", "10"), ("age", "20")]), 11, "the first");
+    assert_eq!(age(&[DATE, ("age", "x, 20")]), 1);
+    assert_eq!(age(&[DATE, ("age", "99999999999")]), DELTA_SECONDS_MAX);
     for bad in ["abc", "-5", "7200.0", "7200;a=b", ""] {
-        assert_eq!(age(&[DATE, ("age", bad)]), None, "{bad}");
+        assert_eq!(age(&[DATE, ("age", bad)]), 1, "{bad}");
     }
 }
 
@@ -94,7 +95,7 @@ proptest! {
             ("date", std::str::from_utf8(&HttpDate::from_seconds(date).text()).unwrap()),
             ("age", &age.to_string()),
         ]);
-        let at = |response| initial_age(Section(lines.as_bytes()), Moments { request: date, response }).unwrap();
+        let at = |response| initial_age(Section(lines.as_bytes()), Moments { request: date, response });
         prop_assert!(at(date + delay) <= at(date + delay + 1));
         prop_assert!(at(date + delay) >= age.min(DELTA_SECONDS_MAX));
     }
@@ -105,7 +106,7 @@ proptest! {
         let date = std::str::from_utf8(&text).unwrap();
         let lines = lines(&[("date", date), ("expires", date), ("last-modified", date)]);
         let (moments, policy) = (Moments { request, response }, Policy::default());
-        prop_assert!(initial_age(Section(lines.as_bytes()), moments).unwrap() <= DELTA_SECONDS_MAX);
+        prop_assert!(initial_age(Section(lines.as_bytes()), moments) <= DELTA_SECONDS_MAX);
         let lifetime =
             Freshness::of(200, Section(lines.as_bytes()), &Control::default(), moments, &policy).lifetime;
         prop_assert_eq!(lifetime, 0, "Expires is Date");

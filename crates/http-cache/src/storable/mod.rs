@@ -106,13 +106,12 @@ pub fn storable(
     let vary = Vary::of(response.fields).ok_or(NotStorable::Vary)?;
     let entity_tag = entity_tag(response.fields).unwrap_or_default();
     // Of a response whose Age is unreadable only that is known: it is not new.
-    let age = initial_age(response.fields, response.moments);
     let metadata = Metadata {
         status: response.status,
         response_time: response.moments.response,
         date: date_value(response.fields, response.moments),
         last_modified: single_date(response.fields, "last-modified"),
-        initial_age: age.unwrap_or(freshness.lifetime),
+        initial_age: initial_age(response.fields, response.moments),
         lifetime: freshness.lifetime,
         stale_while_revalidate: control.stale_while_revalidate.or_none(),
         stale_if_error: control.stale_if_error.or_none(),

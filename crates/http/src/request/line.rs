@@ -30,7 +30,9 @@ impl<'b> RequestLine<'b> {
         }
         // No URI has other bytes, and no request target a fragment. What RFC 3986 would have escaped besides (`|`,
         // `{`, `^` and the like) is sent by browsers and read alike by all.
-        if target.is_empty() || target.iter().any(|byte| !byte.is_ascii_graphic() || *byte == b'#') {
+        if matches!(target, [] | [b'?', ..])
+            || target.iter().any(|byte| !byte.is_ascii_graphic() || *byte == b'#')
+        {
             return Err(RequestError::RequestLine);
         }
         let method = match method {
@@ -60,12 +62,13 @@ fn is_method(word: &[u8]) -> bool {
 pub(super) struct Absolute<'b> {
     pub scheme: Scheme,
     pub authority: &'b [u8],
+    /// Path and query; begins with the query if the path is empty.
     pub path: &'b [u8],
 }
 
 impl<'b> Absolute<'b> {
     /// `None` for any other form.
-    pub fn split(target: &'b [u8]) -> Option<Self> {
+    pub fn split(target: &'b [u8], method: Method) -> Option<Self> {
         // Nearly every target begins so; the others are worth a closer look.
         if target.first() == Some(&b'/') {
             return None;
@@ -80,7 +83,12 @@ impl<'b> Absolute<'b> {
             (None, None) => return None,
         };
         let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len());
-        let path = if rest.get(end) == Some(&b'/') { &rest[end..] } else { b"/" };
+        let path: &[u8] = match &rest[end..] {
+            // RFC 9112, 3.2.4: so OPTIONS asks about the server.
+            [] if method == Method::Options => b"*",
+            [] => b"/",
+            path => path,
+        };
         Some(Absolute { scheme, authority: &rest[..end], path })
     }
 }

@@ -63,7 +63,7 @@ pub enum Scheme {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request<'b> {
     pub method: Method,
-    /// Path and query; of an absolute target only these.
+    /// Path and query; of an absolute target only these. It begins with the query if the path is empty.
     pub target: &'b [u8],
     pub version: Version,
     /// The request line as received, for the log.
@@ -287,7 +287,7 @@ fn take_apart<'b>(
         Some(parsed) => parsed,
         None => RequestLine::parse(line)?,
     };
-    let absolute = Absolute::split(target);
+    let absolute = Absolute::split(target, method);
     let mut fields = Fields::default();
     fields.take_all::<FIELDS_USUAL>(&head[line_len + 2..]).unwrap_or_else(|| {
         fields = Fields::default();

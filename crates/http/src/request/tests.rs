@@ -103,11 +103,14 @@ fn absolute_targets() {
     };
     check("http://example.org/a?b", "/a?b", "example.org");
     check("HTTP://example.org", "/", "example.org");
-    check("http://example.org?q", "/", "example.org");
+    check("http://example.org?q=/x", "?q=/x", "example.org");
     check("https://example.org:443/a", "/a", "example.org:443");
     for bad in ["http://user@example.org/", "http:///a", "http://", "HTTP://a:b/", "http://0x7f.1/"] {
         refused(&format!("GET {bad} HTTP/1.1\r\nHost: h\r\n\r\n"), RequestError::Host);
     }
+    assert_eq!(request("OPTIONS http://h HTTP/1.0\r\n\r\n").target, b"*");
+    assert_eq!(request("OPTIONS http://h/ HTTP/1.0\r\n\r\n").target, b"/");
+    refused("GET ?q HTTP/1.0\r\n\r\n", RequestError::RequestLine);
     let scheme = |target: &str| request(&format!("GET {target} HTTP/1.0\r\n\r\n")).scheme;
     assert_eq!(scheme("hTTp://h/"), Some(Scheme::Http));
     assert_eq!(scheme("https://h/"), Some(Scheme::Https));

@@ -147,7 +147,7 @@ impl Cache {
         if request.body != Body::Length(0) {
             return Verdict::Pass(Some(Forwarded::Bypass));
         }
-        let text = Target { scheme, host, target: request.target }.key();
+        let text = Target { scheme, host, target: request.target, spelling: self.policy.spelling() }.key();
         let key = Key::new(&text);
         let directives = RequestDirectives::read(request.fields);
         let Poll::Ready(mut kept) = search.find(&self.store, &key, request) else { return Verdict::Wait };

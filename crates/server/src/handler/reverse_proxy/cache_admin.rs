@@ -10,6 +10,7 @@ use sojourn_cache_store::{Key, Lookup, Object, ObjectInfo, StoredRanges};
 use sojourn_http::Status;
 use sojourn_http::head::field_lines;
 use sojourn_http::request::{Method, Request, Scheme};
+use sojourn_http_cache::Spelling;
 use sojourn_http_cache::{Metadata, Target};
 
 use super::Cache;
@@ -138,12 +139,13 @@ fn url_in(query: &[u8]) -> Result<Vec<u8>, String> {
     Ok(if is_plain { url.to_vec() } else { decoded(url) })
 }
 
-fn key_of(url: &[u8]) -> Result<Vec<u8>, String> {
+fn key_of(url: &[u8], spelling: Spelling) -> Result<Vec<u8>, String> {
     let uri = Uri::try_from(url).map_err(|error| format!("{}: {error}", String::from_utf8_lossy(url)))?;
     match (uri.scheme_str(), uri.authority()) {
         (Some(scheme @ ("http" | "https")), Some(host)) => {
             let target = uri.path_and_query().map_or("/", |target| target.as_str());
-            Ok(Target { scheme, host: host.as_str().as_bytes(), target: target.as_bytes() }.key())
+            let host = host.as_str().as_bytes();
+            Ok(Target { scheme, host, target: target.as_bytes(), spelling }.key())
         }
         _ => Err("a URL looks like http://www.example.org/path?query".to_owned()),
     }
@@ -151,7 +153,7 @@ fn key_of(url: &[u8]) -> Result<Vec<u8>, String> {
 
 /// Removes the objects of a URL, all variants included.
 fn purge(cache: &Cache, url: &[u8]) -> (Status, Value) {
-    match key_of(url) {
+    match key_of(url, cache.policy.spelling()) {
         Ok(key) => {
             let was_there = cache.purge(&Key::new(&key));
             (Status::Ok, json!({ "url": String::from_utf8_lossy(&key), "was_stored": was_there }))
@@ -173,7 +175,7 @@ fn purge_tags(cache: &Cache, tags: &[u8]) -> Result<(Status, Value), String> {
 
 /// Describes the objects of a URL.
 fn inspect(cache: &Cache, url: &[u8]) -> (Status, Value) {
-    let key = match key_of(url) {
+    let key = match key_of(url, cache.policy.spelling()) {
         Ok(key) => key,
         Err(problem) => return (Status::BadRequest, json!({ "error": problem })),
     };
@@ -257,7 +259,9 @@ mod tests {
 
     #[test]
     fn keys_are_those_of_requests() {
-        let key = |url: &str| key_of(url.as_bytes()).map(|key| String::from_utf8(key).unwrap());
+        let key = |url: &str| {
+            key_of(url.as_bytes(), Spelling::Normalised).map(|key| String::from_utf8(key).unwrap())
+        };
         assert_eq!(key("http://H:80/a%7eb?X").unwrap(), "http://h/a~b?X");
         assert_eq!(key("https://h").unwrap(), "https://h/");
         assert!(key("ftp://h/").is_err() && key("/a").is_err() && key("http://h/ x").is_err());

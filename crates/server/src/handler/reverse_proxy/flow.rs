@@ -14,6 +14,7 @@ use sojourn_cgi::Client;
 use sojourn_content::HostId;
 use sojourn_http::Status;
 use sojourn_http::upstream::{Body, Head, RequestKind};
+use sojourn_http_cache::Spelling;
 use sojourn_http_cache::Target;
 
 use super::{CacheMiss, Combination, Revalidation};
@@ -370,10 +371,11 @@ pub struct Changes {
     pub scheme: &'static str,
     pub host: Box<[u8]>,
     pub path: Box<[u8]>,
+    pub spelling: Spelling,
 }
 
 impl Changes {
     pub fn target(&self) -> Target<'_> {
-        Target { scheme: self.scheme, host: &self.host, target: &self.path }
+        Target { scheme: self.scheme, host: &self.host, target: &self.path, spelling: self.spelling }
     }
 }

@@ -40,6 +40,7 @@ use serde_json::Value;
 use sojourn_cgi::Application;
 use sojourn_http::Status;
 use sojourn_http::request::Request;
+use sojourn_http_cache::Spelling;
 
 use super::forward_proxy::Rules;
 use super::{Content, Kind, Setup};
@@ -91,6 +92,11 @@ impl Proxy {
             Protocol::Http => false,
             Protocol::FastCgi(_) | Protocol::Cgi(_) => true,
         })
+    }
+
+    /// Which spellings of a path are one.
+    pub fn spelling(&self) -> Spelling {
+        if self.forward.is_some() { Spelling::Kept } else { Spelling::Normalised }
     }
 
     /// Starts the handler of one event loop, for a forward proxy the part that relays.

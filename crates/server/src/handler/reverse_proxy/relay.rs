@@ -51,7 +51,7 @@ impl ReverseProxy {
         request: &Request<'_>,
         response: &mut Response<'_, '_>,
     ) -> Step {
-        match own_answer(request, &self.exchanges.proxy().pseudonym) {
+        match own_answer(request, self.exchanges.proxy()) {
             None => self.relay(request, Exchange::default(), response),
             Some(OwnAnswer::Status(status)) => response.page(request, status),
             Some(OwnAnswer::Options) => response.options(request, ALLOWED),

@@ -1,6 +1,5 @@
 //! A client's request as the one request that goes to an upstream, or why none does.
 
-use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use sojourn_http::{Status, head};
 
 use sojourn_http_cache::fields::Section;
 use sojourn_http_cache::forward::{self, Hop, Originator, Purpose, Via};
-use sojourn_http_cache::key::normalised;
+use sojourn_http_cache::key::{normalised_host, rooted};
 
 use super::{Cache, CacheMiss, Changes, FetchRange, Flow, Proxy, Upload};
 
@@ -49,20 +48,25 @@ pub enum OwnAnswer {
     Options,
 }
 
-/// The proxy's own answer to `request`, if it goes no further; `pseudonym` is the proxy's name in Via.
-pub fn own_answer(request: &Request<'_>, pseudonym: &str) -> Option<OwnAnswer> {
+/// The proxy's own answer to `request`, if it goes no further.
+pub fn own_answer(request: &Request<'_>, proxy: &Proxy) -> Option<OwnAnswer> {
+    let is_forward = proxy.forward.is_some();
     match request.method {
         Method::Connect => return Some(OwnAnswer::Status(Status::NotImplemented)),
         // It would show the client what this proxy adds, and what cookies a browser has.
         _ if method(request) == b"TRACE" => return Some(OwnAnswer::Status(Status::NotImplemented)),
         // RFC 9110, 7.6.2: the recipient of 0 answers itself.
-        Method::Options if request.target == b"*" || request.field("max-forwards") == Some(b"0") => {
-            return Some(OwnAnswer::Options);
+        Method::Options if request.field("max-forwards") == Some(b"0") => return Some(OwnAnswer::Options),
+        // A gateway is the server that is asked about, a proxy is not (RFC 9112, 3.2.4).
+        Method::Options if request.target == b"*" => {
+            return (!is_forward).then_some(OwnAnswer::Options);
         }
-        _ if !request.target.starts_with(b"/") => return Some(OwnAnswer::Status(Status::BadRequest)),
+        _ if !matches!(request.target, [b'/' | b'?', ..]) => {
+            return Some(OwnAnswer::Status(Status::BadRequest));
+        }
         _ => {}
     }
-    let is_loop = forward::is_loop(Section(request.fields), pseudonym);
+    let is_loop = forward::is_loop(Section(request.fields), &proxy.pseudonym);
     is_loop.then_some(OwnAnswer::Status(Status::LoopDetected))
 }
 
@@ -119,6 +123,7 @@ pub fn ask(request: &Request<'_>, ask: ClientContext, proxy: &Proxy, miss: Optio
             scheme: ask.scheme(),
             host: host(request, ask, proxy).into(),
             path: request.target.into(),
+            spelling: proxy.spelling(),
         });
     flow
 }
@@ -130,10 +135,10 @@ fn method<'a>(request: &Request<'a>) -> &'a [u8] {
 /// The head of the request to the upstream as far as the framing.
 fn head_for(request: &Request<'_>, ask: ClientContext, proxy: &Proxy, purpose: Purpose<'_>) -> Vec<u8> {
     let target = match purpose {
-        Purpose::Pass => Cow::Borrowed(request.target),
+        Purpose::Pass => rooted(request.target),
         // Requests with one key must get the same answer from every origin.
         Purpose::Fill | Purpose::Part | Purpose::Rest { .. } | Purpose::Revalidate(_) => {
-            normalised(request.target)
+            proxy.spelling().of(request.target)
         }
     };
     let mut text = Vec::with_capacity(request.head_len + ADDED_BYTES);
@@ -144,11 +149,12 @@ fn head_for(request: &Request<'_>, ask: ClientContext, proxy: &Proxy, purpose: P
         via: Via { received: request.version, pseudonym: &proxy.pseudonym },
         client: ask.peer,
         scheme: ask.scheme(),
-        host: host(request, ask, proxy),
+        host: &normalised_host(ask.scheme(), host(request, ask, proxy)),
         // Upstreams of a reverse proxy belong to the same site; other origins do not learn the client's
         // address.
         originator: if proxy.forward.is_some() { Originator::Drop } else { Originator::Overwrite },
         purpose,
+        counts_hops: request.method == Method::Options,
     };
     forward::append_request(&mut text, Section(request.fields), &hop);
     if proxy.cache.as_ref().is_some_and(Cache::is_surrogate) {
@@ -191,7 +197,7 @@ mod tests {
         let Ok(Parsed::Complete(request)) = Parser::default().parse(text.as_bytes()) else {
             panic!("{text}")
         };
-        if let Some(answer) = own_answer(&request, &proxy.pseudonym) {
+        if let Some(answer) = own_answer(&request, &proxy) {
             return Err(answer);
         }
         let flow = ask(

@@ -8,7 +8,6 @@ use sojourn_cache_store::{
 use sojourn_http::upstream::{self, Head, RequestKind};
 use sojourn_http_cache::fields::{Section, append_line};
 use sojourn_http_cache::forward::Via;
-use sojourn_http_cache::key::normalised;
 use sojourn_http_cache::validation::{Freshened, freshen, matches_head, validated};
 use sojourn_http_cache::{
     Failure, Forwarded, Metadata, Moments, NotStorable, RequestDirectives, is_own_content, may_answer_after,
@@ -234,7 +233,7 @@ impl Cache {
         let (target, head) = (changes.target(), received.head);
         let is_posted = *changes.method == *b"POST" && head.status == 200;
         // Requests with one key must get the same answer from every origin: this one went as it was.
-        let is_plain = *normalised(&changes.path) == *changes.path;
+        let is_plain = *changes.spelling.of(&changes.path) == *changes.path;
         if !is_posted || !is_plain || !is_own_content(&target, Section(head.fields)) {
             return None;
         }
