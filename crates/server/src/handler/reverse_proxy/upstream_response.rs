@@ -9,6 +9,7 @@ use sojourn_http::upstream::{self, Head, RequestKind};
 use sojourn_http_cache::fields::{Section, append_line};
 use sojourn_http_cache::forward::Via;
 use sojourn_http_cache::validation::{Freshened, freshen, matches_head, validated};
+use sojourn_http_cache::vary::secondary_key;
 use sojourn_http_cache::{
     Failure, Forwarded, Metadata, Moments, NotStorable, RequestDirectives, is_own_content, may_answer_after,
     storable,
@@ -61,7 +62,7 @@ impl Cache {
     ) -> ResponseAction {
         let status = received.head.status;
         if status == 304 && miss.is_validation() {
-            return self.validate(miss, received);
+            return self.validate(miss, received, claim);
         }
         if let Some(action) = self.judge_part(miss, received, claim) {
             return action;
@@ -98,7 +99,12 @@ impl Cache {
     }
 
     /// Handles a 304 to a revalidation (RFC 9111, 4.3.3 and 4.3.4).
-    fn validate(&self, miss: &CacheMiss, received: &Received<'_>) -> ResponseAction {
+    fn validate(
+        &self,
+        miss: &CacheMiss,
+        received: &Received<'_>,
+        claim: &mut Option<Insertion>,
+    ) -> ResponseAction {
         let (all, fields) = (miss.stored(), Section(received.head.fields));
         let Some(current) = validated(fields, &all) else { return ResponseAction::Again };
         let place = all.iter().position(|one| std::ptr::eq(one, current)).expect("it is one of them");
@@ -115,6 +121,9 @@ impl Cache {
                     // client.
                     false => Arc::new(object.with_metadata(&metadata)),
                 };
+                if is_current {
+                    self.store_as_variant(&fresh, miss, received, claim);
+                }
                 ResponseAction::Stored(standing(fresh, is_current || self.held(&key).is_some()))
             }
             Freshened::Apart(metadata, lines) => {
@@ -134,6 +143,31 @@ impl Cache {
                 ResponseAction::Again
             }
         }
+    }
+
+    /// Stores what a 304 chose of the variants under the request's own secondary key, too, so that the next such request
+    /// need not ask (RFC 9111, 4.1). A body on disk alone stays where it is.
+    fn store_as_variant(
+        &self,
+        chosen: &Object,
+        miss: &CacheMiss,
+        received: &Received<'_>,
+        claim: &mut Option<Insertion>,
+    ) {
+        let Ok(stored) = Metadata::read(chosen.metadata()) else { return };
+        let own = secondary_key(stored.vary, received.request(miss).fields);
+        if stored.vary.is_empty() || own == stored.secondary_key || !chosen.is_in_memory() {
+            return;
+        }
+        let metadata = Metadata { secondary_key: &own, ..stored }.write();
+        let Some(mut copy) = self.start(miss, metadata, Some(chosen.length()), claim) else { return };
+        let mut position = 0;
+        while let Some(slice) = chosen.slice(position) {
+            copy.append(slice.as_bytes().into());
+            position += slice.as_bytes().len() as u64;
+        }
+        // It is as long as it says.
+        let _ = copy.complete();
     }
 
     /// A 200 to a HEAD brings the stored response up to date that it is about; one that is about another makes that stale

@@ -60,6 +60,32 @@ fn body(answer: &str) -> &str {
     answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head: {answer}")).1
 }
 
+/// RFC 9111, 4.1 and 4.3.4.
+#[test]
+fn a_variant_that_a_304_chooses_is_stored_for_the_next_such_request() {
+    let serve = |head: &str| match is_conditional(head) {
+        true => not_modified("ETag: \"x\"\r\nCache-Control: max-age=60\r\nVary: X-A"),
+        false => ok("ETag: \"x\"\r\nCache-Control: max-age=60\r\nVary: X-A", "hello"),
+    };
+    over_sharing(
+        &[],
+        || answering(serve),
+        |server, upstream| {
+            get_with(server, "/a", "X-A: 1\r\n");
+            let other = get_with(server, "/a", "X-A: 2\r\n");
+            assert_eq!(
+                (said(&other).as_str(), body(&other)),
+                ("fwd=vary-miss; fwd-status=304; ttl=60; stored", "hello")
+            );
+            for value in [2, 1] {
+                let again = get_with(server, "/a", &format!("X-A: {value}\r\n"));
+                assert_eq!((said(&again).as_str(), body(&again)), ("hit; ttl=60", "hello"));
+            }
+            assert_eq!(heads(upstream, "/a").len(), 2);
+        },
+    );
+}
+
 /// RFC 9111, 4.3.1, 4.3.3 and 4.3.4.
 #[test]
 fn what_is_stale_is_validated() {
