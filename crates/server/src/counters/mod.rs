@@ -57,6 +57,7 @@ counter_table! {
     Streams "streams" Total "Requests that came as streams of HTTP/2."
     StreamsCancelled "streams_cancelled" Total "Streams that the client cancelled, or made impossible to answer."
     StreamsFailed "streams_failed" Total "Streams reset because their response could not be finished."
+    StreamsRejected "streams_rejected" Total "Streams reset because of what the client sent on them."
     CacheHits "cache_hits" Total "Requests answered from the proxy's cache."
     CacheHitBytes "cache_hit_bytes" Total "Bytes of bodies that were answered from the proxy's cache."
     CacheMemoryFileHits "cache_memory_file_hits" Total "Answers whose body was sent from a file in memory, by the kernel and without a copy."

@@ -17,6 +17,13 @@ pub const STREAMS_MAX: usize = 100;
 /// limited with them (the CONTINUATION flood, CVE-2024-27316).
 pub const FIELD_BYTES_MAX: usize = HEAD_BYTES_MAX;
 
+/// A field block as it comes, compressed, and the frames after the first that it may come in.
+pub const FIELD_BLOCK_BYTES_MAX: usize = 4 * FIELD_BYTES_MAX;
+pub const CONTINUATIONS_MAX: usize = 8;
+
+/// The largest frame that a client may send: the protocol's least (SETTINGS_MAX_FRAME_SIZE).
+pub const FRAME_BYTES_MAX: usize = 16 * 1024;
+
 /// The client's HPACK table (SETTINGS_HEADER_TABLE_SIZE).
 pub const FIELD_TABLE_BYTES: u32 = 4096;
 
@@ -49,8 +56,13 @@ pub const CANCELLED_MAX: u32 = 2 * STREAMS_MAX as u32;
 /// Streams that are cancelled so soon that they were not even begun.
 const CANCELLED_AT_ONCE_MAX: usize = 20;
 
-/// Streams that we reset because of what the client sent on them (CVE-2025-8671).
-const ERRORS_MAX: usize = 200;
+/// Streams that are reset because of what the client sent on them, in a burst, and after that each second
+/// (CVE-2025-8671). Behind a front that multiplexes, a connection is that of many users.
+pub const FAULTS_MAX: u32 = 200;
+pub const FAULTS_PER_SECOND: u32 = 20;
+
+/// Those that the implementation resets by itself: bodies of another length than announced.
+const ERRORS_MAX: usize = 10_000;
 
 /// Streams that were reset and are remembered for a while, because the client may still be sending on them.
 const REMEMBERED_MAX: usize = STREAMS_MAX;

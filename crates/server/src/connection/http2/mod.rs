@@ -1,6 +1,7 @@
 //! HTTP/2 (RFC 9113): many requests at once over one connection, each answered as HTTP/1 would answer it.
 //!
-//! Frames, field compression, flow control and the states of streams are the `h2` crate's. It expects to be polled by
+//! Flow control, the states of streams and what is sent are the `h2` crate's; what the client sends is judged before
+//! (`frames`), because the crate does not tell errors apart. It expects to be polled by
 //! a runtime over a socket; here it is polled after every event, over memory (`pipe`), and never has to be woken. Every
 //! stream has a machine of HTTP/1 (`stream`), so there is one code that answers.
 //!
@@ -20,6 +21,7 @@ use super::{Buffer, Context, Event, Lane, Output, Reason, Wait, Want};
 use crate::counters::Counter;
 
 mod ending;
+mod faults;
 mod frames;
 mod head;
 mod held;
@@ -28,7 +30,8 @@ mod pipe;
 mod stream;
 mod turns;
 
-use frames::Frames;
+use faults::Allowance;
+use frames::{Faults, Frames};
 use held::{Gauge, Held};
 use limits::{JOBS_MAX, LINGER_BYTES_MAX};
 use pipe::Pipe;
@@ -45,6 +48,9 @@ pub struct Http2 {
     pipe: Pipe,
     session: Session,
     frames: Frames,
+    faults: Faults,
+    /// Faults that the client may still make.
+    allowance: Allowance,
     /// The least recently served stream first.
     #[expect(clippy::vec_box, reason = "sorted at every turn: what moves is small")]
     streams: Vec<Box<Stream>>,
@@ -92,6 +98,8 @@ impl Http2 {
             session: Session::Opening(limits::builder().handshake(pipe.clone())),
             pipe,
             frames: Frames::new(),
+            faults: Faults::default(),
+            allowance: Allowance::default(),
             streams: Vec::new(),
             lanes: [None; JOBS_MAX],
             waiting: Gauge::default(),
@@ -125,8 +133,7 @@ impl Http2 {
                     return if is_enough { Want::Close(Reason::Finished) } else { self.start() };
                 }
                 self.operation = Operation::Nothing;
-                self.frames.follow(buffer.unread());
-                context.pool.put_buffer(self.pipe.receive(buffer));
+                self.receive(buffer, context);
             }
             Event::Nothing if matches!(self.operation, Operation::Lingering(_)) => return self.start(),
             Event::Nothing => self.operation = Operation::Nothing,
@@ -236,6 +243,7 @@ impl Http2 {
         }
         loop {
             self.poll(context);
+            self.punish(context);
             if self.notice_stop(context) {
                 self.poll(context);
             }
@@ -261,9 +269,13 @@ impl Http2 {
         while let Session::Open(connection) = &mut self.session {
             match connection.poll_accept(&mut nobody) {
                 Poll::Pending => return,
-                Poll::Ready(Some(Ok((request, respond)))) => {
+                Poll::Ready(Some(Ok((request, mut respond)))) => {
                     self.requests = self.requests.wrapping_add(1);
                     context.served.count(Counter::Streams);
+                    if let Some(code) = self.faults.take(respond.stream_id().as_u32()) {
+                        respond.send_reset(code);
+                        continue;
+                    }
                     self.streams.push(Box::new(Stream::new(self.peer, self.is_secure, request, respond)));
                 }
                 // If it is an error, the client has been told.

@@ -27,6 +27,7 @@ impl Http2 {
                 None => return true,
                 Some(End::Answered) => answered += 1,
                 Some(End::Cancelled) => cancelled += 1,
+                Some(End::Rejected) => {}
                 Some(End::Failed) => context.served.count(Counter::StreamsFailed),
             }
             stream.finish(context);

@@ -11,7 +11,7 @@ use std::task::{self, Waker};
 
 use bytes::Bytes;
 use h2::server::SendResponse;
-use h2::{RecvStream, SendStream};
+use h2::{Reason as Code, RecvStream, SendStream};
 use http::{Method, Request};
 use sojourn_content::{Done, Job};
 
@@ -53,6 +53,8 @@ pub enum End {
     Answered,
     /// The client did not want it any more.
     Cancelled,
+    /// What the client sent on it is at fault: reset.
+    Rejected,
     /// The response broke off: reset.
     Failed,
 }
@@ -183,6 +185,14 @@ impl Stream {
             // The file has become shorter, or there is too much to do: the client must not take it for whole.
             (Stage::Delegated(For::Sending(_)), _) => self.fail(),
             (stage, _) => self.stage = stage,
+        }
+    }
+
+    /// Resets it, because of what the client has sent.
+    pub fn reject(&mut self, code: Code) {
+        if self.end.is_none() {
+            self.reset(code);
+            self.finish_as(End::Rejected);
         }
     }
 

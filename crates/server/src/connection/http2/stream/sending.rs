@@ -34,9 +34,16 @@ impl Stream {
     /// An output of the machine's; the first begins with the head.
     pub(super) fn begin(&mut self, mut output: Output) {
         let mut bytes = Bytes::from(std::mem::take(&mut output.bytes));
-        if self.sender.is_none() {
+        while self.sender.is_none() && !bytes.is_empty() {
             let Some(head) = head::read_response(&bytes) else { return self.fail() };
             bytes.advance(head.text_length);
+            self.parts += 1;
+            if head.response.status().is_informational() {
+                if self.respond.send_informational(head.response).is_err() {
+                    return self.finish_as(End::Cancelled);
+                }
+                continue;
+            }
             let has_body = !self.is_head && !matches!(head.response.status().as_u16(), 204 | 304);
             self.body_left = if has_body { head.content_length } else { Some(0) };
             self.is_ended = self.body_left == Some(0);
@@ -144,11 +151,15 @@ impl Stream {
     }
 
     pub(super) fn fail(&mut self) {
-        match &mut self.sender {
-            Some(sender) => sender.send_reset(Code::INTERNAL_ERROR),
-            None => self.respond.send_reset(Code::INTERNAL_ERROR),
-        }
+        self.reset(Code::INTERNAL_ERROR);
         self.finish_as(End::Failed);
+    }
+
+    pub(super) fn reset(&mut self, code: Code) {
+        match &mut self.sender {
+            Some(sender) => sender.send_reset(code),
+            None => self.respond.send_reset(code),
+        }
     }
 
     pub(super) fn finish_as(&mut self, end: End) {
