@@ -184,6 +184,16 @@ pub fn append_response(
     append_via(text, via);
 }
 
+/// Appends the head of an interim response (1xx), which passes like another (RFC 9110, 15.2).
+pub fn append_interim(text: &mut Vec<u8>, status: u16, reason: &[u8], received: Section<'_>, via: Via<'_>) {
+    for part in [b"HTTP/1.1 ".as_slice(), status.to_string().as_bytes(), b" ", reason, b"\r\n"] {
+        text.extend_from_slice(part);
+    }
+    append_passing(text, received, |_| true);
+    append_via(text, via);
+    text.extend_from_slice(b"\r\n");
+}
+
 /// Returns true if this proxy is already in the request's Via: it loops (RFC 9110, 7.6.3).
 pub fn is_loop(received: Section<'_>, pseudonym: &str) -> bool {
     received.values("via").any(|value| {

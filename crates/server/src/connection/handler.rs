@@ -71,6 +71,9 @@ pub trait Handler: Debug + Send {
         Progress::Ready
     }
 
+    /// Appends the heads of interim responses (1xx) that have come for an exchange that waits.
+    fn interim(&mut self, _exchange: ExchangeId, _heads: &mut Vec<u8>, _shared: &mut Shared<'_>) {}
+
     /// Gives the next piece of the response's body.
     fn body(
         &mut self,
@@ -146,6 +149,8 @@ pub enum News {
 pub enum Progress {
     /// [`Handler::resume`] is to be called.
     Ready,
+    /// [`Handler::interim`] is to be called, and progress asked for again when its heads are sent.
+    Interim,
     Pending {
         /// More of the request's body may come.
         takes_body: bool,

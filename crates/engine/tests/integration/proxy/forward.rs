@@ -8,6 +8,7 @@ use crate::engine::tls::Identity;
 use crate::engine::{Client, ENGINE, Server};
 use sojourn_server::{ALL, CacheScope, Counter};
 use sojourn_testing::client::with_deadline;
+use sojourn_testing::requests::ask;
 use sojourn_testing::upstream::Upstream;
 use sojourn_testing::{fixture, until};
 
@@ -104,9 +105,33 @@ fn requests_go_where_they_say() {
             assert!(named.ends_with("hello"), "{named}");
         }
         assert_eq!((one.heads().len(), other.heads().len()), (3, 1));
-        assert!(one.heads()[2].contains("\r\nHost: LocalHost:"), "{:?}", one.heads());
+        // As in what it is found by: no client's spelling is stored for others.
+        assert!(one.heads()[2].contains("\r\nHost: localhost:"), "{:?}", one.heads());
         server.wait_until(Counter::Requests, 6);
         assert_eq!(server.counters().value(Counter::Lookups), 1);
+    });
+}
+
+/// RFC 9110, 7.7; RFC 9112, 3.2.2 and 3.2.4; RFC 9110, 7.6.2.
+#[test]
+fn paths_and_queries_arrive_as_they_were_written() {
+    over_sharing(OPEN, |server| {
+        let origin = Upstream::answering(FRESH);
+        let lines = [
+            ("GET", "/%7Euser/%c3?a=%7e", "", "GET /%7Euser/%c3?a=%7e HTTP/1.1"),
+            ("GET", "?x=1", "", "GET /?x=1 HTTP/1.1"),
+            ("OPTIONS", "", "Max-Forwards: 5\r\n", "OPTIONS * HTTP/1.1"),
+            ("OPTIONS", "/", "", "OPTIONS / HTTP/1.1"),
+        ];
+        for (index, (method, target, fields, expected)) in lines.into_iter().enumerate() {
+            ask(server, method, &format!("http://{}{target}", origin.address), fields);
+            let head = &origin.heads()[index];
+            assert!(head.starts_with(&format!("{expected}\r\n")), "{head}");
+        }
+        assert!(origin.heads()[2].contains("\r\nMax-Forwards: 4\r\n"), "{:?}", origin.heads());
+        // An origin may tell the spellings apart.
+        get(server, &format!("http://{}/~user/%c3?a=%7e", origin.address));
+        assert_eq!(origin.heads().len(), 5);
     });
 }
 

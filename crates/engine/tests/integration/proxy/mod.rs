@@ -117,6 +117,31 @@ fn bodies_of_every_framing_reach_every_client() {
     );
 }
 
+/// RFC 9110, 15.2.
+#[test]
+fn interim_responses_are_passed_on() {
+    const HINTS: &[u8] = b"HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\nConnection: x\r\nX: 1\r\n\r\n";
+    over_all(
+        &[],
+        || {
+            Upstream::start(|peer: &mut upstream::Peer| {
+                while peer.head().is_some() {
+                    peer.send(HINTS);
+                    peer.send(OK);
+                }
+            })
+        },
+        |server, _| {
+            let answer = get(server, "/");
+            let expected = "HTTP/1.1 102 Processing\r\nVia: 1.1 me\r\n\r\n\
+                HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\nVia: 1.1 me\r\n\r\nHTTP/1.1 200 OK\r\n";
+            assert!(answer.starts_with(expected) && answer.ends_with("\r\n\r\nhello"), "{answer}");
+            let answer = exchange(&mut server.connect(), "GET / HTTP/1.0\r\n\r\n");
+            assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "HTTP/1.0 knows none: {answer}");
+        },
+    );
+}
+
 /// What is in chunks; it must end with the last.
 fn unchunked(mut coded: &str) -> String {
     let mut body = String::new();

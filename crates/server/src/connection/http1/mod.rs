@@ -158,6 +158,11 @@ impl Http1 {
         }
         match event {
             Event::Received(buffer) => self.received(buffer, context),
+            // Only its sending side may be closed.
+            Event::Ended if matches!(self.state, State::Requests) && self.is_within_request() => {
+                self.refuse(self.is_head, Status::BadRequest, context);
+                self.send(None)
+            }
             Event::Ended => Want::Close(Reason::Finished),
             Event::Done(done) => self.done(News::Done(done), context),
             Event::Refused => self.done(News::Refused, context),

@@ -174,6 +174,10 @@ impl Http1 {
         let Context { handler, shared } = context;
         match handler.progress(waiting.exchange, shared) {
             Progress::Ready => self.resume(News::Woken, context),
+            Progress::Interim => {
+                handler.interim(waiting.exchange, &mut self.output, shared);
+                self.send(None)
+            }
             Progress::Pending { takes_body, wants_body } => {
                 let Some(upload) = &mut waiting.upload else { return Want::Wait };
                 if wants_body && !std::mem::replace(&mut upload.is_continued, true) {
@@ -199,7 +203,7 @@ impl Http1 {
             State::Waiting(waiting) if waiting.is_receiving => {
                 let Context { handler, shared } = context;
                 let is_news = match handler.progress(waiting.exchange, shared) {
-                    Progress::Ready => true,
+                    Progress::Ready | Progress::Interim => true,
                     Progress::Pending { wants_body, .. } => {
                         wants_body && waiting.upload.as_ref().is_some_and(|upload| !upload.is_continued)
                     }

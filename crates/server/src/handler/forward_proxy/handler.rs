@@ -111,6 +111,10 @@ impl Handler for ForwardProxy {
         }
     }
 
+    fn interim(&mut self, exchange: ExchangeId, heads: &mut Vec<u8>, shared: &mut Shared<'_>) {
+        self.relay.interim(exchange, heads, shared);
+    }
+
     fn body(
         &mut self,
         exchange: ExchangeId,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sojourn_cache_store::BusyObject;
-use sojourn_http::request::{Body, Request};
+use sojourn_http::request::{Body, Request, Version};
 use sojourn_http_cache::Forwarded;
 
 use super::{CacheLookup, FlowId, FollowerId};
@@ -50,6 +50,8 @@ pub struct Relay {
     pub follower: FollowerId,
     /// The request's body is chunked, and is sent so.
     pub(super) is_chunked: bool,
+    /// The client understands interim responses (RFC 9110, 15.2).
+    pub(super) takes_interim: bool,
     /// Why the cache did not answer it, if there is one.
     pub why: Option<Forwarded>,
 }
@@ -60,6 +62,7 @@ impl Relay {
         request: &Request<'_>,
         why: Option<Forwarded>,
     ) -> Relay {
-        Relay { flow, follower, is_chunked: request.body == Body::Chunked, why }
+        let is_chunked = request.body == Body::Chunked;
+        Relay { flow, follower, is_chunked, takes_interim: request.version != Version::Http10, why }
     }
 }

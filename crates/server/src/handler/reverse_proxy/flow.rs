@@ -63,6 +63,8 @@ pub struct Flow {
     pub is_repeatable: bool,
     /// The body of the request, if it has one.
     pub upload: Option<Upload>,
+    /// The heads of interim responses (1xx) that the first follower has not taken yet.
+    pub interim: Vec<u8>,
     pub answer: Option<Arc<Answer>>,
     /// The stored response that answers instead.
     pub standing: Option<Revalidation>,
@@ -153,6 +155,7 @@ impl Flow {
             client: None,
             is_repeatable,
             upload,
+            interim: Vec::new(),
             answer: None,
             standing: None,
             end: None,
@@ -225,6 +228,11 @@ impl Flow {
     /// Returns true if its followers can go on.
     pub fn has_news(&self) -> bool {
         self.answer.is_some() || self.standing.is_some() || self.end.is_some()
+    }
+
+    /// Returns true if there are interim responses for `follower`: they are for who has asked, not for who joined.
+    pub fn has_interim(&self, follower: FollowerId) -> bool {
+        follower.is_first() && !self.interim.is_empty()
     }
 
     /// Takes the next bytes of the answer's body.

@@ -153,11 +153,21 @@ impl Handler for ReverseProxy {
                     let (takes_body, wants_body) = (!upload.is_full(), upload.is_asked_for);
                     pending = Progress::Pending { takes_body, wants_body };
                 }
+                if relay.takes_interim && flow.has_interim(relay.follower) {
+                    return Progress::Interim;
+                }
                 flow.has_news()
             }
             Stage::Sending(_) => unreachable!("what is being sent does not wait"),
         };
         if is_ready { Progress::Ready } else { pending }
+    }
+
+    fn interim(&mut self, exchange: ExchangeId, heads: &mut Vec<u8>, shared: &mut Shared<'_>) {
+        self.attend(shared);
+        if let Stage::Relaying(relay) = &self.requests[exchange.0].stage {
+            heads.append(&mut self.exchanges.flow(relay.flow).interim);
+        }
     }
 
     fn body(

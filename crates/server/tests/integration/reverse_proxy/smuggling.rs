@@ -164,7 +164,7 @@ const PASSED: &[(&str, &str, &str)] = &[
     ("GET /a HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello", "GET /a HTTP/1.1", "hello"),
     ("\r\nGET /a HTTP/1.1\r\nHost: h\r\n\r\n", "GET /a HTTP/1.1", ""),
     ("GET http://a/b?c HTTP/1.1\r\nHost: h\r\n\r\n", "GET /b?c HTTP/1.1", ""),
-    ("GET http://a?c HTTP/1.1\r\nHost: h\r\n\r\n", "GET / HTTP/1.1", ""),
+    ("GET http://a?c HTTP/1.1\r\nHost: h\r\n\r\n", "GET /?c HTTP/1.1", ""),
     (
         "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 38\r\nTransfer_Encoding: chunked\r\n\r\n0\r\n\r\nGET /inside HTTP/1.1\r\nHost: h\r\n\r\n",
         "POST /a HTTP/1.1",

@@ -6,7 +6,7 @@ use sojourn_cache_store::Insertion;
 use sojourn_http::upstream::Head;
 use sojourn_http_cache::Moments;
 use sojourn_http_cache::fields::Section;
-use sojourn_http_cache::forward::{Via, append_response};
+use sojourn_http_cache::forward::{Via, append_interim, append_response};
 
 use super::Exchanges;
 use crate::counters::Served;
@@ -56,6 +56,12 @@ impl Exchanges {
         flow.kept = fill.as_ref().map(|fill| Arc::clone(fill.busy_object()));
         flow.fill = fill;
         flow.begin_answer(head, &fields);
+    }
+
+    /// Forwards the interim response with this head.
+    pub fn pass_interim(&mut self, id: FlowId, head: &Head<'_>) {
+        let via = Via { received: head.version, pseudonym: &self.proxy.pseudonym };
+        append_interim(&mut self.flows[id.0].interim, head.status, head.reason, Section(head.fields), via);
     }
 
     /// Asks for the flow once more, without conditions.

@@ -129,12 +129,15 @@ impl UpstreamConnection {
             if head.status == 101 || self.interim_responses > INTERIM_RESPONSES_MAX {
                 return self.give_up(Status::BadGateway, exchanges, shared);
             }
-            if head.status == 100
-                && let Some(upload) = &mut exchanges.flow(id).upload
-            {
-                upload.is_asked_for = true;
-                exchanges.wake_followers(id);
+            if head.status == 100 {
+                if let Some(upload) = &mut exchanges.flow(id).upload {
+                    upload.is_asked_for = true;
+                }
+            } else {
+                // RFC 9110, 15.2: a proxy passes on what it has not asked for itself.
+                exchanges.pass_interim(id, &head);
             }
+            exchanges.wake_followers(id);
             self.input.consume(head_len);
         }
     }
