@@ -147,6 +147,11 @@ impl Handler for RoutesHandler {
         handler.progress(exchange, shared)
     }
 
+    fn interim(&mut self, exchange: ExchangeId, heads: &mut Vec<u8>, shared: &mut Shared<'_>) {
+        let (handler, exchange) = self.handler_of(exchange);
+        handler.interim(exchange, heads, shared);
+    }
+
     fn body(
         &mut self,
         exchange: ExchangeId,
