@@ -9,6 +9,7 @@
 mod admission;
 mod body;
 mod busy_object;
+mod charge;
 mod disk;
 mod key;
 mod memory;
@@ -24,6 +25,7 @@ mod variants;
 pub use admission::{ADMISSIONS, Admission, AdmissionKind, admission_by_name};
 pub use body::Slice;
 pub use busy_object::{BUFFER_BYTES_MAX, BusyObject, ObjectHead, Sharing, Stage};
+pub use charge::Charge;
 pub use disk::{DISK_JOBS_MAX, DiskCounts, DiskJob, DiskLookup, DiskSettings};
 pub use key::{KEY_TEXT_BYTES_MAX, Key};
 pub use object::{Extent, OBJECT_OVERHEAD_BYTES, Object, ObjectKind, SMALL_BODY_BYTES_MAX};

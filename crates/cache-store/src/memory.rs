@@ -2,7 +2,8 @@
 //!
 //! A lookup locks one shard for a table probe and a reference count. The budget is one number for all: an
 //! insertion reserves first and evicts until the sum fits, from its own shard and then from the others, never
-//! holding two locks. Objects are shared, so evicting one never disturbs a connection that sends it.
+//! holding two locks. Objects are shared, so evicting one never disturbs a connection that sends it; until the last of
+//! these is done, the object counts as if it were still held.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -11,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::admission::{Admission, AdmissionKind};
+use crate::charge::Charge;
 use crate::key::{Key, identity};
 use crate::object::Object;
 use crate::replacement::{Departure, Item, Kind, Policy};
@@ -19,8 +21,8 @@ pub struct Memory {
     shards: Box<[Mutex<Shard>]>,
     hasher: DefaultHashBuilder,
     budget_bytes: usize,
-    /// Bytes of all objects held, of those about to be, and of insertions.
-    used_bytes: AtomicUsize,
+    /// Bytes of all objects held, of those about to be, of evicted ones still being sent, and of bodies in transit.
+    used_bytes: Arc<AtomicUsize>,
     evictions: AtomicU64,
     refused: AtomicU64,
 }
@@ -48,7 +50,7 @@ impl Memory {
             shards: (0..shards).map(|_| Mutex::new(shard())).collect(),
             hasher: DefaultHashBuilder::default(),
             budget_bytes,
-            used_bytes: AtomicUsize::new(0),
+            used_bytes: Arc::default(),
             evictions: AtomicU64::new(0),
             refused: AtomicU64::new(0),
         }
@@ -77,13 +79,16 @@ impl Memory {
         self.remove(hash);
         if bytes > self.budget_bytes || !self.admits(hash, bytes) || !self.reserve(bytes, hash) {
             self.refused.fetch_add(1, Ordering::Relaxed);
+            // Readers of the body in transit may go on with it.
+            self.reserve_regardless(bytes);
+            self.let_go(object);
             return false;
         }
         let mut shard = self.shard(hash);
         let replaced = shard.remove(self.hash(hash), hash, Departure::Removed);
         shard.insert(self.hash(hash), object, &self.hasher);
         drop(shard);
-        self.release(replaced.map_or(0, |object| object.memory_bytes()));
+        replaced.iter().for_each(|object| self.let_go(object));
         true
     }
 
@@ -101,15 +106,17 @@ impl Memory {
         drop(shard);
         self.reserve_regardless(new.memory_bytes());
         self.release(old.memory_bytes());
-        // It may be a little larger: then others go for that.
+        // It may be a little larger: then others go for that, but not for the moment that there are both.
         self.reserve(0, hash);
+        self.reserve_regardless(old.memory_bytes());
+        self.let_go(old);
         true
     }
 
     /// Takes the object with this hash out.
     pub fn remove(&self, hash: u128) -> Option<Arc<Object>> {
         let removed = self.shard(hash).remove(self.hash(hash), hash, Departure::Removed);
-        self.release(removed.as_ref().map_or(0, |object| object.memory_bytes()));
+        removed.iter().for_each(|object| self.let_go(object));
         removed
     }
 
@@ -125,7 +132,7 @@ impl Memory {
                 }
                 let Some(evicted) = lock(&self.shards[index]).evict(&self.hasher) else { break };
                 self.evictions.fetch_add(1, Ordering::Relaxed);
-                self.release(evicted.memory_bytes());
+                self.let_go(&evicted);
             }
         }
         if self.used_bytes.load(Ordering::Acquire) <= self.budget_bytes {
@@ -133,6 +140,13 @@ impl Memory {
         }
         self.release(bytes);
         false
+    }
+
+    /// Takes `bytes` of the budget; others are evicted for it as far as there are any. `hash` says where to begin.
+    pub fn take(&self, bytes: usize, hash: u128) {
+        if !self.reserve(bytes, hash) {
+            self.reserve_regardless(bytes);
+        }
     }
 
     /// Takes `bytes` of the budget whether there is room or not: the next insertion evicts.
@@ -143,6 +157,36 @@ impl Memory {
     /// Gives `bytes` of the budget back.
     pub fn release(&self, bytes: usize) {
         self.used_bytes.fetch_sub(bytes, Ordering::AcqRel);
+    }
+
+    /// A charge for bytes in transit elsewhere, at first none.
+    pub fn charge(&self) -> Charge {
+        Charge::new(&self.used_bytes, 0)
+    }
+
+    /// `charge` is for so many bytes now; others are evicted for it as far as there are any.
+    pub fn set_charge(&self, charge: &mut Charge, bytes: usize) {
+        if bytes > charge.bytes() {
+            // Any shard will do, but not always the same.
+            self.take(bytes - charge.bytes(), self.evictions.load(Ordering::Relaxed).into());
+        } else {
+            self.release(charge.bytes() - bytes);
+        }
+        charge.hold(bytes);
+    }
+
+    /// Returns true if all of the budget is used by what cannot be evicted: bodies in transit are to be kept short.
+    pub fn is_exhausted(&self) -> bool {
+        self.used_bytes() > self.budget_bytes
+    }
+
+    /// `object` is no longer held, but counts until its last reader is done.
+    fn let_go(&self, object: &Arc<Object>) {
+        // Nobody but the caller has it, and nobody else can get it any more.
+        if Arc::strong_count(object) == 1 {
+            return self.release(object.memory_bytes());
+        }
+        object.charge(Charge::new(&self.used_bytes, object.memory_bytes()));
     }
 
     /// Bytes used of the budget.

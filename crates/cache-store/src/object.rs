@@ -4,10 +4,11 @@
 //! lookup. It never changes: a connection may go on sending it after it was evicted or replaced.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::body::{Chunks, ExternalBody, Slice, concatenate};
+use crate::charge::Charge;
 use crate::key::Key;
 use crate::memory_file::{FilePermit, MemoryFile, SharedBytes};
 use crate::ranges::StoredRanges;
@@ -18,7 +19,7 @@ pub const SMALL_BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// Memory of an object beside its bytes: its structure, its table slot, the policy's state and the allocator's
 /// rounding. docs/cache-storage.md has the measurement; a test checks it.
-pub const OBJECT_OVERHEAD_BYTES: usize = 320;
+pub const OBJECT_OVERHEAD_BYTES: usize = 336;
 
 /// A body that was sent so often is sent from a file from then on: making one costs what about as many sends gain
 /// (docs/architectures.md). If there is no place for one, it is tried again 256 sends later.
@@ -35,7 +36,12 @@ pub struct Object {
     metadata_length: usize,
     body: Body,
     sends: Sends,
+    departed: Departed,
 }
+
+/// Its part of the budget, once the memory tier has let it go and readers alone hold it.
+#[derive(Debug, Default)]
+struct Departed(OnceLock<Box<Charge>>);
 
 /// How often a body was sent from memory, modulo 256.
 #[derive(Debug, Default)]
@@ -73,8 +79,17 @@ impl Object {
         let bytes = concatenate(&[key.text(), metadata], small);
         let body = if is_small { Body::Small } else { Body::Chunks(Arc::new(Chunks::new(chunks))) };
         let (text_length, metadata_length) = (key.text().len(), metadata.len());
-        let (hash, sends) = (key.hash(), Sends::default());
-        Object { hash, kind, number, bytes, text_length, metadata_length, body, sends }
+        Object {
+            hash: key.hash(),
+            kind,
+            number,
+            bytes,
+            text_length,
+            metadata_length,
+            body,
+            sends: Sends::default(),
+            departed: Departed::default(),
+        }
     }
 
     /// An object of the parts of a body that are `held`, whose bytes `chunks` are, in order.
@@ -99,6 +114,12 @@ impl Object {
     /// The same object with its body in a file.
     pub(crate) fn with_external_body(&self, body: Arc<dyn ExternalBody>) -> Object {
         Object { body: Body::External(body), ..self.clone() }
+    }
+
+    /// It has left the memory tier; `charge` is given back with its last reader.
+    pub(crate) fn charge(&self, charge: Charge) {
+        // One that left twice is counted once.
+        let _ = self.departed.0.set(Box::new(charge));
     }
 
     /// Counts that the body is sent, and says whether it is time for a file of it. Parts of a body stay where they are.
@@ -260,6 +281,13 @@ impl Clone for Sends {
     /// A copy starts with no sends.
     fn clone(&self) -> Sends {
         Sends::default()
+    }
+}
+
+impl Clone for Departed {
+    /// A copy has not left.
+    fn clone(&self) -> Departed {
+        Departed::default()
     }
 }
 

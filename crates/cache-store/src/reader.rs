@@ -64,6 +64,16 @@ impl Reader {
         !matches!(self.source, Source::Object(_))
     }
 
+    /// Returns true if the next bytes of a body in memory or in transit are there.
+    pub fn is_ready(&self) -> bool {
+        self.position < self.end
+            && match &self.source {
+                Source::Object(object) => self.position < object.length(),
+                Source::External(_) => false,
+                Source::BusyObject(busy, _) => busy.holds(self.position),
+            }
+    }
+
     pub fn position(&self) -> u64 {
         self.position
     }

@@ -18,6 +18,7 @@ mod counters;
 pub mod handler;
 mod hosts;
 mod limits;
+mod memory;
 pub mod metrics;
 mod runtime;
 mod signals;

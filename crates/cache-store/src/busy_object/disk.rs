@@ -7,6 +7,8 @@ use crate::body::Slice;
 
 /// A writer to disk is called when so many bytes wait for it.
 const DISK_WRITE_BYTES: u64 = 256 * 1024;
+/// How far the body's writer may be ahead while all of the memory budget is used: enough that the disk is called.
+pub(super) const BUFFER_BYTES_MIN: u64 = 2 * DISK_WRITE_BYTES;
 /// It takes at most so many at once.
 const DISK_TURN_BYTES: u64 = 1024 * 1024;
 

@@ -22,6 +22,9 @@ pub(crate) use disk::WriteStep;
 /// How far the writer of a body that is not kept may be ahead of its slowest reader.
 pub const BUFFER_BYTES_MAX: u64 = 1024 * 1024;
 
+/// The same while all of the memory budget is used.
+const BUFFER_BYTES_MIN: u64 = 64 * 1024;
+
 /// A body on its way, as its readers see it.
 pub struct BusyObject {
     key: Key<'static>,
@@ -136,7 +139,7 @@ impl BusyObject {
         // Evicting takes time and other locks: readers go on meanwhile.
         let fits = is_to_be_whole && self.memory.reserve(cost, self.key.hash());
         if !fits {
-            self.memory.reserve_regardless(cost);
+            self.memory.take(cost, self.key.hash());
         }
         state = self.lock();
         state.is_whole &= fits;
@@ -146,15 +149,20 @@ impl BusyObject {
         state.wake_readers(self);
     }
 
-    /// Returns true if the writer may continue; otherwise `waker` is called when it may.
-    pub(crate) fn has_room(&self, waker: &Waker) -> bool {
+    /// Returns true if the writer may continue; otherwise the waker is called when it may.
+    pub(crate) fn has_room(&self, waker: impl FnOnce() -> Waker) -> bool {
         let mut state = self.lock();
-        let has_room = state.is_whole || state.end - state.first < BUFFER_BYTES_MAX;
+        let has_room = state.has_room(&self.memory);
         if !has_room {
             let since = state.writer.take().map_or_else(Instant::now, |writer| writer.since);
-            state.writer = Some(Writer { waker: waker.clone(), since });
+            state.writer = Some(Writer { waker: waker(), since });
         }
         has_room
+    }
+
+    /// Returns true if everything is held, from the first byte on, to be stored.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.lock().is_whole
     }
 
     /// Returns true if the remaining bytes will be stored or read.
@@ -205,6 +213,15 @@ impl BusyObject {
             }
             Ending::Complete(_) => ReadStep::End,
             Ending::Truncated => ReadStep::Truncated,
+        }
+    }
+
+    /// Returns true if the byte at `position` has come and is held.
+    pub(crate) fn holds(&self, position: u64) -> bool {
+        let state = self.lock();
+        match &state.ending {
+            Ending::Complete(Some(object)) => position < object.length(),
+            _ => (state.first..state.end).contains(&position),
         }
     }
 
@@ -299,6 +316,15 @@ impl State {
         None
     }
 
+    fn has_room(&self, memory: &Memory) -> bool {
+        let buffer_bytes_max = match self.disk {
+            _ if !memory.is_exhausted() => BUFFER_BYTES_MAX,
+            Some(_) => disk::BUFFER_BYTES_MIN,
+            None => BUFFER_BYTES_MIN,
+        };
+        self.is_whole || self.end - self.first < buffer_bytes_max
+    }
+
     fn wait(&mut self, waker: &Waker) {
         if !self.waiting.iter().any(|known| known.will_wake(waker)) {
             self.waiting.push(waker.clone());
@@ -332,10 +358,8 @@ impl State {
             self.chunks.pop_front();
             self.first = end;
         }
-        if self.end - self.first < BUFFER_BYTES_MAX
-            && let Some(writer) = self.writer.take()
-        {
-            writer.waker.wake();
+        if self.writer.is_some() && self.has_room(&busy.memory) {
+            self.writer.take().into_iter().for_each(|writer| writer.waker.wake());
         }
     }
 }

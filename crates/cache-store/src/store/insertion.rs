@@ -82,9 +82,14 @@ impl Insertion {
         }
     }
 
-    /// Returns true if more bytes may be appended now. Otherwise `waker` is called when they may.
-    pub fn has_room(&self, waker: &Waker) -> bool {
+    /// Returns true if more bytes may be appended now. Otherwise the waker is called when they may.
+    pub fn has_room(&self, waker: impl FnOnce() -> Waker) -> bool {
         self.busy.has_room(waker)
+    }
+
+    /// Returns true if memory holds all of it, to store it; false once it is too long, or there is no room.
+    pub fn is_whole(&self) -> bool {
+        self.busy.is_whole()
     }
 
     /// Returns true if the rest will be stored or read.

@@ -16,6 +16,7 @@ use hashbrown::DefaultHashBuilder;
 
 use crate::admission::{ADMISSIONS, AdmissionKind};
 use crate::busy_object::BusyObject;
+use crate::charge::Charge;
 use crate::disk::{Disk, DiskCounts, DiskJob, DiskSettings};
 use crate::key::Key;
 use crate::memory::Memory;
@@ -215,6 +216,21 @@ impl Store {
     /// Removes `object`, or its replacement; returns true if there was one.
     pub fn purge_object(&self, object: &Object) -> bool {
         self.purge(&Key::of_text(object.key_text()))
+    }
+
+    /// A charge on the memory budget for a body in transit that is not stored, at first of no bytes.
+    pub fn charge(&self) -> Charge {
+        self.0.memory.charge()
+    }
+
+    /// `charge` is for so many bytes now; objects are evicted for it as far as there are any.
+    pub fn set_charge(&self, charge: &mut Charge, bytes: usize) {
+        self.0.memory.set_charge(charge, bytes);
+    }
+
+    /// Returns true if all of the memory budget is used by what cannot be evicted: bodies in transit are to be kept short.
+    pub fn is_exhausted(&self) -> bool {
+        self.0.memory.is_exhausted()
     }
 
     pub fn memory_counts(&self) -> MemoryCounts {

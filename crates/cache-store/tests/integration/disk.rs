@@ -54,7 +54,7 @@ fn put(store: &Store, number: u64) {
     let metadata = text.as_bytes().into();
     fill.start(ObjectHead { metadata, length: None, vary: None, sharing: Sharing::Stored });
     for chunk in body(number).chunks(50_000) {
-        while !fill.has_room(Waker::noop()) {
+        while !fill.has_room(|| Waker::noop().clone()) {
             work(store);
         }
         fill.append(Arc::from(chunk));

@@ -115,7 +115,7 @@ fn a_body_larger_than_memory_goes_to_disk_as_it_comes() {
     let whole = body(9_000_000);
     let follower = std::thread::spawn(move || read_all(reader));
     for chunk in whole.chunks(100_000) {
-        while !fill.has_room(Waker::noop()) {
+        while !fill.has_room(|| Waker::noop().clone()) {
             work(&store);
             std::thread::yield_now();
         }

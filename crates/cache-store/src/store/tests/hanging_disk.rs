@@ -74,7 +74,7 @@ fn a_body_that_is_being_written_goes_on_without_it() {
     fill.start(stored(b"metadata"));
     let reader = fill.reader().unwrap();
     let mut chunks = whole.chunks(100_000);
-    while fill.has_room(Waker::noop()) {
+    while fill.has_room(|| Waker::noop().clone()) {
         fill.append(Arc::from(chunks.next().expect("the disk takes nothing")));
     }
     assert!(!store.expire_disk_waits(Duration::ZERO), "who reads is as slow");
@@ -85,7 +85,7 @@ fn a_body_that_is_being_written_goes_on_without_it() {
         std::thread::sleep(Duration::from_millis(1));
     }
     for chunk in chunks {
-        while !fill.has_room(Waker::noop()) {
+        while !fill.has_room(|| Waker::noop().clone()) {
             std::thread::yield_now();
         }
         fill.append(Arc::from(chunk));

@@ -184,13 +184,13 @@ fn what_is_not_kept_waits_for_its_slowest_reader() {
     let mut slow = fill.reader().unwrap();
     let chunk: Arc<[u8]> = vec![1; 64 * 1024].into();
     let mut appended = 0;
-    while fill.has_room(Waker::noop()) {
+    while fill.has_room(|| Waker::noop().clone()) {
         fill.append(Arc::clone(&chunk));
         appended += chunk.len() as u64;
         assert!(appended <= BUFFER_BYTES_MAX + chunk.len() as u64);
     }
     assert!(matches!(slow.next(Waker::noop()), Next::Bytes(_)));
-    assert!(fill.has_room(Waker::noop()));
+    assert!(fill.has_room(|| Waker::noop().clone()));
     assert!(fill.busy_object().reader().is_none(), "its beginning is gone");
     assert!(fill.is_wanted());
     drop(slow);
@@ -322,4 +322,30 @@ fn extents_are_pieces_of_a_body() {
     }
     let extent = Extent::new(&small, 1, 99).unwrap();
     assert_eq!((extent.length(), extent.pieces(1).collect::<Vec<_>>()), (3, vec![b"cd".as_slice()]));
+}
+
+#[test]
+fn what_is_read_counts_until_its_last_reader_is_done() {
+    const BODY_BYTES: usize = 400_000;
+    let store = Store::new(Settings { memory_bytes: 1 << 20, shards: 1, ..Settings::default() });
+    let large = |path: &[u8]| {
+        let mut fill = fill(&store, &Key::new(path));
+        fill.start(stored(b""));
+        let reader = fill.reader().unwrap();
+        fill.append(vec![0; BODY_BYTES].into());
+        (fill.complete().unwrap().is_some(), reader)
+    };
+    let (_, first) = large(b"http://h/1");
+    let (_, second) = large(b"http://h/2");
+    let (is_stored, third) = large(b"http://h/3");
+    // Others were evicted for it, but are still there for their readers: so there is no room.
+    assert!(!is_stored && store.is_exhausted(), "{:?}", store.memory_counts());
+    drop((first, third));
+    assert!(!store.is_exhausted());
+    let (is_stored, _) = large(b"http://h/4");
+    assert!(is_stored && store.memory_counts().bytes > 2 * BODY_BYTES as u64);
+    drop(second);
+    assert!(store.memory_counts().bytes < BODY_BYTES as u64 + 2000);
+    assert!(store.purge(&Key::new(b"http://h/4")));
+    assert_eq!(store.memory_counts().bytes, 0);
 }

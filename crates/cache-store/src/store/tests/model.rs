@@ -211,7 +211,7 @@ fn run(steps: Vec<Step>) {
                 let Writing { fill, version, appended, .. } = &mut writing[index];
                 let body = body(*version);
                 let end = (*appended + 40_000).min(body.len());
-                if fill.has_room(Waker::noop()) {
+                if fill.has_room(|| Waker::noop().clone()) {
                     fill.append(Arc::from(&body[*appended..end]));
                     *appended = end;
                 }

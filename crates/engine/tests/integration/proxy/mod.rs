@@ -7,6 +7,7 @@ mod fastcgi;
 mod files;
 mod forward;
 mod hanging_disk;
+mod in_flight;
 mod log;
 mod processes;
 mod storage;

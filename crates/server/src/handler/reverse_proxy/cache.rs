@@ -7,7 +7,9 @@ use std::sync::atomic::AtomicU64;
 use std::task::Poll;
 use std::time::Duration;
 
-use sojourn_cache_store::{DiskSettings, InsertOutcome, Key, Lookup, Object, Settings, Store, Variants};
+use sojourn_cache_store::{
+    Charge, DiskSettings, InsertOutcome, Key, Lookup, Object, Settings, Store, Variants,
+};
 use sojourn_http::condition::Conditions;
 use sojourn_http::request::{Body, Method, Request};
 use sojourn_http_cache::fields::Section;
@@ -268,9 +270,9 @@ impl Cache {
         self.store.for_sending(object)
     }
 
-    /// Bytes of the largest body that is kept in memory.
-    pub fn memory_object_bytes_max(&self) -> u64 {
-        self.store.settings().memory_object_bytes_max
+    /// A charge on the memory budget for bytes in transit, and the store that has it.
+    pub(super) fn charge(&self) -> (Store, Charge) {
+        (self.store.clone(), self.store.charge())
     }
 
     /// The object at `key`, if it is in memory: revalidation of variants does not wait for the disk.

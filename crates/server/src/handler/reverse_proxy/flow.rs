@@ -1,7 +1,8 @@
 //! A flow: one exchange with an upstream, filled by one connection and followed by any number of clients.
 //!
-//! Received bytes are kept as parts until every follower has them. A client that is slow holds the upstream
-//! back once [`HELD_BYTES_MAX`] wait for it.
+//! A body that is stored is held by the store, and followers read it there. Other bytes are kept as parts until every
+//! follower has them: a client that is slow holds the upstream back once [`HELD_BYTES_MAX`] wait for it. Both count
+//! in the cache's memory budget; while that is used up, less may wait.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use http::StatusCode;
-use sojourn_cache_store::{BusyObject, Insertion, Next, PartInsertion, Reader, Slice};
+use sojourn_cache_store::{BusyObject, Charge, Insertion, Next, PartInsertion, Reader, Slice, Store};
 use sojourn_cgi::Client;
 use sojourn_content::HostId;
 use sojourn_http::Status;
@@ -22,6 +23,9 @@ use crate::handler::forward_proxy::{Origin, Refusal};
 
 /// Bytes buffered for a client before receiving pauses, and of a request body for an upstream.
 pub const HELD_BYTES_MAX: usize = 256 * 1024;
+
+/// The same for a client while all of the cache's memory budget is used.
+const HELD_BYTES_MIN: usize = 64 * 1024;
 
 /// Which flow of its loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +47,9 @@ impl FollowerId {
 pub(super) struct Follower {
     pub id: FollowerId,
     pub token: u64,
-    /// The next part for it, counted from the first there was.
+    /// Where it reads a body that is being stored.
+    reader: Option<Reader>,
+    /// The next part for it otherwise, counted from the first there was.
     position: usize,
 }
 
@@ -87,7 +93,7 @@ pub struct Flow {
     pub changes: Option<Changes>,
     /// The insertion for the response, if it may be stored: coalesced requests of other loops wait for it.
     pub claim: Option<Insertion>,
-    pub fill: Option<Insertion>,
+    pub(super) fill: Option<Insertion>,
     /// The insertion for a part.
     pub(super) part: Option<PartInsertion>,
     /// The metadata of that part.
@@ -96,8 +102,8 @@ pub struct Flow {
     behind: Vec<Arc<[u8]>>,
     /// The object being stored, also when it is complete.
     pub kept: Option<Arc<BusyObject>>,
-    /// Too long for memory, it is kept on disk all the same, whether clients wait for it or not.
-    pub is_for_disk: bool,
+    /// Memory does not hold all of it: the disk may, whether clients wait for it or not.
+    pub(super) is_for_disk: bool,
     /// Where the rest comes from, if it is stored already.
     pub(super) source: Option<VecDeque<Stored>>,
     /// All of it stays here for others to follow.
@@ -108,6 +114,8 @@ pub struct Flow {
     /// The number of pieces already dropped.
     parts_gone: usize,
     held_bytes: usize,
+    /// For the bytes held, if there is a cache.
+    pub(super) charge: Option<(Store, Charge)>,
 }
 
 /// A piece of a body that is stored already.
@@ -181,6 +189,7 @@ impl Flow {
             parts: VecDeque::new(),
             parts_gone: 0,
             held_bytes: 0,
+            charge: None,
         }
     }
 
@@ -199,8 +208,8 @@ impl Flow {
     /// Begins a response that combines received and stored bytes.
     pub fn begin_joined(&mut self, joined: Combination) {
         let Combination { status, fields, length, before, behind, fill, part } = joined;
-        self.kept = fill.as_ref().map(|fill| Arc::clone(fill.busy_object()));
-        (self.fill, self.behind) = (fill, behind);
+        self.store(fill);
+        self.behind = behind;
         self.keep_part(part);
         let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
         self.answer = Some(Arc::new(Answer {
@@ -213,6 +222,15 @@ impl Flow {
             content_length: Some(length),
         }));
         before.into_iter().for_each(|bytes| self.push(bytes));
+    }
+
+    /// Stores the body, if there is an insertion: followers read it there.
+    pub(super) fn store(&mut self, fill: Option<Insertion>) {
+        self.kept = fill.as_ref().map(|fill| Arc::clone(fill.busy_object()));
+        self.fill = fill;
+        for follower in &mut self.followers {
+            follower.reader = self.kept.as_ref().and_then(BusyObject::reader);
+        }
     }
 
     /// All is received: the stored rest follows.
@@ -247,14 +265,12 @@ impl Flow {
         if self.standing.is_some() {
             return;
         }
-        self.held_bytes += part.len();
         if let Some(fill) = &mut self.fill {
-            fill.append(Arc::clone(&part));
+            return fill.append(part);
         }
+        self.held_bytes += part.len();
         self.parts.push_back(part);
-        if !self.is_shared {
-            self.drop_read();
-        }
+        self.drop_read();
     }
 
     /// Takes the next stored bytes, if all before were taken; `waker` is called when there are some.
@@ -285,12 +301,17 @@ impl Flow {
         matches!(next, Some(Stored::Body(reader)) if reader.may_wait())
     }
 
-    /// One more follows, from the beginning; that must not be gone.
-    pub(super) fn follow(&mut self, token: u64) -> FollowerId {
+    /// One more follows, from the beginning; `None` if that is gone.
+    pub(super) fn follow(&mut self, token: u64) -> Option<FollowerId> {
+        let reader = match &self.kept {
+            Some(kept) => Some(kept.reader()?),
+            None if self.parts_gone > 0 => return None,
+            None => None,
+        };
         let id = FollowerId(self.followers_ever);
         self.followers_ever += 1;
-        self.followers.push(Follower { id, token, position: 0 });
-        id
+        self.followers.push(Follower { id, token, reader, position: 0 });
+        Some(id)
     }
 
     /// It is begun for the cache: its followers are all coalesced requests.
@@ -298,19 +319,10 @@ impl Flow {
         self.followers_ever = 1;
     }
 
-    /// Returns true if no piece was dropped.
-    pub(super) fn is_whole(&self) -> bool {
-        self.parts_gone == 0
-    }
-
     /// Returns true if anybody waits for it, or it is kept for others in any case.
     pub(super) fn is_wanted(&self) -> bool {
-        !self.followers.is_empty() || self.is_shared || self.is_for_disk
-    }
-
-    /// Bytes of the body that are here.
-    pub fn held_bytes(&self) -> usize {
-        self.held_bytes
+        let is_for_disk = || self.is_for_disk && self.fill.as_ref().is_some_and(Insertion::is_wanted);
+        !self.followers.is_empty() || self.is_shared || is_for_disk()
     }
 
     /// Drops pieces that every reader has read.
@@ -322,28 +334,39 @@ impl Flow {
             self.held_bytes -= part.len();
             self.parts_gone += 1;
         }
+        if let Some((store, charge)) = &mut self.charge {
+            store.set_charge(charge, self.held_bytes);
+        }
     }
 
     /// Backpressure: returns true if no more is to be received from the upstream until clients have taken some.
     pub fn is_full(&self) -> bool {
-        !self.is_shared && self.held_bytes >= HELD_BYTES_MAX
+        let is_exhausted = self.charge.as_ref().is_some_and(|(store, _)| store.is_exhausted());
+        self.held_bytes >= if is_exhausted { HELD_BYTES_MIN } else { HELD_BYTES_MAX }
     }
 
-    /// The next part for this follower, if it has come.
-    pub fn take(&mut self, follower: FollowerId) -> Option<Arc<[u8]>> {
+    /// The next bytes for this follower, if they have come.
+    pub fn take(&mut self, follower: FollowerId) -> Option<Slice> {
         let follower = self.followers.iter_mut().find(|other| other.id == follower)?;
+        if let Some(reader) = &mut follower.reader {
+            // All followers are woken when more has come.
+            return match reader.next(Waker::noop()) {
+                Next::Bytes(slice) => Some(slice),
+                Next::Wait | Next::End | Next::Truncated => None,
+            };
+        }
         let part = Arc::clone(self.parts.get(follower.position.checked_sub(self.parts_gone)?)?);
         follower.position += 1;
-        if !self.is_shared {
-            self.drop_read();
-        }
-        Some(part)
+        self.drop_read();
+        Some(Slice::whole(part))
     }
 
-    /// Returns true if the next part for this follower has come.
+    /// Returns true if the next bytes for this follower have come.
     pub fn has_part(&self, follower: FollowerId) -> bool {
         let end = self.parts_gone + self.parts.len();
-        self.followers.iter().any(|other| other.id == follower && other.position < end)
+        self.followers.iter().any(|other| {
+            other.id == follower && other.reader.as_ref().map_or(other.position < end, Reader::is_ready)
+        })
     }
 }
 

@@ -56,10 +56,11 @@ impl ReverseProxy {
             if has_room_again {
                 exchanges.wake_fetch(relay.flow);
             }
-            if part.len() > copied_bytes_max {
-                return BodyStep::Send { piece: Some(Piece::Memory(part)), is_last: false, remaining: None };
+            if part.as_bytes().len() > copied_bytes_max {
+                let piece = Some(Piece::Memory(part.into_bytes()));
+                return BodyStep::Send { piece, is_last: false, remaining: None };
             }
-            body.append(&part);
+            body.append(part.as_bytes());
         }
         let flow = exchanges.flow(relay.flow);
         match flow.end {

@@ -1,7 +1,5 @@
 //! Handles the head of an upstream response.
 
-use std::sync::Arc;
-
 use sojourn_cache_store::Insertion;
 use sojourn_http::upstream::Head;
 use sojourn_http_cache::Moments;
@@ -53,8 +51,7 @@ impl Exchanges {
         append_response(&mut fields, Section(head.fields), via, now, |_| true);
         self.settle(id, fill.is_some());
         let flow = &mut self.flows[id.0];
-        flow.kept = fill.as_ref().map(|fill| Arc::clone(fill.busy_object()));
-        flow.fill = fill;
+        flow.store(fill);
         flow.begin_answer(head, &fields);
     }
 

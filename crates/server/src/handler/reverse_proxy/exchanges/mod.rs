@@ -12,7 +12,6 @@ use std::task::Waker;
 use std::time::Duration;
 
 use slab::Slab;
-use sojourn_cache_store::Insertion;
 use sojourn_http::Status;
 use sojourn_http::upstream::RequestKind;
 
@@ -124,7 +123,8 @@ impl Exchanges {
 
     /// Begins `flow`, which the connection that is handling an event follows.
     pub fn begin(&mut self, mut flow: Flow, served: &mut Served) -> (FlowId, FollowerId) {
-        let follower = flow.follow(self.token);
+        let follower = flow.follow(self.token).expect("it has just begun");
+        flow.charge = self.proxy.cache.as_ref().map(Cache::charge);
         let shared = flow.miss.as_ref().filter(|miss| miss.may_join).map(|miss| miss.key.hash());
         flow.is_shared = shared.is_some();
         let id = FlowId(self.flows.insert(flow));
@@ -164,7 +164,7 @@ impl Exchanges {
     pub fn begin_stored(&mut self, pieces: impl IntoIterator<Item = Stored>) -> (FlowId, FollowerId) {
         let mut flow = Flow::new(Vec::new(), RequestKind::Other, false, None);
         flow.source = Some(pieces.into_iter().collect());
-        let follower = flow.follow(self.token);
+        let follower = flow.follow(self.token).expect("it has just begun");
         (FlowId(self.flows.insert(flow)), follower)
     }
 
@@ -180,13 +180,10 @@ impl Exchanges {
     /// Backpressure: returns true if the connection that fills the flow is to receive no more for now; it is woken when
     /// it may.
     pub fn is_full(&mut self, id: FlowId) -> bool {
-        // A shared flow is bounded by the memory tier's limit.
-        let may_wait_for_disk = self.flows[id.0].fill.is_some() && !self.flows[id.0].is_shared;
-        let waker = may_wait_for_disk.then(|| self.waker());
         let flow = &self.flows[id.0];
-        let waits_for_disk =
-            flow.fill.as_ref().zip(waker).is_some_and(|(fill, waker)| !fill.has_room(&waker));
-        waits_for_disk || flow.is_full()
+        let token = self.token;
+        let waits = flow.fill.as_ref().is_some_and(|fill| !fill.has_room(|| self.outbox.waker(token)));
+        waits || flow.is_full()
     }
 
     /// Follows a flow that another client's request for the same has begun, if there is one.
@@ -194,8 +191,8 @@ impl Exchanges {
         let id = *self.shared.get(&miss.key.hash()).filter(|_| miss.may_join)?;
         let flow = &mut self.flows[id.0];
         let is_same = flow.miss.as_ref().is_some_and(|other| other.key == miss.key);
-        let may_follow = is_same && flow.is_shared && flow.is_whole() && flow.end.is_none();
-        may_follow.then(|| (id, flow.follow(self.token)))
+        let may_follow = is_same && flow.is_shared && flow.end.is_none();
+        Some((id, may_follow.then(|| flow.follow(self.token))??))
     }
 
     /// Begins `flow` for the cache alone, unless a request for the same is under way.
@@ -216,16 +213,13 @@ impl Exchanges {
         self.shared.contains_key(&miss.key.hash())
     }
 
-    /// Stops keeping a body that is too long for memory: only its readers and the disk hold it.
+    /// Stops sharing a body that memory does not hold whole: it is too long, or there is no room. Only its readers and the
+    /// disk hold it.
     pub fn limit_shared(&mut self, id: FlowId) {
-        let max = self.proxy.cache.as_ref().map_or(0, Cache::memory_object_bytes_max);
         let flow = &mut self.flows[id.0];
-        if flow.is_for_disk || (flow.is_shared && flow.held_bytes() as u64 > max) {
-            // Without a disk, or if the disk does not admit it, it is not stored.
-            flow.is_for_disk = flow.fill.as_ref().is_some_and(Insertion::is_wanted);
-            flow.fill = flow.fill.take().filter(|_| flow.is_for_disk);
+        if flow.fill.as_ref().is_some_and(|fill| !fill.is_whole()) {
+            flow.is_for_disk = true;
             self.settle(id, false);
-            self.flows[id.0].drop_read();
         }
     }
 
@@ -260,9 +254,7 @@ impl Exchanges {
     pub fn leave(&mut self, id: FlowId, follower: FollowerId) {
         let flow = &mut self.flows[id.0];
         flow.followers.retain(|other| other.id != follower);
-        if !flow.is_shared {
-            flow.drop_read();
-        }
+        flow.drop_read();
         // A response that is being stored needs no follower.
         if !flow.is_wanted() && flow.end.is_none() {
             flow.end = Some(End::Abandoned);

@@ -30,6 +30,10 @@ impl UpstreamConnection {
     pub(super) fn receive_body(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         let id = self.flow.expect("there is a request");
         if exchanges.is_full(id) {
+            if self.input.unread().is_empty() {
+                // It may be long until there is room.
+                shared.pool.put_buffer(std::mem::take(&mut self.input));
+            }
             return Want::Wait;
         }
         let mut buffer = match &self.speech {
