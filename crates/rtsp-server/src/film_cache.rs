@@ -323,7 +323,7 @@ impl Catalogue {
                 let mut read = self.lock();
                 read.warnings += 1;
                 if read.warnings <= WARNINGS_MAX {
-                    let path = String::from_utf8_lossy(&document.file_path);
+                    let path = document.file_path.escape_ascii();
                     eprintln!("warning: {path} cannot be streamed: {error}");
                 }
             }

@@ -1,9 +1,12 @@
 //! The admin listener, one client at a time, from a thread of its own: `GET /metrics` for Prometheus, `/metrics.json`
 //! with the same counters, `/health` for load balancers, which is answered until the server is told to stop; and what people
 //! [do](Figures::operate) with a proxy's cache.
+//!
+//! It answers by its address, and by names that nobody can register: a page of the web whose name is made to lead here
+//! (DNS rebinding) learns and does nothing.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -104,7 +107,26 @@ fn answer(mut client: &TcpStream, figures: &dyn Figures) -> io::Result<()> {
     Ok(())
 }
 
+/// Domains of local networks: nobody can have a name in them for the whole web (RFC 6761, RFC 6762, and ICANN's
+/// reservation of `internal`).
+const LOCAL_DOMAINS: [&str; 3] = ["localhost", "local", "internal"];
+
+/// Returns true if a request for `host` cannot come from a page of the web whose name was made to lead here.
+fn is_local(host: &[u8]) -> bool {
+    let Ok(host) = std::str::from_utf8(host) else { return false };
+    let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, _)) => address,
+        None => host.split_once(':').map_or(host, |(name, _)| name),
+    };
+    let domain = name.rsplit('.').next().unwrap_or(name);
+    let is_of_network = !name.contains('.') || LOCAL_DOMAINS.iter().any(|it| domain.eq_ignore_ascii_case(it));
+    is_of_network || name.parse::<IpAddr>().is_ok()
+}
+
 fn response(request: &Request<'_>, figures: &dyn Figures) -> Vec<u8> {
+    if !request.host.is_none_or(is_local) {
+        return page(Status::MisdirectedRequest, "text/html", &head::error_page(Status::MisdirectedRequest));
+    }
     if let Some((status, value)) = figures.operate(request) {
         return page(status, "application/json", &format!("{value}\n"));
     }
@@ -126,4 +148,23 @@ fn page(status: Status, media_type: &str, body: &str) -> Vec<u8> {
     head::end(&mut bytes);
     bytes.extend_from_slice(body.as_bytes());
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_the_network_are_answered() {
+        for host in
+            ["", "127.0.0.1:8081", "[::1]:9", "localhost:1", "proxy", "a.b.svc.cluster.local", "x.Internal"]
+        {
+            assert!(is_local(host.as_bytes()), "{host}");
+        }
+        for host in
+            ["rebind.example:8081", "127.0.0.1.example", "local.example.", "a.localx", "\u{fc}.example"]
+        {
+            assert!(!is_local(host.as_bytes()), "{host}");
+        }
+    }
 }

@@ -58,8 +58,10 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     site.tls = options.tls.tls_of(&listeners.listeners, None)?;
     let admin = options.listening.admin_listener(&mut inheritance)?;
     let handover = Handover::new(words, &listeners, admin)?;
+    // All sockets of a port must be one user's: they are made before it changes.
+    let listeners = architecture.listeners(listeners.listeners, site.workers)?;
     if let Some(user) = &options.process.user {
-        Identity::find(user)?.assume(options.log.access_log.as_deref(), [])?;
+        Identity::find(user)?.assume(site.log.as_ref(), [])?;
     }
     // After the privileges are dropped: files made there belong to the serving user.
     let files_max = options.cache.files_max(usable_descriptors(descriptors()));
@@ -74,7 +76,7 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
         Some(forward) => Arc::new(forward),
         None => proxy,
     };
-    serve(architecture, &site, listeners.listeners, &handover, inheritance, &options.format)
+    serve(architecture, &site, listeners, &handover, inheritance, &options.format)
 }
 
 impl Options {

@@ -59,8 +59,10 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     site.tls = options.tls.tls_of(&listeners.listeners, options.tickets)?;
     let admin = options.listening.admin_listener(&mut inheritance)?;
     let handover = Handover::new(words, &listeners, admin)?;
+    // All sockets of a port must be one user's: they are made before it changes.
+    let listeners = architecture.listeners(listeners.listeners, site.workers)?;
     if let Some(user) = &options.process.user {
-        Identity::find(user)?.assume(options.log.access_log.as_deref(), [options.root.as_path()])?;
+        Identity::find(user)?.assume(site.log.as_ref(), [options.root.as_path()])?;
     }
     // After the privileges are dropped: scripts and the application run as the serving user.
     let application = options.open_routes(&mut site, architecture)?;
@@ -68,7 +70,7 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
         program.arguments.push(application.socket_argument()?);
     }
     site.program = Some(program);
-    serve(architecture, &site, listeners.listeners, &handover, inheritance, &options.format)
+    serve(architecture, &site, listeners, &handover, inheritance, &options.format)
 }
 
 /// Serves `site` on `listeners` until a signal, and prints what was counted if `format` says so.

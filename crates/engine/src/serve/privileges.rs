@@ -6,13 +6,13 @@
 use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::unix::fs::{MetadataExt, chown};
 use std::path::Path;
 use std::ptr;
 
 use anyhow::{Context, anyhow, bail, ensure};
 use rustix::process::{getegid, geteuid};
 use rustix::thread::set_no_new_privs;
+use sojourn_server::AccessLog;
 
 /// Room for what the system says about a user or a group.
 const RECORD_BYTES: usize = 64 * 1024;
@@ -53,13 +53,14 @@ impl Identity {
     /// If that is not possible, or could be undone.
     pub fn assume<'a>(
         &self,
-        log: Option<&Path>,
+        log: Option<&AccessLog>,
         roots: impl IntoIterator<Item = &'a Path>,
     ) -> anyhow::Result<()> {
         let name = self.name.to_string_lossy();
         if geteuid().is_root() && self.uid != 0 {
-            if let Some(path) = log {
-                self.take_over(path).with_context(|| format!("cannot give {} to {name}", path.display()))?;
+            if let Some(log) = log {
+                log.give_to(self.uid, self.gid)
+                    .with_context(|| format!("cannot give the access log to {name}"))?;
             }
             self.change().with_context(|| format!("cannot become {name}"))?;
         }
@@ -81,15 +82,6 @@ impl Identity {
                     root.display()
                 )
             })?;
-        }
-        Ok(())
-    }
-
-    /// Gives a log that root has created to the user, so that it can be reopened.
-    fn take_over(&self, path: &Path) -> io::Result<()> {
-        let file = std::fs::metadata(path)?;
-        if file.is_file() && file.uid() != self.uid {
-            chown(path, Some(self.uid), Some(self.gid))?;
         }
         Ok(())
     }

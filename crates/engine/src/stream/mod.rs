@@ -66,7 +66,7 @@ pub fn run(options: &Options, words: &[OsString]) -> anyhow::Result<ExitCode> {
     };
     // Threads that it starts would keep root's privileges: they are given up first.
     if let Some(user) = &options.process.user {
-        Identity::find(user)?.assume(options.access_log.as_deref(), [options.root.as_path()])?;
+        Identity::find(user)?.assume(log.as_ref(), [options.root.as_path()])?;
     }
     let server = Server::new(site, stop).map_err(|error| {
         anyhow!("cannot stream {}: {error}\nhint: {}", options.root.display(), hint(&error))

@@ -3,6 +3,7 @@
 use crate::engine;
 use std::collections::HashSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -135,6 +136,35 @@ fn a_disk_that_fills_and_is_cleared_keeps_whole_lines() {
     let text = fs::read_to_string(&path).unwrap();
     assert!(text.lines().filter(|line| line.starts_with("127.0.0.1 - - [")).count() >= 1, "{text:?}");
     assert!(text.ends_with("\"GET /empty HTTP/1.0\" 200 - \"-\" \"-\"\n"), "{text:?}");
+}
+
+#[test]
+fn links_are_no_logs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("precious"), "").unwrap();
+    std::os::unix::fs::symlink(path("precious"), path("symbolic")).unwrap();
+    fs::hard_link(path("precious"), path("hard")).unwrap();
+    for (name, reason) in [("symbolic", "it is a symbolic link"), ("hard", "it has other names")] {
+        for command in ["serve", "stream"] {
+            let output =
+                Command::new(ENGINE).arg(command).arg(".").arg("--access-log").arg(path(name)).output();
+            let said = String::from_utf8(output.unwrap().stderr).unwrap();
+            assert!(said.contains(reason) && said.contains("\nhint: "), "{command}: {said}");
+        }
+    }
+    let root = fixture::site();
+    let log = path("log");
+    let server = Server::start("amped", root.path(), &["--access-log", log.to_str().unwrap()]);
+    assert_eq!(fs::metadata(&log).unwrap().permissions().mode() & 0o777, 0o640);
+    // Nor when it is opened again.
+    fs::rename(&log, path("log.1")).unwrap();
+    std::os::unix::fs::symlink(path("precious"), &log).unwrap();
+    kill_process(server.pid(), Signal::USR1).unwrap();
+    server.get("/hello.txt");
+    server.stop();
+    assert_eq!(fs::read_to_string(path("precious")).unwrap(), "");
+    assert!(fs::read_to_string(path("log.1")).unwrap().contains("GET /hello.txt"));
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn privileges_are_given_up_by_every_process() {
     let log = logs.path().join("log");
     std::fs::write(&log, "").unwrap();
     allow(logs.path(), 0o777);
-    for architecture in ["amped", "mp", "helper", "fork", "uring"] {
+    for architecture in ["amped", "mp", "helper", "fork", "uring", "ncopy"] {
         let root = fixture::site();
         allow(root.path(), 0o700);
         let flags = ["--user", "nobody", "--access-log", log.to_str().unwrap(), "--helper-kind", "processes"];

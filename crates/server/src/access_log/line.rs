@@ -206,7 +206,7 @@ pub fn append_escaped(text: &mut Vec<u8>, value: &[u8]) {
 
 fn append_json(text: &mut Vec<u8>, value: &[u8]) {
     for chunk in value.utf8_chunks() {
-        chunk.valid().bytes().for_each(|byte| append_as_json(text, byte));
+        chunk.valid().chars().for_each(|char| append_as_json(text, char));
         if !chunk.invalid().is_empty() {
             text.extend_from_slice(b"\\ufffd");
         }
@@ -226,11 +226,13 @@ fn append_as_apache(text: &mut Vec<u8>, byte: u8) {
     }
 }
 
-/// RFC 8259, 7.
-fn append_as_json(text: &mut Vec<u8>, byte: u8) {
-    match byte {
-        b'"' | b'\\' => text.extend_from_slice(&[b'\\', byte]),
-        ..b' ' | 0x7f => drop(write!(text, "\\u{byte:04x}")),
-        _ => text.push(byte),
+/// RFC 8259, 7; and what would steer a terminal, or have a reader see another text than there is.
+fn append_as_json(text: &mut Vec<u8>, char: char) {
+    let is_steering = matches!(char,
+        '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
+    match char {
+        '"' | '\\' => text.extend_from_slice(&[b'\\', char as u8]),
+        _ if char.is_control() || is_steering => drop(write!(text, "\\u{:04x}", char as u32)),
+        _ => text.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes()),
     }
 }

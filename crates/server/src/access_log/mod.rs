@@ -84,6 +84,11 @@ impl AccessLog {
         Ok(AccessLog::with(file, Arc::new(format), Writer::ThreadToBe))
     }
 
+    /// Gives the file to a user who is to open it again later.
+    pub fn give_to(&self, user: u32, group: u32) -> std::io::Result<()> {
+        self.owner.shared.file.lock().unwrap_or_else(PoisonError::into_inner).give_to(user, group)
+    }
+
     /// The same file for a process, or a thread, that may wait for its disk: it writes its lines itself, when it is
     /// [told to](AccessLog::write_out) or has gathered many. Each write is of whole lines, so processes can share
     /// the file.

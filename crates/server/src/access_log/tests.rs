@@ -85,7 +85,7 @@ fn nothing_sent_is_a_dash_or_nothing() {
 
 #[test]
 fn json_is_json() {
-    let request = "GET /\"a\\?b HTTP/1.1\r\nHost: h\r\nUser-Agent: \u{e9}\t\"\r\n\r\n";
+    let request = "GET /\"a\\?b HTTP/1.1\r\nHost: h\r\nUser-Agent: \u{e9}\t\"\u{9b}\u{202e}\r\n\r\n";
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     let log = open(&path, "json", &Scoreboard::new());
@@ -96,7 +96,7 @@ fn json_is_json() {
         line.contains(r#""path":"/\"a\\","query":"?b","protocol":"HTTP/1.1","status":404,"body_bytes":7,"#),
         "{line}"
     );
-    assert!(line.ends_with("\"referer\":\"\",\"user_agent\":\"é\\u0009\\\"\"}\n"), "{line}");
+    assert!(line.ends_with("\"referer\":\"\",\"user_agent\":\"é\\u0009\\\"\\u009b\\u202e\"}\n"), "{line}");
     let microseconds: u64 = line
         .split("\"duration_us\":")
         .nth(1)

@@ -48,6 +48,11 @@ pub trait Architecture: Sync {
         Some(CacheScope::Server)
     }
 
+    /// The sockets that `workers` serve on, made from `listeners` while the process may still bind to their ports.
+    fn listeners(&self, listeners: Vec<Listener>, _workers: usize) -> io::Result<Vec<Listener>> {
+        Ok(listeners)
+    }
+
     /// Serves `site` on `listeners` until `stop`; returns once every accepted connection is closed.
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served>;
 }

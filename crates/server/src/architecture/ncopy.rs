@@ -40,6 +40,10 @@ impl Architecture for Ncopy {
         Defaults { workers: Some(workers), ..Defaults::default() }
     }
 
+    fn listeners(&self, listeners: Vec<Listener>, workers: usize) -> io::Result<Vec<Listener>> {
+        Ok(share_out(listeners, workers)?.into_iter().flatten().collect())
+    }
+
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
         let site = &share(site);
         let shares = share_out(listeners, site.workers)?;
@@ -84,8 +88,9 @@ fn share_out(listeners: Vec<Listener>, copies: usize) -> io::Result<Vec<Vec<List
     for (_, mut sockets) in addresses {
         while sockets.len() < copies {
             let Listener { socket, transport } = &sockets[0];
-            let another = Listener { socket: another(socket)?, transport: *transport };
-            sockets.push(another);
+            // The predecessor's socket is another user's, or its port is root's: copies share it.
+            let socket = another(socket).or_else(|_| socket.try_clone())?;
+            sockets.push(Listener { socket, transport: *transport });
         }
         for (number, socket) in sockets.into_iter().enumerate() {
             shares[number % copies].push(socket);

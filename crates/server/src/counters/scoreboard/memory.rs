@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::SLOTS_MAX;
@@ -34,8 +34,10 @@ unsafe impl Sync for Memory {}
 impl Memory {
     /// New memory, all zero.
     pub fn new() -> io::Result<Memory> {
-        let file = memfd_create("counters", MemfdFlags::CLOEXEC)?;
+        let file = memfd_create("counters", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, MEMORY_BYTES as u64)?;
+        // A process that shortened it would end all others.
+        fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         Memory::map(file)
     }
 
@@ -48,7 +50,7 @@ impl Memory {
             ));
         }
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, at an address of the kernel's choice, of a file that is never truncated.
+        // SAFETY: a new mapping, at an address of the kernel's choice, of a file whose length is sealed, or a predecessor's.
         let start =
             unsafe { mmap(std::ptr::null_mut(), MEMORY_BYTES, protection, MapFlags::SHARED, &file, 0)? };
         let start = NonNull::new(start.cast()).expect("mappings do not begin at 0");
@@ -63,6 +65,11 @@ impl Memory {
     /// How often log files were to be opened again.
     pub fn reopenings(&self) -> &AtomicU64 {
         self.shared(1)
+    }
+
+    /// Not 0 if the last line of the log file lacks its end.
+    pub fn torn_log(&self) -> &AtomicU64 {
+        self.shared(2)
     }
 
     /// A cell of the row before the counters of slots.
@@ -111,5 +118,18 @@ impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: mapped in `map` with this length; nothing borrowed from it outlives it.
         let _ = unsafe { munmap(self.start.as_ptr().cast::<c_void>(), MEMORY_BYTES) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_length_is_sealed() {
+        let memory = Memory::new().unwrap();
+        for length in [0, MEMORY_BYTES as u64 * 2] {
+            assert_eq!(ftruncate(&memory.file, length), Err(rustix::io::Errno::PERM));
+        }
     }
 }

@@ -178,6 +178,16 @@ impl Scoreboard {
         self.memory.reopenings().fetch_add(1, Ordering::Release);
     }
 
+    /// Returns true if a process could not write a whole line to the log file, which is then for the caller to end.
+    pub fn take_torn_log(&self) -> bool {
+        self.memory.torn_log().swap(0, Ordering::AcqRel) != 0
+    }
+
+    /// The last line in the log file lacks its end: whichever process writes next ends it.
+    pub fn tear_log(&self) {
+        self.memory.torn_log().store(1, Ordering::Release);
+    }
+
     /// The scoreboard of the process that executed this program, and the place it gave it.
     pub fn inherited(memory: OwnedFd, index: usize) -> io::Result<(Scoreboard, Slot)> {
         if index >= SLOTS_MAX {
