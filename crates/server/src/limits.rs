@@ -6,6 +6,9 @@
 
 use std::time::Duration;
 
+/// As good as no limit: clients are bound by their other timeouts.
+pub const DRAIN_UNLIMITED: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 /// Limits on connections, and the timeouts of clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -27,6 +30,8 @@ pub struct Limits {
     pub end: Duration,
     /// How long requests may take to finish once a stop was requested.
     pub drain: Duration,
+    /// The same once a successor serves.
+    pub drain_upgrade: Duration,
     /// How long a connection may then be without a request.
     pub drain_idle: Duration,
     /// Jobs or connections that may wait for a helper; more are answered 503.
@@ -49,6 +54,7 @@ impl Default for Limits {
             send_rate_min: 500,
             end: Duration::from_secs(2),
             drain: Duration::from_secs(10),
+            drain_upgrade: DRAIN_UNLIMITED,
             drain_idle: Duration::from_millis(500),
             helper_queue_max: 4096,
             children_max: 1024,

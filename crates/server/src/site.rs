@@ -83,6 +83,11 @@ impl Site {
         self.content.start(&Setup { hosts: &self.hosts, budgets: &self.budgets, limits: &self.limits })
     }
 
+    /// How long requests may take to finish now that the stop was requested.
+    pub fn drain_timeout(&self) -> Duration {
+        if self.scoreboard.is_succeeded() { self.limits.drain_upgrade } else { self.limits.drain }
+    }
+
     /// The server's side of TLS for a new connection, if that is what it speaks.
     ///
     /// # Panics

@@ -94,8 +94,9 @@ impl Handover {
         })
     }
 
-    /// Starts a successor for each of `requests`, until one serves; then requests the stop. Returns at the stop.
-    pub fn serve_requests(&self, requests: &Requests, stop: &Stop) {
+    /// Starts a successor for each of `requests`, until one serves; then calls `succeed` and requests the stop. Returns at
+    /// the stop.
+    pub fn serve_requests(&self, requests: &Requests, stop: &Stop, succeed: impl Fn()) {
         while !stop.is_requested() {
             let mut waits = [PollFd::new(requests, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
             // Interrupted or not, the requests are checked.
@@ -106,6 +107,7 @@ impl Handover {
             match self.bequeath() {
                 Ok(successor) => {
                     say(&format!("process {} has taken over: finishing what was begun\n", successor.process));
+                    succeed();
                     stop.request();
                 }
                 Err(error) => say(&format!("error: nobody takes over, this server goes on: {error:#}\n")),

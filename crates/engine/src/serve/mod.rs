@@ -111,7 +111,7 @@ fn serve_until(
             let over = if *transport == Transport::Tls { " (TLS)" } else { "" };
             eprintln!("listening on {address}{over}");
         }
-        scope.spawn(|| handover.serve_requests(requests, stop));
+        scope.spawn(|| handover.serve_requests(requests, stop, || site.scoreboard.succeed()));
         notify::ready();
         inheritance.begin();
         let served = architecture.serve(site, listeners, stop);

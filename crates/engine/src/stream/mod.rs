@@ -99,7 +99,7 @@ fn serve(
         for (address, _) in &handover.transports {
             eprintln!("listening on {address}");
         }
-        scope.spawn(move || handover.serve_requests(requests, retire));
+        scope.spawn(move || handover.serve_requests(requests, retire, || {}));
         notify::ready();
         inheritance.begin();
         let served = server.run();

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use sojourn_server::Limits;
-use sojourn_server::UpstreamLimits;
+use sojourn_server::{DRAIN_UNLIMITED, Limits, UpstreamLimits};
 
 use super::values::{duration, size};
 
@@ -44,6 +43,9 @@ pub struct LimitOptions {
     /// Graceful shutdown: time for requests in progress once a stop was requested
     #[arg(long, default_value = "10s", value_name = "TIME", value_parser = duration)]
     pub drain_timeout: Duration,
+    /// Time for requests in progress once a successor serves [default: no limit]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub upgrade_drain_timeout: Option<Duration>,
     /// Graceful shutdown: time a connection may be without a request once a stop was requested
     #[arg(long, default_value = "500ms", value_name = "TIME", value_parser = duration)]
     pub drain_idle_timeout: Duration,
@@ -62,6 +64,7 @@ impl LimitOptions {
             send_rate_min: self.send_rate_min as u64,
             end: self.end_timeout,
             drain: self.drain_timeout,
+            drain_upgrade: self.upgrade_drain_timeout.unwrap_or(DRAIN_UNLIMITED),
             drain_idle: self.drain_idle_timeout,
             helper_queue_max: self.helper_queue_max,
             children_max: self.children_max as usize,

@@ -72,6 +72,11 @@ impl Memory {
         self.shared(2)
     }
 
+    /// Not 0 once a successor serves.
+    pub fn succeeded(&self) -> &AtomicU64 {
+        self.shared(3)
+    }
+
     /// A cell of the row before the counters of slots.
     fn shared(&self, cell: usize) -> &AtomicU64 {
         assert!(cell < ROW);

@@ -178,6 +178,15 @@ impl Scoreboard {
         self.memory.reopenings().fetch_add(1, Ordering::Release);
     }
 
+    /// A successor serves: what is under way may take longer than at a stop.
+    pub fn succeed(&self) {
+        self.memory.succeeded().store(1, Ordering::Release);
+    }
+
+    pub fn is_succeeded(&self) -> bool {
+        self.memory.succeeded().load(Ordering::Acquire) != 0
+    }
+
     /// Returns true if a process could not write a whole line to the log file, which is then for the caller to end.
     pub fn take_torn_log(&self) -> bool {
         self.memory.torn_log().swap(0, Ordering::AcqRel) != 0

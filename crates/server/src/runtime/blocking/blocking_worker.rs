@@ -189,7 +189,7 @@ impl<'a> BlockingWorker<'a> {
     /// Notices a stop; returns whether there is one.
     fn begin_drain(&mut self) -> bool {
         if self.drain.is_none() && self.stop.is_requested() {
-            self.drain = Some(Drain::begin(self.clock.now, &self.service.site.limits));
+            self.drain = Some(Drain::begin(self.clock.now, self.service.site));
         }
         self.drain.is_some()
     }

@@ -97,7 +97,7 @@ impl<D: Disk> Loop<'_, D> {
         }
         self.acceptors.clear();
         self.accepting_is_paused = false;
-        self.state.drain = Some(Drain::begin(self.state.clock.now, &self.state.site.limits));
+        self.state.drain = Some(Drain::begin(self.state.clock.now, self.state.site));
         for token in self.state.clients.tokens() {
             if let Some(client) = self.state.clients.find(token)
                 && matches!(client.progress.parked, Some(Want::Receive(_)))

@@ -264,7 +264,7 @@ impl<'a> Dispatcher<'a> {
         // Connections that are already in the backlog are served.
         while self.accept() {}
         self.acceptor = None;
-        self.drain_until = Some(Instant::now() + self.site.limits.drain + GRACE);
+        self.drain_until = Some(Instant::now() + self.site.drain_timeout() + GRACE);
         self.children.request_stop();
     }
 

@@ -85,7 +85,7 @@ pub fn supervise(
         }
     }
     children.request_stop();
-    children.wait_for_all(site.limits.drain, |children, ended| {
+    children.wait_for_all(site.drain_timeout(), |children, ended| {
         ended.iter().for_each(|ended| site.scoreboard.release(ended.permit));
         children.publish(&slot);
     });

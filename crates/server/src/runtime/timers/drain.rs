@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::limits::Limits;
+use crate::site::Site;
 
 /// The deadline of the remaining connections.
 #[derive(Clone, Copy, Debug)]
@@ -16,10 +16,10 @@ pub struct Drain {
 }
 
 impl Drain {
-    /// The stop is noticed at `now`.
-    pub fn begin(now: Duration, limits: &Limits) -> Drain {
-        let until = now.saturating_add(limits.drain);
-        Drain { until, idle_until: now.saturating_add(limits.drain_idle).min(until) }
+    /// The stop of the server for `site` is noticed at `now`.
+    pub fn begin(now: Duration, site: &Site) -> Drain {
+        let until = now.saturating_add(site.drain_timeout());
+        Drain { until, idle_until: now.saturating_add(site.limits.drain_idle).min(until) }
     }
 
     /// The deadline of all connections.

@@ -175,7 +175,7 @@ impl Ring<'_> {
 
     /// Stops listening. Connections without a request in progress close soon, the others after it.
     pub(super) fn begin_drain(&mut self) {
-        self.state.drain = Some(Drain::begin(self.state.clock.now, &self.state.site.limits));
+        self.state.drain = Some(Drain::begin(self.state.clock.now, self.state.site));
         for listener in 0..self.listeners.len() {
             match self.listeners[listener].accepting {
                 Accepting::Multishot => self.queue.cancel(Purpose::Accept, listener as u64),
