@@ -64,10 +64,10 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The bytes that a client must take in each sending period.
-    pub fn sent_bytes_min(&self) -> u64 {
+    /// The bytes that a client must take in each sending period if bodies are this fraction of them.
+    pub fn sent_bytes_min(&self, body_fraction: f64) -> u64 {
         let bytes = self.send.as_secs_f64() * self.send_rate_min as f64;
-        (bytes as u64).max(1)
+        ((bytes / body_fraction) as u64).max(1)
     }
 }
 

@@ -55,6 +55,14 @@ impl Application {
         matches!(self, Application::Http2(_))
     }
 
+    /// The share of bodies in what was sent since the last call, as far as the protocol makes one.
+    pub fn body_fraction(&mut self) -> f64 {
+        match self {
+            Application::Http1(_) => 1.0,
+            Application::Http2(machine) => machine.body_fraction(),
+        }
+    }
+
     /// It is about to be forgotten: whatever it has begun ends here.
     pub fn finish(&mut self, context: &mut Context<'_>) {
         match self {

@@ -178,6 +178,15 @@ impl Connection {
         }
     }
 
+    /// The share of bodies in what was sent since the last call: a client that takes a byte in each frame takes little.
+    pub fn body_fraction(&mut self) -> f64 {
+        match self {
+            Connection::Plain(application) => application.body_fraction(),
+            Connection::Tls(tls) => tls.body_fraction(),
+            Connection::Launched(_) | Connection::LaunchedTls(_) => 1.0,
+        }
+    }
+
     /// The connection is about to be forgotten: whatever it has begun ends here.
     pub fn finish(&mut self, context: &mut Context<'_>) {
         match self {

@@ -143,6 +143,12 @@ impl Wait {
         matches!(self, Wait::Client | Wait::Window)
     }
 
+    /// Returns true if the deadline of a wait that was for `before` goes on: a byte that is let through now and then, and
+    /// sent, begins no new one.
+    pub fn goes_on_after(self, before: Wait) -> bool {
+        self.is_timed_as_a_whole() && (self == before || self.is_for_sending() && before.is_for_sending())
+    }
+
     /// Returns true if the deadline is fixed at the start: trickling bytes do not move it.
     pub fn is_timed_as_a_whole(self) -> bool {
         match self {

@@ -129,10 +129,12 @@ impl<'a, P> LoopState<'a, P> {
     pub fn overdue(&mut self) -> Vec<u64> {
         let due = self.timers.advance(self.clock.now).into_iter();
         let is_overdue = |(token, tick): &(u64, u32)| {
-            let Some(Client { deadline, socket, .. }) = self.clients.find(*token) else { return false };
+            let Some(Client { deadline, socket, connection, .. }) = self.clients.find(*token) else {
+                return false;
+            };
             let (now, limits, timers) = (self.clock.now, &self.site.limits, &mut self.timers);
             deadline.is_over(*token, *tick, timers)
-                && !deadline.is_earned(socket, *token, now, limits, timers)
+                && !deadline.is_earned(socket, connection, *token, now, limits, timers)
         };
         due.filter(is_overdue).map(|(token, _)| token).collect()
     }

@@ -2,6 +2,7 @@
 //! implementation, and by h2spec where it is installed.
 
 pub mod client;
+mod dribbling;
 mod probe;
 
 use std::io::{Read, Write};

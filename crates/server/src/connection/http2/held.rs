@@ -1,17 +1,63 @@
-//! Bytes of a body on their way through the implementation's queues, counted until they have left them.
+//! Bytes of bodies that a connection holds: those on their way through the implementation's queues, counted until they
+//! have left them, and those that were read for streams before.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use bytes::{Buf, Bytes};
 
-/// Bytes queued for sending, over a whole connection.
+/// The sums over a connection.
 #[derive(Clone, Debug, Default)]
-pub struct Gauge(Arc<AtomicUsize>);
+pub struct Gauge(Arc<Sums>);
+
+#[derive(Debug, Default)]
+struct Sums {
+    queued: AtomicUsize,
+    read: AtomicUsize,
+    left: AtomicU64,
+}
 
 impl Gauge {
+    /// Bytes queued for sending.
     pub fn value(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+        self.0.queued.load(Ordering::Relaxed)
+    }
+
+    /// Bytes read from files that are not queued yet.
+    pub fn read_bytes(&self) -> usize {
+        self.0.read.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that have left the queues, since the connection began.
+    pub fn left_bytes(&self) -> u64 {
+        self.0.left.load(Ordering::Relaxed)
+    }
+}
+
+/// Bytes of a slice that was read for a stream, or is about to be.
+#[derive(Debug)]
+pub struct ReadAhead {
+    bytes: usize,
+    gauge: Gauge,
+}
+
+impl ReadAhead {
+    pub fn new(bytes: usize, gauge: &Gauge) -> ReadAhead {
+        gauge.0.read.fetch_add(bytes, Ordering::Relaxed);
+        ReadAhead { bytes, gauge: gauge.clone() }
+    }
+
+    /// So many of them are left.
+    pub fn shrink_to(&mut self, bytes: usize) {
+        let gone = self.bytes.saturating_sub(bytes);
+        self.bytes -= gone;
+        self.gauge.0.read.fetch_sub(gone, Ordering::Relaxed);
+    }
+}
+
+impl Drop for ReadAhead {
+    fn drop(&mut self) {
+        self.shrink_to(0);
     }
 }
 
@@ -24,12 +70,12 @@ pub struct Held {
 
 impl Held {
     pub fn new(bytes: Bytes, gauge: &Gauge) -> Held {
-        gauge.0.fetch_add(bytes.len(), Ordering::Relaxed);
+        gauge.0.queued.fetch_add(bytes.len(), Ordering::Relaxed);
         Held { bytes, gauge: gauge.clone() }
     }
 
     fn release(&mut self, count: usize) {
-        self.gauge.0.fetch_sub(count, Ordering::Relaxed);
+        self.gauge.0.queued.fetch_sub(count, Ordering::Relaxed);
     }
 }
 
@@ -44,6 +90,7 @@ impl Buf for Held {
 
     fn advance(&mut self, count: usize) {
         self.bytes.advance(count);
+        self.gauge.0.left.fetch_add(count as u64, Ordering::Relaxed);
         self.release(count);
     }
 }
@@ -64,10 +111,15 @@ mod tests {
         let mut first = Held::new(Bytes::from_static(b"hello"), &gauge);
         let second = Held::new(Bytes::from_static(b"you"), &gauge);
         first.advance(2);
-        assert_eq!((first.chunk(), gauge.value()), (b"llo".as_slice(), 6));
+        assert_eq!((first.chunk(), gauge.value(), gauge.left_bytes()), (b"llo".as_slice(), 6, 2));
         drop(first);
         assert_eq!(gauge.value(), 3);
         drop(second);
-        assert_eq!(gauge.value(), 0);
+        assert_eq!((gauge.value(), gauge.left_bytes()), (0, 2));
+        let mut slice = ReadAhead::new(10, &gauge);
+        slice.shrink_to(4);
+        assert_eq!(gauge.read_bytes(), 4);
+        drop(slice);
+        assert_eq!(gauge.read_bytes(), 0);
     }
 }

@@ -37,10 +37,14 @@ pub const STREAM_WAITING_BYTES_MAX: usize = 64 * 1024;
 /// Frames that are sent in one go.
 pub const OUTPUT_BYTES_MAX: usize = 64 * 1024;
 
+/// Bytes of files that may be read ahead of the clients' windows, of all streams together: beyond it a slice is as small
+/// as the window.
+pub const READ_AHEAD_BYTES_MAX: usize = 256 * 1024;
+
 /// Bytes of a large body read at a time: one output, with the headers of its frames.
 pub const SLICE_BYTES: usize = OUTPUT_BYTES_MAX - 1024;
 
-/// At least so much of it, however small the client's window: a frame.
+/// At least so much of it, however small the client's window, while little was read ahead: a frame.
 pub const SLICE_BYTES_MIN: usize = 16 * 1024;
 
 /// Bytes that a client may still send after the last frame before the connection closes.

@@ -58,6 +58,8 @@ pub struct Http2 {
     lanes: [Option<u32>; JOBS_MAX],
     /// Bytes of bodies that the protocol has yet to send.
     waiting: Gauge,
+    /// What was sent, to tell bodies from what surrounds them.
+    output: SentBytes,
     operation: Operation,
     requests: u32,
     answered: u32,
@@ -74,6 +76,26 @@ enum Session {
     Open(Connection<Pipe, Held>),
     /// The connection neither reads nor writes any more.
     Over,
+}
+
+/// Bytes sent since the connection began, and when the share of bodies in them was last looked at.
+#[derive(Debug, Default)]
+struct SentBytes {
+    total: u64,
+    seen_total: u64,
+    seen_bodies: u64,
+    fraction: f64,
+}
+
+impl SentBytes {
+    /// The share of bodies since the last call, of which there are so many bytes in all; the last, if nothing was sent.
+    fn body_fraction(&mut self, bodies: u64) -> f64 {
+        if self.total > self.seen_total {
+            self.fraction = (bodies - self.seen_bodies) as f64 / (self.total - self.seen_total) as f64;
+            (self.seen_total, self.seen_bodies) = (self.total, bodies);
+        }
+        self.fraction.min(1.0)
+    }
 }
 
 /// The current want, apart from disk jobs.
@@ -103,6 +125,7 @@ impl Http2 {
             streams: Vec::new(),
             lanes: [None; JOBS_MAX],
             waiting: Gauge::default(),
+            output: SentBytes::default(),
             operation: Operation::Receiving,
             requests: 0,
             answered: 0,
@@ -192,6 +215,11 @@ impl Http2 {
         }
     }
 
+    /// The share of bodies in what was sent since the last call.
+    pub fn body_fraction(&mut self) -> f64 {
+        self.output.body_fraction(self.waiting.left_bytes())
+    }
+
     /// The connection is about to be forgotten: whatever it has begun ends here.
     pub fn finish(&mut self, context: &mut Context<'_>) {
         for mut stream in self.streams.drain(..) {
@@ -210,6 +238,7 @@ impl Http2 {
         if self.pipe.has_output() || self.is_over() {
             self.operation = Operation::Sending;
             let (bytes, is_last) = (self.pipe.take_output(), self.is_over());
+            self.output.total += bytes.len() as u64;
             return Want::Send(Output { bytes, is_last, ..Output::default() });
         }
         if let Some(lane) = self.free_lane()

@@ -29,6 +29,14 @@ impl Inside {
         matches!(self, Inside::Client(application) if application.has_streams())
     }
 
+    /// The share of bodies in what was sent since the last call.
+    pub fn body_fraction(&mut self) -> f64 {
+        match self {
+            Inside::Client(application) => application.body_fraction(),
+            Inside::Launched(_) => 1.0,
+        }
+    }
+
     /// It is about to be forgotten: whatever it has begun ends here.
     pub fn finish(&mut self, context: &mut Context<'_>) {
         match self {

@@ -182,6 +182,14 @@ impl TlsConnection {
         }
     }
 
+    /// The share of bodies in what was sent since the last call, before it was encrypted.
+    pub fn body_fraction(&mut self) -> f64 {
+        match &mut self.state {
+            State::Open(inside) => inside.body_fraction(),
+            _ => 1.0,
+        }
+    }
+
     /// Returns true if the inside carries requests side by side.
     pub fn has_streams(&self) -> bool {
         matches!(&self.state, State::Open(inside) if inside.has_streams())

@@ -29,8 +29,7 @@ impl Client {
     /// The deadline of a wait that begins at `now`.
     pub fn deadline(&mut self, now: Duration, limits: &Limits) -> Duration {
         let wait = self.connection.waits_for();
-        if !(wait.is_timed_as_a_whole() && self.wait == Some(wait)) {
-            self.wait = Some(wait);
+        if !self.wait.replace(wait).is_some_and(|before| wait.goes_on_after(before)) {
             self.deadline = limits.timeout(wait).map_or(Duration::MAX, |timeout| now.saturating_add(timeout));
         }
         self.deadline
@@ -39,8 +38,9 @@ impl Client {
     /// The deadline passed at `now`: it is extended if the client takes the response fast enough. Returns
     /// true if it does.
     pub fn earns_more(&mut self, now: Duration, limits: &Limits) -> bool {
-        let earns = self.wait.is_some_and(Wait::is_for_sending)
-            && self.send_rate.is_kept(&self.socket, limits.sent_bytes_min());
+        let bytes_min = limits.sent_bytes_min(self.connection.body_fraction());
+        let earns =
+            self.wait.is_some_and(Wait::is_for_sending) && self.send_rate.is_kept(&self.socket, bytes_min);
         if earns {
             self.deadline = now.saturating_add(limits.send);
         }

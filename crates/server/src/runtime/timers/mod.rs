@@ -7,7 +7,7 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use crate::connection::Wait;
+use crate::connection::{Connection, Wait};
 use crate::limits::Limits;
 use crate::runtime::sockets::send_rate::SendRate;
 
@@ -39,10 +39,9 @@ impl Deadline {
 
     /// The client behind `token` is waited for, from `now` on.
     pub fn begin(&mut self, wait: Wait, token: u64, now: Duration, limits: &Limits, timers: &mut Timers) {
-        if wait.is_timed_as_a_whole() && self.wait == wait {
+        if wait.goes_on_after(std::mem::replace(&mut self.wait, wait)) {
             return;
         }
-        self.wait = wait;
         self.start(token, now, limits, timers);
     }
 
@@ -73,12 +72,14 @@ impl Deadline {
     pub fn is_earned(
         &mut self,
         socket: &OwnedFd,
+        connection: &mut Connection,
         token: u64,
         now: Duration,
         limits: &Limits,
         timers: &mut Timers,
     ) -> bool {
-        let is_earned = self.wait.is_for_sending() && self.send_rate.is_kept(socket, limits.sent_bytes_min());
+        let bytes_min = limits.sent_bytes_min(connection.body_fraction());
+        let is_earned = self.wait.is_for_sending() && self.send_rate.is_kept(socket, bytes_min);
         if is_earned {
             self.start(token, now, limits, timers);
         }

@@ -8,8 +8,10 @@ use sojourn_cache_store::Extent;
 use sojourn_content::{FileRange, Job};
 
 use super::super::head;
-use super::super::held::{Gauge, Held};
-use super::super::limits::{SLICE_BYTES, SLICE_BYTES_MIN, STREAM_WAITING_BYTES_MAX, WAITING_BYTES_MAX};
+use super::super::held::{Gauge, Held, ReadAhead};
+use super::super::limits::{
+    READ_AHEAD_BYTES_MAX, SLICE_BYTES, SLICE_BYTES_MIN, STREAM_WAITING_BYTES_MAX, WAITING_BYTES_MAX,
+};
 use super::{End, For, Stage, Stream};
 use crate::connection::{Context, Event, Output, Piece};
 
@@ -19,6 +21,8 @@ pub(super) struct Sending {
     /// Handed back when all of it is sent.
     pub(super) output: Output,
     pub(super) bytes: Bytes,
+    /// For bytes that were read from a file.
+    read_ahead: Option<ReadAhead>,
     rest: Rest,
 }
 
@@ -58,7 +62,7 @@ impl Stream {
             Some(Piece::Stored(extent)) => Rest::Stored(extent.clone()),
             Some(Piece::File(range)) => Rest::File(range.clone()),
         };
-        self.stage = Stage::Sending(Sending { output, bytes, rest });
+        self.stage = Stage::Sending(Sending { output, bytes, read_ahead: None, rest });
     }
 
     /// Hands over what may be sent now; returns whether there may be more to do at once.
@@ -89,6 +93,9 @@ impl Stream {
             return false;
         }
         let part = sending.bytes.split_to(room.min(sending.bytes.len()));
+        if let Some(read_ahead) = &mut sending.read_ahead {
+            read_ahead.shrink_to(sending.bytes.len());
+        }
         if let Some(left) = &mut self.body_left {
             let Some(rest) = left.checked_sub(part.len() as u64) else {
                 self.fail();
@@ -115,7 +122,10 @@ impl Stream {
             self.stage = Stage::Sending(sending);
             return;
         }
-        let length = rest.length.min(room.clamp(SLICE_BYTES_MIN, SLICE_BYTES));
+        // Every stream's window may be tiny, and together they must not make us hold much.
+        let length_min = if gauge.read_bytes() < READ_AHEAD_BYTES_MAX { SLICE_BYTES_MIN } else { 1 };
+        let length = rest.length.min(room.clamp(length_min, SLICE_BYTES));
+        sending.read_ahead = Some(ReadAhead::new(length, gauge));
         let slice = FileRange { length, into_memory: true, ..rest.clone() };
         rest.offset += length as u64;
         rest.length -= length;
