@@ -86,6 +86,8 @@ pub struct UpstreamLimits {
     pub idle: Duration,
     /// Connections to each upstream, of each loop.
     pub connections_max: usize,
+    /// How long a request may wait for one of them.
+    pub queue: Duration,
     /// Those of them that are kept while there is nothing to do.
     pub idle_max: usize,
     /// Failures in a row that put an upstream out of use.
@@ -112,6 +114,7 @@ impl Default for UpstreamLimits {
             // first meets no request.
             idle: Duration::from_secs(4),
             connections_max: 1024,
+            queue: Duration::from_secs(5),
             idle_max: 64,
             failures_max: 3,
             down: Duration::from_secs(10),

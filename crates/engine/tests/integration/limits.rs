@@ -16,7 +16,7 @@ const KEPT: &[u8] = b"GET /hello.txt HTTP/1.1\r\nHost: h\r\n\r\n";
 const TURNED_AWAY: &[u8] = b"HTTP/1.1 503 ";
 
 /// A connection from `source`, with little room for what it has not read yet.
-fn connect_from(source: Ipv4Addr, server: SocketAddr) -> Client {
+pub fn connect_from(source: Ipv4Addr, server: SocketAddr) -> Client {
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     set_socket_recv_buffer_size(&socket, 64 << 10).unwrap();
     bind(&socket, &SocketAddr::from((source, 0))).unwrap();

@@ -108,6 +108,9 @@ pub trait Handler: Debug + Send {
         false
     }
 
+    /// A moment has passed, and perhaps somebody has waited long enough.
+    fn tick(&mut self, _shared: &mut Shared<'_>) {}
+
     /// Writes what it counts itself to the table.
     fn report(&self, _now: Duration, _served: &mut Served) {}
 }

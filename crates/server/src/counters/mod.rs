@@ -42,7 +42,7 @@ counter_table! {
     LimitUpstreamSend "limit_hits_upstream_send_timeout" Limit "Upstreams given up because they did not take a request in time."
     LimitUpstreamHead "limit_hits_upstream_head_timeout" Limit "Upstreams given up because they did not begin to answer in time."
     LimitUpstreamBody "limit_hits_upstream_body_timeout" Limit "Upstreams given up because they stopped in the middle of an answer."
-    LimitUpstreamConnections "limit_hits_upstream_connections_max" Limit "Requests answered 503 because every upstream had all the connections allowed."
+    LimitUpstreamConnections "limit_hits_upstream_connections_max" Limit "Requests answered 503 because no connection to an upstream was free for their client in time."
     LimitScripts "limit_hits_cgi_queue_max" Limit "Requests answered 503 because too many waited for a script."
     LimitScriptTime "limit_hits_cgi_timeout" Limit "Scripts killed because they took too long."
     LimitLookup "limit_hits_lookup_timeout" Limit "Names given up because the system did not say in time where they lead."

@@ -18,6 +18,7 @@ use crate::connection::{
 };
 use crate::counters::scoreboard::{Permit, Slot};
 use crate::counters::{Counter, Served};
+use crate::memory;
 use crate::runtime::disk::Disk;
 use crate::runtime::sockets::accept::{Arrival, shed};
 use crate::runtime::timers::Deadline;
@@ -137,6 +138,14 @@ impl<'a, P> LoopState<'a, P> {
                 && !deadline.is_earned(socket, connection, *token, now, limits, timers)
         };
         due.filter(is_overdue).map(|(token, _)| token).collect()
+    }
+
+    /// A tick of the timers has come.
+    pub fn tick(&mut self) {
+        memory::look(self.clock.now);
+        let (_, context) = self.context(0);
+        let Context { handler, mut shared } = context;
+        handler.tick(&mut shared);
     }
 
     /// Returns true if something can be done without waiting.

@@ -48,9 +48,12 @@ pub struct UpstreamOptions {
     /// Idle timeout of a pooled connection to an upstream
     #[arg(long, default_value = "4s", value_name = "TIME", value_parser = duration)]
     pub upstream_idle_timeout: Duration,
-    /// Connections to each upstream, of each loop; more requests are answered 503
+    /// Connections to each upstream, of each loop; a client's address may use as many of them as are free
     #[arg(long, default_value_t = 1024, value_name = "N")]
     pub upstream_connections_max: usize,
+    /// Time a request may wait for one of them; then it is answered 503
+    #[arg(long, default_value = "5s", value_name = "TIME", value_parser = duration)]
+    pub upstream_queue_timeout: Duration,
     /// Those of them that are kept while there is nothing to do
     #[arg(long, default_value_t = 64, value_name = "N")]
     pub upstream_idle_max: usize,
@@ -89,6 +92,7 @@ impl UpstreamOptions {
             body: self.upstream_body_timeout,
             idle: self.upstream_idle_timeout,
             connections_max: self.upstream_connections_max,
+            queue: self.upstream_queue_timeout,
             idle_max: self.upstream_idle_max,
             failures_max: self.upstream_failures_max,
             down: self.upstream_down_time,

@@ -3,6 +3,7 @@
 
 mod configuration;
 mod failures;
+mod fair_shares;
 mod fastcgi;
 mod files;
 mod forward;

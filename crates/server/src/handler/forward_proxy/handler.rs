@@ -141,6 +141,10 @@ impl Handler for ForwardProxy {
         self.relay.end(machine, shared)
     }
 
+    fn tick(&mut self, shared: &mut Shared<'_>) {
+        self.relay.tick(shared);
+    }
+
     fn outbox(&mut self) -> Option<&mut Outbox> {
         self.relay.outbox()
     }

@@ -18,7 +18,7 @@ use sojourn_http::upstream::{Body, Head, RequestKind};
 use sojourn_http_cache::Spelling;
 use sojourn_http_cache::Target;
 
-use super::{CacheMiss, Combination, Revalidation};
+use super::{CacheMiss, Combination, Network, Revalidation};
 use crate::handler::forward_proxy::{Origin, Refusal};
 
 /// Bytes buffered for a client before receiving pauses, and of a request body for an upstream.
@@ -83,6 +83,8 @@ pub struct Flow {
     pub upstream: usize,
     /// When that was given it.
     pub began: Duration,
+    /// The client that it uses a connection for.
+    pub(super) share: Option<Network>,
     /// The connection that fills it, once that knows.
     pub(super) fetch: Option<u64>,
     /// True if a connection fills it, or soon will.
@@ -171,6 +173,7 @@ impl Flow {
             origin: None,
             upstream: 0,
             began: Duration::ZERO,
+            share: None,
             fetch: None,
             has_fetch: false,
             miss: None,

@@ -43,6 +43,13 @@ impl ReverseProxy {
         self.exchanges.attend(shared.token, shared.clock.now);
     }
 
+    /// A connection may have become free, or somebody may have waited long enough.
+    fn serve_queue(&mut self, shared: &mut Shared<'_>) {
+        if self.exchanges.has_queue() {
+            self.exchanges.serve_queue(shared.served);
+        }
+    }
+
     /// Writes the bytes that have arrived on a flow.
     fn flow_body(&mut self, id: usize, body: &mut BodyWriter<'_>, copied_bytes_max: usize) -> BodyStep {
         let Stage::Relaying(relay) = &self.requests[id].stage else { unreachable!("a response is relayed") };
@@ -198,12 +205,21 @@ impl Handler for ReverseProxy {
 
     fn drive(&mut self, machine: MachineId, event: Event, shared: &mut Shared<'_>) -> (Want, Wait) {
         self.attend(shared);
-        self.exchanges.drive(machine, event, shared)
+        let outcome = self.exchanges.drive(machine, event, shared);
+        self.serve_queue(shared);
+        outcome
     }
 
     fn end(&mut self, machine: MachineId, shared: &mut Shared<'_>) -> u64 {
         self.attend(shared);
-        self.exchanges.end(machine, shared)
+        let passed_bytes = self.exchanges.end(machine, shared);
+        self.serve_queue(shared);
+        passed_bytes
+    }
+
+    fn tick(&mut self, shared: &mut Shared<'_>) {
+        self.attend(shared);
+        self.serve_queue(shared);
     }
 
     fn outbox(&mut self) -> Option<&mut Outbox> {

@@ -176,6 +176,13 @@ impl Handler for RoutesHandler {
         self.relay().end(machine, shared)
     }
 
+    fn tick(&mut self, shared: &mut Shared<'_>) {
+        self.files.tick(shared);
+        if let Some(relay) = &mut self.relay {
+            relay.tick(shared);
+        }
+    }
+
     fn outbox(&mut self) -> Option<&mut Outbox> {
         self.relay.as_mut()?.outbox()
     }

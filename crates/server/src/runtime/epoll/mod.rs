@@ -17,7 +17,6 @@ use crate::clients::TOKEN_BITS;
 use crate::connection::{Connection, Event, Outbox};
 use crate::counters::Served;
 use crate::counters::scoreboard::Permit;
-use crate::memory;
 use crate::runtime::disk::Disk;
 use crate::runtime::event_loop::{EventLoop, LoopState};
 use crate::runtime::sockets::accept::Acceptor;
@@ -157,7 +156,7 @@ impl<'a, D: Disk> Loop<'a, D> {
             self.expire();
             self.resume_accepting();
             self.end_drain();
-            memory::look(self.state.clock.now);
+            self.state.tick();
         }
         self.publish();
     }

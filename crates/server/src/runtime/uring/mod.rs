@@ -17,7 +17,6 @@ use sojourn_content::Done;
 
 use crate::connection::{Connection, Event, Outbox};
 use crate::counters::scoreboard::Permit;
-use crate::memory;
 use crate::runtime::disk::Disk;
 use crate::runtime::disk::Helped;
 use crate::runtime::event_loop::{EventLoop, LoopState};
@@ -163,7 +162,7 @@ impl<'a> Ring<'a> {
             self.expire();
             self.resume_accepting();
             self.end_drain();
-            memory::look(self.state.clock.now);
+            self.state.tick();
         }
         self.publish();
     }

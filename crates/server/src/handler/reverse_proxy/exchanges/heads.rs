@@ -63,6 +63,7 @@ impl Exchanges {
 
     /// Asks for the flow once more, without conditions.
     pub fn begin_again(&mut self, id: FlowId, served: &mut Served) {
+        self.give_share_back(id);
         let flow = &mut self.flows[id.0];
         (flow.fetch, flow.has_fetch, flow.attempts) = (None, false, 0);
         if flow.end.is_some() {

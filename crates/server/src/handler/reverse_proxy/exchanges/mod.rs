@@ -26,8 +26,11 @@ use crate::limits::Limits;
 
 mod heads;
 mod pools;
+mod shares;
 
 pub(in crate::handler) use pools::Pool;
+pub use shares::Network;
+use shares::Shares;
 
 /// How often a request is given to an upstream at most.
 pub(in crate::handler) const ATTEMPTS_MAX: u32 = 3;
@@ -41,6 +44,7 @@ pub struct Exchanges {
     /// Those of the upstreams come first, in their order; then those of origins, as long as there are connections.
     pub(in crate::handler) pools: Slab<Pool>,
     pub(in crate::handler) origins: OriginConnections,
+    shares: Shares,
     /// Flows that others may join, by the hash of what they are asked for.
     shared: HashMap<u128, FlowId>,
     /// Idle connections that have been given something to do, and do not know yet.
@@ -60,6 +64,7 @@ impl Exchanges {
             health: Balancer::new(&proxy.upstreams),
             pools: (0..proxy.upstreams.len()).map(|index| (index, Pool::default())).collect(),
             origins: OriginConnections::default(),
+            shares: Shares::default(),
             proxy: Arc::clone(proxy),
             limits: *limits,
             flows: Slab::new(),
@@ -290,6 +295,7 @@ impl Exchanges {
 
     /// It fills it no longer; `end` is how the flow ended, if it has not before.
     pub fn finish(&mut self, id: FlowId, end: End) {
+        self.give_share_back(id);
         let flow = &mut self.flows[id.0];
         (flow.fetch, flow.has_fetch) = (None, false);
         let end = *flow.end.get_or_insert(end);
@@ -316,6 +322,7 @@ impl Exchanges {
     /// The connection that fills it has failed. The flow begins again on another if that is worth while and can do no
     /// harm; otherwise it ends, with `status` for the clients.
     pub fn fail(&mut self, id: FlowId, status: Status, is_worth_repeating: bool, served: &mut Served) {
+        self.give_share_back(id);
         let flow = &mut self.flows[id.0];
         (flow.fetch, flow.has_fetch) = (None, false);
         let has_answer = flow.answer.is_some();

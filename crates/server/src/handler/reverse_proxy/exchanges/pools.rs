@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use rustls::client::ClientConnection;
-use sojourn_http::Status;
 
 use super::Exchanges;
 use crate::applications::Scripts;
@@ -11,7 +10,7 @@ use crate::connection::{Address, Destination, Launch, Launched};
 use crate::counters::{Counter, Served};
 use crate::handler::forward_proxy::Origin;
 use crate::handler::reverse_proxy::upstream_connection::UpstreamConnection;
-use crate::handler::reverse_proxy::{End, FlowId, Machine, Protocol};
+use crate::handler::reverse_proxy::{FlowId, Machine, Protocol};
 
 /// The connections to one upstream, or origin.
 #[derive(Debug, Default)]
@@ -88,42 +87,19 @@ impl Exchanges {
         self.pools.iter().map(|(_, pool)| pool.open).sum()
     }
 
-    /// Gives a flow to a connection: an idle one if there is one.
+    /// Gives a flow to a connection, now or when there is one for it.
     pub(in crate::handler) fn dispatch(&mut self, id: FlowId, served: &mut Served) {
         let (now, flow) = (self.now, &mut self.flows[id.0]);
-        // What an idle connection has failed at gets a new one: there may be more that are dead.
-        let may_reuse = flow.attempts == 0;
         flow.attempts += 1;
         flow.began = now;
         flow.has_fetch = true;
-        if let Some(origin) = flow.origin.clone() {
-            return self.dispatch_to(&origin, id, may_reuse, served);
+        match flow.origin.clone() {
+            Some(origin) => {
+                let may_reuse = flow.attempts == 1;
+                self.dispatch_to(&origin, id, may_reuse, served);
+            }
+            None => self.share_out(id, served),
         }
-        let (pools, max) = (&self.pools, self.limits.upstream.connections_max);
-        let upstreams = self.proxy.upstreams_of(self.flows[id.0].host);
-        let has_room = |index: usize| {
-            let is_asked = upstreams.contains(&index);
-            is_asked && ((may_reuse && !pools[index].idle.is_empty()) || pools[index].open < max)
-        };
-        let Some(upstream) = self.health.choose(now, has_room) else {
-            return self.refuse_for_room(id, served);
-        };
-        if may_reuse && self.reuse(id, upstream, served) {
-            return;
-        }
-        if let Protocol::Cgi(scripts) = &self.proxy.upstreams[upstream].protocol {
-            let scripts = Arc::clone(scripts);
-            return self.start_script(id, upstream, &scripts, served);
-        }
-        let addresses = self.proxy.upstreams[upstream].presence.addresses();
-        let address = addresses[self.health.address(upstream, addresses.len())].clone();
-        self.connect(id, upstream, address, served);
-    }
-
-    /// Every upstream, or the origin, has all the connections allowed.
-    pub(in crate::handler) fn refuse_for_room(&mut self, id: FlowId, served: &mut Served) {
-        served.count(Counter::LimitUpstreamConnections);
-        self.finish(id, End::Failed(Status::ServiceUnavailable));
     }
 
     /// Gives a flow to an idle connection to `upstream`, if there is one.
@@ -163,7 +139,13 @@ impl Exchanges {
     }
 
     /// Gives a flow to a script of its own.
-    fn start_script(&mut self, id: FlowId, upstream: usize, scripts: &Arc<Scripts>, served: &mut Served) {
+    pub(super) fn start_script(
+        &mut self,
+        id: FlowId,
+        upstream: usize,
+        scripts: &Arc<Scripts>,
+        served: &mut Served,
+    ) {
         let flow = &mut self.flows[id.0];
         flow.upstream = upstream;
         let client = flow.client.expect("a client has asked");

@@ -1,0 +1,218 @@
+//! Fair shares of the connections to upstreams, and the queue of requests that have to wait for one.
+//!
+//! A client, that is an address, may use as many connections as are still free: one alone gets half of all, two a third
+//! each, and however much they hold, there is something left for the next. What is beyond that waits in the
+//! client's own queue; the queues are served in turn, and a request waits only so long.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use sojourn_http::Status;
+
+use super::{Exchanges, FlowId};
+use crate::counters::scoreboard::network;
+use crate::counters::{Counter, Served};
+use crate::handler::reverse_proxy::{End, Protocol};
+
+/// Requests that wait for a connection, in each loop; more are answered 503.
+pub const UPSTREAM_QUEUE_MAX: usize = 1024;
+
+/// A client's address, or its network.
+pub type Network = (bool, u64);
+
+/// Who uses how many connections, and who waits for one.
+#[derive(Debug, Default)]
+pub(super) struct Shares {
+    used: HashMap<Network, usize>,
+    total: usize,
+    /// The clients that wait, in the order of their turns, each with its requests and when they have waited long enough.
+    queues: VecDeque<(Network, VecDeque<(FlowId, Duration)>)>,
+    queued: usize,
+}
+
+impl Shares {
+    /// Returns true if one of `capacity` connections is left for this client.
+    fn has_room(&self, client: Network, capacity: usize) -> bool {
+        let used = self.used.get(&client).copied().unwrap_or(0);
+        used < capacity.saturating_sub(self.total)
+    }
+
+    fn take(&mut self, client: Network) {
+        *self.used.entry(client).or_default() += 1;
+        self.total += 1;
+    }
+
+    fn give_back(&mut self, client: Network) {
+        self.total -= 1;
+        let used = self.used.get_mut(&client).expect("it has taken one");
+        *used -= 1;
+        if *used == 0 {
+            self.used.remove(&client);
+        }
+    }
+
+    /// Queues a request until then, unless too many wait already; returns whether it does.
+    fn wait(&mut self, client: Network, id: FlowId, until: Duration) -> bool {
+        if self.queued >= UPSTREAM_QUEUE_MAX {
+            return false;
+        }
+        self.queued += 1;
+        match self.queues.iter_mut().find(|(other, _)| *other == client) {
+            Some((_, queue)) => queue.push_back((id, until)),
+            None => self.queues.push_back((client, VecDeque::from([(id, until)]))),
+        }
+        true
+    }
+
+    /// Takes the next request of the client whose turn it is; the next turn is another's.
+    fn next(&mut self) -> Option<(Network, FlowId, Duration)> {
+        let (client, mut queue) = self.queues.pop_front()?;
+        let (id, until) = queue.pop_front().expect("who has nothing does not wait");
+        if !queue.is_empty() {
+            self.queues.push_back((client, queue));
+        }
+        self.queued -= 1;
+        Some((client, id, until))
+    }
+
+    /// Puts a request back that could not be served: its client's next.
+    fn put_back(&mut self, client: Network, id: FlowId, until: Duration) {
+        self.queued += 1;
+        match self.queues.iter_mut().find(|(other, _)| *other == client) {
+            Some((_, queue)) => queue.push_front((id, until)),
+            None => self.queues.push_back((client, VecDeque::from([(id, until)]))),
+        }
+    }
+}
+
+impl Exchanges {
+    /// Gives a flow to a connection if there is one for its client; else it waits.
+    pub(super) fn share_out(&mut self, id: FlowId, served: &mut Served) {
+        // What is fetched for the cache is fetched for the client that made it necessary.
+        let client = self.flows[id.0].client.map_or((false, 0), |client| network(client.address));
+        if self.place(id, client, served) {
+            return;
+        }
+        let until = self.now.saturating_add(self.limits.upstream.queue);
+        if !self.shares.wait(client, id, until) {
+            self.refuse_for_room(id, served);
+        }
+    }
+
+    /// The flow's connection is no longer its own.
+    pub(super) fn give_share_back(&mut self, id: FlowId) {
+        if let Some(client) = self.flows[id.0].share.take() {
+            self.shares.give_back(client);
+        }
+    }
+
+    /// Serves those that wait, as far as there are connections; who has waited long enough is answered 503.
+    pub fn serve_queue(&mut self, served: &mut Served) {
+        // Each client has one turn after another until none of them gets anything.
+        let mut refused = 0;
+        while refused < self.shares.queues.len()
+            && let Some((client, id, until)) = self.shares.next()
+        {
+            if self.flows[id.0].end.is_some() {
+                self.finish(id, End::Abandoned);
+            } else if self.place(id, client, served) {
+                refused = 0;
+            } else if self.now >= until {
+                self.refuse_for_room(id, served);
+            } else {
+                self.shares.put_back(client, id, until);
+                refused += 1;
+            }
+        }
+    }
+
+    /// Returns true if requests wait for a connection.
+    pub fn has_queue(&self) -> bool {
+        self.shares.queued > 0
+    }
+
+    /// Gives a flow to a connection to an upstream, an idle one if there is one; returns whether there is any for it.
+    fn place(&mut self, id: FlowId, client: Network, served: &mut Served) -> bool {
+        // What an idle connection has failed at gets a new one: there may be more that are dead.
+        let may_reuse = self.flows[id.0].attempts <= 1;
+        let (pools, max) = (&self.pools, self.limits.upstream.connections_max);
+        let upstreams = self.proxy.upstreams_of(self.flows[id.0].host);
+        if !self.shares.has_room(client, max.saturating_mul(self.proxy.upstreams.len())) {
+            return false;
+        }
+        let has_room = |index: usize| {
+            let is_asked = upstreams.contains(&index);
+            is_asked && ((may_reuse && !pools[index].idle.is_empty()) || pools[index].open < max)
+        };
+        let Some(upstream) = self.health.choose(self.now, has_room) else { return false };
+        self.shares.take(client);
+        let flow = &mut self.flows[id.0];
+        (flow.share, flow.began) = (Some(client), self.now);
+        if may_reuse && self.reuse(id, upstream, served) {
+            return true;
+        }
+        if let Protocol::Cgi(scripts) = &self.proxy.upstreams[upstream].protocol {
+            let scripts = Arc::clone(scripts);
+            self.start_script(id, upstream, &scripts, served);
+        } else {
+            let addresses = self.proxy.upstreams[upstream].presence.addresses();
+            let address = addresses[self.health.address(upstream, addresses.len())].clone();
+            self.connect(id, upstream, address, served);
+        }
+        true
+    }
+
+    /// Every upstream has all the connections allowed, and has had them for too long.
+    pub(in crate::handler) fn refuse_for_room(&mut self, id: FlowId, served: &mut Served) {
+        served.count(Counter::LimitUpstreamConnections);
+        self.finish(id, End::Failed(Status::ServiceUnavailable));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_something_left_for_the_next() {
+        let (mut shares, capacity) = (Shares::default(), 1000);
+        let mut take_all = |client| {
+            let mut taken = 0;
+            while shares.has_room((false, client), capacity) {
+                shares.take((false, client));
+                taken += 1;
+            }
+            taken
+        };
+        assert_eq!([0, 1, 2].map(&mut take_all), [500, 250, 125]);
+        for _ in 0..300 {
+            shares.give_back((false, 0));
+        }
+        assert!(shares.has_room((false, 2), capacity) && shares.has_room((false, 3), capacity));
+        // One is always to be had by somebody.
+        let mut small = Shares::default();
+        assert!(small.has_room((false, 7), 1));
+        small.take((false, 7));
+        assert!(!small.has_room((false, 8), 1));
+    }
+
+    #[test]
+    fn clients_take_turns() {
+        let mut shares = Shares::default();
+        let later = Duration::from_secs(5);
+        for (client, flow) in [(1, 10), (1, 11), (1, 12), (2, 20)] {
+            assert!(shares.wait((false, client), FlowId(flow), later));
+        }
+        let (client, id, until) = shares.next().unwrap();
+        assert_eq!((client, id), ((false, 1), FlowId(10)));
+        shares.put_back(client, id, until);
+        let order: Vec<usize> = std::iter::from_fn(|| shares.next()).map(|(_, id, _)| id.0).collect();
+        assert_eq!(order, [20, 10, 11, 12]);
+        assert_eq!(shares.queued, 0);
+        for flow in 0..UPSTREAM_QUEUE_MAX {
+            assert!(shares.wait((false, 1), FlowId(flow), later));
+        }
+        assert!(!shares.wait((false, 2), FlowId(0), later));
+    }
+}
