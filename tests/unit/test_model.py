@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sojourn import _native
-from sojourn.assessment.model import Delays, Mix, Station, fit_station
+from sojourn.assessment.model import Delays, Mix, Station, fit_station, quota
 from sojourn.assessment.prediction import predict
 from sojourn.assessment.simulation import Sessions, simulate
 from sojourn.assessment.summary import DemandFit, Knee, Step
@@ -124,14 +124,18 @@ def test_a_server_that_overload_slows_down_still_keeps_up_where_it_was_seen_to(m
 
 
 @pytest.mark.parametrize(
-    ("wakeups", "at_busy"),
+    ("wakeups", "at_busy", "loads"),
     [
-        pytest.param(lambda idle: 0.9 * idle**1.5, 0.0, id="a loop that hardly sleeps when it is busy"),
-        pytest.param(lambda idle: 2.0 + 0.1 * idle, 2.0, id="threads that hand work on to each other"),
+        pytest.param(
+            lambda idle: 0.9 * idle**1.5, 0.0, (0.2, 0.4, 0.6, 0.8), id="a loop that hardly sleeps when it is busy"
+        ),
+        pytest.param(
+            lambda idle: 2.0 + 0.1 * idle, 2.0, (0.15, 0.3, 0.45, 0.6), id="threads that hand work on to each other"
+        ),
     ],
 )
 def test_the_demand_of_a_busy_server_is_found_from_its_wake_ups(
-    mix: Mix, wakeups: Callable[[float], float], at_busy: float
+    mix: Mix, wakeups: Callable[[float], float], at_busy: float, loads: tuple[float, ...]
 ) -> None:
     plain = Station(mix.demands(FIT), None, exactly(1.0), 1 / float(mix.demands(FIT).mean()))
     busy, cost = float(plain.demands.mean()), 4e-6
@@ -142,8 +146,23 @@ def test_the_demand_of_a_busy_server_is_found_from_its_wake_ups(
         update = {"server_cpu_seconds_per_request": cpu, "server_wakeups_per_request": wakeups(1 - load)}
         return step.model_copy(update=update)
 
-    fitted = fit_station(mix, FIT, [woken(load) for load in (0.2, 0.4, 0.6, 0.8)], None, 1)
+    fitted = fit_station(mix, FIT, [woken(load) for load in loads], None, 1)
     assert float(fitted.demands.mean()) == pytest.approx(busy + cost * at_busy, rel=0.02)
+
+
+def test_a_server_costs_no_more_than_its_highest_throughput_allows(mix: Mix) -> None:
+    # Of a tenth of a core, where each request of a light load wakes it, the demand cannot be read from light loads.
+    plain = Station(mix.demands(FIT), None, exactly(1.0), 1 / float(mix.demands(FIT).mean()))
+    busy, share = float(plain.demands.mean()), 0.1
+
+    def woken(load: float) -> Step:
+        return made_up(plain, share * plain.capacity * load).model_copy(
+            update={"server_cpu_seconds_per_request": always(1.4 * busy), "server_wakeups_per_request": 1.0}
+        )
+
+    steps = [woken(load) for load in (0.2, 0.4, 0.6, 0.8, 1.0)]
+    fitted = fit_station(mix, FIT, steps[:-1], steps[-1], 1, quota(share))
+    assert float(fitted.demands.mean()) == pytest.approx(busy, rel=0.02)
 
 
 def test_simulation_agrees_with_the_closed_form_where_sessions_are_single_requests(tmp_path: Path) -> None:

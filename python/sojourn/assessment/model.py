@@ -197,7 +197,9 @@ def fit_station(
     """
     demands = mix.demands(demand_fit)
     share = quota.share if quota else 1.0
+    fastest = max(step.requests_per_second.median for step in (*below, *([overloaded] if overloaded else [])))
     calibration = _calibration(float(demands.mean()), below, seed, share)
+    calibration = _at_most(calibration, share / fastest / float(demands.mean()))
     demands = demands * calibration.estimate
     busy = share / float(demands.mean())
     capacity = busy if overloaded is None else min(busy, overloaded.requests_per_second.median)
@@ -228,6 +230,12 @@ def _calibration(predicted: float, steps: Sequence[Step], seed: int, share: floa
     draws = (random.integers(0, len(idle), len(idle)) for _ in range(BOOTSTRAP_SAMPLES))
     samples = [_busy_demand(cpu[draw], idle[draw], wakeups[draw]) for draw in draws]
     return percentile_interval(_busy_demand(cpu, idle, wakeups) / predicted, np.array(samples) / predicted)
+
+
+def _at_most(calibration: Interval, factor: float) -> Interval:
+    """No server does more than all of its processor's time allows."""
+    low, estimate, high = (min(value, factor) for value in (calibration.low, calibration.estimate, calibration.high))
+    return Interval(low=low, estimate=estimate, high=high)
 
 
 def _busy_demand(cpu: FloatArray, idle: FloatArray, wakeups: FloatArray) -> float:

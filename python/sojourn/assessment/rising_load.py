@@ -101,24 +101,25 @@ class Climb:
         while len(climbed) < self.effort.repetitions or (
             len(climbed) < REPETITIONS_GROWTH_MAX * self.effort.repetitions and not is_settled(climbed)
         ):
-            climbed.append(self._repetition(f"repetition-{len(climbed) + 1}", knee))
+            climbed.append(self._repetition(len(climbed) + 1, knee))
 
     def at(self, name: str, rates: Sequence[float]) -> list[Step]:
         """One climb of these rates, in requests/s."""
         return self._climb(name, rates, stop_when_failing=False)
 
-    def _repetition(self, name: str, knee: float) -> list[Step]:
-        rates = [knee * fraction for fraction in REPEATED_FRACTIONS]
-        steps = self._climb(name, rates, stop_when_failing=False)
+    def _repetition(self, number: int, knee: float) -> list[Step]:
+        name, rates = f"repetition-{number}", [knee * fraction for fraction in REPEATED_FRACTIONS]
+        steps = self._climb(name, rates, stop_when_failing=False, draw=number)
         for attempt in range(HIGHER_MAX):
             if steps[-1].limit is not None or generator_limited(steps[-1]):
                 break
             highest = offered(steps[-1])
             rates = [highest * fraction for fraction in HIGHER_FRACTIONS]
-            steps = steps + self._climb(f"{name}{HIGHER}{attempt + 1}", rates, stop_when_failing=True)
+            steps = steps + self._climb(f"{name}{HIGHER}{attempt + 1}", rates, stop_when_failing=True, draw=number)
         return steps
 
-    def _climb(self, name: str, rates: Sequence[float], *, stop_when_failing: bool) -> list[Step]:
+    def _climb(self, name: str, rates: Sequence[float], *, stop_when_failing: bool, draw: int = 0) -> list[Step]:
+        """Repetitions draw sessions of their own: the spread of what is measured has to know that of what came."""
         options = ["--step", f"{self.effort.step_seconds:g}s", "--settle", f"{self.effort.settle_seconds:g}s"]
         options += [
             "--think-scale",
@@ -130,9 +131,10 @@ class Climb:
         options.append("--embed")
         if stop_when_failing:
             options.append("--stop-when-failing")
+        bench = replace(self.bench, seed=self.bench.seed + draw)
         with interrupts.held():
             try:
-                result = self.bench.rising_load(self.trace, list(rates), options, self.progress)
+                result = bench.rising_load(self.trace, list(rates), options, self.progress)
             except (Interrupted, ServerStopped) as ending:
                 if ending.result is not None:
                     self.keep(ending.result, name + CUT_SHORT)

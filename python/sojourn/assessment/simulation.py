@@ -53,7 +53,8 @@ def simulate(station: Station, sessions: Sessions, rate: float, seed: int) -> Pr
     )
     steady = (answered_at > WARM_UP_FRACTION * seconds) & (answered_at <= seconds)
     return Prediction(
-        requests_per_second=float(np.count_nonzero(steady) / ((1 - WARM_UP_FRACTION) * seconds)),
+        # What comes is answered; how much came of so many simulated requests would add the noise of their draw.
+        requests_per_second=rate,
         response_time_mean_seconds=float(times[steady].mean()) + station.mean_delay(rate),
         response_time_p95_seconds=float(np.quantile(times[steady], 0.95)) + station.p95_delay(rate),
     )
