@@ -258,4 +258,6 @@ def simulate_sessions(
     latency: float,
     seed: int,
     quota: tuple[float, float] | None = None,
+    wakeup: float = 0.0,
+    client: float = 0.0,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...

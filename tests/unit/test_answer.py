@@ -202,6 +202,20 @@ def test_what_was_full_at_the_knee_is_named_with_its_figure() -> None:
 def test_the_cause_is_named_before_its_effect() -> None:
     given = answered(knee(), seen=saturation(cpu=[0.5, 0.8, 0.98], queue=[0.0, 3.0, 30.0]))
     assert given.bottleneck == "server CPU"
+    # Once its queue overflows, a server may use less of its core than before.
+    given = answered(knee(), seen=saturation(cpu=[0.5, 0.95, 0.86], queue=[0.0, 0.0, 30.0]))
+    assert given.bottleneck == "server CPU"
+    assert "95 %" in given.bottleneck_because
+    given = answered(knee(), seen=saturation(cpu=[0.95, 0.8, 0.8], queue=[0.0, 0.0, 30.0]))
+    assert given.bottleneck == "accept queue"
+
+
+def test_a_generator_at_its_limit_beside_a_full_core_leaves_an_interval() -> None:
+    found = knee(reason="generator").model_copy(update={"is_lower_bound": False, "high": 1080.0})
+    given = answered(found, seen=saturation(cpu=[0.5, 0.93, 0.93], queue=[0.0, 0.0, 5.0]))
+    assert (given.bottleneck, given.is_lower_bound, given.high_requests_per_second) == ("server CPU", False, 1080.0)
+    assert "busy already" in given.bottleneck_because
+    assert "upper end" in " ".join(given.interval_because)
 
 
 def test_sources_that_disagree_name_nothing() -> None:
@@ -246,7 +260,7 @@ def test_a_model_that_fits_is_believed() -> None:
             (
                 STEPS[0].model_copy(
                     update={
-                        "closed_form_error": PredictionError(
+                        "simulation_error": PredictionError(
                             requests_per_second=0.0, response_time_mean=-0.99, response_time_p95=0.0
                         )
                     }
@@ -264,7 +278,7 @@ def test_a_model_is_not_judged_by_steps_near_its_capacity() -> None:
     # Of a busy capacity of 1,100 requests/s; the server kept up by 1,000, for as long as the step took.
     near = step(1000, 0.99).model_copy(
         update={
-            "closed_form_error": PredictionError(
+            "simulation_error": PredictionError(
                 requests_per_second=0.0, response_time_mean=-0.99, response_time_p95=-0.99
             )
         }

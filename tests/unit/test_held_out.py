@@ -6,7 +6,8 @@ import pytest
 
 from example_run import example_summary
 from sojourn.assessment.held_out import AIMS, distances
-from sojourn.assessment.summary import PredictionError, Step, Summary
+from sojourn.assessment.summary import PredictionError, Step, Summary, Undisturbed
+from sojourn.results.records import Spread
 
 
 def summary(errors: dict[int, PredictionError], **changes: object) -> Summary:
@@ -45,6 +46,27 @@ def test_what_misses_its_aim_says_by_how_much_and_what_the_model_lacks(place: in
     assert mean.missed_by == pytest.approx(0.25)
     assert "missed by 25.0 points" in mean.said
     assert lacks in mean.said
+
+
+def test_a_miss_within_what_the_measurement_is_known_to_is_not_decided() -> None:
+    for known_to, decided in ((0.3, False), (0.2, True)):
+        seen = Undisturbed.model_construct(response_time_mean_known_to=known_to, response_time_p95_known_to=None)
+        _, mean, _ = distances(summary({0: error(-0.4)}, undisturbed=seen))
+        assert mean is not None
+        assert mean.is_decided == decided
+        assert ("measured to ±30 %" in mean.short) != decided
+
+
+def test_of_a_share_of_a_processor_utilisation_is_what_was_used_of_it() -> None:
+    found = example_summary()
+    assert found.model is not None
+    low = {"offered_requests_per_second": 0.5 * found.model.busy_capacity_requests_per_second}
+    share = found.model.model_copy(update={"processor_share": 0.1})
+    for used, utilisation in ((0.04, 0.5), (0.095, 0.95)):
+        cpu = Spread(median=used, minimum=used, maximum=used)
+        step = found.steps[1].model_copy(update={**low, "server_cpu_fraction": cpu})
+        assert share.utilisation(step) == pytest.approx(utilisation)
+        assert found.model.utilisation(step) == pytest.approx(0.5)
 
 
 def test_steps_near_saturation_and_with_a_late_generator_do_not_count() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
 from sojourn.assessment.knee import locate
-from sojourn.engine.results import Generator, StepLimit, Summary
+from sojourn.engine.results import Generator, ServerUse, StepLimit, Summary
 from sojourn.loading.record import Step
 
 TARGET = 0.2
@@ -14,6 +14,7 @@ def step(
     p95: float | None = 0.001,
     limited: bool = False,
     saturated: bool = False,
+    busy: float | None = None,
 ) -> Step:
     """A step as the engine reports it; the engine judges the limit."""
     return Step(
@@ -25,6 +26,7 @@ def step(
         server_saturated=saturated,
         time_to_first_byte_intended_seconds=Summary(p95=p95),
         generator=Generator(limited=limited),
+        server=None if busy is None else ServerUse(core_busy_fraction=busy),
     )
 
 
@@ -58,6 +60,12 @@ def test_a_full_server_that_keeps_its_throughput_has_its_limit_there() -> None:
     assert (knee.requests_per_second, knee.low, knee.high) == (230, 230, 230)
 
 
+def test_between_a_load_that_was_carried_and_one_that_was_not_lies_the_limit() -> None:
+    knee = locate([[step(200), step(300, "throughput", got=180)]] * 3, TARGET)
+    assert knee is not None
+    assert (knee.requests_per_second, knee.low, knee.high) == (200, 200, 300)
+
+
 @pytest.mark.parametrize("p95", [None, 0.1])
 def test_without_a_p95_beyond_the_target_the_knee_is_where_the_last_step_was(p95: float | None) -> None:
     knee = locate([[step(100, p95=0.02), step(200, "time to first byte", p95=p95)]], TARGET)
@@ -81,6 +89,18 @@ def test_a_generator_at_its_limit_in_the_highest_step_could_not_have_raised_the_
     knee = locate([[step(100), step(200, limited=True)]], TARGET)
     assert knee is not None
     assert (knee.requests_per_second, knee.reason) == (200, "generator")
+
+
+def test_what_is_left_of_the_servers_core_bounds_what_a_limited_generator_did_not_see() -> None:
+    limited = step(120, "generator", got=110, limited=True)
+    knee = locate([[step(100, busy=0.8), limited]], TARGET)
+    assert knee is not None
+    assert knee.is_lower_bound
+    for climb in ([step(100, busy=0.92), limited], [step(100, busy=0.92, limited=True)]):
+        knee = locate([climb] * 3, TARGET)
+        assert knee is not None
+        assert (knee.requests_per_second, knee.low, knee.reason, knee.is_lower_bound) == (100, 100, "generator", False)
+        assert knee.high == pytest.approx(100 / 0.92)
 
 
 def test_a_generator_that_limits_every_step_says_nothing_of_the_server() -> None:

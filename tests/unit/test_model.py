@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sojourn import _native
@@ -45,6 +47,16 @@ def trace(small_log: Path) -> _native.Trace:
 @pytest.fixture(scope="module")
 def mix(trace: _native.Trace) -> Mix:
     return Mix(trace.transfer_sizes().astype(float), trace.first_in_session())
+
+
+def singles(folder: Path) -> _native.Trace:
+    """A trace whose sessions are single requests."""
+    log = folder / "single.log"
+    line = '10.0.{}.{} - - [21/Nov/2026:10:{:02d}:{:02d} +0000] "GET /{} HTTP/1.1" 200 {}\n'
+    log.write_text(
+        "".join(line.format(n // 250, n % 250, n // 60, n % 60, n % 50, 500 + 400 * (n % 50)) for n in range(3000))
+    )
+    return _native.import_log(str(log))
 
 
 def made_up(station: Station, rate: float) -> Step:
@@ -165,13 +177,39 @@ def test_a_server_costs_no_more_than_its_highest_throughput_allows(mix: Mix) -> 
     assert float(fitted.demands.mean()) == pytest.approx(busy, rel=0.02)
 
 
+def test_what_a_share_is_spent_on_is_told_apart(mix: Mix) -> None:
+    plain = Station(mix.demands(FIT), None, exactly(1.0), 1 / float(mix.demands(FIT).mean()))
+    busy, share = float(plain.demands.mean()), 0.1
+
+    def woken(load: float, wakeups: float) -> Step:
+        rate = share * plain.capacity * load
+        cpu = always(busy + 0.5 * busy * wakeups + 0.005 / rate)
+        update = {"server_cpu_seconds_per_request": cpu, "server_wakeups_per_request": wakeups}
+        return made_up(plain, rate).model_copy(update=update)
+
+    steps = [woken(*each) for each in ((0.15, 0.98), (0.3, 0.9), (0.45, 0.8), (0.6, 0.75), (0.8, 0.4))]
+    fitted = fit_station(mix, FIT, steps, None, 1, quota(share))
+    assert float(fitted.demands.mean()) == pytest.approx(busy, rel=0.01)
+    assert fitted.wakeup_seconds == pytest.approx(0.5 * busy, rel=0.01)
+    assert fitted.background_fraction == pytest.approx(0.005, rel=0.01)
+    assert fitted.busy_capacity == pytest.approx(0.95 * share / busy, rel=0.01)
+
+
+def test_a_share_is_used_up_by_waking_up(tmp_path: Path) -> None:
+    sessions = Sessions(singles(tmp_path), 1.0)
+    demands = np.full(sessions.trace.transfer_sizes().shape, 1e-5)
+    light = Station(demands, 1, exactly(1.0), 1e4, quota=quota(0.1), kept_up=1e4)
+    mean = simulate(light, sessions, 8000, 1).response_time_mean_seconds
+    throttled = simulate(replace(light, wakeup_seconds=3e-6), sessions, 8000, 1).response_time_mean_seconds
+    assert mean is not None
+    assert throttled is not None
+    # Four fifths of the share go to the requests, and with their wake-ups more than all of it.
+    assert mean < 2e-5
+    assert throttled > 1e-4
+
+
 def test_simulation_agrees_with_the_closed_form_where_sessions_are_single_requests(tmp_path: Path) -> None:
-    log = tmp_path / "single.log"
-    line = '10.0.{}.{} - - [21/Nov/2026:10:{:02d}:{:02d} +0000] "GET /{} HTTP/1.1" 200 {}\n'
-    log.write_text(
-        "".join(line.format(n // 250, n % 250, n // 60, n % 60, n % 50, 500 + 400 * (n % 50)) for n in range(3000))
-    )
-    trace = _native.import_log(str(log))
+    trace = singles(tmp_path)
     mix = Mix(trace.transfer_sizes().astype(float), trace.first_in_session())
     demands = mix.demands(FIT)
     station = Station(demands, 1, exactly(1.0), 1 / float(demands.mean()))

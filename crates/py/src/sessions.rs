@@ -23,10 +23,12 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 ///
 /// `demands` are seconds per request of the trace, in the order of `transfer_sizes`; `r=None` is processor
 /// sharing; `latency` is what passes between an answer and the next request of its session at the least;
-/// `quota` is seconds of work in each period of so many seconds, as a control group limits a processor.
+/// `quota` is seconds of work in each period of so many seconds, as a control group limits a processor;
+/// `wakeup` is how much longer a request takes that finds the station empty, in seconds;
+/// `client` is the client's work on an answer per second of its demand: it takes them one after the other.
 /// Returns when each request left the station and how long it was there, in seconds.
 #[pyfunction]
-#[pyo3(signature = (trace, requests_per_second, seconds, think_scale, demands, r, latency, seed, quota=None))]
+#[pyo3(signature = (trace, requests_per_second, seconds, think_scale, demands, r, latency, seed, quota=None, wakeup=0.0, client=0.0))]
 #[allow(clippy::too_many_arguments, reason = "they are keywords on the other side")]
 fn simulate_sessions<'py>(
     py: Python<'py>,
@@ -39,6 +41,8 @@ fn simulate_sessions<'py>(
     latency: f64,
     seed: u64,
     quota: Option<(f64, f64)>,
+    wakeup: f64,
+    client: f64,
 ) -> PyResult<(Times<'py>, Times<'py>)> {
     let demands: Vec<f64> = demands.as_array().to_vec();
     if demands.len() != trace.inner.requests.len() {
@@ -56,7 +60,8 @@ fn simulate_sessions<'py>(
         let mut chains: Vec<_> =
             arrivals.map(|arrival| chain(inner, &arrival, think_scale, &demands)).collect();
         chains.sort_by(|one, other| one[0].due.total_cmp(&other[0].due));
-        simulator::simulate_sessions(chains, service, latency, quota).map_err(|error| error.to_string())
+        simulator::simulate_sessions(chains, service, latency, wakeup, client, quota)
+            .map_err(|error| error.to_string())
     });
     let answered = answered.map_err(PyValueError::new_err)?;
     let at: Vec<f64> = answered.iter().map(|job| job.at).collect();

@@ -63,6 +63,8 @@ class Evidence:
     bytes_fraction: float | None = None
     other_work_before: float | None = None
     """Of the server's core, what other work had before the first stage; None: not known."""
+    processors: float | None = None
+    """What the server may use of its core's time; None: all."""
 
 
 def answer(evidence: Evidence) -> Answer:
@@ -168,7 +170,9 @@ def _interval(evidence: Evidence, largest: float, line_ends_it: bool) -> tuple[f
             f"{len(knee.per_repetition)} repetitions found {format.number(lowest)} to {format.number(highest)}"
         )
     spread = max(knee.per_repetition) - min(knee.per_repetition)
-    if knee.high - knee.low > spread * (1 + SAME_LIMIT):
+    if knee.reason == "generator" and not knee.is_lower_bound:
+        because.append("the load generator reached its own limit; what was left of the server's core is the upper end")
+    elif knee.high - knee.low > spread * (1 + SAME_LIMIT):
         because.append("loads between two steps were not measured")
     if knee.reason == "throughput" and knee.low < min(knee.per_repetition) * (1 - SAME_LIMIT):
         because.append(f"overloaded, the server delivers less: {format.rate(knee.low)}")
@@ -187,7 +191,7 @@ def _resources(evidence: Evidence, limits: dict[str, float], rate: float) -> lis
 
 
 def _server_cpu(evidence: Evidence, limit: float | None, rate: float) -> Resource:
-    utilisation, said = _interpolated_busy(evidence.steps, rate)
+    utilisation, said = _interpolated_busy(evidence.steps, rate, evidence.processors)
     if limit is None:
         said += "; its limit is not known, for the measurement ended before the server did"
     elif evidence.knee.is_lower_bound:
@@ -195,17 +199,25 @@ def _server_cpu(evidence: Evidence, limit: float | None, rate: float) -> Resourc
     return Resource(name=CPU, limit_requests_per_second=limit, utilisation=utilisation, evidence=said)
 
 
-def _interpolated_busy(steps: Sequence[Step], rate: float) -> tuple[float | None, str]:
-    busy = [
-        (step.offered_requests_per_second, step.server_core_busy_fraction or step.server_cpu_fraction) for step in steps
+def _interpolated_busy(steps: Sequence[Step], rate: float, processors: float | None) -> tuple[float | None, str]:
+    if processors is None:
+        busy = [step.server_core_busy_fraction or step.server_cpu_fraction for step in steps]
+    else:
+        busy = [step.server_cpu_fraction for step in steps]
+    known = [
+        (step.offered_requests_per_second, fraction.median / (processors or 1.0))
+        for step, fraction in zip(steps, busy, strict=True)
+        if fraction is not None
     ]
-    known = [(offered, fraction.median) for offered, fraction in busy if fraction is not None]
     if not known:
         return None, "unavailable: the server's processes are not on this machine"
     offered, fractions = zip(*sorted(known), strict=True)
     # Below the lowest step utilisation is in proportion to the rate.
     utilisation = float(np.interp(rate, [0.0, *offered], [0.0, *fractions]))
-    return utilisation, "measured: busy share of the server's core, interpolated between steps"
+    of = (
+        "the server's core" if processors is None else f"the {format.percent(processors)} of a core that the server has"
+    )
+    return utilisation, f"measured: busy share of {of}, interpolated between steps"
 
 
 def _access_line(line: Line | None, limit: float | None, rate: float) -> Resource:
@@ -251,6 +263,11 @@ def _bottleneck(
     if disturbed is not None:
         return None, f"{disturbed}, so that the server's own limit was not seen; {QUIET}"
     computed = min(limits, key=lambda name: limits[name])
+    if knee.reason == "generator" and used[CPU] is not None:
+        return (
+            CPU,
+            f"when {REASONS[knee.reason]}, the server's core was {format.percent(used[CPU])} busy already",
+        )
     full = _full_at(evidence, knee)
     if full is not None:
         use, value = full
@@ -282,7 +299,11 @@ def _if_used(name: str, utilisation: float | None, said: str) -> tuple[str | Non
 
 
 def _full_at(evidence: Evidence, knee: Knee) -> tuple[Use, float | None] | None:
-    """What was full at the first load beyond the knee, the cause before its effect, and how much of it was used."""
+    """What was full around the knee, the cause before its effect, and how much of it was used.
+
+    Around it are the first load beyond and the last below: an overloaded server may use less of what it lacks, while
+    the queue before it is full.
+    """
     found = evidence.saturation
     rates = found.rates if found else []
     beyond = [
@@ -294,7 +315,11 @@ def _full_at(evidence: Evidence, knee: Knee) -> tuple[Use, float | None] | None:
     place = next((place for place, rate in enumerate(rates) if rate >= first), None)
     if found is None or place is None:
         return None
-    return next(((use, use.values[place]) for use in found.uses if use.is_saturated(place)), None)
+    around = range(max(0, place - 1), place + 1)
+    return next(
+        ((use, use.values[place]) for use in found.uses for place in around if use.is_saturated(place)),
+        None,
+    )
 
 
 def _doublings(

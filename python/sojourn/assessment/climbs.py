@@ -79,7 +79,7 @@ class Climbs:
         for step in (step for repetition in self.repetitions() for step in repetition):
             points.setdefault(rising_load.offered(step), []).append(step)
         setting = Setting(
-            cores=self._probed_cores,
+            cores=self.processors or self._probed_cores,
             helpers=helpers.count if helpers else None,
             helper_seconds_per_request=helpers.busy_seconds_per_request if helpers else None,
         )

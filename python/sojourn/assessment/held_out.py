@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sojourn.assessment.summary import PredictionError, Step, Summary
+from sojourn.assessment.summary import Model, PredictionError, Step, Summary, Undisturbed
 from sojourn.text import format
 
 UTILISATION_MAX = 0.9
@@ -35,12 +35,24 @@ class Aim:
     name: str
     fraction: float
     of: Callable[[PredictionError], float | None]
+    known_to: Callable[[Undisturbed], float | None]
+    """How well the measured figure is known, relatively."""
 
 
 AIMS = (
-    Aim("throughput", 0.05, lambda error: error.requests_per_second),
-    Aim("mean response time", 0.15, lambda error: error.response_time_mean),
-    Aim("p95 response time", 0.25, lambda error: error.response_time_p95),
+    Aim("throughput", 0.05, lambda error: error.requests_per_second, lambda _: None),
+    Aim(
+        "mean response time",
+        0.15,
+        lambda error: error.response_time_mean,
+        lambda measured: measured.response_time_mean_known_to,
+    ),
+    Aim(
+        "p95 response time",
+        0.25,
+        lambda error: error.response_time_p95,
+        lambda measured: measured.response_time_p95_known_to,
+    ),
 )
 
 
@@ -53,6 +65,8 @@ class Distance:
     """Predicted over measured, less one."""
     utilisation: float
     offered_requests_per_second: float
+    known_to: float = 0.0
+    """Half the width of the measured figure's 95 % interval, relative."""
 
     @property
     def missed_by(self) -> float | None:
@@ -61,10 +75,16 @@ class Distance:
         return beyond if beyond > 0 else None
 
     @property
+    def is_decided(self) -> bool:
+        """True if the measured figure is known well enough to say on which side of the aim the error is."""
+        return abs(abs(self.error) - self.aim.fraction) > self.known_to
+
+    @property
     def short(self) -> str:
         """The error as a table's cell shows it."""
         missed = self.missed_by
-        return format.percent(abs(self.error)) + (": met" if missed is None else f": missed by {_points(missed)}")
+        said = format.percent(abs(self.error)) + (": met" if missed is None else f": missed by {_points(missed)}")
+        return said if missed is None or self.is_decided else f"{said}, measured to ±{format.percent(self.known_to)}"
 
     @property
     def said(self) -> str:
@@ -95,11 +115,10 @@ def as_it_was_error(summary: Summary) -> float | None:
     Over the held-out steps below 90 % utilisation; None where what others took is not known.
     """
     assert summary.model is not None, "callers ask only where there is a model"
-    capacity = summary.model.busy_capacity_requests_per_second
     found = [
         abs(step.simulation.response_time_mean_as_it_was_seconds / step.response_time_mean_seconds.median - 1)
         for step in summary.steps
-        if _counts(step, capacity)
+        if _counts(step, summary.model)
         and step.simulation is not None
         and step.simulation.response_time_mean_as_it_was_seconds is not None
     ]
@@ -108,20 +127,24 @@ def as_it_was_error(summary: Summary) -> float | None:
 
 def _largest(aim: Aim, summary: Summary) -> Distance | None:
     assert summary.model is not None, "callers ask only where there is a model"
-    capacity = summary.model.busy_capacity_requests_per_second
     found = [
-        Distance(aim, error, step.offered_requests_per_second / capacity, step.offered_requests_per_second)
+        Distance(
+            aim,
+            error,
+            summary.model.utilisation(step),
+            step.offered_requests_per_second,
+            (aim.known_to(step.undisturbed) if step.undisturbed else None) or 0.0,
+        )
         for step in summary.steps
-        if _counts(step, capacity)
+        if _counts(step, summary.model)
         and step.simulation_error is not None
         and (error := aim.of(step.simulation_error)) is not None
     ]
     return max(found, key=lambda each: abs(each.error), default=None)
 
 
-def _counts(step: Step, capacity: float) -> bool:
-    below = step.offered_requests_per_second < UTILISATION_MAX * capacity
-    return step.held_out and not step.generator_limited and below
+def _counts(step: Step, model: Model) -> bool:
+    return step.held_out and not step.generator_limited and model.utilisation(step) < UTILISATION_MAX
 
 
 def _points(fraction: float) -> str:

@@ -4,7 +4,8 @@ A step is beyond the knee when its p95 time to first byte passes the target, whe
 fails, or when throughput stops following the offered load. The engine judges each step and says why (`limit`). Between
 the last step within and the first beyond, the crossing is interpolated for a response-time limit. For a throughput
 limit the knee is the highest throughput: what the overloaded server delivers or, where overload slows it down, what it
-carried before; what it still delivers then is the lower end.
+carried before; what it still delivers then is the lower end. A generator that reaches its limit first leaves a lower
+bound, unless the server's core was nearly full too: what was left of it is then the upper end.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from sojourn.assessment.measurement import observed
 from sojourn.assessment.rising_load import generator_limited, offered, others_fraction
 from sojourn.assessment.summary import Knee
 from sojourn.loading.record import Step
@@ -32,6 +34,11 @@ class _Found:
     high: float
     reason: Reason
     others_fraction: float | None = None
+    is_lower_bound: bool = False
+
+
+NEARLY_BUSY = 0.85
+"""Of the server's core; what is left bounds what the server could have done."""
 
 
 def locate(repetitions: Sequence[Repetition], target_p95_seconds: float) -> Knee | None:
@@ -49,7 +56,7 @@ def locate(repetitions: Sequence[Repetition], target_p95_seconds: float) -> Knee
         per_repetition=[each.rate for each in found],
         others_fraction=statistics.median(others) if others else None,
         reason=reason,
-        is_lower_bound=reason in ("generator", "not reached"),
+        is_lower_bound=statistics.mode(each.is_lower_bound for each in found if each.reason == reason),
     )
 
 
@@ -60,19 +67,21 @@ def _locate_one(steps: Repetition, target: float) -> _Found | None:
     within = offered(steps[last]) if passed else 0.0
     beyond = steps[last + 1 :]
     if not beyond:
-        # Where the generator was already at its limit, more load would not have told more.
-        reason: Reason = "generator" if generator_limited(steps[last]) else "not reached"
-        return _Found(within, within, within, reason, others_fraction(steps[last]))
+        if generator_limited(steps[last]):
+            # More load would not have told more.
+            return _until_generator(steps[last])
+        return _Found(within, within, within, "not reached", others_fraction(steps[last]), is_lower_bound=True)
     limit = beyond[0].limit
     assert limit is not None, "the steps within the target are below"
     if limit == "generator":
         # What was answered beyond was answered late, if by the generator's doing: of the server it says no more.
-        return _Found(within, within, within, limit, others_fraction(steps[last])) if passed else None
+        return _until_generator(steps[last]) if passed else None
     reached = statistics.median(min(step.requests_per_second or 0.0, offered(step)) for step in beyond)
     low = rate = high = max(within, reached)
-    if limit == "throughput" and beyond[0].server_saturated:
+    if limit == "throughput":
         carried = min(steps[last].requests_per_second or 0.0, within) if passed else 0.0
-        low, rate = reached, max(reached, carried)
+        if beyond[0].server_saturated:
+            low, rate = reached, max(reached, carried)
         if reached < carried:
             # Overload slows the server down: its peak lies anywhere between the two steps.
             high = offered(beyond[0])
@@ -80,6 +89,14 @@ def _locate_one(steps: Repetition, target: float) -> _Found | None:
         rate = max(within, min(reached, _crossing(steps[last], beyond[0], target)))
         low, high = within, offered(beyond[0])
     return _Found(rate, low, max(rate, high), limit, others_fraction(beyond[0]))
+
+
+def _until_generator(step: Step) -> _Found:
+    """What is known where the generator ended the climb, from the last step within the target."""
+    rate, busy = offered(step), observed(step, "core_busy_fraction") or 0.0
+    if busy < NEARLY_BUSY:
+        return _Found(rate, rate, rate, "generator", others_fraction(step), is_lower_bound=True)
+    return _Found(rate, rate, rate / min(1.0, busy), "generator", others_fraction(step))
 
 
 def _crossing(within: Step, beyond: Step, target: float) -> float:

@@ -14,18 +14,23 @@ Four figures join g to a live server, each fitted on every other step below the 
 - the overloaded capacity: a server whose requests have waited finds its caches cold, and is slower than a busy one
   that keeps up. The backlog an interruption leaves is taken to be worked off half at the one speed, half at the other.
 
+A server with a share of a processor is throttled by what it uses in all, so that its CPU time per request is fitted as
+a line in the wake-ups per request and in the time between requests: a demand, a wake-up of each request that finds the
+server asleep, and work in the background. The simulation stops such a server when its share of a period is used up.
+
 The p95 has a latency and an interruption term of its own, of the same form: both have tails.
 
 Times and demands are those over undisturbed windows, where the generator could tell them. What others took of the core
 is measured, not fitted: the same formula adds it to a prediction of the step as it was.
 
-r, the limit of jobs in service, is the candidate that explains the fitted steps best. Everything else is predicted:
-the steps left out, and all steps beyond the knee.
+r, the limit of jobs in service, is the candidate that explains the fitted steps best. Delays and r are fitted twice: to
+the closed form, whose requests come one by one, and to the simulation, whose requests come in the log's sessions.
+Everything else is predicted: the steps left out, and all steps beyond the knee.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -43,6 +48,8 @@ from sojourn.results.records import Interval
 R_CANDIDATES: tuple[int | None, ...] = (1, 2, 4, 8, 16, None)
 """None is r = infinity: plain processor sharing."""
 DELAY_SECONDS_MAX = 1e-2
+KNOWN_WELL = 0.1
+"""A time that is known to this, relatively, has its full weight in the fit."""
 COLD_FRACTION_MIN = 0.7
 """Of a busy server's capacity, what it delivers at least once overloaded. One that delivers less has another limit."""
 IDLE_RANGE_MIN = 0.05
@@ -111,13 +118,27 @@ class Station:
     p95_delays: Delays = Delays()
     quota: Quota | None = None
     """What the server may use of its processor; None: all."""
+    wakeup_seconds: float = 0.0
+    """What a request needs more that finds a server with a quota asleep."""
+    background_fraction: float = 0.0
+    """Of the processor, what a server with a quota uses without requests."""
+    client_seconds: float = 0.0
+    """The generator's CPU time per request, kernel threads included; larger answers need more in proportion."""
     kept_up: float = 0.0
     """The highest rate that it was seen to keep up with, requests/s."""
 
     @property
+    def quota_of_requests(self) -> Quota | None:
+        """What work in the background leaves of the quota."""
+        if self.quota is None:
+            return None
+        return self.quota._replace(seconds=self.quota.seconds - self.background_fraction * self.quota.period_seconds)
+
+    @property
     def busy_capacity(self) -> float:
         """Requests/s of a server that is always busy and has kept up so far."""
-        return (self.quota.share if self.quota else 1.0) / float(self.demands.mean())
+        quota = self.quota_of_requests
+        return (quota.share if quota else 1.0) / float(self.demands.mean())
 
     def keeps_up(self, rate: float) -> bool:
         """True if a server that has kept up so far answers all of these requests/s."""
@@ -161,18 +182,30 @@ class Station:
             return None
         return lost_squared * self._interruption_weight(rate)
 
+    def usable(self, below: Sequence[Step]) -> Sequence[Step]:
+        """Of steps below the knee, those whose times the station is fitted to."""
+        told = [step for step in with_times(below) if self.keeps_up(step.offered_requests_per_second)]
+        light = UTILISATION_MAX * self.busy_capacity
+        return [step for step in told if step.offered_requests_per_second < light] or told
+
     def with_delays(self, steps: Sequence[Step]) -> Station:
         """The same station with the delays fitted to the response times of the steps."""
         if not steps:
             return self
-        rates = np.array([step.offered_requests_per_second for step in steps])
+        rates = [step.offered_requests_per_second for step in steps]
+        served = [(_lps_mean(rate, self.demands, self.r), _lps_p95(rate, self.demands, self.r)) for rate in rates]
+        return self.with_delays_beyond(steps, served)
+
+    def with_delays_beyond(self, steps: Sequence[Step], served: Sequence[tuple[float, float]]) -> Station:
+        """The same station with the delays that measured times have beyond those at the station, mean and p95."""
+        felt = np.array([self._interruption_weight(step.offered_requests_per_second) for step in steps])
+        served_means, served_p95s = np.array(served).T
         means = np.array([step.mean_for_model for step in steps])
         p95s = np.array([step.p95_for_model for step in steps])
-        weights = np.array([self._interruption_weight(rate) for rate in rates])
         return replace(
             self,
-            mean_delays=_delays(means, np.array([_lps_mean(rate, self.demands, self.r) for rate in rates]), weights),
-            p95_delays=_delays(p95s, np.array([_lps_p95(rate, self.demands, self.r) for rate in rates]), weights),
+            mean_delays=_delays(means, served_means, felt, _trust(steps, "response_time_mean_known_to")),
+            p95_delays=_delays(p95s, served_p95s, felt, _trust(steps, "response_time_p95_known_to")),
         )
 
     def _delay(self, delays: Delays, rate: float) -> float:
@@ -196,40 +229,103 @@ def fit_station(
     measurement's length than of the server. With a quota it has no delays yet, for want of a closed form to fit.
     """
     demands = mix.demands(demand_fit)
-    share = quota.share if quota else 1.0
     fastest = max(step.requests_per_second.median for step in (*below, *([overloaded] if overloaded else [])))
-    calibration = _calibration(float(demands.mean()), below, seed, share)
+    kept_up = max(step.offered_requests_per_second for step in below)
+    if quota is None:
+        spending, calibration = Spending(), _calibration(float(demands.mean()), _by_idleness(below), _busy_demand, seed)
+    else:
+        rows = _by_wakeups(below)
+        spending = _spending(rows, quota.share)
+        calibration = _calibration(
+            float(demands.mean()), rows, lambda rows: _spending(rows, quota.share).per_request, seed
+        )
+    share = (quota.share if quota else 1.0) - spending.per_second
     calibration = _at_most(calibration, share / fastest / float(demands.mean()))
     demands = demands * calibration.estimate
     busy = share / float(demands.mean())
     capacity = busy if overloaded is None else min(busy, overloaded.requests_per_second.median)
-    kept_up = max(step.offered_requests_per_second for step in below)
     if quota is not None:
-        return Station(demands, 1, calibration, capacity, quota=quota, kept_up=kept_up)
-    bare = [Station(demands, r, calibration, capacity, kept_up=kept_up) for r in R_CANDIDATES]
-    usable = [step for step in with_times(below) if bare[0].keeps_up(step.offered_requests_per_second)]
-    usable = [step for step in usable if step.offered_requests_per_second < UTILISATION_MAX * busy] or usable
-    return min((station.with_delays(usable) for station in bare), key=lambda station: _misfit(station, usable))
+        return Station(
+            demands,
+            1,
+            calibration,
+            capacity,
+            quota=quota,
+            wakeup_seconds=spending.per_wakeup,
+            background_fraction=spending.per_second,
+            kept_up=kept_up,
+        )
+    client = min(step.generator_seconds_per_request for step in below)
+    bare = [Station(demands, r, calibration, capacity, client_seconds=client, kept_up=kept_up) for r in R_CANDIDATES]
+    usable = bare[0].usable(below)
+    return min(
+        (station.with_delays(usable) for station in bare),
+        key=lambda station: misfit(usable, [station.closed_form(step.offered_requests_per_second) for step in usable]),
+    )
 
 
 def with_times(steps: Sequence[Step]) -> Sequence[Step]:
-    """The steps whose response times are those of an undisturbed server, where that is known of some."""
-    return [step for step in steps if step.undisturbed is not None] or steps
+    """The steps whose response times are those of an undisturbed server, where that is known of some.
+
+    A busy generator has a queue of its own before it sends and after it receives.
+    """
+    idle = [step for step in steps if not step.is_generator_busy] or steps
+    return [step for step in idle if step.undisturbed is not None] or idle
 
 
-def _calibration(predicted: float, steps: Sequence[Step], seed: int, share: float) -> Interval:
+class Spending(NamedTuple):
+    """What a server uses of its processor, in CPU seconds."""
+
+    per_request: float = 0.0
+    per_wakeup: float = 0.0
+    per_second: float = 0.0
+
+
+WAKEUPS_RANGE_MIN = 0.05
+"""Steps whose wake-ups per request differ by less say nothing of what one costs."""
+BACKGROUND_MAX = 0.5
+"""Of a server's share: one that used more without requests would have none to serve them."""
+
+
+def _calibration(predicted: float, rows: FloatArray, demand: Callable[[FloatArray], float], seed: int) -> Interval:
+    """The demand by the steps' rows over the predicted one, with the interval of drawing steps anew."""
+    if len(rows) < 2:
+        return Interval(estimate=1.0, low=1.0, high=1.0)
+    random = np.random.default_rng(seed)
+    samples = [demand(rows[random.integers(0, len(rows), len(rows))]) for _ in range(BOOTSTRAP_SAMPLES)]
+    return percentile_interval(demand(rows) / predicted, np.array(samples) / predicted)
+
+
+def _by_idleness(steps: Sequence[Step]) -> FloatArray:
+    """CPU seconds per request, idle share of the processor and wake-ups per request (or nan); shape (steps, 3)."""
     known = [
-        (cpu, share - step.server_cpu_fraction.median, step.server_wakeups_per_request)
+        (cpu, 1.0 - step.server_cpu_fraction.median, step.server_wakeups_per_request)
         for step in steps
         if step.server_cpu_fraction is not None and (cpu := step.cpu_for_model) is not None
     ]
-    if len(known) < 2:
-        return Interval(estimate=1.0, low=1.0, high=1.0)
-    cpu, idle, wakeups = np.array(known, dtype=float).T
-    random = np.random.default_rng(seed)
-    draws = (random.integers(0, len(idle), len(idle)) for _ in range(BOOTSTRAP_SAMPLES))
-    samples = [_busy_demand(cpu[draw], idle[draw], wakeups[draw]) for draw in draws]
-    return percentile_interval(_busy_demand(cpu, idle, wakeups) / predicted, np.array(samples) / predicted)
+    return np.array(known, dtype=float).reshape(-1, 3)
+
+
+def _by_wakeups(steps: Sequence[Step]) -> FloatArray:
+    """CPU seconds per request of the server alone, wake-ups per request, seconds per request; shape (steps, 3)."""
+    known = [
+        (cpu, step.server_wakeups_per_request or 0.0, 1.0 / step.throughput_for_model)
+        for step in steps
+        if (cpu := step.own_cpu_for_model) is not None
+    ]
+    return np.array(known, dtype=float).reshape(-1, 3)
+
+
+def _spending(rows: FloatArray, share: float) -> Spending:
+    """Of the plane cpu = request + wake-up * wake-ups + second * seconds through points known to the same share."""
+    if not len(rows):
+        return Spending()
+    cpu, wakeups, seconds = rows.T
+    # Where all steps slept alike, a wake-up cannot be told from the request.
+    told = wakeups if np.ptp(wakeups) >= WAKEUPS_RANGE_MIN else np.zeros_like(wakeups)
+    design = np.column_stack([np.ones_like(cpu), told, seconds])
+    bounds = (0, [np.inf, np.inf, BACKGROUND_MAX * share])
+    return Spending(*map(float, lsq_linear(design / cpu[:, None], np.ones_like(cpu), bounds=bounds).x))
 
 
 def _at_most(calibration: Interval, factor: float) -> Interval:
@@ -238,8 +334,9 @@ def _at_most(calibration: Interval, factor: float) -> Interval:
     return Interval(low=low, estimate=estimate, high=high)
 
 
-def _busy_demand(cpu: FloatArray, idle: FloatArray, wakeups: FloatArray) -> float:
-    """CPU seconds per request of a server that is always busy; wake-ups per request may be nan."""
+def _busy_demand(rows: FloatArray) -> float:
+    """CPU seconds per request of a server that is always busy, from rows of `_by_idleness`."""
+    cpu, idle, wakeups = rows.T
     if np.ptp(idle) < IDLE_RANGE_MIN * (idle.max() + 1e-9):
         return float(np.median(cpu))
     if np.isnan(wakeups).any():
@@ -257,9 +354,15 @@ def _intercept(cpu: FloatArray, saved: FloatArray) -> float:
     return float(lsq_linear(design, np.ones_like(cpu), bounds=(0, np.inf)).x[0])
 
 
-def _delays(measured: FloatArray, served: FloatArray, weights: FloatArray) -> Delays:
+def _trust(steps: Sequence[Step], known_to: str) -> FloatArray:
+    """What a step's time weighs in the fit, at most 1: in inverse proportion to what it is known to."""
+    widths = [getattr(step.undisturbed, known_to, None) for step in steps]
+    return np.array([1.0 if width is None else KNOWN_WELL / max(KNOWN_WELL, width) for width in widths])
+
+
+def _delays(measured: FloatArray, served: FloatArray, felt: FloatArray, trust: FloatArray) -> Delays:
     def residuals(delays: FloatArray) -> FloatArray:
-        relative: FloatArray = (served + delays[0] + delays[1] * weights) / measured - 1.0
+        relative: FloatArray = ((served + delays[0] + delays[1] * felt) / measured - 1.0) * trust
         return relative
 
     # One disturbed step must not bend the curve: residuals beyond 20 % count linearly.
@@ -269,16 +372,17 @@ def _delays(measured: FloatArray, served: FloatArray, weights: FloatArray) -> De
     return Delays(*map(float, found.x))
 
 
-def _misfit(station: Station, steps: Sequence[Step]) -> float:
+def misfit(steps: Sequence[Step], predictions: Sequence[Prediction]) -> float:
+    """The squared relative errors of the times that are predicted of the steps, each by what it weighs."""
+    means, p95s = _trust(steps, "response_time_mean_known_to"), _trust(steps, "response_time_p95_known_to")
     total = 0.0
-    for step in steps:
-        predicted = station.closed_form(step.offered_requests_per_second)
-        pairs = (
-            (predicted.response_time_mean_seconds, step.mean_for_model),
-            (predicted.response_time_p95_seconds, step.p95_for_model),
+    for step, said, mean_trust, p95_trust in zip(steps, predictions, means, p95s, strict=True):
+        figures = (
+            (said.response_time_mean_seconds, step.mean_for_model, mean_trust),
+            (said.response_time_p95_seconds, step.p95_for_model, p95_trust),
         )
-        total += sum((said / seen - 1.0) ** 2 for said, seen in pairs if said is not None)
-    return total
+        total += sum(((said / seen - 1.0) * trust) ** 2 for said, seen, trust in figures if said is not None)
+    return float(total)
 
 
 def _lps_mean(rate: float, demands: FloatArray, r: int | None) -> float:

@@ -350,6 +350,7 @@ class _Assessment:
                 other_work_before=self._other_work_before(),
                 requests_fraction=self.coverage.requests_fraction if self.coverage else None,
                 bytes_fraction=self.coverage.bytes_fraction if self.coverage else None,
+                processors=self.request.processors,
             )
         )
 

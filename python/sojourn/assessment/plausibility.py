@@ -83,7 +83,7 @@ def model(fitted: Model, steps: Sequence[Step]) -> Withheld | None:
             f"highest rate that was measured, {format.rate(highest)}",
             cure=QUIET,
         )
-    worst = _worst_fitted_error(steps, UTILISATION_MAX * fitted.busy_capacity_requests_per_second)
+    worst = _worst_fitted_error(fitted, steps)
     if worst is not None and not worst <= FITTED_ERROR_MAX:
         return Withheld(
             figure=figure,
@@ -93,15 +93,15 @@ def model(fitted: Model, steps: Sequence[Step]) -> Withheld | None:
     return None
 
 
-def _worst_fitted_error(steps: Sequence[Step], below: float) -> float | None:
+def _worst_fitted_error(fitted: Model, steps: Sequence[Step]) -> float | None:
     errors = [
-        abs(step.closed_form_error.response_time_mean)
+        abs(step.simulation_error.response_time_mean)
         for step in steps
         if not step.held_out
-        and step.offered_requests_per_second < below
+        and fitted.utilisation(step) < UTILISATION_MAX
         and step.within_target
         and not step.generator_limited
-        and step.closed_form_error is not None
-        and step.closed_form_error.response_time_mean is not None
+        and step.simulation_error is not None
+        and step.simulation_error.response_time_mean is not None
     ]
     return max(errors, default=None)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from sojourn.assessment.held_out import UTILISATION_MAX
 from sojourn.assessment.model import Mix, Quota, Station, fit_station, with_times
-from sojourn.assessment.simulation import Sessions, simulate, with_simulated_delays
+from sojourn.assessment.simulation import Sessions, fit_to_simulation, simulate, with_simulated_delays
 from sojourn.assessment.summary import DemandFit, Knee, Model, Prediction, PredictionError, Step
 
 
@@ -25,13 +26,17 @@ def predict(
     overloaded = [step for step in steps if not step.held_out and not step.within_target]
     if not below:
         return None, list(unfitted), None
-    station = fit_station(mix, demand_fit, below, overloaded[0] if overloaded else None, seed, quota)
-    if quota is not None:
-        station = with_simulated_delays(station, sessions, with_times(below), seed)
+    closed = fit_station(mix, demand_fit, below, overloaded[0] if overloaded else None, seed, quota)
+    if quota is None:
+        station = fit_to_simulation(closed, sessions, below, seed)
+    else:
+        # A throttled server's times are those of its quota: they say nothing of what is added to them.
+        light = [step for step in below if not is_throttled(step, quota)] or below
+        station = closed = with_simulated_delays(closed, sessions, with_times(light), seed)
     predicted = []
     told = with_times(steps)
     for index, step in enumerate(steps):
-        predicted.append(_with_predictions(step, station, sessions, seed + index, has_times=step in told))
+        predicted.append(_with_predictions(step, closed, station, sessions, seed + index, has_times=step in told))
         progress(index + 1, len(steps))
     return _model(station, predicted, knee), predicted, station
 
@@ -40,6 +45,11 @@ def is_below(step: Step, knee: Knee) -> bool:
     """True if the server kept up with the step within the target, and the generator did not limit it."""
     rate = step.offered_requests_per_second
     return step.within_target and not step.generator_limited and rate <= knee.high
+
+
+def is_throttled(step: Step, quota: Quota) -> bool:
+    """True if the server used so much of its quota that it stood still now and then."""
+    return step.server_cpu_fraction is not None and step.server_cpu_fraction.median >= UTILISATION_MAX * quota.share
 
 
 def _hold_out(steps: Sequence[Step], knee: Knee) -> list[Step]:
@@ -56,9 +66,11 @@ def _hold_out(steps: Sequence[Step], knee: Knee) -> list[Step]:
     return [step.model_copy(update={"held_out": held}) for step, held in zip(steps, held_out, strict=True)]
 
 
-def _with_predictions(step: Step, station: Station, sessions: Sessions, seed: int, *, has_times: bool) -> Step:
+def _with_predictions(
+    step: Step, closed: Station, station: Station, sessions: Sessions, seed: int, *, has_times: bool
+) -> Step:
     rate = step.offered_requests_per_second
-    closed_form = _as_it_was(station.closed_form(rate), station, step)
+    closed_form = _as_it_was(closed.closed_form(rate), closed, step)
     simulation = _as_it_was(simulate(station, sessions, rate, seed), station, step)
     return step.model_copy(
         update={
@@ -108,6 +120,9 @@ def _model(station: Station, steps: Sequence[Step], knee: Knee) -> Model:
         interruption_seconds=station.mean_delays.interruption_seconds,
         latency_p95_seconds=station.p95_delays.latency_seconds,
         interruption_p95_seconds=station.p95_delays.interruption_seconds,
+        processor_share=station.quota.share if station.quota else 1.0,
+        wakeup_seconds=station.wakeup_seconds,
+        background_fraction=station.background_fraction,
         busy_capacity_requests_per_second=station.busy_capacity,
         capacity_requests_per_second=station.capacity,
         steps_fitted=sum(not step.held_out for step in steps),

@@ -2,7 +2,9 @@
 
 Sessions arrive as a Poisson process and are drawn from the trace, in progress ones included, exactly as the load
 generator does it; a request enters the station when it is due and the one before it has been answered. So the
-simulation feels bursts and think times, which the closed form's Poisson requests do not.
+simulation feels bursts and think times, which the closed form's Poisson requests do not. Answers wait for the
+generator, which takes one after the other: its work on each is measured, and is part of every response time that it
+measures.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sojourn import _native
-from sojourn.assessment.model import Delays, Station
+from sojourn.assessment.model import R_CANDIDATES, Delays, Station, misfit
 from sojourn.assessment.summary import Prediction, Step
 
 REQUESTS = 400_000
@@ -49,7 +51,9 @@ def simulate(station: Station, sessions: Sessions, rate: float, seed: int) -> Pr
         station.r,
         station.mean_delays.latency_seconds,
         seed,
-        station.quota,
+        station.quota_of_requests,
+        station.wakeup_seconds,
+        station.client_seconds / float(station.demands.mean()),
     )
     steady = (answered_at > WARM_UP_FRACTION * seconds) & (answered_at <= seconds)
     return Prediction(
@@ -57,6 +61,40 @@ def simulate(station: Station, sessions: Sessions, rate: float, seed: int) -> Pr
         requests_per_second=rate,
         response_time_mean_seconds=float(times[steady].mean()) + station.mean_delay(rate),
         response_time_p95_seconds=float(np.quantile(times[steady], 0.95)) + station.p95_delay(rate),
+    )
+
+
+def fit_to_simulation(station: Station, sessions: Sessions, below: Sequence[Step], seed: int) -> Station:
+    """The station with r and the delays that explain the steps best by its simulated times."""
+    usable = station.usable(below)
+    if not usable:
+        return station
+    fitted = []
+    for r in R_CANDIDATES:
+        bare = replace(station, r=r, mean_delays=Delays(), p95_delays=Delays())
+        said = [simulate(bare, sessions, step.offered_requests_per_second, seed) for step in usable]
+        served = [
+            (each.response_time_mean_seconds, each.response_time_p95_seconds)
+            for each in said
+            if each.response_time_mean_seconds is not None and each.response_time_p95_seconds is not None
+        ]
+        tried = bare.with_delays_beyond(usable, served)
+        with_delays = [
+            _with_delays(each, tried, step.offered_requests_per_second) for each, step in zip(said, usable, strict=True)
+        ]
+        fitted.append((misfit(usable, with_delays), tried))
+    return min(fitted, key=lambda each: each[0])[1]
+
+
+def _with_delays(said: Prediction, station: Station, rate: float) -> Prediction:
+    mean, p95 = said.response_time_mean_seconds, said.response_time_p95_seconds
+    assert mean is not None
+    assert p95 is not None
+    return said.model_copy(
+        update={
+            "response_time_mean_seconds": mean + station.mean_delay(rate),
+            "response_time_p95_seconds": p95 + station.p95_delay(rate),
+        }
     )
 
 

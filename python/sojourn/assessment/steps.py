@@ -5,8 +5,11 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal
 
+import numpy as np
 from pydantic import JsonValue
+from scipy.stats import t as student_t
 
 from sojourn.assessment.measurement import observed
 from sojourn.assessment.plausibility import OTHERS_FRACTION_MAX
@@ -147,7 +150,8 @@ def _step(level: Sequence[ClimbStep]) -> Step:
         undisturbed=_undisturbed(level),
         undisturbed_unavailable=_unavailable(level),
         server_core_lost_squared=_median([step.server_core_lost_squared_seconds for step in level]),
-        server_core_usual_fraction=_median([_usual_fraction(step) for step in level]),
+        server_core_usual_fraction=_median([_usual_fraction(step, "server_core") for step in level]),
+        generator_core_usual_fraction=_median([_usual_fraction(step, "generator_core") for step in level]),
         held_out=False,
         closed_form=None,
         simulation=None,
@@ -186,9 +190,23 @@ def _undisturbed(level: Sequence[ClimbStep]) -> Undisturbed | None:
         requests_per_second=rate,
         response_time_mean_seconds=mean,
         response_time_p95_seconds=p95,
+        response_time_mean_known_to=_known_to([(each.response_time_seconds.mean, each.requests) for each in found]),
+        response_time_p95_known_to=_known_to([(each.response_time_seconds.p95, each.requests) for each in found]),
         time_to_first_byte_p95_seconds=first_byte,
         server_cpu_seconds_per_request=spread(lambda each: each.server_cpu_seconds_per_request),
     )
+
+
+def _known_to(values: Sequence[tuple[float | None, int]]) -> float | None:
+    """Half the width of the 95 % interval of the weighted mean over repetitions, relative to it."""
+    known = [(value, weight) for value, weight in values if value is not None]
+    if len(known) < 2:
+        return None
+    figures, weights = np.array(known, dtype=float).T
+    mean = np.average(figures, weights=weights)
+    # Of a ratio of sums, as repetitions count by their requests.
+    variance = np.sum((weights * (figures - mean)) ** 2) / np.sum(weights) ** 2 * len(known) / (len(known) - 1)
+    return float(student_t.ppf(0.975, len(known) - 1) * np.sqrt(variance) / mean)
 
 
 def _weighted_median(values: Sequence[tuple[float, int]]) -> float:
@@ -205,8 +223,8 @@ def _weighted_median(values: Sequence[tuple[float, int]]) -> float:
 WINDOW_SECONDS = 0.1
 
 
-def _usual_fraction(step: ClimbStep) -> float | None:
-    core = None if isinstance(step.undisturbed, Unavailable) else step.undisturbed.server_core
+def _usual_fraction(step: ClimbStep, of: Literal["server_core", "generator_core"]) -> float | None:
+    core = None if isinstance(step.undisturbed, Unavailable) else getattr(step.undisturbed, of)
     if not isinstance(core, CoreLoss) or core.resolution_seconds > LOST_RESOLUTION_MAX_SECONDS:
         return None
     return core.usual_in_a_window_seconds / WINDOW_SECONDS

@@ -108,10 +108,16 @@ class Undisturbed(Record):
     requests_per_second: Spread
     response_time_mean_seconds: Spread
     response_time_p95_seconds: Spread
+    response_time_mean_known_to: float | None = None
+    """Half the width of the mean's 95 % interval over the repetitions, relative; None with one repetition."""
+    response_time_p95_known_to: float | None = None
     time_to_first_byte_p95_seconds: Spread
     server_cpu_seconds_per_request: Spread | None
 
 
+GENERATOR_BUSY_MAX = 0.8
+"""Of the generator's core, its own work and the kernel threads'; what waits for a fuller one waits as long as for the
+server."""
 THROUGHPUT_REQUESTS_MIN = 10_000
 """Fewer requests tell a rate to more than 1 %: the step as it was has more."""
 
@@ -146,12 +152,28 @@ class Step(Record):
     """Seconds: the squares of what the server's core lost to others in each window, summed, over the time measured."""
     server_core_usual_fraction: float | None = None
     """Of the server's core, what it lost in every window alike: kernel threads that work for the load."""
+    generator_core_usual_fraction: float | None = None
+    """The same of the generator's core."""
     held_out: bool
     """True: the model's parameters were fitted without this step."""
     closed_form: Prediction | None
     simulation: Prediction | None
     closed_form_error: PredictionError | None
     simulation_error: PredictionError | None
+
+    @property
+    def is_generator_busy(self) -> bool:
+        """True if response times may be the generator's as much as the server's: what is due waits for its core."""
+        return self._generator_busy > GENERATOR_BUSY_MAX
+
+    @property
+    def generator_seconds_per_request(self) -> float:
+        """CPU time of the generator and of kernel threads on its core."""
+        return self._generator_busy / self.requests_per_second.median
+
+    @property
+    def _generator_busy(self) -> float:
+        return self.generator_cpu_fraction.median + (self.generator_core_usual_fraction or 0.0)
 
     @property
     def throughput_for_model(self) -> float:
@@ -172,11 +194,15 @@ class Step(Record):
     @property
     def cpu_for_model(self) -> float | None:
         """CPU seconds per request, the kernel threads' too; over undisturbed windows where that is known."""
+        own = self.own_cpu_for_model
+        return own and own + (self.server_core_usual_fraction or 0.0) / self.requests_per_second.median
+
+    @property
+    def own_cpu_for_model(self) -> float | None:
+        """The same of the server's processes alone, as a limit of their processor counts it."""
         over = self.undisturbed.server_cpu_seconds_per_request if self.undisturbed else None
         found = over or self.server_cpu_seconds_per_request
-        if found is None:
-            return None
-        return found.median + (self.server_core_usual_fraction or 0.0) / self.requests_per_second.median
+        return None if found is None else found.median
 
 
 class Knee(Record):
@@ -218,8 +244,14 @@ class Model(Record):
     latency_p95_seconds: float
     interruption_p95_seconds: float
     """The same two terms as they show in the p95."""
+    processor_share: float = 1.0
+    """Of a processor's time, what the server may use."""
+    wakeup_seconds: float = 0.0
+    """CPU time that a request costs more if it finds the server asleep; fitted for a share of a processor."""
+    background_fraction: float = 0.0
+    """Of a processor, what the server uses without requests; fitted for a share of a processor."""
     busy_capacity_requests_per_second: float
-    """One over the mean demand: what a busy server that keeps up would deliver."""
+    """What a busy server that keeps up would deliver: its share of the processor over the mean demand."""
     capacity_requests_per_second: float
     """What the overloaded server delivers."""
     steps_fitted: int
@@ -230,6 +262,16 @@ class Model(Record):
     """The same, over held-out steps below the knee."""
     held_out_error_response_time_p95: float | None
     notes: list[str]
+
+    def utilisation(self, step: Step) -> float:
+        """Of the server's processor at a step: by the model's capacity or, for a share, what was used of it if more.
+
+        A server with a share spends on waking up what a busy one serves requests with.
+        """
+        by_capacity = step.offered_requests_per_second / self.busy_capacity_requests_per_second
+        if self.processor_share >= 1 or step.server_cpu_fraction is None:
+            return by_capacity
+        return max(by_capacity, step.server_cpu_fraction.median / self.processor_share)
 
 
 class Resource(Record):

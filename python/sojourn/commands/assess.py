@@ -58,7 +58,9 @@ def _assess(
     ] = None,
     effort: Annotated[
         EffortName,
-        typer.Option(help="quick: a minute, rough; normal: under four; thorough: a quarter of an hour."),
+        typer.Option(
+            help="quick: a minute, rough; normal: five; thorough: a quarter of an hour; longer for slow systems."
+        ),
     ] = EffortName.normal,
     repetitions: Annotated[
         int | None, FurtherOption(min=1, max=100, help="Climbs of the rising load [default: the effort's].")

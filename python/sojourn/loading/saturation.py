@@ -32,8 +32,8 @@ HELPERS_MAX = 0.9
 class Setting:
     """What has to be known of the server beside its counters."""
 
-    cores: int | None = None
-    """On how many it may run."""
+    cores: float | None = None
+    """On how many it may run, or the share of one that it may use."""
     line_bits_per_second: float | None = None
     helpers: int | None = None
     helper_seconds_per_request: float | None = None

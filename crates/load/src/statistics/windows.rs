@@ -337,7 +337,7 @@ mod tests {
     fn a_core_that_is_shared_all_the_time_is_disturbed() {
         let mut windows = windows(1);
         windows.enter(Some(0));
-        (0..9).for_each(|_| end(&mut windows, Some(6_100), 0, &[1]));
+        (0..9).for_each(|_| end(&mut windows, Some(11_100), 0, &[1]));
         assert_eq!(report(&mut windows).windows, 0);
     }
 

@@ -32,7 +32,10 @@ pub struct Answered {
 ///
 /// `chains` must come in order of their first job's due time, and no chain may be empty. A job enters no
 /// earlier than `latency` seconds after its predecessor left: the way to the client and back. A station with a `quota`
-/// stands still for the rest of each period whose quota it has used up.
+/// stands still for the rest of each period whose quota it has used up. A job that finds the station empty needs
+/// `wakeup` seconds more of it (an M/G/1 station with exceptional first service, after Welch). What has left waits for
+/// the client, which takes answers one after the other and needs `client` times the demand of each. It begins while the
+/// station sends the answer, and the response time ends when it has all.
 ///
 /// # Errors
 /// [`SimulationError`] when a chain is empty, out of order, holds a value that is not finite or a negative
@@ -41,6 +44,8 @@ pub fn simulate_sessions<C>(
     chains: impl IntoIterator<Item = C>,
     service: Service,
     latency: f64,
+    wakeup: f64,
+    client: f64,
     quota: Option<Quota>,
 ) -> Result<Vec<Answered>, SimulationError>
 where
@@ -48,9 +53,18 @@ where
 {
     validate_service(&service)?;
     quota.as_ref().map_or(Ok(()), Quota::validate)?;
+    for (name, value) in [("wake-up", wakeup), ("client's share", client)] {
+        if !(value.is_finite() && value >= 0.0) {
+            let requirement = "at least 0 and finite";
+            return Err(SimulationError::Parameter { name, requirement, value });
+        }
+    }
     let mut run = Run {
         station: Station::new(service),
         pace: Pace::new(quota),
+        wakeup,
+        client,
+        client_free: f64::NEG_INFINITY,
         now: 0.0,
         live: Vec::new(),
         due: BinaryHeap::new(),
@@ -74,6 +88,11 @@ where
 struct Run<C> {
     station: Station<u32>,
     pace: Pace,
+    /// What a job that finds the station empty needs more of it, in seconds.
+    wakeup: f64,
+    /// The client's seconds per second of demand, and when it has taken all that has left so far.
+    client: f64,
+    client_free: f64,
     /// Of the event before.
     now: f64,
     live: Vec<Live<C>>,
@@ -124,12 +143,13 @@ impl<C: AsRef<[ChainedJob]>> Run<C> {
 
     fn enter(&mut self, now: f64, chain: u32) {
         self.now = now;
-        if self.station.present() == 0 {
+        let found_empty = self.station.present() == 0;
+        if found_empty {
             self.pace.wake(now, self.work(now));
         }
         let live = &mut self.live[chain as usize];
         live.entered = now;
-        let demand = live.chain.as_ref()[live.next].demand;
+        let demand = live.chain.as_ref()[live.next].demand + if found_empty { self.wakeup } else { 0.0 };
         self.station.arrive(self.pace.own(now), demand, chain);
     }
 
@@ -137,10 +157,13 @@ impl<C: AsRef<[ChainedJob]>> Run<C> {
         let Some(chain) = self.station.complete() else { return };
         self.now = now;
         let live = &mut self.live[chain as usize];
-        self.answered.push(Answered { at: now, response_time: now - live.entered });
+        let demand = live.chain.as_ref()[live.next].demand;
+        let taken = now.max(self.client_free.max(now - demand) + self.client * demand);
+        self.client_free = taken;
+        self.answered.push(Answered { at: taken, response_time: taken - live.entered });
         live.next += 1;
         if let Some(job) = live.chain.as_ref().get(live.next) {
-            self.due.push(Reverse(Due { time: job.due.max(now + latency), chain }));
+            self.due.push(Reverse(Due { time: job.due.max(taken + latency), chain }));
         }
     }
 }
@@ -199,7 +222,7 @@ mod tests {
         quota: Option<Quota>,
         expected: &[(f64, f64)],
     ) {
-        let answered = simulate_sessions(chains, service, latency, quota).unwrap();
+        let answered = simulate_sessions(chains, service, latency, 0.0, 0.0, quota).unwrap();
         let found: Vec<_> = answered.iter().map(|job| (job.at, job.response_time)).collect();
         assert_eq!(found, expected);
     }
@@ -237,9 +260,55 @@ mod tests {
     fn an_overloaded_station_with_a_quota_serves_its_share() {
         let chains = (0..1000).map(|k| [job(f64::from(k) * 0.01, 0.1)]);
         let quota = Some(Quota { seconds: 0.0125, period_seconds: 0.05 });
-        let answered = simulate_sessions(chains, Service::ps(1), 0.0, quota).unwrap();
+        let answered = simulate_sessions(chains, Service::ps(1), 0.0, 0.0, 0.0, quota).unwrap();
         let last = answered.iter().map(|job| job.at).fold(0.0, f64::max);
         assert!((last - 400.0).abs() < 0.1, "{last}");
+    }
+
+    #[test]
+    fn a_job_that_finds_the_station_empty_needs_more_of_it() {
+        // The second comes while the first is served, the third to an empty station.
+        let chains = [vec![job(0.0, 1.0)], vec![job(1.0, 1.0)], vec![job(9.0, 1.0)]];
+        let answered = simulate_sessions(chains, Service::fifo(1), 0.0, 0.5, 0.0, None).unwrap();
+        let times: Vec<_> = answered.iter().map(|job| job.response_time).collect();
+        assert_eq!(times, [1.5, 1.5, 1.5]);
+    }
+
+    #[test]
+    fn the_client_takes_one_answer_after_the_other() {
+        // It needs twice the demand of each and begins with the first at 0, when the station does: it has that at 2, the
+        // second at 4; its session goes on then, and the third, served from 4 to 4.5, is there at 5.
+        let chains = [vec![job(0.0, 1.0)], vec![job(0.5, 1.0), job(1.0, 0.5)]];
+        let answered = simulate_sessions(chains.clone(), Service::fifo(1), 0.0, 0.0, 2.0, None).unwrap();
+        let found: Vec<_> = answered.iter().map(|job| (job.at, job.response_time)).collect();
+        assert_eq!(found, [(2.0, 2.0), (4.0, 3.5), (5.0, 1.0)]);
+        // A faster one has each answer when the station has sent it.
+        let answered = simulate_sessions(chains, Service::fifo(1), 0.0, 0.0, 0.5, None).unwrap();
+        assert_eq!(answered[1].at, 2.0);
+    }
+
+    #[test]
+    fn wake_ups_agree_with_exceptional_first_service() {
+        // Poisson arrivals, demand 1, wake-up 1, rate 0.5: E[R] = E[B] + W, by Welch's formula for the waiting time
+        // W = rate E[B^2] / (2 (1 - rho)) + rate (E[B0^2] - E[B^2]) / (2 (1 - rho + rate E[B0])); and the response time
+        // of those that find it empty, with probability (1 - rho) / (1 - rho + rate E[B0]), is longer by the wake-up.
+        let mut state = 7_u64;
+        let mut now = 0.0;
+        let chains: Vec<_> = (0..400_000)
+            .map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                now -= (((state >> 11) as f64 + 0.5) / (1_u64 << 53) as f64).ln() / 0.5;
+                [job(now, 1.0)]
+            })
+            .collect();
+        let answered = simulate_sessions(chains, Service::fifo(1), 0.0, 1.0, 0.0, None).unwrap();
+        let mean = answered.iter().map(|job| job.response_time).sum::<f64>() / answered.len() as f64;
+        let (rate, rho, first) = (0.5, 0.5, 2.0);
+        let empty = (1.0 - rho) / (1.0 - rho + rate * first);
+        let waiting =
+            rate / (2.0 * (1.0 - rho)) + rate * (first * first - 1.0) / (2.0 * (1.0 - rho + rate * first));
+        let expected = 1.0 + waiting + empty * (first - 1.0);
+        assert!((mean / expected - 1.0).abs() < 0.02, "{mean} is not {expected}");
     }
 
     #[test]
@@ -247,7 +316,7 @@ mod tests {
         let times: Vec<f64> = (0..500).map(|k| f64::from(k) * 0.7).collect();
         let demands: Vec<f64> = (0..500).map(|k| f64::from(k * 37 % 11) * 0.1).collect();
         let chains = times.iter().zip(&demands).map(|(&due, &demand)| [job(due, demand)]);
-        let mut found: Vec<f64> = simulate_sessions(chains, Service::lps(3, 1), 0.0, None)
+        let mut found: Vec<f64> = simulate_sessions(chains, Service::lps(3, 1), 0.0, 0.0, 0.0, None)
             .unwrap()
             .iter()
             .map(|job| job.response_time)
@@ -262,13 +331,16 @@ mod tests {
 
     #[test]
     fn bad_chains_are_refused() {
-        let refused =
-            |chains: &[Vec<ChainedJob>]| simulate_sessions(chains, Service::ps(1), 0.0, None).is_err();
+        let refused = |chains: &[Vec<ChainedJob>]| {
+            simulate_sessions(chains, Service::ps(1), 0.0, 0.0, 0.0, None).is_err()
+        };
         assert!(refused(&[vec![]]));
         assert!(refused(&[vec![job(0.0, -1.0)]]));
         assert!(refused(&[vec![job(f64::NAN, 1.0)]]));
         assert!(refused(&[vec![job(1.0, 1.0)], vec![job(0.0, 1.0)]]));
         let none = Some(Quota { seconds: 0.0, period_seconds: 1.0 });
-        assert!(simulate_sessions([vec![job(0.0, 1.0)]], Service::ps(1), 0.0, none).is_err());
+        assert!(simulate_sessions([vec![job(0.0, 1.0)]], Service::ps(1), 0.0, 0.0, 0.0, none).is_err());
+        assert!(simulate_sessions([vec![job(0.0, 1.0)]], Service::ps(1), 0.0, -1.0, 0.0, None).is_err());
+        assert!(simulate_sessions([vec![job(0.0, 1.0)]], Service::ps(1), 0.0, 0.0, f64::NAN, None).is_err());
     }
 }

@@ -120,7 +120,11 @@ def other_server(assessed: Assessed, own: DemandFit, light: Sequence[Step]) -> S
         raise CouldNotRun("the other server did not keep up even with light loads", "assess that server itself")
     station = fit_station(assessed.mix, own, usable, None, assessed.seed)
     kept = assessed.capacity * float(assessed.station.demands.mean())
-    return replace(station, capacity=kept / float(station.demands.mean()))
+    return replace(
+        station,
+        capacity=kept / float(station.demands.mean()),
+        client_seconds=assessed.station.client_seconds,
+    )
 
 
 def few_workers(
