@@ -9,7 +9,7 @@ of a group's figure, by how the runs were measured:
   the meantime meets both groups.
 - in sequence: the variance between runs, *not* over their number, as neighbouring runs resemble each other and what
   changed between the groups is in none of them.
-- one run of one group: the variance between the runs of the other.
+- one run of one group: the variance between the runs of the other, with their degrees of freedom.
 - one run of each: nothing is known of how runs differ. Batches stand for runs, times `CAUTION`, and no ratio within
   `SINGLE_RATIO` counts: what lies beyond is a difference, of all else the comparison "cannot say".
 
@@ -223,7 +223,11 @@ def difference(metric: Metric, first: Group, second: Group) -> Difference:
     if spreads is None or not ratio > 0:
         return Difference(metric, *values, ratio, None, None)
     averaged = len(first.runs) if measured == "alternately" else 1
-    half = welch_half_width(*(Spread(each.centre, each.variance / averaged, each.freedom) for each in spreads))
+    if measured == "one against several":
+        # Both spreads are those of the repeated runs: one estimate does not get twice the degrees of freedom.
+        half = student_t(LEVEL, spreads[0].freedom) * math.sqrt(spreads[0].variance + spreads[1].variance)
+    else:
+        half = welch_half_width(*(Spread(each.centre, each.variance / averaged, each.freedom) for each in spreads))
     deviation: float | None = math.sqrt((spreads[0].variance + spreads[1].variance) / 2)
     if measured == "single runs":
         half, deviation = max(CAUTION * half, math.log(SINGLE_RATIO)), None
