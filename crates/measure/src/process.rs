@@ -136,7 +136,7 @@ pub fn is_ready(pid: u32) -> io::Result<bool> {
 }
 
 fn core_wait(path: &str) -> io::Result<Nanos> {
-    let text = proc_file::read(path)?;
+    let text = proc_file::read_often(path)?;
     let wait = text.split(' ').nth(1).and_then(|wait| wait.parse().ok());
     wait.map(Nanos).ok_or_else(|| proc_file::lacks(path, "waiting time"))
 }
@@ -211,7 +211,7 @@ fn parse_stat(text: &str) -> Option<ProcessCounters> {
 /// CPU time of a living thread, and how long it waited for a core while it could have run: the first two numbers of
 /// `schedstat`, in nanoseconds.
 pub fn thread_run(pid: u32, thread: u32) -> Option<(Nanos, Nanos)> {
-    let text = proc_file::read(&format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
+    let text = proc_file::read_often(&format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
     let mut numbers = text.split(' ').map(|number| number.parse().map(Nanos));
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }

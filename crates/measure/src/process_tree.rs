@@ -16,12 +16,18 @@ use crate::{
 
 /// The most processes watched at once; more are refused by leaving the youngest out, and said.
 pub const PROCESSES_MAX: usize = 4096;
+/// Children are found by a file per thread: in a process with more threads than this, at most once in
+/// [`CHILDREN_EVERY`].
+const THREADS_FEW: u64 = 16;
+const CHILDREN_EVERY: Nanos = Nanos(1_000_000_000);
 
 #[derive(Debug)]
 pub struct ProcessTree {
     roots: Vec<u32>,
     known: BTreeSet<u32>,
     parents: BTreeMap<u32, u32>,
+    /// When the children of processes with many threads were found last.
+    children_found: BTreeMap<u32, Nanos>,
     /// The reason, if the sums are permanently incomplete.
     forgotten: Option<String>,
 }
@@ -33,6 +39,7 @@ impl ProcessTree {
             roots: roots.to_vec(),
             known: roots.iter().copied().collect(),
             parents: BTreeMap::new(),
+            children_found: BTreeMap::new(),
             forgotten: None,
         }
     }
@@ -47,6 +54,7 @@ impl ProcessTree {
                 Err(error) => {
                     if has_ended(&error) {
                         self.known.remove(&pid);
+                        self.children_found.remove(&pid);
                         self.note_end(pid);
                     } else {
                         unreadable = Some(error.to_string());
@@ -54,7 +62,11 @@ impl ProcessTree {
                     continue;
                 }
             };
+            let threads = counters.threads;
             processes.insert(pid, counters);
+            if !self.is_time_for_children(pid, threads) {
+                continue;
+            }
             for child in children(pid).unwrap_or_default() {
                 if self.known.len() < PROCESSES_MAX && self.known.insert(child) {
                     self.parents.insert(child, pid);
@@ -69,6 +81,18 @@ impl ProcessTree {
             ended_roots,
             unreadable: self.forgotten.clone().or(unreadable),
         }
+    }
+
+    fn is_time_for_children(&mut self, pid: u32, threads: u64) -> bool {
+        if threads <= THREADS_FEW {
+            return true;
+        }
+        let now = clock::now();
+        let is_time = self.children_found.get(&pid).is_none_or(|&found| now - found >= CHILDREN_EVERY);
+        if is_time {
+            self.children_found.insert(pid, now);
+        }
+        is_time
     }
 
     /// A child of a process that waits for it leaves its figures to that one; of others they are lost.

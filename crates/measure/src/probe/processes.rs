@@ -31,8 +31,13 @@ pub const NAMES: &[&str] = &[
 /// The kernel walks every page table for proportional memory, so it is asked for less often than the rest.
 const PROPORTIONAL_EVERY: Nanos = Nanos(1_000_000_000);
 
+/// With more threads than this, single threads are looked at once in [`THREADS_EVERY`]: some milliseconds each time.
+const THREADS_MANY: u64 = 64;
+const THREADS_EVERY: Nanos = Nanos(1_000_000_000);
+
 pub struct Processes {
     tree: ProcessTree,
+    by_thread: Option<ByThread>,
     proportional: Reading<f64>,
     proportional_time: Option<Nanos>,
     /// Every process that was ever in the trees.
@@ -43,6 +48,17 @@ pub struct Processes {
     processes: Option<Look>,
     /// The sum of all waits for a core, ended threads included.
     core_wait: Nanos,
+}
+
+/// What is known of single threads only, as it was last seen.
+#[derive(Clone)]
+struct ByThread {
+    time: Nanos,
+    voluntary_switches: u64,
+    involuntary_switches: u64,
+    blocked_threads: u64,
+    busiest_thread: Reading<f64>,
+    core_wait: Reading<f64>,
 }
 
 /// What each thread or process had used by a time.
@@ -65,6 +81,7 @@ impl Processes {
         let proportional = Reading::unavailable("not read yet");
         Processes {
             tree,
+            by_thread: None,
             proportional,
             proportional_time: None,
             seen: BTreeSet::new(),
@@ -139,7 +156,10 @@ impl Source for Processes {
     }
 
     fn read(&mut self) -> Vec<Reading<f64>> {
-        let sample: TreeSample = self.tree.sample(Detail::All);
+        let now = clock::now();
+        let earlier = self.by_thread.take_if(|seen| now - seen.time < THREADS_EVERY);
+        let detail = if earlier.is_some() { Detail::Times } else { Detail::All };
+        let sample: TreeSample = self.tree.sample(detail);
         if let Some(why) = sample.because_unknown() {
             return NAMES.iter().map(|_| Reading::unavailable(&why)).collect();
         }
@@ -152,22 +172,35 @@ impl Source for Processes {
         };
         self.seen.extend(&pids);
         let (read, written) = disk_bytes(&pids);
-        let (busiest_thread, core_wait) = self.threads(&pids);
+        let by_thread = earlier.unwrap_or_else(|| {
+            let (busiest_thread, core_wait) = self.threads(&pids);
+            ByThread {
+                time: now,
+                voluntary_switches: totals.voluntary_switches,
+                involuntary_switches: totals.involuntary_switches,
+                blocked_threads: totals.blocked_threads,
+                busiest_thread,
+                core_wait,
+            }
+        });
+        if totals.threads > THREADS_MANY {
+            self.by_thread = Some(by_thread.clone());
+        }
         vec![
             Reading::Value(sample.cpu().seconds()),
             Reading::Value(totals.user.seconds()),
             Reading::Value(totals.system.seconds()),
             Reading::Value(totals.minor_faults as f64),
             Reading::Value(totals.major_faults as f64),
-            switches(totals.voluntary_switches),
-            switches(totals.involuntary_switches),
+            switches(by_thread.voluntary_switches),
+            switches(by_thread.involuntary_switches),
             Reading::Value(totals.resident_bytes as f64),
             Reading::Value(pids.len() as f64),
             Reading::Value(totals.threads as f64),
-            busiest_thread,
+            by_thread.busiest_thread,
             self.busiest_process(&sample),
-            core_wait,
-            Reading::Value(totals.blocked_threads as f64),
+            by_thread.core_wait,
+            Reading::Value(by_thread.blocked_threads as f64),
             descriptors(&pids),
             read,
             written,
@@ -258,6 +291,28 @@ mod tests {
         assert!(value(&readings, "core_wait_seconds") >= 0.0);
         // Other threads of the test program may be busier, and none has more than a core.
         assert!(share >= 0.5 * own / 0.3 && share <= 1.1, "{share} of a core, {own} s on ours");
+    }
+
+    #[test]
+    fn of_many_threads_the_last_look_counts_until_it_is_old() {
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let ended = std::sync::Arc::new(std::sync::Mutex::new(ended));
+        let wait = |_| {
+            let ended = std::sync::Arc::clone(&ended);
+            std::thread::spawn(move || ended.lock().unwrap().recv().is_err())
+        };
+        let threads: Vec<_> = (0..THREADS_MANY + 1).map(wait).collect();
+        let mut source = Processes::new(&[std::process::id()]);
+        let readings = source.read();
+        let seen = source.by_thread.clone().expect("there are many threads");
+        assert!(seen.voluntary_switches > 0);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert_eq!(value(&source.read(), "voluntary_switches"), seen.voluntary_switches as f64);
+        assert!(value(&readings, "threads") > THREADS_MANY as f64);
+        source.by_thread.as_mut().unwrap().time = Nanos::ZERO;
+        assert!(value(&source.read(), "voluntary_switches") > seen.voluntary_switches as f64);
+        drop(end);
+        assert!(threads.into_iter().all(|thread| thread.join().unwrap()));
     }
 
     #[test]
