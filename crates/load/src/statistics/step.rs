@@ -72,13 +72,18 @@ struct CellKey {
 }
 
 impl StepRecord {
-    /// The record of a name.
+    /// The record of a name; most runs have none, and pay nothing for it.
+    #[inline]
     pub fn named(&mut self, name: Option<u32>) -> Option<&mut NamedRecord> {
-        let place = name? as usize;
+        Some(self.record_of(name? as usize))
+    }
+
+    #[cold]
+    fn record_of(&mut self, place: usize) -> &mut NamedRecord {
         if self.by_name.len() <= place {
             self.by_name.resize_with(place + 1, NamedRecord::default);
         }
-        self.by_name.get_mut(place)
+        &mut self.by_name[place]
     }
 
     /// Counts a request that is not sent because one before it failed.
