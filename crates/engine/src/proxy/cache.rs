@@ -90,14 +90,14 @@ impl CacheOptions {
         if scope != CacheScope::Server {
             return Ok((self.open_private(scope, workers)?, None));
         }
-        let (cache, keepers) = self.open_tiers(files_max)?;
-        let Some(ratio) = self.force_hit_ratio else { return Ok((cache, keepers)) };
+        let (cache, disk_threads) = self.open_tiers(files_max)?;
+        let Some(ratio) = self.force_hit_ratio else { return Ok((cache, disk_threads)) };
         let cache =
             cache.context("--force-hit-ratio needs a cache\nhint: give --cache-memory more than 0")?;
         eprintln!(
             "warning: an experiment: hits are drawn by lot (--force-hit-ratio {ratio}), clients get outdated answers"
         );
-        Ok((Some(cache.by_lot(ForcedHits::new(ratio, self.force_hit_seed))), keepers))
+        Ok((Some(cache.by_lot(ForcedHits::new(ratio, self.force_hit_seed))), disk_threads))
     }
 
     /// How much memory the answers may take.
@@ -134,8 +134,9 @@ impl CacheOptions {
                 path.display()
             )
         })?;
-        let keepers = cache.start_disk_threads(self.cache_disk_threads.into(), self.cache_disk_timeout)?;
-        Ok((Some(cache), Some(keepers)))
+        let disk_threads =
+            cache.start_disk_threads(self.cache_disk_threads.into(), self.cache_disk_timeout)?;
+        Ok((Some(cache), Some(disk_threads)))
     }
 
     /// A cache for each process, which shares the memory with the others, or for each connection.

@@ -65,7 +65,7 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     }
     // After the privileges are dropped: files made there belong to the serving user.
     let files_max = options.cache.files_max(usable_descriptors(descriptors()));
-    let (cache, _keepers) = options.cache.open(scope, site.workers, files_max)?;
+    let (cache, _disk_threads) = options.cache.open(scope, site.workers, files_max)?;
     proxy.cache = if proxy.forward.is_some() { cache } else { cache.map(Cache::as_surrogate) };
     let proxy = Arc::new(proxy);
     // Children do not see what a thread of this process learns.

@@ -23,13 +23,13 @@ impl ForwardProxy {
             Ok(origin) => origin,
             Err(refusal) => return self.refuse(request, refusal, response),
         };
-        if is_loop(Section(request.fields), &self.exchanges().proxy().pseudonym) {
+        if is_loop(Section(request.fields), &self.upstream_client().proxy().pseudonym) {
             return response.page(request, Status::LoopDetected);
         }
         if response.is_behind_others() {
             return Step::Flush;
         }
-        match self.exchanges().open_tunnel(origin, response.peer(), response.shared.served) {
+        match self.upstream_client().open_tunnel(origin, response.peer(), response.shared.served) {
             Ok(tunnel) => self.wait(tunnel),
             Err(refusal) => self.refuse(request, refusal, response),
         }
@@ -42,10 +42,10 @@ impl ForwardProxy {
         tunnel: TunnelId,
         response: &mut Response<'_, '_>,
     ) -> Step {
-        let stage = self.exchanges().tunnel(tunnel).stage();
+        let stage = self.upstream_client().tunnel(tunnel).stage();
         if stage != Stage::Open {
-            self.exchanges().break_tunnel(tunnel);
-            self.exchanges().release_tunnel(tunnel);
+            self.upstream_client().break_tunnel(tunnel);
+            self.upstream_client().release_tunnel(tunnel);
             return match stage {
                 Stage::Closed(End::Refused(refusal)) => self.refuse(request, refusal, response),
                 Stage::Closed(End::Failed(status)) => response.page(request, status),
@@ -55,7 +55,7 @@ impl ForwardProxy {
         }
         response.note_outcome(Outcome::Tunnel);
         response.note_source(Source::Host);
-        let client = self.exchanges().add(Box::new(TunnelClient::new(tunnel)));
+        let client = self.upstream_client().add(Box::new(TunnelClient::new(tunnel)));
         response.switch(request, 200, "Connection established", client)
     }
 }

@@ -13,7 +13,7 @@ use crate::connection::{
     Step, Wait, Want,
 };
 use crate::counters::Served;
-use crate::handler::reverse_proxy::{Exchanges, ReverseProxy};
+use crate::handler::reverse_proxy::{ReverseProxy, UpstreamClient};
 
 /// The numbers of tunnels that are being opened begin here, those of the relay's exchanges at 0.
 const FIRST_TUNNEL: usize = 1 << (usize::BITS - 1);
@@ -32,8 +32,8 @@ impl ForwardProxy {
         ForwardProxy { rules, relay, opening: Slab::new() }
     }
 
-    pub(super) fn exchanges(&mut self) -> &mut Exchanges {
-        self.relay.exchanges()
+    pub(super) fn upstream_client(&mut self) -> &mut UpstreamClient {
+        self.relay.upstream_client()
     }
 
     /// The CONNECT request waits for its tunnel.
@@ -47,7 +47,7 @@ impl ForwardProxy {
         refusal: Refusal,
         response: &mut Response<'_, '_>,
     ) -> Step {
-        refuse(request, refusal, &self.exchanges().proxy().pseudonym, response)
+        refuse(request, refusal, &self.upstream_client().proxy().pseudonym, response)
     }
 }
 
@@ -105,7 +105,7 @@ impl Handler for ForwardProxy {
         let Some(index) = opening(exchange) else { return self.relay.progress(exchange, shared) };
         self.relay.attend(shared);
         let tunnel = self.opening[index];
-        match self.exchanges().tunnel(tunnel).stage() {
+        match self.upstream_client().tunnel(tunnel).stage() {
             tunnels::Stage::Opening => Progress::Pending { takes_body: false, wants_body: false },
             _ => Progress::Ready,
         }
@@ -129,8 +129,8 @@ impl Handler for ForwardProxy {
         let Some(index) = opening(exchange) else { return self.relay.finish(exchange, shared) };
         self.relay.attend(shared);
         let tunnel = self.opening.remove(index);
-        self.exchanges().break_tunnel(tunnel);
-        self.exchanges().release_tunnel(tunnel);
+        self.upstream_client().break_tunnel(tunnel);
+        self.upstream_client().release_tunnel(tunnel);
     }
 
     fn drive(&mut self, machine: MachineId, event: Event, shared: &mut Shared<'_>) -> (Want, Wait) {

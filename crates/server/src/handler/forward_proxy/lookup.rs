@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::{Addresses, Refusal};
 use crate::connection::{Buffer, Event, Reason, Shared, Wait, Want};
-use crate::handler::reverse_proxy::{Exchanges, Machine};
+use crate::handler::reverse_proxy::{Machine, UpstreamClient};
 
 /// A name that is being looked up.
 #[derive(Debug)]
@@ -24,15 +24,20 @@ impl Lookup {
     }
 
     /// Gives the outcome to the waiters, or the refusal if there is none.
-    fn end(&mut self, refusal: Refusal, exchanges: &mut Exchanges, shared: &mut Shared<'_>) {
+    fn end(&mut self, refusal: Refusal, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) {
         if !std::mem::replace(&mut self.is_over, true) {
-            exchanges.found(&self.host, self.outcome.get().ok_or(refusal), shared.served);
+            upstream_client.found(&self.host, self.outcome.get().ok_or(refusal), shared.served);
         }
     }
 }
 
 impl Machine for Lookup {
-    fn handle(&mut self, event: Event, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
+    fn handle(
+        &mut self,
+        event: Event,
+        upstream_client: &mut UpstreamClient,
+        shared: &mut Shared<'_>,
+    ) -> Want {
         match event {
             Event::Woken if self.is_waiting => Want::Wait,
             Event::Woken => {
@@ -40,11 +45,11 @@ impl Machine for Lookup {
                 Want::Receive(Buffer::default())
             }
             Event::Expired => {
-                self.end(Refusal::LookupTime, exchanges, shared);
+                self.end(Refusal::LookupTime, upstream_client, shared);
                 Want::Close(Reason::Finished)
             }
             _ => {
-                self.end(Refusal::Name, exchanges, shared);
+                self.end(Refusal::Name, upstream_client, shared);
                 Want::Close(Reason::Finished)
             }
         }
@@ -54,8 +59,8 @@ impl Machine for Lookup {
         Wait::Lookup
     }
 
-    fn finish(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> u64 {
-        self.end(Refusal::Name, exchanges, shared);
+    fn finish(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> u64 {
+        self.end(Refusal::Name, upstream_client, shared);
         0
     }
 }

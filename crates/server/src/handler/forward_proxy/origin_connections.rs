@@ -11,10 +11,10 @@ use super::tunnels::{Tunnel, TunnelId};
 use super::{Addresses, Lookup, Origin, Refusal, Rules};
 use crate::connection::{Address, Destination};
 use crate::counters::{Counter, Served};
-use crate::handler::reverse_proxy::{End, Exchanges, FlowId, Pool};
+use crate::handler::reverse_proxy::{End, FlowId, Pool, UpstreamClient};
 use slab::Slab;
 
-/// The state of a loop's forward proxy beside its [`Exchanges`].
+/// The state of a loop's forward proxy beside its [`UpstreamClient`].
 #[derive(Debug, Default)]
 pub struct OriginConnections {
     /// The pool of each origin that has connections.
@@ -30,7 +30,7 @@ pub(super) enum LookupWaiter {
     Tunnel(TunnelId),
 }
 
-impl Exchanges {
+impl UpstreamClient {
     /// Gives a flow to a connection to `origin`: to an idle one, if that is there and it `may_reuse` it.
     pub(in crate::handler) fn dispatch_to(
         &mut self,

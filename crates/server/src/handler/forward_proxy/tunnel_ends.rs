@@ -9,7 +9,7 @@ use sojourn_http::Status;
 use super::tunnels::{Direction, Stage, TunnelId};
 use crate::connection::{Buffer, Event, Output, Reason, Shared, Wait, Want};
 use crate::counters::Counter;
-use crate::handler::reverse_proxy::{Exchanges, Machine};
+use crate::handler::reverse_proxy::{Machine, UpstreamClient};
 
 /// A receive of as many bytes says that more come at once than a small buffer holds.
 const BUSY_BYTES_MIN: usize = 4 * 1024;
@@ -77,10 +77,15 @@ impl TunnelEnd {
 }
 
 impl Machine for TunnelEnd {
-    fn handle(&mut self, event: Event, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
+    fn handle(
+        &mut self,
+        event: Event,
+        upstream_client: &mut UpstreamClient,
+        shared: &mut Shared<'_>,
+    ) -> Want {
         match self {
-            TunnelEnd::Far(far) => far.handle(event, exchanges, shared),
-            TunnelEnd::Sender(sender) => sender.handle(event, exchanges, shared),
+            TunnelEnd::Far(far) => far.handle(event, upstream_client, shared),
+            TunnelEnd::Sender(sender) => sender.handle(event, upstream_client, shared),
         }
     }
 
@@ -100,27 +105,32 @@ impl Machine for TunnelEnd {
         }
     }
 
-    fn finish(&mut self, exchanges: &mut Exchanges, _shared: &mut Shared<'_>) -> u64 {
+    fn finish(&mut self, upstream_client: &mut UpstreamClient, _shared: &mut Shared<'_>) -> u64 {
         match self {
-            TunnelEnd::Far(far) if far.step == Step::Connected => far.receiver.finish(exchanges),
-            TunnelEnd::Far(far) => exchanges.release_tunnel(far.receiver.tunnel),
-            TunnelEnd::Sender(sender) => sender.finish(exchanges),
+            TunnelEnd::Far(far) if far.step == Step::Connected => far.receiver.finish(upstream_client),
+            TunnelEnd::Far(far) => upstream_client.release_tunnel(far.receiver.tunnel),
+            TunnelEnd::Sender(sender) => sender.finish(upstream_client),
         }
         0
     }
 }
 
 impl Far {
-    fn handle(&mut self, event: Event, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
+    fn handle(
+        &mut self,
+        event: Event,
+        upstream_client: &mut UpstreamClient,
+        shared: &mut Shared<'_>,
+    ) -> Want {
         let tunnel = self.receiver.tunnel;
         if self.step == Step::Connected {
-            return self.receiver.handle(event, exchanges, shared);
+            return self.receiver.handle(event, upstream_client, shared);
         }
-        let is_wanted = exchanges.tunnel(tunnel).stage() == Stage::Opening;
+        let is_wanted = upstream_client.tunnel(tunnel).stage() == Stage::Opening;
         match (event, self.step) {
             (Event::Woken, Step::New) if is_wanted => {
                 self.step = Step::Connecting;
-                exchanges.receive_for(tunnel, Direction::ToClient);
+                upstream_client.receive_for(tunnel, Direction::ToClient);
                 Want::Send(Output { awaits_connection: true, ..Output::default() })
             }
             (Event::Woken, Step::Connecting) if !is_wanted => {
@@ -128,16 +138,16 @@ impl Far {
                 Want::Recall
             }
             (Event::Woken, Step::Connecting | Step::Recalled) => Want::Wait,
-            (Event::Sent(_), _) if reach(tunnel, exchanges, shared) => {
+            (Event::Sent(_), _) if reach(tunnel, upstream_client, shared) => {
                 self.step = Step::Connected;
-                self.receiver.go_on(exchanges, shared)
+                self.receiver.go_on(upstream_client, shared)
             }
             (Event::Failed, Step::New | Step::Connecting) => {
-                exchanges.fail_tunnel(tunnel, Status::BadGateway);
+                upstream_client.fail_tunnel(tunnel, Status::BadGateway);
                 Want::Close(Reason::Failed)
             }
             (Event::Expired, Step::Connecting) => {
-                exchanges.fail_tunnel(tunnel, Status::GatewayTimeout);
+                upstream_client.fail_tunnel(tunnel, Status::GatewayTimeout);
                 Want::Close(Reason::TimedOut)
             }
             _ => Want::Close(Reason::Finished),
@@ -161,12 +171,17 @@ impl TunnelClient {
 
 impl Machine for TunnelClient {
     /// The first event comes once the client is told.
-    fn handle(&mut self, event: Event, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
+    fn handle(
+        &mut self,
+        event: Event,
+        upstream_client: &mut UpstreamClient,
+        shared: &mut Shared<'_>,
+    ) -> Want {
         if !std::mem::replace(&mut self.is_begun, true) {
-            exchanges.receive_for(self.receiver.tunnel, Direction::ToOrigin);
-            exchanges.launch_sender(self.receiver.tunnel, Direction::ToClient);
+            upstream_client.receive_for(self.receiver.tunnel, Direction::ToOrigin);
+            upstream_client.launch_sender(self.receiver.tunnel, Direction::ToClient);
         }
-        self.receiver.handle(event, exchanges, shared)
+        self.receiver.handle(event, upstream_client, shared)
     }
 
     fn sent(&self) -> Counter {
@@ -181,9 +196,9 @@ impl Machine for TunnelClient {
         self.receiver.waits_for()
     }
 
-    fn finish(&mut self, exchanges: &mut Exchanges, _shared: &mut Shared<'_>) -> u64 {
-        let bytes = exchanges.tunnel(self.receiver.tunnel).moved_bytes(Direction::ToClient);
-        self.receiver.finish(exchanges);
+    fn finish(&mut self, upstream_client: &mut UpstreamClient, _shared: &mut Shared<'_>) -> u64 {
+        let bytes = upstream_client.tunnel(self.receiver.tunnel).moved_bytes(Direction::ToClient);
+        self.receiver.finish(upstream_client);
         bytes
     }
 }
@@ -194,7 +209,12 @@ impl Receiver {
     }
 
     /// Takes an event and returns the next want.
-    pub fn handle(&mut self, event: Event, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
+    pub fn handle(
+        &mut self,
+        event: Event,
+        upstream_client: &mut UpstreamClient,
+        shared: &mut Shared<'_>,
+    ) -> Want {
         if self.is_recalled && matches!(event, Event::Woken) {
             return Want::Wait;
         }
@@ -203,7 +223,7 @@ impl Receiver {
         let tunnel = self.tunnel;
         match event {
             Event::Woken if was_receiving => {
-                if exchanges.tunnel(tunnel).is_over() {
+                if upstream_client.tunnel(tunnel).is_over() {
                     self.is_recalled = true;
                     return Want::Recall;
                 }
@@ -212,26 +232,26 @@ impl Receiver {
             }
             Event::Received(buffer) => {
                 self.is_busy = buffer.unread().len() >= BUSY_BYTES_MIN;
-                exchanges.push(tunnel, self.direction, buffer.unread(), shared.served);
+                upstream_client.push(tunnel, self.direction, buffer.unread(), shared.served);
                 shared.pool.put_buffer(buffer);
             }
-            Event::Ended => exchanges.end_direction(tunnel, self.direction),
-            Event::Expired if exchanges.ends_idle(tunnel) => {
+            Event::Ended => upstream_client.end_direction(tunnel, self.direction),
+            Event::Expired if upstream_client.ends_idle(tunnel) => {
                 shared.served.count(Counter::LimitTunnelIdle);
                 return Want::Close(Reason::TimedOut);
             }
             Event::Failed => {
-                exchanges.break_tunnel(tunnel);
+                upstream_client.break_tunnel(tunnel);
                 return Want::Close(Reason::Failed);
             }
             _ => {}
         }
-        self.go_on(exchanges, shared)
+        self.go_on(upstream_client, shared)
     }
 
     /// Receives, if there is room; the driver does nothing for it.
-    pub fn go_on(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
-        let tunnel = exchanges.tunnel(self.tunnel);
+    pub fn go_on(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
+        let tunnel = upstream_client.tunnel(self.tunnel);
         if tunnel.is_over() {
             return Want::Close(Reason::Finished);
         }
@@ -254,14 +274,19 @@ impl Receiver {
     }
 
     /// It is about to be forgotten.
-    pub fn finish(&mut self, exchanges: &mut Exchanges) {
-        exchanges.break_tunnel(self.tunnel);
-        exchanges.release_tunnel(self.tunnel);
+    pub fn finish(&mut self, upstream_client: &mut UpstreamClient) {
+        upstream_client.break_tunnel(self.tunnel);
+        upstream_client.release_tunnel(self.tunnel);
     }
 }
 
 impl Sender {
-    fn handle(&mut self, event: Event, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
+    fn handle(
+        &mut self,
+        event: Event,
+        upstream_client: &mut UpstreamClient,
+        shared: &mut Shared<'_>,
+    ) -> Want {
         if self.is_recalled && matches!(event, Event::Woken) {
             return Want::Wait;
         }
@@ -271,33 +296,33 @@ impl Sender {
         match event {
             Event::Woken if did != SenderState::Nothing => {
                 self.state = did;
-                self.is_recalled = exchanges.tunnel(tunnel).is_over();
+                self.is_recalled = upstream_client.tunnel(tunnel).is_over();
                 if self.is_recalled { Want::Recall } else { Want::Wait }
             }
             Event::Sent(output) => {
                 shared.pool.put(output.bytes);
                 if did == SenderState::Shutting {
-                    exchanges.shut_direction(tunnel, self.direction);
+                    upstream_client.shut_direction(tunnel, self.direction);
                     return Want::Close(Reason::Finished);
                 }
-                self.go_on(exchanges, shared)
+                self.go_on(upstream_client, shared)
             }
-            Event::Expired if !exchanges.tunnel(tunnel).is_over() => {
+            Event::Expired if !upstream_client.tunnel(tunnel).is_over() => {
                 shared.served.count(Counter::LimitTunnelIdle);
-                exchanges.break_tunnel(tunnel);
+                upstream_client.break_tunnel(tunnel);
                 Want::Close(Reason::TimedOut)
             }
             Event::Failed => {
-                exchanges.break_tunnel(tunnel);
+                upstream_client.break_tunnel(tunnel);
                 Want::Close(Reason::Failed)
             }
-            _ => self.go_on(exchanges, shared),
+            _ => self.go_on(upstream_client, shared),
         }
     }
 
-    fn go_on(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
-        exchanges.send_for(self.tunnel, self.direction);
-        let tunnel = exchanges.tunnel(self.tunnel);
+    fn go_on(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
+        upstream_client.send_for(self.tunnel, self.direction);
+        let tunnel = upstream_client.tunnel(self.tunnel);
         if tunnel.is_over() {
             return Want::Close(Reason::Finished);
         }
@@ -309,19 +334,19 @@ impl Sender {
             return Want::Wait;
         }
         self.state = SenderState::Sending;
-        let bytes = exchanges.take(self.tunnel, self.direction, shared.pool.take());
+        let bytes = upstream_client.take(self.tunnel, self.direction, shared.pool.take());
         Want::Send(Output { bytes, ..Output::default() })
     }
 
-    fn finish(&mut self, exchanges: &mut Exchanges) {
-        if !exchanges.tunnel(self.tunnel).is_shut(self.direction) {
-            exchanges.break_tunnel(self.tunnel);
+    fn finish(&mut self, upstream_client: &mut UpstreamClient) {
+        if !upstream_client.tunnel(self.tunnel).is_shut(self.direction) {
+            upstream_client.break_tunnel(self.tunnel);
         }
-        exchanges.release_tunnel(self.tunnel);
+        upstream_client.release_tunnel(self.tunnel);
     }
 }
 
 /// The origin is connected; returns true if the tunnel is still wanted.
-fn reach(tunnel: TunnelId, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> bool {
-    exchanges.reach_tunnel(tunnel, shared.served)
+fn reach(tunnel: TunnelId, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> bool {
+    upstream_client.reach_tunnel(tunnel, shared.served)
 }

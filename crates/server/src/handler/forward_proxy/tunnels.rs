@@ -16,7 +16,7 @@ use super::tunnel_ends::TunnelEnd;
 use super::{Addresses, Origin, Refusal};
 use crate::connection::{Address, Destination};
 use crate::counters::{Counter, Served};
-use crate::handler::reverse_proxy::{ATTEMPTS_MAX, End, Exchanges};
+use crate::handler::reverse_proxy::{ATTEMPTS_MAX, End, UpstreamClient};
 
 /// Bytes buffered in one direction.
 const CHANNEL_BYTES_MAX: usize = 64 * 1024;
@@ -123,7 +123,7 @@ impl Tunnel {
     }
 }
 
-impl Exchanges {
+impl UpstreamClient {
     /// Begins to open a tunnel to `origin` for the client at `peer`, whose connection is handling an event. That is woken
     /// when it is open, or cannot be.
     ///

@@ -110,7 +110,7 @@ impl ReverseProxy {
         let Part { preamble, range } = parts.remove(0);
         response.body(&preamble);
         let first = range.expect("what is last alone has no range");
-        let cache = self.exchanges.proxy().cache.as_ref();
+        let cache = self.upstream_client.proxy().cache.as_ref();
         // TLS reads what it sends, and gains nothing by a file.
         let is_for_a_file =
             !response.is_secure() && first.length() > response.shared.send_path.memory_bytes_max;
@@ -139,7 +139,7 @@ impl ReverseProxy {
             let said = (!preamble.is_empty()).then(|| Stored::Bytes(preamble.into()));
             said.into_iter().chain(body)
         });
-        let followed = self.exchanges.begin_stored(pieces);
+        let followed = self.upstream_client.begin_stored(pieces);
         self.relay_body(request, code, Box::new(Relay::new(followed, request, None)), response)
     }
 
@@ -220,7 +220,7 @@ impl ReverseProxy {
         response: &mut Response<'_, '_>,
     ) -> Step {
         let now = response.shared.clock.second.seconds() as i64;
-        let cache = self.exchanges.proxy().cache.as_ref();
+        let cache = self.upstream_client.proxy().cache.as_ref();
         let without = cache.zip(miss).map(|(cache, miss)| cache.without_upstream(miss, now));
         match without {
             Some(Fallback::Stored(object)) if relay.follower.is_first() || stored_fits(request, &object) => {
@@ -245,7 +245,7 @@ impl ReverseProxy {
     ) -> Step {
         response.begin(error, request);
         if relay.why.is_some() {
-            let pseudonym = &self.exchanges.proxy().pseudonym;
+            let pseudonym = &self.upstream_client.proxy().pseudonym;
             no_answer(relay).append(response.fields(), pseudonym);
         }
         response.end_page(request, error)
@@ -275,7 +275,7 @@ impl ReverseProxy {
         response: &mut Response<'_, '_>,
     ) {
         let ttl_seconds = Some(stored.freshness(response.shared.clock.second.seconds() as i64));
-        let pseudonym = &self.exchanges.proxy().pseudonym;
+        let pseudonym = &self.upstream_client.proxy().pseudonym;
         CacheStatus { ttl_seconds, ..status }.append(response.fields(), pseudonym);
     }
 }

@@ -32,16 +32,16 @@ impl DiskThreads {
     pub(super) fn start(store: &Store, count: usize, timeout: Duration) -> io::Result<DiskThreads> {
         let is_ending = Arc::new(AtomicBool::new(false));
         let threads = Vec::with_capacity(count);
-        let mut keepers = DiskThreads { store: store.clone(), is_ending, timeout, threads, watch: None };
+        let mut disk_threads = DiskThreads { store: store.clone(), is_ending, timeout, threads, watch: None };
         for number in 0..count {
-            let (store, is_ending) = (store.clone(), Arc::clone(&keepers.is_ending));
+            let (store, is_ending) = (store.clone(), Arc::clone(&disk_threads.is_ending));
             let thread = std::thread::Builder::new().name(format!("cache-disk-{number}"));
-            keepers.threads.push(thread.spawn(move || keep(&store, &is_ending))?);
+            disk_threads.threads.push(thread.spawn(move || keep(&store, &is_ending))?);
         }
-        let (store, is_ending) = (store.clone(), Arc::clone(&keepers.is_ending));
+        let (store, is_ending) = (store.clone(), Arc::clone(&disk_threads.is_ending));
         let thread = std::thread::Builder::new().name("disk-watch".to_owned());
-        keepers.watch = Some(thread.spawn(move || watch(&store, timeout, &is_ending))?);
-        Ok(keepers)
+        disk_threads.watch = Some(thread.spawn(move || watch(&store, timeout, &is_ending))?);
+        Ok(disk_threads)
     }
 }
 

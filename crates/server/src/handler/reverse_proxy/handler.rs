@@ -10,7 +10,7 @@ use sojourn_http::Status;
 use sojourn_http::request::Request;
 
 use super::exchange::{Exchange, Stage};
-use super::{End, Exchanges, Services};
+use super::{End, Services, UpstreamClient};
 use crate::connection::{
     BodyStep, BodyWriter, Event, ExchangeId, Handler, MachineId, News, Outbox, Piece, Progress, Response,
     Shared, Step, Wait, Want,
@@ -24,44 +24,44 @@ const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 /// A proxy, for one event loop.
 #[derive(Debug)]
 pub struct ReverseProxy {
-    pub(super) exchanges: Exchanges,
+    pub(super) upstream_client: UpstreamClient,
     pub(super) services: Arc<dyn Services>,
     pub(super) requests: Slab<Exchange>,
 }
 
 impl ReverseProxy {
     /// A proxy for `services`, with nothing under way.
-    pub fn new(exchanges: Exchanges, services: Arc<dyn Services>) -> ReverseProxy {
-        ReverseProxy { exchanges, services, requests: Slab::new() }
+    pub fn new(upstream_client: UpstreamClient, services: Arc<dyn Services>) -> ReverseProxy {
+        ReverseProxy { upstream_client, services, requests: Slab::new() }
     }
 
-    pub(in crate::handler) fn exchanges(&mut self) -> &mut Exchanges {
-        &mut self.exchanges
+    pub(in crate::handler) fn upstream_client(&mut self) -> &mut UpstreamClient {
+        &mut self.upstream_client
     }
 
     pub(in crate::handler) fn attend(&mut self, shared: &Shared<'_>) {
-        self.exchanges.attend(shared.token, shared.clock.now);
+        self.upstream_client.attend(shared.token, shared.clock.now);
     }
 
     /// A connection may have become free, or somebody may have waited long enough.
     fn serve_queue(&mut self, shared: &mut Shared<'_>) {
-        if self.exchanges.has_queue() {
-            self.exchanges.serve_queue(shared.served);
+        if self.upstream_client.has_queue() {
+            self.upstream_client.serve_queue(shared.served);
         }
     }
 
     /// Writes the bytes that have arrived on a flow.
     fn flow_body(&mut self, id: usize, body: &mut BodyWriter<'_>, copied_bytes_max: usize) -> BodyStep {
         let Stage::Relaying(relay) = &self.requests[id].stage else { unreachable!("a response is relayed") };
-        let exchanges = &mut self.exchanges;
+        let upstream_client = &mut self.upstream_client;
         while body.has_room() {
-            exchanges.pull(relay.flow);
-            let flow = exchanges.flow(relay.flow);
+            upstream_client.pull(relay.flow);
+            let flow = upstream_client.flow(relay.flow);
             let was_full = flow.is_full();
             let Some(part) = flow.take(relay.follower) else { break };
             let has_room_again = was_full && !flow.is_full();
             if has_room_again {
-                exchanges.wake_fetch(relay.flow);
+                upstream_client.wake_fetch(relay.flow);
             }
             if part.as_bytes().len() > copied_bytes_max {
                 let piece = Some(Piece::Memory(part.into_bytes()));
@@ -69,7 +69,7 @@ impl ReverseProxy {
             }
             body.append(part.as_bytes());
         }
-        let flow = exchanges.flow(relay.flow);
+        let flow = upstream_client.flow(relay.flow);
         match flow.end {
             // There is more than is sent at once.
             _ if flow.has_part(relay.follower) => BodyStep::Wait,
@@ -114,9 +114,9 @@ impl Handler for ReverseProxy {
     fn upload(&mut self, exchange: ExchangeId, part: &[u8], shared: &mut Shared<'_>) {
         self.attend(shared);
         let Stage::Relaying(relay) = &self.requests[exchange.0].stage else { return };
-        let Some(upload) = &mut self.exchanges.flow(relay.flow).upload else { return };
+        let Some(upload) = &mut self.upstream_client.flow(relay.flow).upload else { return };
         if upload.is_gathered {
-            return self.exchanges.gather(relay.flow, part);
+            return self.upstream_client.gather(relay.flow, part);
         }
         if relay.is_chunked {
             upload.bytes.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
@@ -125,21 +125,21 @@ impl Handler for ReverseProxy {
         if relay.is_chunked {
             upload.bytes.extend_from_slice(b"\r\n");
         }
-        self.exchanges.wake_fetch(relay.flow);
+        self.upstream_client.wake_fetch(relay.flow);
     }
 
     fn end_upload(&mut self, exchange: ExchangeId, shared: &mut Shared<'_>) {
         self.attend(shared);
         let Stage::Relaying(relay) = &self.requests[exchange.0].stage else { return };
-        let Some(upload) = &mut self.exchanges.flow(relay.flow).upload else { return };
+        let Some(upload) = &mut self.upstream_client.flow(relay.flow).upload else { return };
         if upload.is_gathered {
-            return self.exchanges.send_gathered(relay.flow, shared.served);
+            return self.upstream_client.send_gathered(relay.flow, shared.served);
         }
         if relay.is_chunked {
             upload.bytes.extend_from_slice(LAST_CHUNK);
         }
         upload.is_complete = true;
-        self.exchanges.wake_fetch(relay.flow);
+        self.upstream_client.wake_fetch(relay.flow);
     }
 
     fn progress(&mut self, exchange: ExchangeId, shared: &mut Shared<'_>) -> Progress {
@@ -148,15 +148,15 @@ impl Handler for ReverseProxy {
         let mut pending = Progress::Pending { takes_body: false, wants_body: false };
         let is_ready = match stage {
             Stage::Lookup => {
-                let waker = self.exchanges.waker();
+                let waker = self.upstream_client.waker();
                 !lookup.as_ref().is_some_and(|lookup| lookup.waits(&waker))
             }
             Stage::Following(following) => {
-                let stage = following.filling.stage(&self.exchanges.waker());
+                let stage = following.filling.stage(&self.upstream_client.waker());
                 !matches!(stage, sojourn_cache_store::Stage::Waiting)
             }
             Stage::Relaying(relay) => {
-                let flow = self.exchanges.flow(relay.flow);
+                let flow = self.upstream_client.flow(relay.flow);
                 if let Some(upload) = &flow.upload {
                     let (takes_body, wants_body) = (!upload.is_full(), upload.is_asked_for);
                     pending = Progress::Pending { takes_body, wants_body };
@@ -174,7 +174,7 @@ impl Handler for ReverseProxy {
     fn interim(&mut self, exchange: ExchangeId, heads: &mut Vec<u8>, shared: &mut Shared<'_>) {
         self.attend(shared);
         if let Stage::Relaying(relay) = &self.requests[exchange.0].stage {
-            heads.append(&mut self.exchanges.flow(relay.flow).interim);
+            heads.append(&mut self.upstream_client.flow(relay.flow).interim);
         }
     }
 
@@ -198,21 +198,21 @@ impl Handler for ReverseProxy {
     fn finish(&mut self, exchange: ExchangeId, shared: &mut Shared<'_>) {
         self.attend(shared);
         match self.requests.remove(exchange.0).stage {
-            Stage::Relaying(relay) => self.exchanges.leave(relay.flow, relay.follower),
+            Stage::Relaying(relay) => self.upstream_client.leave(relay.flow, relay.follower),
             Stage::Lookup | Stage::Following(_) | Stage::Sending(_) => {}
         }
     }
 
     fn drive(&mut self, machine: MachineId, event: Event, shared: &mut Shared<'_>) -> (Want, Wait) {
         self.attend(shared);
-        let outcome = self.exchanges.drive(machine, event, shared);
+        let outcome = self.upstream_client.drive(machine, event, shared);
         self.serve_queue(shared);
         outcome
     }
 
     fn end(&mut self, machine: MachineId, shared: &mut Shared<'_>) -> u64 {
         self.attend(shared);
-        let passed_bytes = self.exchanges.end(machine, shared);
+        let passed_bytes = self.upstream_client.end(machine, shared);
         self.serve_queue(shared);
         passed_bytes
     }
@@ -223,14 +223,14 @@ impl Handler for ReverseProxy {
     }
 
     fn outbox(&mut self) -> Option<&mut Outbox> {
-        Some(&mut self.exchanges.outbox)
+        Some(&mut self.upstream_client.outbox)
     }
 
     fn is_busy(&self) -> bool {
-        self.exchanges.is_busy()
+        self.upstream_client.is_busy()
     }
 
     fn report(&self, now: Duration, served: &mut Served) {
-        self.exchanges.report(now, served);
+        self.upstream_client.report(now, served);
     }
 }

@@ -2,14 +2,15 @@
 
 use std::fmt::Debug;
 
-use super::Exchanges;
+use super::UpstreamClient;
 use crate::connection::{Event, Shared, Wait, Want};
 use crate::counters::Counter;
 
 /// Drives one such connection; it does no I/O.
 pub trait Machine: Debug + Send {
     /// Takes an event and returns the next want.
-    fn handle(&mut self, event: Event, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want;
+    fn handle(&mut self, event: Event, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>)
+    -> Want;
 
     fn waits_for(&self) -> Wait;
 
@@ -24,5 +25,5 @@ pub trait Machine: Debug + Send {
     }
 
     /// The connection is over. Returns the bytes that a tunnel has given its client.
-    fn finish(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> u64;
+    fn finish(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> u64;
 }

@@ -1,6 +1,6 @@
 //! A site whose bytes come from upstream servers.
 //!
-//! [`Proxy`] is what all loops are told. Each loop keeps its [`Exchanges`]: what it has under way, as [`Flow`]s, and
+//! [`Proxy`] is what all loops are told. Each loop keeps its [`UpstreamClient`]: what it has under way, as [`Flow`]s, and
 //! the connections for that. A flow stands between one upstream connection, which fills it, and the clients that
 //! follow it; neither knows the other, and a driver knows neither: it launches connections and wakes those that wait.
 
@@ -19,7 +19,6 @@ mod cache_lookup;
 mod cache_response;
 mod disk_threads;
 mod exchange;
-mod exchanges;
 mod flow;
 mod forced_hits;
 mod handler;
@@ -31,6 +30,7 @@ mod purged_tags;
 mod relay;
 mod relayed;
 mod stored;
+mod upstream_client;
 mod upstream_connection;
 mod upstream_request;
 mod upstream_response;
@@ -53,8 +53,6 @@ pub use cache::{Cache, Verdict, answer, fits};
 use cache_admin::operate;
 pub use cache_lookup::CacheLookup;
 pub use disk_threads::DiskThreads;
-pub(in crate::handler) use exchanges::{ATTEMPTS_MAX, Pool};
-pub use exchanges::{Exchanges, Network};
 pub use flow::{Answer, Changes, End, Flow, FlowId, FollowerId, HELD_BYTES_MAX, Stored, Upload};
 pub use forced_hits::ForcedHits;
 pub use handler::ReverseProxy;
@@ -62,6 +60,8 @@ pub use health_checks::{HealthCheck, UpstreamState, watch};
 pub use machine::Machine;
 pub use partial::{Combination, FetchRange, Rest};
 pub use stored::{CacheMiss, Coalescing, Revalidation};
+pub(in crate::handler) use upstream_client::{ATTEMPTS_MAX, Pool};
+pub use upstream_client::{Network, UpstreamClient};
 pub use upstream_request::{ClientContext, OwnAnswer, ask, host, own_answer};
 pub use upstream_response::{Fallback, Received, ResponseAction, metadata};
 pub use upstream_url::{Scheme, UpstreamUrl, UpstreamUrlError};
@@ -101,8 +101,8 @@ impl Proxy {
 
     /// Starts the handler of one event loop, for a forward proxy the part that relays.
     pub(in crate::handler) fn handler(&self, setup: &Setup<'_>) -> io::Result<ReverseProxy> {
-        let exchanges = Exchanges::new(&Arc::new(self.clone()), setup.limits)?;
-        Ok(ReverseProxy::new(exchanges, Arc::clone(setup.hosts) as _))
+        let upstream_client = UpstreamClient::new(&Arc::new(self.clone()), setup.limits)?;
+        Ok(ReverseProxy::new(upstream_client, Arc::clone(setup.hosts) as _))
     }
 }
 

@@ -51,7 +51,7 @@ impl ReverseProxy {
         request: &Request<'_>,
         response: &mut Response<'_, '_>,
     ) -> Step {
-        match own_answer(request, self.exchanges.proxy()) {
+        match own_answer(request, self.upstream_client.proxy()) {
             None => self.relay(request, Exchange::default(), response),
             Some(OwnAnswer::Status(status)) => response.page(request, status),
             Some(OwnAnswer::Options) => response.options(request, ALLOWED),
@@ -66,7 +66,7 @@ impl ReverseProxy {
         response: &mut Response<'_, '_>,
     ) -> Step {
         let asking = self.asking(request, response);
-        let cache = self.exchanges.proxy().cache.as_ref();
+        let cache = self.upstream_client.proxy().cache.as_ref();
         let is_by_lot = cache.is_some_and(|cache| cache.is_by_lot(request));
         if is_by_lot && response.is_behind_others() {
             // One draw for each request: it is read again before its own.
@@ -101,14 +101,14 @@ impl ReverseProxy {
         }
         let mut claim = None;
         if let Some(miss) = &miss {
-            if let Some(joined) = self.exchanges.join(miss) {
+            if let Some(joined) = self.upstream_client.join(miss) {
                 response.shared.served.count(Counter::CacheCollapsed);
                 response.note_outcome(Outcome::CollapsedMiss);
                 let stage = Stage::Relaying(Box::new(Relay::new(joined, request, why)));
                 return self.wait(Exchange { stage, ..exchange }, response);
             }
             let may_follow = miss.may_join && !exchange.has_followed;
-            let cache = self.exchanges.proxy().cache.as_ref();
+            let cache = self.upstream_client.proxy().cache.as_ref();
             match cache.filter(|_| may_follow).map(|cache| cache.claim(miss)) {
                 Some(Coalescing::Follow(filling)) => {
                     return self.follow(request, Following { filling, why }, exchange, response);
@@ -134,16 +134,16 @@ impl ReverseProxy {
         response: &mut Response<'_, '_>,
     ) -> Step {
         let asking = self.asking(request, response);
-        let mut flow = ask(request, asking, self.exchanges.proxy(), miss);
+        let mut flow = ask(request, asking, self.upstream_client.proxy(), miss);
         flow.claim = claim;
-        let begun = self.exchanges.begin(flow, response.shared.served);
+        let begun = self.upstream_client.begin(flow, response.shared.served);
         let stage = Stage::Relaying(Box::new(Relay::new(begun, request, why)));
         self.wait(Exchange { stage, ..Exchange::default() }, response)
     }
 
     /// How the request came. Targets of a forward proxy have their own scheme.
     fn asking(&self, request: &Request<'_>, response: &Response<'_, '_>) -> ClientContext {
-        let is_forward = self.exchanges.proxy().forward.is_some();
+        let is_forward = self.upstream_client.proxy().forward.is_some();
         let is_secure = if is_forward { request.scheme == Some(Scheme::Https) } else { response.is_secure() };
         let host = self.services.service_of(request).unwrap_or(HostId(0));
         ClientContext { peer: response.peer(), is_secure, host }
@@ -161,13 +161,13 @@ impl ReverseProxy {
         response.note_outcome(Outcome::Miss);
         let mut lookup = exchange.lookup.take().unwrap_or_default();
         loop {
-            let proxy = self.exchanges.proxy();
+            let proxy = self.upstream_client.proxy();
             let Some(cache) = &proxy.cache else { return Verdict::Pass(None) };
             let verdict = cache.look_up(request, ask.scheme(), host(request, ask, proxy), now, &mut lookup);
             response.note_outcome(verdict.outcome(lookup.was_on_disk()));
             match verdict {
                 // Otherwise it has told meanwhile.
-                Verdict::Wait if lookup.waits(&self.exchanges.waker()) => {
+                Verdict::Wait if lookup.waits(&self.upstream_client.waker()) => {
                     exchange.lookup = Some(lookup);
                     return verdict;
                 }
@@ -189,12 +189,12 @@ impl ReverseProxy {
         miss: CacheMiss,
         served: &mut Served,
     ) {
-        if !self.exchanges.is_under_way(&miss) {
+        if !self.upstream_client.is_under_way(&miss) {
             let is_validation = miss.is_validation();
             let counter = if is_validation { Counter::CacheRevalidations } else { Counter::CacheMisses };
             served.count(counter);
-            let flow = ask(request, asking, self.exchanges.proxy(), Some(miss));
-            self.exchanges.refresh(flow, served);
+            let flow = ask(request, asking, self.upstream_client.proxy(), Some(miss));
+            self.upstream_client.refresh(flow, served);
         }
     }
 }

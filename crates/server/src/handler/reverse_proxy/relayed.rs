@@ -25,28 +25,28 @@ impl ReverseProxy {
         relay: Box<Relay>,
         response: &mut Response<'_, '_>,
     ) -> Step {
-        let flow = self.exchanges.flow(relay.flow);
+        let flow = self.upstream_client.flow(relay.flow);
         let (was_asked, upstream) = (flow.attempts > 0, flow.upstream);
         let (standing, answer) = (flow.standing.clone(), flow.answer.clone());
         let (end, kept, part) = (flow.end, flow.kept.clone(), flow.part_metadata.clone());
         let miss = if answer.is_none() { flow.miss.clone() } else { None };
         let was_validation = flow.miss.as_ref().is_some_and(CacheMiss::is_validation);
         if was_asked && response.shared.log.is_some() {
-            let upstream = self.exchanges.proxy().upstreams.get(upstream);
+            let upstream = self.upstream_client.proxy().upstreams.get(upstream);
             response.note_source(upstream.map_or(Source::Host, |it| Source::Upstream(it.name.clone())));
         }
         if let Some(standing) = standing {
-            self.exchanges.leave(relay.flow, relay.follower);
+            self.upstream_client.leave(relay.flow, relay.follower);
             return self.answer_with(request, &relay, &standing, response);
         }
         let Some(answer) = answer else {
-            self.exchanges.leave(relay.flow, relay.follower);
+            self.upstream_client.leave(relay.flow, relay.follower);
             return match end {
                 Some(End::Failed(status)) => {
                     self.answer_without_upstream(request, &relay, miss.as_ref(), status, response)
                 }
                 Some(End::Refused(refusal)) => {
-                    refuse(request, refusal, &self.exchanges.proxy().pseudonym, response)
+                    refuse(request, refusal, &self.upstream_client.proxy().pseudonym, response)
                 }
                 _ => unreachable!("only its followers abandon a flow"),
             };
@@ -57,7 +57,7 @@ impl ReverseProxy {
         let stored = kept.as_ref().and_then(|kept| metadata(kept));
         let stored = stored.or_else(|| Metadata::read(part.as_ref()?).ok());
         if !relay.follower.is_first() && !stored.is_some_and(|stored| fits(request, &stored)) {
-            self.exchanges.leave(relay.flow, relay.follower);
+            self.upstream_client.leave(relay.flow, relay.follower);
             response.note_outcome(Outcome::Miss);
             return self.begin_flow(request, None, None, relay.why, response);
         }
@@ -72,7 +72,7 @@ impl ReverseProxy {
         };
         if let Some(stored) = stored.filter(|stored| is_current(request, stored)) {
             // The whole was asked for, and the client has it.
-            self.exchanges.leave(relay.flow, relay.follower);
+            self.upstream_client.leave(relay.flow, relay.follower);
             return self.answer_not_modified(request, &stored, answer.status, status, response);
         }
         self.write_relayed_head(request, &answer, status, response);
@@ -96,7 +96,7 @@ impl ReverseProxy {
             (_, None) => {}
         }
         if status.forwarded.is_some() {
-            status.append(response.fields(), &self.exchanges.proxy().pseudonym);
+            status.append(response.fields(), &self.upstream_client.proxy().pseudonym);
         }
         response.end_head(request);
     }
@@ -109,7 +109,7 @@ impl ReverseProxy {
         exchange: Exchange,
         response: &mut Response<'_, '_>,
     ) -> Step {
-        match following.filling.stage(&self.exchanges.waker()) {
+        match following.filling.stage(&self.upstream_client.waker()) {
             BusyStage::Waiting => {
                 self.wait(Exchange { stage: Stage::Following(following), ..exchange }, response)
             }
@@ -162,7 +162,7 @@ impl ReverseProxy {
         if length == Some(0) {
             return response.answered(request, stored.status);
         }
-        let followed = self.exchanges.begin_stored([Stored::Body(body)]);
+        let followed = self.upstream_client.begin_stored([Stored::Body(body)]);
         self.relay_body(request, stored.status, Box::new(Relay::new(followed, request, why)), response)
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use sojourn_http::Status;
 use sojourn_http::request::Request;
 
-use super::reverse_proxy::{Exchanges, Proxy, ReverseProxy};
+use super::reverse_proxy::{Proxy, ReverseProxy, UpstreamClient};
 use super::static_files::StaticSite;
 use super::{Content, Kind, Setup};
 use crate::applications::Workers;
@@ -50,8 +50,8 @@ impl Content for Routes {
         let relay = match &self.proxy {
             None => None,
             Some(proxy) => {
-                let exchanges = Exchanges::new(proxy, setup.limits)?;
-                Some(ReverseProxy::new(exchanges, Arc::clone(&self.table) as _))
+                let upstream_client = UpstreamClient::new(proxy, setup.limits)?;
+                Some(ReverseProxy::new(upstream_client, Arc::clone(&self.table) as _))
             }
         };
         let (table, hosts) = (Arc::clone(&self.table), Arc::clone(setup.hosts));

@@ -12,7 +12,7 @@ use sojourn_http::upstream::Parser;
 
 use crate::applications::Scripts;
 use crate::connection::{Buffer, Event, Reason, Shared, Wait, Want};
-use crate::handler::reverse_proxy::{End, Exchanges, Flow, FlowId, Machine, Protocol, Upload};
+use crate::handler::reverse_proxy::{End, Flow, FlowId, Machine, Protocol, Upload, UpstreamClient};
 
 mod body;
 mod cgi;
@@ -104,23 +104,28 @@ impl UpstreamConnection {
 }
 
 impl Machine for UpstreamConnection {
-    fn handle(&mut self, event: Event, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
+    fn handle(
+        &mut self,
+        event: Event,
+        upstream_client: &mut UpstreamClient,
+        shared: &mut Shared<'_>,
+    ) -> Want {
         if self.is_recalled && matches!(event, Event::Woken) {
             return Want::Wait;
         }
         let was_receiving = std::mem::replace(&mut self.is_receiving, false);
         self.is_recalled = false;
         match event {
-            Event::Woken => self.woken(was_receiving, exchanges, shared),
-            Event::Received(buffer) => self.received(buffer, exchanges, shared),
+            Event::Woken => self.woken(was_receiving, upstream_client, shared),
+            Event::Received(buffer) => self.received(buffer, upstream_client, shared),
             Event::Sent(output) => {
                 shared.pool.put(output.bytes);
-                self.sent(exchanges, shared)
+                self.sent(upstream_client, shared)
             }
-            Event::Nothing => self.go_on(exchanges, shared),
-            Event::Ended => self.ended(exchanges, shared),
-            Event::Expired => self.expired(exchanges, shared),
-            Event::Failed => self.broken(exchanges, shared),
+            Event::Nothing => self.go_on(upstream_client, shared),
+            Event::Ended => self.ended(upstream_client, shared),
+            Event::Expired => self.expired(upstream_client, shared),
+            Event::Failed => self.broken(upstream_client, shared),
             Event::Done(_) | Event::Refused | Event::Delegated | Event::Delivered(..) => {
                 unreachable!("it asks for nothing of the disk")
             }
@@ -141,39 +146,44 @@ impl Machine for UpstreamConnection {
         }
     }
 
-    fn finish(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> u64 {
+    fn finish(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> u64 {
         shared.pool.put_buffer(std::mem::take(&mut self.input));
         if let Some(flow) = self.flow.take() {
-            fail(flow, Status::BadGateway, false, exchanges, shared);
+            fail(flow, Status::BadGateway, false, upstream_client, shared);
         }
-        if let Some(flow) = exchanges.take_assignment() {
-            fail(flow, Status::BadGateway, true, exchanges, shared);
+        if let Some(flow) = upstream_client.take_assignment() {
+            fail(flow, Status::BadGateway, true, upstream_client, shared);
         }
-        self.note_answer(exchanges);
-        exchanges.close(self.upstream);
+        self.note_answer(upstream_client);
+        upstream_client.close(self.upstream);
         0
     }
 }
 
 impl UpstreamConnection {
     /// Another connection has woken this one, possibly in vain.
-    fn woken(&mut self, was_receiving: bool, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
+    fn woken(
+        &mut self,
+        was_receiving: bool,
+        upstream_client: &mut UpstreamClient,
+        shared: &mut Shared<'_>,
+    ) -> Want {
         let has_work = match self.stage {
-            Stage::New => return self.begin(exchanges, shared),
+            Stage::New => return self.begin(upstream_client, shared),
             Stage::Connecting | Stage::Sending => false,
-            Stage::Idle => exchanges.has_assignment(),
-            Stage::Head | Stage::Body(_) if self.is_abandoned(exchanges) => true,
+            Stage::Idle => upstream_client.has_assignment(),
+            Stage::Head | Stage::Body(_) if self.is_abandoned(upstream_client) => true,
             Stage::Head => {
-                !self.is_sent && self.flow(exchanges).upload.as_ref().is_some_and(Upload::has_news)
+                !self.is_sent && self.flow(upstream_client).upload.as_ref().is_some_and(Upload::has_news)
             }
-            Stage::Body(_) => !was_receiving && !self.flow(exchanges).is_full(),
+            Stage::Body(_) => !was_receiving && !self.flow(upstream_client).is_full(),
         };
         match (has_work, was_receiving) {
             (true, true) => {
                 self.is_recalled = true;
                 Want::Recall
             }
-            (true, false) => self.go_on(exchanges, shared),
+            (true, false) => self.go_on(upstream_client, shared),
             (false, _) => {
                 self.is_receiving = was_receiving;
                 Want::Wait
@@ -182,35 +192,35 @@ impl UpstreamConnection {
     }
 
     /// Continues with the next want; the driver is idle.
-    fn go_on(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
+    fn go_on(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
         match self.stage {
-            Stage::New => self.begin(exchanges, shared),
-            Stage::Idle => match exchanges.take_assignment() {
+            Stage::New => self.begin(upstream_client, shared),
+            Stage::Idle => match upstream_client.take_assignment() {
                 Some(flow) => {
                     self.flow = Some(flow);
-                    self.begin(exchanges, shared)
+                    self.begin(upstream_client, shared)
                 }
                 None => self.receive(),
             },
-            _ if self.is_abandoned(exchanges) => Want::Close(Reason::Finished),
+            _ if self.is_abandoned(upstream_client) => Want::Close(Reason::Finished),
             Stage::Connecting | Stage::Sending => Want::Wait,
-            Stage::Head => self.send_on(exchanges),
-            Stage::Body(_) => self.receive_body(exchanges, shared),
+            Stage::Head => self.send_on(upstream_client),
+            Stage::Body(_) => self.receive_body(upstream_client, shared),
         }
     }
 
     /// There is an answer, or there will be none.
-    fn note_answer(&mut self, exchanges: &mut Exchanges) {
+    fn note_answer(&mut self, upstream_client: &mut UpstreamClient) {
         if std::mem::take(&mut self.is_unanswered) {
-            exchanges.answered(self.upstream);
+            upstream_client.answered(self.upstream);
         }
     }
 
-    fn flow<'c>(&self, exchanges: &'c mut Exchanges) -> &'c mut Flow {
-        exchanges.flow(self.flow.expect("there is a request"))
+    fn flow<'c>(&self, upstream_client: &'c mut UpstreamClient) -> &'c mut Flow {
+        upstream_client.flow(self.flow.expect("there is a request"))
     }
 
-    fn is_abandoned(&self, exchanges: &mut Exchanges) -> bool {
-        self.flow.is_some_and(|flow| exchanges.flow(flow).end == Some(End::Abandoned))
+    fn is_abandoned(&self, upstream_client: &mut UpstreamClient) -> bool {
+        self.flow.is_some_and(|flow| upstream_client.flow(flow).end == Some(End::Abandoned))
     }
 }

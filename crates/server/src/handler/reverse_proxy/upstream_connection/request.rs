@@ -4,22 +4,22 @@ use sojourn_cgi::fastcgi::end_input;
 
 use super::failure::fail;
 use super::fastcgi::append_upload;
-use super::{Exchanges, Speech, Stage, UpstreamConnection};
+use super::{Speech, Stage, UpstreamClient, UpstreamConnection};
 use crate::connection::{Output, Reason, Shared, Want};
 use crate::counters::Counter;
 
 impl UpstreamConnection {
     /// Begins with the flow at hand.
-    pub(super) fn begin(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
+    pub(super) fn begin(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
         let id = self.flow.expect("it has something to do");
-        exchanges.fill(id);
-        if self.is_abandoned(exchanges) {
+        upstream_client.fill(id);
+        if self.is_abandoned(upstream_client) {
             return Want::Close(Reason::Finished);
         }
         self.is_sent = false;
         self.interim_responses = 0;
         let mut bytes = shared.pool.take();
-        let flow = exchanges.flow(id);
+        let flow = upstream_client.flow(id);
         match &mut self.speech {
             Speech::Http => {
                 bytes.extend_from_slice(&flow.request);
@@ -32,7 +32,7 @@ impl UpstreamConnection {
                 if let Err(status) = fastcgi.begin(&flow.request, client, &mut bytes) {
                     shared.pool.put(bytes);
                     self.flow = None;
-                    fail(id, status, false, exchanges, shared);
+                    fail(id, status, false, upstream_client, shared);
                     return Want::Close(Reason::Finished);
                 }
                 match &mut flow.upload {
@@ -52,8 +52,8 @@ impl UpstreamConnection {
                     None => self.is_sent = true,
                     Some(upload) => upload.is_asked_for = true,
                 }
-                exchanges.wake_followers(id);
-                return self.send_on(exchanges);
+                upstream_client.wake_followers(id);
+                return self.send_on(upstream_client);
             }
         }
         let has_upload = flow.upload.is_some();
@@ -61,25 +61,25 @@ impl UpstreamConnection {
         self.stage = if matches!(self.stage, Stage::New) { Stage::Connecting } else { Stage::Sending };
         if has_upload {
             // There is room for more.
-            exchanges.wake_followers(id);
+            upstream_client.wake_followers(id);
         }
         Want::Send(plain(bytes))
     }
 
     /// A part of the request is sent.
-    pub(super) fn sent(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
+    pub(super) fn sent(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
         if matches!(self.stage, Stage::New) {
-            let waited = shared.clock.now.saturating_sub(self.flow(exchanges).began);
+            let waited = shared.clock.now.saturating_sub(self.flow(upstream_client).began);
             shared.served.add(Counter::UpstreamConnectWait, waited.as_nanos() as u64);
         }
         self.stage = Stage::Head;
-        self.go_on(exchanges, shared)
+        self.go_on(upstream_client, shared)
     }
 
     /// Sends available bytes of the request's body; otherwise waits for the response, which may come early.
-    pub(super) fn send_on(&mut self, exchanges: &mut Exchanges) -> Want {
+    pub(super) fn send_on(&mut self, upstream_client: &mut UpstreamClient) -> Want {
         let id = self.flow.expect("there is a request");
-        let Some(upload) = exchanges.flow(id).upload.as_mut().filter(|_| !self.is_sent) else {
+        let Some(upload) = upstream_client.flow(id).upload.as_mut().filter(|_| !self.is_sent) else {
             return self.receive();
         };
         self.is_sent = upload.is_complete;
@@ -97,7 +97,7 @@ impl UpstreamConnection {
             return self.receive();
         }
         self.stage = Stage::Sending;
-        exchanges.wake_followers(id);
+        upstream_client.wake_followers(id);
         Want::Send(Output { is_last, ..plain(bytes) })
     }
 }

@@ -6,7 +6,7 @@ use sojourn_http::upstream::Head;
 
 use super::body::{Body, Progress};
 use super::failure::fail;
-use super::{Exchanges, Speech, Stage, UpstreamConnection};
+use super::{Speech, Stage, UpstreamClient, UpstreamConnection};
 use crate::connection::{Buffer, Reason, Shared, Want};
 use crate::counters::Counter;
 use crate::handler::reverse_proxy::{End, FlowId, ResponseAction};
@@ -27,9 +27,13 @@ impl UpstreamConnection {
         })
     }
 
-    pub(super) fn receive_body(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
+    pub(super) fn receive_body(
+        &mut self,
+        upstream_client: &mut UpstreamClient,
+        shared: &mut Shared<'_>,
+    ) -> Want {
         let id = self.flow.expect("there is a request");
-        if exchanges.is_full(id) {
+        if upstream_client.is_full(id) {
             if self.input.unread().is_empty() {
                 // It may be long until there is room.
                 shared.pool.put_buffer(std::mem::take(&mut self.input));
@@ -51,14 +55,14 @@ impl UpstreamConnection {
     pub(super) fn received(
         &mut self,
         buffer: Buffer,
-        exchanges: &mut Exchanges,
+        upstream_client: &mut UpstreamClient,
         shared: &mut Shared<'_>,
     ) -> Want {
         if let Speech::FastCgi(fastcgi) = &mut self.speech {
             let makes_sense = match (&mut self.stage, self.flow) {
                 // No input in between: the next in line is the flow.
                 (Stage::Body(body), Some(id)) => {
-                    let (flow, mut fits) = (exchanges.flow(id), true);
+                    let (flow, mut fits) = (upstream_client.flow(id), true);
                     let is_read = fastcgi.read(buffer.unread(), |part| {
                         fits = fits && body.append_record(part, |bytes| flow.append(bytes));
                     });
@@ -67,9 +71,9 @@ impl UpstreamConnection {
                 _ => fastcgi.read(buffer.unread(), |part| self.input.space().extend_from_slice(part)),
             };
             shared.pool.put_buffer(buffer);
-            exchanges.log_errors(self.upstream, &fastcgi.take_errors());
+            upstream_client.log_errors(self.upstream, &fastcgi.take_errors());
             if !makes_sense && !matches!(self.stage, Stage::Idle) {
-                return self.give_up(Status::BadGateway, exchanges, shared);
+                return self.give_up(Status::BadGateway, upstream_client, shared);
             }
         } else if self.input.unread().is_empty() {
             shared.pool.put_buffer(std::mem::replace(&mut self.input, buffer));
@@ -78,18 +82,20 @@ impl UpstreamConnection {
             shared.pool.put_buffer(buffer);
         }
         match self.stage {
-            Stage::Head => self.read_head(exchanges, shared),
-            Stage::Body(_) => self.read_body(exchanges, shared),
+            Stage::Head => self.read_head(upstream_client, shared),
+            Stage::Body(_) => self.read_body(upstream_client, shared),
             // Nothing was asked for: what this would answer must never be guessed.
-            Stage::New | Stage::Connecting | Stage::Sending | Stage::Idle => self.end_idle(exchanges, shared),
+            Stage::New | Stage::Connecting | Stage::Sending | Stage::Idle => {
+                self.end_idle(upstream_client, shared)
+            }
         }
     }
 
-    fn read_head(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
+    fn read_head(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
         let id = self.flow.expect("there is a request");
         let is_records = matches!(self.speech, Speech::FastCgi(_));
         loop {
-            let asked = self.flow(exchanges).asked;
+            let asked = self.flow(upstream_client).asked;
             let (ending, parsed) = match &mut self.speech {
                 Speech::Http => (None, self.parser.parse(self.input.unread(), asked).map_err(drop)),
                 Speech::Cgi(head, _) => (None, head.parse(self.input.unread(), asked, false)),
@@ -100,11 +106,11 @@ impl UpstreamConnection {
                 (Ok(None), None) => return self.receive(),
                 (Ok(None), Some(Ending::Overloaded)) => {
                     self.flow = None;
-                    fail(id, Status::ServiceUnavailable, true, exchanges, shared);
+                    fail(id, Status::ServiceUnavailable, true, upstream_client, shared);
                     return Want::Close(Reason::Finished);
                 }
                 (Ok(None), Some(_)) | (Err(()), _) => {
-                    return self.give_up(Status::BadGateway, exchanges, shared);
+                    return self.give_up(Status::BadGateway, upstream_client, shared);
                 }
             };
             let head_len = head.head_len;
@@ -112,76 +118,76 @@ impl UpstreamConnection {
                 let body = if is_records { Body::by_records(head.body) } else { Body::new(head.body) };
                 self.keeps = head.keep_alive && self.is_sent;
                 let now = shared.clock.second.seconds() as i64;
-                exchanges.succeed_at(self.upstream);
+                upstream_client.succeed_at(self.upstream);
                 if std::mem::take(&mut self.is_unanswered) {
-                    exchanges.answered(self.upstream);
+                    upstream_client.answered(self.upstream);
                 }
-                let began = exchanges.flow(id).began;
-                let is_again = judge(id, &head, now, exchanges);
+                let began = upstream_client.flow(id).began;
+                let is_again = judge(id, &head, now, upstream_client);
                 self.head_came = shared.clock.now;
                 let waited = self.head_came.saturating_sub(began);
                 shared.served.add(Counter::UpstreamHeadWait, waited.as_nanos() as u64);
                 self.input.consume(head_len);
                 if is_again {
-                    return self.ask_again(exchanges, shared);
+                    return self.ask_again(upstream_client, shared);
                 }
                 self.stage = Stage::Body(body);
-                return self.read_body(exchanges, shared);
+                return self.read_body(upstream_client, shared);
             }
             self.interim_responses += 1;
             // 101 was never asked for.
             if head.status == 101 || self.interim_responses > INTERIM_RESPONSES_MAX {
-                return self.give_up(Status::BadGateway, exchanges, shared);
+                return self.give_up(Status::BadGateway, upstream_client, shared);
             }
             if head.status == 100 {
-                if let Some(upload) = &mut exchanges.flow(id).upload {
+                if let Some(upload) = &mut upstream_client.flow(id).upload {
                     upload.is_asked_for = true;
                 }
             } else {
                 // RFC 9110, 15.2: a proxy passes on what it has not asked for itself.
-                exchanges.pass_interim(id, &head);
+                upstream_client.pass_interim(id, &head);
             }
-            exchanges.wake_followers(id);
+            upstream_client.wake_followers(id);
             self.input.consume(head_len);
         }
     }
 
-    fn read_body(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
+    fn read_body(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
         let id = self.flow.expect("there is a request");
         let Stage::Body(body) = &mut self.stage else { unreachable!("a body is being read") };
-        let progress = body.read(&mut self.input, |part| exchanges.flow(id).append(part));
-        exchanges.limit_shared(id);
-        exchanges.wake_followers(id);
+        let progress = body.read(&mut self.input, |part| upstream_client.flow(id).append(part));
+        upstream_client.limit_shared(id);
+        upstream_client.wake_followers(id);
         let may_end = body.may_end();
         let has_ended = matches!(&self.speech, Speech::FastCgi(fastcgi) if fastcgi.ending.is_some());
         match progress {
-            Progress::More if has_ended && may_end => self.complete(exchanges, shared),
-            Progress::More if has_ended => self.give_up(Status::BadGateway, exchanges, shared),
-            Progress::More if self.is_abandoned(exchanges) => Want::Close(Reason::Finished),
-            Progress::More => self.receive_body(exchanges, shared),
-            Progress::Malformed => self.give_up(Status::BadGateway, exchanges, shared),
-            Progress::Complete => self.complete(exchanges, shared),
+            Progress::More if has_ended && may_end => self.complete(upstream_client, shared),
+            Progress::More if has_ended => self.give_up(Status::BadGateway, upstream_client, shared),
+            Progress::More if self.is_abandoned(upstream_client) => Want::Close(Reason::Finished),
+            Progress::More => self.receive_body(upstream_client, shared),
+            Progress::Malformed => self.give_up(Status::BadGateway, upstream_client, shared),
+            Progress::Complete => self.complete(upstream_client, shared),
         }
     }
 
-    pub(super) fn complete(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
+    pub(super) fn complete(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
         let took = shared.clock.now.saturating_sub(self.head_came);
         shared.served.add(Counter::UpstreamBodyWait, took.as_nanos() as u64);
         let flow = self.flow.take().expect("there was a request");
-        exchanges.finish(flow, End::Complete);
-        self.rest(exchanges, shared)
+        upstream_client.finish(flow, End::Complete);
+        self.rest(upstream_client, shared)
     }
 
     /// The response matches nothing stored: the request is repeated.
-    fn ask_again(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
+    fn ask_again(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
         let flow = self.flow.take().expect("there was a request");
-        let want = self.rest(exchanges, shared);
-        exchanges.begin_again(flow, shared.served);
+        let want = self.rest(upstream_client, shared);
+        upstream_client.begin_again(flow, shared.served);
         want
     }
 
     /// The connection becomes idle.
-    fn rest(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
+    fn rest(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
         self.answered += 1;
         // What comes unasked, or a request that the upstream has not taken whole, leaves the next answer in doubt.
         let is_at_rest = match &self.speech {
@@ -191,26 +197,30 @@ impl UpstreamConnection {
         let may_stay = self.keeps && is_at_rest && self.input.unread().is_empty() && !shared.is_draining;
         self.stage = Stage::Idle;
         shared.pool.put_buffer(std::mem::take(&mut self.input));
-        if may_stay && exchanges.keep(self.upstream) { self.receive() } else { Want::Close(Reason::Finished) }
+        if may_stay && upstream_client.keep(self.upstream) {
+            self.receive()
+        } else {
+            Want::Close(Reason::Finished)
+        }
     }
 }
 
 /// Does for the flow what its answer's `head` says; whether that is to ask again.
-fn judge(id: FlowId, head: &Head<'_>, now: i64, exchanges: &mut Exchanges) -> bool {
-    match exchanges.judge(id, head, now) {
+fn judge(id: FlowId, head: &Head<'_>, now: i64, upstream_client: &mut UpstreamClient) -> bool {
+    match upstream_client.judge(id, head, now) {
         ResponseAction::Again => return true,
         ResponseAction::Stored(standing) => {
-            exchanges.settle(id, standing.is_for_all);
-            exchanges.flow(id).standing = Some(standing);
+            upstream_client.settle(id, standing.is_for_all);
+            upstream_client.flow(id).standing = Some(standing);
         }
-        ResponseAction::Answer(fill) => exchanges.pass_on(id, head, now, fill),
+        ResponseAction::Answer(fill) => upstream_client.pass_on(id, head, now, fill),
         ResponseAction::Part(part) => {
-            exchanges.pass_on(id, head, now, None);
-            exchanges.flow(id).keep_part(part);
+            upstream_client.pass_on(id, head, now, None);
+            upstream_client.flow(id).keep_part(part);
         }
         ResponseAction::Combination(joined) => {
-            exchanges.settle(id, joined.fill.is_some());
-            exchanges.flow(id).begin_joined(*joined);
+            upstream_client.settle(id, joined.fill.is_some());
+            upstream_client.flow(id).begin_joined(*joined);
         }
     }
     false

@@ -36,7 +36,7 @@ use shares::Shares;
 pub(in crate::handler) const ATTEMPTS_MAX: u32 = 3;
 
 #[derive(Debug)]
-pub struct Exchanges {
+pub struct UpstreamClient {
     pub(in crate::handler) proxy: Arc<Proxy>,
     pub(in crate::handler) limits: Limits,
     pub(in crate::handler) flows: Slab<Flow>,
@@ -57,10 +57,10 @@ pub struct Exchanges {
     pub(in crate::handler) now: Duration,
 }
 
-impl Exchanges {
+impl UpstreamClient {
     /// With the upstreams of `proxy`, none under way.
-    pub fn new(proxy: &Arc<Proxy>, limits: &Limits) -> io::Result<Exchanges> {
-        Ok(Exchanges {
+    pub fn new(proxy: &Arc<Proxy>, limits: &Limits) -> io::Result<UpstreamClient> {
+        Ok(UpstreamClient {
             health: Balancer::new(&proxy.upstreams),
             pools: (0..proxy.upstreams.len()).map(|index| (index, Pool::default())).collect(),
             origins: OriginConnections::default(),
@@ -78,7 +78,7 @@ impl Exchanges {
     }
 
     /// The connection behind `token` is about to handle an event at `now`.
-    pub fn attend(&mut self, token: u64, now: Duration) -> &mut Exchanges {
+    pub fn attend(&mut self, token: u64, now: Duration) -> &mut UpstreamClient {
         self.token = token;
         self.now = now;
         self

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sojourn_http::Status;
 
-use super::{Exchanges, FlowId};
+use super::{FlowId, UpstreamClient};
 use crate::counters::scoreboard::network;
 use crate::counters::{Counter, Served};
 use crate::handler::reverse_proxy::{End, Protocol};
@@ -86,7 +86,7 @@ impl Shares {
     }
 }
 
-impl Exchanges {
+impl UpstreamClient {
     /// Gives a flow to a connection if there is one for its client; else it waits.
     pub(super) fn share_out(&mut self, id: FlowId, served: &mut Served) {
         // What is fetched for the cache is fetched for the client that made it necessary.

@@ -6,11 +6,11 @@ use sojourn_http_cache::Moments;
 use sojourn_http_cache::fields::Section;
 use sojourn_http_cache::forward::{Via, append_interim, append_response};
 
-use super::Exchanges;
+use super::UpstreamClient;
 use crate::counters::Served;
 use crate::handler::reverse_proxy::{End, Flow, FlowId, Received, ResponseAction};
 
-impl Exchanges {
+impl UpstreamClient {
     /// Decides what to do with the response with this head; invalidates what it may have changed.
     pub fn judge(&mut self, id: FlowId, head: &Head<'_>, now: i64) -> ResponseAction {
         // Unless it is kept, others are told when this goes.

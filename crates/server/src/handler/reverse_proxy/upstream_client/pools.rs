@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustls::client::ClientConnection;
 
-use super::Exchanges;
+use super::UpstreamClient;
 use crate::applications::Scripts;
 use crate::connection::{Address, Destination, Launch, Launched};
 use crate::counters::{Counter, Served};
@@ -24,7 +24,7 @@ pub(in crate::handler) struct Pool {
     pub unanswered: usize,
 }
 
-impl Exchanges {
+impl UpstreamClient {
     /// `upstream` has begun to answer.
     pub fn succeed_at(&mut self, upstream: usize) {
         if upstream < self.proxy.upstreams.len() {
