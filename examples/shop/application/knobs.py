@@ -21,6 +21,7 @@ class Knob:
 KNOBS = (
     Knob("nginx_workers", 1, "Worker processes of nginx."),
     Knob("gzip_level", 1, "How hard nginx compresses pages: 0 not at all, 9 the most CPU."),
+    Knob("keepalive", 0, "Idle connections to the application that nginx keeps; they stick to one of its processes."),
     Knob("page_kb", 0, "Kilobytes of text added to each page: bytes for nginx to compress and to send."),
     Knob("workers", 2, "Worker processes of gunicorn."),
     Knob("threads", 4, "Threads of each worker: so many requests it answers at a time."),

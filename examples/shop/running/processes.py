@@ -95,11 +95,11 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def listener() -> socket.socket:
-    """A socket on a free port, for a process that is given it."""
+def listener(port: int = 0) -> socket.socket:
+    """A socket on a free port, or on this one, for a process that is given it."""
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listening.bind(("127.0.0.1", 0))
+    listening.bind(("127.0.0.1", port))
     listening.listen(1024)
     return listening
 

@@ -144,7 +144,9 @@ class System:
         shutil.rmtree(metrics, ignore_errors=True)
         metrics.mkdir()
         values = Knobs(knobs)
-        with listener() as listening:
+        # The same port again after a restart, so that nobody has to be told.
+        earlier = known["parts"].get("application")
+        with listener(earlier["port"] if earlier else 0) as listening:
             number, log = listening.fileno(), self._folder / "application.log"
             command = [self._python(), "-m", "gunicorn", "--worker-class=gthread", "application.app:create()"]
             command += [f"--workers={values.count('workers')}", f"--threads={values.count('threads')}"]
@@ -165,7 +167,6 @@ class System:
     def _start_nginx(self, known: dict[str, Any], knobs: Mapping[str, str]) -> tuple[Process, int]:
         values = Knobs(knobs)
         earlier = known["parts"].get("nginx")
-        # The same port again after a restart, so that nobody has to be told.
         port = earlier["port"] if earlier else free_port()
         text = (
             (self._source / "nginx.conf.template")
@@ -179,6 +180,7 @@ class System:
                 mime_types=_mime_types(),
                 nginx_workers=values.count("nginx_workers"),
                 gzip="on" if values["gzip_level"] else "off",
+                keepalive=f"keepalive {values.count('keepalive')};" if values["keepalive"] else "",
                 gzip_level=max(1, values.count("gzip_level")),
                 user="" if os.getuid() else "user root;",
             )
