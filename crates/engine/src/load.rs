@@ -167,5 +167,6 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
             seed: common.seed,
         },
         defaults.shows,
+        what.users_file.as_deref(),
     )
 }

@@ -170,7 +170,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         observe: common.observe(),
         seed: common.seed,
     };
-    let code = common.run("replay", plan, Shows::Ours)?;
+    let code = common.run("replay", plan, Shows::Ours, None)?;
     Ok(match reading.end() {
         Ok(()) => code,
         Err(error) => {

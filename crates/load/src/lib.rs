@@ -31,10 +31,10 @@ pub use clients::{Progress, run};
 pub use http::{Cause, Form, FormError, Target, TargetError, Tls, TlsError, Trust, Version, client_config};
 pub use plan::{
     Answer, ArrivalProcess, Arrivals, Catalogue, Connections, Count, Distribution, Failed, FilelistError,
-    GENERATED, Host, Limits, LoggedVisit, Next, Observe, PIPELINE_MAX, Paths, Pick, Plan, Replayed, Requests,
-    Scenario, ScenarioError, Schedule, ScheduleError, Segment, SessionFileError, Shape, Step, StopRule,
-    Surroundings, Think, Transport, User, Waiting, WalkError, duration, is_har, parse_rate, parse_schedule,
-    scenario_schemas,
+    GENERATED, Host, KeptUser, Limits, LoggedVisit, Next, Observe, PIPELINE_MAX, Paths, Pick, Plan, Replayed,
+    Requests, Scenario, ScenarioError, Schedule, ScheduleError, Segment, SessionFileError, Shape, Step,
+    StopRule, Surroundings, Think, Transport, User, Waiting, WalkError, duration, is_har, parse_rate,
+    parse_schedule, scenario_schemas,
 };
 pub use runtime::{RunError, TIMER_SLACK_MAX, timestamps};
 pub use statistics::{Figures, Outcome, Report, StepLimit, TICK, Timeline, report, webstone};

@@ -1,7 +1,7 @@
 """What the application says of itself: `Server-Timing` with each answer, and `/metrics` in Prometheus' text format.
 
-Each worker process counts for itself and writes its totals to a file of a folder that all share; whichever worker is
-asked for `/metrics` adds them up.
+Each worker process counts for itself and writes its totals to a file of a folder that all share, at most
+`WRITES_SECONDS` after they changed; whichever worker is asked for `/metrics` adds them up.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from flask import Flask, Response, g, request
 from .database import Database
 
 WRITES_SECONDS = 0.2
-"""Between two writes of a worker's totals."""
+"""From a change of a worker's totals to their next write."""
 
 
 class Metrics:
@@ -30,7 +30,7 @@ class Metrics:
         self._lock = threading.Lock()
         self._totals: Counter[str] = Counter()
         self._busy = 0
-        self._written = 0.0
+        self._write_due = False
 
     def attach(self, application: Flask) -> None:
         """Counts every request of the application."""
@@ -61,12 +61,15 @@ class Metrics:
     def _end(self, _error: BaseException | None) -> None:
         with self._lock:
             self._busy -= 1
-            if time.monotonic() - self._written >= WRITES_SECONDS:
-                self._write()
+            if self._write_due:
+                return
+            self._write_due = True
+        timer = threading.Timer(WRITES_SECONDS, self._write)
+        timer.daemon = True
+        timer.start()
 
     def _show(self) -> Response:
-        with self._lock:
-            self._write()
+        self._write()
         totals: Counter[str] = Counter()
         for path in self._folder.glob("*.json"):
             if Path(f"/proc/{path.stem}").exists():
@@ -75,9 +78,10 @@ class Metrics:
         return Response(text, mimetype="text/plain")
 
     def _write(self) -> None:
-        self._written = time.monotonic()
-        pool = {f"shop_pool_{name}": value for name, value in self._database.usage().items()}
-        known = {**self._totals, **pool, "shop_threads_busy": self._busy}
-        partial = self._folder / f"{os.getpid()}.partial"
-        partial.write_text(json.dumps(known))
-        partial.rename(partial.with_suffix(".json"))
+        with self._lock:
+            self._write_due = False
+            pool = {f"shop_pool_{name}": value for name, value in self._database.usage().items()}
+            known = {**self._totals, **pool, "shop_threads_busy": self._busy}
+            partial = self._folder / f"{os.getpid()}.partial"
+            partial.write_text(json.dumps(known))
+            partial.rename(partial.with_suffix(".json"))

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -17,7 +17,7 @@ use sojourn_load::{
 use sojourn_measure::machine::Machine;
 use sojourn_measure::{Nanos, affinity};
 
-use super::result::{Embedded, Printed, RunResult, Shows, write_file};
+use super::result::{Embedded, Printed, RunResult, Shows, write_file, write_private_file};
 use super::{progress, start, text::write_text};
 
 /// Options of every command that makes load.
@@ -257,8 +257,14 @@ impl Common {
         }
     }
 
-    /// Runs a plan and puts its result where the options say.
-    pub fn run(&self, tool: &'static str, plan: Plan<'_>, shows: Shows) -> anyhow::Result<ExitCode> {
+    /// Runs a plan and puts its result where the options say, and its users into `users_file`.
+    pub fn run(
+        &self,
+        tool: &'static str,
+        plan: Plan<'_>,
+        shows: Shows,
+        users_file: Option<&Path>,
+    ) -> anyhow::Result<ExitCode> {
         if let Some(core) = self.core {
             affinity::pin_to(core).with_context(|| format!("cannot pin the generator to core {core}"))?;
         }
@@ -307,7 +313,9 @@ impl Common {
         }
         output.flush()?;
         // After the result: a full disk must not take it away.
-        let written = self.write_files(&outcome);
+        let keep =
+            |path| write_private_file(path, |file| Ok(serde_json::to_writer(file, &outcome.kept_users)?));
+        let written = self.write_files(&outcome) && users_file.is_none_or(keep);
         Ok(if complete && written && !failed { ExitCode::SUCCESS } else { ExitCode::from(1) })
     }
 

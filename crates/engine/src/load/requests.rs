@@ -34,6 +34,10 @@ pub struct RequestOptions {
     /// recording of a browser (HAR).
     #[arg(long, value_name = "FILE", help_heading = REQUESTS)]
     scenario: Option<PathBuf>,
+    /// Let a scenario's users go on who were logged in when an earlier run ended: their cookies and values are read from
+    /// this file, if it exists, and written to it at the end.
+    #[arg(long, value_name = "FILE", requires = "scenario", help_heading = REQUESTS)]
+    pub users_file: Option<PathBuf>,
     /// Follow so many redirections of the URL, each user with its cookies, and count them apart.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100), help_heading = REQUESTS)]
     follow_redirects: Option<u32>,
@@ -130,7 +134,13 @@ impl RequestOptions {
         ensure!(self.method == "GET" && self.body.is_none(), "--method and --body: the scenario says them");
         let text = read_text(path)?;
         let read = if is_har(&text) { Scenario::from_har } else { Scenario::parse };
-        read(form, &text, &surroundings).with_context(|| shown(path)).map(Some)
+        let mut scenario = read(form, &text, &surroundings).with_context(|| shown(path))?;
+        if let Some(path) = self.users_file.as_deref().filter(|path| path.exists()) {
+            let kept = serde_json::from_str(&read_text(path)?);
+            scenario
+                .go_on(kept.with_context(|| format!("{} has no users of an earlier run", path.display()))?);
+        }
+        Ok(Some(scenario))
     }
 
     pub fn pipeline(&self) -> u32 {

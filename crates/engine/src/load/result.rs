@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use schemars::JsonSchema;
@@ -67,7 +68,21 @@ impl<'a> Embedded<'a> {
 
 /// Writes a file in one go, or names it on standard error; returns true if it is written.
 pub fn write_file(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> bool {
-    let written = File::create(path).and_then(|file| {
+    write_opened(path, File::create(path), write)
+}
+
+/// The same for a file that only its owner may read.
+pub fn write_private_file(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> bool {
+    let mut options = File::options();
+    write_opened(path, options.write(true).create(true).truncate(true).mode(0o600).open(path), write)
+}
+
+fn write_opened(
+    path: &Path,
+    opened: io::Result<File>,
+    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> bool {
+    let written = opened.and_then(|file| {
         let mut file = BufWriter::new(file);
         write(&mut file)?;
         file.flush()

@@ -227,6 +227,8 @@ impl<'a> Run<'a> {
                 self.recorder.leave_unfinished(&exchange.pending);
             }
         }
+        let under_way = self.table.clients.iter().filter_map(|(_, client)| client.user.as_deref());
+        let kept_users = self.users.as_ref().map(|users| users.kept(under_way)).unwrap_or_default();
         let stamped = self.recorder.steps.iter().any(|record| record.receive_lag.count() > 0);
         self.measurement.finish(&mut self.recorder, self.settings.origin);
         let (timeline, windows) = self.measurement.observer.into_records();
@@ -245,6 +247,7 @@ impl<'a> Run<'a> {
                 rows: users.scenario.rows(),
                 new: users.scenario.is_user_new(),
             }),
+            kept_users,
             recorder: self.recorder,
             snapshots: self.measurement.steps,
             timeline,

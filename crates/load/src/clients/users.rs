@@ -10,6 +10,7 @@ use crate::{
     plan::scenario::{
         Scenario,
         answer::Answer,
+        kept::KeptUser,
         user::{Next, User},
     },
     statistics::recorder::PendingRequest,
@@ -25,7 +26,10 @@ pub(crate) struct Users {
 
 impl Users {
     pub(crate) fn new(scenario: Arc<Scenario>, seed: u64) -> Users {
-        Users { scenario, free: VecDeque::new(), count: 0, seed }
+        let earlier = scenario.kept().iter().map(|kept| Box::new(User::again(&scenario, kept, seed)));
+        let free: VecDeque<Box<User>> = earlier.collect();
+        let count = scenario.kept().iter().map(|kept| kept.number() + 1).max().unwrap_or(0);
+        Users { scenario, free, count, seed }
     }
 
     /// A user for another iteration.
@@ -36,6 +40,15 @@ impl Users {
         });
         user.begin_iteration();
         user
+    }
+
+    /// What is kept of those who are logged in, these who have an iteration under way included.
+    pub(crate) fn kept<'a>(&'a self, under_way: impl Iterator<Item = &'a User>) -> Vec<KeptUser> {
+        let all = self.free.iter().map(Box::as_ref).chain(under_way);
+        let mut kept: Vec<KeptUser> =
+            all.filter(|user| user.is_logged_in).map(|user| user.kept(&self.scenario)).collect();
+        kept.sort_by_key(KeptUser::number);
+        kept
     }
 
     /// A user's iteration is over.

@@ -5,6 +5,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use serde::{Deserialize, Serialize};
+
 use crate::http::cookie_date;
 
 /// The most cookies of a user; the oldest goes for a further one.
@@ -22,13 +24,14 @@ pub struct CookieHost {
 }
 
 /// The cookies of one user.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(transparent)]
 pub struct CookieJar {
     /// The oldest first.
     cookies: Vec<Cookie>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 struct Cookie {
     name: String,
     value: String,

@@ -32,7 +32,9 @@ pub use replay::{Failed, Host, Paths, Replayed};
 pub use scenario::{
     GENERATED, Scenario, ScenarioError, Surroundings,
     answer::Answer,
-    is_har, schemas as scenario_schemas,
+    is_har,
+    kept::KeptUser,
+    schemas as scenario_schemas,
     user::{Next, User},
 };
 pub use schedule::{Schedule, Step};

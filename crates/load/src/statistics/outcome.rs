@@ -11,6 +11,7 @@ use crate::{
     plan::{
         Limits, Think,
         mix::MixCheck,
+        scenario::kept::KeptUser,
         schedule::{Schedule, Step},
     },
     statistics::{
@@ -63,6 +64,8 @@ pub struct Outcome {
     /// What results are shown by, where requests have names.
     pub(crate) names: Vec<String>,
     pub(crate) users: Option<UsersReport>,
+    /// Users who are logged in, for a run that goes on with them.
+    pub kept_users: Vec<KeptUser>,
     pub(crate) recorder: Recorder,
     pub(crate) snapshots: Vec<StepSnapshots>,
     pub(crate) timeline: Option<Timeline>,

@@ -162,6 +162,7 @@ impl Scenario {
             flows,
             constants: values,
             feeder,
+            variables: compiler.variables.names,
             feeder_variables,
             is_user_new: file.users.new,
             server: Server {
@@ -170,6 +171,7 @@ impl Scenario {
                 host,
             },
             warnings,
+            kept: Vec::new(),
         })
     }
 }

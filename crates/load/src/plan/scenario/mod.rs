@@ -11,6 +11,7 @@ pub mod feeder;
 pub mod file;
 mod har;
 mod html;
+pub mod kept;
 pub mod template;
 pub mod user;
 
@@ -29,6 +30,7 @@ use crate::{
             body::Body,
             feeder::Feeder,
             file::ScenarioFile,
+            kept::KeptUser,
             template::Template,
         },
     },
@@ -65,12 +67,16 @@ pub struct Scenario {
     /// The values that every user begins with, by the number of their variable.
     constants: Vec<Option<String>>,
     feeder: Feeder,
+    /// The names of all variables.
+    variables: Vec<String>,
     /// The variables of the feeder's columns.
     feeder_variables: Vec<usize>,
     is_user_new: bool,
     server: Server,
     /// Doubts about the file, as sentences.
     warnings: Vec<String>,
+    /// Users of an earlier run, who go on.
+    kept: Vec<KeptUser>,
 }
 
 /// The loaded server, as links and cookies see it.
@@ -134,6 +140,15 @@ impl Scenario {
     /// Doubts about the file, as sentences.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    pub(crate) fn kept(&self) -> &[KeptUser] {
+        &self.kept
+    }
+
+    /// Lets users go on who were kept by an earlier run.
+    pub fn go_on(&mut self, kept: Vec<KeptUser>) {
+        self.kept = kept;
     }
 
     /// How many users the feeder file has, if there is one.

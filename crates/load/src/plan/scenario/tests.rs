@@ -89,6 +89,22 @@ take.id = { pointer = "/id", default = "9" }
 "#;
 
 #[test]
+fn a_kept_user_goes_on_with_its_cookies_and_values() {
+    let mut scenario = compiled(SHOP).unwrap();
+    let mut user = User::new(&scenario, 1, 1);
+    let head = "HTTP/1.1 200 OK\r\nSet-Cookie: s=1; Path=/\r\n\r\n";
+    answered(&mut user, &scenario, 0, head, r#"<input name="csrf" value="t">"#);
+    let file = serde_json::to_string(&[user.kept(&scenario)]).unwrap();
+    scenario.go_on(serde_json::from_str(&file).unwrap());
+    let mut again = User::again(&scenario, &scenario.kept()[0], 2);
+    assert!(again.is_logged_in);
+    again.prepare(&scenario, 1, now()).unwrap();
+    assert!(
+        text(&again).contains("Cookie: s=1\r\n") && text(&again).ends_with("csrf=t&name=bob&password=c+d")
+    );
+}
+
+#[test]
 fn a_user_logs_in_with_its_row_and_a_token() {
     let scenario = compiled(SHOP).unwrap();
     assert_eq!(scenario.names(), ["form", "login", "GET /items/${random:7-7}", "buy"]);

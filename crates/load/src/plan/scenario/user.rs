@@ -15,6 +15,7 @@ use crate::{
     plan::scenario::{
         Authorization, Scenario, ScenarioRequest,
         answer::{Answer, Status},
+        kept::KeptUser,
         template::{Context, Template, Unusable},
     },
 };
@@ -65,6 +66,27 @@ impl User {
             jar: CookieJar::default(),
             random: Xoshiro256PlusPlus::seed_from_u64(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
             exchange: Exchange::default(),
+        }
+    }
+
+    /// A user who was kept by an earlier run.
+    pub fn again(scenario: &Scenario, kept: &KeptUser, seed: u64) -> User {
+        let mut user = User::new(scenario, kept.number, seed);
+        for (name, value) in scenario.variables.iter().zip(&mut user.values) {
+            if let Some(kept) = kept.values.get(name) {
+                *value = Some(kept.clone());
+            }
+        }
+        User { iterations: kept.iterations, is_logged_in: true, jar: kept.cookies.clone(), ..user }
+    }
+
+    /// What is kept of a user for the next run.
+    pub fn kept(&self, scenario: &Scenario) -> KeptUser {
+        KeptUser {
+            number: self.number,
+            iterations: self.iterations,
+            values: KeptUser::values_of(scenario, &self.values),
+            cookies: self.jar.clone(),
         }
     }
 
