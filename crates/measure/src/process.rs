@@ -10,6 +10,9 @@ use crate::{Nanos, proc_file};
 /// `stat` counts user and system time in these (`USER_HZ`, 100 on every architecture Linux runs on).
 pub const TICK: Nanos = Nanos(10_000_000);
 
+/// To look at each of more threads than this takes milliseconds.
+pub const THREADS_MANY: u64 = 64;
+
 /// Usage of one process so far, all threads together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProcessCounters {

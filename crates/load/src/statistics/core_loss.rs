@@ -6,6 +6,8 @@
 //! - how long others ran on the core: all tasks' time on it less the server's own. Where the server had nothing to do
 //!   meanwhile nobody waited, so that it is too long for an idle server.
 //!
+//! To ask each of hundreds of threads would disturb what is measured: of such a server the second bound is taken.
+//!
 //! Waiting is counted when it ends. So where others ran and nobody seems to have waited, a server that is ready to run at
 //! the window's end counts as having waited for all of it.
 //!
@@ -21,7 +23,7 @@ use sojourn_measure::{
     Nanos, Reading, TreeSample,
     core_time::CoreTime,
     core_use::CoreUse,
-    process::{TICK, core_waits, is_ready},
+    process::{THREADS_MANY, TICK, core_waits, is_ready},
 };
 
 use crate::{
@@ -48,6 +50,8 @@ pub struct CoreWatch {
     is_polling: bool,
     /// True if the generator is pinned, so that what the hypervisor took from its core is known.
     is_pinned: bool,
+    /// True once the server had too many threads to ask each.
+    has_many_threads: bool,
 }
 
 /// All readings at one moment; the losses are the difference of two.
@@ -61,8 +65,8 @@ struct ServerMoment {
     cpu: Nanos,
     /// Of children that ended, in ticks.
     children_cpu: Nanos,
-    /// By process and thread.
-    waits: BTreeMap<(u32, u32), Nanos>,
+    /// By process and thread; none of many threads.
+    waits: Option<BTreeMap<(u32, u32), Nanos>>,
     core_use: Option<Nanos>,
     /// Ticks.
     stolen: Option<u64>,
@@ -90,19 +94,24 @@ impl CoreWatch {
             generator_core: found(observe.own_core),
             is_polling: waiting == Waiting::Spin,
             is_pinned: observe.own_core.is_some(),
+            has_many_threads: false,
         }
     }
 
     /// Reads what a snapshot does not have. `gaps` are those of the event loop so far.
-    pub fn moment(&self, snapshot: &Snapshot, tree: &TreeSample) -> Moment {
+    pub fn moment(&mut self, snapshot: &Snapshot, tree: &TreeSample) -> Moment {
         let read = |core: &Reading<CoreUse>| core.value().and_then(|core| core.read().ok());
         let core_use = read(&self.server_core);
+        let totals = tree.totals();
+        let is_crowd = totals.threads > THREADS_MANY && core_use.is_some();
+        self.has_many_threads |= is_crowd;
         let stolen = |time: &Reading<CoreTime>| time.value().map(|time| time.steal);
-        let server = match (waits(tree), tree.because_unknown()) {
+        let waits = if is_crowd { Ok(None) } else { waits(tree).map(Some) };
+        let server = match (waits, tree.because_unknown()) {
             (_, Some(why)) | (Err(why), _) => Err(why),
             (Ok(waits), None) => Ok(ServerMoment {
                 cpu: tree.cpu(),
-                children_cpu: tree.totals().children_cpu,
+                children_cpu: totals.children_cpu,
                 waits,
                 core_use,
                 stolen: snapshot.server_core.as_ref().and_then(stolen),
@@ -167,7 +176,10 @@ impl CoreWatch {
 
     pub fn server_source(&self) -> String {
         let steal = if self.server_core.value().is_some() { ", and steal" } else { "" };
-        format!("{}{steal}", self.bounds(&self.server_core))
+        match self.server_core.value() {
+            Some(core) if self.has_many_threads => format!("others' time ({}){steal}", core.source()),
+            _ => format!("{}{steal}", self.bounds(&self.server_core)),
+        }
     }
 
     pub fn generator_source(&self) -> String {
@@ -186,14 +198,15 @@ impl CoreWatch {
 }
 
 impl ServerMoment {
-    /// How long the threads waited since; none where threads ended, whose waiting is lost.
+    /// How long the threads waited since; none of many, and where threads ended, whose waiting is lost.
     fn waited_since(&self, before: &ServerMoment) -> Option<Nanos> {
-        let all_live = before.waits.keys().all(|thread| self.waits.contains_key(thread));
+        let (earlier, now) = (before.waits.as_ref()?, self.waits.as_ref()?);
+        let all_live = earlier.keys().all(|thread| now.contains_key(thread));
         let known = all_live && self.children_cpu == before.children_cpu;
         let since = |(thread, wait): (&(u32, u32), &Nanos)| {
-            *wait - before.waits.get(thread).copied().unwrap_or(Nanos::ZERO)
+            *wait - earlier.get(thread).copied().unwrap_or(Nanos::ZERO)
         };
-        known.then(|| self.waits.iter().map(since).sum())
+        known.then(|| now.iter().map(since).sum())
     }
 }
 
@@ -254,7 +267,7 @@ mod tests {
         ServerMoment {
             cpu: Nanos(cpu_ms * MS),
             children_cpu: Nanos::ZERO,
-            waits: waits_ms.iter().map(|&(thread, wait)| ((1, thread), Nanos(wait * MS))).collect(),
+            waits: Some(waits_ms.iter().map(|&(thread, wait)| ((1, thread), Nanos(wait * MS))).collect()),
             core_use: core_ms.map(|used| Nanos(used * MS)),
             stolen: Some(5),
         }
@@ -283,6 +296,7 @@ mod tests {
             generator_core: unknown(),
             is_polling,
             is_pinned: false,
+            has_many_threads: false,
         }
     }
 
@@ -308,6 +322,9 @@ mod tests {
         // A thread that ended has taken its waiting with it.
         check(60, Some(90), &[(2, 0)], Some(30));
         check(60, None, &[(2, 0)], None);
+        // Hundreds of threads are not asked.
+        let crowd = |cpu_ms, core_ms| ServerMoment { waits: None, ..server(cpu_ms, Some(core_ms), &[]) };
+        assert_eq!(server_lost_ms(crowd(0, 0), crowd(60, 71)), Some(11));
     }
 
     #[test]

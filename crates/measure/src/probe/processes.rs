@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use super::Source;
-use crate::process::{self, Detail};
+use crate::process::{self, Detail, THREADS_MANY};
 use crate::{Nanos, ProcessTree, Reading, TreeSample, clock, proc_file};
 
 pub const NAMES: &[&str] = &[
@@ -31,8 +31,7 @@ pub const NAMES: &[&str] = &[
 /// The kernel walks every page table for proportional memory, so it is asked for less often than the rest.
 const PROPORTIONAL_EVERY: Nanos = Nanos(1_000_000_000);
 
-/// With more threads than this, single threads are looked at once in [`THREADS_EVERY`]: some milliseconds each time.
-const THREADS_MANY: u64 = 64;
+/// How often the single threads of more than [`THREADS_MANY`] are looked at.
 const THREADS_EVERY: Nanos = Nanos(1_000_000_000);
 
 pub struct Processes {
