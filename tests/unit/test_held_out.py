@@ -50,11 +50,30 @@ def test_what_misses_its_aim_says_by_how_much_and_what_the_model_lacks(place: in
 
 def test_a_miss_within_what_the_measurement_is_known_to_is_not_decided() -> None:
     for known_to, decided in ((0.3, False), (0.2, True)):
-        seen = Undisturbed.model_construct(response_time_mean_known_to=known_to, response_time_p95_known_to=None)
+        seen = Undisturbed.model_construct(
+            response_time_mean_known_to=known_to,
+            response_time_p95_known_to=None,
+            requests=0,
+            server_cpu_seconds_per_request=None,
+        )
         _, mean, _ = distances(summary({0: error(-0.4)}, undisturbed=seen))
         assert mean is not None
         assert mean.is_decided == decided
         assert ("measured to ±30 %" in mean.short) != decided
+
+
+def test_a_step_is_as_busy_as_it_was_measured_where_the_model_says_less() -> None:
+    found = example_summary()
+    assert found.model is not None
+    step = found.steps[1]
+    half = {"busy_capacity_requests_per_second": 2 * step.offered_requests_per_second}
+    model = found.model.model_copy(update=half)
+    used = Spread(median=0.95 / step.throughput_for_model, minimum=0.0, maximum=1.0)
+    busy = step.model_copy(update={"server_cpu_seconds_per_request": used, "undisturbed": None})
+    unknown = busy.model_copy(update={"server_cpu_seconds_per_request": None})
+    usual = step.server_core_usual_fraction or 0.0
+    assert model.utilisation(busy) == pytest.approx(0.95 + usual, rel=0.05)
+    assert model.utilisation(unknown) == pytest.approx(0.5)
 
 
 def test_of_a_share_of_a_processor_utilisation_is_what_was_used_of_it() -> None:

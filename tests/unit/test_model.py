@@ -162,6 +162,27 @@ def test_the_demand_of_a_busy_server_is_found_from_its_wake_ups(
     assert float(fitted.demands.mean()) == pytest.approx(busy + cost * at_busy, rel=0.02)
 
 
+def test_the_demand_falls_with_the_load_as_the_steps_say(mix: Mix) -> None:
+    plain = Station(mix.demands(FIT), 1, exactly(1.0), 1 / float(mix.demands(FIT).mean()))
+    busy = float(plain.demands.mean())
+    loads = (0.2, 0.4, 0.6, 0.8)
+    steps = [made_up(plain, load * plain.capacity) for load in loads]
+    fitted = fit_station(mix, FIT, steps, None, 1)
+    for load in (*loads, 0.5):
+        assert fitted.demand_at(load * plain.capacity) == pytest.approx(busy + 5e-6 * (1 - load), rel=0.01)
+    assert fitted.demand_at(2 * plain.capacity) == pytest.approx(busy, rel=0.01)
+
+
+def test_a_wait_for_a_sleeping_core_is_told_from_a_latency(mix: Mix) -> None:
+    plain = Station(mix.demands(FIT), 1, exactly(1.0), 1 / float(mix.demands(FIT).mean()))
+    asleep = replace(plain, mean_delays=Delays(LATENCY, 0.0, 20e-6), p95_delays=Delays(LATENCY, 0.0, 20e-6))
+    steps = [made_up(asleep, load * plain.capacity) for load in (0.1, 0.3, 0.5, 0.7)]
+    steady = [step.model_copy(update={"server_cpu_seconds_per_request": None}) for step in steps]
+    fitted = fit_station(mix, FIT, steady, None, 1)
+    assert fitted.mean_delays.latency_seconds == pytest.approx(LATENCY, rel=0.05)
+    assert fitted.mean_delays.wakeup_seconds == pytest.approx(20e-6, rel=0.05)
+
+
 def test_a_server_costs_no_more_than_its_highest_throughput_allows(mix: Mix) -> None:
     # Of a tenth of a core, where each request of a light load wakes it, the demand cannot be read from light loads.
     plain = Station(mix.demands(FIT), None, exactly(1.0), 1 / float(mix.demands(FIT).mean()))

@@ -1,7 +1,7 @@
 """How far a model was from the steps that it was not fitted on, against what is aimed at, and what it lacks.
 
-The aims are for steps below 90 % utilisation, by the model's own capacity. What the model lacks is read from where the
-largest error is and on which side: it is where to look, not a proof.
+The aims are for steps below 90 % utilisation, by the model's capacity or as measured, whichever is more. What the model
+lacks is read from where the largest error is and on which side: it is where to look, not a proof.
 """
 
 from __future__ import annotations

@@ -1,13 +1,16 @@
 """The model of the server: limited processor sharing, fitted on some of the steps, tried on the others.
 
 A request for a document of x bytes needs g(x) = a x + b seconds of the server, c more if it opens the connection.
-Four figures join g to a live server, each fitted on every other step below the knee, the last on the highest step:
+Five figures join g to a live server, each fitted on every other step below the knee, the last on the highest step:
 
 - the calibration factor: CPU seconds per request of the log's mix, extrapolated to a busy server, over what g says.
   What kernel threads do for the load on the server's core is part of it. Per request an idle server spends more, since
-  every request wakes it, so the CPU time is fitted as a line in the wake-ups per request (without them, in the idle
-  share of the core);
-- a latency that no load changes: wake-ups, the network stack, the generator's own turn;
+  every request wakes it, so the CPU time is fitted as a line in the wake-ups per request or in the idle share of the
+  core, whichever explains it better. At a lower load the demand is the line's, so that rate times demand is the
+  utilisation that was measured;
+- a latency that no load changes: the network stack, the generator's own turn;
+- a wait for the core to wake up, which a request meets less and less as the core is idle less: wake-ups per request
+  were seen to fall about as the square of the idle share, since a core that was just busy is looked at again soon;
 - the interruptions of the server's core that its counters do not show, as nu E[H^2]: preemptive work of a higher
   class that comes nu times a second for H seconds adds nu E[H^2] / (2 (1 - rho)) to every response (M/G/1 with
   preemptive-resume priorities);
@@ -102,6 +105,22 @@ class Delays:
     latency_seconds: float = 0.0
     interruption_seconds: float = 0.0
     """For the mean: nu E[H^2]."""
+    wakeup_seconds: float = 0.0
+    """What a request waits longer at a server that does nothing else."""
+
+
+@dataclass(frozen=True)
+class DemandByLoad:
+    """What a request needs at each fitted rate over what it needs of a busy server."""
+
+    rates: tuple[float, ...]
+    """Requests/s, rising; the last is the capacity of the busy server."""
+    factors: tuple[float, ...]
+    """At least 1; the last is 1."""
+
+    def over_busy(self, rate: float) -> float:
+        """The factor at a rate, in proportion between two fitted ones."""
+        return float(np.interp(rate, self.rates, self.factors))
 
 
 @dataclass(frozen=True)
@@ -109,7 +128,7 @@ class Station:
     """The fitted station; times in seconds, rates in requests per second."""
 
     demands: FloatArray
-    """Calibrated demand of each request of the log; shape (requests,)."""
+    """Calibrated demand of each request of the log at a busy server; shape (requests,)."""
     r: int | None
     calibration: Interval
     capacity: float
@@ -126,6 +145,16 @@ class Station:
     """The generator's CPU time per request, kernel threads included; larger answers need more in proportion."""
     kept_up: float = 0.0
     """The highest rate that it was seen to keep up with, requests/s."""
+    by_load: DemandByLoad | None = None
+    """None: the demand is the same at every rate."""
+
+    def demands_at(self, rate: float) -> FloatArray:
+        """The demand of each request of the log at a rate; shape (requests,)."""
+        return self.demands if self.by_load is None else self.demands * self.by_load.over_busy(rate)
+
+    def demand_at(self, rate: float) -> float:
+        """Their mean."""
+        return float(self.demands_at(rate).mean())
 
     @property
     def quota_of_requests(self) -> Quota | None:
@@ -159,8 +188,8 @@ class Station:
             )
         return Prediction(
             requests_per_second=rate,
-            response_time_mean_seconds=_lps_mean(rate, self.demands, self.r) + self.mean_delay(rate),
-            response_time_p95_seconds=_lps_p95(rate, self.demands, self.r) + self.p95_delay(rate),
+            response_time_mean_seconds=_lps_mean(rate, self.demands_at(rate), self.r) + self.mean_delay(rate),
+            response_time_p95_seconds=_lps_p95(rate, self.demands_at(rate), self.r) + self.p95_delay(rate),
         )
 
     def mean_delay(self, rate: float) -> float:
@@ -178,27 +207,33 @@ class Station:
             rate: requests/s.
             lost_squared: nu E[H^2] as it was measured, in seconds; None: not measured.
         """
-        if lost_squared is None or rate * float(self.demands.mean()) >= 1:
+        if lost_squared is None or rate * self.demand_at(rate) >= 1:
             return None
         return lost_squared * self._interruption_weight(rate)
 
     def usable(self, below: Sequence[Step]) -> Sequence[Step]:
         """Of steps below the knee, those whose times the station is fitted to."""
         told = [step for step in with_times(below) if self.keeps_up(step.offered_requests_per_second)]
-        light = UTILISATION_MAX * self.busy_capacity
-        return [step for step in told if step.offered_requests_per_second < light] or told
+        light = UTILISATION_MAX * (self.quota.share if self.quota else 1.0)
+        return [
+            step
+            for step in told
+            if (rate := step.offered_requests_per_second) * self.demand_at(rate) < light
+            and step.utilisation_for_model < light
+        ] or told
 
     def with_delays(self, steps: Sequence[Step]) -> Station:
         """The same station with the delays fitted to the response times of the steps."""
         if not steps:
             return self
         rates = [step.offered_requests_per_second for step in steps]
-        served = [(_lps_mean(rate, self.demands, self.r), _lps_p95(rate, self.demands, self.r)) for rate in rates]
+        loads = [(rate, self.demands_at(rate), self.r) for rate in rates]
+        served = [(_lps_mean(*load), _lps_p95(*load)) for load in loads]
         return self.with_delays_beyond(steps, served)
 
     def with_delays_beyond(self, steps: Sequence[Step], served: Sequence[tuple[float, float]]) -> Station:
         """The same station with the delays that measured times have beyond those at the station, mean and p95."""
-        felt = np.array([self._interruption_weight(step.offered_requests_per_second) for step in steps])
+        felt = np.array([self._weights(step.offered_requests_per_second) for step in steps])
         served_means, served_p95s = np.array(served).T
         means = np.array([step.mean_for_model for step in steps])
         p95s = np.array([step.p95_for_model for step in steps])
@@ -209,10 +244,15 @@ class Station:
         )
 
     def _delay(self, delays: Delays, rate: float) -> float:
-        return delays.latency_seconds + delays.interruption_seconds * self._interruption_weight(rate)
+        interrupted, asleep = self._weights(rate)
+        return delays.latency_seconds + delays.interruption_seconds * interrupted + delays.wakeup_seconds * asleep
+
+    def _weights(self, rate: float) -> tuple[float, float]:
+        """How much of an interruption, and how often a wake-up, a request waits for."""
+        return self._interruption_weight(rate), (1.0 - rate * self.demand_at(rate)) ** 2
 
     def _interruption_weight(self, rate: float) -> float:
-        return 0.5 / (1.0 - rate * float(self.demands.mean()))
+        return 0.5 / (1.0 - rate * self.demand_at(rate))
 
 
 def fit_station(
@@ -232,7 +272,8 @@ def fit_station(
     fastest = max(step.requests_per_second.median for step in (*below, *([overloaded] if overloaded else [])))
     kept_up = max(step.offered_requests_per_second for step in below)
     if quota is None:
-        spending, calibration = Spending(), _calibration(float(demands.mean()), _by_idleness(below), _busy_demand, seed)
+        rows = _by_idleness(below)
+        spending, calibration = Spending(), _calibration(float(demands.mean()), rows, _busy_demand, seed)
     else:
         rows = _by_wakeups(below)
         spending = _spending(rows, quota.share)
@@ -256,7 +297,11 @@ def fit_station(
             kept_up=kept_up,
         )
     client = min(step.generator_seconds_per_request for step in below)
-    bare = [Station(demands, r, calibration, capacity, client_seconds=client, kept_up=kept_up) for r in R_CANDIDATES]
+    by_load = _by_load(rows, 1.0 / float(demands.mean()))
+    bare = [
+        Station(demands, r, calibration, capacity, client_seconds=client, kept_up=kept_up, by_load=by_load)
+        for r in R_CANDIDATES
+    ]
     usable = bare[0].usable(below)
     return min(
         (station.with_delays(usable) for station in bare),
@@ -297,13 +342,13 @@ def _calibration(predicted: float, rows: FloatArray, demand: Callable[[FloatArra
 
 
 def _by_idleness(steps: Sequence[Step]) -> FloatArray:
-    """CPU seconds per request, idle share of the processor and wake-ups per request (or nan); shape (steps, 3)."""
+    """CPU seconds per request, idle share of the processor, wake-ups per request (or nan), rate; shape (steps, 4)."""
     known = [
-        (cpu, 1.0 - step.server_cpu_fraction.median, step.server_wakeups_per_request)
+        (cpu, 1.0 - step.server_cpu_fraction.median, step.server_wakeups_per_request, step.offered_requests_per_second)
         for step in steps
         if step.server_cpu_fraction is not None and (cpu := step.cpu_for_model) is not None
     ]
-    return np.array(known, dtype=float).reshape(-1, 3)
+    return np.array(known, dtype=float).reshape(-1, 4)
 
 
 def _by_wakeups(steps: Sequence[Step]) -> FloatArray:
@@ -334,24 +379,50 @@ def _at_most(calibration: Interval, factor: float) -> Interval:
     return Interval(low=low, estimate=estimate, high=high)
 
 
+class _Line(NamedTuple):
+    """The CPU seconds per request as a line in what a busy server saves."""
+
+    at_busy: float
+    at_rows: FloatArray
+    """At each of the rows; shape (rows,)."""
+
+
 def _busy_demand(rows: FloatArray) -> float:
     """CPU seconds per request of a server that is always busy, from rows of `_by_idleness`."""
-    cpu, idle, wakeups = rows.T
+    return _demand_line(rows).at_busy
+
+
+def _demand_line(rows: FloatArray) -> _Line:
+    cpu, idle, wakeups, _rates = rows.T
     if np.ptp(idle) < IDLE_RANGE_MIN * (idle.max() + 1e-9):
-        return float(np.median(cpu))
+        median = float(np.median(cpu))
+        return _Line(median, np.full_like(cpu, median))
     if np.isnan(wakeups).any():
-        return _intercept(cpu, idle)
-    # cpu = demand + wake * wakeups, and a busy server sleeps as often as the idle share foretells: for one loop hardly
-    # ever, for threads that hand work on to each other about as often as ever.
+        return _line(cpu, idle)
+    # A busy server sleeps as often as the idle share foretells: for one loop hardly ever, so that what is saved are its
+    # wake-ups. Threads that hand work on to each other sleep about as often as ever, and save as the core is idle.
     _slope, at_busy = np.polyfit(idle, wakeups, 1)
     left = float(np.clip(at_busy, 0.0, wakeups.min()))
-    return _intercept(cpu, wakeups - left)
+    return _line(cpu, idle if left > 0.5 * wakeups.max() else wakeups - left)
 
 
-def _intercept(cpu: FloatArray, saved: FloatArray) -> float:
-    """Of the line cpu = demand + cost * saved through points that are known to the same share, both at least zero."""
-    design = np.column_stack([np.ones_like(saved), saved]) / cpu[:, None]
-    return float(lsq_linear(design, np.ones_like(cpu), bounds=(0, np.inf)).x[0])
+def _line(cpu: FloatArray, saved: FloatArray) -> _Line:
+    """The line cpu = demand + cost * saved through points that are known to the same share, both at least zero."""
+    design = np.column_stack([np.ones_like(saved), saved])
+    found = lsq_linear(design / cpu[:, None], np.ones_like(cpu), bounds=(0, np.inf))
+    return _Line(float(found.x[0]), design @ found.x)
+
+
+def _by_load(rows: FloatArray, capacity: float) -> DemandByLoad | None:
+    """The demand line over the rates of its rows, up to a busy server's capacity; None where there is no line."""
+    if len(rows) < 2:
+        return None
+    line, rates = _demand_line(rows), rows[:, 3]
+    if not line.at_busy:
+        return None
+    kept = np.argsort(rates)[: np.count_nonzero(rates < capacity)]
+    factors = np.maximum(line.at_rows[kept] / line.at_busy, 1.0)
+    return DemandByLoad((*rates[kept].tolist(), capacity), (*factors.tolist(), 1.0))
 
 
 def _trust(steps: Sequence[Step], known_to: str) -> FloatArray:
@@ -361,13 +432,18 @@ def _trust(steps: Sequence[Step], known_to: str) -> FloatArray:
 
 
 def _delays(measured: FloatArray, served: FloatArray, felt: FloatArray, trust: FloatArray) -> Delays:
+    """Fits the delays; `felt` has `Station._weights` of each step, shape (steps, 2), the others shape (steps,)."""
+    # Three figures are not told apart by three steps: then nobody waits for a core to wake up.
+    told = 3 if len(measured) > 3 else 2
+    design = np.column_stack([np.ones_like(measured), felt])[:, :told]
+
     def residuals(delays: FloatArray) -> FloatArray:
-        relative: FloatArray = ((served + delays[0] + delays[1] * felt) / measured - 1.0) * trust
+        relative: FloatArray = ((served + design @ delays) / measured - 1.0) * trust
         return relative
 
     # One disturbed step must not bend the curve: residuals beyond 20 % count linearly.
     found = least_squares(
-        residuals, np.full(2, 1e-5), bounds=(0.0, DELAY_SECONDS_MAX), x_scale=1e-5, loss="soft_l1", f_scale=0.2
+        residuals, np.full(told, 1e-5), bounds=(0.0, DELAY_SECONDS_MAX), x_scale=1e-5, loss="soft_l1", f_scale=0.2
     )
     return Delays(*map(float, found.x))
 

@@ -120,6 +120,8 @@ def _model(station: Station, steps: Sequence[Step], knee: Knee) -> Model:
         interruption_seconds=station.mean_delays.interruption_seconds,
         latency_p95_seconds=station.p95_delays.latency_seconds,
         interruption_p95_seconds=station.p95_delays.interruption_seconds,
+        wakeup_latency_seconds=station.mean_delays.wakeup_seconds,
+        wakeup_latency_p95_seconds=station.p95_delays.wakeup_seconds,
         processor_share=station.quota.share if station.quota else 1.0,
         wakeup_seconds=station.wakeup_seconds,
         background_fraction=station.background_fraction,

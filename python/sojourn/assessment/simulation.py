@@ -41,19 +41,19 @@ def simulate(station: Station, sessions: Sessions, rate: float, seed: int) -> Pr
             response_time_mean_seconds=None,
             response_time_p95_seconds=None,
         )
-    seconds = REQUESTS / rate
+    seconds, demands = REQUESTS / rate, station.demands_at(rate)
     answered_at, times = _native.simulate_sessions(
         sessions.trace,
         rate,
         seconds,
         sessions.think_scale,
-        station.demands,
+        demands,
         station.r,
         station.mean_delays.latency_seconds,
         seed,
         station.quota_of_requests,
         station.wakeup_seconds,
-        station.client_seconds / float(station.demands.mean()),
+        station.client_seconds / float(demands.mean()),
     )
     steady = (answered_at > WARM_UP_FRACTION * seconds) & (answered_at <= seconds)
     return Prediction(

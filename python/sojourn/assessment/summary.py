@@ -198,6 +198,11 @@ class Step(Record):
         return own and own + (self.server_core_usual_fraction or 0.0) / self.requests_per_second.median
 
     @property
+    def utilisation_for_model(self) -> float:
+        """Of a processor: throughput times CPU time per request (the utilisation law); 0 where that is not known."""
+        return self.throughput_for_model * (self.cpu_for_model or 0.0)
+
+    @property
     def own_cpu_for_model(self) -> float | None:
         """The same of the server's processes alone, as a limit of their processor counts it."""
         over = self.undisturbed.server_cpu_seconds_per_request if self.undisturbed else None
@@ -235,6 +240,7 @@ class Model(Record):
     jobs_in_service_limit: int | None
     """r of the LPS station; None stands for plain processor sharing."""
     mean_demand_seconds: float
+    """Of a busy server."""
     demand_squared_coefficient_of_variation: float
     calibration_factor: Interval
     """CPU demand of the log's mix over what g(x) foretells, from the steps that were not held out."""
@@ -244,6 +250,10 @@ class Model(Record):
     latency_p95_seconds: float
     interruption_p95_seconds: float
     """The same two terms as they show in the p95."""
+    wakeup_latency_seconds: float = 0.0
+    """What a request waits longer at a server that does nothing else; it falls as the square of the idle share."""
+    wakeup_latency_p95_seconds: float = 0.0
+    """The same as it shows in the p95."""
     processor_share: float = 1.0
     """Of a processor's time, what the server may use."""
     wakeup_seconds: float = 0.0
@@ -264,14 +274,15 @@ class Model(Record):
     notes: list[str]
 
     def utilisation(self, step: Step) -> float:
-        """Of the server's processor at a step: by the model's capacity or, for a share, what was used of it if more.
+        """Of the server's processor, or its share of one, at a step: by the model's capacity or as measured, if more.
 
         A server with a share spends on waking up what a busy one serves requests with.
         """
         by_capacity = step.offered_requests_per_second / self.busy_capacity_requests_per_second
-        if self.processor_share >= 1 or step.server_cpu_fraction is None:
-            return by_capacity
-        return max(by_capacity, step.server_cpu_fraction.median / self.processor_share)
+        if self.processor_share >= 1:
+            return max(by_capacity, step.utilisation_for_model)
+        used = step.server_cpu_fraction.median if step.server_cpu_fraction is not None else 0.0
+        return max(by_capacity, used / self.processor_share)
 
 
 class Resource(Record):

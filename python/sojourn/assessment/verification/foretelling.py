@@ -58,7 +58,8 @@ def processor_share(
     station: Station, sessions: Sessions, processors: float, capacity: Interval, seed: int, basis: str
 ) -> Expectation:
     """The server with a part of its processor's time."""
-    limited = replace(station, capacity=processors * station.capacity, quota=quota(processors))
+    # Throttled, it has always work when it goes on.
+    limited = replace(station, capacity=processors * station.capacity, quota=quota(processors), by_load=None)
 
     def at(rate: float) -> Prediction:
         if rate >= min(capacity.estimate, limited.busy_capacity):

@@ -62,13 +62,15 @@ def model(run: Run) -> Markup:
         limit, factor = fit.jobs_in_service_limit, fit.calibration_factor
         rows += [
             ("Calibration factor", f"{factor.estimate:.3f} (95 %: {factor.low:.3f} to {factor.high:.3f})"),
-            ("Mean demand of the log's mix", format.seconds(fit.mean_demand_seconds)),
+            ("Mean demand of the log's mix, busy server", format.seconds(fit.mean_demand_seconds)),
             ("Squared variation of demand", format.number(fit.demand_squared_coefficient_of_variation)),
             ("Jobs in service at most", "no limit: sharing" if limit is None else format.count(limit)),
             ("Latency, in the mean", format.seconds(fit.latency_seconds)),
             ("Latency, in the p95", format.seconds(fit.latency_p95_seconds)),
             ("Interruptions of the core, ν E[H²]", format.seconds(fit.interruption_seconds)),
             ("The same in the p95", format.seconds(fit.interruption_p95_seconds)),
+            ("Wake-up of an idle server, in the mean", format.seconds(fit.wakeup_latency_seconds)),
+            ("Wake-up of an idle server, in the p95", format.seconds(fit.wakeup_latency_p95_seconds)),
         ]
     return pairs("table-model", title, rows)
 
