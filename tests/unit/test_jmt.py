@@ -110,6 +110,38 @@ def test_the_systems_of_the_thesis_keep_their_means(name: str, suffix: str, tmp_
         assert got[solver][figure] == pytest.approx(value, rel=1e-6)
 
 
+FINITE = """
+[stations.front]
+discipline = "fifo"
+demand = { law = "exponential", mean = "8ms" }
+queue = 4
+[stations.back]
+discipline = "ps"
+demand = "5ms"
+capacity = 3
+when_full = "block"
+[classes.web]
+rate = "100/s"
+route = ["front", "back"]
+"""
+
+
+def test_a_capacity_and_what_becomes_of_those_that_find_it_reached_are_kept(tmp_path: Path) -> None:
+    front, back = there_and_back(FINITE, tmp_path / "finite.jsimg").stations
+    assert (front.capacity, front.when_full) == (5, "refuse")
+    assert (back.capacity, back.when_full) == (3, "block")
+    with pytest.raises(CouldNotRun, match="JMT simulates finite queues"):
+        jmt.write(System(FINITE), tmp_path / "finite.jmva")
+
+
+def test_users_that_jmt_loses_for_good_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "blocked.jsimg"
+    text = FINITE.replace('rate = "100/s"', 'users = 9\nthink_time = "50ms"').replace("queue = 4\n", "")
+    path.write_text(jmt.write(System(text), path).text.replace("BAS blocking", "drop"))
+    with pytest.raises(CouldNotRun, match="users that are lost for good when back is full"):
+        jmt.read(path)
+
+
 def test_feedback_becomes_routes(tmp_path: Path) -> None:
     text = f'{STATIONS}[classes.web]\nrate = "5/s"\nroute = ["disk"]\n'
     path = tmp_path / "loop.jsimg"
@@ -137,7 +169,7 @@ def test_feedback_becomes_routes(tmp_path: Path) -> None:
         (("EPS", "EPSStrategy", "DPSStrategy"), "DPSStrategy for class"),
         (("FCFS", "FCFSstrategy", "LCFSstrategy"), "LCFSstrategy"),
         (("tail", "TailStrategy", "HeadStrategy"), "HeadStrategy for class"),
-        (("size", "<value>-1</value>", "<value>7</value>"), "a queue of limited size"),
+        (("size", "<value>-1</value>", "<value>7</value>"), "a queue of limited size with waiting queue"),
         (("law", "random.Erlang", "random.Weibull"), "by Weibull"),
         (("arrivals", "random.Exponential", "random.Erlang"), "that are not Poisson"),
         (("routing", "EmpiricalStrategy", "RoundRobinStrategy"), "routing of class"),
@@ -176,6 +208,16 @@ def test_what_a_system_file_cannot_say_is_refused_by_name(
         (
             f'{STATIONS}[classes.a]\nrate = "1/s"\nroute = ["disk", "net", {{ station = "disk", demand = "1ms" }}]\n',
             "demands at disk that depend on the route",
+        ),
+        (
+            STATIONS.replace("servers = 2", "servers = 2\nqueue = 3")
+            + '[classes.a]\nusers = 8\nthink_time = "1s"\nroute = ["disk"]\n',
+            "users who begin a new request when it is full",
+        ),
+        (
+            STATIONS.replace("servers = 2", 'queue = 3\nwhen_full = { retry = "1s" }')
+            + '[classes.a]\nrate = "9/s"\nroute = ["disk"]\n',
+            "clients that come again when it is full",
         ),
     ],
 )

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from sojourn.jmt.outline import Jobs, Outline, Station, outline
-from sojourn.jmt.translation import Translation
+from sojourn.jmt.translation import Translation, refused
 from sojourn.queueing import System
 
 TOLERANCE = "1.0E-7"
@@ -22,6 +22,9 @@ def write(system: System, name: str) -> Translation:
     """The model's XML, and what changed its meaning."""
     translation = Translation()
     laid_out = outline(system, translation)
+    for station in laid_out.stations:
+        if station.capacity is not None:
+            raise refused(f"station {station.name}: its capacity", "write a .jsimg model: JMT simulates finite queues")
     # Laws beyond their means have no place here, so what was said of them says nothing.
     translation.warnings.clear()
     _warn_of_lost_disciplines(laid_out, translation)

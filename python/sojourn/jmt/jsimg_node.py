@@ -8,6 +8,7 @@ from xml.etree.ElementTree import Element
 
 from sojourn.jmt import laws
 from sojourn.jmt.laws import Law
+from sojourn.jmt.outline import DROP_STRATEGIES
 from sojourn.jmt.translation import Translation, refused
 from sojourn.text.toml import Table
 
@@ -52,7 +53,7 @@ def read_node(element: Element, classes: Sequence[str], translation: Translation
         if kinds[1] not in SERVERS:
             raise refused(f"node {name}: a server of kind {kinds[1]}", f"known: {', '.join(SERVERS)}")
         _check_queue(sections["Queue"], name)
-        node.station = _station(sections[kinds[1]], name, kinds[1])
+        node.station = _station(sections[kinds[1]], name, kinds[1]) | _limit(sections["Queue"], name)
         node.services = dict(_services(sections[kinds[1]], name, translation))
     node.routing = dict(_routing(sections["Router"], name))
     return node
@@ -77,9 +78,22 @@ def _station(section: Element, name: str, kind: str) -> Table:
     return station | ({"servers": servers} if servers > 1 else {})
 
 
+def _limit(section: Element, name: str) -> Table:
+    """The capacity in a system file: JMT's size counts the jobs in service too."""
+    size = _integer(section, "size", UNLIMITED)
+    if size <= 0:
+        return {}
+    found = {value.findtext("value", "") for _class, value in _by_class(_parameter(section, "dropStrategies"))}
+    known = [word for word, strategy in DROP_STRATEGIES.items() if found == {strategy}]
+    if not known:
+        raise refused(
+            f"node {name}: a queue of limited size with {' and '.join(sorted(found))}",
+            f"known, for all classes alike: {', '.join(DROP_STRATEGIES.values())}",
+        )
+    return {"capacity": size, "when_full": known[0]}
+
+
 def _check_queue(section: Element, name: str) -> None:
-    if _integer(section, "size", UNLIMITED) > 0:
-        raise refused(f"node {name}: a queue of limited size")
     for parameter in section.findall("parameter"):
         path = str(parameter.get("classPath"))
         if ".QueueGetStrategies." in path and not path.endswith(".FCFSstrategy"):

@@ -42,6 +42,7 @@ def read(root: Element, name: str) -> Translation:
     described = {str(each.get("name")): _class(each, nodes, links, translation) for each in classes}
     used = {visit["station"] for each in described.values() for route in each["routes"] for visit in route["visits"]}
     stations = {node.name: node.station for node in nodes.values() if node.station and node.name in used}
+    _check_lost_users(stations, described)
     _say_once(stations, described)
     translation.text = system_file.write({"name": name, "stations": stations, "classes": described}, COMMENT)
     return translation
@@ -87,6 +88,14 @@ def _class(
             source["think_time"] = "0s"
             routes = routes_of({reference.name: 1.0}, onward, name, translation)
     return source | {"routes": [_route(index, route, name, nodes) for index, route in enumerate(routes)]}
+
+
+def _check_lost_users(stations: Mapping[str, Table], classes: Mapping[str, Table]) -> None:
+    lossy = {name for name, station in stations.items() if station.get("when_full") == "refuse"}
+    for name, each in classes.items():
+        met = [visit["station"] for route in each["routes"] for visit in route["visits"] if visit["station"] in lossy]
+        if "users" in each and met:
+            raise refused(f"class {name}: users that are lost for good when {met[0]} is full")
 
 
 def _begins_elsewhere(simulation: Element, classes: list[Element]) -> bool:

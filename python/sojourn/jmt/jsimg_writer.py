@@ -70,7 +70,7 @@ def _source(simulation: Element, laid_out: Outline, chains: list[Chain]) -> None
 
 def _station(simulation: Element, station: Station, laid_out: Outline, chains: list[Chain]) -> None:
     node = SubElement(simulation, "node", name=station.name)
-    _queue(SubElement(node, "section", className="Queue"), laid_out)
+    _queue(SubElement(node, "section", className="Queue"), station, laid_out)
     section = SubElement(node, "section", className=SECTION[station.discipline])
     if station.discipline != "is":
         _integer(section, "maxJobs", station.servers)
@@ -94,12 +94,15 @@ def _station(simulation: Element, station: Station, laid_out: Outline, chains: l
     _router(node, station.name, laid_out, chains)
 
 
-def _queue(section: Element, laid_out: Outline) -> None:
-    _integer(section, "size", -1)
+def _queue(section: Element, station: Station, laid_out: Outline) -> None:
+    # JMT counts the jobs in service too.
+    _integer(section, "size", station.capacity or -1)
     drops = _array(section, "java.lang.String", "dropStrategies")
     for jobs in laid_out.classes:
         SubElement(drops, "refClass").text = jobs.name
-        _value(SubElement(drops, "subParameter", classPath="java.lang.String", name="dropStrategy"), "waiting queue")
+        _value(
+            SubElement(drops, "subParameter", classPath="java.lang.String", name="dropStrategy"), station.drop_strategy
+        )
     path = f"{STRATEGIES}.QueueGetStrategies.FCFSstrategy"
     SubElement(section, "parameter", classPath=path, name="FCFSstrategy")
     puts = _array(section, f"{STRATEGIES}.QueuePutStrategy", "QueuePutStrategy")

@@ -6,17 +6,19 @@ Users and latencies become delays, for JMT has no others. What no format of JMT 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from sojourn.jmt import laws
 from sojourn.jmt.chain import Chain, Route, chain_of
 from sojourn.jmt.laws import JmtLaw, Law, Moments
 from sojourn.jmt.translation import Translation, refused
-from sojourn.queueing import ClassModel, System
+from sojourn.queueing import ClassModel, StationModel, System
 from sojourn.text.toml import Table
 
-KNOWN_STATION_KEYS = {"discipline", "r", "servers", "demand", "rate"}
+KNOWN_STATION_KEYS = {"discipline", "r", "servers", "demand", "rate", "capacity", "queue", "when_full"}
+DROP_STRATEGIES = {"refuse": "drop", "block": "BAS blocking"}
+"""What becomes of a job that finds a station full, in a system file and in JMT."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,10 @@ class Station:
     discipline: str
     r: int | None = None
     servers: int = 1
+    capacity: int | None = None
+    """The most jobs present, in service too."""
+    drop_strategy: str = "waiting queue"
+    """JMT's word for what becomes of a job that finds so many."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +89,26 @@ def outline(system: System, translation: Translation) -> Outline:
         _jobs(each, described, source if each.users is None else _restart(each) or users, latency, translation)
         for each in system.classes
     )
-    stations = (Station(each.name, each.discipline, each.r, each.servers) for each in system.stations)
+    stations = (_station(each, system) for each in system.stations)
     return Outline((*delays, *stations), classes, source, sink)
+
+
+def _station(model: StationModel, system: System) -> Station:
+    plain = Station(model.name, model.discipline, model.r, model.servers)
+    if model.capacity is None:
+        return plain
+    drop_strategy = DROP_STRATEGIES.get(model.when_full or "refuse")
+    if drop_strategy is None:
+        raise refused(f"station {model.name}: clients that come again when it is full")
+    if model.turns_away and any(each.users is not None for each in _visitors(system, model.name)):
+        raise refused(f"station {model.name}: users who begin a new request when it is full", "JMT loses such users")
+    return replace(plain, capacity=model.capacity, drop_strategy=drop_strategy)
+
+
+def _visitors(system: System, station: str) -> Iterator[ClassModel]:
+    for each in system.classes:
+        if any(visit.station == station for route in each.routes for visit in route.visits):
+            yield each
 
 
 def _restart(model: ClassModel) -> str | None:
