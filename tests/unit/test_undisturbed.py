@@ -60,7 +60,8 @@ def test_the_model_is_fitted_on_undisturbed_windows_where_there_are_enough() -> 
     seen = [undisturbed(100e-6, 15), undisturbed(110e-6, 18), undisturbed(150e-6, 1)]
     (found,) = over_repetitions([[step(mean, each)] for mean, each in zip([900e-6, 300e-6, 600e-6], seen, strict=True)])
     # A repetition counts as its requests: without that, the last one's single window would count like the others' many.
-    assert (found.mean_for_model, found.p95_for_model) == pytest.approx((110e-6, 330e-6))
+    middle = (6.5 * 100e-6 + 10.5 * 110e-6) / 17
+    assert (found.mean_for_model, found.p95_for_model) == pytest.approx((middle, 3 * middle))
     assert found.cpu_for_model == 8e-6
     assert found.response_time_mean_seconds.median == pytest.approx(600e-6)
     assert found.undisturbed is not None

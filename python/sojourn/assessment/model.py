@@ -110,17 +110,16 @@ class Delays:
 
 
 @dataclass(frozen=True)
-class DemandByLoad:
-    """What a request needs at each fitted rate over what it needs of a busy server."""
+class ByRate:
+    """A figure that is known at some rates."""
 
     rates: tuple[float, ...]
-    """Requests/s, rising; the last is the capacity of the busy server."""
-    factors: tuple[float, ...]
-    """At least 1; the last is 1."""
+    """Requests/s, rising."""
+    values: tuple[float, ...]
 
-    def over_busy(self, rate: float) -> float:
-        """The factor at a rate, in proportion between two fitted ones."""
-        return float(np.interp(rate, self.rates, self.factors))
+    def at(self, rate: float) -> float:
+        """In proportion between two known ones, else the nearest."""
+        return float(np.interp(rate, self.rates, self.values))
 
 
 @dataclass(frozen=True)
@@ -145,12 +144,12 @@ class Station:
     """The generator's CPU time per request, kernel threads included; larger answers need more in proportion."""
     kept_up: float = 0.0
     """The highest rate that it was seen to keep up with, requests/s."""
-    by_load: DemandByLoad | None = None
-    """None: the demand is the same at every rate."""
+    over_busy: ByRate = ByRate((0.0,), (1.0,))
+    """What a request needs at a rate over what it needs of a busy server; at least 1."""
 
     def demands_at(self, rate: float) -> FloatArray:
         """The demand of each request of the log at a rate; shape (requests,)."""
-        return self.demands if self.by_load is None else self.demands * self.by_load.over_busy(rate)
+        return self.demands * self.over_busy.at(rate)
 
     def demand_at(self, rate: float) -> float:
         """Their mean."""
@@ -297,9 +296,9 @@ def fit_station(
             kept_up=kept_up,
         )
     client = min(step.generator_seconds_per_request for step in below)
-    by_load = _by_load(rows, 1.0 / float(demands.mean()))
+    over_busy = _over_busy(rows, 1.0 / float(demands.mean()))
     bare = [
-        Station(demands, r, calibration, capacity, client_seconds=client, kept_up=kept_up, by_load=by_load)
+        Station(demands, r, calibration, capacity, client_seconds=client, kept_up=kept_up, over_busy=over_busy)
         for r in R_CANDIDATES
     ]
     usable = bare[0].usable(below)
@@ -413,16 +412,14 @@ def _line(cpu: FloatArray, saved: FloatArray) -> _Line:
     return _Line(float(found.x[0]), design @ found.x)
 
 
-def _by_load(rows: FloatArray, capacity: float) -> DemandByLoad | None:
-    """The demand line over the rates of its rows, up to a busy server's capacity; None where there is no line."""
-    if len(rows) < 2:
-        return None
-    line, rates = _demand_line(rows), rows[:, 3]
-    if not line.at_busy:
-        return None
+def _over_busy(rows: FloatArray, capacity: float) -> ByRate:
+    """The demand line at the rates of its rows, up to a busy server's capacity, over a busy server's demand."""
+    if len(rows) < 2 or not (line := _demand_line(rows)).at_busy:
+        return ByRate((capacity,), (1.0,))
+    rates = rows[:, 3]
     kept = np.argsort(rates)[: np.count_nonzero(rates < capacity)]
     factors = np.maximum(line.at_rows[kept] / line.at_busy, 1.0)
-    return DemandByLoad((*rates[kept].tolist(), capacity), (*factors.tolist(), 1.0))
+    return ByRate((*rates[kept].tolist(), capacity), (*factors.tolist(), 1.0))
 
 
 def _trust(steps: Sequence[Step], known_to: str) -> FloatArray:

@@ -144,7 +144,7 @@ class Climb:
 
 
 def is_settled(repetitions: Sequence[Sequence[Step]]) -> bool:
-    """True if repetitions know the mean response time of most steps within the target to `HALF_WIDTH_MAX`.
+    """True if repetitions know the mean response time of every step within the target to `HALF_WIDTH_MAX`.
 
     One repetition says nothing of its spread; asking for one asks for a rough answer.
     """
@@ -159,7 +159,7 @@ def is_settled(repetitions: Sequence[Sequence[Step]]) -> bool:
             continue
         half_width = student_t.ppf(0.975, len(means) - 1) * statistics.stdev(means) / math.sqrt(len(means))
         widths.append(float(half_width) / statistics.mean(means))
-    return not widths or statistics.median(widths) <= HALF_WIDTH_MAX
+    return all(width <= HALF_WIDTH_MAX for width in widths)
 
 
 def _mean_for_model(step: Step) -> float | None:

@@ -190,23 +190,38 @@ def _undisturbed(level: Sequence[ClimbStep]) -> Undisturbed | None:
         requests_per_second=rate,
         response_time_mean_seconds=mean,
         response_time_p95_seconds=p95,
-        response_time_mean_known_to=_known_to([(each.response_time_seconds.mean, each.requests) for each in found]),
-        response_time_p95_known_to=_known_to([(each.response_time_seconds.p95, each.requests) for each in found]),
+        response_time_mean_middle_seconds=_middle([(each.response_time_seconds.mean, each.requests) for each in found]),
+        response_time_p95_middle_seconds=_middle([(each.response_time_seconds.p95, each.requests) for each in found]),
+        response_time_mean_known_to=_known_to([each.response_time_seconds.mean for each in found]),
+        response_time_p95_known_to=_known_to([each.response_time_seconds.p95 for each in found]),
         time_to_first_byte_p95_seconds=first_byte,
         server_cpu_seconds_per_request=spread(lambda each: each.server_cpu_seconds_per_request),
     )
 
 
-def _known_to(values: Sequence[tuple[float | None, int]]) -> float | None:
-    """Half the width of the 95 % interval of the weighted mean over repetitions, relative to it."""
-    known = [(value, weight) for value, weight in values if value is not None]
+def _known_to(values: Sequence[float | None]) -> float | None:
+    """Half the width of the 95 % interval of the interquartile mean over repetitions, relative to it.
+
+    By the variance of the winsorised sample (Yuen 1974), repetitions counting alike.
+    """
+    known = np.sort([value for value in values if value is not None])
     if len(known) < 2:
         return None
-    figures, weights = np.array(known, dtype=float).T
-    mean = np.average(figures, weights=weights)
-    # Of a ratio of sums, as repetitions count by their requests.
-    variance = np.sum((weights * (figures - mean)) ** 2) / np.sum(weights) ** 2 * len(known) / (len(known) - 1)
-    return float(student_t.ppf(0.975, len(known) - 1) * np.sqrt(variance) / mean)
+    beyond = len(known) // 4
+    kept = len(known) - 2 * beyond
+    winsorised = np.clip(known, known[beyond], known[-1 - beyond])
+    error = winsorised.std(ddof=1) * np.sqrt(len(known)) / kept
+    return float(student_t.ppf(0.975, kept - 1) * error / known[beyond : len(known) - beyond].mean())
+
+
+def _middle(values: Sequence[tuple[float | None, int]]) -> float | None:
+    """The interquartile mean: over the middle half of the weight."""
+    ordered = sorted((value, weight) for value, weight in values if value is not None)
+    ends = np.cumsum([0, *(weight for _, weight in ordered)])
+    if not ends[-1]:
+        return None
+    inside = np.diff(np.clip(ends, 0.25 * ends[-1], 0.75 * ends[-1]))
+    return float(np.average([value for value, _ in ordered], weights=inside))
 
 
 def _weighted_median(values: Sequence[tuple[float, int]]) -> float:

@@ -108,6 +108,10 @@ class Undisturbed(Record):
     requests_per_second: Spread
     response_time_mean_seconds: Spread
     response_time_p95_seconds: Spread
+    response_time_mean_middle_seconds: float | None = None
+    """The interquartile mean over repetitions: it varies less than the median, and outliers do not move it either."""
+    response_time_p95_middle_seconds: float | None = None
+    """The same of the p95."""
     response_time_mean_known_to: float | None = None
     """Half the width of the mean's 95 % interval over the repetitions, relative; None with one repetition."""
     response_time_p95_known_to: float | None = None
@@ -184,12 +188,14 @@ class Step(Record):
     @property
     def mean_for_model(self) -> float:
         """The mean response time that the model is fitted and tried on, in seconds: undisturbed where that is known."""
-        return (self.undisturbed or self).response_time_mean_seconds.median
+        middle = self.undisturbed.response_time_mean_middle_seconds if self.undisturbed else None
+        return middle or (self.undisturbed or self).response_time_mean_seconds.median
 
     @property
     def p95_for_model(self) -> float:
         """The same for the p95."""
-        return (self.undisturbed or self).response_time_p95_seconds.median
+        middle = self.undisturbed.response_time_p95_middle_seconds if self.undisturbed else None
+        return middle or (self.undisturbed or self).response_time_p95_seconds.median
 
     @property
     def cpu_for_model(self) -> float | None:

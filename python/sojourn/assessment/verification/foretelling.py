@@ -59,7 +59,9 @@ def processor_share(
 ) -> Expectation:
     """The server with a part of its processor's time."""
     # Throttled, it has always work when it goes on.
-    limited = replace(station, capacity=processors * station.capacity, quota=quota(processors), by_load=None)
+    limited = replace(
+        station, capacity=processors * station.capacity, quota=quota(processors), over_busy=Station.over_busy
+    )
 
     def at(rate: float) -> Prediction:
         if rate >= min(capacity.estimate, limited.busy_capacity):
