@@ -17,7 +17,6 @@ const CHUNK_BYTES_MIN: usize = 32 * 1024;
 #[derive(Debug)]
 pub(crate) struct Chunks {
     pub(crate) chunks: Box<[SharedBytes]>,
-    /// Where each ends in the body.
     ends: Box<[u64]>,
 }
 
@@ -159,7 +158,6 @@ pub(crate) enum ReadStep {
 
 /// A body that is not in memory. Reading it may have to wait.
 pub(crate) trait ExternalBody: fmt::Debug + Send + Sync {
-    /// The length of the body in bytes.
     fn length(&self) -> u64;
 
     /// Begins to read it. The reader keeps the body readable.

@@ -48,7 +48,6 @@ impl<'a> Key<'a> {
         Key { hash: xxh3_128(&text), text: Cow::Owned(text) }
     }
 
-    /// The key with a text of its own.
     pub fn into_owned(self) -> Key<'static> {
         Key { hash: self.hash, text: Cow::Owned(self.text.into_owned()) }
     }

@@ -189,7 +189,6 @@ impl Memory {
         object.charge(Charge::new(&self.used_bytes, object.memory_bytes()));
     }
 
-    /// Bytes used of the budget.
     pub fn used_bytes(&self) -> usize {
         self.used_bytes.load(Ordering::Acquire)
     }

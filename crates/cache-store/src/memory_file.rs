@@ -34,7 +34,6 @@ pub struct MemoryFiles {
     max: usize,
 }
 
-/// The right to one of them.
 #[derive(Debug)]
 pub struct FilePermit(Arc<MemoryFiles>);
 

@@ -47,7 +47,6 @@ struct Departed(OnceLock<Box<Charge>>);
 #[derive(Debug, Default)]
 struct Sends(AtomicU8);
 
-/// The kind of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ObjectKind {
@@ -104,7 +103,6 @@ impl Object {
         Object { body, ..Object::new(key, ObjectKind::Response, number, metadata, Vec::new()) }
     }
 
-    /// The same object with other metadata.
     pub fn with_metadata(&self, metadata: &[u8]) -> Object {
         let body_behind = &self.bytes[self.text_length + self.metadata_length..];
         let bytes = concatenate(&[self.key_text(), metadata, body_behind], &[]);
@@ -151,7 +149,6 @@ impl Object {
         }
     }
 
-    /// The body, if it is in a file.
     pub(crate) fn external_body(&self) -> Option<&Arc<dyn ExternalBody>> {
         match &self.body {
             Body::External(body) => Some(body),
@@ -186,7 +183,6 @@ impl Object {
         self.number
     }
 
-    /// The hash of its key.
     pub fn hash(&self) -> u128 {
         self.hash
     }
@@ -195,7 +191,6 @@ impl Object {
         self.kind
     }
 
-    /// The text of its key.
     pub fn key_text(&self) -> &[u8] {
         &self.bytes[..self.text_length]
     }

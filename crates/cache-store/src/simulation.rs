@@ -16,7 +16,6 @@ use crate::replacement::{Departure, Item, Kind};
 /// The name of the policy that knows the future, for tables. It works in simulations alone.
 pub const BELADY: &str = "belady";
 
-/// A request of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Which object, numbered from 0 in any order.
@@ -24,7 +23,6 @@ pub struct Request {
     pub size_bytes: u64,
 }
 
-/// The cache that is simulated.
 #[derive(Clone, Copy, Debug)]
 pub struct Cache {
     pub budget_bytes: u64,

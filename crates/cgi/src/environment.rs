@@ -40,7 +40,6 @@ pub struct Client {
 /// The script that a path names, and what is left of the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
-    /// Its file.
     pub file: Vec<u8>,
     /// `SCRIPT_NAME`: the part of the path that names it, with its slash.
     pub name: Vec<u8>,

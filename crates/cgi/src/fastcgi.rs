@@ -5,10 +5,8 @@
 //! hardly an application offers it (PHP does not), a slow answer would hold back the others behind it, and connections
 //! within a machine cost little.
 
-/// The version of all records.
 const VERSION: u8 = 1;
 
-/// The only request on a connection.
 const REQUEST_ID: u16 = 1;
 
 /// Bytes of a record's header.
@@ -114,9 +112,7 @@ fn append_length(length: usize, output: &mut Vec<u8>) {
 /// What an application has said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part<'b> {
-    /// Of its response.
     Output(&'b [u8]),
-    /// For the log.
     Error(&'b [u8]),
     End(Ending),
 }
@@ -150,7 +146,6 @@ pub enum RecordError {
 /// Takes an application's records apart, wherever they are cut.
 #[derive(Clone, Debug, Default)]
 pub struct Reader {
-    /// The header as far as it has come.
     header: [u8; HEADER_BYTES],
     header_bytes: usize,
     /// Bytes of content that are missing, then of padding.

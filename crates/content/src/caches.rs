@@ -54,7 +54,6 @@ pub enum Lookup {
     Miss,
 }
 
-/// The counters of one cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounts {
     pub hits: u64,

@@ -69,7 +69,6 @@ pub struct Document {
     pub fields: Arc<str>,
     pub cache_control: Option<Arc<str>>,
     pub source: Source,
-    /// The memory of a generated document.
     pub share: Option<MemoryShare>,
     pub identity: Identity,
 }

@@ -49,7 +49,6 @@ pub struct FileRange {
     pub into_memory: bool,
 }
 
-/// The outcome of a job.
 #[derive(Clone, Debug)]
 pub enum Done {
     Opened(Result<Opened, OpenError>),

@@ -7,7 +7,6 @@ use sojourn_http::head;
 pub enum Forwarded {
     /// The cache forwards everything of this kind.
     Bypass,
-    /// The method is not answered from caches.
     Method,
     /// Nothing was stored under the URI.
     UriMiss,
@@ -15,7 +14,6 @@ pub enum Forwarded {
     VaryMiss,
     /// It could have been answered, but the client's directives forbade that.
     Request,
-    /// What was stored is stale.
     Stale,
     /// Only parts of what was asked for are stored.
     Partial,
@@ -44,11 +42,9 @@ pub struct CacheStatus<'a> {
     pub origin_status: Option<u16>,
     /// For how long the response is fresh; negative if it is stale.
     pub ttl_seconds: Option<i64>,
-    /// True if the response was stored.
     pub is_stored: bool,
     /// True if the request was coalesced with others.
     pub is_collapsed: bool,
-    /// The key, if it is to be seen.
     pub key: Option<&'a [u8]>,
     /// More, a token such as a reason not to store.
     pub detail: Option<&'a str>,

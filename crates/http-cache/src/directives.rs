@@ -19,7 +19,6 @@ pub struct Directive<'b> {
     pub argument: Argument<'b>,
 }
 
-/// The argument of a directive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Argument<'b> {
     None,
@@ -55,7 +54,6 @@ pub fn delta_seconds(digits: &[u8]) -> Option<u32> {
     Some(digits.iter().fold(0, more).min(DELTA_SECONDS_MAX))
 }
 
-/// The directives in the value of one field.
 pub fn directives(value: &[u8]) -> Directives<'_> {
     Directives { rest: value }
 }

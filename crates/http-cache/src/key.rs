@@ -30,7 +30,6 @@ pub enum Spelling {
 }
 
 impl Spelling {
-    /// The target as it is keyed and sent on.
     pub fn of(self, target: &[u8]) -> Cow<'_, [u8]> {
         match self {
             Spelling::Normalised => normalised(target),

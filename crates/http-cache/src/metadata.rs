@@ -12,7 +12,6 @@ use super::freshness::seconds;
 /// The layout. Bytes of another are refused, and their object is fetched again.
 pub const FORMAT_VERSION: u8 = 1;
 
-/// Bytes of the fixed part.
 const FIXED_BYTES: usize = 60;
 
 const HAS_LAST_MODIFIED: u8 = 1;
@@ -29,7 +28,6 @@ pub struct Metadata<'b> {
     pub response_time: i64,
     /// Its Date, or when it came: of several that match, the latest is used.
     pub date: i64,
-    /// Its Last-Modified, if that is a date.
     pub last_modified: Option<i64>,
     /// Its age when it came (RFC 9111, 4.2.3).
     pub initial_age: u32,

@@ -12,7 +12,6 @@ use super::forward::is_set_here;
 /// Fields whose members are compared without regard to case, blanks and order: their weights give the preference.
 const PREFERENCES: [&str; 3] = ["accept-encoding", "accept-language", "accept-charset"];
 
-/// The fields in Vary.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Vary {
     /// Names in lower case, sorted, each once, separated by `,`.

@@ -52,7 +52,6 @@ enum State {
 /// Why bytes are not a chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChunkError {
-    /// Not what the grammar has there.
     #[error("the chunked body is malformed")]
     Malformed,
     /// A size beyond 64 bits, or a line or trailers over their limits.
@@ -93,7 +92,6 @@ impl Chunked {
         self.state == State::Done
     }
 
-    /// The bytes of the body proper so far.
     pub fn body_bytes(&self) -> u64 {
         self.body_bytes
     }

@@ -16,10 +16,12 @@ pub struct Conditions<'b> {
 /// A list of entity tags, or `*`, as received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tags<'b> {
-    /// The value of one field.
     Field(&'b [u8]),
     /// Spread over the fields of that name, in lower case, of a field section.
-    Fields { section: &'b [u8], name: &'static str },
+    Fields {
+        section: &'b [u8],
+        name: &'static str,
+    },
 }
 
 /// The validators of the current version.

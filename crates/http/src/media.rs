@@ -41,7 +41,6 @@ pub const EXTENSION_BYTES_MAX: usize = 32;
 /// Text formats that say themselves how they are encoded.
 const SELF_DESCRIBED: &[&str] = &["text/html", "text/xml"];
 
-/// The media types of a site.
 #[derive(Clone, Debug)]
 pub struct MediaTypes {
     own: BTreeMap<Box<[u8]>, Box<str>>,

@@ -118,9 +118,7 @@ impl Coding {
 /// Which representation to send, after Accept-Encoding and what there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// The copy in this coding.
     Coded(Coding),
-    /// The document as it is.
     Identity,
     /// The client refuses all there is: 406.
     Nothing,

@@ -9,11 +9,9 @@ use memchr::memchr;
 use crate::limits::HEAD_BYTES_MAX;
 use crate::token::decimal;
 
-/// The framing of one response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     pub status: u16,
-    /// The Content-Length field, if there is one.
     pub content_length: Option<u64>,
     /// True if the last transfer coding is `chunked`; it overrides `content_length` (RFC 9112, 6.3).
     pub chunked: bool,

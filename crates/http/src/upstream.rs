@@ -44,7 +44,6 @@ pub struct Head<'b> {
     pub reason: &'b [u8],
     /// Every field line and the empty line.
     pub fields: &'b [u8],
-    /// The framing of the body.
     pub body: Body,
     /// The length of the selected representation, where Content-Length says it: of HEAD and 304 too, which have no
     /// body.

@@ -38,6 +38,5 @@ pub trait Carrier {
     /// Lets packets move until `is_over`, which is asked with its token whenever something watched has become readable.
     fn run(&mut self, is_over: impl FnMut(u64) -> io::Result<bool>) -> io::Result<()>;
 
-    /// The traffic so far.
     fn report(&self) -> io::Result<Report>;
 }

@@ -28,7 +28,6 @@ pub struct Line {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passage {
-    /// It arrives at this time.
     Arrives(Nanos),
     Overflows,
     /// It was sent and got lost.

@@ -61,7 +61,6 @@ impl Network {
         (self.base + 2 + line).into()
     }
 
-    /// The line of the client with this address.
     pub fn line(&self, client: Ipv4Addr) -> Option<u32> {
         u32::from(client).checked_sub(self.base + 2)
     }
@@ -73,7 +72,6 @@ impl Network {
         Ok(tun)
     }
 
-    /// The device of so many clients, in a namespace.
     pub(crate) fn client_side(&self, namespace: &Namespace, lines: u32) -> io::Result<Tun> {
         namespace.inside(|| {
             let tun = Tun::create("sojourn%d")?;

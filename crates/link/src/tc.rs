@@ -145,7 +145,6 @@ pub struct Counts {
     /// Packets that were dropped, for whatever reason.
     #[serde(rename = "drops")]
     pub dropped_packets: u64,
-    /// Packets still queued.
     #[serde(rename = "qlen")]
     pub queued_packets: u64,
 }

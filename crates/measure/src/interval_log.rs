@@ -19,7 +19,6 @@ use crate::{Histogram, Nanos};
 
 const MAX_COLUMN_UNIT_NS: f64 = 1_000_000.0;
 
-/// One row of a log.
 pub struct Interval<'a, H = &'a Histogram> {
     /// The name of the measurement: letters, digits, `_`; no comma and no space.
     pub tag: &'a str,
@@ -54,10 +53,8 @@ pub fn write<'a, H: Borrow<Histogram>>(
     Ok(())
 }
 
-/// One row of a log that was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReadInterval {
-    /// Empty if the log has none.
     pub tag: String,
     /// Offset from the start of the run.
     pub start: Nanos,

@@ -50,7 +50,6 @@ pub enum Detail {
 }
 
 impl ProcessCounters {
-    /// Reads the counters of one process.
     pub fn read(pid: u32, detail: Detail) -> io::Result<ProcessCounters> {
         let path = format!("/proc/{pid}/stat");
         let text = proc_file::read(&path)?;
@@ -157,7 +156,6 @@ pub fn started(pid: u32) -> Option<u64> {
     if is_over { None } else { parse_stat(&text).map(|counters| counters.started) }
 }
 
-/// The children that one process has now.
 pub fn children(pid: u32) -> io::Result<Vec<u32>> {
     let mut all = Vec::new();
     for thread in threads(pid)? {
@@ -182,7 +180,6 @@ pub fn forgets_children(pid: u32) -> io::Result<bool> {
     Ok(mask & (1 << (libc::SIGCHLD - 1)) != 0)
 }
 
-/// The living threads of one process.
 pub fn threads(pid: u32) -> io::Result<Vec<u32>> {
     let entries = fs::read_dir(format!("/proc/{pid}/task"))?;
     Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())

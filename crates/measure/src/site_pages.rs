@@ -39,7 +39,6 @@ struct SiteFile {
     open: Option<File>,
 }
 
-/// How much of a site is in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Residency {
     pub resident_bytes: u64,

@@ -86,7 +86,6 @@ fn bucket(latency: Nanos) -> usize {
     (doublings as usize * HALF) + (latency.0 >> doublings) as usize
 }
 
-/// The least latency of a bucket.
 fn least_of(bucket: usize) -> Nanos {
     let doublings = (bucket / HALF).saturating_sub(1);
     Nanos(((bucket - doublings * HALF) as u64) << doublings)

@@ -14,7 +14,6 @@ use sdp_types::{
 
 use crate::mp4::{Aac, Codec, H264, H265, Index, Track};
 
-/// The media type of a description.
 pub const MEDIA_TYPE: &str = "application/sdp";
 
 /// The first payload type that stands for nothing by itself (RFC 3551, 6).

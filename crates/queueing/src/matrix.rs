@@ -116,7 +116,6 @@ impl Matrix {
         }
     }
 
-    /// row −= factor·pivot, for pivot ≠ row.
     fn subtract_row(&mut self, row: usize, pivot: usize, factor: f64) {
         let columns = self.columns;
         let (low, high) = self.values.split_at_mut(row.max(pivot) * columns);

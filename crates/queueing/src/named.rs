@@ -7,7 +7,6 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 pub struct Named<T>(pub Vec<(String, T)>);
 
 impl<T> Named<T> {
-    /// The entry of this name.
     pub fn find(&self, name: &str) -> Option<&T> {
         self.0.iter().find(|entry| entry.0 == name).map(|entry| &entry.1)
     }

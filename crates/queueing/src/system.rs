@@ -188,7 +188,6 @@ pub struct Visit {
 pub enum Demand {
     /// g(x) of the document size x, in pieces.
     BySize(Vec<Piece>),
-    /// Independent of the document.
     Independent(Distribution),
 }
 
@@ -197,9 +196,7 @@ pub enum Demand {
 pub struct Piece {
     /// Upper end in bytes, exclusive; infinite for the last piece.
     pub below: f64,
-    /// Seconds.
     pub fixed: f64,
-    /// Seconds per byte.
     pub per_byte: f64,
 }
 

@@ -14,7 +14,6 @@ use crate::settings::Settings;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
     Sessions,
-    /// Another session of that address.
     Address,
     Bandwidth,
 }
@@ -112,7 +111,6 @@ pub struct NewConnections {
     networks: HashMap<Network, BTreeMap<u64, u64>>,
     /// The same networks by how many they have, and then by the oldest.
     order: BTreeSet<(usize, Reverse<u64>, Network)>,
-    /// Where each of them is.
     members: HashMap<u64, (Network, u64)>,
     arrivals: u64,
 }

@@ -41,7 +41,6 @@ pub struct Connection {
     pub ports: usize,
     /// Received bytes that are not parsed yet.
     pub received: Vec<u8>,
-    /// How far that was looked at.
     pub parser: Parser,
     datagrams: Vec<u8>,
     written: usize,
@@ -49,7 +48,6 @@ pub struct Connection {
     answers: (usize, usize),
     is_readable: bool,
     is_writable: bool,
-    /// It is in the queue of ready connections.
     pub is_ready: bool,
     /// The client will send no more.
     pub has_ended: bool,
@@ -64,7 +62,6 @@ pub struct Connection {
     pub since: Duration,
     /// When the client last took something of what waits for it.
     pub taken: Duration,
-    /// It closes when all is written.
     pub is_closing: bool,
 }
 
@@ -74,7 +71,6 @@ pub enum Waiting {
     #[default]
     No,
     Yes,
-    /// It has come, or not.
     Over(Result<OpenFilm, NoFilm>),
 }
 

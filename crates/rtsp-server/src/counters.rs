@@ -84,7 +84,6 @@ impl Default for Counts {
 }
 
 impl Counts {
-    /// The value of a counter.
     pub fn value(&self, counter: Counter) -> u64 {
         self.values[counter as usize]
     }

@@ -35,7 +35,6 @@ impl Film {
         &self.index
     }
 
-    /// Its track with this place, if there is one.
     pub fn track(&self, number: usize) -> Option<&Track> {
         self.index.tracks().get(number)
     }

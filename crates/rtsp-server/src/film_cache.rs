@@ -34,14 +34,12 @@ const WARNINGS_MAX: u64 = 100;
 /// The token of read-ahead, for which no session waits.
 pub const READ_AHEAD_TOKEN: u64 = u64::MAX;
 
-/// A film and its open file.
 #[derive(Clone, Debug)]
 pub struct OpenFilm {
     pub film: Arc<Film>,
     pub document: Arc<Document>,
 }
 
-/// Why there is no film.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoFilm {
     NotFound,
@@ -57,9 +55,7 @@ pub enum NoFilm {
 /// The result of a job, for the session that waits.
 #[derive(Debug)]
 pub enum Outcome {
-    /// A film, for a connection.
     Film(Result<OpenFilm, NoFilm>),
-    /// A chunk, for a session.
     Chunk(Chunk, Result<Arc<[u8]>, LoadError>),
 }
 
@@ -82,7 +78,6 @@ pub enum Bytes {
     Busy,
 }
 
-/// The films of a directory.
 pub struct FilmCache {
     catalogue: Arc<Catalogue>,
     helpers: Helpers,

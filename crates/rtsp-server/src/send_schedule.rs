@@ -24,9 +24,7 @@ struct Cursor {
     /// The track's place in the film.
     track: usize,
     next: Option<Unit>,
-    /// Packets of it that are sent already.
     sent_packets: usize,
-    /// When that is to be sent.
     due: Duration,
 }
 
@@ -35,7 +33,6 @@ pub struct Due {
     /// Its track's place in the film.
     pub track: usize,
     pub unit: Unit,
-    /// Packets of them that are sent already.
     pub sent_packets: usize,
     pub at: Duration,
 }

@@ -13,7 +13,6 @@ pub struct Settings {
     pub sessionless_connections_max: usize,
     /// Sessions that play or have played.
     pub sessions_max: usize,
-    /// The same of one address.
     pub sessions_per_address: Option<u32>,
     /// Sessions that have never played.
     pub setups_max: usize,

@@ -31,7 +31,6 @@ pub struct Stream {
     /// The user, if authentication is required.
     pub user: Option<String>,
     pub agent: String,
-    /// The connection that it is controlled by.
     pub connection: u64,
     pub is_orphan: bool,
     /// Which sockets its datagrams leave by.

@@ -11,7 +11,6 @@ use crate::connection::{Event, Lane};
 /// Bits of a token that hold the generation; the highest bits are free for other uses.
 const GENERATION_BITS: u32 = 28;
 
-/// Bits of a token in all.
 pub const TOKEN_BITS: u32 = 32 + GENERATION_BITS;
 
 /// All clients of a loop; `C` is what it knows about each.

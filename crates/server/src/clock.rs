@@ -16,7 +16,6 @@ pub struct Clock {
     clock: ClockId,
     /// Time since the machine started.
     pub now: Duration,
-    /// The second, as dates have it.
     pub second: HttpDate,
     pub date: [u8; DATE_BYTES],
     /// The time as access logs write it.

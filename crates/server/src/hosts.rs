@@ -27,7 +27,6 @@ pub struct Host {
 /// Documents that are sent instead of what was asked for.
 #[derive(Clone, Debug, Default)]
 pub struct Pages {
-    /// With the status of an error.
     pub errors: Vec<(Status, SitePath<'static>)>,
     /// With 200, where there is nothing: a page that finds its way by script.
     pub fallback: Option<SitePath<'static>>,
@@ -36,7 +35,6 @@ pub struct Pages {
 /// The treatment of requests for unknown hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnknownHosts {
-    /// The first host answers them.
     #[default]
     First,
     /// They are told that they are wrong here: 421.

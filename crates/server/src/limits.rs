@@ -38,7 +38,6 @@ pub struct Limits {
     pub helper_queue_max: usize,
     /// Processes alive at once that serve one connection each; more connections are answered 503.
     pub children_max: usize,
-    /// Limits on upstreams, for a proxy.
     pub upstream: UpstreamLimits,
 }
 
@@ -99,7 +98,6 @@ pub struct UpstreamLimits {
     pub lookup: Duration,
     /// How long nothing may pass a tunnel.
     pub tunnel: Duration,
-    /// Tunnels of one client, in each loop.
     pub tunnels_per_client: usize,
 }
 

@@ -15,9 +15,7 @@ const FREE_BYTES_MAX: usize = 32 << 20;
 /// The looks of a process; its loops share it.
 #[derive(Debug, Default)]
 pub struct Memory {
-    /// When it is time for the next.
     next: Duration,
-    /// Free bytes at the last.
     free_bytes: usize,
     /// Free bytes that are the kernel's already.
     returned_bytes: usize,

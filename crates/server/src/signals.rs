@@ -136,7 +136,6 @@ fn set_of(signals: &[c_int]) -> sigset_t {
     }
 }
 
-/// Returns the mask as it was.
 fn change_mask(how: c_int, set: &sigset_t) -> sigset_t {
     let mut before = MaybeUninit::uninit();
     // SAFETY: with valid arguments it does not fail, and so initialises `before`.

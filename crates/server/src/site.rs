@@ -34,7 +34,6 @@ pub struct Site {
     pub residency: &'static dyn Residency,
     /// How long it trusts an answer about a large document; zero asks before every send.
     pub residency_trust: Duration,
-    /// Helpers, for architectures that have them.
     pub helpers: usize,
     /// Threads or processes.
     pub helper_kind: HelperKind,
@@ -43,11 +42,9 @@ pub struct Site {
     /// The program to execute for each connection (`inetd`).
     pub program: Option<Program>,
     pub limits: Limits,
-    /// The access log, if one is kept.
     pub log: Option<AccessLog>,
     /// Where the counters can be read meanwhile.
     pub scoreboard: Scoreboard,
-    /// How TLS is spoken, where it is.
     pub tls: Option<Arc<Tls>>,
     /// What answers requests: it starts a handler for each event loop or worker.
     pub content: Arc<dyn Content>,

@@ -28,7 +28,6 @@ impl Client {
         Client::of(TcpStream::connect(address).unwrap())
     }
 
-    /// On a connection that is there.
     pub fn of(stream: TcpStream) -> Client {
         Client::over(with_deadline(stream))
     }
@@ -45,7 +44,6 @@ impl Client {
 }
 
 impl<S: Read + Write> Client<S> {
-    /// Over a stream that is connected.
     pub fn over(stream: S) -> Client<S> {
         Client { stream, received: Vec::new() }
     }

@@ -6,7 +6,6 @@ use crate::Client;
 
 /// A server under test, in the test's process or in one of its own.
 pub trait Serving {
-    /// Where it listens.
     fn address(&self) -> SocketAddr;
 }
 
@@ -16,7 +15,6 @@ pub fn exchange(client: &mut Client, request: &str) -> String {
     String::from_utf8_lossy(&client.rest()).into_owned()
 }
 
-/// GET on a connection of its own.
 pub fn get(server: &impl Serving, target: &str) -> String {
     get_with(server, target, "")
 }
@@ -32,7 +30,6 @@ pub fn ask(server: &impl Serving, method: &str, target: &str, lines: &str) -> St
     exchange(&mut Client::to(server.address()), &request)
 }
 
-/// The status code of an answer.
 pub fn status(answer: &str) -> &str {
     answer.get(9..12).unwrap_or(answer)
 }

@@ -44,7 +44,6 @@ pub struct Script {
     pub steps: Vec<Step>,
 }
 
-/// One step of a script.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     Send(Vec<u8>),

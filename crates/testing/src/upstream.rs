@@ -57,12 +57,10 @@ impl Upstream {
         TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
     }
 
-    /// Connections accepted so far.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 
-    /// The heads of the requests so far.
     pub fn heads(&self) -> Vec<String> {
         self.heads.lock().unwrap().clone()
     }

@@ -78,7 +78,6 @@ impl Distribution {
         Ok(Distribution { count, mean_ns, p50_ns, p90_ns, p95_ns, p99_ns, p999_ns, max_ns })
     }
 
-    /// As a file has it.
     pub fn numbers(&self) -> [u64; Self::NUMBERS] {
         let Distribution { count, mean_ns, p50_ns, p90_ns, p95_ns, p99_ns, p999_ns, max_ns } = *self;
         [count, mean_ns, p50_ns, p90_ns, p95_ns, p99_ns, p999_ns, max_ns]

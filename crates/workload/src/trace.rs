@@ -44,7 +44,6 @@ pub struct Session {
     pub count: u32,
 }
 
-/// One request of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Request {
     /// Nanoseconds since the session's start, not decreasing within a session.
@@ -86,7 +85,6 @@ pub struct Trace {
     pub documents: Vec<Document>,
     /// The sessions, sorted by start.
     pub sessions: Vec<Session>,
-    /// The requests of all sessions.
     pub requests: Vec<Request>,
     pub origin: Origin,
     /// How long the log's requests took, where it says so.

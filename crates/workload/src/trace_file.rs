@@ -71,7 +71,6 @@ pub enum TraceFileError {
     /// The first bytes are others.
     #[error("not a Sojourn trace file: it does not begin with SJTRACE3 or SJTRACE4")]
     NotATrace,
-    /// It was written by another version.
     #[error(
         "a trace file of another version (SJTRACE{}, not SJTRACE3 or SJTRACE4): import its log again with `sojourn trace LOG --output TRACE`", char::from(*.0)
     )]

@@ -22,7 +22,6 @@ pub struct File {
     pub size_bytes: u64,
     /// Its class, from the smallest files to the largest.
     pub class: usize,
-    /// Its share of all requests.
     pub share: f64,
 }
 

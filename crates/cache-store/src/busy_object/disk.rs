@@ -12,7 +12,6 @@ pub(super) const BUFFER_BYTES_MIN: u64 = 2 * DISK_WRITE_BYTES;
 /// It takes at most so many at once.
 const DISK_TURN_BYTES: u64 = 1024 * 1024;
 
-/// How far a body is on disk.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct DiskProgress {
     pub position: u64,
@@ -30,7 +29,6 @@ pub(crate) enum WriteStep {
 }
 
 impl BusyObject {
-    /// It is to be on disk, too.
     pub(crate) fn write_to_disk(&self) {
         self.lock().disk = Some(DiskProgress::default());
     }

@@ -183,7 +183,6 @@ impl Drop for Temporary {
     }
 }
 
-/// Bytes of the blocks that a file has.
 pub fn allocated_bytes(file: &File) -> Result<u64, Errno> {
     rustix::fs::fstat(file).map(|found| allocated(&found))
 }

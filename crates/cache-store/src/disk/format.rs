@@ -116,7 +116,6 @@ impl Header {
         self.slot_start(2)
     }
 
-    /// Bytes of the whole file.
     pub fn file_bytes(&self) -> u64 {
         self.table_start() + 8 * self.chunks()
     }
@@ -169,12 +168,10 @@ impl Header {
     }
 }
 
-/// The checksum of the chunk with this index.
 pub fn chunk_checksum(number: u64, index: u64, bytes: &[u8]) -> u64 {
     xxh3_64_with_seed(bytes, number.wrapping_add(index))
 }
 
-/// The table and its checksum.
 pub fn encode_table(checksums: &[u64]) -> (Vec<u8>, u64) {
     let bytes: Vec<u8> = checksums.iter().flat_map(|checksum| checksum.to_le_bytes()).collect();
     let checksum = xxh3_64(&bytes);

@@ -63,13 +63,11 @@ impl std::fmt::Debug for DiskJob {
 }
 
 impl Disk {
-    /// A job, if there is one.
     pub fn take_job(self: &Arc<Self>) -> Option<DiskJob> {
         let work = lock(&self.queue).pop_front()?;
         Some(DiskJob { disk: Arc::clone(self), work })
     }
 
-    /// A job, waited for at most so long.
     pub fn wait_for_job(self: &Arc<Self>, timeout: Duration) -> Option<DiskJob> {
         let queue = lock(&self.queue);
         let is_idle =

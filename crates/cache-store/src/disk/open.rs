@@ -20,7 +20,6 @@ const WHOLE_BODY_BYTES_MAX: u64 = 1024 * 1024;
 /// Bytes of a file read first; most files are smaller.
 const FRONT_BYTES: usize = 128 * 1024;
 
-/// A lookup that waits for the disk.
 pub struct DiskLookup {
     key: Key<'static>,
     begun: Instant,

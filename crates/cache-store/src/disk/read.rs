@@ -15,7 +15,6 @@ use super::format::{CHUNK_BYTES, Header, chunk_checksum};
 use super::{Disk, Work, lock};
 use crate::body::{ExternalBody, ExternalReader, ReadStep, Slice};
 
-/// Chunks that are read at once.
 const CHUNKS_PER_READ: u64 = 4;
 
 /// A body in a file, which stays readable when the object is evicted or replaced.

@@ -99,7 +99,6 @@ impl Writer {
         matches!(&self.source, Source::BusyObject(busy) if busy.is_held_back_by_disk(timeout))
     }
 
-    /// So many bytes are held for it.
     pub fn await_turn(&self, bytes: u64) {
         self.waiting_bytes.fetch_add(bytes, Ordering::AcqRel);
     }

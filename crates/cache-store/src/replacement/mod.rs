@@ -53,7 +53,6 @@ pub struct Kind {
     pub name: &'static str,
     /// One line for the user.
     pub summary: &'static str,
-    /// A policy for a cache of so many bytes.
     pub start: fn(budget_bytes: u64) -> Box<dyn Policy>,
 }
 

@@ -264,7 +264,6 @@ impl Store {
         self.0.memory.insert(object);
     }
 
-    /// Lists a variant at its primary key.
     fn add_variant(&self, primary: &Key<'_>, vary: &Vary) {
         let known = self.0.memory.peek(primary);
         let mut variants = known.and_then(|object| Variants::of(&object)).unwrap_or_default();
@@ -285,7 +284,6 @@ impl Store {
         }
     }
 
-    /// There is more of it, or it has ended.
     fn more_to_write(&self, key: &Key<'static>, busy: &Arc<BusyObject>) {
         if let Some(disk) = &self.0.disk {
             disk.more_to_write(busy, key);

@@ -209,7 +209,6 @@ impl Insertion {
     }
 }
 
-/// Bytes, and where they belong.
 type Segment = (ByteRange, Vec<Arc<[u8]>>);
 
 /// The part `chunks` combined with the stored parts, within the limits.

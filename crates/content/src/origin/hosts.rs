@@ -6,7 +6,6 @@ use super::{Directory, Found, OpenError, Origin};
 use crate::document::Document;
 use crate::resource::Resource;
 
-/// The directories, by the number of their host.
 #[derive(Debug)]
 pub struct Directories(Vec<Directory>);
 

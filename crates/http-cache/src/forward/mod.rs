@@ -111,7 +111,6 @@ pub enum Purpose<'a> {
 /// This proxy's entry in Via (RFC 9110, 7.6.3).
 #[derive(Clone, Copy, Debug)]
 pub struct Via<'a> {
-    /// The version of the received message.
     pub received: Version,
     /// The name of this proxy; no two proxies on a way may share it, or loops are seen where none are.
     pub pseudonym: &'a str,

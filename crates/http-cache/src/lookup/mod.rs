@@ -45,7 +45,6 @@ pub enum Need {
 pub enum Failure {
     /// It did not answer, or not with HTTP.
     Disconnected,
-    /// It answered with this status.
     Status(u16),
 }
 

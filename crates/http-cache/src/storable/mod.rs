@@ -19,11 +19,9 @@ pub struct Request<'a> {
     pub method: &'a [u8],
     pub fields: Section<'a>,
     pub directives: RequestDirectives,
-    /// True if the request had a body.
     pub has_body: bool,
 }
 
-/// A response as it came.
 #[derive(Clone, Copy, Debug)]
 pub struct Response<'a> {
     pub status: u16,

@@ -23,7 +23,6 @@ impl Body {
     }
 }
 
-/// How far a body has been read.
 #[derive(Clone, Debug)]
 pub struct BodyReader {
     framing: Framing,
@@ -63,7 +62,6 @@ impl BodyReader {
         Ok(count)
     }
 
-    /// Returns true if the body has ended.
     pub fn is_done(&self) -> bool {
         match &self.framing {
             Framing::Length(missing) => *missing == 0,

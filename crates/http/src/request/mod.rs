@@ -68,7 +68,6 @@ pub struct Request<'b> {
     pub version: Version,
     /// The request line as received, for the log.
     pub line: &'b [u8],
-    /// The scheme, if the target has one.
     pub scheme: Option<Scheme>,
     /// The host asked for; an absolute target's wins over the field.
     pub host: Option<&'b [u8]>,

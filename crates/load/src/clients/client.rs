@@ -18,11 +18,9 @@ use sojourn_measure::{Nanos, clock};
 pub const RETRY_AFTER: Nanos = Nanos(50_000_000);
 
 pub struct Client {
-    /// Its position in its visit.
     pub visit_state: VisitState,
     /// Who makes the visit, where the run has users.
     pub user: Option<Box<User>>,
-    /// The key of its connection.
     pub connection: Option<usize>,
     /// Its request that is not yet sent.
     pub pending: Option<PendingRequest>,
@@ -30,7 +28,6 @@ pub struct Client {
     pub failure: Option<Cause>,
     /// Tells this client from an earlier one under the same key, in late timers.
     pub serial: u32,
-    /// Bytes received in this visit.
     pub received_bytes: u64,
     /// Bytes received before the current step.
     pub received_before_step: u64,
@@ -199,7 +196,6 @@ impl Run<'_> {
         }
     }
 
-    /// The pending form of a due request.
     pub(crate) fn pending(&self, due: DueRequest, intended: Nanos) -> PendingRequest {
         PendingRequest {
             document: due.document,

@@ -10,7 +10,6 @@ use crate::{
 pub(crate) struct Measurement {
     pub(crate) observer: Observer,
     pub(crate) intervals: Option<Intervals>,
-    /// The snapshots of each step.
     pub(crate) steps: Vec<StepSnapshots>,
 }
 

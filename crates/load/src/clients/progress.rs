@@ -39,7 +39,6 @@ pub struct Progress {
 }
 
 impl Run<'_> {
-    /// When the next snapshot is to be taken.
     pub(crate) fn next_snapshot(&self) -> Nanos {
         if self.draining.is_some() {
             return Nanos::MAX;

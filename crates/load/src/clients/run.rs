@@ -66,7 +66,6 @@ pub fn run(
 pub(crate) struct Run<'a> {
     pub(crate) settings: Settings,
     pub(crate) workload: Workload<'a>,
-    /// The users of a scenario, if there is one.
     pub(crate) users: Option<Users>,
     /// The requests, and what is known about their answers.
     pub(crate) catalogue: Catalogue,

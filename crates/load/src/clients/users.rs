@@ -32,7 +32,6 @@ impl Users {
         Users { scenario, free, count, seed }
     }
 
-    /// A user for another iteration.
     pub(crate) fn take(&mut self) -> Box<User> {
         let mut user = self.free.pop_front().unwrap_or_else(|| {
             self.count += 1;

@@ -72,12 +72,10 @@ pub enum Next {
     Nothing,
 }
 
-/// What a response means to the playback.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ResponseClass {
     /// A playlist, or an initialisation part.
     Preparation,
-    /// A segment, with how it arrived.
     Segment(Arrival),
     Refused(u16),
     Invalid(String),

@@ -39,7 +39,6 @@ pub struct Stream {
 pub struct Segments {
     /// In playing order.
     pub all: Vec<Segment>,
-    /// The number of the first.
     pub first_number: u64,
     /// The target duration: no segment is longer.
     pub target: Nanos,
@@ -50,7 +49,6 @@ pub struct Segments {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Segment {
     pub part: Part,
-    /// How long it is shown.
     pub length: Nanos,
     /// The initialisation part that must be read first.
     pub map: Option<Arc<Part>>,

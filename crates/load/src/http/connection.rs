@@ -30,12 +30,10 @@ pub(crate) struct HttpConnection {
     pub(crate) state: State,
     /// When it began to connect.
     pub(crate) opened: Nanos,
-    /// True if the server has closed its side.
     pub(crate) closed_by_server: bool,
     /// Complete responses so far.
     pub(crate) answered: u32,
     pub(crate) response: ResponseReader,
-    /// TLS, where it is spoken.
     pub(crate) tls: Option<Box<TlsStream>>,
     /// How fast it may be read, if not as fast as possible.
     pub(crate) read_rate: Option<ReadRate>,
@@ -57,11 +55,9 @@ pub(crate) enum State {
     Lingering,
 }
 
-/// The result of reading from a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Read {
     Received(Received),
-    /// Nothing has arrived.
     Nothing,
     /// The read rate allows no bytes yet.
     Limited,
@@ -148,7 +144,6 @@ impl HttpConnection {
         Ok(())
     }
 
-    /// Returns true if there are unsent bytes.
     pub(crate) fn has_unsent(&self) -> bool {
         !self.unsent.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.has_unsent())
     }

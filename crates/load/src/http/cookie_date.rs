@@ -56,7 +56,6 @@ fn leading_number(word: &str, least: usize, most: usize) -> Option<u32> {
     if (least..=most).contains(&digits) { word[..digits].parse().ok() } else { None }
 }
 
-/// From one on.
 fn month_of(word: &str) -> Option<u32> {
     let start = word.get(..3)?.to_ascii_lowercase();
     MONTHS.iter().position(|month| *month == start).map(|place| place as u32 + 1)

@@ -4,7 +4,6 @@
 /// A reference longer than this leads nowhere.
 pub const REFERENCE_BYTES_MAX: usize = 8 * 1024;
 
-/// The place that a reference leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A path and query of the same server.

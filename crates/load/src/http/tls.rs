@@ -100,7 +100,6 @@ pub fn client_config(trust: &Trust, remembered: usize) -> Result<ClientConfig, T
     Ok(config)
 }
 
-/// The cause of a TLS failure.
 pub(crate) fn cause(error: &Error) -> Cause {
     use CertificateError::{
         BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet,

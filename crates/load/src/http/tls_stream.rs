@@ -50,7 +50,6 @@ impl From<Errno> for TransportError {
 }
 
 impl TransportError {
-    /// As a cause of failure.
     pub fn cause(&self) -> Cause {
         match *self {
             TransportError::System(error) => cause::cause(error),

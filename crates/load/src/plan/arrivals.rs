@@ -118,7 +118,6 @@ impl Iterator for ArrivalTimes {
 /// Why a text is not a schedule.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum ScheduleError {
-    /// A part of another form.
     #[error("{0:?} is neither `RATE/s for DURATION` nor `ramp to RATE/s in DURATION`")]
     Part(String),
     #[error(transparent)]

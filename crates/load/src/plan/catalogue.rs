@@ -174,7 +174,6 @@ impl Catalogue {
         }
     }
 
-    /// The request of a document.
     pub fn request(&self, document: u32) -> &[u8] {
         let index = document as usize;
         let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);

@@ -40,7 +40,6 @@ impl Distribution {
 }
 
 impl Shape {
-    /// Draws from the distribution with mean one.
     pub fn draw(&self, random: &mut impl Rng) -> f64 {
         match self {
             Shape::Constant => 1.0,

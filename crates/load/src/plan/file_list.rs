@@ -15,7 +15,6 @@ pub struct Entry {
 /// Why a list cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FilelistError {
-    /// A line of another form.
     #[error("line {line}: {text:?} is not `/path weight #bytes`")]
     Line { line: usize, text: String },
     #[error("the list names no document with a weight above zero")]

@@ -42,7 +42,6 @@ pub struct Page<R> {
 /// Why a file is not a walk.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum WalkError {
-    /// Not TOML, or not of this form.
     #[error("{0}")]
     Form(String),
     /// A page that is referred to and missing.

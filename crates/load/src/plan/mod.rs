@@ -47,9 +47,7 @@ pub struct Plan<'a> {
     /// How long clients wait between their requests, where these do not say.
     pub think: Think,
     pub catalogue: Catalogue,
-    /// How long a connection is used.
     pub connections: Connections,
-    /// How TLS is spoken, where it is.
     pub tls: Option<Tls>,
     /// The other options of connections.
     pub transport: Transport,
@@ -94,7 +92,6 @@ pub struct LoggedVisit {
     pub requests: Box<[Request]>,
 }
 
-/// The requests of a visit.
 pub enum Requests {
     /// A document at a time; in a closed loop visits never end, else each is a single request.
     Pick(Pick),
@@ -173,7 +170,6 @@ pub enum Pick {
     Weighted(Vec<u64>),
 }
 
-/// How long a connection is used.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Connections {
     /// As long as the server keeps it open.
@@ -258,7 +254,6 @@ pub struct Observe {
     pub core: Option<usize>,
     /// The core that the generator is pinned to, to see what the hypervisor takes from it.
     pub own_core: Option<usize>,
-    /// True if to keep a timeline.
     pub timeline: bool,
     /// How long the intervals are whose latencies are kept apart, if they are to be.
     pub interval: Option<Nanos>,

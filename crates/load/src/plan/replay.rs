@@ -12,7 +12,6 @@ use crate::{
     plan::catalogue::{Catalogue, Expected},
 };
 
-/// How a trace is replayed.
 #[derive(Clone, Debug, Default)]
 pub struct Replayed {
     pub paths: Paths,
@@ -45,7 +44,6 @@ pub enum Failed {
 /// The source of the Host field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Host {
-    /// The host of the URL.
     #[default]
     Url,
     /// The host that the log has, where it has one.

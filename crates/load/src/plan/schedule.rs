@@ -10,7 +10,6 @@ pub struct Step {
     /// When the settle part begins, since the run's start.
     pub start: Nanos,
     pub settle: Nanos,
-    /// How long it is measured.
     pub measured: Nanos,
     /// The offered rate, if arrivals have one; for a ramp the mean.
     pub offered_requests_per_second: Option<f64>,

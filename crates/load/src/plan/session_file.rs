@@ -11,14 +11,12 @@ use thiserror::Error;
 
 /// The most sessions in a file, as in httperf.
 pub const SESSIONS_MAX: usize = 1000;
-/// The most requests in a file.
 pub const REQUESTS_MAX: usize = 1_000_000;
 const THINK_SECONDS_MAX: f64 = 86_400.0;
 /// httperf takes a method by any beginning of its name, the first that fits.
 const METHODS: [&str; 10] =
     ["OPTIONS", "GET", "HEAD", "POST", "PUT", "DELETE", "TRACE", "CONNECT", "PATCH", "PROPFIND"];
 
-/// A request of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Request {
     pub uri: String,

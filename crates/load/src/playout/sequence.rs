@@ -9,7 +9,6 @@ const AHEAD_MAX: u16 = 3_000;
 const WINDOW_PACKETS: u32 = 512;
 const WORD_BITS: u32 = u64::BITS;
 
-/// How a packet fits into the sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketOrder {
     /// Later than all before it.

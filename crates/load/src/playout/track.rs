@@ -52,7 +52,6 @@ impl Arrival {
         Arrival { order: None, late: false, behind: None, starves: false, starved: Nanos::ZERO };
 }
 
-/// A track that is played.
 #[derive(Clone, Debug)]
 pub struct Playout {
     track: Track,

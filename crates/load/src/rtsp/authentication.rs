@@ -24,7 +24,6 @@ pub enum Challenge {
     Digest(DigestChallenge),
 }
 
-/// The parts of a digest challenge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DigestChallenge {
     realm: String,

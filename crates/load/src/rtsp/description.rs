@@ -19,7 +19,6 @@ const CLOCK_RATE_MAX: u32 = 1_000_000;
 pub struct Description {
     /// Audio and video, in the order of the description.
     pub tracks: Vec<TrackDescription>,
-    /// How long it is, where that is said.
     pub length_seconds: Option<f64>,
     /// The URL that PLAY and TEARDOWN speak of, relative or not; `*` and nothing mean the description's own.
     pub control: Option<String>,

@@ -23,7 +23,6 @@ const AUTHORIZATIONS_MAX: u32 = 4;
 /// Longer session names are refused.
 const SESSION_BYTES_MAX: usize = 256;
 
-/// A request, as what is written for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     pub method: Method,
@@ -44,7 +43,6 @@ impl Request {
     }
 }
 
-/// The next step of a dialogue.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
     Ask(Request),
@@ -68,7 +66,6 @@ pub struct Dialogue {
     /// Where in the film to begin, as a share of what may be a start; `None` begins at the beginning.
     start: Option<f64>,
     sequence: u32,
-    /// The request that is to be answered.
     asked: Option<Request>,
     state: State,
     base: String,
@@ -117,7 +114,6 @@ impl Dialogue {
         self.ask(Method::Options, self.url.clone(), Vec::new())
     }
 
-    /// The tracks that are played.
     pub fn tracks(&self) -> &[TrackDescription] {
         &self.description.tracks
     }
@@ -142,7 +138,6 @@ impl Dialogue {
         self.timeout_seconds
     }
 
-    /// Returns true if a reply is waited for.
     pub fn is_waiting(&self) -> bool {
         self.asked.is_some()
     }

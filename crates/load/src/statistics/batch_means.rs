@@ -15,7 +15,6 @@ const GROUPINGS: [(usize, f64); 3] = [(40, 2.0227), (20, 2.0930), (10, 2.2622)];
 #[derive(Clone, Debug)]
 pub struct Batches {
     ended: Vec<Batch>,
-    /// How many windows a batch has.
     length: u32,
     open: Batch,
     open_length: u32,

@@ -39,7 +39,6 @@ pub const LOST_MAX: Nanos = Nanos(1_000_000);
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Loss {
     pub lost: Nanos,
-    /// It is known to this.
     pub resolution: Nanos,
 }
 
@@ -68,7 +67,6 @@ struct ServerMoment {
     /// By process and thread; none of many threads.
     waits: Option<BTreeMap<(u32, u32), Nanos>>,
     core_use: Option<Nanos>,
-    /// Ticks.
     stolen: Option<u64>,
 }
 
@@ -216,7 +214,6 @@ impl Loss {
         self.lost <= (usual + LOST_MAX).max(self.resolution)
     }
 
-    /// The larger one.
     pub fn max(self, other: Loss) -> Loss {
         Loss { lost: self.lost.max(other.lost), resolution: self.resolution.max(other.resolution) }
     }

@@ -16,7 +16,6 @@ const CORE_WAIT_WORTH_A_WORD: f64 = 0.02;
 /// Above this share, what the hypervisor takes is in every figure.
 const CORE_STEAL_MAX: f64 = 0.10;
 
-/// The evidence about the generator.
 pub struct GeneratorEvidence<'a> {
     /// Its CPU time over wall time.
     pub cpu_fraction: f64,
@@ -25,7 +24,6 @@ pub struct GeneratorEvidence<'a> {
     pub send_lag_p99_max: Nanos,
     /// How much later than planned it began to measure.
     pub begun_late: Nanos,
-    /// How long it was to measure.
     pub measured: Nanos,
     /// How long others held its core.
     pub core_wait_fraction: Option<f64>,

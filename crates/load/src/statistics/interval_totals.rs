@@ -13,7 +13,6 @@ pub struct IntervalTotals {
     pub answered: u64,
     pub received_bytes: u64,
     pub turns: u64,
-    /// CPU time of the generator.
     pub generator_cpu_seconds: f64,
     generator_wait: Option<Reading<Nanos>>,
     own_core: Option<Reading<CoreTime>>,

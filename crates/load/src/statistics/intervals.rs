@@ -17,7 +17,6 @@ pub const INTERVALS_MAX: usize = 10_800;
 /// The histograms kept per interval, by their names in the log.
 const KINDS: [&str; 2] = ["response_time", "time_to_first_byte_intended"];
 
-/// The intervals of a run.
 #[derive(Debug)]
 pub struct Intervals {
     length: Nanos,

@@ -47,7 +47,6 @@ impl<'a> MeasuredInterval<'a> {
         (self.seconds() > 0.0).then(|| used.seconds() / self.seconds())
     }
 
-    /// How long the generator waited for its core.
     pub fn generator_wait(&self) -> Reading<Nanos> {
         self.from.generator_wait.clone().zip(self.to.generator_wait.clone()).map(|(from, to)| to - from)
     }
@@ -66,7 +65,6 @@ impl<'a> MeasuredInterval<'a> {
         self.from.time
     }
 
-    /// How a core spent it.
     pub fn core(&self, core: impl Fn(&Snapshot) -> Reading<CoreTime>) -> Reading<CoreTime> {
         core(self.from).zip(core(self.to)).map(|(from, to)| to - from)
     }

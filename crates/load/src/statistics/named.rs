@@ -7,7 +7,6 @@ use crate::{
     statistics::{recorder::Exchange, step::Errors},
 };
 
-/// The recorded results of one name.
 #[derive(Clone, Debug, Default)]
 pub struct NamedRecord {
     /// Requests answered as they should be.

@@ -129,7 +129,6 @@ impl Observer {
         self.processes.as_ref().and_then(ProcessTree::ended_root)
     }
 
-    /// The timeline and the windows, where there are such.
     pub fn into_records(mut self) -> (Option<Timeline>, Option<Windows>) {
         let verdicts = self.windows.as_mut().map_or(&[][..], Windows::finish);
         if let Some(timeline) = &mut self.timeline {

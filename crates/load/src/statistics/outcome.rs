@@ -367,7 +367,6 @@ fn by_size(record: &StepRecord) -> Vec<SizeFigures> {
     classes.filter(|class| class.requests > 0).collect()
 }
 
-/// The histograms of a step, by tag.
 fn tagged<'a>(record: &'a StepRecord, names: &[String]) -> Vec<(String, Cow<'a, Histogram>)> {
     let whole = [
         ("connect_time", &record.connect_time),

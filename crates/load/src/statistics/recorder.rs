@@ -19,7 +19,6 @@ pub struct PendingRequest {
     pub document: u32,
     /// What its results are shown by, where requests have names.
     pub name: Option<u32>,
-    /// The step it was due in.
     pub step: Option<usize>,
     /// When it should be sent: when due, or when the answer before it was complete if that was later.
     pub intended: Nanos,
@@ -33,9 +32,7 @@ pub struct PendingRequest {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Exchange {
     pub pending: PendingRequest,
-    /// When the request was sent.
     pub sent: Nanos,
-    /// When the first byte of the response was there.
     pub first_byte: Option<Nanos>,
 }
 

@@ -16,7 +16,6 @@ use crate::{
 /// the classes of SPECweb99's file set, so that one of its class is never split between two of ours.
 pub const SIZE_CLASS_BYTES: [u64; 4] = [1 << 10, 10 << 10, 100 << 10, 1 << 20];
 
-/// The recorded results of one step.
 #[derive(Clone, Debug, Default)]
 pub struct StepRecord {
     /// Requests due in the step that were begun.
@@ -33,7 +32,6 @@ pub struct StepRecord {
     pub abandoned: u64,
     /// Redirections that were followed: answers beside those of the requests.
     pub redirects: u64,
-    /// By the requests' names, where they have names.
     pub by_name: Vec<NamedRecord>,
     /// From the first packet to an established connection.
     pub connect_time: Histogram,
@@ -43,7 +41,6 @@ pub struct StepRecord {
     pub handshakes_resumed: u64,
     /// From the actual send to the first byte.
     pub time_to_first_byte: Histogram,
-    /// From the intended start to the first byte.
     pub time_to_first_byte_intended: Histogram,
     /// From the first byte to the last.
     pub transfer_time: Histogram,
@@ -191,7 +188,6 @@ impl StepRecord {
     }
 }
 
-/// The class that a body size belongs to.
 pub fn size_class(body_bytes: u64) -> u8 {
     SIZE_CLASS_BYTES.iter().filter(|&&least| least <= body_bytes).count() as u8
 }

@@ -34,7 +34,6 @@ pub(crate) struct StepWindows {
     batches: Batches,
 }
 
-/// A window of a step.
 #[derive(Debug)]
 pub(crate) struct Window {
     pub ended: Ended,
@@ -46,7 +45,6 @@ pub(crate) struct Window {
     pub time_to_first_byte_intended: WindowCounts,
 }
 
-/// A window that has ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub length: Nanos,

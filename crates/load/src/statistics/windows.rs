@@ -41,7 +41,6 @@ pub struct WindowLatencies {
     pub time_to_first_byte_intended: WindowHistogram,
 }
 
-/// The windows of a run.
 pub struct Windows {
     watch: CoreWatch,
     begun: Option<Begun>,
@@ -169,7 +168,6 @@ impl Windows {
         }
     }
 
-    /// The report on one step's windows.
     pub(crate) fn report(&self, step: usize) -> Reading<Undisturbed> {
         self.steps[step].report(&self.watch)
     }

@@ -17,7 +17,6 @@ pub enum Ending {
     FilmOver,
     Refused(u16),
     Failed(Failure),
-    /// The client vanished, as it was to.
     Vanished,
     /// It had not begun to play when the run ended, and no limit was met.
     Unfinished,

@@ -11,7 +11,6 @@ use crate::viewers::{
     viewer::{Behaviour, Phase, Protocol, Viewer},
 };
 
-/// For the answer to TEARDOWN.
 const TEARDOWN_TIMEOUT: Nanos = Nanos(2_000_000_000);
 
 impl Run {

@@ -69,7 +69,6 @@ impl Film {
         Ok(Film { url, address, credentials: None, playlist: Some(Location { host, path }) })
     }
 
-    /// Returns true if it is played by HLS.
     pub fn is_hls(&self) -> bool {
         self.playlist.is_some()
     }

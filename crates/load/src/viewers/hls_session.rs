@@ -59,7 +59,6 @@ impl HlsSession {
         self.connection.insert(HttpConnection::new(socket, opened, response))
     }
 
-    /// Since when it has been connecting, if it is.
     pub fn connecting_since(&self) -> Option<Nanos> {
         let connection = self.connection.as_ref()?;
         (connection.state == State::Connecting).then_some(connection.opened)

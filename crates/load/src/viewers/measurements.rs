@@ -24,12 +24,10 @@ pub(crate) const STARVATION_ASKED_AFTER: Nanos = Nanos(1_000_000_000);
 pub(crate) struct Measurements {
     /// Packets of all viewers.
     pub(crate) counts: Counts,
-    /// Streams that have ended.
     pub(crate) streams: Streams,
     pub(crate) times: Times,
     /// How late packets were since the last row of the timeline.
     pub(crate) recent: Histogram,
-    /// Streams that play.
     pub(crate) playing: Level,
     pub(crate) timeline: StreamTimeline,
     pub(crate) last_row: LastRow,
@@ -105,7 +103,6 @@ impl Measurements {
         self.counts.starved = self.counts.starved + (viewer.counts.starved - before.starved);
     }
 
-    /// A stream plays from now on.
     pub(crate) fn playing(&mut self, viewer: &mut Viewer, now: Nanos) {
         viewer.playing_since = Some(now);
         self.playing.up(now);

@@ -28,11 +28,9 @@ pub struct StreamPlan {
     pub vanishing_share: f64,
     /// The rules by which a stream conforms.
     pub quality: Quality,
-    /// How long to wait for what.
     pub limits: StreamLimits,
     /// The size of UDP sockets' receive buffers, where the system's default is not wanted.
     pub receive_buffer_bytes: Option<usize>,
-    /// How long the intervals of the timeline are.
     pub interval: Nanos,
     /// Says everything that is random.
     pub seed: u64,
@@ -87,7 +85,6 @@ impl Default for Quality {
 /// Timeouts, and the limit on the generator's lateness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLimits {
-    /// For a connection, and for each reply.
     pub reply_timeout: Nanos,
     /// From PLAY's answer to the first packet.
     pub first_packet_timeout: Nanos,

@@ -50,7 +50,6 @@ impl StreamProgress {
     }
 }
 
-/// The counters at the last row.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LastRow {
     at: Nanos,

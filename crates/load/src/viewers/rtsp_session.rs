@@ -31,7 +31,6 @@ pub struct RtspSession {
     /// How fast the connection may be read, if not as fast as possible.
     pub read_rate: Option<ReadRate>,
     pub tracks: Vec<TrackReceiver>,
-    /// When PLAY was sent.
     pub play_requested: Nanos,
     pub reports_due: Nanos,
     pub keep_alive_due: Nanos,

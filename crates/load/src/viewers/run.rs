@@ -68,7 +68,6 @@ impl ViewerTable {
         self.viewers.get(key).is_some_and(|viewer| viewer.serial == serial)
     }
 
-    /// The keys of all viewers.
     pub(crate) fn keys(&self) -> Vec<usize> {
         self.viewers.iter().map(|(key, _)| key).collect()
     }

@@ -99,7 +99,6 @@ impl ViewerTable {
     }
 }
 
-/// The failure that a cause of the connector is.
 pub(crate) fn failure(cause: Cause) -> Failure {
     match cause {
         Cause::ConnectRefused => Failure::ConnectRefused,

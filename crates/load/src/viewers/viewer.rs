@@ -35,7 +35,6 @@ pub enum Behaviour {
     Vanishing(Nanos),
 }
 
-/// How far a viewer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Its first connection is not established yet.
@@ -127,7 +126,6 @@ impl Viewer {
         EventSource { viewer: key, serial: self.serial, slot: CONNECTION_SLOT }
     }
 
-    /// The socket of its connection, where there is one.
     pub(crate) fn socket(&self) -> Option<BorrowedFd<'_>> {
         match &self.protocol {
             Protocol::Rtsp(session) => Some(session.socket.as_fd()),

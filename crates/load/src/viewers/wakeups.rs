@@ -25,7 +25,6 @@ pub(crate) struct Wakeups {
     pub(crate) requests: Timers,
     pub(crate) batching: Batching,
     pub(crate) arrivals: ArrivalClock,
-    /// Turns of the loop so far.
     pub(crate) turns: u64,
 }
 

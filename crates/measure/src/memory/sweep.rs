@@ -37,7 +37,6 @@ pub struct Sweep {
     /// Also chase pointers, for the latency of a load.
     pub latency: bool,
     pub repetitions: usize,
-    /// For how long each time.
     pub about: Duration,
     /// Shuffles the order of the points and lays the chased ways.
     pub seed: u64,
@@ -51,7 +50,6 @@ pub struct Progress {
 
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
-    /// A value is out of its range.
     #[error("{what} {value} is out of range: {low} to {high}")]
     Range { what: &'static str, value: usize, low: usize, high: usize },
     #[error("nothing to measure: {0} is empty")]

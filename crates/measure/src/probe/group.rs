@@ -9,12 +9,10 @@ pub enum Group {
     Software,
     Tracepoints,
     Processor,
-    /// The time of the cores.
     Cores,
     Pressure,
     /// The network namespace and the accept queue.
     Network,
-    /// How much of a site is in memory.
     Site,
 }
 

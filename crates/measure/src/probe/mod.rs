@@ -39,7 +39,6 @@ pub struct Target {
 
 /// Several counters from one place.
 trait Source {
-    /// The names of its counters.
     fn names(&self) -> &'static [&'static str];
 
     /// Their values now, in that order.
@@ -148,7 +147,6 @@ impl Probe {
     }
 }
 
-/// The counters of a group.
 fn names(group: Group) -> Vec<&'static str> {
     match group {
         Group::Processes => processes::NAMES.to_vec(),

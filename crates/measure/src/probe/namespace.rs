@@ -22,7 +22,6 @@ pub const NAMES: &[&str] = &[
 
 const OURS: &str = "/proc/thread-self";
 
-/// A namespace, by a process that is in it.
 #[derive(Clone, Debug)]
 pub struct Namespace {
     process: PathBuf,

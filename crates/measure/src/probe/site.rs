@@ -20,7 +20,6 @@ pub struct Site {
 }
 
 impl Site {
-    /// The site that is named.
     pub fn open(target: &Target) -> Reading<Site> {
         let Some(root) = target.site.clone() else { return Reading::unavailable("no site was named") };
         match SitePages::of(&root) {

@@ -17,7 +17,6 @@ pub enum Stop {
     Call,
     /// At an event of its life that needs no answer.
     Event,
-    /// A signal is to be delivered.
     Signal(libc::c_int),
     /// It is gone: its exit code.
     Ended(i32),
@@ -139,13 +138,11 @@ impl Tracee {
         unsafe { libc::syscall(libc::SYS_tgkill, self.process(), self.0, libc::SIGSTOP) };
     }
 
-    /// The call in which it waits.
     pub fn waits_in(self) -> Option<libc::c_long> {
         let said = fs::read_to_string(format!("/proc/{}/syscall", self.0)).ok()?;
         said.split_ascii_whitespace().next()?.parse().ok()
     }
 
-    /// The process that it is a thread of.
     pub fn process(self) -> libc::pid_t {
         let status = fs::read_to_string(format!("/proc/{}/status", self.0)).unwrap_or_default();
         let group = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
@@ -161,7 +158,6 @@ impl Tracee {
         unsafe { libc::process_vm_writev(self.0, &raw const from, 1, &raw const to, 1, 0) };
     }
 
-    /// Reads as many of its bytes.
     pub fn read<const N: usize>(self, address: u64) -> Option<[u8; N]> {
         let mut bytes = [0; N];
         let into = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: N };
@@ -189,7 +185,6 @@ impl Registers {
         self.0.orig_rax.cast_signed()
     }
 
-    /// Has it be another call.
     pub fn set_call(&mut self, call: libc::c_long) {
         self.0.orig_rax = call.cast_unsigned();
     }
@@ -225,7 +220,6 @@ impl Registers {
         self.0.rax = result;
     }
 
-    /// Has what was changed be so.
     pub fn restore(&self, tracee: Tracee) {
         // SAFETY: the kernel reads the structure.
         unsafe { libc::ptrace(libc::PTRACE_SETREGS, tracee.0, 0, &raw const self.0) };

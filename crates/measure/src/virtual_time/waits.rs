@@ -8,7 +8,6 @@ use std::time::Duration;
 use super::ptrace::{Registers, Tracee};
 use super::{REAL_SECONDS, UPTIME_SECONDS};
 
-/// A wait that a thread is in.
 #[derive(Clone, Copy, Debug)]
 pub struct Wait {
     /// By the time that has passed for the program.

@@ -61,9 +61,7 @@ pub enum SegmentError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
     Playlist,
-    /// The initialisation segment.
     Initialisation,
-    /// The segment with this number.
     Segment(u32),
 }
 
@@ -134,13 +132,11 @@ impl Film {
         initialisation::write(&self.tracks(), first_shown)
     }
 
-    /// The segment with this number, if there is one.
     pub fn segment(&self, number: u32) -> Option<Segment> {
         let position = number as usize;
         (position < self.segment_count()).then(|| segment::write(self, number, &self.tracks_of(position)))
     }
 
-    /// Bytes of memory that it takes.
     pub fn memory_bytes(&self) -> usize {
         self.index.memory_bytes() + self.cuts.capacity() * size_of::<Cut>()
     }

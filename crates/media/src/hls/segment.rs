@@ -9,7 +9,6 @@ use super::Film;
 use crate::mp4::boxes::BoxWriter;
 use crate::mp4::{Sample, Track};
 
-/// A segment as what it is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
     pub head: Vec<u8>,
@@ -23,7 +22,6 @@ const BASE_IS_FRAGMENT: u32 = 0x02_0000;
 /// `trun`: the place of the first sample is said, and each sample's duration, size, flags and composition offset.
 const RUN_FLAGS: u32 = 0x0f01;
 
-/// Bytes of a box's head.
 const BOX_HEAD_BYTES: usize = 8;
 
 /// Flags of a sample: a keyframe, or one that depends on others.

@@ -199,7 +199,6 @@ impl BoxWriter {
         self.replace_u32(start, size);
     }
 
-    /// The same with a version and flags.
     pub fn full(&mut self, kind: &[u8; 4], version: u8, flags: u32, content: impl FnOnce(&mut BoxWriter)) {
         self.boxed(kind, |writer| {
             writer.u32(u32::from(version) << 24 | flags);

@@ -21,12 +21,7 @@ pub enum Mp4Error {
     #[error(
         "{what} at byte {offset} goes on after its end, which is at byte {end}: the file is damaged or cut off"
     )]
-    Truncated {
-        what: String,
-        offset: u64,
-        /// Where it should have ended.
-        end: u64,
-    },
+    Truncated { what: String, offset: u64, end: u64 },
     #[error("{what} at byte {offset}: the file is damaged")]
     Malformed { what: String, offset: u64 },
     #[error("{what} at byte {offset}: at most {limit} are allowed")]

@@ -77,7 +77,6 @@ pub fn index() -> Index {
     read(&film()).expect("the example is sound")
 }
 
-/// The index of a film in memory.
 pub fn read(film: &[u8]) -> Result<Index, super::Mp4Error> {
     Index::read(film.len() as u64, |offset, into| {
         let rest = film.get(offset as usize..).unwrap_or_default();

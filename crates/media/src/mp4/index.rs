@@ -88,12 +88,10 @@ impl Index {
         &self.tracks
     }
 
-    /// The first track of video.
     pub fn video(&self) -> Option<&Track> {
         self.tracks.iter().find(|track| track.codec.is_video())
     }
 
-    /// The first track of audio.
     pub fn audio(&self) -> Option<&Track> {
         self.tracks.iter().find(|track| !track.codec.is_video())
     }
@@ -140,7 +138,6 @@ impl Index {
         track.sample_at_ticks(track.ticks_at(time.as_nanos() as i128 - self.lead.as_nanos() as i128))
     }
 
-    /// Bytes of memory that it takes.
     pub fn memory_bytes(&self) -> usize {
         let tracks = self.tracks.iter().map(|track| {
             let keyframes = track.keyframes.as_ref().map_or(0, |numbers| numbers.capacity() * 4);
@@ -192,14 +189,12 @@ impl Track {
         self.samples.iter().map(|sample| u64::from(sample.size)).sum()
     }
 
-    /// Bits a second, on average.
     pub fn bits_per_second(&self) -> u64 {
         let bits = u128::from(self.sample_bytes()) * 8;
         // What takes no time at all is reckoned as if it took a unit.
         (bits * u128::from(self.timescale) / u128::from(self.end_ticks.max(1))) as u64
     }
 
-    /// The sample with this number.
     pub fn sample(&self, number: u32) -> Option<Sample> {
         let stored = self.samples.get(number as usize)?;
         let next = next_decode(&self.samples, number as usize, self.end_ticks);
@@ -214,7 +209,6 @@ impl Track {
         })
     }
 
-    /// The samples from this number on.
     pub fn samples_from(&self, number: u32) -> impl Iterator<Item = Sample> + '_ {
         (number..self.sample_count()).filter_map(|number| self.sample(number))
     }

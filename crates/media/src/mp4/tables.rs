@@ -8,7 +8,6 @@ use super::error::{Mp4Error, REMUX};
 use super::index::Stored;
 use super::{SAMPLE_BYTES_MAX, SAMPLES_MAX, TICKS_MAX};
 
-/// The samples of a track.
 pub struct Samples {
     pub samples: Vec<Stored>,
     /// Those that decoding can begin with; `None` if all.

@@ -139,13 +139,11 @@ impl PayloadFormat {
     }
 }
 
-/// A NAL unit, and what follows it.
 type Split<'a> = (&'a [u8], &'a [u8]);
 
 /// Bytes that begin with the length of a NAL unit that does not fit into them.
 struct Overrun<'a>(&'a [u8]);
 
-/// The packets of a picture.
 #[derive(Clone, Debug)]
 pub struct Packets<'a> {
     form: &'a PayloadFormat,

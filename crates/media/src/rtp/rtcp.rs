@@ -53,7 +53,6 @@ pub struct Reception {
     pub since_last_report: u32,
 }
 
-/// One packet of a datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Packet {
     /// A sender report, with report blocks on what the sender receives.

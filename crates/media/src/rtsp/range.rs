@@ -110,7 +110,6 @@ pub struct TrackInfo<'t> {
     /// The track, as it was set up.
     pub url: &'t str,
     pub sequence: Option<u16>,
-    /// The timestamp at which the range begins.
     pub timestamp: Option<u32>,
 }
 

@@ -26,7 +26,6 @@ pub enum Command {
     /// To stop sending for a while.
     Pause,
     Teardown,
-    /// Keep-alive only.
     KeepAlive,
 }
 
@@ -44,7 +43,6 @@ pub struct Target<'b> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub status: Status,
-    /// Fields that go with it.
     pub fields: Vec<(&'static str, String)>,
 }
 

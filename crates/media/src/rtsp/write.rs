@@ -46,7 +46,6 @@ impl Writer<'_> {
         self
     }
 
-    /// The same if there is a value.
     #[must_use]
     pub fn optional(self, name: &str, value: Option<impl Display>) -> Self {
         match value {

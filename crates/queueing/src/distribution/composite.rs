@@ -27,7 +27,6 @@ impl Mixture {
         })
     }
 
-    /// The parts with their probabilities.
     pub fn parts(&self) -> &[(f64, Distribution)] {
         &self.parts
     }

@@ -47,7 +47,6 @@ impl RandomVariable for Deterministic {
 /// alias method (Vose 1991): one draw and one comparison, however many values there are.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Empirical {
-    /// Ascending.
     values: Vec<f64>,
     /// P(X ≤ values[i]).
     cumulative: Vec<f64>,

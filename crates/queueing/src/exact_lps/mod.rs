@@ -37,12 +37,7 @@ pub enum ExactError {
     NotPhaseType,
     /// r and the phases make too many states.
     #[error("r = {limit} with {phases} phases needs more than {LEVEL_STATES_MAX} states per level: simulate")]
-    TooLarge {
-        limit: u32,
-        /// Phases of the demand.
-        phases: usize,
-    },
-    /// Room for many jobs with many states each.
+    TooLarge { limit: u32, phases: usize },
     #[error(
         "room for {capacity} jobs with {states} states per level is too much for the exact solution: simulate"
     )]

@@ -19,7 +19,6 @@ const VALUES_MAX: usize = 20_000;
 pub(super) struct Branch {
     pub(super) probability: f64,
     pub(super) stages: u32,
-    /// Rate of one stage.
     pub(super) rate: f64,
 }
 

@@ -26,7 +26,6 @@ pub const VALUES_MIN: usize = 10;
 /// The reason why nothing can be fitted.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum FitError {
-    /// Too few values.
     #[error("{0} values are too few: a fit needs at least {VALUES_MIN}")]
     TooFew(usize),
     /// A value is not positive and finite.
@@ -43,7 +42,6 @@ pub enum FitError {
         /// Length of the other column.
         values: usize,
     },
-    /// Too few different loads for a curve.
     #[error(
         "{0} different loads are too few: the curve has three parameters and needs at least {USL_POINTS_MIN}"
     )]
@@ -71,7 +69,6 @@ pub struct Fit {
     pub log_likelihood: f64,
     /// Akaike's information criterion: the smallest is best.
     pub aic: f64,
-    /// sup |F − Fₙ|.
     pub kolmogorov_smirnov: f64,
     /// n ∫ (F − Fₙ)² / F(1 − F) dF: like Kolmogorov-Smirnov, but sensitive to the tails. About 2.5 at the 5 % point of
     /// a distribution that was not fitted to these values (Anderson & Darling 1954), less for one that was.

@@ -77,7 +77,6 @@ fn turned(index: usize, turns: f64) -> Complex {
     Complex { re, im }
 }
 
-/// The index of the conjugate point.
 pub(super) fn conjugate_of(index: usize) -> usize {
     if index == 0 { 0 } else { index ^ ((1 << index.ilog2()) - 1) }
 }

@@ -17,7 +17,6 @@ const POINTS_MIN: usize = 1 << 10;
 const POINTS_PER_TERM: f64 = 16.0;
 /// The most points of a lattice. A load within about 1 % of saturation needs more for [`TOLERANCE`].
 pub(crate) const POINTS_MAX: usize = 1 << 19;
-/// Refinements of one percentile.
 const REFINEMENTS_MAX: usize = 6;
 /// The width of the bounds that is aimed at, of the largest allowed.
 const WIDTH_WANTED: f64 = 1.4;
@@ -121,7 +120,6 @@ pub(crate) fn percentiles(
     found.into_iter().map(|known| known.bounds.plus(constant)).collect()
 }
 
-/// What is known of a percentile.
 #[derive(Clone, Copy)]
 struct Known {
     /// By all lattices together.

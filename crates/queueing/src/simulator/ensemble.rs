@@ -27,13 +27,11 @@ const PROGRESS_JOBS: u64 = 1 << 17;
 pub(super) trait Replica: Send {
     /// Runs until `jobs` jobs have finished in total. Returns false when there is nothing more to simulate.
     fn finish_jobs(&mut self, jobs: u64, records: &mut Records) -> bool;
-    /// Jobs finished so far.
     fn finished(&self) -> u64;
     /// What every station has done so far.
     fn totals(&self) -> Vec<Totals>;
 }
 
-/// What replications record.
 #[derive(Default)]
 pub(super) struct Records {
     pub(super) response: Vec<Recorder>,
@@ -133,7 +131,6 @@ impl<R: Replica> Ensemble<R> {
         self.groups.iter().flat_map(|group| &group.runs)
     }
 
-    /// One recorder of every group.
     pub(super) fn recorders(&self, index: usize) -> Vec<&Recorder> {
         self.groups.iter().map(|group| &group.records.response[index]).collect()
     }

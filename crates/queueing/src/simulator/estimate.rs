@@ -11,7 +11,6 @@ use super::interval::{Interval, Ratio};
 use super::recorder::{Recorder, Section};
 use super::result::{ResponseTime, Target};
 
-/// One section in so many is warm-up.
 pub(super) const WARM_UP_SHARE: usize = 8;
 /// Sections are merged down to at least so many, all runs together.
 const SECTIONS: usize = 32;

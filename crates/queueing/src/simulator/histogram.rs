@@ -46,7 +46,6 @@ impl Histogram {
         self.max = self.max.max(value);
     }
 
-    /// Adds another histogram to this one.
     pub(super) fn merge(&mut self, other: &Self) {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             *count = count.saturating_add(*more);

@@ -7,7 +7,6 @@
 
 use crate::distribution::student_quantile;
 
-/// With fewer sections there is no interval.
 pub(super) const SECTIONS_MIN: usize = 16;
 
 /// A ratio Σx / Σy with each section's influence on it.

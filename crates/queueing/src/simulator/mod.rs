@@ -99,7 +99,6 @@ impl Plan {
 /// The progress that a long simulation reports to its callback. A callback that returns `false` ends the run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
-    /// Jobs finished so far.
     pub jobs: u64,
     /// The limit of jobs; the run may stop earlier.
     pub jobs_max: u64,

@@ -19,7 +19,6 @@ use crate::station::{Service, Station};
 #[derive(Debug, Clone, PartialEq)]
 pub struct PoissonStation {
     pub arrival_rate: f64,
-    /// The distribution of the demand, in seconds.
     pub demand: Distribution,
     pub service: Service,
     /// Seconds added to every response.

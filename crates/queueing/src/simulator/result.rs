@@ -58,7 +58,6 @@ impl Target {
         }
     }
 
-    /// The target of this name.
     pub fn of(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, target)| *target)
     }
@@ -105,7 +104,6 @@ pub enum Stop {
     HalfWidth,
     /// `jobs_max` jobs finished first.
     JobsMax,
-    /// The trace ended.
     TraceEnd,
     /// The callback returned false.
     Interrupted,
@@ -151,7 +149,6 @@ pub struct StationRun {
     pub lag_one: f64,
 }
 
-/// The result of a whole system.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SystemResult {
     /// False when interrupted; the estimates then come from fewer jobs.
@@ -205,7 +202,6 @@ pub struct Loss {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClassResult {
-    /// Jobs that finished.
     pub jobs: u64,
     /// Jobs that finish: without the lost ones.
     pub throughput_per_second: f64,

@@ -11,7 +11,6 @@ use super::quota::{Pace, Quota};
 use super::trace::validate_service;
 use crate::station::{Service, Station};
 
-/// One job of a chain, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ChainedJob {
     /// The earliest time of entry, if its predecessor has finished by then.
@@ -24,7 +23,6 @@ pub struct ChainedJob {
 pub struct Answered {
     /// When it left the station.
     pub at: f64,
-    /// Response time at the station.
     pub response_time: f64,
 }
 

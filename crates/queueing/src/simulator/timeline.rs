@@ -19,7 +19,6 @@ pub(super) struct Totals {
     pub(super) busy: f64,
     /// ∫ jobs present dt.
     pub(super) present: f64,
-    /// Visits finished.
     pub(super) visits: f64,
     /// Time that they took.
     pub(super) residence: f64,
@@ -27,13 +26,10 @@ pub(super) struct Totals {
     pub(super) attempts: f64,
     /// Times that it found the station full.
     pub(super) found_full: f64,
-    /// Visits begun.
     pub(super) begun: f64,
-    /// Demands drawn for them.
     pub(super) demand: f64,
     /// Demands, or their squares where jobs wait for each other to end, above what their distributions expect.
     pub(super) excess: f64,
-    /// What they expect.
     pub(super) expected: f64,
 }
 
@@ -44,7 +40,6 @@ pub(super) struct Timeline {
     shift: u32,
 }
 
-/// A figure of a station.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StationFigure {
     pub(super) value: f64,

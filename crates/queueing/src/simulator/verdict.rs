@@ -27,7 +27,6 @@ pub(super) fn figures(plan: &Plan, estimates: &Estimates, jobs: u64) -> Named<Fi
     Named(Target::ALL.map(verdict).into())
 }
 
-/// True if every figure asked for has converged.
 pub(super) fn converged(figures: &Named<Figure>) -> bool {
     figures.0.iter().all(|(_, figure)| figure.converged || !figure.asked_for)
 }

@@ -15,7 +15,6 @@ const SEVERAL_SERVERS: [(f64, f64); 6] =
 /// The sweep found no mean that was lower by more.
 const SEVERAL_SERVERS_LOW: f64 = 0.05;
 
-/// The approximations as an answer has them.
 pub(super) fn words(approximations: &[String]) -> String {
     match approximations {
         [] => "exact".to_owned(),
@@ -26,13 +25,10 @@ pub(super) fn words(approximations: &[String]) -> String {
 /// How the stations were solved.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stations {
-    /// Closed forms of each.
     Closed,
-    /// Phases where there are some.
     Phases,
 }
 
-/// The approximations of open stations solved one by one.
 pub(super) fn of_open(flow: &Flow<'_>, stations: Stations) -> Vec<String> {
     let own = (0..flow.stations()).filter_map(|station| {
         let said = of_station(flow, station, stations)?;

@@ -19,7 +19,6 @@ pub struct Bottleneck {
     pub stations: Named<StationLoad>,
 }
 
-/// The load on one station.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct StationLoad {
     /// Busy seconds per server and job of the mix; the saturation throughput is its reciprocal.

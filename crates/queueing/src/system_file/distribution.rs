@@ -33,7 +33,6 @@ pub(super) fn size(value: &Value<'_>) -> Result<Distribution, SystemFileError> {
     parse(value, Dimension::Size, 0)
 }
 
-/// A distribution of times, in seconds.
 pub(super) fn time(value: &Value<'_>) -> Result<Distribution, SystemFileError> {
     parse(value, Dimension::Time, 0)
 }

@@ -19,7 +19,6 @@ use reader::{Document, Reader};
 /// The largest file read: a system has tens of lines.
 pub const SYSTEM_FILE_BYTES_MAX: usize = 1 << 20;
 
-/// An error in a system file, with its line.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("line {line}: {message}")]
 pub struct SystemFileError {

@@ -175,7 +175,6 @@ impl<'d> Value<'d> {
         Err(self.error(format!("`{}` must be a whole number from {from} to {to}, not {number}", self.key)))
     }
 
-    /// One of these words.
     pub(super) fn choice(&self, choices: &[&str]) -> Result<usize, SystemFileError> {
         let text = self.text()?;
         choices.iter().position(|choice| *choice == text).ok_or_else(|| {

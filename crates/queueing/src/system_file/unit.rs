@@ -81,7 +81,6 @@ impl Dimension {
         }
     }
 
-    /// The factor of a unit of this dimension.
     pub(super) fn factor(self, value: &Value<'_>) -> Result<f64, SystemFileError> {
         self.factor_of(value.text()?, value)
     }

@@ -109,7 +109,6 @@ fn reporter(
 }
 
 impl Stream {
-    /// Returns true if reports on it come from there.
     fn hears(&self, from: SocketAddr) -> bool {
         let mut receivers = (0..self.session.tracks.len()).filter_map(|position| self.receivers(position));
         receivers.any(|[_, rtcp]| (rtcp.ip(), rtcp.port()) == (from.ip(), from.port()))

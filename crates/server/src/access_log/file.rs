@@ -19,7 +19,6 @@ pub struct LogFile {
     file: File,
     /// Its path, and the scoreboard on which all processes see that it is to be opened again.
     source: (PathBuf, Scoreboard),
-    /// The reopening that this file is of.
     reopening: u64,
 }
 
@@ -91,7 +90,6 @@ impl LogFile {
     }
 }
 
-/// How many lines these are.
 fn lost(lines: &[u8]) -> u64 {
     lines.iter().filter(|byte| **byte == b'\n').count() as u64
 }

@@ -8,7 +8,6 @@ const FORMAT_BYTES_MAX: usize = 4096;
 /// Directives in a format that wait for the end of the response.
 pub const LATE_MAX: usize = 8;
 
-/// Formats that have a name.
 pub const NICKNAMES: &[(&str, &str)] = &[
     ("common", COMMON),
     ("combined", r#"%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i""#),

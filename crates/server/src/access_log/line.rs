@@ -37,7 +37,6 @@ pub struct Entry<'a> {
 #[derive(Clone, Copy, Debug)]
 pub enum Upstream<'a> {
     None,
-    /// The server of this name.
     Named(&'a str),
     /// The host that the request names.
     Host,

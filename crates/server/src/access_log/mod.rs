@@ -108,7 +108,6 @@ impl AccessLog {
         self.format.has_durations()
     }
 
-    /// Begins the line of a response.
     pub fn begin(&self, entry: &Entry<'_>) -> OpenLine {
         OpenLine::begin(&self.format, entry)
     }

@@ -23,13 +23,11 @@ const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// What a script may write to its standard error. Then the pipe breaks.
 const ERROR_BYTES_MAX: usize = 256 * 1024;
 
-/// How much of that is shown.
 const SHOWN_BYTES_MAX: usize = 8 * 1024;
 
 /// Scripts whose names begin so expect to write HTTP themselves (RFC 3875, 5), past all that the server checks.
 const NON_PARSED: &[u8] = b"nph-";
 
-/// A script that runs.
 pub(super) struct ScriptProcess {
     name: String,
     child: Child,
@@ -38,7 +36,6 @@ pub(super) struct ScriptProcess {
     pub socket: Option<OwnedFd>,
     pub errors: Option<ChildStderr>,
     error_bytes: usize,
-    /// When it is killed.
     pub ends_at: Instant,
     pub has_ended: bool,
 }
@@ -92,7 +89,6 @@ impl ScriptProcess {
         Ok(ScriptProcess { name, child, pidfd, socket, errors, error_bytes: 0, ends_at, has_ended: false })
     }
 
-    /// Kills it with its group.
     pub fn kill(&mut self) {
         // Not before it is waited for does its number go to another.
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);

@@ -59,7 +59,6 @@ pub struct ScriptSettings {
     pub timeout: Duration,
 }
 
-/// The scripts of one directory.
 #[derive(Debug)]
 pub struct Scripts {
     jobs: OwnedFd,
@@ -76,7 +75,6 @@ struct Counts {
     timed_out: AtomicU64,
 }
 
-/// A request for a script.
 #[derive(Debug)]
 pub(super) struct Job {
     /// The script's end.
@@ -275,7 +273,6 @@ impl Spawner {
         self.running.retain(|script| !script.has_ended);
     }
 
-    /// Starts what waits, as far as there is room.
     fn start_waiting(&mut self) {
         while self.running.len() < self.settings.processes_max {
             let Some(job) = self.queue.pop_front() else { return };

@@ -66,7 +66,6 @@ pub struct Defaults {
     pub budgets: Budgets,
 }
 
-/// The scope of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheScope {
     /// The whole server: all loops or threads share it.

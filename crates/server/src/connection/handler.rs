@@ -191,7 +191,6 @@ pub struct BodyWriter<'a> {
 }
 
 impl BodyWriter<'_> {
-    /// Appends a part of the body.
     pub fn append(&mut self, part: &[u8]) {
         self.framing.begin_part(part.len(), self.output);
         self.output.extend_from_slice(part);
@@ -209,7 +208,6 @@ impl BodyWriter<'_> {
 pub struct Launch {
     pub to: Destination,
     pub machine: Launched,
-    /// If TLS is to be spoken.
     pub tls: Option<Box<ClientConnection>>,
 }
 
@@ -224,7 +222,6 @@ pub enum Address {
 /// The socket of a new connection.
 #[derive(Debug)]
 pub enum Destination {
-    /// One that connects to this address.
     Address(Address),
     /// That of the connection behind this token too: one receives on it while the other sends.
     Beside(u64),

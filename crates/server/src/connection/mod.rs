@@ -161,7 +161,6 @@ impl Connection {
         }
     }
 
-    /// The counter of bytes received on it.
     pub fn received(&self) -> Counter {
         match self {
             Connection::Plain(_) | Connection::Tls(_) => Counter::ReceivedBytes,
@@ -169,7 +168,6 @@ impl Connection {
         }
     }
 
-    /// The counter of bytes sent on it.
     pub fn sent(&self) -> Counter {
         match self {
             Connection::Plain(_) | Connection::Tls(_) => Counter::SentBytes,

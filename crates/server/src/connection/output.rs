@@ -64,7 +64,6 @@ impl Piece {
 }
 
 impl Output {
-    /// Bytes in all, sent or not.
     pub fn total_bytes(&self) -> usize {
         self.bytes.len() + self.body.as_ref().map_or(0, Piece::length)
     }

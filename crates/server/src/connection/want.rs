@@ -44,7 +44,6 @@ pub enum Event {
     /// The result of [`Want::Delegate`] in this lane; `None` if the queue was full. It may come at any time: a
     /// connection that is receiving or sending, and wants to continue that, answers [`Want::Wait`].
     Delivered(Lane, Option<Done>),
-    /// All of it was sent.
     Sent(Output),
     /// Another connection of the same loop has something for this one. It may come at any time, and without
     /// cause: a connection that is receiving or sending and wants to go on with that returns [`Want::Wait`].
@@ -66,7 +65,6 @@ impl Lane {
     /// The number of lanes: four bits.
     pub const COUNT: usize = 15;
 
-    /// The lane of this index.
     pub fn new(index: usize) -> Lane {
         assert!(index < Lane::COUNT, "no such lane");
         Lane(NonZeroU8::MIN.saturating_add(index as u8))

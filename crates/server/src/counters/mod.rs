@@ -148,7 +148,6 @@ counter_table! {
     LogLinesDropped "log_lines_dropped" Total "Access log lines dropped because the log could not follow."
 }
 
-/// How many counters there are.
 pub const COUNT: usize = Counter::ALL.len();
 
 /// A whole table of counters: what one loop, or all of them, served.
@@ -162,7 +161,6 @@ impl Default for Served {
 }
 
 impl Served {
-    /// The value of a counter.
     pub fn value(&self, counter: Counter) -> u64 {
         self.0[counter as usize]
     }

@@ -25,7 +25,6 @@ pub struct Stream {
     source: Source,
     /// The next position in the current part.
     offset: u64,
-    /// The end of that part.
     end: u64,
     piece_bytes_max: u64,
     /// The piece that is being sent.
@@ -112,7 +111,6 @@ impl Stream {
         self.piece()
     }
 
-    /// The piece that comes next.
     pub fn piece(&self) -> Next {
         let length = self.length();
         match &self.source {

@@ -29,34 +29,19 @@ pub enum CertificateError {
     #[error("{0} certificates are too many")]
     TooMany(usize),
     #[error("cannot read the {what} {}: {error}", path.display())]
-    Read {
-        /// The certificate or the key.
-        what: &'static str,
-        path: PathBuf,
-        error: io::Error,
-    },
+    Read { what: &'static str, path: PathBuf, error: io::Error },
     /// It is no PEM file, or a broken one.
     #[error("the {what} {} is no PEM file: {reason}", path.display())]
-    Pem {
-        /// The certificate or the key.
-        what: &'static str,
-        path: PathBuf,
-        reason: String,
-    },
+    Pem { what: &'static str, path: PathBuf, reason: String },
     /// There is nothing of the kind in it.
     #[error("there is no {what} in {}", path.display())]
-    Empty {
-        /// A certificate or a key.
-        what: &'static str,
-        path: PathBuf,
-    },
+    Empty { what: &'static str, path: PathBuf },
     /// The certificate cannot be used.
     #[error("the certificate {} cannot be used: {reason}", path.display())]
     Certificate { path: PathBuf, reason: String },
     /// The key cannot be used.
     #[error("the key {} cannot be used: {reason}", path.display())]
     Key { path: PathBuf, reason: String },
-    /// They are not a pair.
     #[error("the key {} does not belong to the certificate {}", key.display(), certificate.display())]
     Mismatch { certificate: PathBuf, key: PathBuf },
 }

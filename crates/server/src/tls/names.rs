@@ -6,7 +6,6 @@ use std::sync::Arc;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-/// Certificates by the names that they are for.
 #[derive(Debug)]
 pub struct ByName {
     /// In lower case; of a wildcard what follows the star.

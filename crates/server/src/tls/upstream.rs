@@ -6,7 +6,6 @@ use rustls::ClientConfig;
 use rustls::client::ClientConnection;
 use rustls::pki_types::ServerName;
 
-/// How TLS is spoken with an upstream.
 #[derive(Clone, Debug)]
 pub struct UpstreamTls {
     /// Authorities, protocols, and sessions to be resumed; upstreams may share it.

@@ -27,7 +27,6 @@ pub enum Goodness {
 }
 
 impl Goodness {
-    /// The word for a distance.
     pub fn of(distance: f64) -> Self {
         match distance {
             ..=0.03 => Goodness::Close,

@@ -32,7 +32,6 @@ pub struct Hour {
     pub requests_per_second: Option<f64>,
 }
 
-/// An interval of the timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct TimelinePoint {
     /// Its beginning, after that of the minute in which the log begins.

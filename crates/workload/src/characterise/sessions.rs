@@ -13,7 +13,6 @@ const QUANTILES: [f64; 4] = [0.5, 0.9, 0.95, 0.99];
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SessionStatistics {
     pub count: u64,
-    /// The fraction of them that are a single request.
     pub single_request_fraction: f64,
     /// The mean number in progress: the sum of durations over the span of the log.
     pub mean_in_progress: f64,

@@ -55,7 +55,6 @@ pub struct CdfPoint {
 }
 
 impl SizeDistribution {
-    /// From sizes and their frequencies.
     pub fn new(sizes: impl Iterator<Item = (u64, u64)>) -> Self {
         let sample = Weighted::new(sizes);
         let mean_bytes = sample.mean(|size_bytes| size_bytes);

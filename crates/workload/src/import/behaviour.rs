@@ -27,7 +27,6 @@ const REPEATS_CHANGED_FRACTION_MAX: f64 = 0.25;
 /// What is counted of a name as its whole answers come.
 #[derive(Clone, Copy, Debug)]
 pub struct Behaviour {
-    /// Answers with a size.
     pub sized: u32,
     /// Those of another size than the one before.
     changes: u32,
@@ -39,7 +38,6 @@ pub struct Behaviour {
     last_client: u32,
 }
 
-/// No client.
 const NOBODY: u32 = u32::MAX;
 
 /// The sizes of a name's answers.

@@ -34,7 +34,6 @@ const NS_PER_MINUTE: i64 = 60 * NS_PER_SECOND;
 pub enum Class {
     /// A file's answer, whole or not modified.
     Covered,
-    /// The target has a query.
     Query,
     /// A method other than GET and HEAD.
     Method,
@@ -86,7 +85,6 @@ impl Class {
     }
 }
 
-/// The coverage of a log.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Coverage {
     /// All requests of the log that were selected.

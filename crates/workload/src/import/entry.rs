@@ -77,10 +77,8 @@ pub enum Malformed {
     /// A size that is not a number of bytes.
     #[error("the size is not a number of bytes below 1 TiB")]
     BadSize,
-    /// A duration that is not a number.
     #[error("the duration is not a number of at most a week")]
     BadDuration,
-    /// A port that is none.
     #[error("the port is not a number")]
     BadPort,
     /// A host longer than [`HOST_BYTES_MAX`].

@@ -31,7 +31,6 @@ pub enum ImportError {
         format: Option<String>,
         first: MalformedLine,
     },
-    /// There are entries, but none is selected.
     #[error("none of the log's {entries} entries is selected; the log is from {first} to {last}")]
     NothingSelected { entries: u64, first: String, last: String },
     /// There are requests, but none that can be replayed.

@@ -101,7 +101,6 @@ pub enum Time {
 /// The end of a request that its timestamp marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stamp {
-    /// The start, or unknown.
     #[default]
     Start,
     /// Its end: a known duration leads back to the start.

@@ -128,7 +128,6 @@ impl Format {
         Ok(Format::of(name, Reader::Template { template, stamp, escapes: true }))
     }
 
-    /// A format string is its own name.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -25,13 +25,11 @@ pub struct Log<'l> {
 }
 
 impl<'l> Log<'l> {
-    /// The only log of an import.
     pub fn only(reader: impl BufRead + 'l) -> Self {
         Log { name: String::new(), reader: Ok(Box::new(reader)), is_found: false }
     }
 }
 
-/// What was read of one log.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LogReport {
     pub name: String,
@@ -43,7 +41,6 @@ pub struct LogReport {
     pub malformed: u64,
 }
 
-/// A file that is not a log.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NotALog {
     pub name: String,

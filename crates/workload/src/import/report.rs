@@ -22,7 +22,6 @@ pub struct ImportReport {
     pub format: String,
     /// By what it was chosen, where it was not given.
     pub format_detected: Option<DetectedBy>,
-    /// Each log, where there are several.
     pub logs: Vec<LogReport>,
     /// Files that were found and are not logs.
     pub not_logs: Vec<NotALog>,
@@ -60,7 +59,6 @@ pub struct ImportReport {
     pub coverage: Coverage,
     /// Lines earlier in time than a line before them.
     pub out_of_order_lines: u64,
-    /// By how much at most.
     pub largest_backward_jump_seconds: u64,
     /// The UTC offset of the first entry.
     pub utc_offset_seconds: i32,
@@ -160,7 +158,6 @@ impl fmt::Display for Skipped {
     }
 }
 
-/// A line that is not an entry.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MalformedLine {
     /// The log's name; empty for the only one.

@@ -24,7 +24,6 @@ pub struct Selection {
     pub hosts: Vec<Pattern>,
     pub clients: Vec<Pattern>,
     pub from: Option<Bound>,
-    /// Exclusive.
     pub to: Option<Bound>,
     /// Prefixes of targets and what takes their place; the first that fits.
     pub path_map: Vec<(String, String)>,

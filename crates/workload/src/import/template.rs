@@ -41,7 +41,6 @@ enum End {
     Unescaped(Box<[u8]>),
     /// At the next blank, or at the end of the line; from quote to quote if it begins with one.
     Blank,
-    /// At the end of the line.
     Line,
 }
 
@@ -50,9 +49,7 @@ enum End {
 pub enum Part {
     /// Text that stands there as it is.
     Literal(Vec<u8>),
-    /// A field as long as it is.
     Field(Field),
-    /// A field of fixed width.
     Fixed(Field, usize),
 }
 

@@ -36,7 +36,6 @@ enum Kind {
     Upstream,
 }
 
-/// One time of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Time {
     path: u32,

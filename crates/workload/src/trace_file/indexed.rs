@@ -65,7 +65,6 @@ impl Index {
     }
 }
 
-/// A trace file with its index.
 pub struct IndexedTrace<R: Read + Seek> {
     reader: BufReader<R>,
     head: Head,
@@ -89,7 +88,6 @@ impl<R: Read + Seek> IndexedTrace<R> {
         IndexedTrace { reader, head, index, block: Block::default(), requests: Vec::new() }
     }
 
-    /// The requests of a session.
     pub fn requests_of(&mut self, session: u32) -> Result<&[Request], TraceFileError> {
         self.load((session / self.index.stride) as usize)?;
         Ok(self.block.requests_of((session % self.index.stride) as usize))

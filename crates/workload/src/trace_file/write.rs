@@ -48,7 +48,6 @@ impl<W: Write> TraceWriter<W> {
         requests.iter().try_for_each(|request| self.writer.write_all(&request.encoded()))
     }
 
-    /// Writes what is in buffers.
     pub fn finish(mut self) -> io::Result<()> {
         self.writer.flush()
     }

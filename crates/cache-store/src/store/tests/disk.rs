@@ -57,7 +57,6 @@ pub fn get(store: &Store, key: &Key<'_>) -> Option<Got> {
     }
 }
 
-/// A body of so many bytes.
 pub fn body(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 7 % 251) as u8).collect()
 }

@@ -15,7 +15,6 @@ use crate::object::Extent;
 use crate::ranges::RANGES_MAX;
 use crate::reader::{Next, Reader};
 
-/// Wakes a thread that parks.
 pub struct Parked(std::thread::Thread);
 
 impl Wake for Parked {
@@ -24,7 +23,6 @@ impl Wake for Parked {
     }
 }
 
-/// A waker for this thread.
 pub fn waker() -> Waker {
     Waker::from(Arc::new(Parked(std::thread::current())))
 }

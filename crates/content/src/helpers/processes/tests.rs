@@ -33,7 +33,6 @@ fn status(pid: i32) -> Option<(String, char, i32)> {
     Some((name.to_owned(), fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
-/// The helpers of a keeper.
 fn alive(keeper: Pid) -> Vec<Pid> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -44,7 +43,6 @@ fn alive(keeper: Pid) -> Vec<Pid> {
     processes.filter(is_helper).filter_map(Pid::from_raw).collect()
 }
 
-/// The only helper there is.
 fn only_helper(helpers: &Helpers) -> Pid {
     let alive = alive(keeper(helpers));
     assert_eq!(alive.len(), 1);

@@ -35,7 +35,6 @@ pub struct Listing {
     pub is_truncated: bool,
 }
 
-/// An entry that is shown.
 #[derive(Debug, Serialize)]
 pub struct Entry {
     /// As bytes, which a link needs.

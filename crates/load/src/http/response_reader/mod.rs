@@ -21,11 +21,9 @@ pub struct ResponseReader {
     bodiless: bool,
     /// The hash of the body so far, if bodies are verified.
     content: Option<Context>,
-    /// The body so far, where it is kept.
     kept: Option<Vec<u8>>,
     /// A longer one is not kept but refused.
     kept_bytes_max: usize,
-    /// The head, where it is kept.
     kept_head: Option<Vec<u8>>,
 }
 
@@ -83,12 +81,10 @@ impl ResponseReader {
         self.kept_head = Some(Vec::new());
     }
 
-    /// The head that was kept.
     pub fn take_kept_head(&mut self) -> Vec<u8> {
         self.kept_head.take().unwrap_or_default()
     }
 
-    /// The body that was kept.
     pub fn take_kept(&mut self) -> Vec<u8> {
         self.kept.take().unwrap_or_default()
     }

@@ -18,7 +18,6 @@ pub struct Answer<'a> {
     pub status: u16,
     /// The head with its status line.
     pub head: &'a [u8],
-    /// The body, where it is kept.
     pub body: &'a [u8],
 }
 
@@ -66,7 +65,6 @@ pub struct Take {
 }
 
 impl Take {
-    /// The value, if the answer has it.
     pub fn value(&self, answer: &Answer<'_>, jar: &CookieJar) -> Option<String> {
         let found = match &self.source {
             Source::Regex(pattern) => group(pattern, answer.body),

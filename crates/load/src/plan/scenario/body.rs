@@ -20,7 +20,6 @@ pub struct Body {
 }
 
 impl Compiler<'_> {
-    /// The body of a request, if it has one.
     pub(super) fn body(&mut self, table: &RequestTable) -> Result<Option<Body>, String> {
         let kinds = [
             table.form.is_some(),

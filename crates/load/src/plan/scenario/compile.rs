@@ -32,7 +32,6 @@ const REDIRECTS_ASKED_MAX: u32 = 100;
 
 /// What a scenario file refers to.
 pub struct Surroundings<'a> {
-    /// Reads a file beside it.
     pub read_file: &'a dyn Fn(&str) -> Result<Vec<u8>, String>,
     pub environment: Environment<'a>,
     /// How think times without a range spread around their mean.
@@ -42,7 +41,6 @@ pub struct Surroundings<'a> {
 /// Why a scenario cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ScenarioError {
-    /// Not TOML, or not of this form.
     #[error("{0}")]
     Form(String),
     #[error("request {name:?}: {what}")]

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::{http::cookie_jar::CookieJar, plan::scenario::Scenario};
 
-/// A user who is logged in.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct KeptUser {
     pub(super) number: u64,

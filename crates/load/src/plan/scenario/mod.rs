@@ -67,7 +67,6 @@ pub struct Scenario {
     /// The values that every user begins with, by the number of their variable.
     constants: Vec<Option<String>>,
     feeder: Feeder,
-    /// The names of all variables.
     variables: Vec<String>,
     /// The variables of the feeder's columns.
     feeder_variables: Vec<usize>,
@@ -127,7 +126,6 @@ impl Scenario {
         &self.names
     }
 
-    /// How many requests the file has.
     pub fn requests(&self) -> usize {
         self.requests.len()
     }
@@ -156,7 +154,6 @@ impl Scenario {
         (!self.feeder.rows.is_empty()).then_some(self.feeder.rows.len() as u64)
     }
 
-    /// Returns true if every iteration is a new user.
     pub fn is_user_new(&self) -> bool {
         self.is_user_new
     }
@@ -202,7 +199,6 @@ impl Scenario {
         !self.login.is_empty()
     }
 
-    /// Returns true if the request belongs to the login.
     pub(crate) fn is_of_login(&self, request: u32) -> bool {
         // The login is compiled first.
         (request as usize) < self.login.len()
@@ -220,7 +216,6 @@ impl Scenario {
 }
 
 impl ScenarioRequest {
-    /// Returns true if the body is looked at.
     fn needs_body(&self) -> bool {
         self.takes.iter().any(Take::needs_body) || self.checks.iter().any(Check::needs_body)
     }

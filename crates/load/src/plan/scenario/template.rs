@@ -77,7 +77,6 @@ pub struct Variables {
 }
 
 impl Variables {
-    /// The number of a variable.
     pub fn number(&mut self, name: &str) -> usize {
         self.names.iter().position(|known| known == name).unwrap_or_else(|| {
             self.names.push(name.to_owned());

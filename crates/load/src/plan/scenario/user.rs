@@ -90,7 +90,6 @@ impl User {
         }
     }
 
-    /// Another iteration begins.
     pub fn begin_iteration(&mut self) {
         self.iterations += 1;
     }

@@ -8,7 +8,6 @@ use sojourn_measure::Nanos;
 
 use crate::plan::{Arrivals, LoggedVisit, arrivals::ArrivalTimes};
 
-/// The remaining arrivals.
 pub enum RemainingArrivals<'a> {
     /// When the clients of a closed loop arrive, the next one last.
     Closed(Vec<Nanos>),

@@ -36,7 +36,6 @@ pub struct VisitState {
     position: Position,
 }
 
-/// A request to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DueRequest {
     pub at: Nanos,

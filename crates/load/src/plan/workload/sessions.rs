@@ -46,7 +46,6 @@ pub enum Position {
     Logged { start_ns: i64, requests: Box<[Request]>, next: u32 },
 }
 
-/// The next request of a visit.
 pub struct NextRequest {
     pub document: u32,
     pub when: RequestTime,
@@ -91,7 +90,6 @@ impl Visits {
         }
     }
 
-    /// The first request of a visit.
     pub fn first(&mut self, position: &mut Position, random: &mut Xoshiro256PlusPlus) -> Option<NextRequest> {
         let document = match (&mut *self, &mut *position) {
             (Visits::Pick { picker, .. }, _) => picker.pick(random),

@@ -46,7 +46,6 @@ impl Diagnosis {
         Ok(Diagnosis { socket, question: 0 })
     }
 
-    /// The sockets that listen on a port.
     pub fn sockets(&mut self, port: u16) -> io::Result<Vec<Socket>> {
         let mut sockets = self.ask(libc::AF_INET, port)?;
         match self.ask(libc::AF_INET6, port) {

@@ -37,7 +37,6 @@ struct Socket {
 }
 
 impl Listener {
-    /// The port in that namespace.
     pub fn open(namespace: Namespace, port: Option<u16>) -> Result<Listener, &'static str> {
         let port = port.ok_or("no port was named")?;
         // Whether a question is answered shows in the first one.

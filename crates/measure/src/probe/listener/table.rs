@@ -15,7 +15,6 @@ const LISTEN: &str = "0A";
 /// A row has 150 bytes, of IPv6 a few more: the kernel makes one or two at a time.
 const PIECE_BYTES: usize = 256;
 
-/// The sockets that listen on a port.
 pub fn sockets(namespace: &Namespace, port: u16) -> io::Result<Vec<Socket>> {
     let open =
         |name| File::open(namespace.file(name)).map(|file| BufReader::with_capacity(PIECE_BYTES, file));

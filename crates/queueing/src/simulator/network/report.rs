@@ -11,7 +11,6 @@ use crate::simulator::timeline::{StationSample, Totals};
 use crate::simulator::{Plan, verdict};
 use crate::system::{Class, Route, System};
 
-/// What runs are reported by.
 pub(super) struct Report<'a> {
     pub(super) system: &'a System,
     pub(super) plan: &'a Plan,
@@ -122,7 +121,6 @@ impl Report<'_> {
         (model.name.clone(), result)
     }
 
-    /// Of all classes, or of one.
     fn loss(&self, ensemble: &Ensemble<Run<'_>>, class: Option<usize>, overall: &Overall<'_>) -> Loss {
         let finished = overall.counts[class.map_or(0, |index| self.own_recorder(index))];
         let place = class.map_or(0, |index| 1 + index);

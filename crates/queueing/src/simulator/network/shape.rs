@@ -13,14 +13,12 @@ pub(super) struct Shape {
     pub(super) first_loss: Option<usize>,
     /// The moment of the demand of every visit, by class, route and step.
     pub(super) moments: Vec<Vec<Vec<f64>>>,
-    /// By station.
     pub(super) orders: Vec<MomentOrder>,
 }
 
 /// The moment of the demand that the mean response time at a station depends on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum MomentOrder {
-    /// A delay.
     None,
     /// All share at once: the mean demand, whatever its distribution.
     First,

@@ -47,7 +47,6 @@ struct Stop<'l> {
     demands: Demands<'l>,
 }
 
-/// The demands of a visit.
 enum Demands<'l> {
     /// One per document size.
     BySize(Vec<Given>),

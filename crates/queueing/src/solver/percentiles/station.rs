@@ -42,13 +42,7 @@ pub(super) enum StationTime {
     /// The demand and nothing else; also an unused station.
     Delay,
     /// The wait by Pollaczek and Khinchine, then the demand.
-    Fifo {
-        utilisation: f64,
-        /// The demands of all arrivals.
-        demand: Distribution,
-        /// Its transform.
-        demands: Transform,
-    },
+    Fifo { utilisation: f64, demand: Distribution, demands: Transform },
     /// A wait with this probability, exponential at this rate, then the demand.
     ExponentialWait { waiting: f64, rate: f64, approximated: Option<Scv> },
     /// M/G/1 processor sharing, by its first two moments given the demand.

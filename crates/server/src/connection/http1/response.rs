@@ -23,13 +23,11 @@ pub struct Response<'a, 'c> {
     framing: Framing,
     /// The head says at its end whether the connection stays.
     owes_connection: bool,
-    /// Bytes of the body written.
     body_bytes: u64,
     outcome: Outcome,
     upstream: Source,
 }
 
-/// The source of the response, for the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Source {
     #[default]

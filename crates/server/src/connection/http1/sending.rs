@@ -69,7 +69,6 @@ impl Http1 {
         Want::Send(Output { bytes, body, corks, uncorks, closes, is_last, ..Output::default() })
     }
 
-    /// Sends what the handler has of the body.
     pub(super) fn send_body(&mut self, news: News, context: &mut Context<'_>) -> Want {
         let State::Sending(exchange, sending) = &mut self.state else { unreachable!("a body is sent") };
         let mut writer = BodyWriter {

@@ -14,7 +14,6 @@ use crate::counters::Counter;
 #[derive(Debug)]
 pub struct Allowance {
     left: u32,
-    /// Until when it has grown.
     grown: Duration,
 }
 

@@ -47,7 +47,6 @@ impl ReadAhead {
         ReadAhead { bytes, gauge: gauge.clone() }
     }
 
-    /// So many of them are left.
     pub fn shrink_to(&mut self, bytes: usize) {
         let gone = self.bytes.saturating_sub(bytes);
         self.bytes -= gone;

@@ -37,7 +37,6 @@ use limits::{JOBS_MAX, LINGER_BYTES_MAX};
 use pipe::Pipe;
 use stream::Stream;
 
-/// The first line of the preface.
 const PREFACE_LINE_BYTES: usize = b"PRI * HTTP/2.0\r\n".len();
 
 /// One connection that speaks HTTP/2.

@@ -28,11 +28,9 @@ mod upstream;
 
 use inside::Inside;
 
-/// A connection that speaks TLS.
 #[derive(Debug)]
 pub struct TlsConnection {
     session: Connection,
-    /// The client, if there is one.
     peer: IpAddr,
     state: State,
     /// The buffer into which the inside waits to receive.

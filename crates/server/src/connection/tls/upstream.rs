@@ -7,7 +7,6 @@ use super::super::{Context, Event, Reason, Want};
 use super::{Inside, Operation, State, TlsConnection};
 
 impl TlsConnection {
-    /// Returns true if the other side is an upstream.
     pub(super) fn is_to_upstream(&self) -> bool {
         matches!(self.state, State::Handshake(Some(_)) | State::Open(Inside::Launched(_)))
     }

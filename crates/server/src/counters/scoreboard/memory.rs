@@ -32,7 +32,6 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// New memory, all zero.
     pub fn new() -> io::Result<Memory> {
         let file = memfd_create("counters", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, MEMORY_BYTES as u64)?;

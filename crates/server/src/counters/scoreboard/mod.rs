@@ -36,7 +36,6 @@ pub struct Scoreboard {
     hashing: RandomState,
 }
 
-/// The owners of the slots.
 #[derive(Debug, Default)]
 struct Owners {
     taken: BTreeMap<usize, Owner>,

@@ -15,7 +15,6 @@ pub struct Origin {
     pub host: Box<str>,
     /// Never 0.
     pub port: u16,
-    /// True if it is by TLS.
     pub is_secure: bool,
 }
 
@@ -48,7 +47,6 @@ impl Origin {
         ServerName::try_from(&*self.host).ok().map(|name| name.to_owned())
     }
 
-    /// The address, if it is named by one.
     pub fn address(&self) -> Option<IpAddr> {
         self.host.parse().ok()
     }

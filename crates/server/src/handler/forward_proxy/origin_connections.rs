@@ -17,7 +17,6 @@ use slab::Slab;
 /// The state of a loop's forward proxy beside its [`UpstreamClient`].
 #[derive(Debug, Default)]
 pub struct OriginConnections {
-    /// The pool of each origin that has connections.
     pub(in crate::handler) pools: HashMap<Arc<Origin>, usize>,
     lookups: HashMap<Box<str>, Vec<LookupWaiter>>,
     pub(super) tunnels: Slab<Tunnel>,

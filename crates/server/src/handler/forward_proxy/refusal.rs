@@ -18,7 +18,6 @@ pub enum Refusal {
     Scheme,
     /// A tunnel is not spoken of in this way.
     Tunnel,
-    /// The port is not allowed.
     Port,
     /// The name leads only to addresses that are not public.
     Address,

@@ -57,7 +57,6 @@ pub struct Busy;
 struct Job {
     host: Box<str>,
     outcome: Arc<OnceLock<Addresses>>,
-    /// Closed when it is there.
     _told: OwnedFd,
 }
 

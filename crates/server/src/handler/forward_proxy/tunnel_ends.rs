@@ -61,7 +61,6 @@ pub struct Sender {
 enum SenderState {
     Nothing,
     Sending,
-    /// Saying that this was all.
     Shutting,
 }
 

@@ -21,19 +21,15 @@ use crate::handler::reverse_proxy::{ATTEMPTS_MAX, End, UpstreamClient};
 /// Bytes buffered in one direction.
 const CHANNEL_BYTES_MAX: usize = 64 * 1024;
 
-/// Which tunnel of its loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TunnelId(usize);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// From the client to the origin.
     ToOrigin,
-    /// From the origin to the client.
     ToClient,
 }
 
-/// How far a tunnel has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// The origin is looked for, or connected to.
@@ -81,7 +77,6 @@ impl Tunnel {
         }
     }
 
-    /// How far it has come.
     pub fn stage(&self) -> Stage {
         self.stage
     }

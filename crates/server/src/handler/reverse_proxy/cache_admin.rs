@@ -162,7 +162,6 @@ fn purge(cache: &Cache, url: &[u8]) -> (Status, Value) {
     }
 }
 
-/// Forgets what has one of these tags.
 fn purge_tags(cache: &Cache, tags: &[u8]) -> Result<(Status, Value), String> {
     let tags: Vec<&[u8]> = tags.split(|byte| *byte == b' ').filter(|tag| !tag.is_empty()).collect();
     if let Err(error) = cache.purge_tags(&tags, now())? {

@@ -46,7 +46,6 @@ pub struct Following {
 #[derive(Debug)]
 pub struct Relay {
     pub flow: FlowId,
-    /// Which of its followers this is.
     pub follower: FollowerId,
     /// The request's body is chunked, and is sent so.
     pub(super) is_chunked: bool,

@@ -27,7 +27,6 @@ pub const HELD_BYTES_MAX: usize = 256 * 1024;
 /// The same for a client while all of the cache's memory budget is used.
 const HELD_BYTES_MIN: usize = 64 * 1024;
 
-/// Which flow of its loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowId(pub(super) usize);
 
@@ -36,7 +35,6 @@ pub struct FlowId(pub(super) usize);
 pub struct FollowerId(u32);
 
 impl FollowerId {
-    /// Returns true if the flow was begun for it.
     pub fn is_first(self) -> bool {
         self.0 == 0
     }
@@ -74,14 +72,12 @@ pub struct Flow {
     pub answer: Option<Arc<Answer>>,
     /// The stored response that answers instead.
     pub standing: Option<Revalidation>,
-    /// How it ended, once it has.
     pub end: Option<End>,
     /// How often it has been given to a connection.
     pub attempts: u32,
     /// Where it goes, if not to one of the upstreams.
     pub origin: Option<Arc<Origin>>,
     pub upstream: usize,
-    /// When that was given it.
     pub began: Duration,
     /// The client that it uses a connection for.
     pub(super) share: Option<Network>,
@@ -96,9 +92,7 @@ pub struct Flow {
     /// The insertion for the response, if it may be stored: coalesced requests of other loops wait for it.
     pub claim: Option<Insertion>,
     pub(super) fill: Option<Insertion>,
-    /// The insertion for a part.
     pub(super) part: Option<PartInsertion>,
-    /// The metadata of that part.
     pub part_metadata: Option<Box<[u8]>>,
     /// Stored bytes that follow the received ones.
     behind: Vec<Arc<[u8]>>,
@@ -127,7 +121,6 @@ pub enum Stored {
     Body(Reader),
 }
 
-/// The head of an answer.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -143,7 +136,6 @@ pub struct Answer {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// All of it is there.
     Complete,
     Truncated,
     /// There is none; clients get this status.

@@ -25,7 +25,6 @@ const LOOKUP_INTERVAL: Duration = Duration::from_secs(30);
 pub struct HealthCheck {
     /// The path to request, with an optional query.
     pub path: String,
-    /// From one check to the next.
     pub interval: Duration,
     /// How long connecting and the head of an answer may take, together.
     pub timeout: Duration,
@@ -222,7 +221,6 @@ impl UpstreamState {
         self.checks_failed.fetch_add(u64::from(!has_passed), Ordering::Relaxed);
     }
 
-    /// Checks so far, and how many of them failed.
     pub fn counts(&self) -> (u64, u64) {
         (self.checks.load(Ordering::Relaxed), self.checks_failed.load(Ordering::Relaxed))
     }

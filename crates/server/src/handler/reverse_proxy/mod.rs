@@ -188,7 +188,6 @@ pub struct Upstream {
     /// Where it is reached, and how it does.
     pub presence: Arc<UpstreamState>,
     pub protocol: Protocol,
-    /// How TLS is spoken with it, if it is.
     pub tls: Option<UpstreamTls>,
     /// Its share of the requests, compared with the others'.
     pub weight: u32,

@@ -11,11 +11,9 @@ use super::FetchRange;
 /// A cache miss whose response may be stored, or may update a stored one (HEAD).
 #[derive(Clone, Debug)]
 pub struct CacheMiss {
-    /// The key to store under.
     pub key: Key<'static>,
     /// True if it may be coalesced with another request for the same.
     pub may_join: bool,
-    /// Why it is not a hit.
     pub why: Forwarded,
     pub(super) fetch_range: FetchRange,
     pub(super) directives: RequestDirectives,
@@ -53,7 +51,6 @@ impl CacheMiss {
         about.map(|stored| stored.expect("it was read when it was found")).collect()
     }
 
-    /// Returns true if it is a revalidation.
     pub fn is_validation(&self) -> bool {
         !self.about.is_empty()
     }

@@ -28,7 +28,6 @@ pub struct ClientContext {
 }
 
 impl ClientContext {
-    /// The scheme that it asked by.
     pub fn scheme(self) -> &'static str {
         if self.is_secure { "https" } else { "http" }
     }

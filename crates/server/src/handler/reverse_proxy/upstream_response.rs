@@ -331,7 +331,6 @@ pub(super) fn length_of(head: &Head<'_>) -> Option<Option<u64>> {
     }
 }
 
-/// The Vary of a stored response.
 pub(super) fn vary_of(stored: &Metadata<'_>) -> Option<Vary> {
     (!stored.vary.is_empty()).then(|| Vary {
         fields: vec![stored.vary.as_bytes().into()],
@@ -339,7 +338,6 @@ pub(super) fn vary_of(stored: &Metadata<'_>) -> Option<Vary> {
     })
 }
 
-/// Where a stored response is found.
 fn key_of(primary: &Key<'_>, stored: &Metadata<'_>) -> Key<'static> {
     match stored.vary {
         "" => primary.clone().into_owned(),

@@ -5,7 +5,6 @@ use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The port of a URL that names none.
 const HTTP_PORT: u16 = 80;
 
 const HTTPS_PORT: u16 = 443;
@@ -30,7 +29,6 @@ pub enum Scheme {
     FastCgi,
 }
 
-/// An upstream as it is named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamUrl {
     pub scheme: Scheme,

@@ -70,7 +70,6 @@ fn of_files(step: Step) -> Step {
     }
 }
 
-/// Answers without another handler.
 fn answer(
     route: &Route,
     path: &SitePath<'_>,

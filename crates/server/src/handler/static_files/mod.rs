@@ -74,7 +74,6 @@ enum Arrived {
 }
 
 impl StaticFiles {
-    /// A handler with these caches, for these hosts.
     pub fn new(caches: Caches, hosts: Arc<Hosts>) -> StaticFiles {
         StaticFiles { caches, hosts, exchanges: Slab::new() }
     }

@@ -8,7 +8,6 @@ use crate::runtime::sockets::transfer::{self, Transfer};
 /// A connection and its socket.
 pub type Client = event_loop::Client<Readiness>;
 
-/// How far a client is.
 pub struct Readiness {
     /// The want that would have blocked; `None` while it waits for the disk.
     pub parked: Option<Want>,

@@ -74,7 +74,6 @@ impl<'a> LimitedAcceptor<'a> {
         Accepted::Nobody
     }
 
-    /// The remaining pause in accepting.
     pub fn pause(&self) -> Option<Duration> {
         let left = self.paused_until?.saturating_duration_since(Instant::now());
         (!left.is_zero()).then_some(left)

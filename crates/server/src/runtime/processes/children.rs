@@ -37,13 +37,11 @@ pub struct Children {
 }
 
 struct Child {
-    /// Readable when it has ended.
     end: OwnedFd,
     slot: Slot,
     born: Instant,
 }
 
-/// A child that has ended.
 pub struct Ended {
     /// Its number while it lived.
     pub process: Pid,
@@ -127,7 +125,6 @@ impl Children {
         self.alive.len()
     }
 
-    /// How many there have been.
     pub fn started(&self) -> u64 {
         self.started
     }

@@ -33,7 +33,6 @@ const STOP: u64 = u64::MAX - 1;
 const ENDED: u64 = u64::MAX - 2;
 const HELPERS: u64 = u64::MAX - 3;
 
-/// The processes of a dispatcher.
 pub struct Plan<'a> {
     /// Helpers that are kept alive.
     pub helpers: usize,

@@ -82,7 +82,6 @@ impl Pool {
         !self.idle.is_empty()
     }
 
-    /// Returns true if there is none at all.
     pub fn is_empty(&self) -> bool {
         self.helpers.is_empty()
     }

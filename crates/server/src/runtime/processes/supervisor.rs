@@ -20,7 +20,6 @@ const CHILD_AGE_MIN: Duration = Duration::from_secs(1);
 /// The first pause. Each that follows without a child having lived is twice as long.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 
-/// No pause is longer.
 const PAUSE_MAX: Duration = Duration::from_secs(32);
 
 /// When the next child may be started in place of one that has died.

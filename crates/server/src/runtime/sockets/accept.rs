@@ -24,7 +24,6 @@ pub const LISTENERS_MAX: usize = 64;
 #[derive(Debug)]
 pub struct Listener {
     pub socket: TcpListener,
-    /// The transport of its connections.
     pub transport: Transport,
 }
 
@@ -54,7 +53,6 @@ pub struct Acceptor {
     reserve: Mutex<Option<OwnedFd>>,
 }
 
-/// A connection that was accepted.
 #[derive(Debug)]
 pub struct Arrival {
     /// Its socket, non-blocking.
@@ -111,7 +109,6 @@ impl Acceptor {
         self.listener.socket.as_fd()
     }
 
-    /// The transport of its connections.
     pub fn transport(&self) -> Transport {
         self.listener.transport
     }

@@ -13,7 +13,6 @@ use crate::connection::{Buffer, Output, Piece};
 /// Pieces of memory that one call sends: a head, and half a megabyte or more of a stored body.
 const PIECES_MAX: usize = 17;
 
-/// How far a transfer came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transfer {
     /// Received so many bytes, or sent all.

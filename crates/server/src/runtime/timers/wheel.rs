@@ -27,7 +27,6 @@ impl Timers {
         Timers { slots: vec![Vec::new(); SLOTS as usize], tick: ticks(now) }
     }
 
-    /// The tick that has come.
     pub fn tick(&self) -> u32 {
         self.tick
     }

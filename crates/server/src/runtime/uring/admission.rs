@@ -36,7 +36,6 @@ pub struct RingListener {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accepting {
     Multishot,
-    /// It polls the listener.
     Poll,
     /// Not before the next tick: there is no descriptor even for a refusal.
     Paused,
@@ -48,7 +47,6 @@ impl RingListener {
         Ok(RingListener { acceptor: Some(Acceptor::new(listener)?), accepting: Accepting::Multishot })
     }
 
-    /// Returns true if the listener is closed.
     pub fn is_closed(&self) -> bool {
         self.acceptor.is_none()
     }

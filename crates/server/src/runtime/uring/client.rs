@@ -11,7 +11,6 @@ use crate::runtime::event_loop;
 /// A connection and its socket.
 pub type Client = event_loop::Client<Pending>;
 
-/// How far a client is.
 pub struct Pending {
     pub operation: Operation,
     /// Why the operation in progress was cancelled.
@@ -41,7 +40,6 @@ pub enum Operation {
     Reading(Reading),
     /// The ring has closed the socket.
     Closed,
-    /// A helper is at it.
     Helped,
 }
 

@@ -40,15 +40,12 @@ pub enum Purpose {
     Outcomes,
     /// Poll the waker queue of other threads.
     Waker,
-    /// To receive from a client.
     Receive,
-    /// To send to a client.
     Send,
     /// Close a client's socket after the send before it.
     CloseAfterSend,
     /// To know that a client's socket takes more.
     Room,
-    /// To read from a document.
     Read,
 }
 
@@ -79,7 +76,6 @@ impl Purpose {
 
 #[derive(Clone, Copy, Debug)]
 pub struct Completion {
-    /// The purpose of the operation.
     pub purpose: Purpose,
     pub token: u64,
     /// The result of its system call.

@@ -15,7 +15,6 @@ const INTEGER_MAX: usize = 1 << 28;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadBlock;
 
-/// A field as it is read.
 #[derive(Clone, Copy, Debug)]
 pub struct Field<'a> {
     pub name: &'a [u8],
@@ -38,7 +37,6 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// For a table of so many bytes.
     pub fn new(table_bytes: usize) -> Decoder {
         Decoder {
             table: VecDeque::new(),

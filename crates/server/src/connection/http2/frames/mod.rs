@@ -54,7 +54,6 @@ pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// What is wrong with what the client has sent.
 #[derive(Debug, Default)]
 pub struct Faults {
-    /// These streams are to be reset so.
     pub streams: Vec<(u32, Code)>,
     /// The connection is to be ended so; nothing behind it counts.
     pub connection: Option<Code>,
@@ -66,12 +65,10 @@ pub struct Frames {
     has_begun: bool,
     has_settings: bool,
     head: [u8; HEAD_BYTES],
-    /// How much of it is there.
     head_length: usize,
     /// Missing bytes of the frame's payload; at the very beginning, of the preface.
     rest: usize,
     payload: Payload,
-    /// The payload so far, if it is gathered.
     gathered: Vec<u8>,
     /// The field block that goes on in the next frame.
     block: Option<Block>,

@@ -8,7 +8,6 @@ use super::hpack::Field;
 const OF_CONNECTION: [&[u8]; 5] =
     [b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"];
 
-/// What has been seen of a section of fields.
 #[derive(Debug, Default)]
 pub struct Section {
     is_malformed: bool,

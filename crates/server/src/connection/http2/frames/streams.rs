@@ -14,7 +14,6 @@ pub enum Progress {
     Open,
     /// The client has said that nothing follows.
     Ended,
-    /// The client has reset it.
     Reset,
     /// It was faulty and is reset: what still comes of it is ignored.
     Faulty,

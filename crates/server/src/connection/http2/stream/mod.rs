@@ -70,7 +70,6 @@ enum Stage {
     Delegated(For),
     /// The machine waits to be woken.
     Waiting,
-    /// This is on its way.
     Sending(Sending),
     Over,
 }
@@ -112,7 +111,6 @@ impl Stream {
         self.id
     }
 
-    /// How it ended, if it has.
     pub fn end(&self) -> Option<End> {
         self.end
     }

@@ -19,7 +19,6 @@ use crate::connection::{Buffer, Event, Lane, Want};
 pub struct Server {
     pub bench: Bench,
     pub machine: Http2,
-    /// The unfulfilled want.
     pub want: Want,
     /// Jobs whose path or document size satisfies this wait until they are released.
     pub holds: fn(&Job) -> bool,

@@ -108,7 +108,6 @@ impl UpstreamClient {
         MachineId(self.machines.insert(Some(machine)))
     }
 
-    /// Has a machine handle an event.
     pub fn drive(&mut self, id: MachineId, event: Event, shared: &mut Shared<'_>) -> (Want, Wait) {
         let mut machine = self.machines[id.0].take().expect("it handles one event at a time");
         let want = machine.handle(event, self, shared);
@@ -165,7 +164,6 @@ impl UpstreamClient {
         self.dispatch(id, served);
     }
 
-    /// Begins a flow that comes from the store.
     pub fn begin_stored(&mut self, pieces: impl IntoIterator<Item = Stored>) -> (FlowId, FollowerId) {
         let mut flow = Flow::new(Vec::new(), RequestKind::Other, false, None);
         flow.source = Some(pieces.into_iter().collect());
@@ -268,7 +266,6 @@ impl UpstreamClient {
         self.forget_if_alone(id);
     }
 
-    /// Has the followers look at their flow.
     pub fn wake_followers(&mut self, id: FlowId) {
         self.outbox.wake_all(self.flows[id.0].followers.iter().map(|follower| follower.token));
     }

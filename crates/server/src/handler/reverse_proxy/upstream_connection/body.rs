@@ -7,7 +7,6 @@ use sojourn_http::upstream;
 
 use crate::connection::Buffer;
 
-/// How far a body has been read.
 #[derive(Debug)]
 pub enum Body {
     /// So many bytes are missing.
@@ -22,7 +21,6 @@ pub enum Body {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// There is more to come.
     More,
     Complete,
     /// It is not in the coding that the head announces.
@@ -30,7 +28,6 @@ pub enum Progress {
 }
 
 impl Body {
-    /// At the start of a body.
     pub fn new(framing: upstream::Body) -> Body {
         match framing {
             upstream::Body::None => Body::Length(0),

@@ -17,7 +17,6 @@ use crate::handler::reverse_proxy::Upload;
 /// What an application may write to its standard error for one request.
 const ERROR_BYTES_MAX: usize = 256 * 1024;
 
-/// How much of that is shown.
 const SHOWN_BYTES_MAX: usize = 8 * 1024;
 
 /// What has been written and read of one request, in records.

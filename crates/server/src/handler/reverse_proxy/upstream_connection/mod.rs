@@ -26,7 +26,6 @@ use cgi::ScriptHead;
 use failure::fail;
 pub use fastcgi::FastCgi;
 
-/// A connection to an upstream.
 #[derive(Debug)]
 pub struct UpstreamConnection {
     upstream: usize,
@@ -49,11 +48,9 @@ pub struct UpstreamConnection {
     answered: u32,
     /// True if the upstream keeps the connection after the answer at hand.
     keeps: bool,
-    /// When the head of the answer came.
     head_came: Duration,
 }
 
-/// What is spoken.
 #[derive(Debug)]
 enum Speech {
     Http,
@@ -209,7 +206,6 @@ impl UpstreamConnection {
         }
     }
 
-    /// There is an answer, or there will be none.
     fn note_answer(&mut self, upstream_client: &mut UpstreamClient) {
         if std::mem::take(&mut self.is_unanswered) {
             upstream_client.answered(self.upstream);

@@ -66,7 +66,6 @@ impl UpstreamConnection {
         Want::Send(plain(bytes))
     }
 
-    /// A part of the request is sent.
     pub(super) fn sent(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
         if matches!(self.stage, Stage::New) {
             let waited = shared.clock.now.saturating_sub(self.flow(upstream_client).began);
