@@ -1,54 +1,54 @@
-//! The meta-variables of a request (RFC 3875, 4.1), with those that PHP's and nginx's users expect besides.
+//! The meta-variables of a request (RFC 3875, 4.1), and the further ones that PHP and nginx set.
 
 use std::net::IpAddr;
 
 use sojourn_http::path::SitePath;
 use sojourn_http::request::Request;
 
-/// Name and version of the interface.
+/// The value of GATEWAY_INTERFACE (RFC 3875, 4.1.4).
 const GATEWAY_INTERFACE: &[u8] = b"CGI/1.1";
 
-/// How this server calls itself: without a version, as in its Server field.
+/// The value of SERVER_SOFTWARE; no version, as in the Server field.
 const SERVER_SOFTWARE: &[u8] = b"Sojourn";
 
-/// About the length of a field's variable.
+/// Capacity reserved per variable, about the usual length of one field.
 const VARIABLE_BYTES: usize = 64;
 
-/// Where an application's scripts are, and what else its processes are told.
+/// Where an application's scripts are, and the extra variables that each request to it gets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Application {
-    /// The document root as the application's processes see it, without a slash at its end.
+    /// The document root as the application's processes see it, without a trailing slash.
     pub root: Vec<u8>,
     /// The script of a path that ends in a slash.
     pub index: Vec<u8>,
-    /// The end of a script's name. What follows it in the path is `PATH_INFO`.
+    /// The suffix that ends a script's name, such as `.php`. The rest of the path is `PATH_INFO`.
     pub suffix: Vec<u8>,
-    /// The one script that answers every request, instead; the whole path is its `PATH_INFO`.
+    /// A single script that answers every request, if set; the whole path is then its `PATH_INFO`.
     pub script: Option<Vec<u8>>,
-    /// More variables; they replace those of the same name.
+    /// Extra variables; they replace computed ones of the same name.
     pub variables: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// The client, as the variables tell of it.
+/// The client's address and connection, for `REMOTE_ADDR`, `HTTPS` and the like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Client {
     pub address: IpAddr,
-    /// True if it came by `https`.
+    /// True if the request arrived by `https`.
     pub is_secure: bool,
 }
 
-/// The script that a path names, and what is left of the path.
+/// The script that a path names, and the rest of the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
     pub file: Vec<u8>,
-    /// `SCRIPT_NAME`: the part of the path that names it, with its slash.
+    /// `SCRIPT_NAME`: the part of the path that names the script, with its leading slash.
     pub name: Vec<u8>,
     /// `PATH_INFO`: empty, or begins with a slash.
     pub path_info: Vec<u8>,
 }
 
 impl Application {
-    /// Gives `append` the variables of `request`, each name once; the script is the one that the path names.
+    /// Calls `append` once per variable of `request`, with the script that the path names.
     ///
     /// Returns `false`, with nothing appended, if the path leaves the site.
     pub fn variables_of(
@@ -63,7 +63,7 @@ impl Application {
         true
     }
 
-    /// The same for a script that is known.
+    /// Like [`variables_of`](Self::variables_of), for a script that the caller has found.
     ///
     /// Fields whose names have an underscore are left out: `X_Y` and `X-Y` would be one variable, and a proxy in
     /// front may have checked only one of them. `Proxy` is left out as well: libraries take `HTTP_PROXY` for the
@@ -106,7 +106,7 @@ impl Application {
         if !script.path_info.is_empty() {
             add(b"PATH_TRANSLATED", &[&self.root[..], &script.path_info].concat());
         }
-        // PHP as CGI answers only what its server has mapped to it.
+        // PHP's CGI program refuses to run without this variable (`cgi.force_redirect`).
         add(b"REDIRECT_STATUS", b"200");
         add(b"CONTENT_TYPE", request.field("content-type").unwrap_or_default());
         let length = request.body.length().filter(|_| request.field("content-length").is_some());
@@ -115,7 +115,7 @@ impl Application {
         self.variables.iter().for_each(|(name, value)| append(name, value));
     }
 
-    /// Splits a decoded path with its slash.
+    /// Splits a decoded path, with its leading slash, into script and path info.
     fn script_of(&self, path: &[u8]) -> Script {
         if let Some(file) = &self.script {
             return Script { file: file.clone(), name: Vec::new(), path_info: path.to_vec() };
@@ -130,7 +130,7 @@ impl Application {
     }
 }
 
-/// Where the script's name ends: behind the first segment that ends in `suffix`.
+/// The length of the script's name in `path`: up to the first segment that ends in `suffix`.
 fn script_end(path: &[u8], suffix: &[u8]) -> Option<usize> {
     if suffix.is_empty() {
         return None;
@@ -143,11 +143,11 @@ fn script_end(path: &[u8], suffix: &[u8]) -> Option<usize> {
     })
 }
 
-/// The host's name and port; the scheme's port if it names none.
+/// The host's name and port; without a port, the scheme's default.
 fn name_and_port(host: &[u8], is_secure: bool) -> (&[u8], &[u8]) {
     let default: &[u8] = if is_secure { b"443" } else { b"80" };
     match host.iter().rposition(|byte| *byte == b':') {
-        // Colons within brackets are an address's.
+        // Colons within brackets belong to an IPv6 address.
         Some(colon) if !host[colon..].contains(&b']') => {
             let port = &host[colon + 1..];
             (&host[..colon], if port.is_empty() { default } else { port })
@@ -156,14 +156,14 @@ fn name_and_port(host: &[u8], is_secure: bool) -> (&[u8], &[u8]) {
     }
 }
 
-/// The request's fields as `HTTP_` variables; equal names are joined, as lists are.
+/// The request's fields as `HTTP_` variables; fields with equal names are joined by commas.
 fn fields(request: &Request<'_>, add: &mut impl FnMut(&[u8], &[u8])) {
     let lines = || sojourn_http::head::field_lines(request.fields).filter(|(name, _)| is_passed(name));
     let mut variable = Vec::with_capacity(VARIABLE_BYTES);
     for (index, (name, value)) in lines().enumerate() {
         let is_same = |other: &[u8]| other.eq_ignore_ascii_case(name);
         if lines().take(index).any(|(other, _)| is_same(other)) {
-            // It is part of a list already.
+            // Already joined to an earlier field of the same name.
             continue;
         }
         variable.clear();
@@ -185,9 +185,8 @@ fn fields(request: &Request<'_>, add: &mut impl FnMut(&[u8], &[u8])) {
     }
 }
 
-/// Returns true if a field becomes a variable.
 fn is_passed(name: &[u8]) -> bool {
-    /// They have variables of their own, concern the connection, or are dangerous.
+    /// Fields with a variable of their own, those of the connection, and `Proxy` (httpoxy).
     const OTHERS: [&[u8]; 9] = [
         b"content-type",
         b"content-length",

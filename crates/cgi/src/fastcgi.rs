@@ -1,18 +1,16 @@
-//! FastCGI 1.0: requests as records, and records as what an application says.
+//! FastCGI 1.0, from the web server's side: writes requests as records and reads an application's records.
 //!
-//! A server is one side only: it sends BEGIN_REQUEST, PARAMS and STDIN, and receives STDOUT, STDERR and END_REQUEST.
-//! One request at a time has a connection. Multiplexing, several requests on one connection at once, is refused:
-//! hardly an application offers it (PHP does not), a slow answer would hold back the others behind it, and connections
-//! within a machine cost little.
+//! It sends BEGIN_REQUEST, PARAMS and STDIN, and receives STDOUT, STDERR and END_REQUEST. A connection carries one
+//! request at a time. There is no multiplexing: hardly any application offers it (PHP does not), a slow response would
+//! block those behind it, and connections within a machine cost little.
 
 const VERSION: u8 = 1;
 
 const REQUEST_ID: u16 = 1;
 
-/// Bytes of a record's header.
 pub const HEADER_BYTES: usize = 8;
 
-/// The most that one record holds.
+/// The longest content of one record; its length field has 16 bits.
 pub const CONTENT_BYTES_MAX: usize = u16::MAX as usize;
 
 const BEGIN_REQUEST: u8 = 1;
@@ -22,32 +20,31 @@ const STDIN: u8 = 5;
 const STDOUT: u8 = 6;
 const STDERR: u8 = 7;
 
-/// The role of an application that answers requests.
+/// The responder role: the application answers requests.
 const RESPONDER: u16 = 1;
 
-/// The application leaves the connection open after the answer.
+/// Asks the application to keep the connection open after its response.
 const KEEP_CONNECTION: u8 = 1;
 
-/// Bytes of END_REQUEST's content.
 const END_BYTES: usize = 8;
 
-/// Begins a request, which the application is to answer and then keep the connection.
+/// Begins a request in the responder role and asks the application to keep the connection.
 pub fn begin(output: &mut Vec<u8>) {
     header(BEGIN_REQUEST, END_BYTES, output);
     output.extend_from_slice(&RESPONDER.to_be_bytes());
     output.extend_from_slice(&[KEEP_CONNECTION, 0, 0, 0, 0, 0]);
 }
 
-/// The variables of a request, written as records.
+/// Writes the variables of a request as PARAMS records.
 #[derive(Debug)]
 pub struct Parameters<'o> {
     output: &'o mut Vec<u8>,
-    /// Where the first record begins.
+    /// The position of the first record in `output`.
     start: usize,
 }
 
 impl<'o> Parameters<'o> {
-    /// Begins a record, which is usually the only one.
+    /// Begins a PARAMS record. One usually holds all variables.
     pub fn begin(output: &'o mut Vec<u8>) -> Parameters<'o> {
         let start = output.len();
         header(PARAMS, 0, output);
@@ -61,7 +58,7 @@ impl<'o> Parameters<'o> {
         self.output.extend_from_slice(value);
     }
 
-    /// Ends the record, makes several of it if it is too long, and appends the one that ends them.
+    /// Ends the variables: splits a record that became too long, and appends the empty record that ends PARAMS.
     pub fn end(self) {
         let Parameters { output, start } = self;
         let pairs = start + HEADER_BYTES;
@@ -101,7 +98,7 @@ fn header(kind: u8, length: usize, output: &mut Vec<u8>) {
     output.extend_from_slice(&[VERSION, kind, id_high, id_low, length_high, length_low, 0, 0]);
 }
 
-/// One byte, or four with the highest bit set.
+/// Lengths below 128 take one byte, longer ones four with the highest bit set.
 fn append_length(length: usize, output: &mut Vec<u8>) {
     match u8::try_from(length) {
         Ok(short @ 0..=127) => output.push(short),
@@ -109,7 +106,7 @@ fn append_length(length: usize, output: &mut Vec<u8>) {
     }
 }
 
-/// What an application has said.
+/// Content of one record from the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part<'b> {
     Output(&'b [u8]),
@@ -117,18 +114,18 @@ pub enum Part<'b> {
     End(Ending),
 }
 
-/// How an application has ended a request.
+/// How an application ended a request (the protocol status of END_REQUEST).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// With this exit status.
+    /// The request was answered; the application's exit status.
     Complete(u32),
-    /// It has too much to do, or takes one request at a time: another may answer.
+    /// The application is busy, or handles one request at a time; another one may answer.
     Overloaded,
-    /// It answers no requests: it has another role.
+    /// The application does not have the responder role.
     UnknownRole,
 }
 
-/// Why bytes are not the records of an application.
+/// Why bytes are not valid records of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
     #[error("the application does not speak version 1 of FastCGI")]
@@ -143,25 +140,25 @@ pub enum RecordError {
     AfterEnd,
 }
 
-/// Takes an application's records apart, wherever they are cut.
+/// Reads an application's records incrementally, wherever the reads cut them.
 #[derive(Clone, Debug, Default)]
 pub struct Reader {
     header: [u8; HEADER_BYTES],
     header_bytes: usize,
-    /// Bytes of content that are missing, then of padding.
+    /// Bytes of the current record's content still to come, then of its padding.
     content: usize,
     padding: usize,
-    /// END_REQUEST's content as far as it has come.
+    /// The content of END_REQUEST received so far.
     end: [u8; END_BYTES],
     end_bytes: usize,
     has_ended: bool,
 }
 
 impl Reader {
-    /// Takes `bytes` in and gives `part` what they say.
+    /// Reads `bytes` and calls `part` with their contents.
     ///
     /// # Errors
-    /// If they are no records of an answer. The connection is of no use afterwards.
+    /// If the bytes are not records of a response. The connection cannot be used afterwards.
     pub fn read<'b>(
         &mut self,
         mut bytes: &'b [u8],
@@ -205,7 +202,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Returns true between two requests: the end has come, and nothing of another record.
+    /// Returns true between two requests: END_REQUEST has arrived and no further record has begun.
     pub fn is_at_rest(&self) -> bool {
         self.has_ended && self.header_bytes == 0
     }
@@ -221,7 +218,7 @@ impl Reader {
         (self.content, self.padding) =
             (u16::from_be_bytes([length_high, length_low]).into(), usize::from(padding));
         match (kind, u16::from_be_bytes([id_high, id_low])) {
-            // Records about the application itself: nobody asked, and nothing depends on them.
+            // Management records concern the application as a whole and are ignored.
             (_, 0) => Ok(()),
             (STDOUT | STDERR, REQUEST_ID) => Ok(()),
             (END_REQUEST, REQUEST_ID) if self.content == END_BYTES => Ok(()),
@@ -257,7 +254,7 @@ mod tests {
         bytes
     }
 
-    /// Output, errors, the end, and whether the next request may follow.
+    /// Standard output, standard error, the ending, and whether the next request may follow.
     type Said = (Vec<u8>, Vec<u8>, Option<Ending>, bool);
 
     /// Reads `bytes` in pieces of `size`.
@@ -308,7 +305,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the parts, their padding and the pieces that they come in.
+        /// Output and ending come out the same however the records are cut and padded.
         #[test]
         fn answers_are_read_wherever_they_are_cut(
             parts in prop::collection::vec((any::<bool>(), prop::collection::vec(any::<u8>(), 0..40), 0u8..9), 0..8),

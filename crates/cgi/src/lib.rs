@@ -1,4 +1,4 @@
-//! The Common Gateway Interface (RFC 3875): what an application is told of a request, and how it answers.
+//! The Common Gateway Interface (RFC 3875): how a web server passes a request to an application and reads its response.
 //!
 //! [`environment`] makes the meta-variables of a request, [`response`] reads the head of a script's response,
 //! [`fastcgi`] frames both as the records of FastCGI. Nothing here opens a socket or starts a process.

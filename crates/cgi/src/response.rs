@@ -5,25 +5,26 @@ use std::io::Write;
 use memchr::memchr;
 use sojourn_http::limits::HEAD_BYTES_MAX;
 
-/// Why bytes are not the head of a script's response.
+/// Why bytes are not a valid response head of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeadError {
     #[error("the application's response head is longer than {HEAD_BYTES_MAX} bytes")]
     TooLong,
-    /// It begins with an empty line, as text without a head often does.
+    /// The head starts with an empty line; scripts that print a body without a head often do that.
     #[error("the application's response has no head: does it print before its header fields?")]
     Empty,
     #[error("the application's Status is not three digits")]
     Status,
 }
 
-/// Reads the head at the start of `bytes` and writes it to `head` as that of an HTTP/1.1 response, whose fields
-/// [`sojourn_http::upstream::Parser`] has yet to check. Returns its length in `bytes`; `None` if it has not ended yet.
+/// Reads the head at the start of `bytes` and writes it to `head` as an HTTP/1.1 response head. The fields are not
+/// validated here: [`sojourn_http::upstream::Parser`] does that. Returns its length in `bytes`; `None` if it has not
+/// ended yet.
 ///
-/// Lines may end in LF alone, as scripts write them. Without a Status the status is 200, or 302 with a Location
-/// (RFC 3875, 6.2.3; also where the Location is a path, which the RFC has the server follow itself: browsers follow
-/// it as well, and see where they are). Fields that frame a message are the server's: Connection, Transfer-Encoding
-/// and such are left out.
+/// Lines may end in LF alone, as most scripts write them. Without a Status the status is 200, or 302 with a Location
+/// (RFC 3875, 6.2.3; also where the Location is a path. The RFC asks the server to follow a path itself; browsers
+/// follow it as well and then show the right address). Connection, Transfer-Encoding and other framing fields are
+/// dropped, because the server writes its own.
 ///
 /// # Errors
 /// See [`HeadError`]. The application's connection is of no use afterwards.
@@ -57,7 +58,7 @@ pub fn http_head(bytes: &[u8], head: &mut Vec<u8>) -> Result<Option<usize>, Head
     Ok(Some(length))
 }
 
-/// The bytes up to and with the empty line.
+/// The length of the head, its empty line included; `None` while it is incomplete.
 fn head_length(bytes: &[u8]) -> Result<Option<usize>, HeadError> {
     let mut start = 0;
     while let Some(length) = memchr(b'\n', &bytes[start..]) {
@@ -77,7 +78,7 @@ fn head_length(bytes: &[u8]) -> Result<Option<usize>, HeadError> {
     if bytes.len() > HEAD_BYTES_MAX { Err(HeadError::TooLong) } else { Ok(None) }
 }
 
-/// The lines of a head without their ends and without the empty one.
+/// The lines of a head without line ends and without the empty line.
 fn lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
     head.split(|byte| *byte == b'\n')
         .map(|line| line.strip_suffix(b"\r").unwrap_or(line))
@@ -88,7 +89,7 @@ fn read_status(value: &[u8]) -> Result<(u16, &[u8]), HeadError> {
     let (code, reason) = value.split_at_checked(3).ok_or(HeadError::Status)?;
     let is_apart = reason.is_empty() || reason.starts_with(b" ");
     let code = std::str::from_utf8(code).ok().and_then(|code| code.parse::<u16>().ok());
-    // An interim response is the server's, not a script's.
+    // Interim responses (1xx) are the server's to send, not a script's.
     let code = code.filter(|code| is_apart && (200..1000).contains(code)).ok_or(HeadError::Status)?;
     Ok((code, reason.trim_ascii()))
 }

@@ -10,19 +10,17 @@ use super::metadata::Metadata;
 /// The form in which a usable stored response answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// All, with its own status. To a HEAD its head, with the length that a GET would bring.
+    /// The whole response with its own status. For HEAD, the head with the Content-Length of a GET.
     Whole,
-    /// 304.
     NotModified,
-    /// 206, with these parts.
+    /// 206 with these parts.
     Parts(Vec<ByteRange>),
-    /// 416.
     RangeNotSatisfiable,
 }
 
 impl Answer {
-    /// Judges what a client has and wants by the stored response, whose body has `length` bytes (RFC 9111, 4.3.2; RFC
-    /// 9110, 13.2 and 14.2). Only a 200 is subject to that. `range` is Range of a GET.
+    /// Evaluates a client's conditions and its range against the stored response, whose body has `length` bytes (RFC
+    /// 9111, 4.3.2; RFC 9110, 13.2 and 14.2). They apply to a stored 200 only. `range` is the Range field of a GET.
     pub fn of(
         conditions: &Conditions<'_>,
         range: Option<&[u8]>,
@@ -32,10 +30,10 @@ impl Answer {
         if stored.status != 200 {
             return Answer::Whole;
         }
-        // Without Last-Modified the Date stands for it (RFC 9111, 4.3.2).
+        // RFC 9111, 4.3.2: Date replaces a missing Last-Modified.
         let modified = HttpDate::from_seconds(stored.last_modified.unwrap_or(stored.date));
         let validators = Validators { entity_tag: stored.entity_tag, modified };
-        // The other two conditions are for origins: see `Use::Forward`.
+        // If-Match and If-Unmodified-Since are for origins: see `Use::Forward`.
         let for_caches = Conditions { if_match: None, if_unmodified_since: None, ..*conditions };
         if for_caches.verdict(validators) == Verdict::NotModified {
             return Answer::NotModified;
@@ -50,7 +48,7 @@ impl Answer {
     }
 }
 
-/// Fields about a body, which a 304 has no use for (RFC 9110, 15.4.5).
+/// Fields that describe a body, which a 304 omits (RFC 9110, 15.4.5).
 const OF_A_BODY: [&str; 6] = [
     "content-encoding",
     "content-language",
@@ -60,7 +58,7 @@ const OF_A_BODY: [&str; 6] = [
     "content-type",
 ];
 
-/// Appends the stored lines that go into a 304.
+/// Appends the stored field lines that a 304 carries.
 pub fn append_not_modified(text: &mut Vec<u8>, stored: &Metadata<'_>) {
     for (name, value) in Section(stored.fields).lines().filter(|(name, _)| !is_one_of(name, &OF_A_BODY)) {
         append_line(text, name, &[value]);

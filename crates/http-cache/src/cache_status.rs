@@ -1,21 +1,21 @@
-//! Cache-Status (RFC 9211): what this cache did with a request, for people and tools.
+//! The Cache-Status field (RFC 9211): how this cache handled a request, for people and tools.
 
 use sojourn_http::head;
 
-/// Why a request went on to the origin (RFC 9211, 2.2).
+/// Why a request was forwarded to the origin (RFC 9211, 2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forwarded {
-    /// The cache forwards everything of this kind.
+    /// The cache forwards all requests of this kind.
     Bypass,
     Method,
     /// Nothing was stored under the URI.
     UriMiss,
-    /// Nothing stored under the URI matched what it varies by.
+    /// Responses are stored under the URI, but none matches the request fields named in their Vary.
     VaryMiss,
-    /// It could have been answered, but the client's directives forbade that.
+    /// A stored response was usable, but the request's cache directives forbade it.
     Request,
     Stale,
-    /// Only parts of what was asked for are stored.
+    /// Only some of the requested bytes are stored.
     Partial,
 }
 
@@ -33,25 +33,24 @@ impl Forwarded {
     }
 }
 
-/// The contents of Cache-Status for one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStatus<'a> {
-    /// Why it went to the origin; a hit if it did not.
+    /// Why the request was forwarded; `None` for a hit.
     pub forwarded: Option<Forwarded>,
-    /// The origin's status, if the client gets another.
+    /// The origin's status, if the client gets a different one.
     pub origin_status: Option<u16>,
-    /// For how long the response is fresh; negative if it is stale.
+    /// Remaining freshness lifetime in seconds; negative if the response is stale.
     pub ttl_seconds: Option<i64>,
     pub is_stored: bool,
-    /// True if the request was coalesced with others.
+    /// True if this request was coalesced with others (RFC 9211 calls it collapsed).
     pub is_collapsed: bool,
     pub key: Option<&'a [u8]>,
-    /// More, a token such as a reason not to store.
+    /// A token with more detail, such as the reason why the response is not stored.
     pub detail: Option<&'a str>,
 }
 
 impl CacheStatus<'_> {
-    /// Appends the field line of the cache called `name`, after those of caches nearer to the origin.
+    /// Appends the field line of the cache called `name`. Caches nearer to the origin come first.
     pub fn append(&self, text: &mut Vec<u8>, name: &str) {
         text.extend_from_slice(b"Cache-Status: ");
         append_name(text, name);
@@ -70,7 +69,7 @@ impl CacheStatus<'_> {
             text.extend_from_slice(if seconds < 0 { b"; ttl=-".as_slice() } else { b"; ttl=" });
             head::decimal(text, seconds.unsigned_abs());
         }
-        // RFC 9211, 2.5 and 2.6: both are about requests that were forwarded.
+        // RFC 9211, 2.5 and 2.6: both parameters apply only to forwarded requests.
         if self.forwarded.is_some() && self.is_stored {
             text.extend_from_slice(b"; stored");
         }
@@ -78,7 +77,7 @@ impl CacheStatus<'_> {
             text.extend_from_slice(b"; collapsed");
         }
         for (name, value) in [("key", self.key), ("detail", self.detail.map(str::as_bytes))] {
-            // A string holds visible ASCII alone (RFC 9651, 3.3.3); what is not that cannot be said.
+            // A structured string holds only visible ASCII (RFC 9651, 3.3.3); other values are left out.
             if let Some(value) = value.filter(|value| value.iter().all(|byte| (0x20..0x7f).contains(byte))) {
                 text.extend_from_slice(b"; ");
                 text.extend_from_slice(name.as_bytes());
@@ -90,7 +89,7 @@ impl CacheStatus<'_> {
     }
 }
 
-/// A token if it is one (RFC 9651, 3.3.4), else a string.
+/// Appends a token if `name` is one (RFC 9651, 3.3.4), otherwise a string.
 fn append_name(text: &mut Vec<u8>, name: &str) {
     let is_token = name.starts_with(|first: char| first.is_ascii_alphabetic())
         && name.bytes().all(|byte| sojourn_http::token::is_token(byte) || matches!(byte, b':' | b'/'));

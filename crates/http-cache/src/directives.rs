@@ -1,14 +1,14 @@
 //! The grammar of Cache-Control (RFC 9111, 5.2): a list of directives, some with an argument.
 //!
-//! Arguments are taken as token or quoted string, as 5.2 asks, whichever form a directive should have. What bends
-//! the grammar is not dropped but handed on as malformed, so that the caller can take the careful reading: an
-//! unreadable `max-age` makes a response stale, not fresh for the heuristic's time.
+//! Arguments may be tokens or quoted strings, whichever form a directive should have (5.2). Malformed arguments are
+//! passed on as such, so that the caller can choose the safe reading: an unreadable `max-age` makes a response stale,
+//! not fresh for the heuristic's time.
 
 use std::borrow::Cow;
 
 use sojourn_http::token::is_token;
 
-/// The value of larger numbers of seconds: practically forever (RFC 9111, 1.2.2).
+/// Larger numbers of seconds become this: practically forever (RFC 9111, 1.2.2).
 pub const DELTA_SECONDS_MAX: u32 = 1 << 31;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,21 +22,21 @@ pub struct Directive<'b> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Argument<'b> {
     None,
-    /// A token, or what a quoted string says.
+    /// A token, or the content of a quoted string.
     Value(Cow<'b, [u8]>),
-    /// Neither: blanks around `=`, a quote that does not end, bytes that no token has.
+    /// Malformed: whitespace around `=`, an unterminated quote, or bytes that no token has.
     Malformed,
 }
 
 impl Directive<'_> {
-    /// Returns true if it has this name; `name` is in lower case.
+    /// Returns true if the directive has this name; `name` must be in lower case.
     pub fn is(&self, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name.as_bytes())
     }
 }
 
 impl Argument<'_> {
-    /// The argument as a number of seconds; `None` if it is none.
+    /// The argument in seconds; `None` if it is not a number.
     pub fn seconds(&self) -> Option<u32> {
         match self {
             Argument::Value(value) => delta_seconds(value),
@@ -45,7 +45,7 @@ impl Argument<'_> {
     }
 }
 
-/// Digits alone, whatever their number (RFC 9111, 1.2.2).
+/// Parses any number of digits (RFC 9111, 1.2.2).
 pub fn delta_seconds(digits: &[u8]) -> Option<u32> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -58,7 +58,7 @@ pub fn directives(value: &[u8]) -> Directives<'_> {
     Directives { rest: value }
 }
 
-/// See [`directives`].
+/// The iterator that [`directives`] returns.
 #[derive(Clone, Debug)]
 pub struct Directives<'b> {
     rest: &'b [u8],
@@ -87,7 +87,7 @@ impl<'b> Iterator for Directives<'b> {
 }
 
 impl<'b> Directives<'b> {
-    /// The rest before the next comma, at which a list continues.
+    /// The rest of the element, up to the next comma.
     fn element(&mut self) -> &'b [u8] {
         let end = self.rest.iter().position(|byte| *byte == b',').unwrap_or(self.rest.len());
         let (element, rest) = self.rest.split_at(end);
@@ -101,7 +101,7 @@ impl<'b> Directives<'b> {
         if is_whole { Argument::Value(Cow::Borrowed(token)) } else { Argument::Malformed }
     }
 
-    /// A quoted string (RFC 9110, 5.6.4). One that does not end hides nothing: the list goes on within it.
+    /// A quoted string (RFC 9110, 5.6.4). An unterminated one hides nothing: the list continues within it.
     fn quoted(&mut self) -> Argument<'b> {
         let inner = &self.rest[1..];
         let (mut at, mut escapes) = (0, false);
@@ -169,7 +169,7 @@ mod tests {
         check("", &[]);
     }
 
-    /// A directive in quotes is none, one after a quote that does not end is one: both are the careful reading.
+    /// A directive inside quotes is ignored; one after an unterminated quote counts. Both are the safe reading.
     #[test]
     fn bent_grammar() {
         check("x=\"max-age=5\", max-age=1", &[("x", "max-age=5"), ("max-age", "1")]);

@@ -1,16 +1,16 @@
-//! Field sections as the rules read them: the received lines, without a copy.
+//! Field sections for the caching rules: the received lines, not copied.
 //!
-//! No map is made of them. A message has a dozen fields, of which a rule reads one or two; and what is passed on keeps
-//! the names as they were spelled, for which careless clients are grateful.
+//! They are not put into a map: a message has a dozen fields, of which a rule reads one or two. Forwarded fields also
+//! keep the spelling of their names, on which careless clients depend.
 
 use sojourn_http::head::field_lines;
 
-/// The field lines of a head that was parsed strictly, without its first line.
+/// The field lines of a strictly parsed head, without its start line.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Section<'b>(pub &'b [u8]);
 
 impl<'b> Section<'b> {
-    /// Names and values, in order.
+    /// Names and values in order.
     pub fn lines(self) -> impl Iterator<Item = (&'b [u8], &'b [u8])> {
         field_lines(self.0)
     }
@@ -21,20 +21,19 @@ impl<'b> Section<'b> {
         self.lines().filter(move |(there, _)| is_it(there)).map(|(_, value)| value)
     }
 
-    /// Returns true if there is a field called `name`.
     pub fn has(self, name: &str) -> bool {
         self.values(name).next().is_some()
     }
 
-    /// The members of the lists in all fields called `name`, without blanks and empty ones (RFC 9110, 5.6.1). For lists
-    /// whose members have no quoted strings.
+    /// The members of the lists in all fields called `name`, trimmed, without empty ones (RFC 9110, 5.6.1). Only for
+    /// lists whose members have no quoted strings.
     pub fn members<'a>(self, name: &'a str) -> impl Iterator<Item = &'b [u8]> + use<'a, 'b> {
         let split = |value: &'b [u8]| value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
         self.values(name).flat_map(split).filter(|member| !member.is_empty())
     }
 }
 
-/// Appends a field line whose value is put together from `parts`.
+/// Appends a field line whose value is the concatenation of `parts`.
 pub fn append_line(text: &mut Vec<u8>, name: &[u8], parts: &[&[u8]]) {
     text.extend_from_slice(name);
     text.extend_from_slice(b": ");
@@ -42,7 +41,7 @@ pub fn append_line(text: &mut Vec<u8>, name: &[u8], parts: &[&[u8]]) {
     text.extend_from_slice(b"\r\n");
 }
 
-/// Returns true if `name` is one of `names`, which are in lower case.
+/// Compares case-insensitively; `names` must be in lower case.
 pub(super) fn is_one_of(name: &[u8], names: &[&str]) -> bool {
     names.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
 }

@@ -3,11 +3,11 @@
 use super::fields::Section;
 use super::key::{Spelling, Target};
 
-/// Methods that change nothing (RFC 9110, 9.2.1, and the registry); any other may.
+/// Safe methods (RFC 9110, 9.2.1, and the registry). Any other may change the resource.
 const SAFE: [&[u8]; 8] = [b"GET", b"HEAD", b"OPTIONS", b"TRACE", b"PROPFIND", b"REPORT", b"SEARCH", b"QUERY"];
 
-/// The keys whose stored responses, every variant of them, are to be dropped after this response: that of the target, and
-/// those that Location and Content-Location name if they are of the same origin. Errors drop nothing.
+/// The keys that this response invalidates, with all variants stored under them: the target's, and those of Location
+/// and Content-Location if they have the same origin. Error responses invalidate nothing.
 pub fn invalidated(method: &[u8], target: &Target<'_>, status: u16, received: Section<'_>) -> Vec<Vec<u8>> {
     if SAFE.contains(&method) || !(200..400).contains(&status) {
         return Vec::new();
@@ -20,15 +20,15 @@ pub fn invalidated(method: &[u8], target: &Target<'_>, status: u16, received: Se
     keys
 }
 
-/// Returns true if Content-Location says that the response to `target` is what a GET of it would return (RFC 9110, 8.7
-/// and 9.3.3).
+/// Returns true if Content-Location says that the response is a representation of `target` itself (RFC 9110, 8.7 and
+/// 9.3.3).
 pub fn is_own_content(target: &Target<'_>, received: Section<'_>) -> bool {
     let mut named = received.values("content-location");
     let own = target.key();
     named.next().is_some_and(|reference| resolved(target, reference) == Some(own)) && named.next().is_none()
 }
 
-/// The key of what `reference` names as seen from `base` (RFC 3986, 5.2), if that has the same origin.
+/// The cache key of `reference` resolved against `base` (RFC 3986, 5.2), if both have the same origin.
 fn resolved(base: &Target<'_>, reference: &[u8]) -> Option<Vec<u8>> {
     let end = reference.iter().position(|byte| *byte == b'#').unwrap_or(reference.len());
     let reference = &reference[..end];
@@ -44,7 +44,7 @@ fn resolved(base: &Target<'_>, reference: &[u8]) -> Option<Vec<u8>> {
         let there = Target { host, target, ..*base };
         return (there.origin() == origin).then(|| keyed(origin, target, base.spelling));
     }
-    // A scheme without an authority names nothing of ours.
+    // A scheme without an authority cannot name a resource of this origin.
     scheme.is_none().then(|| {
         let (base_path, base_query) = split_query(base.target);
         let (path, query) = split_query(rest);
@@ -67,7 +67,7 @@ fn keyed(mut origin: Vec<u8>, target: &[u8], spelling: Spelling) -> Vec<u8> {
     origin
 }
 
-/// The scheme before the first colon, if what stands there is one.
+/// The scheme before the first colon, if it is a valid one.
 fn split_scheme(reference: &[u8]) -> (Option<&[u8]>, &[u8]) {
     let Some(colon) = reference.iter().position(|byte| *byte == b':') else { return (None, reference) };
     let (scheme, rest) = (&reference[..colon], &reference[colon + 1..]);
@@ -76,12 +76,12 @@ fn split_scheme(reference: &[u8]) -> (Option<&[u8]>, &[u8]) {
     if is_scheme { (Some(scheme), rest) } else { (None, reference) }
 }
 
-/// The path, and the query with its `?`.
+/// The path, and the query with its leading `?`.
 fn split_query(target: &[u8]) -> (&[u8], &[u8]) {
     target.split_at(target.iter().position(|byte| *byte == b'?').unwrap_or(target.len()))
 }
 
-/// RFC 3986, 5.2.4.
+/// Removes dot segments (RFC 3986, 5.2.4).
 fn without_dots(path: &[u8]) -> Vec<u8> {
     let mut kept: Vec<&[u8]> = Vec::new();
     let segments: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
@@ -114,7 +114,7 @@ mod tests {
         keys.into_iter().map(|key| String::from_utf8(key).unwrap()).collect()
     }
 
-    /// RFC 9110, 8.7.
+    /// RFC 9110, 8.7: how Content-Location relates to the target.
     #[test]
     fn whose_content_it_is() {
         let is_own = |received: &str| is_own_content(&BASE, Section(received.as_bytes()));

@@ -1,15 +1,16 @@
-//! What a response is found by: the target URI, normalised only where every origin must take two spellings for one.
+//! The primary cache key: the target URI, normalised only where all origins must treat two spellings alike.
 //!
-//! Two requests with one key get one response, so a spelling that some origin could tell apart must not be lost in the
-//! key: that would let one client choose what others get. The request sent on has the same normalised target. Not in the
-//! key, and so never to be trusted by what makes a stored response: every field but Host and those in Vary, the body of
-//! the request (such requests are not stored), the client's address, the version, the method (GET and HEAD share a key).
+//! Requests with the same key get the same response. If the key merged spellings that some origin distinguishes, one
+//! client could choose what others get (cache poisoning). The forwarded request has the same normalised target. The key
+//! leaves out the following, so a stored response must not depend on them: every field but Host and those in Vary, the
+//! body of the request (such requests are not stored), the client's address, the version, the method (GET and HEAD
+//! share a key).
 
 use std::borrow::Cow;
 
 use sojourn_http::head;
 
-/// A request's target URI in its parts, as the parser gives them: an absolute target's host, not the field's.
+/// The parts of a request's target URI. With an absolute target the host is the target's, not the Host field's.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
     /// `http` or `https`, in lower case.
@@ -19,13 +20,13 @@ pub struct Target<'a> {
     pub spelling: Spelling,
 }
 
-/// Which spellings of a path are one.
+/// Which spellings of a path share a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Spelling {
-    /// Those that RFC 3986, 6.2.2 says are equivalent: a gateway knows its origin.
+    /// Spellings that RFC 3986, 6.2.2 calls equivalent. For a gateway, which knows its origin.
     #[default]
     Normalised,
-    /// None but the empty path and `/`: a proxy must not change another's path (RFC 9110, 7.7).
+    /// Only an empty path and `/`. A proxy must not change other paths (RFC 9110, 7.7).
     Kept,
 }
 
@@ -39,14 +40,14 @@ impl Spelling {
 }
 
 impl Target<'_> {
-    /// The text of the key: scheme, host in lower case, the port unless it is the scheme's, and the normalised target.
+    /// The key: scheme, host in lower case, the port unless it is the scheme's default, and the normalised target.
     pub fn key(&self) -> Vec<u8> {
         let mut key = self.origin();
         key.extend_from_slice(&self.spelling.of(self.target));
         key
     }
 
-    /// The part of the key before the path: equal for equal origins (RFC 9110, 4.3.1).
+    /// The key's part before the path, which is equal for equal origins (RFC 9110, 4.3.1).
     pub(super) fn origin(&self) -> Vec<u8> {
         let mut origin = Vec::with_capacity(self.scheme.len() + self.host.len() + self.target.len() + 8);
         origin.extend_from_slice(self.scheme.as_bytes());
@@ -56,8 +57,8 @@ impl Target<'_> {
     }
 }
 
-/// The host as it is keyed and sent on: in lower case, with its port unless that is the scheme's. What one client
-/// spells must not be stored for another to get.
+/// The host for the key and for the forwarded request: in lower case, with the port unless it is the scheme's default.
+/// One client's spelling must not influence what is stored for others.
 pub fn normalised_host(scheme: &str, host: &[u8]) -> Vec<u8> {
     let mut normal = Vec::with_capacity(host.len());
     append_host(&mut normal, scheme, host);
@@ -76,7 +77,7 @@ fn append_host(text: &mut Vec<u8>, scheme: &str, host: &[u8]) {
     }
 }
 
-/// The target with `/` for an empty path.
+/// The target, with `/` for an empty path.
 pub fn rooted(target: &[u8]) -> Cow<'_, [u8]> {
     match target {
         [b'?', ..] | [] => Cow::Owned([b"/", target].concat()),
@@ -84,9 +85,9 @@ pub fn rooted(target: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// The target as it is keyed and sent on: escapes in capitals, letters, digits, `-`, `_` and `~` without escape in the
-/// path (RFC 3986, 6.2.2), an empty path as `/`. A path with a `%` that escapes nothing stays as it is. Dots stay as they are, escaped or not, and so does the query: too many
-/// origins tell them apart.
+/// The target for the key and for the forwarded request. In the path, escapes get capital digits, letters, digits, `-`,
+/// `_` and `~` lose theirs (RFC 3986, 6.2.2); an empty path becomes `/`. A path with an invalid escape stays unchanged.
+/// So do dots, escaped or not, and the query, because too many origins distinguish them.
 pub fn normalised(target: &[u8]) -> Cow<'_, [u8]> {
     let path_end = target.iter().position(|byte| *byte == b'?').unwrap_or(target.len());
     let (path, query) = target.split_at(path_end);
@@ -104,7 +105,7 @@ pub fn normalised(target: &[u8]) -> Cow<'_, [u8]> {
             normal.push(*first);
             continue;
         }
-        // A `%` that escapes nothing could begin an escape once what follows has lost its own.
+        // An invalid `%` could become an escape once the bytes after it are unescaped.
         let Some(byte) = escaped(after) else { return Cow::Borrowed(target) };
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~') {
             normal.push(byte);
@@ -118,7 +119,7 @@ pub fn normalised(target: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(normal)
 }
 
-/// The byte that two hexadecimal digits after `%` stand for.
+/// Decodes the two hexadecimal digits after `%`.
 fn escaped(after: &[u8]) -> Option<u8> {
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
     match after {
@@ -127,7 +128,7 @@ fn escaped(after: &[u8]) -> Option<u8> {
     }
 }
 
-/// The name, and the port if one is given.
+/// Host name and explicit port.
 fn split_port(host: &[u8]) -> (&[u8], Option<u16>) {
     let name_end = match host {
         [b'[', ..] => host.iter().position(|byte| *byte == b']').map_or(0, |bracket| bracket + 1),

@@ -1,8 +1,9 @@
-//! The rules of a shared cache (RFC 9111): what may be stored, when it may be used, and what is sent each way.
+//! The rules of a shared cache (RFC 9111): what may be stored, when it may be reused, and which fields are forwarded
+//! each way.
 //!
-//! Pure: time is an argument, in whole seconds since 1970; fields are the received lines. [`storable()`] makes
-//! [`Metadata`] of a response, [`lookup()`] says what to do with it for a later request, [`forward`] what is sent to the
-//! origin, [`validation`] what comes of its 304.
+//! Pure: time is an argument, in whole seconds since 1970; fields are the received lines. [`storable()`] turns a
+//! response into [`Metadata`]. [`lookup()`] decides whether it answers a later request. [`forward`] writes requests to
+//! the origin, and [`validation`] handles its 304 (revalidation).
 
 mod answer;
 mod cache_status;

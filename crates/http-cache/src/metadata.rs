@@ -1,7 +1,7 @@
-//! What is kept beside a stored body: all that decides about a later request, and the fields that answer it.
+//! The metadata stored beside a body: what decides about later requests, and the fields of the response.
 //!
-//! A hit reads it from the stored bytes without a copy: a fixed part with the numbers, then four texts. The store does
-//! not look inside; it guards the bytes with checksums, and [`Metadata::read`] takes only what [`Metadata::write`]
+//! A hit reads it from the stored bytes without a copy: a fixed part with the numbers, then four texts. The store
+//! treats it as opaque bytes and protects them with checksums. [`Metadata::read`] accepts only what [`Metadata::write`]
 //! can have written.
 
 use sojourn_http::HttpDate;
@@ -9,7 +9,7 @@ use sojourn_http::HttpDate;
 use super::directives::DELTA_SECONDS_MAX;
 use super::freshness::seconds;
 
-/// The layout. Bytes of another are refused, and their object is fetched again.
+/// The version of the layout. Objects of other versions are fetched again.
 pub const FORMAT_VERSION: u8 = 1;
 
 const FIXED_BYTES: usize = 60;
@@ -20,73 +20,73 @@ const FORBIDS_STALE: u8 = 4;
 const IS_HEURISTIC: u8 = 8;
 const FLAGS: u8 = 15;
 
-/// One stored response, its body apart.
+/// One stored response without its body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Metadata<'b> {
     pub status: u16,
-    /// When it came, or was last validated, in seconds since 1970.
+    /// When the response arrived or was last validated, in seconds since 1970.
     pub response_time: i64,
-    /// Its Date, or when it came: of several that match, the latest is used.
+    /// Its Date, or its arrival without one. Of several matching variants the latest is used.
     pub date: i64,
     pub last_modified: Option<i64>,
-    /// Its age when it came (RFC 9111, 4.2.3).
+    /// Its age on arrival (RFC 9111, 4.2.3).
     pub initial_age: u32,
-    /// How long it stays fresh, from its generation.
+    /// Freshness lifetime in seconds, counted from when it was generated.
     pub lifetime: u32,
-    /// How long it may be used stale while it is validated (RFC 5861, 3).
+    /// Seconds for which it may be used stale while it is revalidated (RFC 5861, 3).
     pub stale_while_revalidate: u32,
-    /// How long it may be used stale if the origin fails (RFC 5861, 4).
+    /// Seconds for which it may be used stale if the origin fails (RFC 5861, 4).
     pub stale_if_error: u32,
-    /// True if every use needs validation.
+    /// True if every use needs revalidation.
     pub no_cache: bool,
-    /// True if it must not be used stale, even if clients allow it.
+    /// True if it must not be used stale, even where clients allow it.
     pub forbids_stale: bool,
-    /// True if the lifetime was guessed.
+    /// True if the lifetime is heuristic.
     pub is_heuristic: bool,
-    /// The entity tag, quotes included; empty without a valid one.
+    /// The entity tag, quotes included; empty if there is no valid one.
     pub entity_tag: &'b [u8],
-    /// The names of the fields that it varies by; see [`super::vary::Vary::as_str`].
+    /// The names in its Vary field; see [`super::vary::Vary::as_str`].
     pub vary: &'b str,
-    /// The secondary key of the request that it answers.
+    /// The secondary key of the request that fetched it.
     pub secondary_key: &'b [u8],
-    /// Field lines to be sent with it: all but Age, Content-Length and what belongs to one connection.
+    /// The stored field lines: all but Age, Content-Length and those of a single connection.
     pub fields: &'b [u8],
 }
 
-/// Why bytes are not the metadata of a stored response.
+/// Why bytes are not metadata of a stored response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MetadataError {
     #[error("the metadata of a stored response has another format: its object is to be fetched again")]
     Version,
-    /// Lengths that do not add up, or values that none can have.
+    /// Inconsistent lengths or impossible values.
     #[error("the metadata of a stored response is damaged: its object is to be fetched again")]
     Damaged,
 }
 
 impl<'b> Metadata<'b> {
-    /// The age at `now` (RFC 9111, 4.2.3). A clock that went back does not make it younger than it came.
+    /// The age in seconds at `now` (RFC 9111, 4.2.3); never less than on arrival, even if the clock was set back.
     pub fn age(&self, now: i64) -> u32 {
         self.initial_age.saturating_add(seconds(self.response_time, now)).min(DELTA_SECONDS_MAX)
     }
 
-    /// Remaining lifetime in seconds; negative if stale. This is the `ttl` of RFC 9211.
+    /// Remaining freshness lifetime in seconds, negative if stale: the `ttl` of RFC 9211.
     pub fn freshness(&self, now: i64) -> i64 {
         i64::from(self.lifetime) - i64::from(self.age(now))
     }
 
-    /// The first second at which it is stale.
+    /// The first second in which it is stale.
     pub fn expires_at(&self) -> i64 {
         self.response_time + i64::from(self.lifetime) - i64::from(self.initial_age)
     }
 
-    /// Until when it may be of any use without validation: for stores that drop what is not. With a validator it stays
-    /// of use for ever.
+    /// When it stops being usable in any way, so that a store may drop it. `None` with a validator: it can always be
+    /// revalidated.
     pub fn useful_until(&self) -> Option<i64> {
         let stale = if self.forbids_stale { 0 } else { self.stale_while_revalidate.max(self.stale_if_error) };
         (!self.has_validator()).then(|| self.expires_at() + i64::from(stale))
     }
 
-    /// Returns true if the origin can be asked if it is still current.
+    /// Returns true if it can be revalidated: it has an entity tag or a modification date.
     pub fn has_validator(&self) -> bool {
         !self.entity_tag.is_empty() || self.last_modified.is_some()
     }

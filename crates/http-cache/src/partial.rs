@@ -1,4 +1,4 @@
-//! Parts of a representation (206), and which of them make a whole (RFC 9111, 3.4; RFC 9110, 14.4 and 15.3.7.3).
+//! Partial responses (206), and how they combine into a whole (RFC 9111, 3.4; RFC 9110, 14.4 and 15.3.7.3).
 
 use sojourn_http::range::ByteRange;
 use sojourn_http::token::decimal;
@@ -9,17 +9,17 @@ use super::policy::Policy;
 use super::storable::{NotStorable, Request, Response, entity_tag, storable};
 use super::validation::{Freshened, freshen};
 
-/// Which part of how much a 206 holds.
+/// The Content-Range of a 206: which part, and of what length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentRange {
     pub part: ByteRange,
-    /// The length of the whole, if the origin knows it.
+    /// The length of the whole representation, if the origin knows it.
     pub complete: Option<u64>,
 }
 
 impl ContentRange {
-    /// Reads the Content-Range of a 206 with one part; `None` if it is not exactly one, of bytes, within its whole. A
-    /// 206 without it (one of several parts among them) is not to be combined with anything.
+    /// Reads the Content-Range of a 206 with a single part; `None` if it is invalid. A 206 without Content-Range, such
+    /// as a multipart one, must not be combined.
     pub fn of(received: Section<'_>) -> Option<ContentRange> {
         let mut values = received.values("content-range");
         let value = values.next().filter(|_| values.next().is_none())?;
@@ -36,16 +36,15 @@ impl ContentRange {
     }
 }
 
-/// The strong validator of a representation: only parts with the same one are combined (RFC 9110, 15.3.7.3). Empty if
-/// there is none. Dates are not used, although they could be: two changes within a second would be told apart only if
-/// the origin's clock is right.
+/// The strong entity tag of a representation, empty if there is none. Only parts with equal tags are combined (RFC
+/// 9110, 15.3.7.3). Dates could serve too, but they miss a second change within the same second.
 pub fn strong_tag<'b>(received: Section<'b>) -> &'b [u8] {
     entity_tag(received).filter(|tag| !tag.starts_with(b"W/")).unwrap_or_default()
 }
 
-/// What to store of a 206 with one part: where it belongs in how much, and the metadata of the whole (RFC 9111, 3.3), or
-/// why it must not be stored. `stored` are the parts that are held with the same strong validator, whose fields it
-/// brings up to date (RFC 9111, 3.4).
+/// What to store of a 206 with a single part: its range and the metadata of the whole (RFC 9111, 3.3), or why it must
+/// not be stored. `stored` are the parts already stored with the same strong validator; the new response updates their
+/// fields (RFC 9111, 3.4).
 pub fn storable_part(
     request: &Request<'_>,
     response: &Response<'_>,
@@ -108,7 +107,7 @@ mod tests {
         }
     }
 
-    /// RFC 9110, 15.3.7.3.
+    /// RFC 9110, 15.3.7.3: only strong entity tags tell representations apart.
     #[test]
     fn what_tells_representations_apart() {
         let tag = |lines: &'static str| strong_tag(Section(lines.as_bytes()));
@@ -128,7 +127,7 @@ mod tests {
         storable_part(&request, &response, stored.as_ref(), &Policy::default())
     }
 
-    /// RFC 9111, 3.3 and 3.4.
+    /// RFC 9111, 3.3 and 3.4: range and updated fields of a stored part.
     #[test]
     fn what_is_stored_of_a_part() {
         let lines =

@@ -1,36 +1,37 @@
-//! The cache directives of a request (RFC 9111, 5.2.1), read from the received lines: a hit builds no map of fields.
+//! The cache directives of a request (RFC 9111, 5.2.1), read directly from the received lines, so that a hit builds no
+//! map of fields.
 
 use sojourn_http::head::field_lines;
 
 use super::directives::{Argument, DELTA_SECONDS_MAX, directives};
 
-/// The directives of a request, and what else decides whether a cache may answer it.
+/// The cache directives of a request, and its conditions that only the origin may judge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestDirectives {
     pub no_cache: bool,
-    /// Store nothing of this exchange.
+    /// Do not store the response.
     pub no_store: bool,
-    /// Answer from the cache or with 504.
+    /// Answer from the cache, or with 504.
     pub only_if_cached: bool,
-    /// The greatest age that is welcome. What is no number is 0.
+    /// The greatest acceptable age. An invalid number counts as 0.
     pub max_age: Option<u32>,
-    /// For how long the response must stay fresh. What is no number is for ever.
+    /// How long the response must still be fresh. An invalid number counts as forever.
     pub min_fresh: Option<u32>,
-    /// How stale it may be; any number if none is given. What is no number allows nothing.
+    /// How stale the response may be; unlimited without a number. An invalid number allows nothing.
     pub max_stale: Option<u32>,
-    /// How stale it may be if the origin fails (RFC 5861, 4).
+    /// How stale the response may be if the origin fails (RFC 5861, 4).
     pub stale_if_error: u32,
-    /// If-Match or If-Unmodified-Since: conditions for the origin, which a cache must not judge (RFC 9111, 4.3.2).
+    /// True if there is If-Match or If-Unmodified-Since, which only the origin may judge (RFC 9111, 4.3.2).
     pub is_for_origin: bool,
 }
 
 impl RequestDirectives {
-    /// Reads the field lines of a request that was parsed.
+    /// Reads the field lines of a parsed request.
     pub fn read(section: &[u8]) -> RequestDirectives {
         let (mut request, mut has_cache_control, mut has_pragma) =
             (RequestDirectives::default(), false, false);
         for (name, value) in field_lines(section) {
-            // Most fields are none of these, and their first letter says so.
+            // A quick test of the first letter rejects most fields.
             if !matches!(name.first(), Some(b'c' | b'C' | b'i' | b'I' | b'p' | b'P')) {
                 continue;
             }
@@ -46,7 +47,7 @@ impl RequestDirectives {
                 _ => {}
             }
         }
-        // RFC 9111, 5.4: Pragma is for those who do not know Cache-Control.
+        // RFC 9111, 5.4: Pragma counts only without Cache-Control.
         request.no_cache |= has_pragma && !has_cache_control;
         request
     }
@@ -54,7 +55,7 @@ impl RequestDirectives {
     fn take(&mut self, value: &[u8]) {
         for directive in directives(value) {
             let seconds = directive.argument.seconds();
-            // Of several values the one counts that asks for more.
+            // Of repeated values the stricter one counts.
             let least =
                 |earlier: Option<u32>, new: u32| Some(earlier.map_or(new, |earlier| earlier.min(new)));
             match directive.name.to_ascii_lowercase().as_slice() {
@@ -105,7 +106,7 @@ mod tests {
         assert_eq!(read("Cache-Control: max-age=5, max-age=3, max-age=4\r\n").max_age, Some(3));
     }
 
-    /// RFC 9111, 5.4.
+    /// RFC 9111, 5.4: Pragma without Cache-Control.
     #[test]
     fn pragma() {
         assert!(read("Pragma: x, no-cache\r\n").no_cache);

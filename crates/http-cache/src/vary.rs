@@ -1,26 +1,26 @@
-//! Which request fields a response was chosen by, and whether another request would get the same (RFC 9111, 4.1).
+//! Vary and secondary keys: which request fields selected a response, and whether another request would get the same
+//! one (RFC 9111, 4.1).
 //!
-//! The values of those fields make a secondary key. Two keys are equal where the fields match after normalisation that
-//! keeps the meaning: lines of one field put together, and in the lists that state preferences the blanks, the case and
-//! the order taken out. Of other fields nothing is known, so only the blanks around them go.
+//! The values of those fields make the secondary key. Normalisation keeps the meaning: lines of one field are joined,
+//! and in preference lists whitespace, case and order are removed. Other fields are only trimmed.
 
 use sojourn_http::token::is_token;
 
 use super::fields::Section;
 use super::forward::is_set_here;
 
-/// Fields whose members are compared without regard to case, blanks and order: their weights give the preference.
+/// Fields compared without regard to case, whitespace and order: weights express the preference, not the order.
 const PREFERENCES: [&str; 3] = ["accept-encoding", "accept-language", "accept-charset"];
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Vary {
-    /// Names in lower case, sorted, each once, separated by `,`.
+    /// Sorted names in lower case without duplicates, separated by `,`.
     names: String,
 }
 
 impl Vary {
-    /// Reads Vary; `None` if it has `*`, which no other request ever matches, what is no name, or what this proxy sets
-    /// itself, so that no client's request tells it. Host is left out: it is in the primary key.
+    /// Reads Vary; `None` (never reusable) if it has `*`, an invalid name, or a field that this proxy sets itself and
+    /// clients therefore cannot match. Host is skipped because it is in the primary key.
     pub fn of(fields: Section<'_>) -> Option<Vary> {
         let mut names = Vec::new();
         for member in fields.members("vary") {
@@ -37,7 +37,7 @@ impl Vary {
         Some(Vary { names: names.join(",") })
     }
 
-    /// Returns true if all requests get the same response.
+    /// Returns true if the response does not vary.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
@@ -48,14 +48,14 @@ impl Vary {
     }
 }
 
-/// The secondary key of a request under a response that varies by `names`, separated by `,`. It holds the names too:
-/// responses that vary by different fields never meet.
+/// The secondary key of a request for a response that varies by `names`, separated by `,`. It contains the names too,
+/// so responses that vary by different fields never share a key.
 pub fn secondary_key(names: &str, request: Section<'_>) -> Vec<u8> {
     let mut key = Vec::with_capacity(KEY_BYTES_USUAL);
     for name in names.split(',').filter(|name| !name.is_empty()) {
         key.extend_from_slice(name.as_bytes());
         let mut values = request.values(name).peekable();
-        // A field that is absent matches only where it is absent: an empty one differs by its colon.
+        // An absent field matches only an absent one; an empty field is distinguished by its colon.
         if values.peek().is_some() {
             key.push(b':');
             if PREFERENCES.contains(&name) {
@@ -72,10 +72,9 @@ pub fn secondary_key(names: &str, request: Section<'_>) -> Vec<u8> {
     key
 }
 
-/// Room for so much is made at first.
 const KEY_BYTES_USUAL: usize = 128;
 
-/// Appends the members in a lasting order, each once, in lower case and without blanks.
+/// Appends the members sorted, deduplicated, in lower case and without whitespace.
 fn append_preference<'b>(key: &mut Vec<u8>, values: impl Iterator<Item = &'b [u8]>) {
     let normal = |member: &'b [u8]| {
         let kept = member.iter().filter(|byte| !byte.is_ascii_whitespace());

@@ -1,4 +1,4 @@
-//! Reads requests for other programs: what the parser makes of bytes, so that it can be compared with other parsers.
+//! Shows how the parser reads given bytes, so that other programs can compare it with other parsers.
 //!
 //! A line of standard input is the bytes in hexadecimal. A line of standard output is one of `partial`, `refused
 //! REASON`, and `request METHOD TARGET MINOR KEEP_ALIVE CONTENT REST` (the target, the body's content and what follows
@@ -21,7 +21,7 @@ fn main() -> std::io::Result<()> {
     Ok(())
 }
 
-/// What the first request of `bytes` is read as when they arrive in pieces of `step`.
+/// The parser's verdict on the first request of `bytes`, received in pieces of `step` bytes.
 fn outcome(bytes: &[u8], step: usize) -> String {
     let mut parser = Parser::default();
     for end in (step..=bytes.len()).step_by(step) {

@@ -1,9 +1,9 @@
 //! The chunked transfer coding, decoded strictly and incrementally (RFC 9112, 7.1).
 //!
-//! A sender that bends the grammar (a sign or a blank before a size, a bare LF, data without its CRLF) may be
-//! one whose next message begins elsewhere than we think, so every deviation is an error. Chunk extensions
-//! are checked and dropped. So are trailers: nothing is ever merged into the head, and a trailer that
-//! pretends to frame, route or authenticate is an error. The caller decides what to do with the data.
+//! A sender that bends the grammar (a sign or a blank before a size, a bare LF, data without its CRLF) may begin its
+//! next message elsewhere than we think, so every deviation is an error. Chunk extensions are checked and dropped. So
+//! are trailers: nothing is ever merged into the head, and a trailer that would change framing, routing or
+//! authentication is an error. The caller decides what to do with the data.
 
 use crate::limits::{CHUNK_LINE_BYTES_MAX, TRAILERS_BYTES_MAX};
 use crate::token::{is_text, is_token};
@@ -12,9 +12,9 @@ use crate::token::{is_text, is_token};
 #[derive(Clone, Debug, Default)]
 pub struct Chunked {
     state: State,
-    /// Bytes of the chunk-size line, or of all trailers, so far.
+    /// Length so far of the chunk-size line, or of all trailers together.
     line_bytes: u16,
-    /// The size being read, then the rest of the chunk's data.
+    /// While reading a size: its value so far. In a chunk: the bytes of data still to come.
     remaining: u64,
     body_bytes: u64,
     name: TrailerName,
@@ -26,11 +26,11 @@ enum State {
     #[default]
     SizeStart,
     Size,
-    /// Blanks that only an extension may follow.
+    /// Whitespace after a size or value; only an extension may follow.
     Blank,
     ExtensionStart,
     ExtensionName,
-    /// Blanks after a name, which `=` or another extension may follow.
+    /// Whitespace after an extension's name; `=` or another extension may follow.
     NameEnd,
     ValueStart,
     Value,
@@ -49,24 +49,24 @@ enum State {
     Done,
 }
 
-/// Why bytes are not a chunked body.
+/// Why bytes violate the chunked coding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChunkError {
     #[error("the chunked body is malformed")]
     Malformed,
-    /// A size beyond 64 bits, or a line or trailers over their limits.
+    /// A size of more than 64 bits, or a size line or trailers over their limit.
     #[error(
         "a chunk-size line is longer than {CHUNK_LINE_BYTES_MAX} bytes, or the trailers than {TRAILERS_BYTES_MAX}"
     )]
     TooLong,
-    /// A field that has no meaning after the body.
+    /// A field that must not appear in trailers; see [`FORBIDDEN`].
     #[error("a trailer has the name of a field that belongs in the head")]
     Trailer,
 }
 
 impl Chunked {
-    /// Takes bytes in and gives `data` the body's; answers how many belong to the coding. Fewer than given means
-    /// that it ended.
+    /// Decodes `bytes`, calls `data` with the body's, and returns how many bytes were consumed. Fewer than given means
+    /// that the body ended.
     pub fn decode(&mut self, bytes: &[u8], mut data: impl FnMut(&[u8])) -> Result<usize, ChunkError> {
         let mut at = 0;
         while at < bytes.len() && self.state != State::Done {
@@ -87,7 +87,7 @@ impl Chunked {
         Ok(at)
     }
 
-    /// Returns true if the last chunk and the trailers are in.
+    /// Returns true once the last chunk and the trailers have been read.
     pub fn is_done(&self) -> bool {
         self.state == State::Done
     }
@@ -96,7 +96,7 @@ impl Chunked {
         self.body_bytes
     }
 
-    /// The state after `byte`, which is no data.
+    /// The state after `byte`, which is not chunk data.
     fn next(&mut self, byte: u8) -> Result<State, ChunkError> {
         let is_trailer = self.state >= State::TrailerStart;
         let limit = if is_trailer { TRAILERS_BYTES_MAX } else { CHUNK_LINE_BYTES_MAX };
@@ -165,8 +165,8 @@ impl Chunked {
     }
 }
 
-/// Fields that frame, route, control, authenticate or describe the content, and so mean nothing after it
-/// (RFC 9110, 6.5.1).
+/// Fields that frame, route, control, authenticate or describe the content. They are forbidden in trailers (RFC 9110,
+/// 6.5.1).
 const FORBIDDEN: [&[u8]; 14] = [
     b"authorization",
     b"cache-control",
@@ -184,7 +184,7 @@ const FORBIDDEN: [&[u8]; 14] = [
     b"transfer-encoding",
 ];
 
-/// The part of a trailer's name read so far: the forbidden names it may still become.
+/// Compares a trailer's name with the forbidden ones byte by byte: which of them it may still be.
 #[derive(Clone, Copy, Debug)]
 struct TrailerName {
     candidates: u16,
@@ -222,7 +222,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The encoded length and the data of `bytes`; `None` while the body is incomplete.
+    /// The encoded length and the decoded data of `bytes`; `None` while the body is incomplete.
     fn decode(bytes: &[u8]) -> Result<Option<(usize, Vec<u8>)>, ChunkError> {
         let (mut chunked, mut body) = (Chunked::default(), Vec::new());
         let taken = chunked.decode(bytes, |data| body.extend_from_slice(data))?;

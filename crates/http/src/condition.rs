@@ -1,4 +1,4 @@
-//! Conditional requests: has the client this version already, or does it insist on another? (RFC 9110, 13.)
+//! Conditional requests (RFC 9110, 13): whether the client's copy is current, and whether its preconditions hold.
 
 use crate::date::HttpDate;
 use crate::response::value_of;
@@ -17,7 +17,7 @@ pub struct Conditions<'b> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tags<'b> {
     Field(&'b [u8]),
-    /// Spread over the fields of that name, in lower case, of a field section.
+    /// A list split over several fields: the field section, and their name in lower case.
     Fields {
         section: &'b [u8],
         name: &'static str,
@@ -32,19 +32,19 @@ pub struct Validators<'a> {
     pub modified: HttpDate,
 }
 
-/// The result of the conditions of a GET or HEAD.
+/// What the conditions of a GET or HEAD decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Perform,
     /// 304: the client's copy is current.
     NotModified,
-    /// 412: this is not the version the client insists on.
+    /// 412: a precondition failed.
     Failed,
 }
 
 impl Conditions<'_> {
-    /// The verdict on a GET or HEAD of an existing document, in the order of 13.2.2: If-Match beats
-    /// If-Unmodified-Since, If-None-Match beats If-Modified-Since, and an unreadable date is ignored.
+    /// Evaluates the conditions of a GET or HEAD in the order of RFC 9110, 13.2.2: If-Match takes precedence over
+    /// If-Unmodified-Since, If-None-Match over If-Modified-Since. An invalid date is ignored.
     pub fn verdict(&self, current: Validators<'_>) -> Verdict {
         let insists = match (self.if_match, self.if_unmodified_since) {
             (Some(tags), _) => !tags.any(|tag| is_same_strongly(tag, current.entity_tag)),
@@ -62,9 +62,9 @@ impl Conditions<'_> {
         if is_current { Verdict::NotModified } else { Verdict::Perform }
     }
 
-    /// Returns true if a Range field counts: without If-Range, or if that names the current version exactly (13.1.5). A
-    /// date would be too coarse for a document that changed twice within the second, but clients must not send one
-    /// unless what they have was sent in a later second than it changed (8.8.2.2).
+    /// Returns true if a Range field applies: If-Range is absent or matches the current version exactly (13.1.5). A
+    /// date would be too coarse for a document that changed twice within the second, but clients may use a date only if
+    /// their copy was sent at least a second after it changed (8.8.2.2).
     pub fn range_counts(&self, current: Validators<'_>) -> bool {
         match self.if_range.map(<[u8]>::trim_ascii) {
             None => true,
@@ -75,7 +75,7 @@ impl Conditions<'_> {
 }
 
 impl Tags<'_> {
-    /// Returns true if it is `*` or has a tag that `matches`.
+    /// Returns true if the list is `*` or has a tag for which `matches` is true.
     fn any(self, matches: impl Fn(&[u8]) -> bool) -> bool {
         match self {
             Tags::Field(value) => any_tag(value, matches),
@@ -87,8 +87,8 @@ impl Tags<'_> {
     }
 }
 
-/// Returns true if `tags`, which is `*` or a list, has one that `matches`. A tag may hold commas, so quotes decide
-/// where one ends; elements may be empty (RFC 9110, 5.6.1).
+/// Returns true if `tags`, which is `*` or a list, has a tag for which `matches` is true. A tag may hold commas, so
+/// quotes decide where one ends; elements may be empty (RFC 9110, 5.6.1).
 fn any_tag(tags: &[u8], matches: impl Fn(&[u8]) -> bool) -> bool {
     let mut rest = tags.trim_ascii();
     if rest == b"*" {
@@ -112,12 +112,13 @@ fn any_tag(tags: &[u8], matches: impl Fn(&[u8]) -> bool) -> bool {
     }
 }
 
-/// Weak comparison looks at this alone, strong comparison wants both tags strong (8.8.3.2).
+/// The tag without its weakness prefix. Weak comparison uses only this; strong comparison requires both tags to be
+/// strong (8.8.3.2).
 fn opaque(tag: &[u8]) -> &[u8] {
     tag.strip_prefix(b"W/").unwrap_or(tag)
 }
 
-/// Weak comparison (RFC 9110, 8.8.3.2). No tag at all is the same as none.
+/// Weak comparison (RFC 9110, 8.8.3.2). Two absent tags are equal.
 pub fn is_same_weakly(one: &[u8], other: &[u8]) -> bool {
     !one.is_empty() && opaque(one) == opaque(other)
 }

@@ -1,36 +1,34 @@
-//! Dates as HTTP writes them: whole seconds, IMF-fixdate out, all three forms in (RFC 9110, 5.6.7).
+//! HTTP dates in whole seconds: reads all three forms, writes IMF-fixdate (RFC 9110, 5.6.7).
 
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The length of an IMF-fixdate, `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// The length of an IMF-fixdate such as `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub const DATE_BYTES: usize = 29;
 
-/// The last second of the year 9999, the last one that an IMF-fixdate can express.
+/// The last second of the year 9999, after which IMF-fixdate has no form.
 const SECONDS_MAX: u64 = 253_402_300_799;
 
-/// Seconds since 1970, as far as HTTP dates reach.
+/// Seconds since 1970, within the range of HTTP dates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HttpDate(u64);
 
 impl HttpDate {
-    /// The date at `seconds` since 1970, clamped to what can be written.
+    /// The date at `seconds` since 1970, clamped to the range of HTTP dates.
     pub fn from_seconds(seconds: i64) -> HttpDate {
         HttpDate(u64::try_from(seconds).unwrap_or(0).min(SECONDS_MAX))
     }
 
-    /// Reads any of the three forms; anything else is no date.
+    /// Reads any of the three forms; `None` for anything else.
     pub fn parse(value: &[u8]) -> Option<HttpDate> {
         let time = httpdate::parse_http_date(std::str::from_utf8(value).ok()?).ok()?;
         Some(HttpDate(time.duration_since(UNIX_EPOCH).ok()?.as_secs()))
     }
 
-    /// Seconds since 1970.
     pub fn seconds(self) -> u64 {
         self.0
     }
 
-    /// The date as an IMF-fixdate.
     pub fn text(self) -> [u8; DATE_BYTES] {
         let mut text = [b' '; DATE_BYTES];
         let time: SystemTime = UNIX_EPOCH + Duration::from_secs(self.0);
@@ -39,7 +37,7 @@ impl HttpDate {
         text
     }
 
-    /// The date as ISO 8601 has it: `1994-11-06T08:49:37Z`.
+    /// The date in ISO 8601, such as `1994-11-06T08:49:37Z`.
     pub fn iso8601(self) -> String {
         const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
         let text = self.text();

@@ -1,7 +1,7 @@
 //! Writes response heads.
 //!
-//! A head is the part that changes with the second and the connection ([`start`], [`connection`]), then the
-//! part that belongs to the document ([`entity_fields`]), which a server caches, then the empty line.
+//! A head begins with the part that depends on the time and the connection ([`start`], [`connection`]), then come the
+//! document's fields ([`entity_fields`]), which a server can cache, and the empty line.
 
 use std::io::Write;
 
@@ -9,7 +9,6 @@ use crate::date::{DATE_BYTES, HttpDate};
 use crate::range::ByteRange;
 use crate::status::Status;
 
-/// The end of a line.
 const CRLF: &[u8] = b"\r\n";
 
 /// The Server field, and the start of Date.
@@ -18,9 +17,9 @@ const SERVER_AND_DATE: &[u8] = b"Server: Sojourn\r\nDate: ";
 /// The Connection field of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Connection {
-    /// It stays, as HTTP/1.1 has it: no field.
+    /// Kept open in HTTP/1.1: no field needed.
     Stays,
-    /// It stays although the client speaks HTTP/1.0, so say so.
+    /// Kept open for an HTTP/1.0 client: `Connection: keep-alive`.
     KeepAlive,
     Close,
 }
@@ -33,7 +32,7 @@ pub fn start(head: &mut Vec<u8>, status: Status, date: &[u8; DATE_BYTES]) {
     head.extend_from_slice(b"\r\n");
 }
 
-/// Says what becomes of the connection, where that needs saying.
+/// Appends the Connection field, unless the default of the version says the same.
 pub fn connection(head: &mut Vec<u8>, connection: Connection) {
     match connection {
         Connection::Stays => {}
@@ -46,8 +45,8 @@ pub fn end(head: &mut Vec<u8>) {
     head.extend_from_slice(b"\r\n");
 }
 
-/// Lengthens the last field by spaces, which are no part of its value (RFC 9112, 5.1), so that the head ends at
-/// a multiple of `alignment` in `head`. For heads that [`end`] follows.
+/// Appends spaces to the last field, which parsers strip (RFC 9112, 5.1), so that after [`end`] the head's length is a
+/// multiple of `alignment`.
 pub fn pad(head: &mut Vec<u8>, alignment: usize) {
     let line_end = head.len() - CRLF.len();
     debug_assert_eq!(&head[line_end..], CRLF, "padding follows a field");
@@ -57,7 +56,7 @@ pub fn pad(head: &mut Vec<u8>, alignment: usize) {
     head.extend_from_slice(CRLF);
 }
 
-/// A field that only some responses have.
+/// Appends one field line.
 pub fn field(head: &mut Vec<u8>, name: &str, value: &str) {
     debug_assert!(!value.contains(['\r', '\n']), "a field value has no line end");
     for part in [name, ": ", value, "\r\n"] {
@@ -65,7 +64,7 @@ pub fn field(head: &mut Vec<u8>, name: &str, value: &str) {
     }
 }
 
-/// The validators of one version of a document: what 304 and 200 both send.
+/// Appends ETag and Last-Modified, which 200 and 304 both send.
 pub fn validator_fields(head: &mut Vec<u8>, entity_tag: &str, modified: HttpDate) {
     head.extend_from_slice(b"Last-Modified: ");
     head.extend_from_slice(&modified.text());
@@ -73,7 +72,7 @@ pub fn validator_fields(head: &mut Vec<u8>, entity_tag: &str, modified: HttpDate
     field(head, "ETag", entity_tag);
 }
 
-/// The document's fields of a 200: the same for every request until the document changes.
+/// Appends the fields of a 200 that stay the same until the document changes.
 pub fn entity_fields(
     head: &mut Vec<u8>,
     media_type: &str,
@@ -87,18 +86,18 @@ pub fn entity_fields(
     field(head, "Accept-Ranges", "bytes");
 }
 
-/// Which part of how much a 206 holds, or a part of it.
+/// Content-Range of a 206 or of one part of it.
 pub fn content_range(head: &mut Vec<u8>, range: ByteRange, size: u64) {
     let ByteRange { first, last } = range;
     write!(head, "Content-Range: bytes {first}-{last}/{size}\r\n").expect("writing to memory cannot fail");
 }
 
-/// How much there is, for a 416.
+/// Content-Range of a 416, with the document's size.
 pub fn unsatisfied_range(head: &mut Vec<u8>, size: u64) {
     write!(head, "Content-Range: bytes */{size}\r\n").expect("writing to memory cannot fail");
 }
 
-/// The value of the first field called `name`, whatever its case, in the lines of a head.
+/// The value of the first field called `name` (in any case) in the lines of a head.
 pub fn find_field<'h>(lines: &'h [u8], name: &str) -> Option<&'h [u8]> {
     lines.split(|byte| *byte == b'\n').find_map(|line| {
         let (name_there, rest) = line.split_at_checked(name.len())?;
@@ -107,7 +106,7 @@ pub fn find_field<'h>(lines: &'h [u8], name: &str) -> Option<&'h [u8]> {
     })
 }
 
-/// Names and values of the field lines of a head that was parsed, without its first line.
+/// Names and values of the field lines of a parsed head, without its start line.
 pub fn field_lines(section: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = section;
     std::iter::from_fn(move || {
@@ -125,7 +124,7 @@ pub fn content_length(head: &mut Vec<u8>, length: u64) {
     head.extend_from_slice(CRLF);
 }
 
-/// A number, without the machinery of formatting: a head has several.
+/// Appends a decimal number; much cheaper than `fmt`, and every head has several.
 pub fn decimal(text: &mut Vec<u8>, number: u64) {
     let mut digits = [b'0'; u64::MAX.ilog10() as usize + 1];
     let (mut rest, mut start) = (number, digits.len());
@@ -139,7 +138,7 @@ pub fn decimal(text: &mut Vec<u8>, number: u64) {
     }
 }
 
-/// The small page that goes with a status that is no 200.
+/// The small HTML page sent with an error status.
 pub fn error_page(status: Status) -> String {
     let (code, reason) = (status.code(), status.reason());
     format!("<!DOCTYPE html>\n<title>{code} {reason}</title>\n<h1>{code} {reason}</h1>\n")

@@ -1,4 +1,4 @@
-//! The name in a Host field or an absolute target, so that equal hosts are equal bytes.
+//! Host names from a Host field or an absolute target, normalised so that equal hosts are equal bytes.
 
 use std::net::Ipv6Addr;
 
@@ -6,11 +6,11 @@ use memchr::memchr;
 
 use crate::token::decimal;
 
-/// The longest name of a host (RFC 1035, 2.3.4), the dots included.
+/// The longest host name (RFC 1035, 2.3.4), the dots included.
 pub const NAME_BYTES_MAX: usize = 255;
 
-/// The name in `host` without port and final dot, in lower case; an address keeps its brackets. `None` if it is
-/// longer than any name. That it is a host at all was seen when the request was read.
+/// The host name in lower case, without port and final dot; an IPv6 address keeps its brackets. `None` if it is too
+/// long. The request parser has already checked that it is a valid host.
 pub fn name<'a>(host: &[u8], buffer: &'a mut [u8; NAME_BYTES_MAX]) -> Option<&'a [u8]> {
     let end = match host.iter().rposition(|byte| *byte == b']') {
         Some(bracket) => bracket + 1,
@@ -23,7 +23,7 @@ pub fn name<'a>(host: &[u8], buffer: &'a mut [u8; NAME_BYTES_MAX]) -> Option<&'a
     Some(lower)
 }
 
-/// Returns true if `text` can name a host: a name or an address without a port, or `*.` and a name.
+/// Returns true if `text` is a host name or address without a port, or a wildcard `*.name`.
 pub fn is_name(text: &str) -> bool {
     let bare = text.strip_prefix("*.").unwrap_or(text);
     let is_address = bare.starts_with('[');
@@ -33,7 +33,7 @@ pub fn is_name(text: &str) -> bool {
         && bare.len() <= NAME_BYTES_MAX
 }
 
-/// Returns true if `host` is a name or address with an optional port: no user, no list, no empty name.
+/// Returns true if `host` is a name or address with an optional port. User info, lists and empty names are invalid.
 pub fn is_host(host: &[u8]) -> bool {
     let (is_named, port) = match host.strip_prefix(b"[") {
         Some(rest) => {
@@ -49,7 +49,7 @@ pub fn is_host(host: &[u8]) -> bool {
     is_named && (port.is_empty() || port.strip_prefix(b":").is_some_and(is_port))
 }
 
-/// A name of the DNS, perhaps with the dot of its root, or a dotted IPv4 address.
+/// A DNS name, with or without the final dot, or a dotted IPv4 address.
 fn is_dns_name(name: &[u8]) -> bool {
     let name = name.strip_suffix(b".").unwrap_or(name);
     let mut label_start = 0;
@@ -70,7 +70,7 @@ fn is_dns_name(name: &[u8]) -> bool {
     }
 }
 
-/// Letters, digits, hyphens, and the underscores that some names have.
+/// Bytes of a label: letters, digits, hyphens, and the underscores that some names have.
 const IS_LABEL: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;
@@ -98,7 +98,7 @@ fn is_ipv4(name: &[u8]) -> bool {
     dots == 3 && octet.is_some_and(|number| number <= 255)
 }
 
-/// No top-level domain is a number, in any base that an address may be written in.
+/// Returns true if `label` is a number in any base of IPv4 addresses; no top-level domain is one.
 fn is_number(label: &[u8]) -> bool {
     match label {
         [b'0', b'x' | b'X', digits @ ..] => digits.iter().all(u8::is_ascii_hexdigit),
@@ -106,7 +106,7 @@ fn is_number(label: &[u8]) -> bool {
     }
 }
 
-/// True for the text in brackets: an IPv6 address, or a future version.
+/// True for the text in brackets of an IPv6 address or a future address format.
 fn is_ip_literal(literal: &[u8]) -> bool {
     let [b'v' | b'V', rest @ ..] = literal else {
         return str::from_utf8(literal).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok());

@@ -1,9 +1,9 @@
-//! HTTP/1.x bytes to requests, responses to bytes.
+//! Parses HTTP/1.x requests and responses, and writes response heads.
 //!
-//! Pure: no sockets, no files, no clock, no threads. A server gives [`request::Parser`] the bytes it has and
-//! appends heads with [`head`]; a load generator reads answers with [`response::parse`], a proxy with
-//! [`upstream::Parser`]; bodies of all are read with [`chunked`] where they are coded so. Where RFC 9112 leaves
-//! a choice, the strict one is taken: whatever two implementations could read differently is refused.
+//! Pure: no sockets, no files, no clock, no threads. A server parses requests with [`request::Parser`] and writes heads
+//! with [`head`]. A load generator parses responses with [`response::parse`], a proxy with [`upstream::Parser`].
+//! [`chunked`] decodes chunked bodies for all of them. Where RFC 9112 leaves a choice, the strict one is taken:
+//! whatever two implementations could read differently is refused.
 
 pub mod chunked;
 pub mod condition;

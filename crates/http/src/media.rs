@@ -1,12 +1,12 @@
 //! Media types by file name extension: the site's configuration, then the types of the web as they are
 //! registered today, then a maintained table of everything else.
 //!
-//! Text gets a charset, unless its format says itself how it is encoded: for those a field would override the
+//! Text types get a charset, except formats that declare their encoding themselves: the field would override the
 //! document. Unknown extensions are `application/octet-stream`.
 
 use std::collections::BTreeMap;
 
-/// The types for which the maintained table is behind the registry (or knows none), sorted by extension.
+/// Types for which the maintained table is outdated or has no entry, sorted by extension.
 const CURRENT: &[(&str, &str)] = &[
     ("br", "application/octet-stream"),
     ("cjs", "text/javascript"),
@@ -32,13 +32,13 @@ const CURRENT: &[(&str, &str)] = &[
     ("zst", "application/zstd"),
 ];
 
-/// Bytes of which nothing is known.
+/// The type of unknown data.
 pub const UNKNOWN: &str = "application/octet-stream";
 
 /// The longest extension that is looked up.
 pub const EXTENSION_BYTES_MAX: usize = 32;
 
-/// Text formats that say themselves how they are encoded.
+/// Text formats that declare their encoding in the document.
 const SELF_DESCRIBED: &[&str] = &["text/html", "text/xml"];
 
 #[derive(Clone, Debug)]
@@ -48,22 +48,22 @@ pub struct MediaTypes {
 }
 
 impl Default for MediaTypes {
-    /// The usual types; text is UTF-8.
+    /// The default types, with `charset=utf-8` for text.
     fn default() -> Self {
         MediaTypes { own: BTreeMap::new(), charset: Some("utf-8".into()) }
     }
 }
 
 impl MediaTypes {
-    /// The usual types with `charset` for text, if any, but for the extensions (lower case, without the dot) of
-    /// `own`, whose types are taken as they are.
+    /// The default types, with `charset` (if any) for text. `own` maps extensions (lower case, no dot) to types that
+    /// replace the defaults and are used unchanged.
     pub fn new(own: impl IntoIterator<Item = (String, String)>, charset: Option<&str>) -> MediaTypes {
         let row =
             |(extension, media_type): (String, String)| (extension.into_bytes().into(), media_type.into());
         MediaTypes { own: own.into_iter().map(row).collect(), charset: charset.map(Box::from) }
     }
 
-    /// The media type of the file at `path`, as a field value.
+    /// The media type of the file at `path`, with charset, as the value of Content-Type.
     pub fn of(&self, path: &[u8]) -> Box<str> {
         let media_type = self.bare(path);
         let is_own = self.own(path).is_some();
@@ -88,7 +88,7 @@ impl MediaTypes {
     }
 }
 
-/// The extension of the file at `path`, in lower case and without the dot; longer ones mean nothing.
+/// The extension of the file at `path`, in lower case and without the dot; empty if it is too long.
 pub fn extension<'a>(path: &[u8], buffer: &'a mut [u8; EXTENSION_BYTES_MAX]) -> Option<&'a [u8]> {
     let name = path.rsplit(|byte| *byte == b'/').next()?;
     let dot = name.iter().rposition(|byte| *byte == b'.')?;
@@ -99,7 +99,7 @@ pub fn extension<'a>(path: &[u8], buffer: &'a mut [u8; EXTENSION_BYTES_MAX]) -> 
     Some(lower)
 }
 
-/// Returns true if documents of this type usually become much smaller by compression: text in one form or another.
+/// Returns true for types that usually compress well: text in one form or another.
 pub fn compresses(media_type: &str) -> bool {
     let bare = media_type.split(';').next().unwrap_or_default().trim_ascii();
     let (kind, subtype) = bare.split_once('/').unwrap_or((bare, ""));

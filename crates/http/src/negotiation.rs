@@ -1,11 +1,11 @@
 //! Content negotiation: lists with weights, as in Accept and Accept-Encoding (RFC 9110, 12.4.2).
 //!
-//! A weight is counted in thousandths. An element whose weight cannot be read says nothing and is left out.
+//! A weight is counted in thousandths. Elements with an invalid weight are ignored.
 
-/// The weight of an element that has none.
+/// The weight of an element without `q`.
 pub const FULL: u16 = 1000;
 
-/// The elements of `value`, each with its weight; parameters other than the weight are left out.
+/// The elements of `value` with their weights; other parameters are dropped.
 pub fn weighted(value: &[u8]) -> impl Iterator<Item = (&[u8], u16)> {
     value.split(|byte| *byte == b',').filter_map(|element| {
         let mut parts = element.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
@@ -20,9 +20,8 @@ pub fn weighted(value: &[u8]) -> impl Iterator<Item = (&[u8], u16)> {
     })
 }
 
-/// Which of `offers` (media types without parameters, the server's favourite first) the Accept field `value`
-/// prefers: an index. A client that accepts none of them gets the first (12.5.1 allows it, and it is
-/// readable).
+/// The index of the media type in `offers` (no parameters, best first) that the Accept field `value` prefers. A client
+/// that accepts none gets the first, which 12.5.1 allows.
 pub fn preferred(value: Option<&[u8]>, offers: &[&str]) -> usize {
     let Some(value) = value else { return 0 };
     let mut best = (0, 0);
@@ -35,7 +34,7 @@ pub fn preferred(value: Option<&[u8]>, offers: &[&str]) -> usize {
     best.0
 }
 
-/// The weight of the most specific range that covers `offer`.
+/// The weight of the most specific media range that matches `offer`.
 fn weight_of(value: &[u8], offer: &str) -> u16 {
     let main_type = offer.split('/').next().unwrap_or_default();
     let mut found = (0, 0);
@@ -56,7 +55,7 @@ fn weight_of(value: &[u8], offer: &str) -> u16 {
     found.1
 }
 
-/// `0`, `1`, or either with up to three decimals, at most 1.
+/// Parses a weight: `0` or `1`, with at most three decimals.
 fn thousandths(digits: &[u8]) -> Option<u16> {
     let (whole, decimals) = match digits {
         [whole] | [whole, b'.'] => (whole, [].as_slice()),
@@ -75,7 +74,7 @@ fn thousandths(digits: &[u8]) -> Option<u16> {
     }
 }
 
-/// A coding in which a compressed copy of a document may be kept.
+/// A content coding in which a compressed copy of a document may exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Coding {
     /// Brotli (RFC 7932).
@@ -87,7 +86,7 @@ pub enum Coding {
 }
 
 impl Coding {
-    /// Every coding, the one that usually compresses best first: so ties between a client's wishes are decided.
+    /// Every coding, best compression first; among equal weights the first one wins.
     pub const ALL: &[Coding] = &[Coding::Brotli, Coding::Zstd, Coding::Gzip];
 
     /// The name in Content-Encoding and Accept-Encoding.
@@ -109,26 +108,25 @@ impl Coding {
     }
 
     fn is_called(self, name: &[u8]) -> bool {
-        // x-gzip is the same (8.4.1.3).
+        // `x-gzip` is an alias (RFC 9110, 8.4.1.3).
         name.eq_ignore_ascii_case(self.token().as_bytes())
             || (self == Coding::Gzip && name.eq_ignore_ascii_case(b"x-gzip"))
     }
 }
 
-/// Which representation to send, after Accept-Encoding and what there is.
+/// Which representation to send, by Accept-Encoding and the copies that exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     Coded(Coding),
     Identity,
-    /// The client refuses all there is: 406.
+    /// 406: the client refuses every representation.
     Nothing,
 }
 
-/// Which of `available` to send to a client whose Accept-Encoding is `accepted`.
+/// Chooses among the `available` codings for a client with this Accept-Encoding.
 ///
-/// The greatest weight wins, among equals the first of [`Coding::ALL`]. The document as it is wins only with
-/// a greater weight of its own: if unlisted it is the last resort, for no client omits it to avoid
-/// compression.
+/// The highest weight wins, ties go to the first of [`Coding::ALL`]. The uncompressed document wins only with a higher
+/// weight; if unlisted it is the last resort, because no client leaves `identity` out to avoid compression.
 pub fn choose(accepted: Option<&[u8]>, available: impl Fn(Coding) -> bool) -> Choice {
     let Some(accepted) = accepted else { return Choice::Identity };
     let identity = explicit(accepted, |name| name.eq_ignore_ascii_case(b"identity"));
@@ -143,14 +141,14 @@ pub fn choose(accepted: Option<&[u8]>, available: impl Fn(Coding) -> bool) -> Ch
     match identity {
         Some(0) => best.0,
         Some(weight) if weight > best.1 => Choice::Identity,
-        // Refusing everything else refuses this, too (12.5.3), unless it is listed.
+        // `*;q=0` refuses `identity` too, unless it is listed (12.5.3).
         None if best.0 == Choice::Nothing && others == Some(0) => Choice::Nothing,
         _ if best.0 == Choice::Nothing => Choice::Identity,
         _ => best.0,
     }
 }
 
-/// The weight of the first element that `is_it`.
+/// The weight of the first element for which `is_it` is true.
 fn explicit(accepted: &[u8], is_it: impl Fn(&[u8]) -> bool) -> Option<u16> {
     weighted(accepted).find(|(name, _)| is_it(name)).map(|(_, weight)| weight)
 }

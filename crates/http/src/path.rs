@@ -1,4 +1,4 @@
-//! A request target becomes a path inside the site, or is refused.
+//! Turns a request target into a path inside the site, or refuses it.
 //!
 //! A [`SitePath`] is relative, decoded and free of `.`, `..`, empty segments and NUL, so joining it to the root
 //! can never leave the root (symbolic links are the origin's concern). Most targets are already in this form
@@ -10,13 +10,13 @@ use std::borrow::Cow;
 /// Why a target names no path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// Not `/…`: an asterisk or an authority.
+    /// Does not begin with a slash: an asterisk or an authority.
     #[error("the request target does not begin with a slash")]
     NoSlash,
     /// `%` without two hexadecimal digits.
     #[error("the request target has a bad percent escape")]
     Escape,
-    /// A NUL byte, plain or as `%00`.
+    /// Contains a NUL byte, plain or as `%00`.
     #[error("the request target has a NUL byte")]
     Nul,
     /// More `..` than segments before it.
@@ -33,7 +33,7 @@ impl<'a> SitePath<'a> {
     pub fn decode(target: &'a [u8]) -> Result<SitePath<'a>, PathError> {
         let rest = match target {
             [b'/', rest @ ..] => rest,
-            // The empty path of an absolute target.
+            // An absolute target with an empty path and a query.
             [b'?', ..] => target,
             _ => return Err(PathError::NoSlash),
         };
@@ -49,7 +49,6 @@ impl<'a> SitePath<'a> {
         Ok(SitePath(Cow::Borrowed(rest)))
     }
 
-    /// The bytes, without a leading slash.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -59,26 +58,25 @@ impl<'a> SitePath<'a> {
         self.0.is_empty() || self.0.ends_with(b"/")
     }
 
-    /// Returns true if a segment begins with a dot; such files are rarely meant for the public.
+    /// Returns true if a segment begins with a dot, as in `.git`: such files are rarely meant to be public.
     pub fn is_hidden(&self) -> bool {
         self.0
             .split(|byte| *byte == b'/')
             .any(|segment| segment.starts_with(b".") && segment != b".well-known")
     }
 
-    /// The parts before and after the last slash; `None` without a slash.
+    /// The path up to the last slash and the name after it; `None` without a slash.
     pub fn split_last(&self) -> Option<(SitePath<'_>, &[u8])> {
         let slash = self.0.iter().rposition(|byte| *byte == b'/')?;
         Some((SitePath(Cow::Borrowed(&self.0[..slash])), &self.0[slash + 1..]))
     }
 
-    /// A copy that borrows nothing.
     pub fn into_owned(self) -> SitePath<'static> {
         SitePath(Cow::Owned(self.0.into_owned()))
     }
 
-    /// The path as the target of a redirection to the directory it names: encoded, rooted in this site
-    /// (segments are never empty, so it cannot begin with `//` and name another host).
+    /// The Location that redirects to this directory: percent-encoded, with a trailing slash. It cannot begin with `//`
+    /// and name another host, because segments are never empty.
     pub fn directory_location(&self) -> String {
         let mut location = String::with_capacity(self.0.len() + 2);
         location.push('/');
@@ -90,8 +88,7 @@ impl<'a> SitePath<'a> {
     }
 }
 
-/// Appends `path` as part of a URI: bytes that are neither unreserved (RFC 3986, 2.3) nor slashes are
-/// escaped.
+/// Appends `path`, percent-encoding all bytes but slashes and unreserved characters (RFC 3986, 2.3).
 pub fn percent_encode(path: &[u8], uri: &mut String) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     for byte in path {
@@ -107,7 +104,7 @@ pub fn percent_encode(path: &[u8], uri: &mut String) {
     }
 }
 
-/// The slow way: decode the escapes, then resolve the segments (RFC 3986, 5.2.4, but refusing to climb).
+/// The slow path: decodes escapes, then removes dot segments (RFC 3986, 5.2.4), but refuses `..` above the root.
 fn rewrite(rest: &[u8]) -> Result<SitePath<'static>, PathError> {
     let raw = rest.split(|byte| *byte == b'?').next().unwrap_or_default();
     let decoded = percent_decode(raw)?;
@@ -133,7 +130,7 @@ fn rewrite(rest: &[u8]) -> Result<SitePath<'static>, PathError> {
     Ok(SitePath(Cow::Owned(path)))
 }
 
-/// The bytes that `raw` stands for, with its `%` escapes undone.
+/// Decodes the `%` escapes of `raw`.
 ///
 /// # Errors
 /// If an escape is malformed, or there is a NUL byte.

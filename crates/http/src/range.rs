@@ -1,17 +1,17 @@
 //! Range requests: which bytes a client asks for (RFC 9110, 14).
 //!
-//! A unit that is not `bytes` is ignored; a set of byte ranges that makes no sense is refused, as the RFC allows and
-//! servers do (15.5.17); a set that would cost more than the whole (too many ranges, or more bytes than there are) is
-//! answered with the whole.
+//! Units other than `bytes` are ignored. An invalid set is refused with 416, as the RFC allows and servers do
+//! (15.5.17). A set that would cost more than the whole document (too many ranges, or more bytes in total) gets the
+//! whole document.
 
 /// The most ranges of one request; more are answered with the whole.
 pub const RANGES_MAX: usize = 32;
 
-/// Part of a body, both ends included.
+/// A byte range, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteRange {
     pub first: u64,
-    /// The last byte, not before the first.
+    /// The last byte; never less than `first`.
     pub last: u64,
 }
 
@@ -24,24 +24,24 @@ impl ByteRange {
 /// The parts selected by a Range field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// Everything: the field is to be ignored.
+    /// The whole body: the field is ignored.
     Whole,
-    /// Unsatisfiable or invalid: 416.
+    /// 416: the set is unsatisfiable or invalid.
     Nothing,
-    /// These, in the order asked for; at least one.
+    /// Parts, in the requested order; at least one.
     Parts(Vec<ByteRange>),
 }
 
-/// The parts that `value` selects of a body of `size` bytes.
+/// Selects the parts of a body of `size` bytes that the Range field `value` asks for.
 pub fn select(value: &[u8], size: u64) -> Selection {
     let Some(set) = value.trim_ascii().split_at_checked(UNIT.len()).and_then(|(unit, set)| {
-        // Range units are compared without regard to case (14.1).
+        // Range units are case-insensitive (14.1).
         unit.eq_ignore_ascii_case(UNIT).then_some(set)
     }) else {
         return Selection::Whole;
     };
     let mut parts = Vec::new();
-    // Elements of a list may be empty (5.6.1).
+    // List elements may be empty (5.6.1).
     let specs = set.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|spec| !spec.is_empty());
     for (index, spec) in specs.enumerate() {
         match Spec::parse(spec) {
@@ -52,7 +52,7 @@ pub fn select(value: &[u8], size: u64) -> Selection {
     }
     let selected = parts.iter().map(|part| part.length()).fold(0, u64::saturating_add);
     match (parts.is_empty(), size) {
-        // No Content-Range can tell of a part of nothing.
+        // Content-Range cannot describe a part of an empty body.
         (true, 0) if set.trim_ascii_start().starts_with(b"-") => Selection::Whole,
         (true, _) => Selection::Nothing,
         (false, _) if parts.len() > 1 && selected > size => Selection::Whole,
@@ -62,7 +62,7 @@ pub fn select(value: &[u8], size: u64) -> Selection {
 
 const UNIT: &[u8] = b"bytes=";
 
-/// One range as asked for, whatever the size.
+/// One range as requested, before the size is known.
 #[derive(Clone, Copy)]
 enum Spec {
     From(u64),
@@ -83,7 +83,7 @@ impl Spec {
         }
     }
 
-    /// The part of `size` bytes, if there is one.
+    /// The range within a body of `size` bytes, if it overlaps it.
     fn within(self, size: u64) -> Option<ByteRange> {
         let end = size.checked_sub(1)?;
         match self {
@@ -96,7 +96,7 @@ impl Spec {
     }
 }
 
-/// Digits only; numbers too large for any file become the largest.
+/// Parses digits; a number too large for any file becomes the maximum.
 fn position(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;

@@ -1,4 +1,4 @@
-//! Reads a response head: what a load generator needs to find the end of a response, and no more.
+//! Reads as much of a response head as a load generator needs to find the end of the response.
 //!
 //! It runs once per response on the generator's hot path, so it looks at the first letter of each field name
 //! and skips the rest. It is tolerant where a measuring client should be (bare LF, unknown fields), and never
@@ -13,37 +13,37 @@ use crate::token::decimal;
 pub struct Head {
     pub status: u16,
     pub content_length: Option<u64>,
-    /// True if the last transfer coding is `chunked`; it overrides `content_length` (RFC 9112, 6.3).
+    /// True if the last transfer coding is `chunked`, which overrides `content_length` (RFC 9112, 6.3).
     pub chunked: bool,
     /// True if the server keeps the connection open after this response.
     pub keep_alive: bool,
-    /// Bytes of the head, the empty line included: the body starts here.
+    /// Length of the head in bytes, its empty line included; the body starts here.
     pub head_len: usize,
 }
 
 /// The state after the bytes so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// The head has not ended yet: read more and parse again from the start.
+    /// The head is incomplete: read more and parse again from the start.
     Partial,
     Complete(Head),
 }
 
-/// Why the bytes are not a response head.
+/// Why bytes are not a response head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResponseError {
-    /// Not `HTTP/1.x NNN`.
+    /// The start line is not `HTTP/1.x NNN`.
     #[error("the response does not begin with an HTTP/1.x status line")]
     StatusLine,
-    /// Not a number, or two different ones.
+    /// Content-Length is not a number, or there are two different ones.
     #[error("the response has a bad Content-Length")]
     ContentLength,
-    /// No end within [`HEAD_BYTES_MAX`].
+    /// The head does not end within [`HEAD_BYTES_MAX`].
     #[error("the response head is longer than {HEAD_BYTES_MAX} bytes")]
     TooLong,
 }
 
-/// Parses the head at the start of `bytes`.
+/// Parses the response head at the start of `bytes`.
 pub fn parse(bytes: &[u8]) -> Result<Parsed, ResponseError> {
     let Some((status, minor, mut at)) = status_line(bytes)? else {
         return Ok(Parsed::Partial);
@@ -74,7 +74,7 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed, ResponseError> {
     }
 }
 
-/// The status, the minor version and where the next line starts; `None` while the line is incomplete.
+/// The status, the minor version and the offset of the next line; `None` while the line is incomplete.
 fn status_line(bytes: &[u8]) -> Result<Option<(u16, u8, usize)>, ResponseError> {
     const START: &[u8] = b"HTTP/1.";
     let known = bytes.len().min(START.len());
@@ -118,7 +118,7 @@ fn field(line: &[u8], head: &mut Head) -> Result<(), ResponseError> {
     Ok(())
 }
 
-/// The value of the field in `line` if it has this name.
+/// The value of the field in `line`, if the field is called `name`.
 pub(crate) fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let (start, rest) = line.split_at_checked(name.len())?;
     let value = rest.strip_prefix(b":")?;

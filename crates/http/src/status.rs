@@ -1,8 +1,8 @@
-//! The status codes this server sends, with their reason phrases: one table.
+//! The status codes that the server sends, with their reason phrases, in one table.
 
 macro_rules! statuses {
     ($($name:ident $code:literal $reason:literal)*) => {
-        /// A status code that we send.
+        /// A status code that the server sends.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u16)]
         pub enum Status {
@@ -10,7 +10,7 @@ macro_rules! statuses {
         }
 
         impl Status {
-            /// Every status, for tests and tables.
+            /// Every status code, for tests and tables.
             pub const ALL: &[Status] = &[$(Status::$name),*];
 
             pub fn reason(self) -> &'static str {

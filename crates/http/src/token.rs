@@ -1,11 +1,11 @@
-//! Which bytes a token has: method names, field names, chunk extensions (RFC 9110, 5.6.2); and which a text has.
+//! Character classes of RFC 9110: tokens (method names, field names, chunk extensions; 5.6.2), text and numbers.
 
-/// Returns true if `byte` may be part of a token.
+/// Returns true if `byte` may occur in a token.
 pub fn is_token(byte: u8) -> bool {
     IS_TOKEN[usize::from(byte)]
 }
 
-/// Visible characters, blanks and obs-text (RFC 9110, 5.5): no control character.
+/// Returns true if `text` has no control characters: visible characters, blanks and obs-text (RFC 9110, 5.5).
 pub fn is_text(byte: u8) -> bool {
     byte == b'\t' || (byte >= b' ' && byte != 0x7f)
 }
@@ -26,7 +26,7 @@ const IS_TOKEN: [bool; 256] = {
     table
 };
 
-/// A decimal number of digits only: no sign, no blank, no overflow.
+/// Parses a decimal number of digits only: no sign, no blank, no overflow.
 pub fn decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
@@ -37,7 +37,7 @@ pub fn decimal(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// A Content-Length that all readers agree on: digits without leading zeros, which some take for octal.
+/// Parses a Content-Length that all recipients read alike: digits without leading zeros, which some take for octal.
 pub(crate) fn content_length(value: &[u8]) -> Option<u64> {
     match value {
         [b'0', _, ..] => None,

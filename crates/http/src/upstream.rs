@@ -1,9 +1,9 @@
-//! Reads response heads as a proxy must: strictly, for it forwards them.
+//! Reads response heads strictly, as a proxy must that forwards them.
 //!
-//! A head that the next reader could frame differently would let one response be taken for two, or one client's
-//! for another's. So whatever is ambiguous (two lengths, a length beside a transfer coding, a coding other than
-//! `chunked`, folded fields, bare line feeds, control characters) is refused, which a proxy answers with 502.
-//! [`crate::response`] is the measuring client's reader: tolerant, and blind to all but the framing.
+//! If the next recipient could frame a head differently, it might take one response for two, or give one client's
+//! response to another (response splitting). So everything ambiguous (two lengths, a length beside a transfer coding, a
+//! coding other than `chunked`, folded fields, bare line feeds, control characters) is refused; the proxy then answers
+//! 502. [`crate::response`] is the tolerant counterpart for load generators, which reads only the framing.
 
 use memchr::memchr;
 
@@ -11,12 +11,12 @@ use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX};
 use crate::request::Version;
 use crate::token::{content_length, is_text};
 
-/// The kind of request that was sent: it decides whether the response has a body.
+/// The kind of request that was sent, which decides whether the response has a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestKind {
-    /// HEAD: there is no body, whatever the fields say.
+    /// HEAD: the response has no body, whatever its fields say.
     Head,
-    /// CONNECT: after a 2xx the connection is a tunnel.
+    /// CONNECT: after a 2xx response the connection is a tunnel.
     Connect,
     Other,
 }
@@ -24,81 +24,81 @@ pub enum RequestKind {
 /// How the body that follows a response head is framed (RFC 9112, 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// There is none: HEAD, 1xx, 204, 304, or a tunnel begins.
+    /// No body: a response to HEAD, 1xx, 204, 304, or the start of a tunnel.
     None,
-    /// So many bytes, perhaps zero.
+    /// This many bytes, possibly zero.
     Length(u64),
     Chunked,
-    /// All there is until the server closes: no telling a whole body from a truncated one.
+    /// Everything until the server closes: a truncated body cannot be told from a whole one.
     UntilClose,
 }
 
-/// One response head; the slices point into the bytes that were parsed.
+/// A response head; its slices point into the parsed bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head<'b> {
     /// The three-digit status code, 100 to 999.
     pub status: u16,
     /// The version; 1.2 and above are read as 1.1.
     pub version: Version,
-    /// The reason phrase: for people only, possibly empty.
+    /// The reason phrase, meant for people; possibly empty.
     pub reason: &'b [u8],
-    /// Every field line and the empty line.
+    /// All field lines and the empty line.
     pub fields: &'b [u8],
     pub body: Body,
-    /// The length of the selected representation, where Content-Length says it: of HEAD and 304 too, which have no
-    /// body.
+    /// The length of the selected representation, from Content-Length; also given for responses to HEAD and for 304,
+    /// which have no body.
     pub content_length: Option<u64>,
     /// True if the server keeps the connection open after this response.
     pub keep_alive: bool,
-    /// Bytes of the head, the empty line included: the body starts here.
+    /// Length of the head in bytes, its empty line included; the body starts here.
     pub head_len: usize,
 }
 
 impl<'b> Head<'b> {
-    /// Names and values, as received, in order.
+    /// Names and values in received order.
     pub fn fields(&self) -> impl Iterator<Item = (&'b [u8], &'b [u8])> {
         crate::head::field_lines(self.fields)
     }
 }
 
-/// Why bytes are not a response that can be passed on. The connection cannot be used afterwards.
+/// Why bytes are not a response that may be forwarded. The connection cannot be used afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UpstreamError {
-    /// Not `HTTP/1.x NNN reason`.
+    /// The start line is not `HTTP/1.x NNN reason`.
     #[error("the response does not begin with an HTTP/1.x status line")]
     StatusLine,
-    /// A line that ends in LF alone.
+    /// A line ends in LF alone.
     #[error("a line of the response ends without CR")]
     BareLineFeed,
-    /// A bad name, a control character, folding, a blank before the colon.
+    /// A field line is invalid: bad name, control character, folding, or whitespace before the colon.
     #[error("a field of the response is malformed")]
     Field,
-    /// Not a number, with leading zeros, or two different ones.
+    /// Content-Length is not a number, has leading zeros, or two of them differ.
     #[error("the response has a bad Content-Length")]
     ContentLength,
-    /// Beside a Content-Length, in HTTP/1.0, more than once, or a coding other than `chunked`.
+    /// A Transfer-Encoding beside Content-Length, in HTTP/1.0, repeated, or other than `chunked`.
     #[error("the response's Transfer-Encoding is not exactly chunked, or stands where it must not")]
     TransferCoding,
-    /// Over [`HEAD_BYTES_MAX`].
+    /// The head is longer than [`HEAD_BYTES_MAX`].
     #[error("the response head is longer than {HEAD_BYTES_MAX} bytes")]
     TooLong,
-    /// Over [`FIELDS_MAX`].
+    /// The head has more fields than [`FIELDS_MAX`].
     #[error("the response has more than {FIELDS_MAX} fields")]
     TooManyFields,
 }
 
-/// How far the head at the start of a buffer has been looked at.
+/// Parses a response head incrementally: how far the start of the buffer has been scanned.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parser {
-    /// The start of the first line not yet complete.
+    /// The offset of the first incomplete line.
     line_start: usize,
-    /// Where to look for its end.
+    /// Where to continue searching for the line's end.
     scanned: usize,
 }
 
 impl Parser {
-    /// Parses the head at the start of `bytes`, which begin with the bytes of the last call if that gave `None`: the
-    /// head has not ended yet. The parser is as new after a complete head, so that it reads what follows a 1xx.
+    /// Parses the head at the start of `bytes`; `None` while it is incomplete. Call again with the same bytes and more
+    /// behind them. After a complete head the parser is reset, so it can read the response after a 1xx.
     pub fn parse<'b>(
         &mut self,
         bytes: &'b [u8],
@@ -109,7 +109,7 @@ impl Parser {
         take_apart(&bytes[..head_len], asked).map(Some)
     }
 
-    /// Returns true if part of a head has been seen.
+    /// Returns true once part of a head has been seen.
     pub fn is_partial(&self) -> bool {
         self.scanned > 0
     }
@@ -138,7 +138,7 @@ impl Parser {
     }
 }
 
-/// How every status line begins that is understood.
+/// The start of every supported status line.
 const START: &[u8] = b"HTTP/1.";
 
 fn take_apart(head: &[u8], asked: RequestKind) -> Result<Head<'_>, UpstreamError> {
@@ -169,8 +169,8 @@ fn take_apart(head: &[u8], asked: RequestKind) -> Result<Head<'_>, UpstreamError
     })
 }
 
-/// Parses the rest of a status line after `HTTP/1.`: the minor version, the status and the reason. The blank
-/// before an empty reason is often left out.
+/// Parses the rest of a status line after `HTTP/1.`: the minor version, the status and the reason. The space before an
+/// empty reason is often missing.
 fn status_line(line: &[u8]) -> Option<(u16, Version, &[u8])> {
     let [minor @ b'0'..=b'9', b' ', a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', rest @ ..] = line
     else {
@@ -183,7 +183,7 @@ fn status_line(line: &[u8]) -> Option<(u16, Version, &[u8])> {
     is_reason.then_some((digit(a) * 100 + digit(b) * 10 + digit(c), version, reason))
 }
 
-/// The fields that frame a response.
+/// The framing fields of a response.
 #[derive(Default)]
 struct Framing {
     length: Option<u64>,
@@ -195,7 +195,7 @@ struct Framing {
 impl Framing {
     fn take(&mut self, name: &str, value: &[u8]) -> Result<(), UpstreamError> {
         if name.eq_ignore_ascii_case("content-length") {
-            // RFC 9110, 8.6: equal lengths, in a list or in several fields, are one length.
+            // RFC 9110, 8.6: repeated equal lengths, in one field or several, count as one.
             for element in value.split(|byte| *byte == b',') {
                 let length = content_length(element.trim_ascii()).ok_or(UpstreamError::ContentLength)?;
                 if self.length.replace(length).is_some_and(|earlier| earlier != length) {
@@ -216,7 +216,7 @@ impl Framing {
         Ok(())
     }
 
-    /// RFC 9112, 6.3, the strict side wherever there is one.
+    /// Decides the framing by RFC 9112, 6.3, always the strict way.
     fn body(&self, status: u16, version: Version, asked: RequestKind) -> Result<Body, UpstreamError> {
         if self.is_chunked && (self.length.is_some() || version == Version::Http10) {
             return Err(UpstreamError::TransferCoding);

@@ -1,8 +1,8 @@
 //! Session descriptions (SDP, RFC 8866) of films for players, with the parameters of the codecs (RFC 6184, 8.1; RFC 7798,
 //! 7.1; RFC 3640, 4.1) and the names by which RTSP sets up the tracks (RFC 2326, appendix C).
 //!
-//! `sdp-types` writes the lines, so that no value can add one. Clients read descriptions with a parser of their own
-//! (`load`): the library's refuses those without `v=`, which players accept, and keeps every line of the others.
+//! `sdp-types` writes the lines, so that no value can inject one. The load generator reads descriptions with its own
+//! parser, because the library's refuses descriptions without `v=`, which players accept.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -16,18 +16,18 @@ use crate::mp4::{Aac, Codec, H264, H265, Index, Track};
 
 pub const MEDIA_TYPE: &str = "application/sdp";
 
-/// The first payload type that stands for nothing by itself (RFC 3551, 6).
+/// The first dynamic payload type (RFC 3551, 6).
 const PAYLOAD_TYPE_FIRST: u8 = 96;
 
-/// The prefix of a track's control name; its number follows.
+/// The prefix of a track's control name; the track's number follows.
 pub const CONTROL: &str = "trackID=";
 
-/// Session parameters besides the film.
+/// Session parameters that do not come from the film.
 #[derive(Clone, Copy, Debug)]
 pub struct Session<'a> {
-    /// Control characters become spaces.
+    /// The session's name; control characters become spaces.
     pub title: &'a str,
-    /// A number that is another for another version of the film.
+    /// Identifies the version of the film: a changed film needs another number.
     pub version: u64,
     pub address: IpAddr,
 }
@@ -42,13 +42,12 @@ pub fn control(track: &Track) -> String {
     format!("{CONTROL}{}", track.id())
 }
 
-/// The position of the track that [`control`] calls `name`.
+/// The position in [`Index::tracks`] of the track whose control name is `name`.
 pub fn controlled(index: &Index, name: &str) -> Option<usize> {
     let id = name.strip_prefix(CONTROL)?.parse::<u32>().ok()?;
     index.tracks().iter().position(|track| track.id() == id)
 }
 
-/// The description of the film with this index.
 pub fn describe(index: &Index, session: &Session<'_>) -> String {
     let Session { title, version, address } = *session;
     let title: String = title.chars().map(|it| if it.is_control() { ' ' } else { it }).collect();

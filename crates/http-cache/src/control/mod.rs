@@ -1,6 +1,5 @@
-//! What a response allows caches to do (RFC 9111, 5.2.2; RFC 5861; RFC 8246; RFC 9213).
-//!
-//! Invalid or contradictory values are recorded as such: the response is then stale from the start (RFC 9111, 4.2.1).
+//! The directives of a response that control caches (RFC 9111, 5.2.2; RFC 5861; RFC 8246; RFC 9213). Invalid or
+//! contradictory values are recorded as such: the response is then stale from the start (RFC 9111, 4.2.1).
 
 mod surrogate;
 mod targeted;
@@ -10,47 +9,47 @@ use sojourn_http::token::is_token;
 use crate::directives::{Argument, Directive, directives};
 use crate::fields::Section;
 
-/// A number of seconds that a response may give.
+/// A number of seconds in a response's directive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Delta {
     #[default]
     Absent,
     Seconds(u32),
-    /// It gives something else, or two different numbers.
+    /// Not a number, or two different ones.
     Invalid,
 }
 
-/// The directives that apply to us, from Cache-Control or from the first targeted field that is valid.
+/// The directives that apply to this cache, from Cache-Control or the first valid targeted field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Control {
     pub no_store: bool,
-    /// Shared caches may not store it: `private` without field names, or with what are none.
+    /// `private` without field names (or with invalid ones): shared caches must not store the response.
     pub private: bool,
-    /// Not to be used again without validation: `no-cache` without field names, or with what are none.
+    /// `no-cache` without field names (or with invalid ones): every reuse needs validation.
     pub no_cache: bool,
-    /// Fields that `private="…"` and `no-cache="…"` keep out of what is used again, as they are spelled there.
+    /// The fields named in `private="…"` and `no-cache="…"`, which must not be reused; spelled as received.
     pub withheld: Vec<Box<[u8]>>,
-    /// Shared caches may store it although it answers an authenticated request.
+    /// `public`: may be stored even if the request was authenticated.
     pub public: bool,
     pub must_revalidate: bool,
-    /// Never used stale by shared caches.
+    /// `proxy-revalidate`: shared caches must never use it stale.
     pub proxy_revalidate: bool,
-    /// To be stored only by who understands the status code.
+    /// `must-understand`: store it only if the status code is understood.
     pub must_understand: bool,
-    /// The lifetime for shared caches.
+    /// The freshness lifetime for shared caches.
     pub s_maxage: Delta,
     pub max_age: Delta,
-    /// How long it may be used stale while it is validated.
+    /// How long it may be used stale while it is revalidated.
     pub stale_while_revalidate: Delta,
-    /// How long it may be used stale when the origin fails.
+    /// How long it may be used stale if the origin fails.
     pub stale_if_error: Delta,
-    /// True if a targeted field replaces Cache-Control and Expires (RFC 9213, 2.2).
+    /// True if a targeted field takes the place of Cache-Control and Expires (RFC 9213, 2.2).
     pub is_targeted: bool,
 }
 
 impl Control {
-    /// Reads a response's fields. `targets` are the targeted fields that are for us, the most specific first;
-    /// `surrogate` is what we are called if we are one.
+    /// Reads a response's fields. `targets` are the targeted fields that apply to this cache, most specific first.
+    /// `surrogate` is this cache's name if it is a surrogate.
     pub fn of(fields: Section<'_>, targets: &[Box<str>], surrogate: Option<&str>) -> Control {
         let targeted = targets.iter().find_map(|name| targeted::control(fields, name));
         let of_surrogate = || surrogate::control(fields, surrogate?);
@@ -64,7 +63,7 @@ impl Control {
         control
     }
 
-    /// One more directive. Those without argument count whatever argument they have.
+    /// Applies one more directive. Directives without arguments ignore any that are given.
     pub(super) fn take(&mut self, directive: &Directive<'_>) {
         let seconds = || directive.argument.seconds().map_or(Delta::Invalid, Delta::Seconds);
         match directive.name.to_ascii_lowercase().as_slice() {
@@ -83,7 +82,7 @@ impl Control {
         }
     }
 
-    /// Takes a list of field names; false if it is none, so that the directive is for the whole response.
+    /// Reads a list of field names; false if it is invalid, so that the directive applies to the whole response.
     fn withhold(&mut self, argument: &Argument<'_>) -> bool {
         let Argument::Value(list) = argument else { return false };
         let names = list.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|name| !name.is_empty());
@@ -95,7 +94,7 @@ impl Control {
         are_names
     }
 
-    /// The lifetime that it gives shared caches, if it gives one; the first rules that is there (RFC 9111, 4.2.1).
+    /// The lifetime for shared caches; of several directives the first in RFC 9111, 4.2.1 takes precedence.
     pub fn lifetime(&self) -> Delta {
         match (self.s_maxage, self.max_age) {
             (Delta::Absent, max_age) => max_age,
@@ -103,24 +102,23 @@ impl Control {
         }
     }
 
-    /// Returns true if the field `name` must not be reused.
     pub fn withholds(&self, name: &[u8]) -> bool {
         self.withheld.iter().any(|other| other.eq_ignore_ascii_case(name))
     }
 
-    /// Returns true if it may be stored although it answers an authenticated request (RFC 9111, 3.5).
+    /// Returns true if it may be stored although the request was authenticated (RFC 9111, 3.5).
     pub fn allows_authenticated(&self) -> bool {
         self.public || self.must_revalidate || self.s_maxage != Delta::Absent
     }
 
-    /// Returns true if it must never be used stale. For shared caches `s-maxage` says so too (RFC 9111, 5.2.2.10).
+    /// Returns true if it must never be used stale; `s-maxage` implies that for shared caches (RFC 9111, 5.2.2.10).
     pub fn forbids_stale(&self) -> bool {
         self.must_revalidate || self.proxy_revalidate || self.s_maxage != Delta::Absent
     }
 }
 
 impl Delta {
-    /// Another value for the same: an equal one changes nothing.
+    /// Merges a repeated directive: an equal value changes nothing, a different one makes it invalid.
     fn also(&mut self, other: Delta) {
         *self = match (*self, other) {
             (Delta::Absent, other) => other,
@@ -129,7 +127,7 @@ impl Delta {
         };
     }
 
-    /// The seconds of a permission, which an invalid one is not.
+    /// The seconds of a permission; 0 if it is invalid.
     pub fn or_none(self) -> u32 {
         match self {
             Delta::Seconds(seconds) => seconds,
@@ -156,7 +154,7 @@ mod tests {
         assert!(control(&["no-store=1"]).no_store);
     }
 
-    /// RFC 9111, 4.2.1.
+    /// RFC 9111, 4.2.1: repeated directives with different values.
     #[test]
     fn several_values() {
         assert_eq!(control(&["max-age=5", "max-age=5"]).lifetime(), Delta::Seconds(5));

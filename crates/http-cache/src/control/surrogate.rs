@@ -1,8 +1,8 @@
-//! Surrogate-Control: what an origin lets its own surrogates do, in place of Cache-Control (W3C, Edge Architecture
+//! Surrogate-Control: the origin's directives for its own surrogates, in place of Cache-Control (W3C, Edge Architecture
 //! Specification 1.0).
 //!
-//! A surrogate says in requests what it is called (Surrogate-Capability); a directive with names behind `;` is for the
-//! surrogates of these names alone.
+//! A surrogate announces its name in requests (Surrogate-Capability). A directive followed by `;` and names applies
+//! only to the surrogates with these names.
 
 use super::{Control, Delta};
 use crate::directives::directives;
@@ -24,7 +24,7 @@ pub(super) fn control(fields: Section<'_>, name: &str) -> Option<Control> {
     (control.no_store || control.max_age != Delta::Absent).then_some(control)
 }
 
-/// The parts of `value` between `separator`s that are not in quotes.
+/// Splits `value` at `separator`s outside of quotes.
 fn split(value: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     let mut is_quoted = false;
     value.split(move |byte| {

@@ -1,7 +1,7 @@
-//! Targeted cache control (RFC 9213): CDN-Cache-Control and its like, which rule in place of Cache-Control.
+//! Targeted cache control (RFC 9213): CDN-Cache-Control and its like, which take the place of Cache-Control.
 //!
-//! They are dictionaries of structured fields (RFC 9651), parsed strictly by `sfv`: one that does not parse, has a time
-//! that is no integer, or is empty, counts as absent.
+//! They are structured dictionaries (RFC 9651), parsed strictly by `sfv`. A field that does not parse, has a
+//! non-integer time, or is empty counts as absent.
 
 use std::borrow::Cow;
 
@@ -11,10 +11,10 @@ use super::Control;
 use crate::directives::{Argument, Directive};
 use crate::fields::Section;
 
-/// Directives whose value is an integer: seconds.
+/// Directives whose value is an integer number of seconds.
 const TIMES: [&str; 4] = ["max-age", "s-maxage", "stale-while-revalidate", "stale-if-error"];
 
-/// The directives in the field called `name`, if it is there, valid and not empty.
+/// The directives in the field called `name`; `None` if it is absent, invalid or empty.
 pub(super) fn control(fields: Section<'_>, name: &str) -> Option<Control> {
     let values: Vec<&[u8]> = fields.values(name).collect();
     let dictionary: Dictionary = Parser::new(&values.join(b", ".as_slice())).parse().ok()?;
@@ -30,7 +30,7 @@ pub(super) fn control(fields: Section<'_>, name: &str) -> Option<Control> {
         }
         let argument = match entry {
             ListEntry::Item(item) => match &item.bare_item {
-                // Absence said at length.
+                // `?0` is an explicit absence.
                 BareItem::Boolean(false) => continue,
                 BareItem::Boolean(true) => Argument::None,
                 BareItem::Integer(number) => Argument::Value(Cow::Owned(number.to_string().into_bytes())),
@@ -59,7 +59,7 @@ mod tests {
         )
     }
 
-    /// RFC 9213, 2.2: the first of the list that is valid and not empty rules alone.
+    /// RFC 9213, 2.2: only the first valid, non-empty field of the list counts.
     #[test]
     fn the_first_that_is_valid() {
         let both = control_of(&[("cache-control", "no-store"), ("cdn-cache-control", "max-age=60")]);

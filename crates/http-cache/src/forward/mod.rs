@@ -1,7 +1,7 @@
-//! What changes in the fields of a message that is passed on (RFC 9110, 7.6).
+//! Rewrites the fields of forwarded messages (RFC 9110, 7.6).
 //!
-//! What belongs to one connection stays behind, both ways. What a client says about who it is does not reach the origin
-//! unless a trusted proxy says it. The framing is written anew by the sender, so what says it stays behind too.
+//! Hop-by-hop fields are dropped in both directions. Fields that claim a client's identity are dropped unless a trusted
+//! proxy sent them. Framing fields are dropped too, because the sender writes its own.
 
 use std::net::IpAddr;
 
@@ -12,7 +12,8 @@ use sojourn_http::request::Version;
 use super::fields::{Section, append_line, is_one_of};
 use super::metadata::Metadata;
 
-/// Fields of one connection, or of one hop's framing and authentication (RFC 9110, 7.6.1 and 11.7; RFC 9113, 8.2.2).
+/// Hop-by-hop fields: those of one connection, and of one hop's framing and authentication (RFC 9110, 7.6.1 and 11.7;
+/// RFC 9113, 8.2.2).
 const OF_CONNECTION: [&str; 12] = [
     "connection",
     "keep-alive",
@@ -28,8 +29,8 @@ const OF_CONNECTION: [&str; 12] = [
     "content-length",
 ];
 
-/// Fields that no connection option removes: they are for everybody, and one that says otherwise would have a private
-/// response stored or hide what a variant was chosen by (RFC 9110, 7.6.1).
+/// End-to-end fields that a connection option must not remove. Removing them could get a private response stored, or
+/// hide the field that selected a variant (RFC 9110, 7.6.1).
 const END_TO_END: [&str; 17] = [
     "age",
     "authorization",
@@ -50,8 +51,8 @@ const END_TO_END: [&str; 17] = [
     "via",
 ];
 
-/// Fields by which proxies tell where a request came from, and as whom and by what certificate its client was known. Some
-/// applications read `_` as `-`.
+/// Fields in which proxies report a request's origin, its user and the client certificate. Compared with `_` as `-`,
+/// because some applications do so.
 const ORIGINATORS: [&str; 15] = [
     "client-cert",
     "client-cert-chain",
@@ -70,69 +71,68 @@ const ORIGINATORS: [&str; 15] = [
     "x-url-scheme",
 ];
 
-/// The same: what begins so.
+/// Prefixes of such fields.
 const ORIGINATOR_PREFIXES: [&str; 5] =
     ["ssl-client-", "x-auth-request-", "x-forwarded", "x-original-", "x-ssl-"];
 
-/// Conditions, by which the origin could answer with nothing but a status.
+/// Conditions to which the origin could answer with 304.
 const CONDITIONS: [&str; 2] = ["if-modified-since", "if-none-match"];
 
-/// Fields that would make the origin send less than the whole.
+/// Fields to which the origin could answer with a part.
 const RANGES: [&str; 2] = ["if-range", "range"];
 
-/// How the origin learns about the client: Forwarded (RFC 7239) and X-Forwarded-For, -Proto and -Host.
+/// How the origin learns the client's address: Forwarded (RFC 7239) and X-Forwarded-For, -Proto and -Host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Originator {
-    /// The client's address as we see it; what the client itself says is dropped.
+    /// Send the client's address as this proxy sees it, and drop what the client claims.
     #[default]
     Overwrite,
-    /// The client is a trusted proxy: its word stays, its address is appended.
+    /// The client is a trusted proxy: keep its fields and append its address.
     Append,
     Drop,
 }
 
-/// The purpose of a request to the origin.
+/// Why a request is sent to the origin, which decides its conditions and range.
 #[derive(Clone, Copy, Debug)]
 pub enum Purpose<'a> {
-    /// To answer this client alone: its conditions and range go with it.
+    /// To answer only this client: its conditions and range are forwarded.
     Pass,
-    /// To answer this client with what may then be stored: the origin is asked for the whole.
+    /// To answer this client and store the response: the whole representation is requested.
     Fill,
-    /// To answer this client with the part that it wants, which may then be stored: its conditions stay behind, its range
-    /// goes with it.
+    /// To answer this client with the part it asked for and store that part: its range is forwarded, its conditions are
+    /// not.
     Part,
-    /// To complete what is stored with this strong validator: that part is asked for, or the whole if there is another
-    /// by now (RFC 9110, 13.1.5).
+    /// To complete the stored parts that have this strong validator: requests the missing range with If-Range, so a
+    /// changed representation arrives whole (RFC 9110, 13.1.5).
     Rest { tag: &'a [u8], range: ByteRange },
-    /// To find out which of the stored variants is current, or get a new one (RFC 9111, 4.3.1).
+    /// To revalidate the stored variants, or get a new response (RFC 9111, 4.3.1).
     Revalidate(&'a [Metadata<'a>]),
 }
 
-/// This proxy's entry in Via (RFC 9110, 7.6.3).
 #[derive(Clone, Copy, Debug)]
 pub struct Via<'a> {
     pub received: Version,
-    /// The name of this proxy; no two proxies on a way may share it, or loops are seen where none are.
+    /// The name of this proxy. If two proxies on a path shared it, the second would report a loop.
     pub pseudonym: &'a str,
 }
 
-/// One request's way to the origin.
+/// The properties of one request that decide how it is forwarded to the origin.
 #[derive(Clone, Copy, Debug)]
 pub struct Hop<'a> {
     pub via: Via<'a>,
     pub client: IpAddr,
-    /// `http` or `https`, as the client came.
+    /// `http` or `https`, as used by the client.
     pub scheme: &'a str,
-    /// The host that the client asked for.
+    /// The host that the client requested.
     pub host: &'a [u8],
     pub originator: Originator,
     pub purpose: Purpose<'a>,
-    /// True for methods whose Max-Forwards is counted down: OPTIONS, and TRACE.
+    /// True for OPTIONS and TRACE, whose Max-Forwards is decremented.
     pub counts_hops: bool,
 }
 
-/// Appends the field lines of the request to the origin: Host, the received ones that pass, the conditions, the
-/// originator and Via. The framing and an expectation are the caller's.
+/// Appends the field lines of the request to the origin: Host, the forwarded ones, the conditions, the originator and
+/// Via. The caller adds framing and Expect.
 pub fn append_request(text: &mut Vec<u8>, received: Section<'_>, hop: &Hop<'_>) {
     append_line(text, b"Host", &[hop.host]);
     let is_left = |name: &[u8]| match hop.purpose {
@@ -167,8 +167,8 @@ pub fn append_request(text: &mut Vec<u8>, received: Section<'_>, hop: &Hop<'_>) 
     append_via(text, hop.via);
 }
 
-/// Appends the field lines of a response that pass, Via, and when it came if it does not say when it was made (RFC 9110,
-/// 6.6.1). `is_kept` is asked for every name; Age and the framing are the caller's.
+/// Appends the response's forwarded fields, Via, and the arrival time as Date if it has none (RFC 9110, 6.6.1).
+/// `is_kept` filters by name. The caller adds Age and framing.
 pub fn append_response(
     text: &mut Vec<u8>,
     received: Section<'_>,
@@ -183,7 +183,7 @@ pub fn append_response(
     append_via(text, via);
 }
 
-/// Appends the head of an interim response (1xx), which passes like another (RFC 9110, 15.2).
+/// Appends the head of an interim response (1xx); it is forwarded (RFC 9110, 15.2).
 pub fn append_interim(text: &mut Vec<u8>, status: u16, reason: &[u8], received: Section<'_>, via: Via<'_>) {
     for part in [b"HTTP/1.1 ".as_slice(), status.to_string().as_bytes(), b" ", reason, b"\r\n"] {
         text.extend_from_slice(part);
@@ -193,7 +193,7 @@ pub fn append_interim(text: &mut Vec<u8>, status: u16, reason: &[u8], received: 
     text.extend_from_slice(b"\r\n");
 }
 
-/// Returns true if this proxy is already in the request's Via: it loops (RFC 9110, 7.6.3).
+/// Returns true if this proxy is already in the request's Via: a forwarding loop (RFC 9110, 7.6.3).
 pub fn is_loop(received: Section<'_>, pseudonym: &str) -> bool {
     received.values("via").any(|value| {
         let bare = without_comments(value);
@@ -205,7 +205,6 @@ pub fn is_loop(received: Section<'_>, pseudonym: &str) -> bool {
     })
 }
 
-/// Returns true if the proxy sets this field itself.
 pub(super) fn is_set_here(name: &str) -> bool {
     name == "via" || is_originator(name.as_bytes())
 }
@@ -238,13 +237,13 @@ fn is_originator(name: &[u8]) -> bool {
         || ORIGINATOR_PREFIXES.iter().any(begins)
 }
 
-/// The value of Max-Forwards on the next hop; `None` if it is no number that could be lowered (RFC 9110, 7.6.2).
+/// Max-Forwards for the next hop; `None` if the value is not a positive number (RFC 9110, 7.6.2).
 fn lowered(value: &[u8]) -> Option<Vec<u8>> {
     let hops: u32 = std::str::from_utf8(value).ok()?.parse().ok()?;
     value.iter().all(u8::is_ascii_digit).then(|| hops.saturating_sub(1).to_string().into_bytes())
 }
 
-/// A host has no quotes: that was seen when the request was read.
+/// The host needs no escaping: the request parser has checked that it has no quotes.
 fn append_originator(text: &mut Vec<u8>, received: Section<'_>, hop: &Hop<'_>) {
     let address = hop.client.to_string();
     let [start, end]: [&[u8]; 2] = if hop.client.is_ipv6() { [b"for=\"[", b"]\""] } else { [b"for=", b""] };
@@ -259,7 +258,7 @@ fn append_originator(text: &mut Vec<u8>, received: Section<'_>, hop: &Hop<'_>) {
     }
 }
 
-/// The value without its comments, which nest and may hold commas (RFC 9110, 5.6.5).
+/// Removes comments, which nest and may contain commas (RFC 9110, 5.6.5).
 fn without_comments(value: &[u8]) -> Vec<u8> {
     let (mut bare, mut depth) = (Vec::new(), 0_usize);
     let mut bytes = value.iter();
@@ -275,8 +274,8 @@ fn without_comments(value: &[u8]) -> Vec<u8> {
     bare
 }
 
-/// Appends the conditions by which the origin can name one of the stored variants with a 304: every entity tag, and the
-/// date if there is one variant alone (RFC 9111, 4.3.1). The client's own conditions are judged later, by the answer.
+/// Appends the conditions that let the origin select a stored variant with 304: all entity tags, and the date if there
+/// is only one variant (RFC 9111, 4.3.1). The client's own conditions are evaluated later, against the answer.
 pub(super) fn append_conditions(text: &mut Vec<u8>, stored: &[Metadata<'_>]) {
     let mut tags: Vec<&[u8]> =
         stored.iter().map(|one| one.entity_tag).filter(|tag| !tag.is_empty()).collect();

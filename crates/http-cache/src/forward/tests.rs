@@ -1,4 +1,4 @@
-//! What is passed on and what is not, by RFC 9110, 7.6.
+//! Which fields are forwarded, by RFC 9110, 7.6.
 
 use super::*;
 
@@ -48,7 +48,7 @@ fn what_belongs_to_one_connection_stays_behind() {
     );
 }
 
-/// A connection option must not unlock what is private, nor hide what the key is made of.
+/// A connection option must not remove fields that keep a response private or select a variant.
 #[test]
 fn what_is_for_all_stays() {
     let private = "Connection: Cache-Control, set-cookie, vary\r\nCache-Control: private\r\nSet-Cookie: a=b\r\nVary: a\r\n";
@@ -111,7 +111,7 @@ fn loops() {
     }
 }
 
-/// RFC 9110, 7.6.2.
+/// RFC 9110, 7.6.2: Max-Forwards.
 #[test]
 fn hops_are_counted_down() {
     for (received, expected) in

@@ -1,6 +1,5 @@
-//! How old a response is and how long it stays fresh (RFC 9111, 4.2).
-//!
-//! All in whole seconds, saturating: no field that a server sends makes an age negative or overflows.
+//! Age and freshness lifetime of a response (RFC 9111, 4.2). Arithmetic is in whole seconds and saturates: no received
+//! field can make an age negative or overflow.
 
 use sojourn_http::HttpDate;
 
@@ -9,14 +8,14 @@ use super::directives::{DELTA_SECONDS_MAX, delta_seconds};
 use super::fields::Section;
 use super::policy::Policy;
 
-/// When a response was asked for and when its head came, in seconds since 1970.
+/// When the request was sent and the response head arrived, in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moments {
     pub request: i64,
     pub response: i64,
 }
 
-/// How long a response stays fresh, and who says so.
+/// A freshness lifetime and where it comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Freshness {
     /// Seconds since the response was generated.
@@ -24,23 +23,22 @@ pub struct Freshness {
     pub source: Source,
 }
 
-/// Where a lifetime comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The origin gives it, or gives one that is invalid and so 0.
+    /// Given by the origin; 0 if it gives an invalid one.
     Explicit,
     Heuristic,
-    /// Nothing gives it and nothing may be guessed: 0.
+    /// Not given, and a heuristic is not allowed: 0.
     None,
 }
 
-/// Status codes whose responses may be stored without explicit permission (RFC 9110, 15.1), but for 206.
+/// Status codes, except 206, whose responses may be stored without explicit permission (RFC 9110, 15.1).
 pub fn is_heuristically_cacheable(status: u16) -> bool {
     matches!(status, 200 | 203 | 204 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
 }
 
 impl Freshness {
-    /// The lifetime of a response (RFC 9111, 4.2.1 and 4.2.2), within the policy's limits.
+    /// The freshness lifetime (RFC 9111, 4.2.1 and 4.2.2), within the policy's limits.
     pub fn of(
         status: u16,
         fields: Section<'_>,
@@ -67,7 +65,7 @@ impl Freshness {
             Delta::Absent => {}
         }
         let date = date_value(fields, moments);
-        // A date that is none, as `0`, is in the past (RFC 9111, 5.3); two that differ are invalid (4.2.1).
+        // An invalid Expires, such as `0`, means the past (RFC 9111, 5.3); two different ones are invalid (4.2.1).
         if !control.is_targeted && fields.has("expires") {
             return explicit(single_date(fields, "expires").map_or(0, |end| seconds(date, end)));
         }
@@ -87,8 +85,7 @@ impl Freshness {
     }
 }
 
-/// The age of a response when it came (RFC 9111, 4.2.3). Of several ages the first counts, and one that is no number is
-/// ignored (5.1).
+/// The age on arrival (RFC 9111, 4.2.3). Of several Age fields the first counts; an invalid one is ignored (5.1).
 pub fn initial_age(fields: Section<'_>, moments: Moments) -> u32 {
     let value = fields.values("age").next().unwrap_or_default();
     let first = value.split(|byte| *byte == b',').next().unwrap_or_default();
@@ -98,18 +95,18 @@ pub fn initial_age(fields: Section<'_>, moments: Moments) -> u32 {
     corrected.max(apparent_age).min(DELTA_SECONDS_MAX)
 }
 
-/// When the response says that it was generated; without a valid Date, when it came (RFC 9110, 6.6.1).
+/// When the response was generated: its Date, or its arrival without a valid one (RFC 9110, 6.6.1).
 pub fn date_value(fields: Section<'_>, moments: Moments) -> i64 {
     single_date(fields, "date").unwrap_or(moments.response)
 }
 
-/// The seconds from `start` to `end`, never negative, never more than can be told from for ever.
+/// The seconds from `start` to `end`, clamped to 0 and the largest number of seconds.
 pub(super) fn seconds(start: i64, end: i64) -> u32 {
     let most = i64::from(DELTA_SECONDS_MAX);
     end.saturating_sub(start).clamp(0, most) as u32
 }
 
-/// The date in a field; `None` if there is none, none that is valid, or two that differ.
+/// The date in a field; `None` if it is missing or invalid, or if two differ.
 pub fn single_date(fields: Section<'_>, name: &str) -> Option<i64> {
     let mut values = fields.values(name);
     let value = values.next()?;
@@ -120,7 +117,7 @@ pub fn single_date(fields: Section<'_>, name: &str) -> Option<i64> {
     i64::try_from(date.seconds()).ok()
 }
 
-/// Names of days, months and zones are matched in any case (RFC 9111, 4.2).
+/// Normalises the case: names of days, months and zones match in any case (RFC 9111, 4.2).
 fn usual_case(text: &[u8]) -> Vec<u8> {
     let mut text = text.to_ascii_lowercase();
     for word in text.split_mut(|byte| !byte.is_ascii_alphabetic()) {

@@ -46,7 +46,7 @@ fn explicit_lifetimes() {
     }
 }
 
-/// RFC 9111, 4.2.2.
+/// RFC 9111, 4.2.2: heuristic lifetimes.
 #[test]
 fn guessed_lifetimes() {
     let modified = |value| [DATE, ("last-modified", value)];
@@ -71,7 +71,7 @@ fn errors_are_kept_for_a_short_time() {
     assert_eq!(freshness(500, &[DATE]), (0, Source::None));
 }
 
-/// RFC 9111, 4.2.3.
+/// RFC 9111, 4.2.3: ages.
 #[test]
 fn ages() {
     let age = |fields: &[(&str, &str)]| initial_age(Section(lines(fields).as_bytes()), NOW);

@@ -4,43 +4,41 @@ use super::metadata::Metadata;
 use super::policy::Policy;
 use super::request::RequestDirectives;
 
-/// The verdict on a stored response.
+/// What to do with a request, given the matching stored response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// Answer with it: it is fresh.
     Fresh,
     /// Answer with it although it is stale.
     Stale { allowed_by: Allowance },
-    /// Ask the origin first whether it is still current.
+    /// Revalidate it with the origin first.
     Revalidate(Need),
-    /// Nothing stored matches: ask the origin.
+    /// No stored response matches: forward the request.
     Miss,
-    /// Pass the request on as it is: its conditions are for the origin (RFC 9111, 4.3.2).
+    /// Forward the request unchanged: its conditions are for the origin (RFC 9111, 4.3.2).
     Forward,
-    /// 504: the client wants an answer from the cache or none (RFC 9111, 5.2.1.7).
+    /// 504: the client accepts an answer from the cache only (RFC 9111, 5.2.1.7).
     GatewayTimeout,
 }
 
-/// The party that allows a stale response (RFC 9111, 4.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allowance {
     /// The client, by `max-stale`.
     Client,
-    /// The response, by `stale-while-revalidate`, if it is validated meanwhile (RFC 5861, 3).
+    /// The response, by `stale-while-revalidate`, provided that it is revalidated meanwhile (RFC 5861, 3).
     WhileRevalidating,
 }
 
-/// Why a stored response needs validation.
+/// Why a stored response needs revalidation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     Stale,
-    /// It has `no-cache`.
     NoCache,
-    /// The client wants it validated, younger, or fresh for longer.
+    /// The client requires validation, a lower age, or longer freshness.
     Client,
 }
 
-/// How the origin failed when it was asked about a stored response.
+/// How the origin failed during a revalidation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// It did not answer, or not with HTTP.
@@ -48,7 +46,7 @@ pub enum Failure {
     Status(u16),
 }
 
-/// The verdict on a GET or HEAD at `now` (seconds since 1970), given the `stored` response with the matching secondary
+/// Decides about a GET or HEAD at `now` (seconds since 1970), given the `stored` response with the matching secondary
 /// key.
 pub fn lookup(request: &RequestDirectives, stored: Option<&Metadata<'_>>, now: i64) -> Use {
     let verdict = match stored {
@@ -87,7 +85,8 @@ fn of_stored(request: &RequestDirectives, stored: &Metadata<'_>, now: i64) -> Us
     }
 }
 
-/// Whether `stored` may answer although the origin failed to validate it (RFC 9111, 4.2.4 and 4.3.3; RFC 5861, 4).
+/// Returns true if `stored` may answer although the origin failed to revalidate it (RFC 9111, 4.2.4 and 4.3.3; RFC
+/// 5861, 4).
 pub fn may_answer_after(
     failure: Failure,
     request: &RequestDirectives,

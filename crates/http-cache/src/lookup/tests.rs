@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Comes at 1000, aged 0, and is fresh for a minute.
+/// A response that arrives at 1000 with age 0 and stays fresh for a minute.
 fn stored() -> Metadata<'static> {
     Metadata { status: 200, response_time: 1000, date: 1000, lifetime: 60, ..Metadata::default() }
 }
@@ -26,7 +26,7 @@ fn fresh_until_the_lifetime_is_over() {
     assert_eq!(used("", &Metadata { no_cache: true, ..stored() }, 1000), Use::Revalidate(Need::NoCache));
 }
 
-/// RFC 9111, 5.2.1.
+/// RFC 9111, 5.2.1: request directives.
 #[test]
 fn what_clients_ask() {
     for (control, now, expected) in [
@@ -56,7 +56,7 @@ fn what_clients_ask() {
     assert_eq!(lookup(&conditional, Some(&stored()), 1000), Use::Forward);
 }
 
-/// RFC 9111, 5.2.2.2 and RFC 5861.
+/// RFC 9111, 5.2.2.2 and RFC 5861: response directives.
 #[test]
 fn what_responses_allow() {
     let while_revalidating = Metadata { stale_while_revalidate: 10, ..stored() };
@@ -93,7 +93,7 @@ fn when_the_origin_fails() {
 }
 
 proptest! {
-    /// Whatever else, a response that forbids it is never used stale, and one that needs validation never without.
+    /// For any input: a response that forbids it is never used stale, and one that needs validation never without.
     #[test]
     fn never_stale_where_forbidden(
         control in "(max-stale(=[0-9]{1,3})?|max-age=[0-9]{1,3}|min-fresh=[0-9]{1,3}|no-cache|, ){0,5}",

@@ -11,9 +11,8 @@ use super::policy::Policy;
 use super::request::RequestDirectives;
 use super::vary::{Vary, secondary_key};
 
-/// The request that a response answers, as it was sent to the origin: by what that was chosen, its second key is made.
-/// The client's own fields would not do. One that `Connection` names never reached the origin, and the response without
-/// it would be stored as the one with it.
+/// The request as it was sent to the origin. The secondary key is made of these fields, not of the client's: a field
+/// named in `Connection` never reached the origin, so it did not select the response.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     pub method: &'a [u8],
@@ -26,7 +25,7 @@ pub struct Request<'a> {
 pub struct Response<'a> {
     pub status: u16,
     pub fields: Section<'a>,
-    /// When it was asked for and came.
+    /// When the request was sent and the response arrived.
     pub moments: Moments,
     pub via: Via<'a>,
 }
@@ -34,46 +33,46 @@ pub struct Response<'a> {
 /// Why a response is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotStorable {
-    /// Only answers to GET are (a HEAD has no body to answer with).
+    /// Only responses to GET are stored (HEAD has no body).
     #[error("the method is not GET")]
     Method,
-    /// A GET with a body: what it said is not in the key.
+    /// A GET with a body, which is not part of the key.
     #[error("the request had a body")]
     RequestBody,
-    /// RFC 9111, 5.2.1.5.
+    /// RFC 9111, 5.2.1.5: the request has `no-store`.
     #[error("the request has no-store")]
     RequestNoStore,
-    /// RFC 9111, 3.
+    /// RFC 9111, 3: the status is not final or not cacheable.
     #[error("the status is not final, or is no answer to a whole request")]
     Status,
-    /// RFC 9111, 5.2.2.5.
+    /// RFC 9111, 5.2.2.5: the response has `no-store`.
     #[error("the response has no-store")]
     NoStore,
-    /// RFC 9111, 5.2.2.7.
+    /// RFC 9111, 5.2.2.7: the response is `private`.
     #[error("the response is private")]
     Private,
-    /// RFC 9111, 5.2.2.3: `must-understand` with a status that is not understood.
+    /// RFC 9111, 5.2.2.3: `must-understand` with an unknown status.
     #[error("the status must be understood and is not")]
     NotUnderstood,
-    /// RFC 9111, 3.5.
+    /// RFC 9111, 3.5: the request was authenticated.
     #[error("the request has Authorization and the response does not allow shared use")]
     Authorization,
-    /// A cookie would be given to everybody.
+    /// The response sets a cookie, which other clients must not get.
     #[error("the response sets a cookie and does not say that it may be left out")]
     SetCookie,
-    /// RFC 9111, 4.1: no other request would match.
+    /// RFC 9111, 4.1: no other request could match.
     #[error("the response varies by everything")]
     Vary,
     /// RFC 9111, 3: neither explicit nor heuristic permission.
     #[error("nothing allows the response to be stored")]
     NotCacheable,
-    /// It would be stale at once and cannot be validated.
+    /// It would be stale immediately and cannot be revalidated.
     #[error("the response could never be used")]
     NeverUsable,
 }
 
 impl NotStorable {
-    /// Returns true if the reason lies in the request, so that the response to another request could be stored.
+    /// Returns true if the reason lies in the request, so that another request's response could be stored.
     pub fn is_of_request(self) -> bool {
         matches!(
             self,
@@ -85,13 +84,13 @@ impl NotStorable {
     }
 }
 
-/// Status codes whose meaning for caches is known (RFC 9110, 15), for `must-understand`.
+/// Status codes that the cache understands (RFC 9110, 15), for `must-understand`.
 const UNDERSTOOD: [u16; 26] = [
     200, 203, 204, 300, 301, 302, 303, 307, 308, 400, 401, 402, 403, 404, 405, 406, 409, 410, 414, 451, 500,
     501, 502, 503, 504, 505,
 ];
 
-/// The metadata to store of a response, as bytes, or why it must not be stored.
+/// The metadata of the response to store, serialised, or why it must not be stored.
 pub fn storable(
     request: &Request<'_>,
     response: &Response<'_>,
@@ -103,7 +102,7 @@ pub fn storable(
     may_store(request, response, &control, freshness)?;
     let vary = Vary::of(response.fields).ok_or(NotStorable::Vary)?;
     let entity_tag = entity_tag(response.fields).unwrap_or_default();
-    // Of a response whose Age is unreadable only that is known: it is not new.
+    // An invalid Age shows at least that the response is not new.
     let metadata = Metadata {
         status: response.status,
         response_time: response.moments.response,
@@ -138,10 +137,10 @@ fn may_store(
         (request.method != b"GET", NotStorable::Method),
         (request.has_body, NotStorable::RequestBody),
         (request.directives.no_store, NotStorable::RequestNoStore),
-        // Parts and validations are never the whole; 407 and 416 answer one client's credentials and range.
+        // 206 and 304 are not whole responses; 407 and 416 depend on one client's credentials and range.
         (matches!(response.status, 100..=199 | 206 | 304 | 407 | 416), NotStorable::Status),
         (control.must_understand && !is_understood, NotStorable::NotUnderstood),
-        // RFC 9111, 5.2.2.3: no-store beside it is for those who do not know must-understand.
+        // RFC 9111, 5.2.2.3: `no-store` next to it is meant for caches that do not know `must-understand`.
         (control.no_store && !control.must_understand, NotStorable::NoStore),
         (control.private, NotStorable::Private),
         (request.fields.has("authorization") && !control.allows_authenticated(), NotStorable::Authorization),
@@ -156,14 +155,14 @@ fn may_store(
     refusals.into_iter().find(|(applies, _)| *applies).map_or(Ok(()), |(_, refusal)| Err(refusal))
 }
 
-/// A response with a cookie is stored, without it, only if it names the cookie as what must not be used again and is
-/// explicitly for everybody.
+/// A response with a cookie is stored (without the cookie) only if it lists Set-Cookie as not reusable and is
+/// explicitly public.
 fn may_drop_cookie(control: &Control, freshness: Freshness) -> bool {
     let is_for_all = control.public || control.is_targeted || control.s_maxage != Delta::Absent;
     control.withholds(b"set-cookie") && freshness.source == Source::Explicit && is_for_all
 }
 
-/// The lines for later responses (RFC 9111, 3.1): without withheld fields, computed fields and those of one connection.
+/// The field lines to store (RFC 9111, 3.1): no withheld, computed or hop-by-hop fields.
 fn stored_lines(response: &Response<'_>, control: &Control) -> Vec<u8> {
     let mut lines = Vec::new();
     let is_kept = |name: &[u8]| !is_one_of(name, &["age"]) && !control.withholds(name);
@@ -171,7 +170,7 @@ fn stored_lines(response: &Response<'_>, control: &Control) -> Vec<u8> {
     lines
 }
 
-/// The entity tag, if there is exactly one and it is one (RFC 9110, 8.8.3).
+/// The entity tag, if there is exactly one valid one (RFC 9110, 8.8.3).
 pub fn entity_tag<'b>(fields: Section<'b>) -> Option<&'b [u8]> {
     let mut values = fields.values("etag");
     let tag = values.next()?;

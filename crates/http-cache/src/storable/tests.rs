@@ -1,4 +1,4 @@
-//! What is stored and what is not, by RFC 9111, 3, and what is kept of it.
+//! Which responses are stored, and which of their fields (RFC 9111, 3).
 
 use sojourn_http::request::Version;
 
@@ -69,7 +69,7 @@ fn statuses() {
     }
 }
 
-/// RFC 9111, 5.2.2.
+/// RFC 9111, 5.2.2: response directives.
 #[test]
 fn directives_of_responses() {
     refused(200, "Cache-Control: no-store\r\n", NotStorable::NoStore);
@@ -107,7 +107,7 @@ fn what_could_never_be_used() {
     refused(200, "Cache-Control: s-maxage=0, stale-while-revalidate=5\r\n", NotStorable::NeverUsable);
 }
 
-/// RFC 9111, 3.5.
+/// RFC 9111, 3.5: authenticated requests.
 #[test]
 fn authorization() {
     let with = |received: &str| stored_of("GET", "Authorization: Basic eA==\r\n", 200, received);

@@ -1,4 +1,4 @@
-//! Asking the origin whether what is stored is current, and what its answer changes (RFC 9111, 4.3).
+//! Revalidation: asks the origin whether a stored response is current and applies its answer (RFC 9111, 4.3).
 
 use sojourn_http::condition::is_same_weakly;
 
@@ -10,10 +10,9 @@ use super::storable::{NotStorable, Request, Response, entity_tag, storable};
 use super::vary::Vary;
 use super::{Moments, freshness::single_date};
 
-/// Which of the stored variants that were asked about a 304 is about (RFC 9111, 4.3.4): a strong validator must be
-/// equal, of equal weak ones the latest is meant. A 304 without any is about the one variant that was asked about: the
-/// Last-Modified that it was asked with need not be repeated (RFC 9110, 15.4.5). `None`: it must not be used; ask anew,
-/// without conditions.
+/// Selects the stored variant that a 304 validates (RFC 9111, 4.3.4): an equal strong validator, or the latest with an
+/// equal weak one. A 304 without validator selects the variant if only one was asked about; it need not repeat
+/// Last-Modified (RFC 9110, 15.4.5). `None`: the 304 is unusable, request again without conditions.
 pub fn validated<'a, 'b>(received: Section<'_>, stored: &'a [Metadata<'b>]) -> Option<&'a Metadata<'b>> {
     if let Some(tag) = entity_tag(received) {
         let is_it = |one: &&Metadata<'_>| {
@@ -32,25 +31,24 @@ pub fn validated<'a, 'b>(received: Section<'_>, stored: &'a [Metadata<'b>]) -> O
     }
 }
 
-/// The result of a 304 for a stored response.
+/// What a 304 means for a stored response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Freshened {
-    /// It is stored with this metadata, and answers the request.
+    /// Store it with this metadata, and answer with it.
     Stored(Box<[u8]>),
-    /// It is stored with this metadata, and answers the request with these field lines: what else they hold, a cookie, is
-    /// for this client alone.
+    /// Store it with this metadata, but answer with these field lines, which hold a cookie for this client only.
     Apart(Box<[u8]>, Vec<u8>),
-    /// It answers the request with these field lines. It is dropped then, unless the reason is
-    /// [about the request](NotStorable::is_of_request): then it stays as it was.
+    /// Answer with these field lines, then drop the stored response, unless the reason [lies in the
+    /// request](NotStorable::is_of_request).
     Once(Vec<u8>, NotStorable),
-    /// It varies by other fields now: drop it and ask anew.
+    /// It now varies by other fields: drop it and request again.
     Changed,
 }
 
 /// Fields that describe the stored body, which a 304 must not change (RFC 9111, 3.2).
 const OF_THE_BODY: [&str; 5] = ["content-encoding", "content-length", "content-md5", "content-range", "etag"];
 
-/// Brings `stored` up to date by the fields of a 304, or of a 200 to a HEAD that [matches](matches_head).
+/// Updates `stored` by the fields of a 304, or of a 200 to a HEAD that [matches](matches_head).
 pub fn freshen(
     stored: &Metadata<'_>,
     request: &Request<'_>,
@@ -62,7 +60,7 @@ pub fn freshen(
     if received.has("vary") && Vary::of(received).is_none_or(|vary| vary.as_str() != stored.vary) {
         return Freshened::Changed;
     }
-    // Via tells the way of the latest message alone; the stored one is from an earlier.
+    // Via describes the path of the latest message only, so it replaces the stored one.
     let is_replaced = |name: &[u8]| {
         let is_new = received.lines().any(|(other, _)| other.eq_ignore_ascii_case(name));
         is_one_of(name, &["date", "via"]) || is_new && !is_one_of(name, &OF_THE_BODY)
@@ -82,7 +80,7 @@ pub fn freshen(
     };
     let verdict = match storable(request, &response, policy) {
         Err(NotStorable::SetCookie) => {
-            // What is stored was for everybody without a cookie, and the origin calls it current: it still is.
+            // The stored response was public without the cookie, and the origin says it is current: it stays so.
             let mut bare = Vec::with_capacity(lines.len());
             for (name, value) in response.fields.lines().filter(|(name, _)| !is_one_of(name, &["set-cookie"]))
             {
@@ -94,7 +92,7 @@ pub fn freshen(
         verdict => verdict.map(|bytes| (bytes, None)),
     };
     match verdict {
-        // Its secondary key is that of the first request: the one that led here matched it.
+        // The secondary key stays that of the first request, which this one matched.
         Ok((bytes, once)) => match (Metadata::read(&bytes), once) {
             (Ok(fresh), once) => {
                 let fresh = Metadata { secondary_key: stored.secondary_key, ..fresh }.write();
@@ -109,8 +107,8 @@ pub fn freshen(
     }
 }
 
-/// Returns true if a 200 to a HEAD is about the stored response, so that it may be freshened by it; otherwise that is
-/// to be taken for stale (RFC 9111, 4.3.5). `length` is the stored body's.
+/// Returns true if a 200 to a HEAD describes the stored response, so that it may update it; otherwise the stored
+/// response counts as stale (RFC 9111, 4.3.5). `length` is the stored body's.
 pub fn matches_head(received: Section<'_>, stored: &Metadata<'_>, length: u64, told: Option<u64>) -> bool {
     let same_tag = !received.has("etag") || entity_tag(received).is_some_and(|tag| tag == stored.entity_tag);
     let same_date = !received.has("last-modified")

@@ -1,4 +1,4 @@
-//! What validation sends and changes, by RFC 9111, 4.3.
+//! Which conditions revalidation sends and what a 304 changes (RFC 9111, 4.3).
 
 use sojourn_http::request::Version;
 
@@ -44,7 +44,7 @@ fn what_is_asked() {
     assert_eq!(conditions(&["Cache-Control: max-age=5\r\n"]), "", "nothing to ask by");
 }
 
-/// RFC 9111, 4.3.4.
+/// RFC 9111, 4.3.4: selecting the variant.
 #[test]
 fn which_is_meant() {
     let bytes = [
@@ -74,7 +74,7 @@ fn freshened(stored: &Metadata<'_>, received: &str) -> Freshened {
     freshen(stored, &asked("Accept: b\r\n"), Section(received.as_bytes()), LATER, VIA, &policy)
 }
 
-/// RFC 9111, 3.2.
+/// RFC 9111, 3.2: updating stored fields.
 #[test]
 fn what_a_304_changes() {
     let bytes = stored(
@@ -102,7 +102,7 @@ fn what_a_304_changes() {
     assert_eq!(after.freshness(LATER.response), 60);
 }
 
-/// RFC 9111, 3.2: everything but what must not be shared.
+/// RFC 9111, 3.2: fields that other clients must not get.
 #[test]
 fn a_cookie_is_for_one_client() {
     let bytes = stored("ETag: \"x\"\r\nCache-Control: max-age=60\r\nX-A: 1\r\nVary: Accept\r\n");
@@ -129,7 +129,7 @@ fn what_ends_it() {
     assert_eq!(freshened(&before, "Vary: *\r\n"), Freshened::Changed);
 }
 
-/// RFC 9111, 4.3.5.
+/// RFC 9111, 4.3.5: a HEAD updates or invalidates.
 #[test]
 fn heads() {
     let bytes = stored(&format!("ETag: \"x\"\r\nLast-Modified: {MODIFIED}\r\n"));

@@ -1,6 +1,6 @@
 //! The body of a request: how it is framed, and where it ends.
 //!
-//! A server must find the end of a body even if it has no use for it: the next request begins there.
+//! A server must find the end even of a body that it does not need, because the next request begins there.
 
 use super::RequestError;
 use crate::chunked::Chunked;
@@ -8,13 +8,13 @@ use crate::chunked::Chunked;
 /// The body that follows a request head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// So many bytes, often zero.
+    /// This many bytes, often zero.
     Length(u64),
     Chunked,
 }
 
 impl Body {
-    /// The length, if it is known before the body is read.
+    /// The length, if the head announces one.
     pub fn length(self) -> Option<u64> {
         match self {
             Body::Length(length) => Some(length),
@@ -31,13 +31,12 @@ pub struct BodyReader {
 
 #[derive(Clone, Debug)]
 enum Framing {
-    /// So many bytes are missing.
+    /// The number of bytes still to come.
     Length(u64),
     Chunked(Chunked),
 }
 
 impl BodyReader {
-    /// At the start of `body`.
     pub fn new(body: Body) -> BodyReader {
         let framing = match body {
             Body::Length(length) => Framing::Length(length),
@@ -46,8 +45,8 @@ impl BodyReader {
         BodyReader { framing, wire_bytes: 0 }
     }
 
-    /// Takes bytes in and gives `data` the body's; answers how many belong to the body, its coding included. Fewer
-    /// than given means that it ended.
+    /// Reads `bytes`, calls `data` with the decoded body, and returns how many bytes belonged to the body, its coding
+    /// included. Fewer than given means that the body ended.
     pub fn read(&mut self, bytes: &[u8], mut data: impl FnMut(&[u8])) -> Result<usize, RequestError> {
         let count = match &mut self.framing {
             Framing::Length(missing) => {
@@ -69,7 +68,7 @@ impl BodyReader {
         }
     }
 
-    /// The bytes taken so far, those of the coding included.
+    /// Bytes consumed so far, chunk coding included.
     pub fn wire_bytes(&self) -> u64 {
         self.wire_bytes
     }

@@ -1,10 +1,10 @@
-//! The fields of a request that matter to a static site.
+//! The request fields that the server itself uses.
 
 use super::{Body, RequestError, Version};
 use crate::condition::{Conditions, Tags};
 use crate::token::{content_length, is_token};
 
-/// The fields, picked out in one pass.
+/// The fields, collected in one pass.
 #[derive(Default)]
 pub(super) struct Fields<'b> {
     pub host: Option<&'b [u8]>,
@@ -24,7 +24,7 @@ pub(super) struct Fields<'b> {
 }
 
 impl<'b> Fields<'b> {
-    /// Takes all fields of `section`, which ends with its empty line; `None` if there are more than `COUNT`.
+    /// Reads all fields of `section`, which ends with the empty line; `None` if there are more than `COUNT`.
     pub fn take_all<const COUNT: usize>(&mut self, section: &'b [u8]) -> Option<Result<(), RequestError>> {
         let mut slots = [httparse::EMPTY_HEADER; COUNT];
         match httparse::parse_headers(section, &mut slots) {
@@ -60,7 +60,7 @@ impl<'b> Fields<'b> {
                 let length = content_length(value).ok_or(RequestError::ContentLength)?;
                 single(&mut self.content_length, length).ok_or(RequestError::ContentLength)?;
             }
-            // A list that is spread over several fields is not put together: no coding is always right.
+            // A list split over several fields is not joined: no compression is always a valid answer.
             15 if is("accept-encoding") => only(&mut self.accept_encoding, value),
             17 if is("transfer-encoding") => {
                 single(&mut self.transfer_coding, value).ok_or(RequestError::Framing)?;
@@ -79,7 +79,7 @@ impl<'b> Fields<'b> {
         }
     }
 
-    /// RFC 9112, 6.1 and 6.3, taking the strict side wherever there is one.
+    /// The framing by RFC 9112, 6.1 and 6.3, always the strict way.
     pub fn body(&self, version: Version) -> Result<Body, RequestError> {
         match (self.transfer_coding, self.content_length) {
             (None, length) => Ok(Body::Length(length.unwrap_or(0))),
@@ -91,8 +91,8 @@ impl<'b> Fields<'b> {
     }
 }
 
-/// The error for transfer codings other than a single `chunked`. If that is not the last, or is repeated, the end of
-/// the body is unknown, which must be a 400 (RFC 9112, 6.3); otherwise an unknown coding is a 501 (6.1).
+/// The error for transfer codings other than a single `chunked`: 400 if `chunked` is not last or is repeated, because
+/// the end of the body is then unknown (RFC 9112, 6.3); 501 for an unknown coding (6.1).
 fn refusal_of(codings: &[u8]) -> RequestError {
     let mut codings = codings.rsplit(|byte| *byte == b',').map(<[u8]>::trim_ascii);
     let is_chunked = |coding: &[u8]| coding.eq_ignore_ascii_case(b"chunked");
@@ -105,22 +105,22 @@ fn refusal_of(codings: &[u8]) -> RequestError {
     }
 }
 
-/// For fields that must not be repeated but harm nothing if they are: the first counts.
+/// For fields that should not be repeated but do no harm if they are: the first counts.
 fn first<'b>(slot: &mut Option<&'b [u8]>, value: &'b [u8]) {
     slot.get_or_insert(value);
 }
 
-/// For fields with one value: two values, or an empty one, count as invalid (RFC 9110, 13.1.3).
+/// For fields with one value: a repeated or empty field counts as invalid (RFC 9110, 13.1.3).
 fn only<'b>(slot: &mut Option<&'b [u8]>, value: &'b [u8]) {
     *slot = Some(if slot.is_none() { value } else { b"" });
 }
 
-/// A list may be spread over several fields (RFC 9110, 5.3).
+/// For lists, which may be split over several fields (RFC 9110, 5.3).
 fn list<'b>(slot: &mut Option<Tags<'b>>, value: &'b [u8], section: &'b [u8], name: &'static str) {
     *slot = Some(if slot.is_none() { Tags::Field(value) } else { Tags::Fields { section, name } });
 }
 
-/// Sets `slot` unless it is set already.
+/// Sets `slot`; `None` if it was set before.
 fn single<T>(slot: &mut Option<T>, value: T) -> Option<()> {
     slot.is_none().then(|| *slot = Some(value))
 }

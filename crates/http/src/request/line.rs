@@ -1,4 +1,4 @@
-//! The request line: method, target, version.
+//! The request line: method, target and version.
 
 use memchr::memchr;
 
@@ -28,8 +28,8 @@ impl<'b> RequestLine<'b> {
         if target.len() > TARGET_BYTES_MAX {
             return Err(RequestError::TargetTooLong);
         }
-        // No URI has other bytes, and no request target a fragment. What RFC 3986 would have escaped besides (`|`,
-        // `{`, `^` and the like) is sent by browsers and read alike by all.
+        // URIs have no other bytes, and request targets no fragment. Browsers send some characters unescaped that RFC
+        // 3986 forbids, such as `{` and `^`; all recipients read them alike.
         if matches!(target, [] | [b'?', ..])
             || target.iter().any(|byte| !byte.is_ascii_graphic() || *byte == b'#')
         {
@@ -48,7 +48,7 @@ impl<'b> RequestLine<'b> {
     }
 }
 
-/// Returns true if an overlong request line begins like one.
+/// Returns true if an overlong line begins like a request line, so that 414 is the right answer.
 pub(super) fn begins_with_method(line: &[u8]) -> bool {
     let start = &line[..line.len().min(METHOD_BYTES_MAX + 1)];
     memchr(b' ', start).is_some_and(|end| is_method(&start[..end]))
@@ -58,18 +58,18 @@ fn is_method(word: &[u8]) -> bool {
     (1..=METHOD_BYTES_MAX).contains(&word.len()) && word.iter().all(|byte| is_token(*byte))
 }
 
-/// A target in absolute form (RFC 9112, 3.2.2), taken apart.
+/// The parts of a target in absolute form (RFC 9112, 3.2.2).
 pub(super) struct Absolute<'b> {
     pub scheme: Scheme,
     pub authority: &'b [u8],
-    /// Path and query; begins with the query if the path is empty.
+    /// Path and query; only the query if the path is empty.
     pub path: &'b [u8],
 }
 
 impl<'b> Absolute<'b> {
-    /// `None` for any other form.
+    /// Splits a target in absolute form; `None` for the other forms.
     pub fn split(target: &'b [u8], method: Method) -> Option<Self> {
-        // Nearly every target begins so; the others are worth a closer look.
+        // The fast way out: nearly every target begins with a slash.
         if target.first() == Some(&b'/') {
             return None;
         }
@@ -84,7 +84,7 @@ impl<'b> Absolute<'b> {
         };
         let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len());
         let path: &[u8] = match &rest[end..] {
-            // RFC 9112, 3.2.4: so OPTIONS asks about the server.
+            // RFC 9112, 3.2.4: OPTIONS of an empty path asks about the whole server.
             [] if method == Method::Options => b"*",
             [] => b"/",
             path => path,

@@ -1,9 +1,9 @@
 //! Reads request heads, strictly and incrementally.
 //!
-//! [`Parser`] first looks for the end of the head line by line, remembering how far it came, so that a head that
-//! trickles in costs one pass; only a whole head is taken apart. The request line is read here, the fields by
-//! `httparse`. Whatever could be framed differently by another implementation (bare LF, folded fields, two
-//! lengths, a length beside a transfer coding) is refused and the connection closed: RFC 9112, 11.2.
+//! [`Parser`] first searches for the end of the head line by line and remembers its position, so that a slowly arriving
+//! head costs one pass. Only a complete head is parsed. The request line is read here, the fields by `httparse`.
+//! Whatever could be framed differently by another implementation (bare LF, folded fields, two lengths, a length beside
+//! a transfer coding) is refused and the connection closed: RFC 9112, 11.2.
 
 use memchr::memchr;
 
@@ -22,18 +22,18 @@ pub use body::{Body, BodyReader};
 use fields::Fields;
 use line::{Absolute, RequestLine, begins_with_method};
 
-/// The request methods told apart.
+/// The request methods that the server distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     Get,
-    /// HEAD: the same head as GET, no body.
+    /// HEAD: the response has GET's head and no body.
     Head,
-    /// OPTIONS: the methods of the target, or of the server if that is `*`.
+    /// OPTIONS: asks for the methods of the target, or of the server if the target is `*`.
     Options,
-    /// CONNECT: a tunnel through a proxy. Its client may send data for the tunnel before the response, so a
-    /// refusal ends the connection.
+    /// CONNECT: opens a tunnel through a proxy. The client may send tunnel data before the response, so a refusal must
+    /// close the connection.
     Connect,
-    /// A registered method that a static site does not offer: 405.
+    /// A registered method that no handler offers: 405.
     NotAllowed,
     /// Anything else: 501.
     Unknown,
@@ -42,100 +42,96 @@ pub enum Method {
 /// The protocol version of a request; 1.2 and above are treated as 1.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// HTTP/1.0.
     Http10,
-    /// HTTP/1.1.
     Http11,
-    /// HTTP/2, whose requests come as text from within the server only.
+    /// HTTP/2, whose requests the server itself passes on as text.
     Http2,
 }
 
 /// The scheme of a target in absolute form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
-    /// `http`.
     Http,
-    /// `https`.
     Https,
 }
 
-/// One request head; the slices point into the bytes that were parsed.
+/// A request head; its slices point into the parsed bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request<'b> {
     pub method: Method,
-    /// Path and query; of an absolute target only these. It begins with the query if the path is empty.
+    /// Path and query, without scheme and authority. It begins with `?` if the path is empty.
     pub target: &'b [u8],
     pub version: Version,
-    /// The request line as received, for the log.
+    /// The request line as received, for the access log.
     pub line: &'b [u8],
     pub scheme: Option<Scheme>,
-    /// The host asked for; an absolute target's wins over the field.
+    /// The requested host; an absolute target takes precedence over the Host field.
     pub host: Option<&'b [u8]>,
-    /// True if the client would keep the connection.
+    /// True if the client wants to keep the connection.
     pub keep_alive: bool,
     pub body: Body,
     /// True if the client waits for `100 Continue` before it sends the body.
     pub expects_continue: bool,
     pub conditions: Conditions<'b>,
-    /// Every field line as received, for the log.
+    /// Every field line as received, for the access log.
     pub fields: &'b [u8],
     pub range: Option<&'b [u8]>,
     pub accept: Option<&'b [u8]>,
-    /// Accept-Encoding; empty if it came in several fields.
+    /// Accept-Encoding; empty if it was split over several fields.
     pub accept_encoding: Option<&'b [u8]>,
     pub referer: Option<&'b [u8]>,
     pub user_agent: Option<&'b [u8]>,
-    /// Bytes of the head, the empty line and any empty lines before it included.
+    /// Length of the head in bytes, including its empty line and any empty lines before it.
     pub head_len: usize,
 }
 
 impl<'b> Request<'b> {
-    /// The value of the first field called `name`, whatever its case.
+    /// The value of the first field called `name`, in any case.
     pub fn field(&self, name: &str) -> Option<&'b [u8]> {
         find_field(self.fields, name)
     }
 }
 
-/// Why a head is refused. The connection cannot be used afterwards.
+/// Why a request is refused. The connection cannot be used afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// A line that ends in LF alone.
+    /// A line ends in LF alone.
     #[error("a line of the request ends without CR")]
     BareLineFeed,
-    /// Not `METHOD SP TARGET SP HTTP/1.x`.
+    /// The line is not `METHOD SP TARGET SP HTTP/1.x`.
     #[error("the request line is malformed")]
     RequestLine,
     /// A major version other than 1.
     #[error("the protocol version is not supported")]
     Version,
-    /// Over [`TARGET_BYTES_MAX`].
+    /// The target is longer than [`TARGET_BYTES_MAX`].
     #[error("the request target is longer than {TARGET_BYTES_MAX} bytes")]
     TargetTooLong,
-    /// Over [`HEAD_BYTES_MAX`].
+    /// The head is longer than [`HEAD_BYTES_MAX`].
     #[error("the request head is longer than {HEAD_BYTES_MAX} bytes")]
     HeadTooLong,
-    /// Over [`FIELDS_MAX`].
+    /// The head has more fields than [`FIELDS_MAX`].
     #[error("the request has more than {FIELDS_MAX} fields")]
     TooManyFields,
-    /// A malformed field line: bad name, control character, folding.
+    /// A field line is invalid: bad name, control character or folding.
     #[error("a field of the request is malformed")]
     Field,
-    /// None in HTTP/1.1, two, empty, or not a host.
+    /// Host is missing in HTTP/1.1, repeated, empty, or not a host.
     #[error("the request has no valid Host")]
     Host,
-    /// Not a number, or more than one, or with leading zeros, which some read as octal.
+    /// Content-Length is not a number, repeated, or has leading zeros, which some read as octal.
     #[error("the request has a bad Content-Length")]
     ContentLength,
     /// A Transfer-Encoding beside a Content-Length, in HTTP/1.0, more than once, or that does not end in `chunked`.
     #[error("the request's framing is ambiguous")]
     Framing,
-    /// A transfer coding below `chunked`.
+    /// A transfer coding other than `chunked`.
     #[error("the request's transfer coding is not supported")]
     TransferCoding,
-    /// A body that is not in the coding that the head announces.
+    /// The body violates the coding that the head announces.
     #[error("the request's body is malformed")]
     Body,
-    /// More than one Content-Type: each application would believe another.
+    /// Content-Type is repeated: two applications might choose differently.
     #[error("the request has more than one Content-Type")]
     ContentType,
     /// An expectation other than `100-continue`.
@@ -144,7 +140,7 @@ pub enum RequestError {
 }
 
 impl RequestError {
-    /// The status that answers this refusal.
+    /// The status code of the refusal.
     pub fn status(self) -> Status {
         match self {
             RequestError::BareLineFeed
@@ -168,36 +164,37 @@ impl RequestError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "consumed at once, never stored")]
 pub enum Parsed<'b> {
-    /// The head has not ended yet: call again with more bytes after these.
+    /// The head is incomplete: call again with the same bytes and more behind them.
     Partial,
     Complete(Request<'b>),
 }
 
-/// Room for so many fields is made at first: enough for most, and quickly cleared.
+/// Initial room for fields: enough for most requests and cheap to clear.
 const FIELDS_USUAL: usize = 16;
 
-/// How far the head at the start of a buffer has been looked at.
+/// Parses a request head incrementally: how far the start of the buffer has been scanned.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parser {
-    /// The start of the first line not yet complete.
+    /// The offset of the first incomplete line.
     line_start: u32,
-    /// Where to look for its end.
+    /// Where to continue searching for the line's end.
     scanned: u32,
-    /// The start of the request line, after empty lines.
+    /// Where the request line starts, after empty lines.
     head_start: u32,
     empty_lines: u8,
-    /// True if the heads are those of HTTP/2's streams, written as text by the server itself.
+    /// True if the server itself wrote the heads, for the streams of an HTTP/2 connection.
     is_of_stream: bool,
 }
 
 impl Parser {
-    /// For the request of a stream of HTTP/2, written as text: it says `HTTP/2.0`, which from a client is refused.
+    /// A parser for requests of HTTP/2 streams, which the server writes as text with the version `HTTP/2.0`. From a
+    /// client that version is refused.
     pub fn of_stream() -> Parser {
         Parser { is_of_stream: true, ..Parser::default() }
     }
 
-    /// Parses the head at the start of `bytes`, which begin with the bytes of the last call if that was partial.
-    /// The parser is as new after a complete head.
+    /// Parses the head at the start of `bytes`. After a partial result, call again with the same bytes and more behind
+    /// them. A complete head resets the parser.
     pub fn parse<'b>(&mut self, bytes: &'b [u8]) -> Result<Parsed<'b>, RequestError> {
         match self.find_end(bytes)? {
             None => Ok(Parsed::Partial),
@@ -209,13 +206,13 @@ impl Parser {
         }
     }
 
-    /// Returns true if part of a head has been seen.
+    /// Returns true once part of a head has been seen.
     pub fn is_partial(&self) -> bool {
         self.scanned > 0
     }
 
-    /// The end of the head's empty line, once it is there, and the request line if it ended only now. Refuses early what
-    /// can be refused early.
+    /// Finds the end of the head, and the request line if it was completed by these bytes. Errors in the part so far
+    /// are reported at once.
     fn find_end<'b>(
         &mut self,
         bytes: &'b [u8],
@@ -227,7 +224,7 @@ impl Parser {
             if in_request_line
                 && bytes.get(line_start).is_some_and(|first| !is_token(*first) && *first != b'\r')
             {
-                // No request begins so: another protocol, and perhaps no line end ever.
+                // No request begins like this: another protocol, which may never send a line end.
                 return Err(RequestError::RequestLine);
             }
             let Some(offset) = memchr(b'\n', &bytes[self.scanned as usize..]) else {

@@ -1,4 +1,4 @@
-//! Requests as clients and attackers send them, and what becomes of each.
+//! Requests as clients and attackers send them, and the parser's answer to each.
 
 use super::*;
 use crate::condition::Tags;
@@ -281,7 +281,7 @@ fn limits() {
     );
 }
 
-/// Parsing in pieces must give the same result as parsing at once.
+/// Parses in pieces and checks that the result is the same as parsing at once.
 fn in_pieces(bytes: &[u8], cuts: &[usize]) -> Result<Option<usize>, RequestError> {
     let mut parser = Parser::default();
     for cut in cuts.iter().copied().chain([bytes.len()]) {

@@ -1,4 +1,4 @@
-//! Response heads that a proxy takes, and those it must not.
+//! Response heads that a proxy must accept, and those it must refuse.
 
 use super::*;
 
@@ -69,7 +69,7 @@ fn status_lines() {
     );
 }
 
-/// RFC 9112, 5 and 5.2: a proxy may answer folding with 502; a blank before the colon must never be passed on.
+/// RFC 9112, 5 and 5.2: a proxy may answer folded fields with 502, and must never forward whitespace before the colon.
 #[test]
 fn fields() {
     for bad in [

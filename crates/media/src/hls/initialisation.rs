@@ -1,25 +1,25 @@
-//! The initialisation segment: a film without samples, which says what the tracks are (ISO/IEC 14496-12).
+//! The initialisation segment: the boxes of a film without samples, which describe its tracks (ISO/IEC 14496-12).
 
 use std::time::Duration;
 
 use crate::mp4::boxes::BoxWriter;
 use crate::mp4::{Aac, Codec, Track};
 
-/// Units a second of the film's own times, of which there are none.
+/// The film's own timescale; no time in it uses that.
 const MOVIE_TIMESCALE: u32 = 1000;
 
-/// 1 in 16.16, and 72 dots an inch.
+/// 1.0 as 16.16 fixed point, and 72 dots per inch.
 const ONE: u32 = 1 << 16;
 const DOTS_PER_INCH: u32 = 72 << 16;
 
-/// "und", undetermined, five bits a letter.
+/// The language code "und" (undetermined), five bits per letter.
 const LANGUAGE: u16 = 0x55c4;
 
-/// Flags of `tkhd`: enabled, and in the movie. Of `url `: the samples are in the same file.
+/// Flags of `tkhd`: enabled and in the movie. Flag of `url `: the samples are in the same file.
 const TRACK_FLAGS: u32 = 3;
 const SAME_FILE: u32 = 1;
 
-/// The segment for these tracks, which are numbered from 1. What is shown `start` after the first sample is decoded is the
+/// The segment for these tracks, numbered from 1. `start` is the time from decoding the first sample to showing the
 /// film's first picture.
 pub fn write(tracks: &[&Track], start: Duration) -> Vec<u8> {
     let mut writer = BoxWriter::default();
@@ -33,7 +33,7 @@ pub fn write(tracks: &[&Track], start: Duration) -> Vec<u8> {
         }
         writer.boxed(b"mvex", |writer| {
             for number in 1..=tracks.len() as u32 {
-                // The first description; what is particular to samples is said of each.
+                // The first sample description; fragments override the defaults.
                 writer.full(b"trex", 0, 0, |writer| {
                     writer.u32(number);
                     writer.u32(1);
@@ -85,7 +85,7 @@ fn write_track(writer: &mut BoxWriter, number: u32, track: &Track, start: Durati
     writer.boxed(b"edts", |writer| {
         writer.full(b"elst", 1, 0, |writer| {
             writer.u32(1);
-            // To the end, of fragments that are not known yet.
+            // The duration 0 stands for fragments of unknown length.
             writer.u64(0);
             writer.u64(track.ticks_of(start));
             writer.u32(ONE);
@@ -133,7 +133,7 @@ fn media_information(writer: &mut BoxWriter, track: &Track) {
 }
 
 fn description(writer: &mut BoxWriter, track: &Track) {
-    // Parameter sets that are here alone, or (also) among the samples.
+    // Parameter sets are only in the sample entry (`avc1`, `hvc1`) or also among the samples (`avc3`, `hev1`).
     let kinds = |sets: &[Box<[u8]>], here, anywhere| if sets.is_empty() { anywhere } else { here };
     match track.codec() {
         Codec::H264(h264) => {
@@ -186,13 +186,13 @@ fn audio(writer: &mut BoxWriter, aac: &Aac) {
         writer.u16(aac.channels);
         writer.u16(16);
         writer.zeros(4);
-        // 16.16: rates that do not fit are in the configuration alone.
+        // 16.16 fixed point; a rate that does not fit is only in the decoder configuration.
         writer.u32(u16::try_from(aac.sample_rate).map_or(0, |rate| u32::from(rate) << 16));
         writer.full(b"esds", 0, 0, |writer| stream_descriptor(writer, &aac.configuration));
     });
 }
 
-/// The descriptors that hold a decoder's configuration (ISO/IEC 14496-1, 7.2.6): each a tag, a length, and the next.
+/// The nested descriptors that hold a decoder's configuration (ISO/IEC 14496-1, 7.2.6).
 fn stream_descriptor(writer: &mut BoxWriter, configuration: &[u8]) {
     const SYNC_LAYER: &[u8] = &[2];
     let specific = 5 + configuration.len();
@@ -200,7 +200,7 @@ fn stream_descriptor(writer: &mut BoxWriter, configuration: &[u8]) {
     descriptor_head(writer, 3, 3 + 5 + decoder + 5 + SYNC_LAYER.len());
     writer.zeros(3);
     descriptor_head(writer, 4, decoder);
-    // AAC of MPEG-4, audio; buffer and rates are not said.
+    // Object type MPEG-4 AAC, audio stream; buffer size and bit rates are left 0.
     writer.bytes(&[0x40, 0x15]);
     writer.zeros(11);
     descriptor_head(writer, 5, configuration.len());
@@ -209,7 +209,7 @@ fn stream_descriptor(writer: &mut BoxWriter, configuration: &[u8]) {
     writer.bytes(SYNC_LAYER);
 }
 
-/// A tag, and a length in four bytes of seven bits.
+/// A descriptor's tag, and its length in four groups of seven bits.
 fn descriptor_head(writer: &mut BoxWriter, tag: u8, length: usize) {
     writer.u8(tag);
     for shift in [21, 14, 7] {

@@ -1,9 +1,9 @@
 //! A film as HLS (RFC 8216): a playlist, and the film cut into segments of fragmented MP4, each of which begins with a
-//! picture that decoding can begin with.
+//! keyframe.
 //!
-//! Nothing is coded again or stored beside the film: a segment is a head that is made from the index, and bytes of the
-//! film as they are. The same film therefore always gives the same bytes. Of several tracks the first of video and the
-//! first of audio are taken, into one segment.
+//! Nothing is transcoded or stored: a segment is a head made from the index, followed by unchanged bytes of the film.
+//! The same film therefore always gives the same bytes. A segment contains the first video track and the first audio
+//! track.
 
 mod initialisation;
 mod segment;
@@ -18,38 +18,38 @@ pub use segment::Segment;
 
 use crate::mp4::{Index, Track};
 
-/// How long a segment should be at least, but for the last: what Apple recommends.
+/// The minimum length of a segment except the last, as Apple recommends.
 pub const SEGMENT_SECONDS: u64 = 6;
 
-/// The most segments of a film: 33 hours.
+/// The most segments per film: 33 hours.
 pub const SEGMENTS_MAX: usize = 20_000;
 
-/// The largest segment: a server has a whole one in memory. 6 s at 44 Mbit/s, or a film with few places to cut.
+/// The largest segment, which a server holds in memory: 6 s at 44 Mbit/s, or a film with few keyframes.
 pub const SEGMENT_BYTES_MAX: u64 = 32 << 20;
 
 #[derive(Clone, Debug)]
 pub struct Film {
     index: Index,
-    /// How long before the film's start the first of its samples that is sent is decoded.
+    /// The time from decoding the first sent sample to the film's start.
     lead: Duration,
-    /// Where segments begin, and after them where the film ends.
+    /// Where segments begin; the last entry is the film's end.
     cuts: Vec<Cut>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Cut {
-    /// By [`Index::shown_time`].
+    /// The cut's time, as in [`Index::shown_time`].
     time: Duration,
-    /// The first sample of video, and of audio.
+    /// The numbers of the first video and the first audio sample.
     samples: [u32; 2],
 }
 
-/// Why a film cannot be had as HLS, although it has an index.
+/// Why a film with an index cannot be cut into segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SegmentError {
     #[error("the film has more than {SEGMENTS_MAX} segments of {SEGMENT_SECONDS} s")]
     TooManySegments,
-    /// Too much between two places to cut.
+    /// Too many bytes between two keyframes.
     #[error(
         "segment {number} would have {bytes} bytes, more than {SEGMENT_BYTES_MAX}\n\
          hint: code the film with a picture to begin with every few seconds"
@@ -57,7 +57,7 @@ pub enum SegmentError {
     TooLarge { number: usize, bytes: u64 },
 }
 
-/// A part of a film: what a client asks for.
+/// A resource that a client can request for a film.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
     Playlist,
@@ -66,20 +66,20 @@ pub enum Part {
 }
 
 impl Part {
-    /// `index.m3u8`, `init.mp4`, or `N.m4s` as [`Part::name`] writes it.
+    /// Parses `index.m3u8`, `init.mp4`, or `N.m4s` as [`Part::name`] writes it.
     pub fn named(name: &str) -> Option<Part> {
         match name {
             "index.m3u8" => Some(Part::Playlist),
             "init.mp4" => Some(Part::Initialisation),
             _ => {
                 let number = name.strip_suffix(".m4s")?.parse().ok()?;
-                // A part has one name, so that caches hold it once.
+                // Accept only the canonical name, so that caches hold each segment once.
                 (Part::Segment(number).name() == name).then_some(Part::Segment(number))
             }
         }
     }
 
-    /// The part's name, below the film's.
+    /// The resource's name, relative to the film's URL.
     pub fn name(self) -> String {
         match self {
             Part::Playlist => "index.m3u8".to_owned(),
@@ -98,8 +98,7 @@ impl Part {
 }
 
 impl Film {
-    /// Cuts the film with this index: at the first place where decoding can begin that is [`SEGMENT_SECONDS`] after
-    /// the last.
+    /// Cuts the film at the first keyframe at least [`SEGMENT_SECONDS`] after the previous cut.
     pub fn new(index: Index) -> Result<Film, SegmentError> {
         let cuts = cuts(&index)?;
         let lead = lead(&index, &cuts[0]);
@@ -126,7 +125,7 @@ impl Film {
         playlist(&times)
     }
 
-    /// The initialisation segment, which a decoder needs before any other.
+    /// The initialisation segment, which a decoder needs first.
     pub fn initialisation(&self) -> Vec<u8> {
         let first_shown = self.cuts[0].time.saturating_sub(self.index.lead().saturating_sub(self.lead));
         initialisation::write(&self.tracks(), first_shown)
@@ -141,12 +140,12 @@ impl Film {
         self.index.memory_bytes() + self.cuts.capacity() * size_of::<Cut>()
     }
 
-    /// The tracks of segments, in their order.
+    /// The tracks in segments, in order.
     fn tracks(&self) -> Vec<&Track> {
         self.index.video().into_iter().chain(self.index.audio()).collect()
     }
 
-    /// The tracks and their samples in the segment at `position`.
+    /// The tracks of the segment at `position` and the numbers of their samples.
     fn tracks_of(&self, position: usize) -> Vec<(&Track, Range<u32>)> {
         let [cut, next] = [&self.cuts[position], &self.cuts[position + 1]];
         let samples = |place: usize| cut.samples[place]..next.samples[place];
@@ -183,14 +182,14 @@ fn cuts(index: &Index) -> Result<Vec<Cut>, SegmentError> {
         cuts.push(Cut { time, samples: [video, audio] });
     }
     let ends = [index.video(), index.audio()].map(|track| track.map_or(0, Track::sample_count));
-    // A film without length has one segment, which has none.
+    // A film of duration 0 has one segment.
     let time = (index.lead() + index.duration()).max(cuts[cuts.len() - 1].time);
     cuts.push(Cut { time, samples: ends });
     Ok(cuts)
 }
 
-/// Where the first segment begins: with what decoding has to begin with for the film's start, and with the block of sound
-/// before, without which a decoder does not know the first.
+/// Where the first segment begins: at the keyframe needed to decode the film's start, and one audio block before it,
+/// because a decoder needs the previous block.
 fn beginning(index: &Index, leading: &Track) -> Cut {
     let before = |number: u32| number.saturating_sub(1);
     if !leading.codec().is_video() {
@@ -206,7 +205,7 @@ fn beginning(index: &Index, leading: &Track) -> Cut {
     Cut { time, samples: [number, audio] }
 }
 
-/// How long before the film's start the first samples are decoded.
+/// The time from decoding the first samples to the film's start.
 fn lead(index: &Index, first: &Cut) -> Duration {
     let tracks = [index.video(), index.audio()].into_iter().zip(first.samples);
     let leads = tracks.filter_map(|(track, number)| {
@@ -216,10 +215,10 @@ fn lead(index: &Index, first: &Cut) -> Duration {
     leads.max().unwrap_or_default()
 }
 
-/// The playlist of segments that begin at `times`, of which the last is the film's end.
+/// The playlist of segments that begin at `times`; the last entry is the film's end.
 fn playlist(times: &[Duration]) -> String {
     let lengths: Vec<_> = times.windows(2).map(|ends| ends[1].saturating_sub(ends[0])).collect();
-    // No segment may be longer when both are rounded (4.3.3.1).
+    // RFC 8216, 4.3.3.1: the target duration must not be less than any rounded segment duration.
     let longest = lengths.iter().map(|length| length.as_secs_f64().round() as u64).max().unwrap_or(0);
     let mut text = format!(
         "#EXTM3U\n\

@@ -1,7 +1,7 @@
-//! A segment: a movie fragment (`moof`) that says where its samples are and when, then the samples (`mdat`).
+//! A segment: a movie fragment (`moof`) with the sizes and times of its samples, then the samples (`mdat`).
 //!
-//! Times are decoding times from the first sample on, so that none is negative. When the first picture is shown by them,
-//! the same for all tracks, is said by the initialisation's edit list.
+//! Times are decoding times from the first sample on, so none is negative. The edit list in the initialisation segment
+//! says when the first picture is shown, the same for all tracks.
 
 use std::ops::Range;
 
@@ -12,19 +12,19 @@ use crate::mp4::{Sample, Track};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
     pub head: Vec<u8>,
-    /// Bytes of the film that follow, in this order.
+    /// The ranges of the film's bytes that follow the head, in this order.
     pub ranges: Vec<Range<u64>>,
 }
 
-/// `tfhd`: places count from the start of the fragment.
+/// Flag of `tfhd`: offsets count from the start of the fragment.
 const BASE_IS_FRAGMENT: u32 = 0x02_0000;
 
-/// `trun`: the place of the first sample is said, and each sample's duration, size, flags and composition offset.
+/// Flags of `trun`: the offset of the first sample, and each sample's duration, size, flags and composition offset.
 const RUN_FLAGS: u32 = 0x0f01;
 
 const BOX_HEAD_BYTES: usize = 8;
 
-/// Flags of a sample: a keyframe, or one that depends on others.
+/// Sample flags: a keyframe, or a sample that depends on others.
 const SYNC_SAMPLE: u32 = 0x0200_0000;
 const OTHER_SAMPLE: u32 = 0x0101_0000;
 
@@ -35,11 +35,11 @@ impl Segment {
     }
 }
 
-/// The segment with this number, of these samples of `film`.
+/// Segment `number` of `film`, with these samples of each track.
 pub fn write(film: &Film, number: u32, tracks: &[(&Track, Range<u32>)]) -> Segment {
     let mut writer = BoxWriter::default();
     let mut ranges: Vec<Range<u64>> = Vec::new();
-    // Where in the head the place of a track's first sample is said, and how many bytes come before that sample.
+    // Positions in the head of the data offsets to fill in, and the bytes of samples before each.
     let mut places: Vec<(usize, u32)> = Vec::new();
     let mut bytes = 0_u32;
     writer.boxed(b"moof", |writer| {
@@ -67,7 +67,7 @@ pub fn write(film: &Film, number: u32, tracks: &[(&Track, Range<u32>)]) -> Segme
     Segment { head: writer.into_bytes(), ranges }
 }
 
-/// Writes what is said of a track; returns where the place of its first sample is to be.
+/// Writes a track's `traf` box; returns where its data offset is to be filled in.
 fn fragment_of(
     writer: &mut BoxWriter,
     film: &Film,
@@ -83,7 +83,7 @@ fn fragment_of(
         place = writer.position();
         writer.u32(0);
         for sample in samples_in(track, samples) {
-            // The file says them in four bytes, too.
+            // The file's own tables have four bytes for a duration, so it fits.
             writer.u32(sample.duration_ticks as u32);
             writer.u32(sample.size);
             writer.u32(if sample.is_sync { SYNC_SAMPLE } else { OTHER_SAMPLE });
@@ -93,7 +93,7 @@ fn fragment_of(
     place
 }
 
-/// When the sample with this number is decoded, from the film's lead.
+/// The decoding time of a sample, from the film's first decoded sample.
 fn decode_time(film: &Film, track: &Track, number: u32) -> u64 {
     let decode_ticks = track.sample(number).map_or(0, |sample| sample.decode_ticks as i64);
     let lead_ticks = track.ticks_of(film.lead) as i64;
@@ -104,7 +104,7 @@ fn samples_in<'a>(track: &'a Track, samples: &Range<u32>) -> impl Iterator<Item 
     track.samples_from(samples.start).take(samples.len())
 }
 
-/// Adds `range`, to the last if it follows it.
+/// Appends `range`, merging it with the last range if they are adjacent.
 fn append(ranges: &mut Vec<Range<u64>>, range: Range<u64>) {
     match ranges.last_mut() {
         Some(last) if last.end == range.start => last.end = range.end,

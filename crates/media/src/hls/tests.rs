@@ -1,11 +1,11 @@
-//! The segments of a film, read back: all samples once, in their order, at their times.
+//! Reads a film's segments back: every sample once, in order, at its time.
 
 use std::time::Duration;
 
 use super::*;
 use crate::mp4::example;
 
-/// 26 s of video: it is cut at 6, 12, 18 and 24 s.
+/// 26 s of video, cut at 6, 12, 18 and 24 s.
 const SECONDS: u8 = 26;
 
 fn film() -> (Vec<u8>, Film) {
@@ -21,7 +21,7 @@ fn content(film: &[u8], segment: &Segment) -> Vec<u8> {
     bytes
 }
 
-/// The contents of the boxes of `kind` right within `bytes`.
+/// The contents of the boxes of `kind` directly within `bytes`.
 fn boxes<'a>(mut bytes: &'a [u8], kind: &[u8; 4]) -> Vec<&'a [u8]> {
     let mut found = Vec::new();
     while !bytes.is_empty() {
@@ -91,7 +91,7 @@ fn what_is_cut_from_the_start_is_left_out_up_to_the_last_keyframe() {
         bytes[start..start + 4].copy_from_slice(&example::words(&[timescale * 5 / 2]));
     }
     let film = Film::new(example::read(&bytes).unwrap()).unwrap();
-    // The picture before 2.5 s with which decoding can begin, and the sound from then on, with the block before.
+    // The keyframe before 2.5 s, and audio from there with the block before it.
     assert_eq!(film.cuts[0].samples, [10, 16]);
     let content = content(&bytes, &film.segment(0).unwrap());
     let times: Vec<u32> = boxes(boxes(&content, b"moof")[0], b"traf")
@@ -99,7 +99,7 @@ fn what_is_cut_from_the_start_is_left_out_up_to_the_last_keyframe() {
         .map(|traf| word(boxes(traf, b"tfdt")[0], 8))
         .collect();
     assert_eq!(times[0], 0);
-    // 16 blocks are 2.048 s; the picture is decoded at 2 s.
+    // 16 audio blocks last 2.048 s; the picture is decoded at 2 s.
     assert_eq!(times[1], 384);
     let seconds: f64 = film
         .playlist()
@@ -129,7 +129,7 @@ fn the_initialisation_says_how_the_tracks_are_coded() {
         let description = boxes(table, b"stsd")[0];
         assert!(description.windows(wanted.len()).any(|window| window == wanted));
     }
-    // Our own reader understands it up to what makes it one of fragments.
+    // Our own reader accepts it up to the box that makes it fragmented.
     assert!(matches!(example::read(&bytes), Err(crate::mp4::Mp4Error::Fragmented { .. })));
 }
 

@@ -6,7 +6,7 @@ use super::codec::Aac;
 use super::error::{Mp4Error, REMUX};
 use super::video::configuration;
 
-/// Bytes of an AudioSampleEntry before the version of QuickTime's, and what each version adds.
+/// Bytes of an AudioSampleEntry before QuickTime's version field, and the bytes that each version adds.
 const RESERVED_BYTES: usize = 8;
 const QUICKTIME_VERSION_1_BYTES: usize = 16;
 const QUICKTIME_VERSION_2_BYTES: usize = 36;
@@ -15,19 +15,19 @@ const ES_DESCRIPTOR: u8 = 3;
 const DECODER_CONFIG: u8 = 4;
 const DECODER_SPECIFIC: u8 = 5;
 
-/// Bytes of a decoder's configuration descriptor after the type of object: stream type, buffer, bit rates.
+/// Bytes of a decoder configuration descriptor after the object type: stream type, buffer size, bit rates.
 const DECODER_CONFIG_BYTES: usize = 12;
 
-/// Bytes that a descriptor's length can take.
+/// The most bytes of a descriptor's length field.
 const LENGTH_BYTES_MAX: usize = 4;
 
-/// Object types in MP4 that are AAC: of MPEG-4, and the profiles of MPEG-2.
+/// MP4 object types that mean AAC: MPEG-4, and the profiles of MPEG-2.
 const AAC_OBJECTS: [u8; 4] = [0x40, 0x66, 0x67, 0x68];
 
-/// Audio object types whose decoders are everywhere: Main, LC, SSR, LTP, and SBR and PS over them.
+/// Audio object types that decoders commonly support: Main, LC, SSR, LTP, and SBR and PS on top of them.
 const AUDIO_OBJECTS: [u8; 6] = [1, 2, 3, 4, 5, 29];
 
-/// The object types that carry another: spectral band replication, parametric stereo.
+/// Object types that extend another: spectral band replication, parametric stereo.
 const EXTENDED_OBJECTS: [u8; 2] = [5, 29];
 
 /// Sampling rates by their index (table 1.18).
@@ -58,7 +58,7 @@ pub fn read(mut entry: Reader<'_>) -> Result<Option<AudioEntry>, Mp4Error> {
     }
     let descriptor = match entry.find(b"esds")? {
         Some(descriptor) => descriptor,
-        // QuickTime puts it one level down.
+        // QuickTime nests it in `wave`.
         None => entry.require(b"wave")?.require(b"esds")?,
     };
     stream(descriptor, channels).map(Some)
@@ -89,7 +89,7 @@ fn stream(mut descriptor: Reader<'_>, channels: u16) -> Result<AudioEntry, Mp4Er
     specific(expect(decoder, DECODER_SPECIFIC)?, channels)
 }
 
-/// The content of the first descriptor, which must have this tag.
+/// The content of the first descriptor; an error if it has another tag.
 fn expect(mut within: Reader<'_>, tag: u8) -> Result<Reader<'_>, Mp4Error> {
     let found = within.u8()?;
     if found != tag {
@@ -125,7 +125,7 @@ fn specific(config: Reader<'_>, entry_channels: u16) -> Result<AudioEntry, Mp4Er
         return Err(Mp4Error::Unsupported { what, offset: config.offset(), hint: REMUX });
     }
     let channels = match channels {
-        // Said in the stream itself.
+        // 0 means that the channel layout is in the stream itself.
         0 => entry_channels.max(1),
         7 => 8,
         channels => channels as u16,
@@ -156,7 +156,7 @@ impl Bits<'_> {
         }
     }
 
-    /// Samples a second; 0 if reserved.
+    /// Sampling rate in Hz; 0 if the index is reserved.
     fn sample_rate(&mut self) -> Option<u32> {
         match self.take(4)? {
             15 => self.take(24),

@@ -1,14 +1,14 @@
-//! Boxes and the numbers in them, within bytes that are in memory. Nothing here can read past an end or allocate.
+//! Reads and writes MP4 boxes and the numbers in them, in memory. Reading never goes past a box's end and never
+//! allocates.
 
 use std::fmt;
 
 use super::CHILDREN_MAX;
 use super::error::Mp4Error;
 
-/// Bytes of a box's size and kind.
 const HEADER_BYTES: usize = 8;
 
-/// The kind of a box, or a codec.
+/// The four-character code of a box or codec.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct FourCc(pub [u8; 4]);
 
@@ -24,22 +24,22 @@ impl fmt::Debug for FourCc {
     }
 }
 
-/// The unread rest of a box.
+/// Reads a box's content from front to back.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     pub kind: FourCc,
     bytes: &'a [u8],
-    /// The place of `bytes` in the file.
+    /// The offset of `bytes` in the file, for error messages.
     offset: u64,
 }
 
 impl<'a> Reader<'a> {
-    /// The content of a box of `kind`, which begins at `offset` of the file.
+    /// Reads the content of a box of `kind` that starts at `offset` in the file.
     pub fn new(kind: FourCc, bytes: &'a [u8], offset: u64) -> Reader<'a> {
         Reader { kind, bytes, offset }
     }
 
-    /// Where in the file reading goes on.
+    /// The offset in the file of the next byte to read.
     pub fn offset(&self) -> u64 {
         self.offset
     }
@@ -48,7 +48,7 @@ impl<'a> Reader<'a> {
         self.bytes
     }
 
-    /// The next `count` bytes; an error names the box that ends before.
+    /// The next `count` bytes; if the box ends earlier, the error names it.
     pub fn take(&mut self, count: usize) -> Result<&'a [u8], Mp4Error> {
         let Some((taken, rest)) = self.bytes.split_at_checked(count) else {
             return Err(self.truncated(count as u64));
@@ -58,7 +58,6 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// The next bytes as an array.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Mp4Error> {
         Ok(self.take(N)?.try_into().expect("as many were taken"))
     }
@@ -79,17 +78,17 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// Four bytes, or eight where `is_wide`: a time, whose width depends on the version of its box.
+    /// A time: eight bytes if `is_wide`, otherwise four, depending on the box's version.
     pub fn time(&mut self, is_wide: bool) -> Result<u64, Mp4Error> {
         if is_wide { self.u64() } else { self.u32().map(u64::from) }
     }
 
-    /// The version of a full box, and its flags, which are passed over.
+    /// The version of a full box; skips its flags.
     pub fn version(&mut self) -> Result<u8, Mp4Error> {
         self.array::<4>().map(|bytes| bytes[0])
     }
 
-    /// The number of entries of `entry_bytes` each that follow; they are there.
+    /// Reads a table's entry count and checks that so many entries of `entry_bytes` are there.
     pub fn count(&mut self, entry_bytes: usize) -> Result<usize, Mp4Error> {
         let count = self.u32()?;
         let bytes = u64::from(count) * entry_bytes as u64;
@@ -99,7 +98,7 @@ impl<'a> Reader<'a> {
         Ok(count as usize)
     }
 
-    /// The boxes that follow, to the end. Fewer bytes than a box has are the terminator that QuickTime writes.
+    /// The remaining child boxes. A rest shorter than a box header is QuickTime's terminator.
     pub fn children(self) -> impl Iterator<Item = Result<Reader<'a>, Mp4Error>> {
         let mut rest = self;
         let mut count = 0;
@@ -121,7 +120,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The first box of `kind` among those that follow.
+    /// The first of the remaining child boxes of this kind.
     pub fn find(self, kind: &[u8; 4]) -> Result<Option<Reader<'a>>, Mp4Error> {
         for child in self.children() {
             let child = child?;
@@ -132,13 +131,13 @@ impl<'a> Reader<'a> {
         Ok(None)
     }
 
-    /// The same, where there must be one.
+    /// Like [`find`](Reader::find), but a missing box is an error.
     pub fn require(self, kind: &[u8; 4]) -> Result<Reader<'a>, Mp4Error> {
         let missing = || self.malformed(format!("box {} has no box {}", self.kind, FourCc(*kind)));
         self.find(kind)?.ok_or_else(missing)
     }
 
-    /// An error that says what is wrong, and where in the file.
+    /// An error with the given text and the offset in the file.
     pub fn malformed(&self, what: String) -> Mp4Error {
         Mp4Error::Malformed { what, offset: self.offset }
     }
@@ -174,7 +173,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Bytes to which boxes are appended.
+/// A buffer to which boxes are appended.
 #[derive(Debug, Default)]
 pub struct BoxWriter {
     bytes: Vec<u8>,
@@ -189,7 +188,7 @@ impl BoxWriter {
         self.bytes.len()
     }
 
-    /// A box of `kind`, whose content `content` writes.
+    /// Appends a box of `kind` whose content is written by `content`.
     pub fn boxed(&mut self, kind: &[u8; 4], content: impl FnOnce(&mut BoxWriter)) {
         let start = self.position();
         self.u32(0);
@@ -210,7 +209,6 @@ impl BoxWriter {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// So many bytes of 0.
     pub fn zeros(&mut self, count: usize) {
         self.bytes.resize(self.position() + count, 0);
     }
@@ -231,7 +229,7 @@ impl BoxWriter {
         self.bytes(&value.to_be_bytes());
     }
 
-    /// Four bytes in place of those at `position`.
+    /// Overwrites the four bytes at `position`.
     pub fn replace_u32(&mut self, position: usize, value: u32) {
         self.bytes[position..position + 4].copy_from_slice(&value.to_be_bytes());
     }

@@ -1,51 +1,47 @@
-//! How a track is coded, with what a decoder must know before the first sample.
+//! A track's codec, with the configuration that a decoder needs before the first sample.
 
-/// How a track is coded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Codec {
-    /// H.264, also called AVC.
+    /// H.264 (AVC).
     H264(H264),
-    /// H.265, also called HEVC.
+    /// H.265 (HEVC).
     H265(H265),
     Aac(Aac),
 }
 
-/// The decoder configuration of H.264.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct H264 {
-    /// Profile, compatibility and level, as in the first sequence parameter set.
+    /// Profile, compatibility flags and level, from the first sequence parameter set.
     pub profile_level: [u8; 3],
-    /// Bytes of the length before each NAL unit in a sample: 1, 2 or 4.
+    /// Bytes of the length field before each NAL unit: 1, 2 or 4.
     pub length_bytes: usize,
-    /// Sequence, then picture parameter sets: whole NAL units, none empty.
+    /// Sequence parameter sets, then picture parameter sets: whole NAL units, none empty.
     pub parameter_sets: Vec<Box<[u8]>>,
-    /// The AVCDecoderConfigurationRecord (ISO/IEC 14496-15, 5.3.3.1) as it is in the file.
+    /// The AVCDecoderConfigurationRecord (ISO/IEC 14496-15, 5.3.3.1), unchanged from the file.
     pub configuration: Box<[u8]>,
     /// Width and height in pixels.
     pub size_pixels: (u16, u16),
 }
 
-/// The decoder configuration of H.265.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct H265 {
-    /// Bytes of the length before each NAL unit in a sample: 1, 2 or 4.
+    /// Bytes of the length field before each NAL unit: 1, 2 or 4.
     pub length_bytes: usize,
-    /// Video, sequence and picture parameter sets, in this order: whole NAL units, none shorter than its header.
+    /// Video, sequence and picture parameter sets, in this order: whole NAL units of at least a header.
     pub parameter_sets: Vec<Box<[u8]>>,
-    /// The HEVCDecoderConfigurationRecord (ISO/IEC 14496-15, 8.3.3.1) as it is in the file.
+    /// The HEVCDecoderConfigurationRecord (ISO/IEC 14496-15, 8.3.3.1), unchanged from the file.
     pub configuration: Box<[u8]>,
     /// Width and height in pixels.
     pub size_pixels: (u16, u16),
 }
 
-/// The decoder configuration of AAC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aac {
     /// The AudioSpecificConfig (ISO/IEC 14496-3, 1.6.2.1).
     pub configuration: Box<[u8]>,
     /// The audio object type: 2 is AAC-LC.
     pub object_type: u8,
-    /// Samples a second of the core coder.
+    /// The core coder's sampling rate in Hz.
     pub sample_rate: u32,
     pub channels: u16,
 }
@@ -63,7 +59,7 @@ impl Codec {
         !matches!(self, Codec::Aac(_))
     }
 
-    /// Units a second of its RTP timestamps.
+    /// The clock rate of its RTP timestamps in Hz.
     pub fn clock_rate(&self) -> u32 {
         match self {
             Codec::H264(_) | Codec::H265(_) => 90_000,
@@ -72,7 +68,7 @@ impl Codec {
     }
 }
 
-/// The name of the codec with this `code` in `stsd`, for error messages.
+/// The usual name of a codec that is not supported, for error messages.
 pub(super) fn describe(code: &[u8; 4]) -> Option<&'static str> {
     Some(match code {
         b"av01" => "AV1",

@@ -1,23 +1,22 @@
-//! Why a file is refused: what, at which byte or in which track, and what helps.
+//! Why an MP4 file is refused: what is wrong, at which byte or in which track, and what helps.
 
 use std::io;
 
 use super::boxes::FourCc;
 
-/// Why a file is not streamed.
 #[derive(Debug, thiserror::Error)]
 pub enum Mp4Error {
     #[error("reading at byte {offset} failed: {source}")]
     Read { offset: u64, source: io::Error },
     #[error("this is no MP4 or QuickTime file: it does not begin with one of their boxes")]
     Foreign,
-    /// The file ends before its index.
+    /// The file ends before the box `moov`.
     #[error(
         "the file has no index (box moov) in its {size_bytes} bytes: its writer was interrupted, or it was not \
          copied whole"
     )]
     NoMovie { size_bytes: u64 },
-    /// Less is there than is promised.
+    /// A box or table promises more bytes than there are.
     #[error(
         "{what} at byte {offset} goes on after its end, which is at byte {end}: the file is damaged or cut off"
     )]
@@ -26,38 +25,37 @@ pub enum Mp4Error {
     Malformed { what: String, offset: u64 },
     #[error("{what} at byte {offset}: at most {limit} are allowed")]
     TooMuch {
-        /// The exceeded quantity, with its value.
+        /// The quantity over its limit, and its value.
         what: String,
         offset: u64,
         limit: u64,
     },
-    /// Samples are in fragments, which have no common index.
+    /// The samples are in fragments, so there is no index of the whole film.
     #[error(
         "the film is fragmented (box {kind} at byte {offset}) and so has no index of the whole\n\
          hint: ffmpeg -i IN -c copy -movflags +faststart OUT.mp4 makes it plain without coding it again"
     )]
     Fragmented {
-        /// The box that shows it.
+        /// The box that shows that the file is fragmented.
         kind: FourCc,
         offset: u64,
     },
-    /// Coded as something that is not streamed.
+    /// A codec that cannot be streamed.
     #[error(
         "track {track} is {codec} at byte {offset}, which is not streamed\n\
          hint: convert it: H.264 and H.265 video and AAC audio are"
     )]
     Codec {
-        /// The number of the track in the file.
+        /// The track's number in the file.
         track: u32,
         codec: String,
         offset: u64,
     },
-    /// Something of the format that is not supported.
+    /// A feature of the format that is not supported.
     #[error("{what} at byte {offset} is not supported\nhint: {hint}")]
     Unsupported { what: String, offset: u64, hint: &'static str },
     #[error("the film has neither video nor audio")]
     NoTracks,
 }
 
-/// The cure for most files: remuxing.
 pub(super) const REMUX: &str = "ffmpeg -i IN -c copy OUT.mp4 writes it anew";

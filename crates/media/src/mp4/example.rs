@@ -1,17 +1,16 @@
-//! Films made by hand for tests: a few samples, every box as a program would write it.
+//! Small films for tests, with every box written as a muxer would.
 //!
-//! Two seconds of H.264 at 5 pictures a second, with pictures that are shown in another order than they are decoded, and
-//! of AAC at 8 kHz.
+//! Two seconds of H.264 at 5 pictures a second, whose display order differs from the decoding order, and of AAC at 8
+//! kHz.
 
 use super::Index;
 
-/// A box of `kind` with this content.
 pub fn boxed(kind: &[u8; 4], content: &[&[u8]]) -> Vec<u8> {
     let content = content.concat();
     [&(content.len() as u32 + 8).to_be_bytes()[..], kind, &content].concat()
 }
 
-/// A box with a version and flags.
+/// A full box: with version and flags.
 pub fn full(kind: &[u8; 4], version: u8, content: &[&[u8]]) -> Vec<u8> {
     boxed(kind, &[&[version, 0, 0, 0], &content.concat()])
 }
@@ -26,12 +25,12 @@ pub const PPS: &[u8] = &[0x68, 0xce, 0x3c, 0x80];
 /// AAC-LC, 8 kHz, one channel.
 pub const AAC_CONFIGURATION: &[u8] = &[0x15, 0x88];
 
-/// Where the samples of the example begin in its file: after `ftyp` and the head of `mdat`.
+/// The offset of the first sample in the example file: after `ftyp` and the head of `mdat`.
 pub const SAMPLES_OFFSET: u64 = 16 + 8;
 
 const PICTURES: u32 = 10;
 
-/// The pictures of the example: one NAL unit each, two for the first of each group.
+/// The example's pictures: one NAL unit each, two in the first of each group.
 pub fn pictures() -> Vec<Vec<u8>> {
     some_pictures(PICTURES)
 }
@@ -47,7 +46,7 @@ fn some_pictures(count: u32) -> Vec<Vec<u8>> {
     (0..count).map(picture).collect()
 }
 
-/// The sound of the example: 16 access units, which take 2.048 s.
+/// The example's sound: 16 access units, together 2.048 s.
 pub fn sounds() -> Vec<Vec<u8>> {
     some_sounds(16)
 }
@@ -56,14 +55,14 @@ fn some_sounds(count: u8) -> Vec<Vec<u8>> {
     (0..count).map(|number| vec![number; 40 + usize::from(number)]).collect()
 }
 
-/// The whole film: `ftyp`, samples, index.
+/// The complete film: `ftyp`, samples, index.
 pub fn film() -> Vec<u8> {
     film_of(&pictures(), &sounds())
 }
 
-/// The same for so many seconds, at most 30.
+/// A film of this length, at most 30 s.
 pub fn film_of_seconds(seconds: u8) -> Vec<u8> {
-    // 8 access units take 1.024 s.
+    // 8 access units last 1.024 s.
     film_of(&some_pictures(5 * u32::from(seconds)), &some_sounds(8 * seconds))
 }
 
@@ -101,7 +100,7 @@ pub fn video_track(pictures: &[Vec<u8>]) -> Vec<u8> {
     let entry = [&[0; 24][..], &size, &[0; 50], &boxed(b"avcC", &configuration)];
     let (count, groups) = (pictures.len() as u32, pictures.len() as u32 / 5);
     let keyframes: Vec<u32> = (0..groups).map(|group| 5 * group + 1).collect();
-    // Decoded I P B B B, shown I B B B P.
+    // Decoded as I P B B B, shown as I B B B P.
     let order = [1, 18_000, 1, 72_000, 3, 0].repeat(groups as usize);
     let table = [
         full(b"stsd", 0, &[&words(&[1]), &boxed(b"avc1", &entry)]),
@@ -144,7 +143,7 @@ fn sizes(samples: &[Vec<u8>]) -> Vec<u8> {
     full(b"stsz", 0, &[&words(&[0, sizes.len() as u32]), &words(&sizes)])
 }
 
-/// A track with one edit: its duration and where in the track it begins.
+/// A track with one edit: its duration, and the position in the track where it begins.
 pub fn track(id: u32, handler: &[u8; 4], timescale: u32, edit: &[u32; 2], table: &[u8]) -> Vec<u8> {
     let header = full(b"tkhd", 0, &[&words(&[0, 0, id]), &[0; 68]]);
     let edits = full(b"elst", 0, &[&words(&[1, edit[0], edit[1], 1 << 16])]);

@@ -1,13 +1,13 @@
-//! The index of an MP4 or QuickTime file: which tracks it has, how they are coded, and where each sample lies, when it
-//! is due and whether decoding can begin with it.
+//! The index of an MP4 or QuickTime file: its tracks and codecs, and for each sample its position in the file, its
+//! time, and whether it is a keyframe.
 //!
-//! [`Index::read`] asks for the headers of the file's outermost boxes and for its box `moov`, nothing else, by a
-//! `read_at` of the caller's: a file, a cache, bytes in memory. What is streamed is H.264, H.265 and AAC in plain
-//! files; everything else, and everything that does not add up, is [refused](Mp4Error) with what is wrong and where.
+//! [`Index::read`] reads the headers of the outermost boxes and the box `moov` through the caller's `read_at` (a file,
+//! a cache, or memory), and nothing else. Supported are H.264, H.265 and AAC in unfragmented files. Everything else,
+//! and everything inconsistent, is [refused](Mp4Error) with what is wrong and where.
 //!
-//! The parser is our own, because anybody's file must cost no more than the limits below: it believes no count before the
-//! bytes that the count promises are there. Not `mp4-atom`: its errors name a box but not its place in the file, which our
-//! messages do, and it copies the sample tables into vectors before their sum could be limited.
+//! The parser is our own because any user's file must stay within the limits below: it believes a count only if the
+//! bytes for so many entries are there. `mp4-atom` names the box of an error but not its position in the file, which
+//! our messages do, and it copies the sample tables into vectors before their total could be limited.
 
 mod audio;
 pub(crate) mod boxes;
@@ -27,32 +27,31 @@ pub use codec::{Aac, Codec, H264, H265};
 pub use error::Mp4Error;
 pub use index::{Index, Sample, Track};
 
-/// The largest `moov` that is read. Two hours of film take about 10 MB.
+/// The largest `moov`. Two hours of film take about 10 MB.
 pub const MOVIE_BYTES_MAX: u64 = 64 << 20;
 
-/// Outermost boxes that are looked at before `moov` must have come.
+/// The most outermost boxes searched for `moov`.
 pub const OUTER_BOXES_MAX: usize = 1024;
 
 pub const CHILDREN_MAX: usize = 4096;
 
-/// Tracks of a file, also of kinds that are not streamed: RTP has as many payload types to give them.
+/// The most tracks of a file, unsupported ones included; RTP has as many dynamic payload types.
 pub const TRACKS_MAX: usize = 32;
 
-/// Samples of a file: each takes 24 bytes of memory, and 4 more if decoding can begin with it but not with all, so that
-/// an index has 59 MB at most. A day of 24 pictures a second.
+/// The most samples of a file: a day at 24 pictures a second. Each takes 24 bytes of memory, keyframes 4 more, so an
+/// index takes at most 59 MB.
 pub const SAMPLES_MAX: usize = 1 << 21;
 
-/// Bytes of one sample: a server has a whole one in memory.
+/// The largest sample, which a server holds in memory.
 pub const SAMPLE_BYTES_MAX: u32 = 16 << 20;
 
-/// Bytes of a decoder's configuration: parameter sets are a few hundred.
+/// The largest decoder configuration; usual ones have a few hundred bytes.
 pub const CONFIGURATION_BYTES_MAX: usize = 64 << 10;
 
-/// Entries of an edit list.
 pub const EDITS_MAX: usize = 64;
 
-/// Ticks a second, so that a nanosecond tells two of them apart.
+/// The highest timescale: nanoseconds can still tell two ticks apart.
 pub const TIMESCALE_MAX: u32 = 1_000_000_000;
 
-/// The latest time in a track, in units of its timescale, and so the longest duration. Sums stay far from overflow.
+/// The latest time in a track, in ticks, and so the longest duration. Sums stay far from overflow.
 pub const TICKS_MAX: u64 = 1 << 48;

@@ -1,4 +1,4 @@
-//! From a file to its index: finds `moov`, then reads its tracks.
+//! Reads a file's index: finds `moov`, then reads its tracks.
 
 use std::io;
 
@@ -10,19 +10,19 @@ use super::index::{Index, Track, shown_until};
 use super::video::{self, codec_name};
 use super::{EDITS_MAX, MOVIE_BYTES_MAX, OUTER_BOXES_MAX, TICKS_MAX, TIMESCALE_MAX, TRACKS_MAX, tables};
 
-/// Bytes of a box's head whose size takes 64 bits.
+/// Bytes of a box header with a 64-bit size.
 const LONG_HEAD_BYTES: usize = 16;
 
 /// Bytes of `tkhd` between duration and matrix: reserved, layer, group, volume.
 const TRACK_LAYOUT_BYTES: usize = 16;
 
-/// Boxes with which files begin.
+/// The boxes with which files begin.
 const FIRST_BOXES: [&[u8; 4]; 9] =
     [b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip", b"pnot", b"styp", b"moof"];
 
 impl Index {
-    /// Reads the index of a file of `file_bytes`. `read_at` reads at an offset until the slice is full or the file ends
-    /// and returns how much it read.
+    /// Reads the index of a file of `file_bytes`. `read_at` reads at an offset until the slice is full or the file
+    /// ends, and returns the number of bytes read.
     pub fn read(
         file_bytes: u64,
         read_at: impl FnMut(u64, &mut [u8]) -> io::Result<usize>,
@@ -38,12 +38,12 @@ struct Outer<R> {
 }
 
 impl<R: FnMut(u64, &mut [u8]) -> io::Result<usize>> Outer<R> {
-    /// The content of `moov`, and where it begins.
+    /// The content of `moov` and its offset in the file.
     fn movie(&mut self) -> Result<(u64, Vec<u8>), Mp4Error> {
         let mut offset = 0;
         for _ in 0..OUTER_BOXES_MAX {
             if self.file_bytes.saturating_sub(offset) < 8 {
-                // QuickTime may end with a terminator.
+                // QuickTime files may end with a terminator.
                 return Err(if offset == 0 { Mp4Error::Foreign } else { self.no_movie() });
             }
             let head = self.head(offset)?;
@@ -65,7 +65,7 @@ impl<R: FnMut(u64, &mut [u8]) -> io::Result<usize>> Outer<R> {
                     self.fill(start, &mut movie, "box moov")?;
                     return Ok((start, movie));
                 }
-                // What is cut off cannot have the index after it.
+                // If the box is cut off, no index can follow it.
                 _ => self.check_end(&head, offset, end)?,
             }
             offset = end;
@@ -159,7 +159,7 @@ fn tracks(movie: Reader<'_>, file_bytes: u64) -> Result<Index, Mp4Error> {
     if tracks.is_empty() { Err(Mp4Error::NoTracks) } else { Ok(Index::new(tracks)) }
 }
 
-/// The track in `trak`; `None` if it is neither video nor audio, or empty.
+/// The track in `trak`; `None` if it is neither video nor audio, or has no samples.
 fn track(
     trak: Reader<'_>,
     movie_timescale: u32,
@@ -205,7 +205,6 @@ fn track(
     }))
 }
 
-/// The contents of `tkhd`.
 struct TrackHeader {
     id: u32,
     matrix: [u32; 9],
@@ -226,7 +225,7 @@ fn track_header(mut header: Reader<'_>) -> Result<TrackHeader, Mp4Error> {
     Ok(TrackHeader { id, matrix })
 }
 
-/// Units a second, of `mvhd` or `mdhd`.
+/// The timescale in `mvhd` or `mdhd`.
 fn timescale(mut header: Reader<'_>) -> Result<u32, Mp4Error> {
     let is_wide = header.version()? == 1;
     header.time(is_wide)?;
@@ -241,7 +240,7 @@ fn timescale(mut header: Reader<'_>) -> Result<u32, Mp4Error> {
     }
 }
 
-/// How the track is coded: the first entry of `stsd`.
+/// The track's codec: the first entry of `stsd`.
 fn coding(mut entries: Reader<'_>, id: u32, is_video: bool) -> Result<(Codec, Option<(u32, u32)>), Mp4Error> {
     entries.version()?;
     entries.u32()?;
@@ -263,8 +262,8 @@ fn coding(mut entries: Reader<'_>, id: u32, is_video: bool) -> Result<(Codec, Op
     }
 }
 
-/// The edit list's shift of presentation times. It may say that the film begins before the track, and where in the
-/// track it then begins; cuts within the film are refused.
+/// The edit list's shift of presentation times: the film may begin before the track, and may skip the track's start.
+/// Cuts within the film are refused.
 fn start(mut list: Reader<'_>, id: u32, timescale: u32, movie_timescale: u32) -> Result<i64, Mp4Error> {
     let is_wide = list.version()? == 1;
     let offset = list.offset();
@@ -297,5 +296,4 @@ fn start(mut list: Reader<'_>, id: u32, timescale: u32, movie_timescale: u32) ->
     Ok(begin as i64 - delay as i64)
 }
 
-/// The cure: transcoding.
 const REENCODE: &str = "ffmpeg -i IN OUT.mp4 applies it";

@@ -1,7 +1,7 @@
-//! The tables of samples (`stbl`), five ways of saying little with much, made into one list.
+//! Reads the five sample tables (`stbl`) into one list of samples.
 //!
-//! They are run-length coded, so a few bytes can promise billions of samples: the list is checked against its limit
-//! before it grows, and every sample against the end of the file.
+//! The tables are run-length coded, so a few bytes can promise billions of samples. The list is checked against its
+//! limit before it grows, and every sample against the end of the file.
 
 use super::boxes::Reader;
 use super::error::{Mp4Error, REMUX};
@@ -10,13 +10,13 @@ use super::{SAMPLE_BYTES_MAX, SAMPLES_MAX, TICKS_MAX};
 
 pub struct Samples {
     pub samples: Vec<Stored>,
-    /// Those that decoding can begin with; `None` if all.
+    /// The keyframes' numbers; `None` if every sample is one.
     pub keyframes: Option<Vec<u32>>,
     pub end_ticks: u64,
 }
 
-/// Reads the tables in `table` of the track with this number, of a file of `file_bytes`; `taken` samples are of other
-/// tracks.
+/// Reads the tables in `table` of this track. The file has `file_bytes` bytes, and its other tracks so far `taken`
+/// samples.
 pub fn read(table: Reader<'_>, track: u32, file_bytes: u64, taken: usize) -> Result<Samples, Mp4Error> {
     let sizes = Sizes::read(table)?;
     if sizes.count > SAMPLES_MAX - taken {
@@ -36,11 +36,11 @@ pub fn read(table: Reader<'_>, track: u32, file_bytes: u64, taken: usize) -> Res
     Ok(Samples { samples, keyframes, end_ticks })
 }
 
-/// How large the samples are: `stsz` or `stz2`.
+/// The sample sizes: `stsz` or `stz2`.
 struct Sizes<'a> {
-    /// All the same, if not 0.
+    /// The size of all samples, if not 0.
     common: u32,
-    /// Else: the table, and the bits of each.
+    /// Otherwise the table of sizes, and the bits of each entry.
     table: Reader<'a>,
     bits: u8,
     count: usize,
@@ -67,7 +67,7 @@ impl<'a> Sizes<'a> {
         Ok(Sizes { common: 0, table, bits, count })
     }
 
-    /// The size of the sample with this number, which there is.
+    /// The size of sample `number`, which must exist.
     fn get(&self, number: usize) -> u32 {
         let bytes = self.table.rest();
         match (self.common, self.bits) {
@@ -87,7 +87,7 @@ impl<'a> Sizes<'a> {
     }
 }
 
-/// Gives each sample its size and, chunk by chunk, its place.
+/// Sets each sample's size and its offset, chunk by chunk.
 fn place(
     samples: &mut Vec<Stored>,
     table: Reader<'_>,
@@ -130,13 +130,12 @@ fn place(
     Ok(())
 }
 
-/// Samples per chunk (`stsc`), as runs of chunks with the same number.
+/// Samples per chunk (`stsc`), as runs of chunks with equal counts.
 struct Runs<'a> {
     table: Reader<'a>,
     left: usize,
-    /// Samples in each chunk of the run.
     samples: u32,
-    /// The chunk with which the next run begins.
+    /// The number of the first chunk of the next run.
     next: u64,
 }
 
@@ -174,7 +173,7 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// Gives each sample its decoding time (`stts`); returns when the last ends.
+/// Sets each sample's decoding time (`stts`); returns the end of the last sample.
 fn decode_times(samples: &mut [Stored], mut table: Reader<'_>) -> Result<u64, Mp4Error> {
     table.version()?;
     let (mut ticks, mut filled) = (0_u64, 0);
@@ -198,7 +197,8 @@ fn decode_times(samples: &mut [Stored], mut table: Reader<'_>) -> Result<u64, Mp
     Ok(ticks)
 }
 
-/// Gives each sample its composition offset (`ctts`). Of both versions: many writers put negative ones in the first.
+/// Sets each sample's composition offset (`ctts`). Offsets are read as signed in both versions, because many writers
+/// put negative ones into version 0.
 fn composition_times(samples: &mut [Stored], mut table: Reader<'_>) -> Result<(), Mp4Error> {
     table.version()?;
     let mut filled = 0;
@@ -213,7 +213,7 @@ fn composition_times(samples: &mut [Stored], mut table: Reader<'_>) -> Result<()
     Ok(())
 }
 
-/// The numbers, from 0, of the samples that decoding can begin with (`stss`).
+/// The numbers, from 0, of the keyframes (`stss`).
 fn sync_samples(mut table: Reader<'_>, sample_count: usize) -> Result<Vec<u32>, Mp4Error> {
     table.version()?;
     let count = table.count(4)?;

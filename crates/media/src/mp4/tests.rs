@@ -1,4 +1,4 @@
-//! The index of a film made by hand, and the refusal of damaged and foreign files.
+//! The index of the example film, and the refusal of damaged and foreign files.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::*;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// The example with `from`, which is in it once, replaced by `to`.
+/// The example with the bytes `from`, which occur once, replaced by `to`.
 fn changed(from: &[u8], to: &[u8]) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
     let mut film = film();
@@ -55,7 +55,7 @@ fn the_edit_list_makes_picture_and_sound_agree() {
     let [video, audio] = index.tracks() else { panic!("two tracks") };
     let shown = |track: &Track, number| track.film_time(&track.sample(number).unwrap());
     assert_eq!(shown(video, 0), Duration::ZERO);
-    // The second that is decoded is the fifth that is shown, 0.2 s each.
+    // The second decoded picture is the fifth shown, 0.2 s each.
     assert_eq!(shown(video, 1), 800 * MILLISECOND);
     assert_eq!(shown(audio, 1), Duration::ZERO);
     assert_eq!(shown(audio, 2), 128 * MILLISECOND);
@@ -84,7 +84,7 @@ fn samples_are_due_in_order_and_none_before_the_start() {
 fn seeking_finds_what_is_shown_and_where_decoding_can_begin() {
     let index = index();
     let [video, audio] = index.tracks() else { panic!("two tracks") };
-    // By picture shown: decoded as number 0, 2, 3, 4, 1.
+    // In display order: decoding numbers 0, 2, 3, 4, 1.
     for (tenths, number) in [(0, 0), (1, 0), (2, 2), (4, 3), (6, 4), (8, 1), (9, 1), (10, 5), (99, 6)] {
         assert_eq!(video.sample_at(100 * MILLISECOND * tenths), number, "{tenths}");
     }
@@ -141,7 +141,7 @@ fn a_sample_beyond_the_end_is_told_with_its_place() {
 
 #[test]
 fn a_few_bytes_cannot_promise_much() {
-    // All samples of one size: four bytes say how many.
+    // A common sample size: four bytes give the number of samples.
     let many = |count: u32| {
         let table = [
             video_description(),
@@ -156,12 +156,12 @@ fn a_few_bytes_cannot_promise_much() {
     assert!(refusal(&many(u32::MAX)).contains("content of box stsz"));
     let mut empty = many(SAMPLES_MAX as u32 + 1);
     let sizes = empty.windows(4).position(|kind| kind == b"stsz").unwrap();
-    // 1 byte each.
+    // 1 byte per sample.
     empty[sizes + 11] = 1;
     assert!(refusal(&empty).contains("at most 2097152 are allowed"));
 }
 
-/// A film of four samples of 3, 5, 7 and 9 bytes, whose sizes, chunks and samples per chunk these tables tell.
+/// A film of four samples of 3, 5, 7 and 9 bytes, described by these tables of sizes, chunks and samples per chunk.
 fn told_by(sizes: &[u8], chunks: &[u8], runs: &[u32]) -> Vec<u8> {
     let table = [
         video_description(),
@@ -184,7 +184,7 @@ fn tables_of_every_width_say_the_same() {
         full(b"stz2", 0, &[&words(&[16, 4]), &[0, 3, 0, 5, 0, 7, 0, 9]]),
     ];
     let chunks = [
-        // Chunks of one, one and two samples, the last first.
+        // Chunks of one, one and two samples; the last chunk comes first in the file.
         full(b"stco", 0, &[&words(&[3, first + 40, first + 20, first])]),
         full(b"co64", 0, &[&words(&[3, 0, first + 40, 0, first + 20, 0, first])]),
     ];
@@ -225,8 +225,8 @@ fn times_beyond_reason_are_refused() {
     assert!(cut.contains("the edit list of track 2"), "{cut}");
 }
 
-/// With any byte of the index changed, or the file cut anywhere, the result is an index whose samples lie in the file
-/// in order of time, or a refusal.
+/// With any byte of the index changed, or the file cut anywhere, the result is either a refusal or an index whose
+/// samples lie in the file in order of time.
 #[test]
 fn no_damage_gets_through() {
     let film = film();

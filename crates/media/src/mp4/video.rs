@@ -1,32 +1,32 @@
-//! The configuration of video decoders (ISO/IEC 14496-15): parameter sets, and how long a NAL unit's length is.
+//! The configuration of video decoders (ISO/IEC 14496-15): parameter sets, and the size of NAL unit lengths.
 
 use super::CONFIGURATION_BYTES_MAX;
 use super::boxes::{FourCc, Reader};
 use super::codec::{Codec, H264, H265};
 use super::error::{Mp4Error, REMUX};
 
-/// Bytes of a VisualSampleEntry before its boxes, beside width and height: reserved, resolution, names.
+/// Bytes of a VisualSampleEntry before its child boxes, except width and height: reserved, resolution, names.
 const ENTRY_HEAD_BYTES: usize = 24;
 const ENTRY_TAIL_BYTES: usize = 50;
 
-/// Bytes of a HEVCDecoderConfigurationRecord before the length of lengths: profile, tier, level, formats.
+/// Bytes of a HEVCDecoderConfigurationRecord before the NAL unit length size: profile, tier, level, formats.
 const H265_HEAD_BYTES: usize = 21;
 
-/// The least of a NAL unit: its header.
+/// The shortest NAL unit: its header.
 const H264_NAL_BYTES_MIN: usize = 1;
 const H265_NAL_BYTES_MIN: usize = 2;
 
-/// NAL unit types of H.265 that are parameter sets, in the order in which a decoder wants them.
+/// H.265 NAL unit types of parameter sets, in the order in which a decoder needs them.
 const H265_SETS: [u8; 3] = [32, 33, 34];
 
 /// A video track's entry in `stsd`.
 pub struct VideoEntry {
     pub codec: Codec,
-    /// Horizontal and vertical spacing of pixels.
+    /// Horizontal and vertical pixel spacing.
     pub pixel_aspect: Option<(u32, u32)>,
 }
 
-/// Reads the entry whose kind says H.264 or H.265; `None` for other kinds.
+/// Reads an entry of H.264 or H.265; `None` for other kinds.
 pub fn read(mut entry: Reader<'_>) -> Result<Option<VideoEntry>, Mp4Error> {
     let kind = entry.kind.0;
     let is_h264 = match &kind {
@@ -81,7 +81,7 @@ fn h265(mut record: Reader<'_>, size_pixels: (u16, u16)) -> Result<H265, Mp4Erro
     Ok(H265 { length_bytes, parameter_sets: sets.concat(), configuration, size_pixels })
 }
 
-/// The whole of a decoder's configuration, if it is not too long.
+/// The whole decoder configuration; an error if it is too long.
 pub fn configuration(record: &Reader<'_>) -> Result<Box<[u8]>, Mp4Error> {
     let bytes = record.rest();
     if bytes.len() > CONFIGURATION_BYTES_MAX {
@@ -117,7 +117,7 @@ fn nal_unit(record: &mut Reader<'_>, bytes_min: usize) -> Result<Box<[u8]>, Mp4E
     Ok(unit.into())
 }
 
-/// The codec that a `stsd` entry of `kind` names, as people call it.
+/// The usual name of the codec that a `stsd` entry of `kind` means.
 pub fn codec_name(kind: FourCc, sort: &str) -> String {
     match super::codec::describe(&kind.0) {
         Some(name) => format!("{sort} coded as {name} ({kind})"),

@@ -1,24 +1,24 @@
-//! AAC in the mode AAC-hbr of RFC 3640: before the access units of a packet stand their sizes, 13 bits and 3 of an
-//! index that is always 0. An access unit that does not fit is cut; each of its pieces has the head of the whole.
+//! AAC in RTP by RFC 3640, mode AAC-hbr. A packet starts with a header per access unit: 13 bits of size and 3 bits of
+//! index, which is always 0. An access unit that does not fit is fragmented; each fragment's header gives the size of
+//! the whole unit.
 
 use super::{AAC_UNITS_MAX, HEAD_BYTES_MAX, Packet, PacketiseError, Unit};
 use crate::mp4::{Sample, Track};
 
-/// The largest size in 13 bits.
 const SIZE_MAX: u32 = (1 << 13) - 1;
 
-/// Bytes that say how many bits of headers follow, and bytes of a header.
+/// Bytes of the field with the length of all headers in bits, and bytes of one header.
 const LENGTH_BYTES: usize = 2;
 const HEADER_BYTES: usize = 2;
 
-/// Adds the samples after the first that lie behind it in the file, follow it in time and fit into one packet.
+/// Extends the unit by samples that are adjacent in the file, follow in time and fit into one packet.
 pub fn extend(unit: &mut Unit, track: &Track, payload_bytes_max: usize) {
     let step = unit.first.duration_ticks;
     for sample in track.samples_from(unit.samples.end) {
         let count = (sample.number - unit.samples.start) as usize;
         let heads = LENGTH_BYTES + HEADER_BYTES * (count + 1);
         let fits = count < AAC_UNITS_MAX && heads + (unit.size + sample.size) as usize <= payload_bytes_max;
-        // A receiver reckons the times of all but the first from their common duration.
+        // Receivers compute the times of all access units but the first from a common duration.
         let follows = sample.offset == unit.first.offset + u64::from(unit.size)
             && sample.presentation_ticks() == unit.first.presentation_ticks() + (step * count as u64) as i64;
         if !fits || !follows || sample.size == 0 || unit.first.size == 0 {
@@ -29,7 +29,7 @@ pub fn extend(unit: &mut Unit, track: &Track, payload_bytes_max: usize) {
     }
 }
 
-/// The packets of a unit: one, or the pieces of an access unit.
+/// A unit's packets: one, or the fragments of one access unit.
 #[derive(Clone, Debug)]
 pub struct Packets<'a> {
     head: [u8; HEAD_BYTES_MAX],

@@ -1,13 +1,13 @@
 //! Samples as RTP payloads: RFC 6184 (H.264, mode 1), RFC 7798 (H.265), RFC 3640 (AAC, mode AAC-hbr).
 //!
-//! A [`Packetiser`] is made once per track and size of packets. It says which samples go together (a [`Unit`]: one
-//! picture, or as much sound as fits into a packet), and where their bytes are in the file, in one piece. Whoever has
-//! read them is given [`Packet`]s: a few bytes of head, and a slice of what was read, so that nothing is copied before
-//! the system call that sends both. RTP's own header is the caller's: the payload type, the sequence number, the
-//! stream's identity, and the random offset that is added to [`Packet::timestamp`].
+//! Make one [`Packetiser`] per track and packet size. It says which samples are sent together (a [`Unit`]: one picture,
+//! or as much audio as fits into a packet), and which contiguous bytes of the file they are. Given those bytes it
+//! returns [`Packet`]s, each a few bytes of head and a slice of the input, so that nothing is copied before the system
+//! call that sends both. The caller writes the RTP header: payload type, sequence number, SSRC, and the random offset
+//! added to [`Packet::timestamp`].
 //!
-//! Files hold no parameter sets among their samples, and players that join late need them: they are sent before every
-//! picture that decoding can begin with.
+//! Samples in files contain no parameter sets, which players that join later need, so they are sent before every
+//! keyframe.
 
 mod aac;
 mod nal_units;
@@ -18,13 +18,13 @@ use std::ops::Range;
 
 use crate::mp4::{Codec, Sample, Track};
 
-/// The least that a packet may carry: the longest head and one byte.
+/// The smallest payload limit: the longest head and one byte.
 pub const PAYLOAD_BYTES_MIN: usize = HEAD_BYTES_MAX + 1;
 
-/// A packet's head is never longer: the headers of [`AAC_UNITS_MAX`] access units.
+/// The longest head of a packet: the headers of [`AAC_UNITS_MAX`] access units.
 pub const HEAD_BYTES_MAX: usize = 2 + 2 * AAC_UNITS_MAX;
 
-/// Access units of AAC in one packet: as many as 0.7 s of 22.05 kHz.
+/// The most AAC access units per packet: 0.7 s at 22.05 kHz.
 pub const AAC_UNITS_MAX: usize = 16;
 
 /// Makes the RTP payloads of one track.
@@ -40,24 +40,24 @@ enum PayloadFormat {
     Aac,
 }
 
-/// Samples that are read and sent at once.
+/// Samples that are read and sent together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unit {
     pub samples: Range<u32>,
-    /// The first of them, whose time is the packets'.
+    /// The first sample, whose time is that of the packets.
     pub first: Sample,
-    /// Bytes of all of them, which begin at `first.offset` of the file.
+    /// The total size of the samples, which begin at `first.offset` of the file.
     pub size: u32,
 }
 
-/// The payload of an RTP packet: head and body, one after the other.
+/// The payload of an RTP packet: head, then body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
     head: [u8; HEAD_BYTES_MAX],
     head_bytes: u8,
-    /// Part of the samples, or parameter sets of the packetiser's.
+    /// A slice of the samples, or the packetiser's parameter sets.
     pub body: &'a [u8],
-    /// RTP's marker bit: the last packet of a picture, or the end of whole access units of sound.
+    /// The RTP marker bit: set on the last packet of a picture and on packets with whole audio access units.
     pub marker: bool,
     /// The RTP timestamp, counted from the film's start.
     pub timestamp: u32,
@@ -70,24 +70,22 @@ impl<'a> Packet<'a> {
         Packet { head: kept, head_bytes: head.len() as u8, body, marker, timestamp }
     }
 
-    /// The bytes before the body.
     pub fn head(&self) -> &[u8] {
         &self.head[..usize::from(self.head_bytes)]
     }
 
-    /// Bytes of head and body.
     pub fn payload_bytes(&self) -> usize {
         usize::from(self.head_bytes) + self.body.len()
     }
 }
 
-/// Why samples cannot be sent.
+/// Why samples cannot be put into packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PacketiseError {
-    /// The lengths within a picture do not add up.
+    /// The NAL unit lengths in a picture are inconsistent.
     #[error("sample {number} is damaged: a NAL unit at its byte {place} is longer than what is left of it")]
     Damaged { number: u32, place: u32 },
-    /// An access unit whose size cannot be said.
+    /// An access unit too large for its size field.
     #[error("sample {number} of {size} bytes is too large for RFC 3640, which counts to 8191")]
     TooLarge { number: u32, size: u32 },
     #[error("sample {number}: {given} bytes were read in place of {wanted}")]
@@ -95,8 +93,9 @@ pub enum PacketiseError {
 }
 
 impl Packetiser {
-    /// For packets that carry at most `payload_bytes_max` after RTP's header (at least [`PAYLOAD_BYTES_MIN`]): for an
-    /// MTU of 1500, less 20 of IPv4 (40 of IPv6), 8 of UDP and 12 of RTP, 1460 (1440).
+    /// A packetiser whose payloads, after the RTP header, have at most `payload_bytes_max` bytes (at least
+    /// [`PAYLOAD_BYTES_MIN`]). For an MTU of 1500 that is 1460 with IPv4 and 1440 with IPv6: subtract 20 or 40 bytes of
+    /// IP, 8 of UDP and 12 of RTP.
     pub fn new(track: &Track, payload_bytes_max: usize) -> Packetiser {
         let payload_bytes_max = payload_bytes_max.max(PAYLOAD_BYTES_MIN);
         let form = match track.codec() {
@@ -107,7 +106,7 @@ impl Packetiser {
         Packetiser { form, payload_bytes_max }
     }
 
-    /// The unit that starts with sample `first` of the track, if it exists; the next one starts with
+    /// The unit that starts with sample `first`; `None` after the last sample. The next unit starts with
     /// `unit.samples.end`.
     pub fn unit(&self, track: &Track, first: u32) -> Option<Unit> {
         let sample = track.sample(first)?;
@@ -118,7 +117,7 @@ impl Packetiser {
         Some(unit)
     }
 
-    /// The packets of `unit` of `track`, whose bytes are these. A unit without content has none.
+    /// The packets of `unit`, whose bytes in the file are `bytes`. A unit without content has none.
     pub fn packets<'a>(
         &'a self,
         track: &'a Track,
@@ -142,7 +141,7 @@ impl Packetiser {
     }
 }
 
-/// The packets of a unit, in the order in which they are sent.
+/// A unit's packets in sending order.
 #[derive(Clone, Debug)]
 pub struct Packets<'a>(Inner<'a>);
 

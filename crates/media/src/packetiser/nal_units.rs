@@ -1,20 +1,19 @@
 //! Video made of NAL units: H.264 by RFC 6184 in mode 1, H.265 by RFC 7798 without DONL.
 //!
-//! The two differ in how long a NAL unit's header is and in its numbers, not in how a picture is cut: a unit that fits
-//! is a packet, one that does not is cut into fragments, and the parameter sets are aggregated into one packet. All
-//! fragments but the last of a unit are of one size, so that a kernel can cut them.
+//! The two formats differ in the NAL unit header, not in how a picture is split. A NAL unit that fits is sent as a
+//! packet, one that does not is fragmented, and the parameter sets are aggregated into one packet. All fragments of a
+//! unit but the last have the same size, so that the kernel can split them (UDP segmentation offload).
 
 use super::{Packet, PacketiseError};
 use crate::mp4::{H264, H265, Sample};
 
-/// The two formats, as far as they differ.
 #[derive(Clone, Copy, Debug)]
 enum Standard {
     H264,
     H265,
 }
 
-/// The types of what is made of NAL units.
+/// NAL unit types of aggregation and fragmentation packets.
 const H264_AGGREGATION: u8 = 24;
 const H264_FRAGMENT: u8 = 28;
 const H265_AGGREGATION: u8 = 48;
@@ -23,16 +22,15 @@ const H265_FRAGMENT: u8 = 49;
 const START: u8 = 0x80;
 const END: u8 = 0x40;
 
-/// The header of a fragment: of H.265 the longer one.
+/// Bytes of a fragmentation header; H.265's is the longer one.
 const FRAGMENT_HEAD_BYTES_MAX: usize = 3;
 
-/// How the pictures of a track are sent.
+/// The codec, packet limit and parameter sets of a track.
 #[derive(Clone, Debug)]
 pub struct PayloadFormat {
     standard: Standard,
     length_bytes: usize,
-    /// Sent before keyframes: the parameter sets, each a NAL unit, combined into an aggregation if they fit into one
-    /// packet.
+    /// Sent before keyframes: the parameter sets, aggregated into one packet if they fit, otherwise one by one.
     parameter_sets: Vec<Box<[u8]>>,
 }
 
@@ -44,7 +42,7 @@ impl Standard {
         }
     }
 
-    /// The type of the NAL unit, of which there is the first byte.
+    /// The NAL unit type of a non-empty unit.
     fn kind(self, unit: &[u8]) -> u8 {
         match self {
             Standard::H264 => unit[0] & 0x1f,
@@ -59,7 +57,7 @@ impl Standard {
         }
     }
 
-    /// Returns true if it marks the start of a picture and so must stay before its parameter sets.
+    /// Returns true for an access unit delimiter, which must stay before the parameter sets.
     fn is_delimiter(self, unit: &[u8]) -> bool {
         match self {
             Standard::H264 => self.kind(unit) == 9,
@@ -67,11 +65,11 @@ impl Standard {
         }
     }
 
-    /// The header of an aggregation of `units`, none of them empty.
+    /// The header of an aggregation packet of `units`, none of them empty.
     fn aggregation_header(self, units: &[Box<[u8]>]) -> Vec<u8> {
         match self {
             Standard::H264 => {
-                // As important as the most important of them (RFC 6184, 5.7).
+                // The highest importance among its units (RFC 6184, 5.7).
                 let importance = units.iter().map(|unit| unit[0] & 0x60).max().unwrap_or(0);
                 vec![importance | H264_AGGREGATION]
             }
@@ -80,7 +78,7 @@ impl Standard {
         }
     }
 
-    /// Writes the head of a fragment of `unit`; returns its length.
+    /// Writes the header of a fragment of `unit`; returns its length.
     fn fragment_head(self, unit: &[u8], flags: u8, head: &mut [u8; FRAGMENT_HEAD_BYTES_MAX]) -> usize {
         let header = flags | self.kind(unit);
         match self {
@@ -113,7 +111,7 @@ impl PayloadFormat {
     ) -> PayloadFormat {
         let mut aggregation = standard.aggregation_header(sets);
         for set in sets {
-            // They come from fields of two bytes.
+            // The sets' lengths come from 16-bit fields.
             aggregation.extend_from_slice(&(set.len() as u16).to_be_bytes());
             aggregation.extend_from_slice(set);
         }
@@ -124,7 +122,7 @@ impl PayloadFormat {
         PayloadFormat { standard, length_bytes, parameter_sets }
     }
 
-    /// The first NAL unit in `bytes` that has a header, and what follows it. Empty units are passed over.
+    /// The first NAL unit in `bytes` that has a header, and the bytes after it. Empty units are skipped.
     fn split<'a>(&self, mut bytes: &'a [u8]) -> Result<Option<Split<'a>>, Overrun<'a>> {
         while !bytes.is_empty() {
             let (length, rest) = bytes.split_at_checked(self.length_bytes).ok_or(Overrun(bytes))?;
@@ -141,18 +139,18 @@ impl PayloadFormat {
 
 type Split<'a> = (&'a [u8], &'a [u8]);
 
-/// Bytes that begin with the length of a NAL unit that does not fit into them.
+/// The bytes at which a NAL unit length exceeds the picture.
 struct Overrun<'a>(&'a [u8]);
 
 #[derive(Clone, Debug)]
 pub struct Packets<'a> {
     form: &'a PayloadFormat,
-    /// Parameter sets that are yet to be sent.
+    /// Parameter sets still to be sent.
     sets: &'a [Box<[u8]>],
-    /// The NAL unit that is being sent, whole or in fragments, and what of it is left.
+    /// The NAL unit being sent, whole or in fragments, and the rest of it.
     unit: &'a [u8],
     left: &'a [u8],
-    /// The rest, up to the end of the last non-empty NAL unit.
+    /// The remaining bytes, up to the end of the last non-empty NAL unit.
     rest: &'a [u8],
     payload_bytes_max: usize,
     timestamp: u32,
@@ -185,7 +183,7 @@ impl<'a> Packets<'a> {
         Ok(Packets { form, sets, unit: &[], left: &[], rest, payload_bytes_max, timestamp })
     }
 
-    /// The next of what is sent, whole: a NAL unit or an aggregation.
+    /// The next whole NAL unit or aggregation packet.
     fn next_unit(&mut self) -> Option<&'a [u8]> {
         let next = self.form.split(self.rest).ok().flatten();
         match (self.sets.split_first(), next) {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::mp4::{H265, example};
 
-/// The NAL units that a receiver of mode 1 puts together, of both standards (RFC 6184, RFC 7798).
+/// Reassembles NAL units as a receiver does, for both formats (RFC 6184 mode 1, RFC 7798).
 fn received(packets: &[Packet<'_>], header_bytes: usize) -> Vec<Vec<u8>> {
     let mut units: Vec<Vec<u8>> = Vec::new();
     for packet in packets {
@@ -48,7 +48,7 @@ fn h264_form(payload_bytes_max: usize) -> nal_units::PayloadFormat {
     nal_units::PayloadFormat::h264(h264, payload_bytes_max)
 }
 
-/// A sample of these NAL units, with lengths of four bytes.
+/// A sample of these NAL units, each with a length of four bytes.
 fn sample_of(units: &[&[u8]]) -> Vec<u8> {
     units.iter().flat_map(|unit| [&(unit.len() as u32).to_be_bytes()[..], unit].concat()).collect()
 }
@@ -134,7 +134,7 @@ fn lengths_that_lie_are_told_with_their_place() {
 fn sound_goes_together_where_it_lies_together() {
     let (film, index) = (example::film(), example::index());
     let track = &index.tracks()[1];
-    // Two chunks of eight lie side by side, but one packet has room for fewer.
+    // Two chunks of eight access units are adjacent, but a packet has room for fewer.
     let packetiser = Packetiser::new(track, 300);
     let (mut next, mut heard) = (0, Vec::new());
     while let Some(unit) = packetiser.unit(track, next) {
@@ -204,14 +204,14 @@ fn parameter_sets_that_do_not_fit_together_go_alone() {
 }
 
 proptest! {
-    /// A receiver reassembles any picture from packets within the size limit, of which only the last has the marker.
+    /// A receiver reassembles any picture; packets keep the size limit, and only the last has the marker.
     #[test]
     fn pictures_arrive_as_they_are(
         units in vec(vec(any::<u8>(), 2..400), 1..6),
         payload_bytes_max in PAYLOAD_BYTES_MIN..300,
         is_h264: bool,
     ) {
-        // Units of a picture and none of the formats that packets have.
+        // Types of coded pictures, none that aggregation or fragmentation use.
         let header = |unit: &Vec<u8>| if is_h264 { vec![unit[0] & 0xe0 | 1] } else { vec![2, unit[1]] };
         let units: Vec<Vec<u8>> = units.iter().map(|unit| [header(unit), unit[1..].to_vec()].concat()).collect();
         let bytes = sample_of(&units.iter().map(Vec::as_slice).collect::<Vec<_>>());
@@ -223,7 +223,7 @@ proptest! {
         prop_assert_eq!(received(&packets, if is_h264 { 1 } else { 2 }), units);
     }
 
-    /// Any bytes given as a picture become non-empty packets, or an error with its position.
+    /// Any bytes given as a picture become non-empty packets, or an error with a position.
     #[test]
     fn no_bytes_are_too_strange(bytes in vec(any::<u8>(), 0..200), is_sync: bool, is_h264: bool) {
         let form = if is_h264 { h264_form(50) } else { h265_form(50) };

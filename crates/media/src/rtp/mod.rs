@@ -1,6 +1,6 @@
-//! RTP (RFC 3550): packet headers to bytes and back, NTP times; RTCP in [`rtcp`].
+//! RTP (RFC 3550): reads and writes packet headers and NTP times; RTCP is in [`rtcp`].
 //!
-//! Pure, and in both directions, so that the server and the load generator share it. The payloads are the packetiser's.
+//! The server and the load generator share it. Payloads come from [`packetiser`](crate::packetiser).
 //!
 //! Not `rtp-types`: an adapter to [`Header`] is as long as the 40 lines here, and reading or writing a header takes 15 ns on
 //! the path of every packet.
@@ -9,10 +9,10 @@ pub mod rtcp;
 
 use std::time::Duration;
 
-/// Bytes of a header without contributing sources or an extension: all that is sent here.
+/// Bytes of a header without contributing sources and extension, the only kind sent here.
 pub const HEADER_BYTES: usize = 12;
 
-/// The version, in the first two bits.
+/// The RTP version, in the first two bits.
 const VERSION: u8 = 2;
 
 const PADDING: u8 = 1 << 5;
@@ -20,34 +20,33 @@ const EXTENSION: u8 = 1 << 4;
 const SOURCES_MASK: u8 = 0x0f;
 const MARKER: u8 = 1 << 7;
 
-/// The header of an RTP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Set on the last packet of a video frame, and as the payload's format says.
+    /// The marker bit, such as the last packet of a picture; its meaning depends on the payload format.
     pub marker: bool,
-    /// The format, as the session's description numbers them; seven bits.
+    /// The payload type, whose format the session description gives; seven bits.
     pub payload_type: u8,
-    /// One more with each packet.
+    /// Increases by one per packet.
     pub sequence: u16,
-    /// When the payload is to be presented, by the format's clock.
+    /// The sampling instant of the payload, in units of the format's clock.
     pub timestamp: u32,
     /// The synchronisation source (SSRC).
     pub source: u32,
 }
 
-/// Why bytes are no RTP packet.
+/// Why bytes are not an RTP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RtpError {
-    /// They end before what they announce.
+    /// The packet is shorter than its header says.
     #[error("the packet ends before what it announces")]
     Truncated,
-    /// Another version than 2.
+    /// A version other than 2.
     #[error("the packet has RTP version {0}, not 2")]
     Version(u8),
 }
 
 impl Header {
-    /// The header as it stands before its payload.
+    /// The header's bytes, which precede the payload.
     pub fn bytes(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[0] = VERSION << 6;
@@ -58,10 +57,10 @@ impl Header {
         bytes
     }
 
-    /// Header and payload of `packet`, without contributing sources, extension and padding.
+    /// Splits `packet` into header and payload; contributing sources, extension and padding are dropped.
     ///
     /// # Errors
-    /// If it is no RTP packet of version 2.
+    /// If it is not an RTP packet of version 2.
     pub fn parse(packet: &[u8]) -> Result<(Header, &[u8]), RtpError> {
         let (first, second) = match packet {
             [first, second, ..] => (*first, *second),
@@ -82,38 +81,38 @@ impl Header {
     }
 }
 
-/// The payload of `packet`, which begins with `first`: without header, extension and padding.
+/// The payload of `packet`, whose first byte is `first`, without header, extension and padding.
 fn payload(packet: &[u8], first: u8) -> Option<&[u8]> {
     let mut start = HEADER_BYTES + 4 * usize::from(first & SOURCES_MASK);
     if first & EXTENSION != 0 {
         start += 4 + 4 * usize::from(u16_at(packet, start + 2)?);
     }
-    // The last byte of the padding counts it, itself included.
+    // The last byte of the padding is its length, itself included.
     let padding = if first & PADDING == 0 { 0 } else { usize::from(*packet.last()?).max(1) };
     packet.get(start..packet.len().checked_sub(padding)?)
 }
 
-/// From 1900, where NTP begins to count, to 1970 (RFC 868).
+/// Seconds from 1900, the NTP epoch, to 1970 (RFC 868).
 const NTP_EPOCH_SECONDS: u64 = 2_208_988_800;
 
-/// A time of day in seconds since 1900, 32 bits before the point and 32 after it (RFC 3550, 4).
+/// NTP time: seconds since 1900 as 32.32 fixed point (RFC 3550, 4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NtpTime(pub u64);
 
 impl NtpTime {
-    /// The time so long after the beginning of 1970.
+    /// The NTP time at `since` after 1970.
     pub fn from_unix(since: Duration) -> NtpTime {
         let seconds = since.as_secs().wrapping_add(NTP_EPOCH_SECONDS) << 32;
         NtpTime(seconds | ((u64::from(since.subsec_nanos()) << 32) / 1_000_000_000))
     }
 
-    /// The middle 32 bits, by which a receiver names the sender report that it answers.
+    /// The middle 32 bits, with which a receiver refers to a sender report.
     pub fn middle(self) -> u32 {
         (self.0 >> 16) as u32
     }
 }
 
-/// A big-endian number at `offset`, where there is room for it.
+/// The big-endian number at `offset`; `None` past the end.
 fn number<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
     bytes.get(offset..offset + N)?.try_into().ok()
 }
@@ -165,7 +164,7 @@ mod tests {
             (b"".as_slice(), RtpError::Truncated),
             (b"\x80\x60\0\0\0\0\0\0\0\0\0", RtpError::Truncated),
             (b"GET / HTTP/1.1", RtpError::Version(1)),
-            // More padding than there is packet.
+            // More padding than packet.
             (b"\xa0\x60\0\0\0\0\0\0\0\0\0\x09", RtpError::Truncated),
         ] {
             assert_eq!(Header::parse(packet), Err(error), "{packet:?}");

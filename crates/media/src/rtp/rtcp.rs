@@ -1,8 +1,8 @@
 //! RTCP (RFC 3550, 6): sender and receiver reports, source descriptions, goodbyes; several in one datagram.
 //!
-//! `rtcp-types` reads and writes the packets; here are the values that the server and the load generator keep of them.
-//! Any order of packets is accepted, as RFC 5506 allows. Packets whose lengths do not fill the datagram exactly make the
-//! whole datagram malformed.
+//! `rtcp-types` reads and writes the packets; the types here hold the values that the server and the load generator
+//! use. Any order of packets is accepted, as RFC 5506 allows. Packets whose lengths do not fill the datagram exactly
+//! make the whole datagram malformed.
 
 pub use rtcp_types::RtcpParseError;
 use rtcp_types::prelude::*;
@@ -19,10 +19,10 @@ pub const CNAME_BYTES_MAX: usize = 255;
 /// The most report blocks of a report: the count has five bits.
 pub const COUNT_MAX: usize = 31;
 
-/// A sender's statistics on the packets that it sends (6.4.1).
+/// A sender's statistics about its own packets (RFC 3550, 6.4.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderReport {
-    /// The sender (SSRC).
+    /// The sender's SSRC.
     pub source: u32,
     /// Wall-clock time when the report was sent.
     pub ntp: NtpTime,
@@ -34,10 +34,10 @@ pub struct SenderReport {
     pub octets: u32,
 }
 
-/// A receiver's statistics on one source: a report block (6.4.1).
+/// A receiver's statistics about one source: a report block (RFC 3550, 6.4.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reception {
-    /// The sender (SSRC) that the statistics are about.
+    /// SSRC of the source.
     pub source: u32,
     /// Packets lost since the last report, in 256ths of those expected.
     pub fraction_lost: u8,
@@ -58,15 +58,15 @@ pub enum Packet {
     /// A sender report, with report blocks on what the sender receives.
     Sender(SenderReport, Vec<Reception>),
     Receiver {
-        /// The receiver (SSRC).
+        /// The receiver's SSRC.
         source: u32,
         receptions: Vec<Reception>,
     },
-    /// A source description; of several sources, the first.
+    /// A source description (SDES); of several sources, the first.
     Description { source: u32, cname: Option<Vec<u8>> },
-    /// A source leaves; of several, the first.
+    /// A source leaves the session (BYE); of several, the first.
     Goodbye { source: u32 },
-    /// Any other packet, by its type.
+    /// Any other packet, with its type.
     Other(u8),
 }
 
@@ -121,7 +121,7 @@ impl From<ReportBlock<'_>> for Reception {
         Reception {
             source: block.ssrc(),
             fraction_lost: block.fraction_lost(),
-            // The sign of 24 bits.
+            // Sign-extends the 24-bit number.
             lost: ((block.cumulative_lost() << 8) as i32) >> 8,
             highest_sequence: block.extended_sequence_number(),
             jitter: block.interarrival_jitter(),
@@ -239,9 +239,9 @@ mod tests {
         assert_eq!(all(b"\x40\xc9\0\x01"), [Err(RtcpParseError::UnsupportedVersion(1))]);
         assert_eq!(all(b"\x80\xc9\0"), [truncated(4, 3)]);
         assert_eq!(all(b"\x80\xc9\0\x02\0\0\0\0"), [truncated(12, 8)]);
-        // One report block announced, none there.
+        // One report block is announced but missing.
         assert_eq!(all(b"\x81\xc9\0\x01\0\0\0\x01"), [truncated(32, 8)]);
-        // An application-defined packet, alone and before bytes that are no packet.
+        // An application-defined packet, alone and before malformed bytes.
         let application = b"\x80\xcc\0\x02\0\0\0\x01name".as_slice();
         assert_eq!(all(application), [Ok(Packet::Other(204))]);
         assert_eq!(all(&[application, b"abc"].concat()), [truncated(16, 15)]);

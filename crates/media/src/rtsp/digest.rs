@@ -1,22 +1,22 @@
-//! Digest authentication (RFC 7616; without a count of requests as in RFC 2069, which most players speak): what clients
-//! and servers reckon alike, and what a client says. Pure: nonces and secrets are handed in.
+//! Digest authentication (RFC 7616, and RFC 2069 without a nonce count, which most players speak): the computation that
+//! client and server share, and parsing of credentials. Nonces and secrets are arguments.
 
 use md5::{Digest, Md5};
 use ring::digest::{SHA256, digest};
 
-/// Longer parts of what the other side says are refused: what is repeated in every request must fit into it.
+/// The longest accepted parameter from the other side; every request repeats them.
 const PARAMETER_BYTES_MAX: usize = 512;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
-    /// SHA-256.
     Sha256,
-    /// MD5: all that most players know.
+    /// MD5, the only algorithm of most players.
     Md5,
 }
 
 impl Algorithm {
-    /// All, in the order in which a server offers them: some clients take the first that they know, others the last.
+    /// All algorithms in the order in which a server offers them: some clients take the first that they know, others
+    /// the last.
     pub const ALL: [Algorithm; 2] = [Algorithm::Sha256, Algorithm::Md5];
 
     pub fn name(self) -> &'static str {
@@ -26,13 +26,13 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm that a parameter names; MD5 if there is none.
+    /// The algorithm that the `algorithm` parameter names; MD5 without one.
     pub fn named(parameter: Option<&str>) -> Option<Algorithm> {
         let Some(name) = parameter else { return Some(Algorithm::Md5) };
         Algorithm::ALL.into_iter().find(|algorithm| algorithm.name().eq_ignore_ascii_case(name))
     }
 
-    /// Hexadecimal digits of its hashes.
+    /// The length of its hashes in hexadecimal digits.
     pub fn digits(self) -> usize {
         match self {
             Algorithm::Sha256 => 64,
@@ -40,7 +40,7 @@ impl Algorithm {
         }
     }
 
-    /// The hash of `text` in small hexadecimal digits.
+    /// The hash of `text` in lower-case hexadecimal digits.
     pub fn hash(self, text: &str) -> String {
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         match self {
@@ -49,13 +49,13 @@ impl Algorithm {
         }
     }
 
-    /// The secret of a user: all that a server has to keep.
+    /// The hash of user, realm and password (HA1), all that a server needs to store.
     pub fn secret(self, user: &str, realm: &str, password: &str) -> String {
         self.hash(&format!("{user}:{realm}:{password}"))
     }
 
-    /// The proof of knowing `secret`, for a request; `nonce_count` is the request's number and what the client adds, where
-    /// requests are nonce_count (`qop=auth`).
+    /// The response that proves knowledge of `secret`. `nonce_count` is the request counter and the client nonce, which
+    /// are part of it with `qop=auth`.
     pub fn response(
         self,
         secret: &str,
@@ -77,17 +77,17 @@ impl Algorithm {
 pub struct Credentials {
     pub user: String,
     pub realm: String,
-    /// The server's part of the proof.
+    /// The server's nonce.
     pub nonce: String,
     pub uri: String,
     pub response: String,
     pub algorithm: Algorithm,
-    /// The request's number, as it was written, and what the client adds, if it counts.
+    /// The request counter as received, and the client nonce, if the client uses `qop=auth`.
     pub nonce_count: Option<(String, String)>,
 }
 
 impl Credentials {
-    /// Reads an Authorization field; `None` if it is no digest that is known here.
+    /// Parses an Authorization field; `None` if it is not Digest, or its algorithm is unknown.
     pub fn parse(field: &str) -> Option<Credentials> {
         let (scheme, rest) = field.trim().split_once(' ')?;
         if !scheme.eq_ignore_ascii_case("digest") {
@@ -110,13 +110,13 @@ impl Credentials {
         })
     }
 
-    /// The request's number, if it counts: eight hexadecimal digits.
+    /// The request counter, eight hexadecimal digits; `None` without one.
     pub fn count(&self) -> Option<u32> {
         u32::from_str_radix(&self.nonce_count.as_ref()?.0, 16).ok()
     }
 
-    /// Returns true if it is proof of knowing `secret`, for a request by `method`. How long that takes does not depend
-    /// on how much of the proof is right.
+    /// Returns true if the response proves knowledge of `secret` for a request by `method`. Takes constant time,
+    /// however much of the response is right.
     pub fn verify(&self, secret: &str, method: &str) -> bool {
         let nonce_count = self.nonce_count.as_ref().map(|(count, own)| (count.as_str(), own.as_str()));
         let expected = self.algorithm.response(secret, &self.nonce, nonce_count, method, &self.uri);
@@ -127,7 +127,7 @@ impl Credentials {
     }
 }
 
-/// The value of `name="value"` or `name=value` among parameters parted by commas.
+/// The value of `name="value"` or `name=value` in a comma-separated list of parameters.
 pub fn parameter(text: &str, name: &str) -> Option<String> {
     let mut rest = text;
     while !rest.is_empty() {
@@ -150,7 +150,7 @@ pub fn parameter(text: &str, name: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// The examples of RFC 7616, 3.9.1.
+    /// The example of RFC 7616, 3.9.1.
     const EXAMPLE: &str = "Digest username=\"Mufasa\", realm=\"http-auth@example.org\", uri=\"/dir/index.html\", \
         algorithm=NAME, nonce=\"7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v\", nc=00000001, \
         cnonce=\"f2/wE4q74E6zIJEtWaHKaf5wv/H5QzzpXusqGemxURZJ\", qop=auth, response=\"PROOF\", \

@@ -1,6 +1,6 @@
-//! Messages on an RTSP connection; the slices point into the parsed bytes.
+//! RTSP messages; their slices point into the parsed bytes.
 
-/// The longest head, from its first byte to the empty line.
+/// The longest head in bytes, from its first byte to the empty line.
 pub const HEAD_BYTES_MAX: usize = 8 * 1024;
 
 /// The longest target of a request.
@@ -11,10 +11,10 @@ pub const FIELDS_MAX: usize = 64;
 
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
 
-/// Line ends that are skipped before a message; some clients send them to keep a connection.
+/// The most line ends skipped before a message; some clients send them to keep the connection.
 pub const LINE_ENDS_MAX: usize = 8;
 
-/// One message, of either direction.
+/// A message in either direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message<'b> {
     Request(Request<'b>),
@@ -24,9 +24,8 @@ pub enum Message<'b> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// RTSP/1.0.
     Rtsp10,
-    /// Another of RTSP: to be answered 505.
+    /// Any other version: answered with 505.
     Other,
 }
 
@@ -49,10 +48,10 @@ pub struct Response<'b> {
     pub body: &'b [u8],
 }
 
-/// A packet of RTP or RTCP in the connection (RFC 2326, 10.12).
+/// An RTP or RTCP packet inside the connection (RFC 2326, 10.12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interleaved<'b> {
-    /// The channel agreed at SETUP.
+    /// The channel agreed on in SETUP.
     pub channel: u8,
     pub payload: &'b [u8],
 }
@@ -65,19 +64,19 @@ fn sequence(fields: Fields<'_>) -> Option<u32> {
 }
 
 impl Request<'_> {
-    /// CSeq, which the response repeats; `None` if it is missing, no number, or there are two.
+    /// The number in CSeq, which the response repeats; `None` if it is missing, invalid or repeated.
     pub fn sequence(&self) -> Option<u32> {
         sequence(self.fields)
     }
 }
 
 impl Response<'_> {
-    /// CSeq: which request it answers.
+    /// The number in CSeq: which request this answers.
     pub fn sequence(&self) -> Option<u32> {
         sequence(self.fields)
     }
 
-    /// The session's name and, where it is said, after how many seconds of silence it ends.
+    /// The session ID, and its timeout in seconds if given.
     pub fn session(&self) -> Option<(&str, Option<u32>)> {
         let mut parts = self.fields.value("Session")?.split(';').map(str::trim);
         let name = parts.next().filter(|name| !name.is_empty())?;
@@ -91,17 +90,17 @@ impl Response<'_> {
 pub struct Fields<'b>(pub(super) &'b str);
 
 impl<'b> Fields<'b> {
-    /// Names and values in their order.
+    /// Names and values in order.
     pub fn iter(&self) -> impl Iterator<Item = (&'b str, &'b str)> + use<'b> {
         self.0.lines().filter_map(|line| line.split_once(':')).map(|(name, value)| (name, value.trim()))
     }
 
-    /// The value of the first field called `name`, whatever its case.
+    /// The value of the first field called `name`, in any case.
     pub fn value(&self, name: &str) -> Option<&'b str> {
         self.all(name).next()
     }
 
-    /// The values of every field called `name`, whatever its case.
+    /// The values of all fields called `name`, in any case.
     pub fn all<'n>(&self, name: &'n str) -> impl Iterator<Item = &'b str> + use<'b, 'n> {
         self.iter().filter(move |(there, _)| there.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
@@ -112,7 +111,7 @@ macro_rules! methods {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Method {
             $(#[doc = $text] $name,)*
-            /// None that RFC 2326 knows.
+            /// A method that RFC 2326 does not define.
             Unknown,
         }
 
@@ -144,13 +143,13 @@ methods! {
 }
 
 impl Method {
-    /// Those that a server of recorded films knows, as Public and Allow say it.
+    /// The methods that this server supports, for Public and Allow.
     pub const PUBLIC: &str = "OPTIONS, DESCRIBE, SETUP, PLAY, PAUSE, TEARDOWN, GET_PARAMETER, SET_PARAMETER";
 }
 
 macro_rules! statuses {
     ($($name:ident $code:literal $reason:literal)*) => {
-        /// A status code that we send.
+        /// A status code that the server sends.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u16)]
         pub enum Status {

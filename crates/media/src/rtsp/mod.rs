@@ -1,8 +1,8 @@
-//! RTSP 1.0 (RFC 2326): bytes to messages and back, what is asked, and what a session is in.
+//! RTSP 1.0 (RFC 2326): parses and writes messages, interprets requests, and keeps the state of a session.
 //!
-//! Pure: no sockets, no clock, no films. [`Parser`] reads both directions, so a server and a load generator share it;
-//! [`Command`] is what a request comes to, or the status by which it is refused; [`Session`] is the machine that a
-//! client's SETUP, PLAY, PAUSE and TEARDOWN move. Version 2.0 (RFC 7826) is another protocol: 505.
+//! Pure: no sockets, no clock, no films. [`Parser`] reads both directions, so server and load generator share it.
+//! [`Command`] is what a request asks for, or the status that refuses it. [`Session`] is the state machine that SETUP,
+//! PLAY, PAUSE and TEARDOWN move. Version 2.0 (RFC 7826) is a different protocol and gets 505.
 
 pub mod digest;
 mod message;

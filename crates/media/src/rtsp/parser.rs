@@ -1,12 +1,13 @@
 //! Reads RTSP messages of both directions, strictly and incrementally.
 //!
-//! A message is taken apart once all of it has arrived; until then the parser remembers how far it has looked, so that a
-//! message that trickles in costs one pass. Whatever two implementations could read differently (bare line feeds, folded
-//! fields, two lengths) is refused, and the connection is closed: where the next message begins is then unknown.
+//! A message is parsed once it has arrived completely. Until then the parser remembers how far it has scanned, so that
+//! a slowly arriving message costs one pass. Whatever two implementations could read differently (bare line feeds,
+//! folded fields, two lengths) is refused and closes the connection, because the start of the next message is then
+//! unknown.
 //!
-//! Not `rtsp-types`: version 0.1.3 has no limits (10 MB without the end of a head are "incomplete"), takes two different
-//! Content-Lengths, NUL and line feeds in values, refuses targets without a scheme, and reads a head of 1.6 kB that arrives
-//! byte by byte in 5 ms, for it begins again with each byte.
+//! `rtsp-types` 0.1.3 does not serve: it has no limits (10 MB without the end of a head are "incomplete"), accepts two
+//! different Content-Lengths, NUL and line feeds in values, refuses targets without a scheme, and needs 5 ms for a head
+//! of 1.6 kB that arrives byte by byte, because it starts over with each byte.
 
 use sojourn_http::token::{is_text, is_token};
 
@@ -18,43 +19,43 @@ use super::message::{
 const CRLF: &str = "\r\n";
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
-/// The byte before interleaved data, its channel and its length.
+/// The first byte of interleaved data; channel and length follow.
 const DOLLAR: u8 = b'$';
 const INTERLEAVED_HEAD_BYTES: usize = 4;
 
 /// The state after the bytes so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed<'b> {
-    /// The message has not ended yet: call again with more bytes after these.
+    /// The message is incomplete: call again with the same bytes and more behind them.
     Partial,
-    /// A message, and the bytes that it and line ends before it take.
+    /// A message, and its length including line ends before it.
     Complete(Message<'b>, usize),
 }
 
-/// Why bytes are no message.
+/// Why bytes are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
-    /// Neither a request nor a response begins like that.
+    /// The line is neither a request line nor a status line.
     #[error("no RTSP message begins like that")]
     StartLine,
-    /// A line without CRLF, a folded one, one without a colon, a character that may not be there.
+    /// A line without CRLF or colon, a folded line, or an invalid character.
     #[error("a line of the message's head is malformed")]
     FieldLine,
-    /// More than the limits allow.
+    /// The head exceeds a limit.
     #[error("the message's head is too long")]
     HeadTooLong,
-    /// A target over its limit.
+    /// The target exceeds its limit.
     #[error("the request's target is too long")]
     TargetTooLong,
     #[error("the length of the message's body is malformed")]
     Length,
-    /// A body over its limit.
+    /// The body exceeds its limit.
     #[error("the message's body is too long")]
     BodyTooLong,
 }
 
 impl ParseError {
-    /// The status with which the request is refused.
+    /// The status code that refuses the request.
     pub fn status(self) -> Status {
         match self {
             ParseError::StartLine | ParseError::FieldLine | ParseError::Length | ParseError::HeadTooLong => {
@@ -66,21 +67,21 @@ impl ParseError {
     }
 }
 
-/// How far the message at the start of a buffer has been looked at.
+/// Parses a message incrementally: how far the start of the buffer has been scanned.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parser {
-    /// No head ends before this.
+    /// The head does not end before this offset.
     scanned: usize,
-    /// Bytes without which the message is not whole, as far as is known.
+    /// The message's minimum length, as far as it is known.
     needed: usize,
 }
 
 impl Parser {
-    /// The message at the start of `bytes`, which begin with the bytes of the last call if that was partial. The
-    /// parser is as new after a whole message.
+    /// Parses the message at the start of `bytes`. After a partial result, call again with the same bytes and more
+    /// behind them. A complete message resets the parser.
     ///
     /// # Errors
-    /// If no message begins like that, or one over the limits.
+    /// If the bytes cannot start a message, or exceed a limit.
     pub fn parse<'b>(&mut self, bytes: &'b [u8]) -> Result<Parsed<'b>, ParseError> {
         if bytes.len() < self.needed {
             return Ok(Parsed::Partial);
@@ -95,7 +96,7 @@ impl Parser {
         };
         match outcome? {
             None => {
-                // Counted from the message's start until here.
+                // So far counted from the start of the message.
                 self.needed += if self.needed == 0 { 0 } else { start };
                 Ok(Parsed::Partial)
             }
@@ -148,7 +149,7 @@ impl Parser {
     }
 }
 
-/// Where the message begins after line ends.
+/// The offset at which the message starts, after line ends.
 fn skip_line_ends(bytes: &[u8]) -> Result<usize, ParseError> {
     let mut start = 0;
     while bytes[start..].starts_with(CRLF.as_bytes()) {
@@ -157,11 +158,11 @@ fn skip_line_ends(bytes: &[u8]) -> Result<usize, ParseError> {
             return Err(ParseError::StartLine);
         }
     }
-    // Half a line end may become a whole one.
+    // A lone CR may be half of a line end.
     if &bytes[start..] == b"\r" { Ok(bytes.len()) } else { Ok(start) }
 }
 
-/// Every line is a name, a colon and a value, and ends as it should.
+/// Checks that every line has a name, a colon and a value, and ends in CRLF.
 fn check_fields(fields: &str) -> Result<Fields<'_>, ParseError> {
     let lines = fields.split_terminator(CRLF);
     for (count, line) in lines.enumerate() {

@@ -1,12 +1,12 @@
-//! The Range field in normal play time (RFC 2326, 3.6): which part of a film.
+//! The Range field in normal play time (RFC 2326, 3.6): which part of a film to play.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Where playing is to begin.
+/// Where playing starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// At this time from the film's beginning.
+    /// At this film time.
     At(Duration),
     Now,
 }
@@ -14,28 +14,28 @@ pub enum Start {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NptRange {
     pub start: Start,
-    /// The end, unless it is the film's.
+    /// Where playing ends; `None` for the film's end.
     pub end: Option<Duration>,
 }
 
-/// Why a Range names no part of a film.
+/// Why a Range is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RangeError {
     #[error("the range is not in normal play time")]
     Unit,
-    /// No range of normal play time looks like that.
+    /// Invalid syntax of normal play time.
     #[error("the range is malformed")]
     Malformed,
 }
 
-/// Seconds in which nothing overflows.
+/// The largest number of seconds; sums do not overflow.
 const SECONDS_MAX: u64 = 1 << 40;
 
 impl NptRange {
-    /// The range that `field` names; parameters after it are ignored.
+    /// Parses `field`; parameters after the range are ignored.
     ///
     /// # Errors
-    /// If it is in another unit, or malformed.
+    /// If it uses another unit, or is malformed.
     pub fn parse(field: &str) -> Result<NptRange, RangeError> {
         let range = field.split(';').next().unwrap_or_default().trim();
         let (unit, range) = range.split_once('=').ok_or(RangeError::Malformed)?;
@@ -47,7 +47,7 @@ impl NptRange {
         let end = if end.is_empty() { None } else { Some(time(end).ok_or(RangeError::Malformed)?) };
         let start = match start {
             "now" => Start::Now,
-            // From where it is up to there.
+            // From the current position to that time.
             "" if end.is_some() => Start::Now,
             "" => return Err(RangeError::Malformed),
             text => Start::At(time(text).ok_or(RangeError::Malformed)?),
@@ -66,7 +66,7 @@ impl fmt::Display for NptRange {
     }
 }
 
-/// A time in seconds and, where there are any, their millionths.
+/// Writes seconds, with microseconds if they are not 0.
 struct Seconds(Duration);
 
 impl fmt::Display for Seconds {
@@ -76,7 +76,7 @@ impl fmt::Display for Seconds {
     }
 }
 
-/// `12.5` or `1:02:03.25`.
+/// Parses `12.5` or `1:02:03.25`.
 fn time(text: &str) -> Option<Duration> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let mut parts = whole.split(':');
@@ -95,7 +95,7 @@ fn time(text: &str) -> Option<Duration> {
         return None;
     }
     let is_fraction = fraction.bytes().all(|byte| byte.is_ascii_digit());
-    // More digits than nanoseconds say nothing.
+    // Digits beyond nanoseconds are dropped.
     let nanoseconds = format!("{:0<9.9}", fraction).parse().ok().filter(|_| is_fraction)?;
     Some(Duration::new(seconds, nanoseconds))
 }
@@ -107,15 +107,15 @@ fn number(text: &str) -> Option<u64> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrackInfo<'t> {
-    /// The track, as it was set up.
+    /// The track's URL, as in SETUP.
     pub url: &'t str,
     pub sequence: Option<u16>,
     pub timestamp: Option<u32>,
 }
 
-/// The tracks that `field` tells of; what is malformed is left out.
+/// The tracks in an RTP-Info field; malformed ones are skipped.
 pub fn track_infos(field: &str) -> impl Iterator<Item = TrackInfo<'_>> {
-    // A URL may have a comma, so what begins another track is the name of its first parameter.
+    // URLs may contain commas, so a new track is recognised by its first parameter's name.
     let mut rest = field.trim();
     std::iter::from_fn(move || {
         loop {
@@ -129,7 +129,7 @@ pub fn track_infos(field: &str) -> impl Iterator<Item = TrackInfo<'_>> {
     })
 }
 
-/// Where the next track's text begins.
+/// The offset at which the next track begins.
 fn next_url(text: &str) -> Option<usize> {
     text.match_indices("url=").map(|(at, _)| at).find(|at| text[..*at].trim_end().ends_with(','))
 }

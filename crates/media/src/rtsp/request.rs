@@ -1,7 +1,7 @@
-//! What a request comes to: what is asked of which film, or the status by which it is refused.
+//! Interprets a request: which command for which film, or the status code that refuses it.
 //!
-//! Here is everything that a request alone decides. What depends on films and sessions is decided by [`Session`] and by
-//! whoever has the films.
+//! This module decides what depends on the request alone. [`Session`] and the server decide what depends on the session
+//! and the film.
 //!
 //! [`Session`]: super::Session
 
@@ -15,15 +15,15 @@ use crate::sdp::CONTROL;
 pub enum Command {
     Options,
     Describe,
-    /// A way for a track's packets, the most wanted first.
+    /// The transports that the client offers, most wanted first.
     Setup(Vec<Transport>),
     Play {
-        /// Which part; if nothing is said, from where it is.
+        /// The part to play; without one, from the current position.
         range: Option<NptRange>,
-        /// How fast the film is to pass; 1 is its own speed.
+        /// The playing speed; 1 is the film's own.
         scale: Option<f64>,
     },
-    /// To stop sending for a while.
+    /// Stop sending for now.
     Pause,
     Teardown,
     KeepAlive,
@@ -31,15 +31,15 @@ pub enum Command {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target<'b> {
-    /// The URL as it was sent, without the part that names a track.
+    /// The URL as sent, without the track's part.
     pub url: &'b str,
-    /// Its path, escapes and all: it begins with a slash, or is `*`.
+    /// The path, still percent-encoded: begins with a slash, or is `*`.
     pub path: &'b str,
-    /// The track's control name, if one is given.
+    /// The track's control name, if any.
     pub track: Option<&'b str>,
 }
 
-/// Why a request is not followed.
+/// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub status: Status,
@@ -53,10 +53,10 @@ impl From<Status> for Refusal {
 }
 
 impl Command {
-    /// Parses the command of `request`.
+    /// Interprets `request`.
     ///
     /// # Errors
-    /// If the request is wrong for any film and any session.
+    /// If the request is wrong for any film and session.
     pub fn parse(request: &Request<'_>) -> Result<Command, Refusal> {
         if request.version != Version::Rtsp10 {
             return Err(Status::VersionNotSupported.into());
@@ -65,7 +65,7 @@ impl Command {
             return Err(Status::BadRequest.into());
         }
         if let Some(options) = request.fields.value("Require") {
-            // RFC 2326, 12.32: there is none that we support.
+            // RFC 2326, 12.32: Require names an option, and we support none.
             return Err(Refusal {
                 status: Status::OptionNotSupported,
                 fields: vec![("Unsupported", options.to_owned())],
@@ -86,7 +86,7 @@ impl Command {
             Method::Play => {
                 let range = fields.value("Range").map(NptRange::parse).transpose();
                 let range = range.map_err(|error| match error {
-                    // RFC 2326, 12.29.
+                    // RFC 2326, 12.29: an unknown unit gets 501.
                     RangeError::Unit => Status::NotImplemented,
                     RangeError::Malformed => Status::BadRequest,
                 })?;
@@ -96,7 +96,7 @@ impl Command {
             }
             Method::Pause => Ok(Command::Pause),
             Method::Teardown => Ok(Command::Teardown),
-            // With nothing in it, it only says that the client is there (RFC 2326, 10.8).
+            // An empty GET_PARAMETER or SET_PARAMETER is a keep-alive (RFC 2326, 10.8).
             Method::GetParameter | Method::SetParameter if request.body.is_empty() => Ok(Command::KeepAlive),
             Method::GetParameter | Method::SetParameter => Err(Status::ParameterNotUnderstood.into()),
             Method::Announce | Method::Record | Method::Redirect => Err(Refusal {
@@ -112,10 +112,10 @@ impl Command {
 }
 
 impl Request<'_> {
-    /// The session that the request names.
+    /// The session ID in the request.
     ///
     /// # Errors
-    /// If it is none that could be ours.
+    /// If it cannot be one of ours.
     pub fn session(&self) -> Result<Option<SessionId>, Refusal> {
         let Some(field) = self.fields.value("Session") else { return Ok(None) };
         let name = field.split(';').next().unwrap_or_default().trim();
@@ -124,10 +124,10 @@ impl Request<'_> {
 }
 
 impl<'b> Target<'b> {
-    /// The target of a request: `*`, a path, or a URL of RTSP.
+    /// Parses a target: `*`, a path, or an RTSP URL.
     ///
     /// # Errors
-    /// 400 if it is none of these.
+    /// 400 for anything else.
     pub fn parse(target: &'b str) -> Result<Target<'b>, Refusal> {
         if target == "*" {
             return Ok(Target { url: target, path: target, track: None });
@@ -147,16 +147,16 @@ impl<'b> Target<'b> {
     }
 }
 
-/// The film's part of a path, without a slash at its end, and the track's name.
+/// Splits a path into the film's part, without trailing slashes, and the track's name.
 fn split_track(path: &str) -> (&str, Option<&str>) {
     match path.rsplit_once('/') {
         Some((film, track)) if track.starts_with(CONTROL) => (film.trim_end_matches('/'), Some(track)),
-        // Some players send the base of the description as the film's URL.
+        // Some players use the description's base URL as the film's.
         _ => (path.trim_end_matches('/'), None),
     }
 }
 
-/// Returns true if a client that accepts `field` takes session descriptions (SDP).
+/// Returns true if a client with this Accept field takes session descriptions (SDP).
 fn accepts_descriptions(field: Option<&str>) -> bool {
     let Some(field) = field else { return true };
     let mut types = field.split(',').map(|part| part.split(';').next().unwrap_or_default().trim());
@@ -165,7 +165,7 @@ fn accepts_descriptions(field: Option<&str>) -> bool {
     })
 }
 
-/// A decimal number as RFC 2326, 12.34 has it: no exponent, no infinity, not zero.
+/// Parses a decimal number as in RFC 2326, 12.34: no exponent, no infinity, not zero.
 fn scale(text: &str) -> Option<f64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_number = digits.starts_with(|first: char| first.is_ascii_digit())

@@ -1,7 +1,6 @@
-//! The machine that a client's requests move: from set up to playing and back (RFC 2326, A.2).
+//! The state machine of a session: ready, playing, and back (RFC 2326, A.2).
 //!
-//! It knows how packets travel and what is played, not what is in them. Time is an argument; random numbers are
-//! handed in.
+//! It knows transports and positions, not the content of packets. Time and random numbers are arguments.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,19 +9,19 @@ use super::message::Status;
 use super::range::{NptRange, Start};
 use super::transport::Transport;
 
-/// The slowest and the fastest scale, forwards or backwards.
+/// The slowest and fastest scale, forwards or backwards.
 const SCALE_MIN: f64 = 0.25;
 const SCALE_MAX: f64 = 32.0;
 
-/// Hexadecimal digits of a session's name.
+/// Hexadecimal digits of a session ID.
 const ID_DIGITS: usize = 16;
 
-/// A session's ID. Anyone who knows it may control the session, so it must be unguessable.
+/// A session ID. Anyone who knows it can control the session, so it must be unguessable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionId(pub u64);
 
 impl SessionId {
-    /// The session that `text` names, unless it can be none of ours.
+    /// Parses a session ID; `None` if it cannot be one of ours.
     pub fn parse(text: &str) -> Option<SessionId> {
         let is_number = text.bytes().all(|byte| byte.is_ascii_hexdigit() && !byte.is_ascii_lowercase());
         u64::from_str_radix(text, 16).ok().filter(|_| text.len() == ID_DIGITS && is_number).map(SessionId)
@@ -43,16 +42,16 @@ pub enum State {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Playing {
-    /// Where it began, in film time.
+    /// Film time at which playing started.
     pub from: Duration,
     pub until: Duration,
-    /// Film time that passes in a second; negative backwards.
+    /// Film seconds per second; negative when playing backwards.
     pub scale: f64,
     pub began: Duration,
 }
 
 impl Playing {
-    /// Where the film is at `now`.
+    /// Film time at `now`.
     pub fn position(&self, now: Duration) -> Duration {
         let passed = now.saturating_sub(self.began).mul_f64(self.scale.abs());
         if self.scale < 0.0 { self.from.saturating_sub(passed) } else { (self.from + passed).min(self.until) }
@@ -64,44 +63,43 @@ impl Playing {
     }
 }
 
-/// A track that was set up, and the numbers of its packets.
+/// A track that was set up, with the counters of its packets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Track {
-    /// Its place in the film.
+    /// The track's position in the film.
     pub number: usize,
     pub transport: Transport,
     pub source: u32,
-    /// The next packet's sequence number.
+    /// The sequence number of the next packet.
     pub sequence: u16,
-    /// The timestamp that stands for the moment the session began.
+    /// The RTP timestamp at the start of the session.
     pub timestamp_base: u32,
 }
 
-/// The film's properties that a session depends on.
+/// The properties of a film on which a session depends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Timeline {
     pub duration: Duration,
-    /// True if it can pass at another speed than its own: it has pictures from which decoding can begin.
+    /// True if it can be played at other speeds: it has keyframes.
     pub supports_scale: bool,
 }
 
-/// A client's session with a film.
 #[derive(Clone, Debug)]
 pub struct Session {
     pub id: SessionId,
-    /// Tracks that are set up, in the order of that.
+    /// Tracks in the order of their SETUP.
     pub tracks: Vec<Track>,
     state: State,
     has_played: bool,
-    /// Where the next PLAY goes on.
+    /// Film time at which the next PLAY continues.
     position: Duration,
     began: Duration,
-    /// When the client last gave a sign of life.
+    /// When the client last sent a request or report.
     last_activity: Duration,
 }
 
 impl Session {
-    /// A session with nothing set up.
+    /// A session without tracks.
     pub fn new(id: SessionId, now: Duration) -> Session {
         Session {
             id,
@@ -114,8 +112,7 @@ impl Session {
         }
     }
 
-    /// The timestamp by `track`'s clock, of so many units a second, that stands for `now`: it runs on whether anything
-    /// is played or not.
+    /// The RTP timestamp at `now` on `track`'s clock of `clock_rate` Hz. It advances even while nothing is played.
     pub fn timestamp(&self, track: &Track, clock_rate: u32, now: Duration) -> u32 {
         let passed = now.saturating_sub(self.began).as_nanos() * u128::from(clock_rate) / 1_000_000_000;
         track.timestamp_base.wrapping_add(passed as u32)
@@ -136,22 +133,22 @@ impl Session {
         }
     }
 
-    /// Returns true if anything was ever played.
+    /// Returns true if PLAY ever succeeded.
     pub fn has_played(&self) -> bool {
         self.has_played
     }
 
-    /// The client gave a sign of life.
+    /// Records that the client is alive at `now`.
     pub fn keep_alive(&mut self, now: Duration) {
         self.last_activity = now;
     }
 
-    /// Since when nothing has been last_activity of the client.
+    /// When the client was last known to be alive.
     pub fn last_activity(&self) -> Duration {
         self.last_activity
     }
 
-    /// Sets up `track`, or changes the way of its packets.
+    /// Sets up `track`, or changes its transport.
     ///
     /// # Errors
     /// 455 while playing.
@@ -166,10 +163,10 @@ impl Session {
         Ok(())
     }
 
-    /// Begins to play, or goes on elsewhere; `begin` says where, at or before a film time, decoding can begin.
+    /// Starts playing, or seeks while playing. `begin` returns the keyframe time at or before a film time.
     ///
     /// # Errors
-    /// 455 with nothing set up, 457 if there is no such part of the film, 460 for one of several tracks.
+    /// 455 without a track, 457 if the film has no such part, 460 for one of several tracks.
     pub fn play(
         &mut self,
         track: Option<usize>,
@@ -184,7 +181,7 @@ impl Session {
         let position = self.playing().map_or(self.position, |playing| playing.position(now));
         let start = match range.map(|range| range.start) {
             Some(Start::At(time)) => time,
-            // At its end there is nothing to go on with: from the beginning again.
+            // At the film's end, PLAY starts from the beginning again.
             Some(Start::Now) | None if position >= film.duration => Duration::ZERO,
             Some(Start::Now) | None => position,
         };
@@ -200,7 +197,8 @@ impl Session {
         Ok(playing)
     }
 
-    /// Stops sending; PLAY goes on from here. What has ended by itself stays as it is: a client may not know it yet.
+    /// Stops sending; PLAY continues from here. A play that has just ended by itself is left as it is, because the
+    /// client may not know yet.
     ///
     /// # Errors
     /// 455 if nothing was ever played, 460 for one of several tracks.
@@ -215,7 +213,7 @@ impl Session {
         Ok(())
     }
 
-    /// All was sent that was to be played.
+    /// Records that everything has been sent.
     pub fn finish(&mut self) {
         if let Some(playing) = self.playing() {
             self.position = if playing.scale < 0.0 { Duration::ZERO } else { playing.until };
@@ -223,7 +221,7 @@ impl Session {
         }
     }
 
-    /// Ends `track`, or all of it; returns whether anything is left.
+    /// Removes `track`, or all tracks; returns true if any are left.
     ///
     /// # Errors
     /// 404 if there is no such track.
@@ -237,7 +235,7 @@ impl Session {
         Ok(!self.tracks.is_empty())
     }
 
-    /// Tracks have one time line, so one of several cannot be moved alone.
+    /// All tracks share one time line, so one of several cannot be moved alone.
     fn check_aggregate(&self, track: Option<usize>) -> Result<(), Status> {
         if self.tracks.is_empty() {
             return Err(Status::MethodNotValidInThisState);
@@ -249,7 +247,7 @@ impl Session {
         }
     }
 
-    /// The scale that is the nearest to what was asked for (RFC 2326, 12.34: the response says which it is).
+    /// The supported scale nearest to the requested one (RFC 2326, 12.34: the response names it).
     fn scale(&self, wanted: Option<f64>, film: Timeline) -> f64 {
         match wanted {
             Some(scale) if film.supports_scale && scale < 0.0 => scale.clamp(-SCALE_MAX, -1.0),
@@ -280,7 +278,7 @@ mod tests {
         session
     }
 
-    /// Pictures to begin with every two seconds.
+    /// A keyframe every two seconds.
     fn begin(time: Duration) -> Duration {
         at(time.as_secs() / 2 * 2)
     }
@@ -299,7 +297,7 @@ mod tests {
         assert_eq!(session.set_up(track(0)), Err(Status::MethodNotValidInThisState));
         session.pause(None, at(15)).unwrap();
         session.pause(None, at(16)).unwrap();
-        // Five seconds had passed.
+        // Five seconds have passed.
         assert_eq!(play(&mut session, "", None, 100).as_deref(), Ok("npt=4-30 x1"));
         session.finish();
         assert_eq!(session.state(), State::Ready);
@@ -313,7 +311,7 @@ mod tests {
     fn parts_of_a_film() {
         let mut session = session(1);
         assert_eq!(play(&mut session, "npt=11.5-20", None, 0).as_deref(), Ok("npt=10-20 x1"));
-        // While it plays: it goes on elsewhere.
+        // PLAY while playing: seeks.
         assert_eq!(play(&mut session, "npt=25-99", None, 1).as_deref(), Ok("npt=24-30 x1"));
         for nothing in ["npt=30-", "npt=99-100", "npt=5-5", "npt=6-5"] {
             assert_eq!(play(&mut session, nothing, None, 2), Err(Status::InvalidRange), "{nothing}");

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The alternatives in a Transport field that are looked at.
+/// The most alternatives considered in a Transport field.
 const TRANSPORTS_MAX: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,26 +11,26 @@ pub enum LowerTransport {
     Tcp,
 }
 
-/// One way for a track's packets: what a client offers, or what a server has chosen.
+/// A transport that a client offers or a server has chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transport {
     pub lower: LowerTransport,
-    /// For many receivers at once.
+    /// Multicast, to many receivers at once.
     pub is_multicast: bool,
     /// The client's ports for RTP and RTCP.
     pub client_ports: Option<(u16, u16)>,
     pub server_ports: Option<(u16, u16)>,
-    /// Channels in the connection for RTP and RTCP.
+    /// The interleaved channels for RTP and RTCP.
     pub channels: Option<(u8, u8)>,
     /// The sender of the packets (SSRC).
     pub source: Option<u32>,
-    /// Where to send instead of to the client.
+    /// A destination other than the client's address.
     pub destination: Option<String>,
-    /// The packets are to be played, not recorded.
+    /// True for PLAY, false for RECORD.
     pub plays: bool,
 }
 
-/// Why a Transport field offers nothing.
+/// Why a Transport field contains no usable transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TransportError {
     #[error("the Transport field is malformed")]
@@ -61,7 +61,7 @@ impl Transport {
         }
     }
 
-    /// The transports that `field` offers, in order, without unknown ones.
+    /// The transports in `field` in order, without unknown ones.
     ///
     /// # Errors
     /// If one of them is malformed, or none is known.
@@ -74,7 +74,7 @@ impl Transport {
     }
 }
 
-/// One way; `None` if it is another than RTP/AVP over UDP or TCP.
+/// Parses one transport; `None` if it is not RTP/AVP over UDP or TCP.
 fn parse(text: &str) -> Result<Option<Transport>, TransportError> {
     let mut parts = text.split(';').map(str::trim);
     let mut transport = match parts.next() {
@@ -83,7 +83,7 @@ fn parse(text: &str) -> Result<Option<Transport>, TransportError> {
         Some("") | None => return Err(TransportError::Malformed),
         Some(_) => return Ok(None),
     };
-    // Without either word it is multicast (12.39), which nobody means with the connection's channels.
+    // Without either word it is multicast (12.39), which makes no sense for interleaved channels.
     let mut is_unicast = transport.lower == LowerTransport::Tcp;
     for part in parts.filter(|part| !part.is_empty()) {
         let (name, value) =
@@ -97,16 +97,16 @@ fn parse(text: &str) -> Result<Option<Transport>, TransportError> {
             "ssrc" => transport.source = Some(hexadecimal(value)?),
             "destination" => transport.destination = Some(value.trim_matches('"').to_owned()),
             "mode" => transport.plays = value.trim_matches('"').eq_ignore_ascii_case("PLAY"),
-            // Of no use here, or unknown.
+            // Irrelevant or unknown parameters.
             _ => {}
         }
     }
-    // Everybody who says where to send means unicast.
+    // A client that gives its ports means unicast.
     transport.is_multicast |= !is_unicast && transport.client_ports.is_none();
     Ok(Some(transport))
 }
 
-/// `8000-8001`, or the first alone, which the next follows.
+/// Parses `8000-8001`, or `8000`, which implies 8001.
 fn pair<T: std::str::FromStr + TryFrom<u32> + Into<u32> + Copy>(
     text: &str,
 ) -> Result<(T, T), TransportError> {

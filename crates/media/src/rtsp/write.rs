@@ -1,20 +1,19 @@
-//! Appends messages: requests, responses, interleaved packets.
+//! Writes messages: requests, responses and interleaved packets.
 
 use std::fmt::{Display, Write};
 
 use super::message::{Method, Status};
 
-/// Bytes before an interleaved packet.
 pub const INTERLEAVED_HEAD_BYTES: usize = 4;
 
-/// The value of the Server field of every response.
+/// The Server field of every response.
 pub const SERVER: &str = concat!("Sojourn/", env!("CARGO_PKG_VERSION"));
 
-/// A message being written: its fields follow, then its end.
+/// A message being written: fields can be added until it is ended.
 #[derive(Debug)]
 pub struct Writer<'b>(&'b mut Vec<u8>);
 
-/// Begins a request with number `sequence`.
+/// Starts a request with number `sequence`.
 pub fn request<'b>(bytes: &'b mut Vec<u8>, method: Method, target: &str, sequence: u32) -> Writer<'b> {
     for part in [method.name(), " ", target, " RTSP/1.0\r\n"] {
         bytes.extend_from_slice(part.as_bytes());
@@ -22,7 +21,7 @@ pub fn request<'b>(bytes: &'b mut Vec<u8>, method: Method, target: &str, sequenc
     Writer(bytes).field("CSeq", sequence)
 }
 
-/// Begins the response to request `sequence`, if that could be read.
+/// Starts the response to request `sequence`; `None` if that could not be read.
 pub fn response(bytes: &mut Vec<u8>, status: Status, sequence: Option<u32>) -> Writer<'_> {
     let line = format!("RTSP/1.0 {} {}\r\n", status.code(), status.reason());
     bytes.extend_from_slice(line.as_bytes());
@@ -35,7 +34,7 @@ pub fn response(bytes: &mut Vec<u8>, status: Status, sequence: Option<u32>) -> W
 }
 
 impl Writer<'_> {
-    /// A field. What it shows must have no line end.
+    /// Adds a field. The value must not contain line ends.
     #[must_use]
     pub fn field(self, name: &str, value: impl Display) -> Self {
         let start = self.0.len();
@@ -58,7 +57,6 @@ impl Writer<'_> {
         self.0.extend_from_slice(b"\r\n");
     }
 
-    /// Ends the message with a body.
     pub fn body(self, body: &[u8]) {
         let writer = self.field("Content-Length", body.len());
         writer.0.extend_from_slice(b"\r\n");
@@ -75,7 +73,7 @@ impl Write for Text<'_> {
     }
 }
 
-/// The interleaved header of a packet of `length` bytes.
+/// The header of an interleaved packet of `length` bytes.
 pub fn interleaved_head(channel: u8, length: u16) -> [u8; INTERLEAVED_HEAD_BYTES] {
     let [high, low] = length.to_be_bytes();
     [b'$', channel, high, low]
