@@ -1,4 +1,4 @@
-//! Admission: decides by size and by frequency of use whether an object enters the cache at all.
+//! Admission policies: decide by size and request frequency whether an object may enter the cache.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -6,23 +6,23 @@ use hashbrown::DefaultHashBuilder;
 
 use crate::replacement::Item;
 
-/// An admission policy. One per shard; it sees every lookup.
+/// An admission policy. Each shard has its own, which sees every lookup.
 pub trait Admission: Send {
-    /// Something was asked for, found or not.
+    /// Records a lookup, whether it hit or not.
     fn asked(&mut self, identity: u64);
 
-    /// Returns true if `candidate` may replace `victim`, which would be evicted first; `None` if nothing would be.
+    /// Returns true if `candidate` may replace `victim`, the object that would be evicted first; `None` if nothing
+    /// needs to be evicted.
     fn admits(&mut self, candidate: Item, victim: Option<Item>) -> bool;
 }
 
-/// A row of the table.
 #[derive(Clone, Copy)]
 pub struct AdmissionKind {
-    /// The name for the command line.
+    /// The name on the command line.
     pub name: &'static str,
-    /// One line for the user.
+    /// One line of help.
     pub summary: &'static str,
-    /// A rule for a cache of so many bytes.
+    /// Makes a policy for a cache of this size.
     pub start: fn(budget_bytes: u64) -> Box<dyn Admission>,
 }
 
@@ -32,7 +32,7 @@ impl std::fmt::Debug for AdmissionKind {
     }
 }
 
-/// Every rule; the first is the default. The largest object that is cached is a setting beside them.
+/// Every admission policy; the first is the default.
 pub const ADMISSIONS: &[AdmissionKind] = &[
     AdmissionKind { name: "all", summary: "everything", start: |_| Box::new(All) },
     AdmissionKind {
@@ -42,7 +42,7 @@ pub const ADMISSIONS: &[AdmissionKind] = &[
     },
 ];
 
-/// `name` as in [`ADMISSIONS`]; `None` if there is no such rule.
+/// The policy called `name` in [`ADMISSIONS`].
 pub fn admission_by_name(name: &str) -> Option<AdmissionKind> {
     ADMISSIONS.iter().copied().find(|kind| kind.name == name)
 }
@@ -58,8 +58,8 @@ impl Admission for All {
     }
 }
 
-/// TinyLFU (ACM Transactions on Storage 13(4), 2017): how often things were asked for lately, in a count-min sketch
-/// whose counters are halved when it has counted ten times as many requests as it has columns.
+/// TinyLFU (ACM Transactions on Storage 13(4), 2017): estimates recent request frequencies by a count-min sketch. When
+/// the sketch has counted ten times as many requests as it has columns, all counters are halved.
 #[derive(Debug)]
 pub struct Frequency {
     rows: [Box<[u8]>; ROWS],
@@ -68,7 +68,7 @@ pub struct Frequency {
 }
 
 const ROWS: usize = 4;
-/// The sketch has a column per so many bytes of the cache.
+/// The sketch has one column per this many bytes of cache.
 const BYTES_PER_COLUMN: u64 = 4 * 1024;
 const COLUMNS_MIN: u64 = 1 << 10;
 const COLUMNS_MAX: u64 = 1 << 22;
@@ -76,7 +76,6 @@ const COUNT_MAX: u8 = 15;
 const REQUESTS_PER_COLUMN: u64 = 10;
 
 impl Frequency {
-    /// A sketch for a cache of so many bytes.
     pub fn new(budget_bytes: u64) -> Frequency {
         let columns = (budget_bytes / BYTES_PER_COLUMN).clamp(COLUMNS_MIN, COLUMNS_MAX).next_power_of_two();
         let row = || vec![0; columns as usize].into_boxed_slice();

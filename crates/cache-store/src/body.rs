@@ -1,4 +1,4 @@
-//! A body in pieces: as many as it came in, or fewer where they were small.
+//! A body as a sequence of chunks, mostly as they arrived; small ones are merged.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,14 +6,13 @@ use std::task::Waker;
 
 use crate::memory_file::SharedBytes;
 
-/// Memory of each further chunk of a body, beside its bytes.
+/// Memory of each further chunk beside its bytes.
 pub(crate) const CHUNK_OVERHEAD_BYTES: usize = 64;
 
-/// Chunks that are smaller together are put together: a slow upstream sends a body in thousands of segments, and each
-/// chunk has to be pointed to in every system call that sends it.
+/// Smaller neighbouring chunks are merged. A slow upstream sends a body in thousands of segments, and each chunk is one
+/// more entry of every system call that sends it.
 const CHUNK_BYTES_MIN: usize = 32 * 1024;
 
-/// A body in pieces of any size.
 #[derive(Debug)]
 pub(crate) struct Chunks {
     pub(crate) chunks: Box<[SharedBytes]>,
@@ -49,7 +48,7 @@ impl Chunks {
         Some(&chunk[start..])
     }
 
-    /// The chunk in which `position` of the body is, and where in it.
+    /// The chunk that holds `position` of the body, and the offset in it.
     fn find(&self, position: u64) -> Option<(&SharedBytes, usize)> {
         let index = self.ends.partition_point(|end| *end <= position);
         let chunk = self.chunks.get(index)?;
@@ -61,7 +60,7 @@ impl Chunks {
     }
 }
 
-/// The same bytes in fewer chunks: neighbours that are small together become one.
+/// Merges neighbouring small chunks.
 fn put_together(chunks: Vec<Arc<[u8]>>) -> Vec<Arc<[u8]>> {
     let (mut fewer, mut small) = (Vec::with_capacity(chunks.len()), Vec::new());
     let mut small_bytes = 0;
@@ -77,14 +76,14 @@ fn put_together(chunks: Vec<Arc<[u8]>>) -> Vec<Arc<[u8]>> {
     fewer
 }
 
-/// The chunks as one slice; a single one is not copied.
+/// The chunks as one slice; a single chunk is not copied.
 fn joined(chunks: &mut Vec<Arc<[u8]>>) -> Option<Arc<[u8]>> {
     let one = if chunks.len() > 1 { Some(concatenate(&[], chunks)) } else { chunks.pop() };
     chunks.clear();
     one
 }
 
-/// Everything in one allocation, each byte copied once.
+/// Copies everything into one allocation.
 pub(crate) fn concatenate(parts: &[&[u8]], chunks: &[Arc<[u8]>]) -> Arc<[u8]> {
     let parts = parts.iter().copied().chain(chunks.iter().map(|chunk| &**chunk));
     let mut bytes = Vec::with_capacity(parts.clone().map(<[u8]>::len).sum());
@@ -92,7 +91,7 @@ pub(crate) fn concatenate(parts: &[&[u8]], chunks: &[Arc<[u8]>]) -> Arc<[u8]> {
     bytes.into()
 }
 
-/// Part of a body, sharing its memory.
+/// Part of a body; shares its memory.
 #[derive(Clone, Debug)]
 pub struct Slice {
     bytes: SharedBytes,
@@ -111,7 +110,6 @@ impl Slice {
         Slice { bytes, start, end }
     }
 
-    /// All of `bytes`, shared and not copied.
     pub fn whole(bytes: Arc<[u8]>) -> Slice {
         let end = bytes.len();
         Slice { bytes: SharedBytes::Heap(bytes), start: 0, end }
@@ -121,7 +119,7 @@ impl Slice {
         &self.bytes[self.start..self.end]
     }
 
-    /// The bytes alone: the allocation they lie in, if that has no others, else a copy.
+    /// The bytes as an allocation of their own; copied only if they are part of a larger one.
     pub fn into_bytes(self) -> Arc<[u8]> {
         match self.bytes {
             SharedBytes::Heap(bytes) if (self.start, self.end) == (0, bytes.len()) => bytes,
@@ -129,7 +127,6 @@ impl Slice {
         }
     }
 
-    /// The first `length` bytes at most.
     #[must_use]
     pub fn up_to(mut self, length: u64) -> Slice {
         let kept =
@@ -138,7 +135,7 @@ impl Slice {
         self
     }
 
-    /// The rest after the first `length` bytes.
+    /// The rest, without the first `length` bytes.
     #[must_use]
     pub fn from(mut self, length: usize) -> Slice {
         self.start = (self.start + length).min(self.end);
@@ -146,25 +143,25 @@ impl Slice {
     }
 }
 
-/// The result of a read at a position.
+/// The result of reading an external body.
 pub(crate) enum ReadStep {
     Bytes(Slice),
     Pending,
     End,
-    /// The bytes were here and are no longer.
+    /// The bytes are no longer available.
     Gone,
     Truncated,
 }
 
-/// A body that is not in memory. Reading it may have to wait.
+/// A body that is not in memory, such as one on disk. Reading it may have to wait.
 pub(crate) trait ExternalBody: fmt::Debug + Send + Sync {
     fn length(&self) -> u64;
 
-    /// Begins to read it. The reader keeps the body readable.
+    /// Starts reading. The reader keeps the body readable.
     fn reader(self: Arc<Self>) -> Box<dyn ExternalReader>;
 }
 
 pub(crate) trait ExternalReader: fmt::Debug + Send + Sync {
-    /// Reads at `position`. If the answer is [`ReadStep::Pending`], `waker` is called once it is worth asking again.
+    /// Reads at `position`. If the answer is [`ReadStep::Pending`], `waker` is called when you should try again.
     fn read_at(&mut self, position: u64, waker: &Waker) -> ReadStep;
 }

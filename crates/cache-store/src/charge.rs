@@ -1,9 +1,9 @@
-//! A part of the memory budget that something in transit has.
+//! A share of the memory budget held by a body in transit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes of the budget, given back when it is dropped.
+/// Bytes of the budget, returned on drop.
 #[derive(Debug)]
 pub struct Charge {
     used_bytes: Arc<AtomicUsize>,
@@ -11,7 +11,7 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// A charge for `bytes` that are among the used ones already.
+    /// A charge for `bytes` that are already counted in `used_bytes`.
     pub(crate) fn new(used_bytes: &Arc<AtomicUsize>, bytes: usize) -> Charge {
         Charge { used_bytes: Arc::clone(used_bytes), bytes }
     }
@@ -20,7 +20,7 @@ impl Charge {
         self.bytes
     }
 
-    /// So many bytes of the used ones are its own now.
+    /// Changes the charge to `bytes`, which the caller has already counted.
     pub(crate) fn hold(&mut self, bytes: usize) {
         self.bytes = bytes;
     }

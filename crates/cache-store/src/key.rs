@@ -1,19 +1,19 @@
-//! A cache key: a text, and 128 bits of its hash.
+//! A cache key: a text and its 128-bit hash.
 //!
-//! The hash finds an object, the text confirms it: an object with another text does not match, even if someone makes
-//! the hashes collide.
+//! The hash finds an object, the text confirms it, so even a deliberate hash collision cannot return the wrong object.
 
 use std::borrow::Cow;
 
 use xxhash_rust::xxh3::xxh3_128;
 
-/// The longest text of a key, the part that tells variants apart included.
+/// The longest text of a key, including a variant's secondary key.
 pub const KEY_TEXT_BYTES_MAX: usize = 64 * 1024;
 
-/// Begins the text of the key of parts. Those of variants begin with 0, and what can be read with neither.
+/// The first byte of the key under which parts of a body are stored. Variants' keys begin with 0, ordinary keys with
+/// neither.
 const PARTS: u8 = 1;
 
-/// A key: a normalised text, such as the URL, and its hash.
+/// A normalised text, such as the URL, and its hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key<'a> {
     hash: u128,
@@ -21,18 +21,18 @@ pub struct Key<'a> {
 }
 
 impl<'a> Key<'a> {
-    /// The key of `text`, which begins with anything but a zero byte: such texts are those of variants.
+    /// The key of `text`, which must not begin with a zero byte; variants' keys do.
     pub fn new(text: &'a [u8]) -> Key<'a> {
         debug_assert!(text.first() != Some(&0), "a key's text begins with something to read");
         Key::of_text(text)
     }
 
-    /// The key with this text, a variant's or not.
+    /// The key of a text read back from the store, which may be a variant's.
     pub(crate) fn of_text(text: &'a [u8]) -> Key<'a> {
         Key { hash: xxh3_128(text), text: Cow::Borrowed(text) }
     }
 
-    /// The key of one variant of this resource, identified by `secondary`.
+    /// The key of the variant with this secondary key.
     pub fn variant(&self, secondary: &[u8]) -> Key<'static> {
         let mut text = Vec::with_capacity(5 + self.text.len() + secondary.len());
         text.push(0);
@@ -42,7 +42,7 @@ impl<'a> Key<'a> {
         Key { hash: xxh3_128(&text), text: Cow::Owned(text) }
     }
 
-    /// The key of the parts that are held of what this key names.
+    /// The key under which parts of this key's body are stored.
     pub(crate) fn parts(&self) -> Key<'static> {
         let text = [&[PARTS], self.text()].concat();
         Key { hash: xxh3_128(&text), text: Cow::Owned(text) }
@@ -61,7 +61,7 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Half of a key's hash, for uses in which a collision does no harm.
+/// Half of the hash, for uses in which a collision does no harm.
 pub fn identity(hash: u128) -> u64 {
     (hash >> 64) as u64
 }

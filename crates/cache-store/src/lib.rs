@@ -1,10 +1,10 @@
-//! The objects of a cache: in memory, on a disk behind it, and under way from an upstream.
+//! Stores the objects of a cache: in memory, on disk, and in transit from an upstream.
 //!
-//! A [`Key`] finds an [`Object`]: metadata, which only the caller understands, and a body. After a miss one
-//! [`Insertion`] writes the body; until it is complete it is a [`BusyObject`], which any number of
-//! [`Reader`]s follow. Nothing here blocks: where a result is not there yet, you leave a
-//! [`Waker`](std::task::Waker), which may be called from any thread. Operations that may wait for the disk
-//! are [`DiskJob`]s, which you perform on a thread of your own.
+//! A [`Key`] finds an [`Object`], which has a body and metadata that only the caller understands. After a miss one
+//! [`Insertion`] writes the body. Until it is complete it is a [`BusyObject`], which any number of [`Reader`]s follow
+//! (request coalescing). Nothing here blocks: where a result is not available yet, you leave a
+//! [`Waker`](std::task::Waker), which may be called from any thread. Operations that may wait for the disk are
+//! [`DiskJob`]s, which you perform on a thread of your own.
 
 mod admission;
 mod body;

@@ -1,9 +1,9 @@
-//! The memory tier: objects by key in shards, each behind its own lock, under one budget.
+//! The memory tier: sharded by key, each shard behind its own lock, all under one budget.
 //!
-//! A lookup locks one shard for a table probe and a reference count. The budget is one number for all: an
-//! insertion reserves first and evicts until the sum fits, from its own shard and then from the others, never
-//! holding two locks. Objects are shared, so evicting one never disturbs a connection that sends it; until the last of
-//! these is done, the object counts as if it were still held.
+//! A lookup locks one shard for a table probe and a reference count. All shards share the budget. An insertion first
+//! reserves bytes, evicting from its own shard and then from the others until the sum fits; it never holds two locks.
+//! Objects are shared, so eviction never disturbs a connection that is sending one; the object counts against the
+//! budget until the last connection is done.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -21,7 +21,8 @@ pub struct Memory {
     shards: Box<[Mutex<Shard>]>,
     hasher: DefaultHashBuilder,
     budget_bytes: usize,
-    /// Bytes of all objects held, of those about to be, of evicted ones still being sent, and of bodies in transit.
+    /// Bytes of all stored objects, of those being inserted, of evicted ones still being sent, and of bodies in
+    /// transit.
     used_bytes: Arc<AtomicUsize>,
     evictions: AtomicU64,
     refused: AtomicU64,
@@ -36,7 +37,6 @@ struct Shard {
 }
 
 impl Memory {
-    /// An empty tier of `shards` shards.
     pub fn new(budget_bytes: usize, shards: usize, policy: Kind, admission: AdmissionKind) -> Memory {
         let share = (budget_bytes / shards) as u64;
         let shard = || Shard {
@@ -66,20 +66,20 @@ impl Memory {
         Some(object)
     }
 
-    /// The object at `key`, without counting as use of it.
+    /// Looks up `key` without counting as a use.
     pub fn peek(&self, key: &Key<'_>) -> Option<Arc<Object>> {
         let shard = self.shard(key.hash());
         let slot = shard.find(self.hash(key.hash()), key.hash())?;
         shard.slots[slot as usize].as_ref().filter(|object| object.is_named(key)).map(Arc::clone)
     }
 
-    /// Keeps `object`, in the place of one with its key, unless it does not fit or is not admitted.
+    /// Inserts `object`, replacing one with the same key, if it fits and is admitted.
     pub fn insert(&self, object: &Arc<Object>) -> bool {
         let (hash, bytes) = (object.hash(), object.memory_bytes());
         self.remove(hash);
         if bytes > self.budget_bytes || !self.admits(hash, bytes) || !self.reserve(bytes, hash) {
             self.refused.fetch_add(1, Ordering::Relaxed);
-            // Readers of the body in transit may go on with it.
+            // Readers that follow the body in transit may continue with this object.
             self.reserve_regardless(bytes);
             self.let_go(object);
             return false;
@@ -92,8 +92,8 @@ impl Memory {
         true
     }
 
-    /// Replaces `old` by `new`, the same response in another form; returns false if `old` was evicted. The
-    /// order of eviction stays.
+    /// Replaces `old` by `new`, another form of the same response, without changing the eviction order. Returns false
+    /// if `old` was evicted.
     pub fn exchange(&self, old: &Arc<Object>, new: &Arc<Object>) -> bool {
         let hash = old.hash();
         let mut shard = self.shard(hash);
@@ -106,21 +106,21 @@ impl Memory {
         drop(shard);
         self.reserve_regardless(new.memory_bytes());
         self.release(old.memory_bytes());
-        // It may be a little larger: then others go for that, but not for the moment that there are both.
+        // If `new` is larger, others are evicted for the difference, but not for the moment in which both exist.
         self.reserve(0, hash);
         self.reserve_regardless(old.memory_bytes());
         self.let_go(old);
         true
     }
 
-    /// Takes the object with this hash out.
     pub fn remove(&self, hash: u128) -> Option<Arc<Object>> {
         let removed = self.shard(hash).remove(self.hash(hash), hash, Departure::Removed);
         removed.iter().for_each(|object| self.let_go(object));
         removed
     }
 
-    /// Takes `bytes` of the budget; false if evicting everything would not make room. `hash` says where to begin.
+    /// Reserves `bytes` of the budget, evicting objects as needed; false if evicting everything is not enough. `hash`
+    /// selects the first shard.
     pub fn reserve(&self, bytes: usize, hash: u128) -> bool {
         self.used_bytes.fetch_add(bytes, Ordering::AcqRel);
         let first = self.shard_index(hash);
@@ -142,32 +142,32 @@ impl Memory {
         false
     }
 
-    /// Takes `bytes` of the budget; others are evicted for it as far as there are any. `hash` says where to begin.
+    /// Takes `bytes` of the budget, evicting objects while there are any. `hash` selects the first shard.
     pub fn take(&self, bytes: usize, hash: u128) {
         if !self.reserve(bytes, hash) {
             self.reserve_regardless(bytes);
         }
     }
 
-    /// Takes `bytes` of the budget whether there is room or not: the next insertion evicts.
+    /// Takes `bytes` of the budget even if there is no room; the next insertion then evicts.
     pub fn reserve_regardless(&self, bytes: usize) {
         self.used_bytes.fetch_add(bytes, Ordering::AcqRel);
     }
 
-    /// Gives `bytes` of the budget back.
+    /// Returns `bytes` to the budget.
     pub fn release(&self, bytes: usize) {
         self.used_bytes.fetch_sub(bytes, Ordering::AcqRel);
     }
 
-    /// A charge for bytes in transit elsewhere, at first none.
+    /// An empty charge, for bytes in transit elsewhere.
     pub fn charge(&self) -> Charge {
         Charge::new(&self.used_bytes, 0)
     }
 
-    /// `charge` is for so many bytes now; others are evicted for it as far as there are any.
+    /// Changes a charge to `bytes`, evicting objects while there are any.
     pub fn set_charge(&self, charge: &mut Charge, bytes: usize) {
         if bytes > charge.bytes() {
-            // Any shard will do, but not always the same.
+            // Start at a different shard each time.
             self.take(bytes - charge.bytes(), self.evictions.load(Ordering::Relaxed).into());
         } else {
             self.release(charge.bytes() - bytes);
@@ -175,14 +175,15 @@ impl Memory {
         charge.hold(bytes);
     }
 
-    /// Returns true if all of the budget is used by what cannot be evicted: bodies in transit are to be kept short.
+    /// Returns true if the whole budget is used by bodies in transit, which cannot be evicted, so that they must be
+    /// buffered less.
     pub fn is_exhausted(&self) -> bool {
         self.used_bytes() > self.budget_bytes
     }
 
-    /// `object` is no longer held, but counts until its last reader is done.
+    /// `object` is no longer stored, but counts against the budget until its last reader is done.
     fn let_go(&self, object: &Arc<Object>) {
-        // Nobody but the caller has it, and nobody else can get it any more.
+        // Only the caller has a reference, and nobody else can get one.
         if Arc::strong_count(object) == 1 {
             return self.release(object.memory_bytes());
         }
@@ -197,12 +198,12 @@ impl Memory {
         self.shards.iter().map(|shard| lock(shard).table.len()).sum()
     }
 
-    /// Objects evicted, and objects that were not let in.
+    /// The numbers of objects evicted and not admitted.
     pub fn evicted_and_refused(&self) -> (u64, u64) {
         (self.evictions.load(Ordering::Relaxed), self.refused.load(Ordering::Relaxed))
     }
 
-    /// Returns true if the object may enter. Called only if another must be evicted for it.
+    /// Returns true if the admission policy lets the object in. Called only if another must be evicted for it.
     fn admits(&self, hash: u128, bytes: usize) -> bool {
         if self.used_bytes() + bytes <= self.budget_bytes {
             return true;
@@ -225,13 +226,13 @@ impl Memory {
         lock(&self.shards[self.shard_index(hash)])
     }
 
-    /// Seeded, so that clients cannot fill one bucket on purpose.
+    /// Seeded, so that clients cannot force all keys into one bucket.
     fn hash(&self, hash: u128) -> u64 {
         self.hasher.hash_one(hash)
     }
 }
 
-/// A thread that panicked left the shard whole: nothing in it can panic between two updates that belong together.
+/// Ignores poisoning: no update of a shard can panic halfway.
 fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,8 +1,7 @@
-//! Bytes in a file in memory: the kernel sends from there what it would otherwise copy.
+//! Bodies in memory files (memfd), from which the kernel sends without copying.
 //!
-//! A file has a descriptor, of which there are not many, and pages of its own, so only objects that are sent
-//! often are worth one. It is complete and sealed before it is shared, and mapped, so that its bytes can be
-//! read like any other's.
+//! A memory file needs a descriptor, which are scarce, and pages of its own, so only objects that are sent often get
+//! one. It is sealed before it is shared, and mapped, so that its bytes can be read like any others.
 
 use std::fmt;
 use std::fs::File;
@@ -15,10 +14,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use memmap2::Mmap;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
-/// The kernel's memory per file, beside its pages; docs/cache-storage.md has the measurement.
+/// Kernel memory per file beside its pages; docs/cache-storage.md has the measurement.
 pub const FILE_OVERHEAD_BYTES: usize = 2048;
 
-/// A file's pages have so many bytes at least.
+/// The granularity of a file's memory.
 const PAGE_BYTES: usize = 4096;
 
 pub struct MemoryFile {
@@ -27,7 +26,7 @@ pub struct MemoryFile {
     _place: FilePermit,
 }
 
-/// The number of files and its limit.
+/// The number of open memory files, and its limit.
 #[derive(Debug)]
 pub struct MemoryFiles {
     open: AtomicUsize,
@@ -37,7 +36,7 @@ pub struct MemoryFiles {
 #[derive(Debug)]
 pub struct FilePermit(Arc<MemoryFiles>);
 
-/// Bytes that several share, wherever they are.
+/// Shared bytes, in the heap or in a memory file.
 #[derive(Clone, Debug)]
 pub enum SharedBytes {
     Heap(Arc<[u8]>),
@@ -45,15 +44,14 @@ pub enum SharedBytes {
 }
 
 impl MemoryFiles {
-    /// `max` files at most.
     pub fn new(max: usize) -> Arc<MemoryFiles> {
         Arc::new(MemoryFiles { open: AtomicUsize::new(0), max })
     }
 
-    /// The right to one more, if there is one left.
+    /// A permit for one more file, if any are left.
     pub fn take(self: &Arc<MemoryFiles>) -> Option<FilePermit> {
         let place = FilePermit(Arc::clone(self));
-        // There was no permit left: the count is restored.
+        // There was no permit left: undo the increment.
         (self.open.fetch_add(1, Ordering::Relaxed) < self.max).then_some(place)
     }
 }
@@ -65,7 +63,7 @@ impl Drop for FilePermit {
 }
 
 impl MemoryFile {
-    /// A file with these `pieces`, of which not all are empty, one behind the other.
+    /// A memory file with these `pieces` in sequence, of which at least one is not empty.
     pub fn new<'p>(pieces: impl Iterator<Item = &'p [u8]>, place: FilePermit) -> io::Result<MemoryFile> {
         let mut file = File::from(memfd_create("body", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
         for piece in pieces {

@@ -1,7 +1,7 @@
-//! A complete object: a key's text, metadata that only the caller interprets, a body.
+//! A complete object: key text, body, and metadata that only the caller interprets.
 //!
-//! Text, metadata and a small body lie in one allocation behind one reference count, so that a hit is one
-//! lookup. It never changes: a connection may go on sending it after it was evicted or replaced.
+//! Text, metadata and a small body share one allocation and reference count, so that a hit touches little memory.
+//! Objects are immutable: a connection may continue to send one after it was evicted or replaced.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -14,15 +14,15 @@ use crate::memory_file::{FilePermit, MemoryFile, SharedBytes};
 use crate::ranges::StoredRanges;
 use sojourn_http::range::ByteRange;
 
-/// A body of at most so many bytes lies in one allocation with its metadata.
+/// A body up to this size shares the allocation of its metadata.
 pub const SMALL_BODY_BYTES_MAX: usize = 64 * 1024;
 
-/// Memory of an object beside its bytes: its structure, its table slot, the policy's state and the allocator's
+/// Memory of an object beside its bytes: the structure, its table slot, the policy's state and the allocator's
 /// rounding. docs/cache-storage.md has the measurement; a test checks it.
 pub const OBJECT_OVERHEAD_BYTES: usize = 336;
 
-/// A body that was sent so often is sent from a file from then on: making one costs what about as many sends gain
-/// (docs/architectures.md). If there is no place for one, it is tried again 256 sends later.
+/// After this many sends a body is moved to a memory file, because making one costs about as much as so many sends from
+/// it save (docs/architectures.md). Without a free file it is tried again 256 sends later.
 const SENDS_BEFORE_FILE: u8 = 4;
 
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ pub struct Object {
     hash: u128,
     kind: ObjectKind,
     number: u64,
-    /// The key's text, the metadata, and the body if it is small.
+    /// The key's text, the metadata, and a small body.
     bytes: Arc<[u8]>,
     text_length: usize,
     metadata_length: usize,
@@ -39,11 +39,11 @@ pub struct Object {
     departed: Departed,
 }
 
-/// Its part of the budget, once the memory tier has let it go and readers alone hold it.
+/// The budget that an object keeps after it left the memory tier, until its last reader is done.
 #[derive(Debug, Default)]
 struct Departed(OnceLock<Box<Charge>>);
 
-/// How often a body was sent from memory, modulo 256.
+/// How often the body was sent from memory, modulo 256.
 #[derive(Debug, Default)]
 struct Sends(AtomicU8);
 
@@ -51,7 +51,7 @@ struct Sends(AtomicU8);
 #[repr(u32)]
 pub enum ObjectKind {
     Response = 1,
-    /// The list of the variants of a primary key; its metadata is the list.
+    /// The list of variants of a primary key, encoded in the metadata.
     Variants = 2,
 }
 
@@ -64,7 +64,7 @@ enum Body {
 }
 
 impl Object {
-    /// An object of the `chunks` of a body. Its `number` tells it from others that were or will be found at the key.
+    /// An object whose body is `chunks`. `number` distinguishes it from earlier and later objects at the same key.
     pub(crate) fn new(
         key: &Key<'_>,
         kind: ObjectKind,
@@ -91,7 +91,7 @@ impl Object {
         }
     }
 
-    /// An object of the parts of a body that are `held`, whose bytes `chunks` are, in order.
+    /// An object with parts of a body: `held` says which, `chunks` are their bytes in order.
     pub(crate) fn of_parts(
         key: &Key<'_>,
         number: u64,
@@ -109,24 +109,24 @@ impl Object {
         Object { bytes, metadata_length: metadata.len(), ..self.clone() }
     }
 
-    /// The same object with its body in a file.
+    /// A copy of the object with its body elsewhere, such as on disk.
     pub(crate) fn with_external_body(&self, body: Arc<dyn ExternalBody>) -> Object {
         Object { body: Body::External(body), ..self.clone() }
     }
 
-    /// It has left the memory tier; `charge` is given back with its last reader.
+    /// Called when the object leaves the memory tier: `charge` is returned when its last reader is done.
     pub(crate) fn charge(&self, charge: Charge) {
-        // One that left twice is counted once.
+        // If it left twice, it is charged once.
         let _ = self.departed.0.set(Box::new(charge));
     }
 
-    /// Counts that the body is sent, and says whether it is time for a file of it. Parts of a body stay where they are.
+    /// Counts one send; true if the body should now move to a memory file. Partial bodies never move.
     pub(crate) fn is_due_for_file(&self) -> bool {
         let can_move = matches!(self.body, Body::Small | Body::Chunks(_)) && self.file().is_none();
         can_move && self.sends.0.fetch_add(1, Ordering::Relaxed) == SENDS_BEFORE_FILE
     }
 
-    /// The same object with its body, which is in memory and not empty, in a file there.
+    /// A copy of the object with its body in a memory file. The body must be in memory and not empty.
     pub(crate) fn with_file(&self, place: FilePermit) -> std::io::Result<Object> {
         let mut position = 0;
         let pieces = std::iter::from_fn(|| {
@@ -140,7 +140,7 @@ impl Object {
         Ok(Object { bytes, body, ..self.clone() })
     }
 
-    /// The file in memory in which the body is, if it is in one.
+    /// The memory file that holds the body, if there is one.
     pub fn file(&self) -> Option<BorrowedFd<'_>> {
         let Body::Chunks(chunks) = &self.body else { return None };
         match &*chunks.chunks {
@@ -156,7 +156,7 @@ impl Object {
         }
     }
 
-    /// Which parts of the body these are, if it is not all of it.
+    /// The stored ranges, if the object is only part of a body.
     pub fn stored_ranges(&self) -> Option<&StoredRanges> {
         match &self.body {
             Body::Parts(parts) => Some(&parts.0),
@@ -164,12 +164,12 @@ impl Object {
         }
     }
 
-    /// Bytes of the whole body, whether it is all there or not.
+    /// The length of the whole body, even if only parts are stored.
     pub fn whole_bytes(&self) -> u64 {
         self.stored_ranges().map_or_else(|| self.length(), StoredRanges::whole_bytes)
     }
 
-    /// The position of `range` in the stored bytes, if it is stored.
+    /// The position of `range` within the stored bytes, if it is stored.
     pub fn stored_position(&self, range: ByteRange) -> Option<ByteRange> {
         self.stored_ranges().map_or(Some(range), |held| held.stored_position(range))
     }
@@ -178,7 +178,7 @@ impl Object {
         self.external_body().is_none()
     }
 
-    /// Distinguishes it from earlier and later objects at its key.
+    /// Distinguishes the object from earlier and later ones at its key.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
@@ -199,12 +199,11 @@ impl Object {
         self.hash == key.hash() && self.key_text() == key.text()
     }
 
-    /// The caller's metadata, opaque to the store.
     pub fn metadata(&self) -> &[u8] {
         &self.bytes[self.text_length..][..self.metadata_length]
     }
 
-    /// Bytes that there are of the body.
+    /// The number of stored body bytes.
     pub fn length(&self) -> u64 {
         match &self.body {
             Body::Small => (self.bytes.len() - self.text_length - self.metadata_length) as u64,
@@ -214,7 +213,7 @@ impl Object {
         }
     }
 
-    /// The whole body, if it lies in one piece.
+    /// The whole body, if it is contiguous in memory.
     pub fn small_body(&self) -> Option<&[u8]> {
         match &self.body {
             Body::Small => Some(&self.bytes[self.text_length + self.metadata_length..]),
@@ -222,7 +221,7 @@ impl Object {
         }
     }
 
-    /// The contiguous bytes in memory from `position` on; `None` at the end, and for a body on disk.
+    /// The contiguous bytes in memory from `position`; `None` at the end, and for a body on disk.
     pub fn slice(&self, position: u64) -> Option<Slice> {
         match &self.body {
             Body::Small => {
@@ -236,7 +235,7 @@ impl Object {
         }
     }
 
-    /// The stored bytes at `position`, in chunks. Whole chunks are shared, others copied.
+    /// The stored bytes at `position` as chunks. Whole chunks are shared, others copied.
     pub fn chunks(&self, position: ByteRange) -> Vec<Arc<[u8]>> {
         let (mut chunks, mut at) = (Vec::new(), position.first);
         while at <= position.last
@@ -249,7 +248,7 @@ impl Object {
         chunks
     }
 
-    /// The same without a hold on it.
+    /// Like `slice`, but borrowed.
     pub(crate) fn piece(&self, position: u64) -> Option<&[u8]> {
         match &self.body {
             Body::Small => {
@@ -273,21 +272,20 @@ impl Object {
 }
 
 impl Clone for Sends {
-    /// A copy starts with no sends.
+    /// A copy starts without sends.
     fn clone(&self) -> Sends {
         Sends::default()
     }
 }
 
 impl Clone for Departed {
-    /// A copy has not left.
+    /// A copy has not left the memory tier.
     fn clone(&self) -> Departed {
         Departed::default()
     }
 }
 
-/// Part of the body of an object in memory, in any number of pieces. It keeps the object, wherever that is found or no
-/// longer found.
+/// A range of an object's body in memory. It keeps the object alive, even after eviction.
 #[derive(Clone, Debug)]
 pub struct Extent {
     object: Arc<Object>,
@@ -296,7 +294,7 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// From `start` up to `end` of the body of `object`; `None` if that is not in memory.
+    /// The bytes from `start` to `end` of the body; `None` if they are not in memory.
     pub fn new(object: &Arc<Object>, start: u64, end: u64) -> Option<Extent> {
         let end = end.min(object.length());
         object.is_in_memory().then(|| Extent { object: Arc::clone(object), start: start.min(end), end })
@@ -306,7 +304,7 @@ impl Extent {
         (self.end - self.start) as usize
     }
 
-    /// The rest after its first `from` bytes, piece by piece.
+    /// The contiguous pieces of the range, without its first `from` bytes.
     pub fn pieces(&self, from: usize) -> impl Iterator<Item = &[u8]> {
         let mut position = self.start + from as u64;
         std::iter::from_fn(move || {
@@ -318,12 +316,13 @@ impl Extent {
         })
     }
 
-    /// The file in memory in which it is, if it is in one, and where what follows its first `from` bytes begins there.
+    /// The memory file that holds the range, if there is one, and the offset in it of the range without its first
+    /// `from` bytes.
     pub fn in_file(&self, from: usize) -> Option<(BorrowedFd<'_>, u64)> {
         self.object.file().map(|file| (file, self.start + from as u64))
     }
 
-    /// Its first piece, and what follows that.
+    /// Splits off the first contiguous piece.
     pub fn split_first(mut self) -> Option<(Slice, Extent)> {
         let slice = self.object.slice(self.start)?.up_to(self.end - self.start);
         self.start += slice.as_bytes().len() as u64;

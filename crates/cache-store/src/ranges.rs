@@ -1,23 +1,23 @@
-//! Which parts of a body are held, and what a part that comes makes of them.
+//! Which ranges of a body are stored, and how a new part merges with them.
 
 use sojourn_http::range::ByteRange;
 
 use crate::body::CHUNK_OVERHEAD_BYTES;
 
-/// More parts of one body, with gaps between them, are not kept: the smallest goes.
+/// The most separate ranges per body; the smallest are dropped.
 pub const RANGES_MAX: usize = 16;
 
-/// Which parts of a body are held.
+/// The stored ranges of a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredRanges {
     tag: Box<[u8]>,
     whole_bytes: u64,
-    /// In order, with gaps between them.
+    /// Sorted, not adjacent.
     ranges: Vec<ByteRange>,
 }
 
 impl StoredRanges {
-    /// The parts, in order, with gaps between them.
+    /// The ranges in order; no two are adjacent.
     pub fn ranges(&self) -> &[ByteRange] {
         &self.ranges
     }
@@ -26,12 +26,12 @@ impl StoredRanges {
         self.whole_bytes
     }
 
-    /// The strong validator of the body; empty if there is none, and then no part joins.
+    /// The body's strong validator; empty if it has none, in which case parts are never merged.
     pub fn tag(&self) -> &[u8] {
         &self.tag
     }
 
-    /// Where `wanted` lies in the bytes that are held; `None` if not all of it is.
+    /// The position of `wanted` within the stored bytes; `None` unless all of it is stored.
     pub fn stored_position(&self, wanted: ByteRange) -> Option<ByteRange> {
         let mut before = 0;
         for part in &self.ranges {
@@ -44,7 +44,7 @@ impl StoredRanges {
         None
     }
 
-    /// The least range with all of `wanted` that is not held; `None` if all is.
+    /// The smallest range that covers everything of `wanted` that is not stored; `None` if all is.
     pub fn missing(&self, wanted: ByteRange) -> Option<ByteRange> {
         let holding = |byte: u64| self.ranges.iter().find(|part| part.first <= byte && byte <= part.last);
         let first = holding(wanted.first).map_or(Some(wanted.first), |part| part.last.checked_add(1))?;
@@ -52,7 +52,7 @@ impl StoredRanges {
         (first <= last).then_some(ByteRange { first, last })
     }
 
-    /// The sum of `ranges`, of a body of `whole_bytes` bytes that `tag` tells from all others.
+    /// Merges `ranges` of a body with this length and strong validator.
     pub(crate) fn new(tag: &[u8], whole_bytes: u64, ranges: impl Iterator<Item = ByteRange>) -> StoredRanges {
         let mut stored = StoredRanges { tag: tag.into(), whole_bytes, ranges: Vec::new() };
         ranges.for_each(|range| stored.add(range));

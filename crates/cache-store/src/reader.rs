@@ -1,4 +1,4 @@
-//! Reads a body: of a complete object or of one being stored, all of it or a range.
+//! Reads a body, whole or a range, from a complete object or one in transit.
 //!
 //! A reader never blocks: it waits for bytes with a waker. It keeps what it reads alive, so eviction, replacement and
 //! purging do not disturb it.
@@ -10,7 +10,6 @@ use crate::body::{ExternalReader, ReadStep, Slice};
 use crate::busy_object::{Attached, BusyObject};
 use crate::object::Object;
 
-/// A position in a body.
 #[derive(Debug)]
 pub struct Reader {
     source: Source,
@@ -27,18 +26,16 @@ enum Source {
 
 #[derive(Clone, Debug)]
 pub enum Next {
-    /// Bytes; the reader is behind them now.
+    /// The next bytes; the reader has advanced past them.
     Bytes(Slice),
-    /// No bytes yet; the waker will be called.
+    /// Nothing yet; the waker will be called.
     Wait,
-    /// The body is complete.
     End,
-    /// The body broke off: the client must be able to tell.
+    /// The body ended early: the client must be able to notice.
     Truncated,
 }
 
 impl Reader {
-    /// Reads the body of `object`.
     pub fn of_object(object: Arc<Object>) -> Reader {
         let source = match object.external_body() {
             Some(body) => Source::External(Arc::clone(body).reader()),
@@ -51,7 +48,7 @@ impl Reader {
         Reader { source: Source::BusyObject(busy, place), position: 0, end: u64::MAX }
     }
 
-    /// Reads only from `start` up to `end`.
+    /// Restricts the reader to the bytes from `start` to `end`.
     #[must_use]
     pub fn within(mut self, start: u64, end: u64) -> Reader {
         (self.position, self.end) = (start, end);
@@ -59,12 +56,12 @@ impl Reader {
         self
     }
 
-    /// Returns true if the next bytes may require a wait.
+    /// Returns true if getting the next bytes may need a wait.
     pub fn may_wait(&self) -> bool {
         !matches!(self.source, Source::Object(_))
     }
 
-    /// Returns true if the next bytes of a body in memory or in transit are there.
+    /// Returns true if the next bytes are available in memory.
     pub fn is_ready(&self) -> bool {
         self.position < self.end
             && match &self.source {
@@ -78,7 +75,7 @@ impl Reader {
         self.position
     }
 
-    /// The next bytes, at most a chunk.
+    /// The next bytes, at most one chunk.
     pub fn next(&mut self, waker: &Waker) -> Next {
         if self.position >= self.end {
             return Next::End;
@@ -117,7 +114,7 @@ impl Drop for Reader {
 }
 
 impl BusyObject {
-    /// Reads the body from its beginning; `None` if its first bytes are no longer held.
+    /// A reader at the body's start; `None` if the first bytes have already been dropped.
     pub fn reader(self: &Arc<Self>) -> Option<Reader> {
         match self.attach()? {
             Attached::Object(object) => Some(Reader::of_object(object)),

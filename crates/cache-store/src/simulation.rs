@@ -1,24 +1,24 @@
-//! Simulates a policy on a trace: misses by number and by bytes, for caches of any size.
+//! Simulates a policy on a trace: misses and missed bytes for any cache size.
 //!
-//! Every size is a simulation of its own. Stack distances, which give LRU's misses for all sizes in one pass, are
-//! exact only for objects of one size: an object that had to go for a large one does not come back when the large one
-//! is gone, though a stack of bytes says so.
+//! Every cache size is simulated separately. Stack distances give LRU's misses for all sizes in one pass, but are exact
+//! only for equal object sizes: an object evicted for a large one does not return when the large one leaves, contrary
+//! to what a stack of bytes says.
 //!
-//! The conventions are those of libCacheSim, so that results compare: the bytes of an object alone count; one larger
-//! than the cache misses and passes by; a request that finds its object hits whatever size it names, and the object
-//! keeps the size with which it came.
+//! The conventions are those of libCacheSim, so that results are comparable: only an object's own bytes count, an
+//! object larger than the cache always misses, and a request hits whatever size it names; the object keeps its first
+//! size.
 
 use std::collections::BTreeSet;
 
 use crate::AdmissionKind;
 use crate::replacement::{Departure, Item, Kind};
 
-/// The name of the policy that knows the future, for tables. It works in simulations alone.
+/// The name in tables of Belady's policy, which knows the future and exists only in simulations.
 pub const BELADY: &str = "belady";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Which object, numbered from 0 in any order.
+    /// The object's number, from 0.
     pub object: u32,
     pub size_bytes: u64,
 }
@@ -26,7 +26,7 @@ pub struct Request {
 #[derive(Clone, Copy, Debug)]
 pub struct Cache {
     pub budget_bytes: u64,
-    /// The largest object that it takes.
+    /// The largest object that the cache accepts.
     pub object_bytes_max: u64,
     pub admission: AdmissionKind,
 }
@@ -37,7 +37,7 @@ pub struct Misses {
     pub bytes: u64,
 }
 
-/// Runs `requests` through a cache that begins empty; the misses count its warm-up, too.
+/// Simulates `requests` on an empty cache; misses during warm-up count too.
 pub fn simulate(requests: &[Request], policy: Kind, cache: &Cache) -> Misses {
     let mut policy = (policy.start)(cache.budget_bytes);
     let mut admission = (cache.admission.start)(cache.budget_bytes);
@@ -72,12 +72,12 @@ pub fn simulate(requests: &[Request], policy: Kind, cache: &Cache) -> Misses {
     misses
 }
 
-/// The misses of Belady's policy: the object that is needed again last, or never, goes first. No policy that
-/// admits every object does better if all have one size.
+/// The misses of Belady's policy, which evicts the object whose next request is furthest away. For objects of one size
+/// it is optimal among policies that admit every object.
 pub fn belady(requests: &[Request], cache: &Cache) -> Misses {
     let next_uses = next_uses(requests);
     let mut residents = Residents::new(requests);
-    // By next use; `uses` has it by object.
+    // Ordered by next use; `uses` finds the entry of an object.
     let mut order = BTreeSet::<(usize, u32)>::new();
     let mut uses = vec![usize::MAX; residents.sizes.len()];
     let mut misses = Misses::default();
@@ -102,7 +102,7 @@ pub fn belady(requests: &[Request], cache: &Cache) -> Misses {
     misses
 }
 
-/// For each request, the index of the next one for the same object.
+/// For each request, the index of the next request for the same object.
 fn next_uses(requests: &[Request]) -> Vec<usize> {
     let mut upcoming = vec![usize::MAX; objects(requests)];
     let mut next_uses = vec![usize::MAX; requests.len()];
@@ -116,7 +116,7 @@ fn objects(requests: &[Request]) -> usize {
     requests.iter().map(|request| request.object as usize + 1).max().unwrap_or(0)
 }
 
-/// Cached objects and their sizes.
+/// The cached objects and their sizes.
 struct Residents {
     sizes: Vec<Option<u64>>,
     bytes: u64,
@@ -191,7 +191,7 @@ mod tests {
         ) {
             let trace = requests(&objects.iter().map(|object| (*object, 1)).collect::<Vec<_>>());
             let least = belady(&trace, &cache(budget));
-            // A policy that may refuse an object can do better than one that has to admit it.
+            // A policy that may refuse an object can do better than one that must admit it.
             for policy in replacement::ALL {
                 let misses = simulate(&trace, *policy, &cache(budget));
                 prop_assert!(misses.requests >= least.requests, "{policy:?}");

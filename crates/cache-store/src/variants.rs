@@ -1,45 +1,45 @@
-//! The variants of a primary key: which request fields tell them apart, and which there are.
+//! The variants of a primary key (Vary): which request fields distinguish them, and which are stored.
 //!
-//! The list is an object itself, found at the primary key, so that it is kept, evicted and written to disk like any
-//! other. Each variant is an object of its own at the [key of the variant](Key::variant).
+//! The list is stored as an object at the primary key, so it is kept, evicted and written to disk like any other. Each
+//! variant is a separate object at the [variant's key](Key::variant).
 
 use crate::key::Key;
 use crate::object::{Object, ObjectKind};
 
-/// More variants of one resource are not listed; the oldest is no longer found.
+/// The most variants per resource; when there are more, the oldest is no longer found.
 pub const VARIANTS_MAX: usize = 64;
 
-/// Which variant of a resource a response is.
+/// The variant that a response is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vary {
-    /// The request fields by which the response was chosen.
+    /// The request fields that selected the response.
     pub fields: Vec<Box<[u8]>>,
-    /// Their values, normalised: equal for requests that it answers.
+    /// Their normalised values: equal for all requests that it answers.
     pub secondary_key: Box<[u8]>,
 }
 
-/// The request fields in which the variants of a resource differ.
+/// The list of a resource's variants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Variants {
-    /// The request fields that the response named, as the caller spells them.
+    /// The request fields that distinguish the variants, as the caller spells them.
     pub fields: Vec<Box<[u8]>>,
-    /// The secondary key of each variant, in the order they came.
+    /// The secondary key of each variant, oldest first.
     pub secondaries: Vec<Box<[u8]>>,
 }
 
 impl Variants {
-    /// The list that `object` is, if it is one.
+    /// Decodes the list in `object`, if it is one.
     pub(crate) fn of(object: &Object) -> Option<Variants> {
         let is_list = object.kind() == ObjectKind::Variants;
         is_list.then(|| Variants::decode(object.metadata()).unwrap_or_default())
     }
 
-    /// The keys of the variants of `primary`, the latest first.
+    /// The variants' keys, latest first.
     pub fn keys<'a>(&'a self, primary: &'a Key<'_>) -> impl Iterator<Item = Key<'static>> + 'a {
         self.secondaries.iter().rev().map(|secondary| primary.variant(secondary))
     }
 
-    /// Adds a variant, or makes it the latest. Other fields than before make all before unfindable.
+    /// Adds a variant as the latest. If it varies by other fields, all earlier variants are dropped.
     pub fn add(&mut self, fields: &[Box<[u8]>], secondary: &[u8]) {
         if self.fields != fields {
             *self = Variants { fields: fields.to_vec(), secondaries: Vec::new() };
@@ -51,7 +51,7 @@ impl Variants {
         }
     }
 
-    /// As bytes: each list as its length and its parts, each part as its length and its bytes; lengths of 4 bytes,
+    /// Encodes each list as its length and its parts, each part as length and bytes; lengths are 4 bytes,
     /// little-endian.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -65,7 +65,7 @@ impl Variants {
         bytes
     }
 
-    /// From bytes; `None` if they are no such list.
+    /// Decodes a list; `None` if the bytes are invalid.
     pub fn decode(mut bytes: &[u8]) -> Option<Variants> {
         let fields = list(&mut bytes)?;
         let secondaries = list(&mut bytes)?;

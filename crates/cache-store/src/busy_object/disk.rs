@@ -1,28 +1,29 @@
-//! A body that is also written to the disk: its progress there, and which side continues.
+//! Writing a body in transit to disk: how far the disk is, and when the writer may continue.
 
 use std::time::Duration;
 
 use super::{BusyObject, Ending};
 use crate::body::Slice;
 
-/// A writer to disk is called when so many bytes wait for it.
+/// The disk writer is called when this many bytes wait for it.
 const DISK_WRITE_BYTES: u64 = 256 * 1024;
-/// How far the body's writer may be ahead while all of the memory budget is used: enough that the disk is called.
+/// How far the body may be ahead of the disk while the memory budget is exhausted; enough for the disk writer to be
+/// called.
 pub(super) const BUFFER_BYTES_MIN: u64 = 2 * DISK_WRITE_BYTES;
-/// It takes at most so many at once.
+/// The disk writer takes at most this many bytes at once.
 const DISK_TURN_BYTES: u64 = 1024 * 1024;
 
 #[derive(Clone, Copy, Default)]
 pub(crate) struct DiskProgress {
     pub position: u64,
-    /// A disk thread is writing, or about to.
+    /// True while a disk thread is writing, or queued to write.
     pub is_taken: bool,
 }
 
-/// The next step of a writer to disk.
+/// The next step of a disk writer.
 pub(crate) enum WriteStep {
     Bytes(Vec<Slice>),
-    /// No bytes yet: the writer will be called again.
+    /// Nothing to write yet: the writer will be called again.
     Pending,
     Complete,
     Truncated,
@@ -33,14 +34,14 @@ impl BusyObject {
         self.lock().disk = Some(DiskProgress::default());
     }
 
-    /// It is not to be on disk any more.
+    /// Stops writing this body to disk.
     pub(crate) fn leave_disk(&self) {
         let mut state = self.lock();
         state.disk = None;
         state.trim(self);
     }
 
-    /// Returns true if a writer to disk must be called now, and marks it as called.
+    /// Returns true if the disk writer must be called now, and marks it as called.
     pub(crate) fn claim_disk_turn(&self) -> bool {
         let mut state = self.lock();
         let (end, has_ended) = (state.end, !matches!(state.ending, Ending::Open));
@@ -49,14 +50,14 @@ impl BusyObject {
         turn.is_taken
     }
 
-    /// Bytes that are held for the disk once the body has come.
+    /// Bytes that wait for the disk after the body has arrived completely.
     pub(crate) fn bytes_left_at_end(&self) -> Option<u64> {
         let state = self.lock();
         let is_complete = matches!(state.ending, Ending::Complete(_));
         state.disk.filter(|_| is_complete).map(|turn| state.end - turn.position)
     }
 
-    /// The bytes to write from `position` on.
+    /// The bytes to write from `position`.
     pub(crate) fn to_disk(&self, position: u64) -> WriteStep {
         let mut state = self.lock();
         let mut slices = Vec::new();
@@ -83,15 +84,15 @@ impl BusyObject {
         }
     }
 
-    /// Returns true if the disk has put backpressure on the insertion for as long as `timeout`.
+    /// Returns true if the disk has held back the insertion for at least `timeout`.
     pub(crate) fn is_held_back_by_disk(&self, timeout: Duration) -> bool {
         let state = self.lock();
         let is_overdue = state.writer.as_ref().is_some_and(|writer| writer.since.elapsed() >= timeout);
-        // A reader that is as slow holds it back all the same.
+        // A reader as slow as the disk would hold it back anyway.
         is_overdue && state.disk.is_some_and(|turn| turn.position < state.slowest_reader())
     }
 
-    /// Everything before `position` is on disk.
+    /// Records that everything before `position` is on disk.
     pub(crate) fn is_on_disk(&self, position: u64) {
         let mut state = self.lock();
         if let Some(turn) = &mut state.disk {

@@ -1,8 +1,8 @@
-//! A body in transit: one writer, many readers, each at its own pace.
+//! A body in transit, with one writer and many readers, each at its own pace.
 //!
-//! Bytes appended are there for every reader at once. A body to be stored is held whole; any other is held
-//! for its readers alone, and its writer has to pause when it is a window ahead of the slowest reader. A
-//! waiting side leaves a [`Waker`] and is woken once.
+//! Appended bytes are available to every reader at once. A body that will be stored is held whole. Any other is held
+//! only for its readers, and its writer must pause when it is a window ahead of the slowest (backpressure). A waiting
+//! side leaves a [`Waker`] and is woken once.
 
 mod disk;
 
@@ -19,13 +19,13 @@ use crate::variants::Vary;
 use disk::DiskProgress;
 pub(crate) use disk::WriteStep;
 
-/// How far the writer of a body that is not kept may be ahead of its slowest reader.
+/// How far the writer of a body that is not stored may be ahead of its slowest reader.
 pub const BUFFER_BYTES_MAX: u64 = 1024 * 1024;
 
-/// The same while all of the memory budget is used.
+/// The same while the memory budget is exhausted.
 const BUFFER_BYTES_MIN: u64 = 64 * 1024;
 
-/// A body on its way, as its readers see it.
+/// A body in transit, as its readers see it.
 pub struct BusyObject {
     key: Key<'static>,
     number: u64,
@@ -34,34 +34,32 @@ pub struct BusyObject {
     state: Mutex<State>,
 }
 
-/// Known once the response's head has arrived.
+/// What is known once the response's head has arrived.
 #[derive(Clone, Debug)]
 pub struct ObjectHead {
-    /// The caller's metadata, opaque to the store.
     pub metadata: Box<[u8]>,
-    /// Bytes of the body, if the head says so.
+    /// The body's length, if the head gives it.
     pub length: Option<u64>,
     pub vary: Option<Vary>,
     pub sharing: Sharing,
 }
 
-/// Which requests may share a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
-    /// All readers, now and later: it is stored.
+    /// All requests, now and later: the response is stored.
     Stored,
-    /// Only requests that already wait.
+    /// Only requests that are already waiting for it (request coalescing).
     Coalesced,
     Private,
 }
 
-/// How far a busy object is.
+/// The progress of a busy object.
 #[derive(Debug)]
 pub enum Stage<'a> {
-    /// The head is not here yet; the waker is called.
+    /// The head has not arrived; the waker will be called.
     Waiting,
     Head(&'a ObjectHead),
-    /// There will be none, or it is not for others: ask for yourself.
+    /// There will be no head, or the response must not be shared: send your own request.
     Failed,
 }
 
@@ -79,7 +77,7 @@ impl BusyObject {
         self.number
     }
 
-    /// How far it is; `waker` is called at the next change if it waits for the head.
+    /// The current stage; if the head is missing, `waker` is called at the next change.
     pub fn stage(&self, waker: &Waker) -> Stage<'_> {
         let mut state = self.lock();
         match (self.head.get(), &state.ending) {
@@ -93,12 +91,11 @@ impl BusyObject {
         }
     }
 
-    /// `None` until the head has arrived.
     pub fn head(&self) -> Option<&ObjectHead> {
         self.head.get()
     }
 
-    /// Registers a reader at the beginning; `None` if the first bytes are no longer held.
+    /// Registers a reader at the start of the body; `None` if the first bytes have been dropped.
     pub(crate) fn attach(&self) -> Option<Attached> {
         let mut state = self.lock();
         if let Ending::Complete(Some(object)) = &state.ending {
@@ -128,7 +125,7 @@ impl BusyObject {
         state.wake_readers(self);
     }
 
-    /// Adds bytes; `object_bytes_max` is what an object in memory may have at most.
+    /// Appends bytes. `object_bytes_max` is the largest body to be held in memory.
     pub(crate) fn append(&self, bytes: Arc<[u8]>, object_bytes_max: u64) {
         let cost = bytes.len() + CHUNK_OVERHEAD_BYTES;
         let mut state = self.lock();
@@ -136,7 +133,7 @@ impl BusyObject {
         let promised = self.head.get().and_then(|head| head.length).unwrap_or(0);
         let is_to_be_whole = state.is_whole && length.max(promised) <= object_bytes_max;
         drop(state);
-        // Evicting takes time and other locks: readers go on meanwhile.
+        // Eviction takes time and other locks, so it happens outside this lock.
         let fits = is_to_be_whole && self.memory.reserve(cost, self.key.hash());
         if !fits {
             self.memory.take(cost, self.key.hash());
@@ -160,19 +157,19 @@ impl BusyObject {
         has_room
     }
 
-    /// Returns true if everything is held, from the first byte on, to be stored.
+    /// Returns true if the whole body so far is held in order to store it.
     pub(crate) fn is_whole(&self) -> bool {
         self.lock().is_whole
     }
 
-    /// Returns true if the remaining bytes will be stored or read.
+    /// Returns true if anyone will read or store the remaining bytes.
     pub(crate) fn is_wanted(&self) -> bool {
         let state = self.lock();
         let is_kept = state.is_whole && self.head.get().is_none_or(|it| it.sharing == Sharing::Stored);
         is_kept || state.disk.is_some() || state.readers.iter().any(Option::is_some)
     }
 
-    /// The whole body, if all of it is held.
+    /// The whole body, if it is held.
     pub(crate) fn whole(&self) -> Option<Vec<Arc<[u8]>>> {
         let state = self.lock();
         state.is_whole.then(|| state.chunks.iter().map(Arc::clone).collect())
@@ -193,7 +190,7 @@ impl BusyObject {
         self.lock().end
     }
 
-    /// The bytes at `position` for the reader with this slot; `waker` is called when there are more.
+    /// The bytes at `position` for the reader `place`; `waker` is called when there are more.
     pub(crate) fn at(&self, place: usize, position: u64, waker: &Waker) -> ReadStep {
         let mut state = self.lock();
         if let Ending::Complete(Some(object)) = &state.ending {
@@ -216,7 +213,7 @@ impl BusyObject {
         }
     }
 
-    /// Returns true if the byte at `position` has come and is held.
+    /// Returns true if the byte at `position` has arrived and is held.
     pub(crate) fn holds(&self, position: u64) -> bool {
         let state = self.lock();
         match &state.ending {
@@ -225,14 +222,14 @@ impl BusyObject {
         }
     }
 
-    /// The reader at `place` has come to `position`, or is gone.
+    /// Records that the reader `place` is at `position`, or gone.
     pub(crate) fn moved(&self, place: usize, position: Option<u64>) {
         let mut state = self.lock();
         state.readers[place] = position;
         state.trim(self);
     }
 
-    /// Gives its part of the memory budget back.
+    /// Returns its share of the memory budget.
     pub(crate) fn release_all(&self) {
         self.release(&mut self.lock(), 0);
     }
@@ -261,10 +258,10 @@ impl std::fmt::Debug for BusyObject {
     }
 }
 
-/// The object or busy object that a new reader follows.
+/// What a new reader reads from.
 pub(crate) enum Attached {
     Object(Arc<Object>),
-    /// The number of the reader among those of the busy object.
+    /// The reader's number in the busy object.
     Reader(usize),
 }
 
@@ -275,18 +272,17 @@ struct State {
     first: u64,
     end: u64,
     ending: Ending,
-    /// Everything is held, from the first byte on.
+    /// True while everything from the first byte on is held.
     is_whole: bool,
     readers: Vec<Option<u64>>,
     waiting: Vec<Waker>,
     writer: Option<Writer>,
-    /// Bytes reserved in the memory budget.
     reserved_bytes: usize,
-    /// While it is to be on disk, too.
+    /// Progress of writing to disk, if it is to be stored there.
     disk: Option<DiskProgress>,
 }
 
-/// The writer of the body, which may wait for room.
+/// The state of the body's writer.
 struct Writer {
     waker: Waker,
     since: Instant,
@@ -296,15 +292,15 @@ struct Writer {
 pub(crate) enum Ending {
     #[default]
     Open,
-    /// All of it came; the object, if all of it is held.
+    /// Completely received; with the object, if it is held in memory.
     Complete(Option<Arc<Object>>),
-    /// The writer went away before the end.
+    /// The writer ended early.
     Truncated,
 }
 
 impl State {
     fn slice(&self, position: u64) -> Option<Slice> {
-        // Readers are mostly near the end, and chunks few.
+        // Searched from the end, where readers mostly are.
         let mut end = self.end;
         for chunk in self.chunks.iter().rev() {
             let start = end - chunk.len() as u64;
@@ -336,12 +332,12 @@ impl State {
         self.trim(busy);
     }
 
-    /// The position of the slowest reader; the end if there are no readers.
+    /// The position of the slowest reader; the end if there are none.
     fn slowest_reader(&self) -> u64 {
         self.readers.iter().flatten().copied().min().unwrap_or(self.end)
     }
 
-    /// Drops bytes that no reader needs any more, unless the whole body is kept.
+    /// Drops bytes that no reader needs any more, unless the whole body is held.
     fn trim(&mut self, busy: &BusyObject) {
         if self.is_whole {
             return;

@@ -1,8 +1,8 @@
-//! The directory: the files of objects, created and opened so that no other file is touched.
+//! The cache directory: creates and opens the files of objects without touching any others.
 //!
-//! An object is the file `ab/ab…`, its name the hash of its key as 32 hexadecimal digits, in the directory of
-//! the first two. It is written below `temporary/`, locked, and renamed when it is whole: a file under an
-//! object's name was complete once. Files with other names are left alone; links are not followed.
+//! An object is the file `ab/ab…`: its name is the key's hash in 32 hexadecimal digits, in a directory named after the
+//! first two. It is written below `temporary/` under a lock and renamed when complete, so a file with an object's name
+//! was once complete. Other files are left alone, and links are not followed.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -15,14 +15,14 @@ use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 const TEMPORARY: &str = "temporary";
-/// Locked by the process that has the directory for itself.
+/// Locked by the process that owns the directory.
 const LOCK: &str = "lock";
 const BLOCK_BYTES: u64 = 512;
 
-/// A starting process may remove a temporary file once, so creating it is retried.
+/// How often creating a temporary file is tried; a starting process may remove one before it is locked.
 const TEMPORARY_ATTEMPTS_MAX: usize = 8;
 
-/// Directories that objects are spread over.
+/// The number of directories over which objects are spread.
 pub const FANOUT: u32 = 256;
 
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub struct Directory {
     temporaries: AtomicU64,
 }
 
-/// A file that is being written; it goes when it is dropped unpublished.
+/// A file being written, removed on drop unless it was published.
 #[derive(Debug)]
 pub struct Temporary {
     directory: Arc<Directory>,
@@ -40,7 +40,7 @@ pub struct Temporary {
 }
 
 impl Directory {
-    /// Opens `path`, made if it is not there, for its owner alone.
+    /// Opens `path`, creating it with access for its owner only.
     pub fn open(path: &Path) -> io::Result<Directory> {
         if let Err(error) = std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700)
             .recursive(true)
@@ -67,14 +67,14 @@ impl Directory {
         Ok(Directory { root, lock, temporaries: AtomicU64::new(0) })
     }
 
-    /// Returns true if this process now holds the directory alone, until it ends.
+    /// Tries to lock the directory for this process until it ends; true if that succeeded.
     pub fn lock(&self) -> bool {
         rustix::fs::flock(&self.lock, FlockOperation::NonBlockingLockExclusive).is_ok()
     }
 
     pub fn open_object(&self, hash: u128, is_to_write: bool) -> Result<File, Errno> {
         let access = if is_to_write { OFlags::RDWR } else { OFlags::RDONLY };
-        // Opening must not wait for a foreign pipe of that name.
+        // NONBLOCK: opening must not wait for someone's FIFO of that name.
         let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = rustix::fs::openat(&self.root, name(hash), flags, Mode::empty())?;
         let found = rustix::fs::fstat(&file)?;
@@ -84,8 +84,8 @@ impl Directory {
         }
     }
 
-    /// A new file to write. A process that starts at this moment may remove it as abandoned before it is locked; then
-    /// it is created again.
+    /// A new locked file. A process that is just starting may take it for abandoned and remove it before it is locked;
+    /// then another is created.
     pub fn temporary(self: &Arc<Self>) -> Result<(Temporary, File), Errno> {
         for _ in 1..TEMPORARY_ATTEMPTS_MAX {
             match self.try_temporary() {
@@ -97,14 +97,14 @@ impl Directory {
         self.try_temporary()?.ok_or(Errno::NOENT)
     }
 
-    /// A new file to write, locked; none if it has lost its name before.
+    /// A new locked file; `None` if it was removed before it was locked.
     fn try_temporary(self: &Arc<Self>) -> Result<Option<(Temporary, File)>, Errno> {
         let number = self.temporaries.fetch_add(1, Ordering::Relaxed);
         let name = format!("{TEMPORARY}/{}-{number}", process::id());
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDWR;
         let mode = Mode::RUSR | Mode::WUSR;
         let file = match rustix::fs::openat(&self.root, &name, flags, mode) {
-            // Left by a process of the same number before the last start.
+            // Left by an earlier process with the same ID.
             Err(Errno::EXIST) => {
                 rustix::fs::unlinkat(&self.root, &name, AtFlags::empty())?;
                 rustix::fs::openat(&self.root, &name, flags, mode)?
@@ -121,7 +121,7 @@ impl Directory {
         rustix::fs::unlinkat(&self.root, name(hash), AtFlags::empty())
     }
 
-    /// The objects of one of the [`FANOUT`] directories: hash, allocated bytes, time of the last change.
+    /// The objects in directory `number`: hash, allocated bytes, time of the last change.
     pub fn list(&self, number: u32) -> Result<Vec<(u128, u64, i64)>, Errno> {
         let mut objects = Vec::new();
         for (name, found) in self.entries(&fanout(number))? {
@@ -132,7 +132,7 @@ impl Directory {
         Ok(objects)
     }
 
-    /// Removes what writers that are gone left behind; how many files.
+    /// Removes the files of writers that have ended; returns how many.
     pub fn clear_temporaries(&self) -> Result<u64, Errno> {
         let mut cleared = 0;
         for (name, _) in self.entries(TEMPORARY)? {
@@ -148,7 +148,6 @@ impl Directory {
         Ok(cleared)
     }
 
-    /// The regular files of a directory.
     fn entries(&self, directory: &str) -> Result<Vec<(String, rustix::fs::Stat)>, Errno> {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY | OFlags::NOFOLLOW;
         let opened = rustix::fs::openat(&self.root, directory, flags, Mode::empty())?;
@@ -166,7 +165,7 @@ impl Directory {
 }
 
 impl Temporary {
-    /// The file is whole: it gets the object's name, in the place of one that has it.
+    /// Renames the complete file to the object's name, replacing an older one.
     pub fn publish(mut self, hash: u128) -> Result<(), Errno> {
         let root = &self.directory.root;
         rustix::fs::renameat(root, self.name.as_deref().unwrap_or_default(), root, name(hash))?;

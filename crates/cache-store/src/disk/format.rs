@@ -1,4 +1,4 @@
-//! The file of one object: what lies where, and what proves it. Bytes only, no input or output.
+//! The file format of an object: layout and checksums. Does no input or output.
 //!
 //! Little-endian throughout, in this order:
 //!
@@ -8,7 +8,7 @@
 //! | kind, length of the key's text, capacity of a metadata slot (u32 each), zero (u32) | 16 |
 //! | length of the body (u64) | 8 |
 //! | hash of the key's text (u128) | 16 |
-//! | number of the object (u64): a freshened head finds the body it belongs to | 8 |
+//! | number of the object (u64): ties new metadata to its body | 8 |
 //! | checksum of the table (u64) | 8 |
 //! | checksum of all before and of the text (u64) | 8 |
 //! | the key's text | its length |
@@ -16,9 +16,9 @@
 //! | the body | its length |
 //! | the table: a checksum (u64) of each 64 KiB of the body | 8 for each |
 //!
-//! Checksums are XXH3 with 64 bits. Those of chunks and slots are seeded with the object's number and their place, so
-//! that a block that strayed here from elsewhere does not pass. New metadata goes to the slot with the lower sequence:
-//! if the write is torn, the other one holds.
+//! Checksums are XXH3 with 64 bits. Those of chunks and slots are seeded with the object's number and their position,
+//! so a misplaced block from another file is detected. New metadata goes to the slot with the lower sequence: if that
+//! write is torn, the other slot is still valid.
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -29,16 +29,15 @@ const MAGIC: [u8; 8] = *b"SJCACHE1";
 const FIXED_BYTES: usize = 72;
 const SLOT_HEAD_BYTES: usize = 24;
 
-/// The body has a checksum for every so many bytes.
+/// The number of body bytes per checksum.
 pub const CHUNK_BYTES: u64 = 64 * 1024;
 
-/// Larger metadata is not written.
+/// The largest metadata that is written to disk.
 pub const METADATA_BYTES_MAX: usize = 256 * 1024;
 
-/// Room that is left in a slot for metadata that grows.
+/// Spare bytes in a metadata slot, so that it can grow.
 const SLOT_SLACK_BYTES: usize = 128;
 
-/// The contents of a file's front.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     pub kind: ObjectKind,
@@ -50,18 +49,18 @@ pub struct Header {
     pub table_checksum: u64,
 }
 
-/// Why bytes are not an object's.
+/// Why bytes are not a valid object file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Damaged(pub &'static str);
 
 impl Header {
-    /// The capacity that slots need for `metadata`.
+    /// The slot capacity for this metadata.
     pub fn slot_capacity_for(metadata: &[u8]) -> usize {
         (metadata.len() + SLOT_SLACK_BYTES).next_multiple_of(SLOT_SLACK_BYTES)
     }
 
-    /// The header and the text.
+    /// Encodes the header and the key's text.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(FIXED_BYTES + self.text.len());
         bytes.extend_from_slice(&MAGIC);
@@ -77,7 +76,7 @@ impl Header {
         bytes
     }
 
-    /// From the front of a file, which holds the whole text.
+    /// Decodes the start of a file, which must include the whole text.
     pub fn decode(bytes: &[u8]) -> Result<Header, Damaged> {
         let Some((fixed, rest)) = bytes.split_first_chunk::<FIXED_BYTES>() else {
             return Err(Damaged("it is shorter than a header"));
@@ -111,7 +110,7 @@ impl Header {
         xxh3_64_with_seed(&self.text, xxh3_64(fixed))
     }
 
-    /// Bytes of header, text and slots; the body begins behind them.
+    /// The length of header, text and slots, after which the body begins.
     pub fn front_bytes(&self) -> usize {
         self.slot_start(2)
     }
@@ -124,17 +123,16 @@ impl Header {
         self.front_bytes() as u64 + self.length
     }
 
-    /// The number of checksums in the table.
     pub fn chunks(&self) -> u64 {
         self.length.div_ceil(CHUNK_BYTES)
     }
 
-    /// Where slot 0 or 1 begins.
+    /// The offset of slot 0 or 1.
     pub fn slot_start(&self, slot: usize) -> usize {
         FIXED_BYTES + self.text.len() + slot * (SLOT_HEAD_BYTES + self.slot_capacity)
     }
 
-    /// A slot's bytes: those of `metadata`, as the one that counts after `sequence`; `None` if it does not fit.
+    /// Encodes `metadata` as a slot that supersedes `sequence`; `None` if it does not fit.
     pub fn encode_slot(&self, sequence: u64, metadata: &[u8]) -> Option<Vec<u8>> {
         if metadata.len() > self.slot_capacity {
             return None;
@@ -147,7 +145,7 @@ impl Header {
         Some(bytes)
     }
 
-    /// The metadata that counts and its sequence, from the front of a file.
+    /// The valid metadata with the highest sequence, and that sequence.
     pub fn metadata<'a>(&self, front: &'a [u8]) -> Result<(u64, &'a [u8]), Damaged> {
         let slots = [0, 1].map(|slot| self.decode_slot(front.get(self.slot_start(slot)..)?));
         let latest = slots.into_iter().flatten().max_by_key(|(sequence, _)| *sequence);
@@ -178,7 +176,7 @@ pub fn encode_table(checksums: &[u64]) -> (Vec<u8>, u64) {
     (bytes, checksum)
 }
 
-/// The checksums of a table that is what `header` says.
+/// Decodes the table and verifies it against the header's checksum.
 pub fn decode_table(header: &Header, bytes: &[u8]) -> Result<Box<[u64]>, Damaged> {
     if bytes.len() as u64 != 8 * header.chunks() || xxh3_64(bytes) != header.table_checksum {
         return Err(Damaged("its table was altered"));

@@ -1,7 +1,7 @@
-//! The index of the disk, for the budget and the replacement policy: a few dozen bytes per object.
+//! The index of the disk, used for the budget and the replacement policy, with a few dozen bytes per object.
 //!
-//! It does not decide lookups: files do. It is rebuilt in the background at the start, and files that it does not know
-//! yet are still found.
+//! Lookups do not depend on it: they try the file. It is rebuilt in the background at start, and files that are not
+//! indexed yet are still found.
 
 use std::collections::HashMap;
 
@@ -16,9 +16,8 @@ pub struct Index {
     policy: Box<dyn Policy>,
     admission: Box<dyn Admission>,
     budget_bytes: u64,
-    /// Bytes of all objects, including those being written.
     used_bytes: u64,
-    /// True once every file has been seen since the start.
+    /// True once every file has been indexed since the start.
     pub is_complete: bool,
     pub evictions: u64,
 }
@@ -44,7 +43,7 @@ impl Index {
         }
     }
 
-    /// An object was asked for that was not in memory.
+    /// Records a request for an object that was not in memory.
     pub fn asked(&mut self, hash: u128) {
         self.admission.asked(identity(hash));
     }
@@ -71,7 +70,7 @@ impl Index {
         }
     }
 
-    /// An object of so many bytes is there, in the place of one with the same hash.
+    /// Adds an object of this size, replacing one with the same hash.
     pub fn insert(&mut self, hash: u128, bytes: u64) {
         self.take_out(hash, Departure::Removed);
         let entry = Entry { hash, bytes };
@@ -94,7 +93,7 @@ impl Index {
         self.take_out(hash, Departure::Removed);
     }
 
-    /// Takes `bytes` of the budget; the objects in `evicted` have to go for it. False if even that is not enough.
+    /// Reserves `bytes` of the budget; adds the objects to remove for it to `evicted`. False if that is not enough.
     pub fn reserve(&mut self, bytes: u64, evicted: &mut Vec<u128>) -> bool {
         if bytes > self.budget_bytes {
             return false;
@@ -112,7 +111,7 @@ impl Index {
         self.used_bytes -= bytes;
     }
 
-    /// Lets the objects in `evicted` go, until the rest fits the budget.
+    /// Evicts objects until the budget is met, adding them to `evicted`.
     pub fn shrink(&mut self, evicted: &mut Vec<u128>) {
         while self.used_bytes > self.budget_bytes {
             let Some(slot) = self.policy.choose() else { return };
@@ -123,7 +122,6 @@ impl Index {
         }
     }
 
-    /// Bytes used and objects known.
     pub fn held(&self) -> (u64, u64) {
         (self.used_bytes, self.slots.len() as u64)
     }

@@ -1,4 +1,4 @@
-//! The queue of disk jobs, performed by threads that may wait.
+//! The queue of disk jobs, which blocking threads perform.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -14,10 +14,10 @@ use crate::key::Key;
 use crate::object::Object;
 use crate::variants::Variants;
 
-/// The limit of queued jobs; above it objects are not written, and lookups miss.
+/// The most queued jobs; above it objects are not written, and lookups miss.
 pub const DISK_JOBS_MAX: usize = 16 * 1024;
 
-/// Something to do that may wait for the disk.
+/// A task that may wait for the disk.
 pub struct DiskJob {
     disk: Arc<Disk>,
     work: Work,
@@ -33,7 +33,7 @@ pub(super) enum Work {
 }
 
 impl DiskJob {
-    /// Performs the job, blocking as long as it takes, and wakes its waiters.
+    /// Performs the job, blocking as long as needed, and wakes what waits for it.
     pub fn perform(self) {
         let DiskJob { disk, work } = self;
         match work {
@@ -77,7 +77,7 @@ impl Disk {
         Some(DiskJob { disk: Arc::clone(self), work })
     }
 
-    /// Lets the disk threads end once the queue is empty.
+    /// Ends the disk threads once the queue is empty.
     pub fn end_jobs(&self) {
         let queue = lock(&self.queue);
         self.is_ending.store(true, Ordering::Release);
@@ -91,7 +91,7 @@ impl Disk {
             self.count(&self.counters.write_failures, 1);
             writer.cancel();
         }
-        // A cancelled one has something to clear away, and is done soon.
+        // A cancelled write still has to clean up, which is quick.
         queue.push_back(Work::Write(writer));
         self.arrival.notify_one();
     }
@@ -112,7 +112,7 @@ impl Disk {
         }
         match self.directory.list(number) {
             Ok(mut objects) => {
-                // The policy hears of the oldest first.
+                // Oldest first, so that the policy sees them in order.
                 objects.sort_by_key(|(_, _, changed)| *changed);
                 let mut evicted = Vec::new();
                 let mut index = lock(&self.index);
@@ -152,7 +152,7 @@ impl Disk {
             }
         }
         drop(removals);
-        // A list that was on disk alone: what it lists goes, too.
+        // A variant list that was only on disk: its variants are removed too.
         if let Ok(Some(OpenedFile { object, .. })) = opened
             && let Some(variants) = Variants::of(&object)
         {
@@ -165,8 +165,7 @@ impl Disk {
 }
 
 impl Disk {
-    /// Gives up waits longer than `timeout`. Returns true if one was that long and the disk has completed nothing
-    /// since.
+    /// Times out waits longer than `timeout`. Returns true if there was one and the disk has completed nothing since.
     pub fn expire_waits(&self, timeout: Duration) -> bool {
         let (lookups, chunk_reads) = (self.overdue_lookups(timeout), self.overdue_chunk_reads(timeout));
         let writers = self.overdue_writers(timeout);

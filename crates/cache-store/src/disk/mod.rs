@@ -1,9 +1,8 @@
 //! The disk tier: objects as files that survive restarts and crashes, verified whenever they are read.
 //!
-//! Every operation that may wait for the disk is a [`DiskJob`], performed by a thread that may block. Lookups
-//! ask only the index, which knows the keys that are certainly absent. A write that fails, for want of space
-//! or whatever, costs the object its place on disk and nothing else; a file that does not prove itself is
-//! removed and counts as absent.
+//! Every operation that may wait for the disk is a [`DiskJob`], performed by a thread that may block. Lookups consult
+//! the index, which knows the keys that are certainly absent. If a write fails, for lack of space or any other reason,
+//! the object is merely not stored on disk. A file that fails verification is removed and counts as a miss.
 
 mod directory;
 mod format;
@@ -34,17 +33,15 @@ use open::OpenedFile;
 use read::ChunkReads;
 use write::{Source, Writer};
 
-/// The limit of complete bodies that wait for the disk, beside the memory budget; above it bodies are not
+/// The most bytes of complete bodies that wait for the disk, outside the memory budget; above it bodies are not
 /// written.
 pub const WAITING_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 #[derive(Clone, Debug)]
 pub struct DiskSettings {
-    /// The directory, made if it is not there.
+    /// The cache directory; created if it does not exist.
     pub path: PathBuf,
-    /// The budget, in bytes of allocated blocks.
     pub bytes: u64,
-    /// Bytes of the largest body kept on disk.
     pub object_bytes_max: u64,
     pub policy: replacement::Kind,
     pub admission: AdmissionKind,
@@ -56,23 +53,22 @@ pub(super) struct Disk {
     memory: Arc<Memory>,
     memory_object_bytes_max: u64,
     index: Mutex<Index>,
-    /// True if no other process writes there. Until then a file that is not in the index is looked for on disk.
+    /// True if no other process writes to the directory. Until then a key that is not indexed is also looked for on
+    /// disk.
     is_alone: AtomicBool,
-    /// The disk threads are ending.
     is_ending: AtomicBool,
-    /// A wait exceeded the timeout, and the disk has completed nothing since.
+    /// True after a wait exceeded the timeout, until the disk completes something.
     is_hanging: AtomicBool,
     queue: Mutex<VecDeque<Work>>,
     arrival: Condvar,
     lookups: Mutex<HashMap<u128, Arc<DiskLookup>>>,
     chunk_reads: Mutex<ChunkReads>,
-    /// The latest writer of each object.
     writers: Mutex<HashMap<u128, Arc<Writer>>>,
     /// Purged objects whose files may still exist.
     removals: Mutex<HashMap<u128, usize>>,
-    /// StoredRanges while a file gets or loses an object's name, so that a purge is not overtaken. Only jobs take it.
+    /// Held while a file is renamed to or removed from an object's name, so that a purge is not overtaken. Only jobs
+    /// lock it.
     naming: Mutex<()>,
-    /// Bytes of complete bodies that wait to be written.
     waiting_bytes: AtomicU64,
     counters: Counters,
 }
@@ -86,29 +82,27 @@ struct Counters {
     damaged: AtomicU64,
 }
 
-/// The counters of the disk tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskCounts {
-    /// Bytes used of the budget now, by allocated blocks.
+    /// Bytes of allocated blocks in use.
     pub bytes: u64,
     pub objects: u64,
-    /// True once every file has been seen since the start.
+    /// True once every file has been indexed since the start.
     pub is_indexed: bool,
     pub written: u64,
-    /// Objects evicted to make room.
     pub evictions: u64,
-    /// Objects not let in: too large, or not admitted.
+    /// Objects not stored: too large, or not admitted.
     pub refused: u64,
-    /// Objects given up because they could not be written.
+    /// Objects dropped because writing them failed.
     pub write_failures: u64,
     pub read_failures: u64,
-    /// Files removed because they did not prove themselves.
+    /// Files removed because verification failed.
     pub damaged: u64,
     pub jobs: u64,
 }
 
 impl Disk {
-    /// Opens the directory; the index is built by jobs.
+    /// Opens the directory; jobs build the index.
     pub fn open(
         settings: DiskSettings,
         memory: Arc<Memory>,
@@ -136,7 +130,7 @@ impl Disk {
         })
     }
 
-    /// Checks whether other processes have ended; then indexes the objects that they have written.
+    /// If other processes have ended since, takes over the directory and indexes the objects that they wrote.
     pub fn claim_directory(&self) {
         let is_due = !self.is_alone.load(Ordering::Acquire) && lock(&self.index).is_complete;
         if is_due && self.directory.lock() && !self.is_alone.swap(true, Ordering::AcqRel) {
@@ -146,12 +140,12 @@ impl Disk {
         }
     }
 
-    /// Returns true if files may exist that are not in the index.
+    /// Returns true if there may be files that are not in the index.
     fn may_know_less(&self, index: &Index) -> bool {
         !index.is_complete || !self.is_alone.load(Ordering::Acquire)
     }
 
-    /// Looks up the object at `key`, unless it is certainly absent.
+    /// Looks up `key` on disk, unless it is certainly absent.
     pub fn look_up(&self, key: &Key<'_>) -> Option<Arc<DiskLookup>> {
         if self.is_hanging.load(Ordering::Acquire) {
             return None;
@@ -176,22 +170,20 @@ impl Disk {
         Some(lookup)
     }
 
-    /// A pending lookup at `hash` must not return its object.
+    /// Prevents a pending lookup of `hash` from returning its object.
     pub fn cancel_lookup(&self, hash: u128) {
         lock(&self.lookups).remove(&hash);
     }
 
-    /// Returns true if a file for `hash` is known.
     pub fn holds(&self, hash: u128) -> bool {
         lock(&self.index).contains(hash) && !lock(&self.removals).contains_key(&hash)
     }
 
-    /// Bytes of the largest body kept.
     pub fn object_bytes_max(&self) -> u64 {
         self.settings.object_bytes_max
     }
 
-    /// The object at `key`, without its body, and how long that is; waits for the disk.
+    /// The object at `key` without its body, and the body's length; waits for the disk.
     pub fn inspect(&self, key: &Key<'_>) -> Option<(Arc<Object>, u64)> {
         if lock(&self.removals).contains_key(&key.hash()) {
             return None;
@@ -200,7 +192,7 @@ impl Disk {
         Some((object, header.length))
     }
 
-    /// Writes a body while it comes, unless it is not let in.
+    /// Starts writing a body while it arrives, if it is admitted.
     pub fn begin_write(&self, busy: &Arc<BusyObject>, key: &Key<'static>) {
         let Some(head) = busy.head() else { return };
         let length = head.length.unwrap_or(0);
@@ -216,7 +208,7 @@ impl Disk {
         self.register(Arc::new(writer));
     }
 
-    /// Writes an object that is complete already.
+    /// Writes a complete object.
     pub fn write(&self, object: &Arc<Object>, key: &Key<'_>) {
         let source = Source::Object(Arc::clone(object));
         let writer =
@@ -226,7 +218,7 @@ impl Disk {
         self.schedule(writer);
     }
 
-    /// There is more to write of the body that is filled at `key`, or it has ended.
+    /// Called when there is more to write of the body being inserted at `key`, or when it has ended.
     pub fn more_to_write(&self, busy: &Arc<BusyObject>, key: &Key<'_>) {
         let writer = lock(&self.writers).get(&key.hash()).filter(|writer| writer.is_of(busy)).map(Arc::clone);
         match writer {
@@ -239,12 +231,12 @@ impl Disk {
                     self.schedule(writer);
                 }
             }
-            // A newer one took its place.
+            // A newer writer has replaced it.
             None => busy.leave_disk(),
         }
     }
 
-    /// The object has other metadata now.
+    /// Updates the object's metadata on disk.
     pub fn freshen(&self, object: &Arc<Object>) {
         if let Some(writer) = lock(&self.writers).get(&object.hash()) {
             writer.freshen(object);
@@ -252,7 +244,7 @@ impl Disk {
         self.submit(Work::Freshen(Arc::clone(object)));
     }
 
-    /// Removes the object at `key`, and cancels the writer that is about to store one.
+    /// Removes the object at `key` and cancels its writer.
     pub fn purge(&self, key: &Key<'_>) -> bool {
         let hash = key.hash();
         let was_looked_up = lock(&self.lookups).remove(&hash).is_some();
@@ -267,7 +259,7 @@ impl Disk {
         drop(index);
         if may_be_there {
             *lock(&self.removals).entry(hash).or_default() += 1;
-            // Whatever else is refused: a purge is not.
+            // A purge is queued even if the queue is over its limit.
             lock(&self.queue).push_back(Work::Remove(key.clone().into_owned()));
             self.arrival.notify_one();
         }
@@ -298,7 +290,7 @@ impl Disk {
         }
     }
 
-    /// So many bytes are held for `writer` alone, from now until it is done; if that is too much it is not to write.
+    /// Counts bytes as held for `writer` until it is done; cancels it if that exceeds the limit.
     fn await_turn(&self, writer: &Writer, bytes: u64) {
         writer.await_turn(bytes);
         if self.waiting_bytes.fetch_add(bytes, Ordering::AcqRel) + bytes > WAITING_BYTES_MAX {
@@ -313,7 +305,7 @@ impl Disk {
         }
     }
 
-    /// The file does not prove itself.
+    /// Removes a file that failed verification.
     fn remove_damaged(&self, hash: u128) {
         self.count(&self.counters.damaged, 1);
         let _naming = lock(&self.naming);
@@ -326,7 +318,7 @@ impl Disk {
     }
 }
 
-/// Ignores poisoning: related updates contain no panic, so the data is consistent.
+/// Ignores poisoning: no update panics halfway.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! DiskLookup an object's file: its header, key, metadata and table are read and proved; a body that fits memory too.
+//! Opens an object's file: reads and verifies header, key, metadata and checksum table, and a small body.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -14,10 +14,10 @@ use super::{Disk, lock};
 use crate::key::Key;
 use crate::object::Object;
 
-/// Bodies up to this size are read as a whole when their file is opened, and kept in memory if they are let in.
+/// Bodies up to this size are read when their file is opened, and kept in memory if they are admitted.
 const WHOLE_BODY_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Bytes of a file read first; most files are smaller.
+/// Bytes read first; most files are smaller.
 const FRONT_BYTES: usize = 128 * 1024;
 
 pub struct DiskLookup {
@@ -32,7 +32,6 @@ struct State {
     waiting: Vec<Waker>,
 }
 
-/// An object whose body is on disk or in memory.
 pub struct OpenedFile {
     pub object: Arc<Object>,
     pub sequence: u64,
@@ -40,10 +39,10 @@ pub struct OpenedFile {
     pub file: File,
 }
 
-/// Why there is no object.
+/// Why a lookup finds no object.
 pub enum Failure {
     Io,
-    /// The file does not prove itself.
+    /// The file failed verification.
     Damaged,
 }
 
@@ -71,7 +70,7 @@ impl DiskLookup {
         &self.key
     }
 
-    /// The result; `waker` is called when it is known.
+    /// The result; otherwise `waker` is called when it is known.
     pub fn object(&self, waker: &Waker) -> Poll<Option<Arc<Object>>> {
         let mut state = lock(&self.state);
         match &state.outcome {
@@ -85,17 +84,16 @@ impl DiskLookup {
         }
     }
 
-    /// The result, if it is known.
     pub fn outcome(&self) -> Option<Option<Arc<Object>>> {
         lock(&self.state).outcome.clone()
     }
 
-    /// Returns true if the lookup has waited as long as `timeout`.
+    /// Returns true if the lookup has waited for at least `timeout`.
     pub(super) fn is_overdue(&self, timeout: Duration) -> bool {
         self.begun.elapsed() >= timeout
     }
 
-    /// Delivers the result; ignored if the lookup was given up.
+    /// Sets the result, unless the lookup has timed out.
     pub(super) fn finish(&self, outcome: Option<Arc<Object>>) {
         let mut state = lock(&self.state);
         state.outcome.get_or_insert(outcome);
@@ -124,7 +122,7 @@ impl Disk {
             }
         };
         let mut lookups = lock(&self.lookups);
-        // Purged or replaced meanwhile.
+        // It may have been purged or replaced meanwhile.
         let is_current = lookups.get(&hash).is_some_and(|current| Arc::ptr_eq(current, lookup));
         let found = found.filter(|_| is_current);
         if let Some(object) = &found {
@@ -160,7 +158,7 @@ impl Disk {
         Ok(Some(Arc::new(Object::new(key, header.kind, header.number, object.metadata(), chunks))))
     }
 
-    /// Header, key and metadata of the file at `key`; `None` if there is none, or it is another key's.
+    /// Reads header, key and metadata; `None` if there is no file, or it belongs to another key.
     pub(super) fn read_front(&self, key: &Key<'_>) -> Result<Option<OpenedFile>, Failure> {
         let file = match self.directory.open_object(key.hash(), false) {
             Ok(file) => file,

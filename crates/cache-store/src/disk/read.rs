@@ -1,8 +1,7 @@
-//! Reading a large body from its file, a few chunks at a time, each verified in memory before it is handed
-//! over.
+//! Reads a large body from its file a few chunks at a time and verifies each in memory before returning it.
 //!
-//! So the sent bytes are the verified ones: `sendfile` would send whatever the file holds by then. The page
-//! cache is the cache of these bodies; memory holds what readers are at.
+//! The bytes sent are therefore the verified ones; `sendfile` would send whatever the file contains by then. The
+//! kernel's page cache caches these bodies; the process holds only the chunks that readers are at.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,7 +16,7 @@ use crate::body::{ExternalBody, ExternalReader, ReadStep, Slice};
 
 const CHUNKS_PER_READ: u64 = 4;
 
-/// A body in a file, which stays readable when the object is evicted or replaced.
+/// A body in a file, readable even after the object was evicted or replaced.
 pub(super) struct DiskBody {
     disk: Arc<Disk>,
     file: File,
@@ -28,7 +27,7 @@ pub(super) struct DiskBody {
     checksums: Box<[u64]>,
 }
 
-/// Chunks on their way from the disk to one reader.
+/// A read in progress for one reader.
 pub(super) struct ChunkRead {
     body: Arc<DiskBody>,
     first_chunk: u64,
@@ -37,7 +36,7 @@ pub(super) struct ChunkRead {
     state: Mutex<ChunkReadState>,
 }
 
-/// Pending reads, in the order requested.
+/// Pending reads in the order of request.
 #[derive(Default)]
 pub(super) struct ChunkReads {
     under_way: BTreeMap<u64, Arc<ChunkRead>>,
@@ -50,7 +49,7 @@ struct ChunkReadState {
     waker: Option<Waker>,
 }
 
-/// Reads a body on disk, and holds the chunks read ahead.
+/// Reads a body from disk and holds the chunks read ahead.
 struct DiskReader {
     body: Arc<DiskBody>,
     chunk_read: Option<Arc<ChunkRead>>,
@@ -62,7 +61,7 @@ impl DiskBody {
         DiskBody { disk, file, start, length, number: header.number, hash: header.hash, checksums }
     }
 
-    /// Bytes of the chunks from `first` on that are read at once.
+    /// The number of bytes to read at once from chunk `first` on.
     fn read_bytes(&self, first: u64) -> usize {
         (self.length - first * CHUNK_BYTES).min(CHUNKS_PER_READ * CHUNK_BYTES) as usize
     }
@@ -111,12 +110,12 @@ impl ChunkRead {
         self.finish(outcome);
     }
 
-    /// Its reader gets no more than it has.
+    /// Ends the read: its reader gets nothing more.
     pub(super) fn give_up(&self) {
         self.finish(Err(()));
     }
 
-    /// Delivers the chunk; ignored if the read was given up.
+    /// Sets the result, unless the read has timed out.
     fn finish(&self, outcome: Result<Arc<[u8]>, ()>) {
         let mut state = lock(&self.state);
         state.outcome.get_or_insert(outcome);
@@ -127,7 +126,7 @@ impl ChunkRead {
 }
 
 impl ChunkReads {
-    /// The next: chunks of `body` from the `first` on, of which `waker` tells.
+    /// Starts the next read: chunks of `body` from `first` on; `waker` is called when it is done.
     fn begin(&mut self, body: &Arc<DiskBody>, first: u64, waker: &Waker) -> Arc<ChunkRead> {
         let number = self.next_number;
         self.next_number += 1;
@@ -138,7 +137,7 @@ impl ChunkReads {
         chunk_read
     }
 
-    /// Takes out those that have been waited for as long as `timeout`.
+    /// Removes and returns the reads that have waited for at least `timeout`.
     pub(super) fn take_overdue(&mut self, timeout: Duration) -> Vec<Arc<ChunkRead>> {
         let mut overdue = Vec::new();
         while let Some(oldest) = self.under_way.first_entry()

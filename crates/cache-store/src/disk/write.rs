@@ -1,7 +1,7 @@
-//! Writing an object: the body as it comes, the table behind it, the front last, and then the name.
+//! Writes an object: the body as it arrives, then the checksum table, the header last, and finally renames the file.
 //!
-//! Each job writes the bytes that are there and ends; the next is queued when there are more. The budget is
-//! taken before bytes are written, so files on their way count, and the policy makes room by removing others.
+//! Each job writes the available bytes and ends; the next is queued when there are more. Bytes are taken from the
+//! budget before they are written, so unfinished files count, and the policy evicts others for them.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -19,22 +19,20 @@ use crate::busy_object::{BusyObject, WriteStep};
 use crate::key::{KEY_TEXT_BYTES_MAX, Key};
 use crate::object::{Object, ObjectKind};
 
-/// The budget is taken in pieces of so many bytes: what file systems allocate at least.
+/// The budget is taken in units of this size, the smallest allocation of file systems.
 const BLOCK_BYTES: u64 = 4096;
 
-/// An object on its way to the disk.
+/// An object being written to disk.
 pub struct Writer {
     key: Key<'static>,
     number: u64,
     metadata: Mutex<Box<[u8]>>,
     source: Source,
     is_cancelled: AtomicBool,
-    /// Bytes counted as waiting for the disk.
     waiting_bytes: AtomicU64,
     progress: Mutex<Progress>,
 }
 
-/// Where the body comes from.
 pub enum Source {
     BusyObject(Arc<BusyObject>),
     Object(Arc<Object>),
@@ -45,12 +43,11 @@ struct Progress {
     file: Option<(Temporary, File, Header)>,
     position: u64,
     checksums: Vec<u64>,
-    /// The checksum of the last, incomplete chunk.
+    /// The running checksum of the last, incomplete chunk.
     hasher: Option<Box<Xxh3>>,
     reserved_bytes: u64,
 }
 
-/// Why an object is not written.
 struct GivenUp;
 
 impl From<std::io::Error> for GivenUp {
@@ -86,7 +83,7 @@ impl Writer {
         matches!(&self.source, Source::BusyObject(own) if Arc::ptr_eq(own, busy))
     }
 
-    /// It is not to be published any more.
+    /// Cancels the write: the file will not be published.
     pub fn cancel(&self) {
         self.is_cancelled.store(true, Ordering::Release);
         if let Source::BusyObject(busy) = &self.source {
@@ -94,7 +91,7 @@ impl Writer {
         }
     }
 
-    /// Returns true if the disk has put backpressure on the insertion for as long as `timeout`.
+    /// Returns true if the disk has held back the insertion for at least `timeout`.
     pub fn is_overdue(&self, timeout: Duration) -> bool {
         matches!(&self.source, Source::BusyObject(busy) if busy.is_held_back_by_disk(timeout))
     }
@@ -103,7 +100,7 @@ impl Writer {
         self.waiting_bytes.fetch_add(bytes, Ordering::AcqRel);
     }
 
-    /// The object has other metadata than when it began.
+    /// Records newer metadata for the object being written.
     pub fn freshen(&self, object: &Object) {
         if object.number() == self.number {
             *lock(&self.metadata) = object.metadata().into();
@@ -201,7 +198,7 @@ impl Disk {
             return Ok(());
         }
         let slot_capacity = {
-            // Loops take this lock: it is not held while the disk may be waited for.
+            // Event loops take this lock, so it is not held while waiting for the disk.
             let metadata = lock(&writer.metadata);
             let is_too_long = metadata.len() > METADATA_BYTES_MAX;
             (!is_too_long).then(|| Header::slot_capacity_for(&metadata)).ok_or(GivenUp)?
@@ -223,7 +220,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Takes the budget for a file of so many bytes; others go for it.
+    /// Reserves the budget for a file of this size, evicting others.
     fn reserve(&self, progress: &mut Progress, file_bytes: u64) -> Result<(), GivenUp> {
         let wanted = file_bytes.next_multiple_of(BLOCK_BYTES);
         let more = wanted.saturating_sub(progress.reserved_bytes);
@@ -237,7 +234,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Writes what proves the body, and gives the file its name.
+    /// Writes table and header, and gives the file its name.
     fn publish(&self, writer: &Writer, progress: &mut Progress) -> Result<(), GivenUp> {
         self.begin_file(writer, progress)?;
         if progress.hasher.is_some() {
@@ -272,7 +269,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Writes the object's metadata into its file, unless the file now holds another object.
+    /// Writes the object's new metadata into its file, unless that now holds another object.
     pub(super) fn perform_freshen(&self, object: &Object) {
         let key = Key::of_text(object.key_text());
         let _naming = lock(&self.naming);
@@ -286,7 +283,7 @@ impl Disk {
             let file = self.directory.open_object(object.hash(), true);
             file.is_ok_and(|file| file.write_all_at(&slot, start).is_ok())
         });
-        // Stale metadata would only be asked for again, over and over.
+        // A file with stale metadata would be revalidated over and over, so it is removed.
         if !written {
             let _ = self.directory.remove(object.hash());
             lock(&self.index).remove(object.hash());

@@ -1,4 +1,4 @@
-//! FIFO: what came first goes, used or not.
+//! FIFO: evicts the oldest object, used or not.
 
 use super::list::List;
 use super::{Departure, Item, Kind, Policy};

@@ -1,8 +1,8 @@
-//! GreedyDual-Size with Frequency (Cherkasova, HPL-98-69R1): small and often used objects stay, and ageing lets
-//! yesterday's favourites go.
+//! GreedyDual-Size with Frequency (Cherkasova, HPL-98-69R1): prefers small and frequently used objects, with ageing so
+//! that former favourites leave.
 //!
-//! An object's priority is L + frequency / size, where L is the priority of the object evicted last. Every miss costs
-//! the same, so the policy works for the hit ratio, at the expense of the byte hit ratio.
+//! An object's priority is L + frequency / size, where L is the priority of the object evicted last. Every miss has the
+//! same cost, so the policy favours the hit ratio over the byte hit ratio.
 
 use super::list::PerSlot;
 use super::ranking::Ranking;
@@ -18,7 +18,7 @@ pub const KIND: Kind = Kind {
 struct Gdsf {
     ranking: Ranking,
     uses: PerSlot<Use>,
-    /// The priority of the object evicted last: L.
+    /// L: the priority of the object evicted last.
     inflation: f64,
 }
 
@@ -31,7 +31,7 @@ struct Use {
 impl Gdsf {
     fn rank(&mut self, slot: u32) {
         let Use { frequency, size_bytes } = *self.uses.at(slot);
-        // The unit of the cost is free; a million keeps a byte's share of it above the rounding of L.
+        // The unit of cost is arbitrary; a million keeps the cost per byte above L's rounding error.
         let value = 1e6 * frequency as f64 / size_bytes.max(1) as f64;
         self.ranking.place(slot, self.inflation + value);
     }

@@ -1,5 +1,5 @@
-//! LFU with Dynamic Aging (Arlitt and others, Performance Evaluation Review 27(4), 2000): the least
-//! frequently used object goes, and counting begins at what the object evicted last had.
+//! LFU with Dynamic Aging (Arlitt and others, Performance Evaluation Review 27(4), 2000): evicts the least frequently
+//! used object; new objects start with the priority of the object evicted last.
 
 use super::list::PerSlot;
 use super::ranking::Ranking;
@@ -15,7 +15,6 @@ pub const KIND: Kind = Kind {
 struct LfuDa {
     ranking: Ranking,
     frequencies: PerSlot<u64>,
-    /// The priority of the object evicted last.
     age: f64,
 }
 

@@ -1,9 +1,9 @@
-//! Slots in an order, linked by number: what most policies are made of.
+//! Linked lists and per-slot state, the building blocks of most policies.
 
-/// "No slot" as a link.
+/// Marks the end of a list.
 const NONE: u32 = u32::MAX;
 
-/// A doubly linked list over slots. A slot is in it at most once.
+/// A doubly linked list over slots; each slot occurs at most once.
 #[derive(Debug)]
 pub struct List {
     links: Vec<Link>,
@@ -24,7 +24,6 @@ impl Default for List {
 }
 
 impl List {
-    /// Puts `slot` at the front.
     pub fn push_front(&mut self, slot: u32) {
         let index = slot as usize;
         if index >= self.links.len() {
@@ -38,7 +37,7 @@ impl List {
         }
     }
 
-    /// Takes `slot`, which is in the list, out.
+    /// Removes `slot`, which must be in the list.
     pub fn remove(&mut self, slot: u32) {
         let Link { to_front, to_back } = self.links[slot as usize];
         match to_front {
@@ -51,7 +50,7 @@ impl List {
         }
     }
 
-    /// Moves `slot`, which is in the list, to the front.
+    /// Moves `slot`, which must be in the list, to the front.
     pub fn move_to_front(&mut self, slot: u32) {
         if self.front != slot {
             self.remove(slot);
@@ -63,7 +62,7 @@ impl List {
         (self.back != NONE).then_some(self.back)
     }
 
-    /// The neighbour of `slot` on the side of the front.
+    /// The neighbour of `slot` on the front side.
     pub fn before(&self, slot: u32) -> Option<u32> {
         Some(self.links[slot as usize].to_front).filter(|slot| *slot != NONE)
     }
@@ -78,7 +77,6 @@ impl<T: Clone + Default> PerSlot<T> {
         *self.at(slot) = value;
     }
 
-    /// The value of `slot`, initially the default.
     pub fn at(&mut self, slot: u32) -> &mut T {
         let index = slot as usize;
         if index >= self.0.len() {

@@ -1,4 +1,4 @@
-//! LRU: what was used longest ago goes.
+//! LRU: evicts the object that was used longest ago.
 
 use super::list::List;
 use super::{Departure, Item, Kind, Policy};

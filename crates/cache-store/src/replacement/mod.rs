@@ -1,8 +1,8 @@
-//! Which object goes when a cache is full: the policies, one file each, and their table.
+//! Replacement policies, which choose the object to evict when a cache is full: one file each, and their table.
 //!
-//! A policy knows objects by *slot*, a small number that the cache gives out and uses again, so that its
-//! records of them are a vector; a list or a queue of slots costs no allocation per object. It never sees
-//! bytes, keys or a clock, and serves the memory tier, the disk tier and the simulator alike.
+//! A policy knows objects by *slot*, a small number that the cache assigns and reuses, so a policy can keep its records
+//! in vectors without allocating per object. It never sees bytes, keys or a clock, and serves the memory tier, the disk
+//! tier and the simulator alike.
 
 mod fifo;
 mod gdsf;
@@ -15,12 +15,11 @@ mod sieve;
 #[cfg(test)]
 mod tests;
 
-/// An object as a policy sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// Where the cache keeps it.
+    /// The object's index in the cache.
     pub slot: u32,
-    /// Identifies the object also while it is not cached: some policies remember evicted ones.
+    /// Identifies the object even while it is not cached; some policies remember evicted ones.
     pub identity: u64,
     pub size_bytes: u64,
 }
@@ -31,27 +30,26 @@ pub enum Departure {
     Removed,
 }
 
-/// A replacement policy of one cache. A slot is announced by [`insert`](Policy::insert) before any other call about it.
+/// A replacement policy of one cache. [`insert`](Policy::insert) precedes every other call about a slot.
 pub trait Policy: Send {
-    /// A new object is in the cache.
+    /// A new object was added.
     fn insert(&mut self, item: Item);
 
-    /// The object at `slot` was asked for and found.
+    /// The object at `slot` was requested and found.
     fn touch(&mut self, slot: u32);
 
-    /// The object to send away next; `None` if there is none. It is not gone before [`leave`](Policy::leave).
+    /// The object to evict next; `None` if there is none. It stays until [`leave`](Policy::leave).
     fn choose(&mut self) -> Option<u32>;
 
-    /// The object at `slot` is gone.
+    /// The object at `slot` was removed.
     fn leave(&mut self, slot: u32, departure: Departure);
 }
 
-/// A row of the table.
 #[derive(Clone, Copy)]
 pub struct Kind {
-    /// The name for the command line.
+    /// The name on the command line.
     pub name: &'static str,
-    /// One line for the user.
+    /// One line of help.
     pub summary: &'static str,
     pub start: fn(budget_bytes: u64) -> Box<dyn Policy>,
 }
@@ -64,10 +62,10 @@ impl std::fmt::Debug for Kind {
 
 pub const ALL: &[Kind] = &[lru::KIND, fifo::KIND, gdsf::KIND, lfu_da::KIND, s3_fifo::KIND, sieve::KIND];
 
-/// `name` as in [`ALL`]; `None` if there is no such policy.
+/// The policy called `name` in [`ALL`].
 pub fn by_name(name: &str) -> Option<Kind> {
     ALL.iter().copied().find(|kind| kind.name == name)
 }
 
-/// The policy of both tiers unless another is asked for.
+/// The default policy of both tiers.
 pub const DEFAULT: Kind = s3_fifo::KIND;

@@ -1,4 +1,4 @@
-//! Slots ranked by a number that changes with use; the lowest is next to go, among equals the one ranked first.
+//! Ranks slots by a priority that changes with use. The lowest is evicted next; among equals, the one ranked first.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -15,13 +15,13 @@ pub struct Ranking {
 #[derive(Clone, Copy, Debug)]
 struct Rank {
     priority: f64,
-    /// When it was placed: breaks ties, and makes every rank a different one.
+    /// When it was ranked; breaks ties, so that all ranks differ.
     placement: u64,
     slot: u32,
 }
 
 impl Ranking {
-    /// Ranks `slot`, anew if it was ranked.
+    /// Ranks `slot`, replacing its former rank.
     pub fn place(&mut self, slot: u32, priority: f64) {
         self.placements += 1;
         let rank = Rank { priority, placement: self.placements, slot };
@@ -31,12 +31,11 @@ impl Ranking {
         self.order.insert(rank);
     }
 
-    /// The slot of the lowest priority.
     pub fn lowest(&self) -> Option<u32> {
         self.order.first().map(|rank| rank.slot)
     }
 
-    /// Takes `slot` out and says what its priority was.
+    /// Removes `slot` and returns its priority.
     ///
     /// # Panics
     /// If it is not ranked.

@@ -1,9 +1,9 @@
 //! S3-FIFO (SOSP 2023): a small queue for new objects, a main queue for objects that were used again, and a
 //! ghost queue of keys that the small queue evicted.
 //!
-//! Most objects are asked for once: they pass through a tenth of the cache and are gone. An object that is
-//! used again moves to the main queue, as does one that comes back while its key is a ghost. A hit moves
-//! nothing, it counts to three; the main queue gives a second chance per count.
+//! Most objects are requested once: they pass through a tenth of the cache and leave. An object that is used again
+//! moves to the main queue, as does one that comes back while its key is a ghost. A hit moves nothing but increments a
+//! counter up to three; the main queue reinserts an object once per count.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -16,13 +16,12 @@ pub const KIND: Kind = Kind {
     start: |budget_bytes| Box::new(S3Fifo::new(budget_bytes)),
 };
 
-/// The share of the budget that is the small queue's.
+/// The small queue's share of the budget.
 const SMALL_SHARE: f64 = 0.1;
-/// The share of the budget whose worth of objects is remembered.
+/// The ghost queue remembers objects worth this share of the budget.
 const GHOST_SHARE: f64 = 0.9;
 /// Uses in the small queue after which an object moves to the main queue.
 const USES_TO_MOVE: u8 = 2;
-/// Uses are counted up to here.
 const USES_MAX: u8 = 3;
 
 #[derive(Debug)]
@@ -32,7 +31,7 @@ struct S3Fifo {
     residents: PerSlot<Resident>,
     small_bytes: u64,
     small_bytes_max: u64,
-    /// Before anything had to go, the main queue takes what the small one has no room for.
+    /// Until the first eviction, the main queue takes what does not fit into the small one.
     has_evicted: bool,
     main_bytes: u64,
     main_bytes_max: u64,
@@ -89,7 +88,7 @@ impl S3Fifo {
         resident
     }
 
-    /// The oldest of the small queue that did not prove itself; those that did move on.
+    /// The oldest object of the small queue that was not used again; used ones move to the main queue.
     fn choose_small(&mut self) -> Option<u32> {
         while let Some(slot) = self.small.back() {
             if self.residents.at(slot).uses < USES_TO_MOVE {
@@ -101,7 +100,7 @@ impl S3Fifo {
         None
     }
 
-    /// The oldest of the main queue without a use to its credit.
+    /// The oldest object of the main queue with a use count of 0.
     fn choose_main(&mut self) -> Option<u32> {
         while let Some(slot) = self.main.back() {
             let resident = self.residents.at(slot);
@@ -147,12 +146,12 @@ impl Policy for S3Fifo {
     }
 }
 
-/// Recently evicted objects, up to a budget of the bytes they would take.
+/// Recently evicted objects, limited by the sum of their sizes.
 #[derive(Debug)]
 struct Ghosts {
-    /// Identity and number of each departure; of those forgotten since, `departures` knows nothing.
+    /// Identity and number of each eviction; forgotten ones are missing from `departures`.
     queue: VecDeque<(u64, u64)>,
-    /// By identity, the number of its departure and its size.
+    /// By identity: the number of its eviction and its size.
     departures: HashMap<u64, (u64, u64)>,
     departed: u64,
     bytes: u64,

@@ -1,7 +1,7 @@
 //! SIEVE (NSDI 2024): a FIFO queue with a bit per object, and a hand that passes over it from the oldest on.
 //!
-//! A hit sets the bit and moves nothing. The hand clears set bits and takes the first object without; the
-//! objects it passed stay where they are, so new objects that are not used again go soon.
+//! A hit sets the bit and moves nothing. The hand clears set bits and evicts the first object whose bit is clear.
+//! Objects that it passed stay where they are, so new objects that are not used again leave soon.
 
 use super::list::{List, PerSlot};
 use super::{Departure, Item, Kind, Policy};

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::{ALL, Departure, Item, Kind, by_name};
 
-/// A cache of `budget` bytes under `kind`: requests in, whether they hit out.
+/// Runs requests through a cache of `budget` bytes; returns which of them hit.
 fn run(kind: Kind, budget: u64, requests: &[(u64, u64)]) -> Vec<bool> {
     let mut policy = (kind.start)(budget);
     let (mut held, mut free, mut used) = (HashMap::<u64, (u32, u64)>::new(), Vec::new(), 0);
@@ -35,7 +35,7 @@ fn run(kind: Kind, budget: u64, requests: &[(u64, u64)]) -> Vec<bool> {
         held.insert(identity, (slot, size_bytes));
         used += size_bytes;
     }
-    // Whatever is left can be taken out in any order, and then there is nothing to choose.
+    // The remaining objects can be removed in any order, after which there is nothing to choose.
     for (slot, _) in held.values() {
         policy.leave(*slot, Departure::Removed);
     }
@@ -61,7 +61,7 @@ proptest! {
     #[test]
     fn a_cache_for_all_misses_once_each(requests in prop::collection::vec((0..40_u64, 1..2_u64), 1..200)) {
         for kind in ALL {
-            // S3-FIFO has room for all once its small queue has: nothing leaves before the budget is full.
+            // S3-FIFO has room for all if its small queue has: nothing leaves before the budget is full.
             let misses = run(*kind, 40, &requests).iter().filter(|hit| !**hit).count();
             let distinct = requests.iter().map(|(identity, _)| identity).collect::<std::collections::HashSet<_>>();
             prop_assert_eq!(misses, distinct.len(), "{:?}", kind);

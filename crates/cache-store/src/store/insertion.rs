@@ -1,4 +1,4 @@
-//! The writer of a body. A key has one at a time; dropping it before the body is complete truncates the body.
+//! The writer of a body, one at a time per key. Dropping it before the body is complete truncates the body.
 
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -14,16 +14,15 @@ use crate::reader::Reader;
 pub struct Insertion {
     store: Store,
     busy: Arc<BusyObject>,
-    /// Where others find it; `None` once they no longer do.
+    /// The key at which lookups find it; `None` once they no longer do.
     found_at: Option<Key<'static>>,
 }
 
-/// The body did not have the length that its head promised.
+/// The body was shorter or longer than its head promised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the body ended after {got} bytes of {promised}")]
 pub struct Truncated {
     pub got: u64,
-    /// Bytes that should have come.
     pub promised: u64,
 }
 
@@ -41,7 +40,7 @@ impl Insertion {
         &self.store
     }
 
-    /// Returns true if lookups find the object: it was neither purged nor replaced.
+    /// Returns true if lookups still find the object: it was neither purged nor replaced.
     pub(super) fn is_found(&self) -> bool {
         self.found_at.as_ref().is_some_and(|key| self.store.finds(key, &self.busy))
     }
@@ -51,7 +50,7 @@ impl Insertion {
         self.busy.reader()
     }
 
-    /// The head has come: wakes the requests that wait for it.
+    /// Sets the head and wakes the requests that wait for it.
     ///
     /// # Panics
     /// If it was called before.
@@ -72,7 +71,6 @@ impl Insertion {
         }
     }
 
-    /// The next bytes of the body.
     pub fn append(&mut self, bytes: Arc<[u8]>) {
         if !bytes.is_empty() {
             self.busy.append(bytes, self.store.settings().memory_object_bytes_max);
@@ -87,23 +85,24 @@ impl Insertion {
         self.busy.has_room(waker)
     }
 
-    /// Returns true if memory holds all of it, to store it; false once it is too long, or there is no room.
+    /// Returns true if memory holds the whole body so far in order to store it; false once it is too long or there is
+    /// no room.
     pub fn is_whole(&self) -> bool {
         self.busy.is_whole()
     }
 
-    /// Returns true if the rest will be stored or read.
+    /// Returns true if anyone will read or store the rest.
     pub fn is_wanted(&self) -> bool {
         self.busy.is_wanted()
     }
 
-    /// All of the body came. The object, if it is held in memory.
+    /// Ends the complete body. Returns the object, if it is held in memory.
     pub fn complete(mut self) -> Result<Option<Arc<Object>>, Truncated> {
         let head = self.busy.head();
         let (got, promised) = (self.busy.length(), head.and_then(|head| head.length));
         match (head, promised) {
             (_, Some(promised)) if promised != got => Err(Truncated { got, promised }),
-            // Without a head there is nothing to keep.
+            // Without a head there is nothing to store.
             (None, _) => Ok(None),
             (Some(head), _) => Ok(self.publish(&head.clone())),
         }
@@ -114,13 +113,13 @@ impl Insertion {
         let object = found_at.as_ref().zip(self.busy.whole()).map(|(key, chunks)| {
             Arc::new(Object::new(key, ObjectKind::Response, self.busy.number(), &head.metadata, chunks))
         });
-        // The object has the bytes now, and its own part of the budget.
+        // The object now owns the bytes and their share of the budget.
         if object.is_some() {
             self.busy.release_all();
         }
         if let Some(key) = &found_at {
             self.store.end_busy_object(key, &self.busy, object.as_ref());
-            // Whatever they are parts of: there is a whole now.
+            // The whole body replaces any stored parts.
             self.store.forget_parts(self.busy.key());
         }
         self.busy.end(Ending::Complete(object.clone()));
@@ -130,7 +129,6 @@ impl Insertion {
         object
     }
 
-    /// Removes it from lookups.
     fn hide(&mut self) {
         if let Some(key) = self.found_at.take() {
             self.store.end_busy_object(&key, &self.busy, None);
@@ -150,11 +148,11 @@ impl Drop for Insertion {
     }
 }
 
-/// The bodies on their way, by the hash of the key at which they are found now.
+/// Bodies in transit, by the hash of the key at which lookups find them.
 pub(super) type BusyObjects = HashMap<u128, (Key<'static>, Arc<BusyObject>)>;
 
 impl Store {
-    /// Moves a busy object to the `key` of its variant, unless it was purged or another is there.
+    /// Moves a busy object to its variant's `key`, unless it was purged or another is there.
     pub(super) fn move_busy_object(&self, busy: &Arc<BusyObject>, key: Key<'static>) -> Option<Key<'static>> {
         let mut busy_objects = self.busy_objects();
         if !is_at(&busy_objects, busy.key(), busy) {
@@ -173,7 +171,7 @@ impl Store {
         is_at(&self.busy_objects(), key, busy)
     }
 
-    /// Lets a busy no longer be found at `key`; `object` is found there instead, unless it was purged.
+    /// Removes `busy` from lookups of `key`; they find `object` instead, unless it was purged.
     pub(super) fn end_busy_object(
         &self,
         key: &Key<'_>,
@@ -182,7 +180,7 @@ impl Store {
     ) {
         let mut busy_objects = self.busy_objects();
         if is_at(&busy_objects, key, busy) {
-            // A disk read in progress is about the previous object.
+            // A pending disk lookup would return the previous object.
             self.0.disk.iter().for_each(|disk| disk.cancel_lookup(key.hash()));
             object.into_iter().for_each(|object| self.keep(object));
             busy_objects.remove(&key.hash());

@@ -1,4 +1,4 @@
-//! Lookups, and beginning an insertion.
+//! Lookups, and the start of insertions.
 
 use std::sync::Arc;
 
@@ -13,17 +13,16 @@ use crate::variants::Variants;
 #[derive(Clone, Debug)]
 pub enum Lookup {
     Hit(Arc<Object>),
-    /// Variants, to choose from: look up one of [their keys](Variants::keys).
+    /// There are variants: look up one of [their keys](Variants::keys).
     Varies(Arc<Variants>),
-    /// A body on its way.
+    /// A body in transit.
     Busy(Arc<BusyObject>),
-    /// Perhaps something on disk: it is being looked at.
+    /// There may be an object on disk: a lookup has started.
     OnDisk(Arc<DiskLookup>),
     Miss,
 }
 
 impl Lookup {
-    /// The lookup result for `object`.
     pub fn of(object: Arc<Object>) -> Lookup {
         match Variants::of(&object) {
             Some(variants) => Lookup::Varies(Arc::new(variants)),
@@ -32,28 +31,27 @@ impl Lookup {
     }
 }
 
-/// Describes the object at a key, for inspection.
+/// An object and where it is stored, for inspection.
 #[derive(Clone, Debug)]
 pub struct ObjectInfo {
-    /// The object; its body may be missing.
+    /// The object, possibly without its body.
     pub object: Arc<Object>,
     pub body_bytes: u64,
     pub is_in_memory: bool,
     pub is_on_disk: bool,
 }
 
-/// The result of beginning an insertion.
 #[derive(Debug)]
 pub enum InsertOutcome {
-    /// It is yours to fill.
+    /// You write the body.
     Insert(Insertion),
-    /// Another request is fetching it: follow that.
+    /// Another request is already fetching it: follow that one.
     Busy(Arc<BusyObject>),
     Hit(Arc<Object>),
 }
 
 impl Store {
-    /// Looks `key` up in memory only, after the disk has answered.
+    /// Looks up `key` in memory only, after the disk has answered.
     pub fn lookup_in_memory(&self, key: &Key<'_>) -> Lookup {
         match self.0.memory.find(key) {
             Some(object) => Lookup::of(object),
@@ -61,7 +59,6 @@ impl Store {
         }
     }
 
-    /// Looks `key` up in memory and on disk.
     pub fn lookup(&self, key: &Key<'_>) -> Lookup {
         match self.0.memory.find(key) {
             Some(object) => Lookup::of(object),

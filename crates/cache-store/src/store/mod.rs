@@ -1,4 +1,4 @@
-//! The store: what finds objects wherever they are, and keeps memory, disk and insertions in step.
+//! The store: finds objects in memory, on disk and in transit, and keeps the three consistent.
 
 mod insertion;
 mod lookup;
@@ -30,19 +30,17 @@ pub use lookup::{InsertOutcome, Lookup, ObjectInfo};
 use parts::PurgeGenerations;
 pub use parts::{PartHead, PartInsertion};
 
-/// How much is kept, and by which rules.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The budget of the memory tier: all that objects take, see [`OBJECT_OVERHEAD_BYTES`], and bodies on their way.
+    /// The budget of the memory tier: all memory of objects (see [`OBJECT_OVERHEAD_BYTES`]) and bodies in transit.
     pub memory_bytes: usize,
-    /// Bytes of the largest body kept in memory.
     pub memory_object_bytes_max: u64,
-    /// The memory tier's parts, each with its lock. One, and the policy sees everything; many, and threads seldom
-    /// meet.
+    /// The number of shards, each with its own lock. With one, the policy sees all objects; with many, threads rarely
+    /// contend.
     pub shards: usize,
     pub policy: replacement::Kind,
     pub admission: AdmissionKind,
-    /// Bodies that are sent often are moved to files in memory; there are so many files at most, a descriptor each.
+    /// The most memory files, into which frequently sent bodies are moved; each needs a descriptor.
     pub memory_files_max: usize,
 }
 
@@ -59,19 +57,17 @@ impl Default for Settings {
     }
 }
 
-/// The counters of the memory tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryCounts {
-    /// Bytes used of the budget now.
+    /// Bytes in use.
     pub bytes: u64,
     pub objects: u64,
-    /// Objects evicted to make room.
     pub evictions: u64,
-    /// Objects not let in: too large, or not admitted.
+    /// Objects not stored: too large, or not admitted.
     pub refused: u64,
 }
 
-/// The store. Clones share it.
+/// The store; clones share it.
 #[derive(Clone)]
 pub struct Store(Arc<Inner>);
 
@@ -87,14 +83,14 @@ struct Inner {
 }
 
 impl Store {
-    /// An empty store in memory alone.
+    /// An empty store without a disk tier.
     pub fn new(settings: Settings) -> Store {
         let memory = memory_of(&settings);
         Store::over(settings, memory, None)
     }
 
-    /// A store with a disk behind its memory, and what an earlier one left there. Its [jobs](Store::take_job) have to
-    /// be performed.
+    /// A store with memory and disk tier, including the objects that an earlier process left there. You must perform
+    /// its [jobs](Store::take_job).
     pub fn open(settings: Settings, disk: DiskSettings) -> io::Result<Store> {
         let memory = memory_of(&settings);
         let disk = Disk::open(disk, Arc::clone(&memory), settings.memory_object_bytes_max)?;
@@ -115,41 +111,41 @@ impl Store {
         }))
     }
 
-    /// A disk job, for a thread that may wait; `None` if there is none, or no disk.
+    /// A disk job for a blocking thread; `None` if there is none, or no disk.
     pub fn take_job(&self) -> Option<DiskJob> {
         self.0.disk.as_ref()?.take_job()
     }
 
-    /// The same, waited for at most so long: what a thread for such jobs does in a loop.
+    /// Waits for a disk job, at most for `timeout`. A disk thread calls this in a loop.
     pub fn wait_for_job(&self, timeout: Duration) -> Option<DiskJob> {
         self.0.disk.as_ref()?.wait_for_job(timeout)
     }
 
-    /// Lets the disk threads perform the queued jobs and then end.
+    /// Ends the disk threads after the queued jobs.
     pub fn end_jobs(&self) {
         self.0.disk.iter().for_each(|disk| disk.end_jobs());
     }
 
-    /// Sees whether the disk has become this process's alone, as when a predecessor ends. To be called now and then.
+    /// Checks whether this process can take over the directory because its predecessor has ended. Call it regularly.
     pub fn claim_directory(&self) {
         self.0.disk.iter().for_each(|disk| disk.claim_directory());
     }
 
-    /// Times out disk jobs that take longer than `timeout`: lookups miss, bodies being read break off, bodies
-    /// being written go on without the disk. Returns true if the disk hangs: then it gets no jobs until one
-    /// completes. Call it regularly.
+    /// Times out disk jobs that take longer than `timeout`: lookups miss, bodies being read are truncated, bodies being
+    /// written continue without the disk. Returns true if the disk hangs; it then gets no jobs until one completes.
+    /// Call it regularly.
     pub fn expire_disk_waits(&self, timeout: Duration) -> bool {
         self.0.disk.as_ref().is_some_and(|disk| disk.expire_waits(timeout))
     }
 
-    /// Begins to fill `key`. `known` is the object that the caller found there and cannot use as it is, a
-    /// stale one for instance.
+    /// Starts an insertion at `key`. `known` is the object that the caller found there and cannot use, such as a stale
+    /// one.
     pub fn begin(&self, key: &Key<'_>, known: Option<&Arc<Object>>) -> InsertOutcome {
         let mut busy_objects = self.busy_objects();
         if let Some(busy) = busy_at(&busy_objects, key) {
             return InsertOutcome::Busy(busy);
         }
-        // Another request may have completed it since the lookup missed.
+        // Another request may have completed it since the lookup.
         if let Some(object) = self.0.memory.peek(key)
             && object.kind() == ObjectKind::Response
             && known.is_none_or(|known| !Arc::ptr_eq(known, &object))
@@ -163,7 +159,7 @@ impl Store {
         InsertOutcome::Insert(Insertion::new(self.clone(), busy))
     }
 
-    /// Returns true if `object` is still stored at `key`, as far as that can be told without waiting.
+    /// Returns true if `object` is still stored at `key`, as far as can be told without waiting.
     pub fn is_current(&self, key: &Key<'_>, object: &Object) -> bool {
         match self.0.memory.peek(key) {
             Some(held) => held.number() == object.number(),
@@ -171,11 +167,11 @@ impl Store {
         }
     }
 
-    /// `object`, the body of which is in memory and about to be sent, as it is sent from now on: if that happens often, from
-    /// a file in memory.
+    /// Counts one send of `object`, whose body is in memory. Returns the object to send: if it is sent often, a copy
+    /// with its body in a memory file.
     pub fn for_sending(&self, object: &Arc<Object>) -> Arc<Object> {
         let place = if object.is_due_for_file() { self.0.files.take() } else { None };
-        // Without a descriptor or memory for a file it stays where it is.
+        // Without a free descriptor or memory the object stays as it is.
         match place.and_then(|place| object.with_file(place).ok()) {
             Some(moved) => {
                 let moved = Arc::new(moved);
@@ -186,7 +182,7 @@ impl Store {
         }
     }
 
-    /// Gives the object other metadata, as after a 304. The body and its readers stay.
+    /// Replaces the object's metadata, as after a 304. The body and its readers stay.
     pub fn freshen(&self, object: &Arc<Object>, metadata: &[u8]) -> Arc<Object> {
         let fresh = Arc::new(object.with_metadata(metadata));
         if fresh.external_body().is_none() {
@@ -198,8 +194,7 @@ impl Store {
         fresh
     }
 
-    /// Removes the object at `key` and its variants; returns true if there was one. A body in transit is not
-    /// stored.
+    /// Removes the object at `key` with its variants; true if there was one. A body in transit will not be stored.
     pub fn purge(&self, key: &Key<'_>) -> bool {
         let removed = self.0.memory.remove(key.hash());
         let was_busy = self.busy_objects().remove(&key.hash()).is_some();
@@ -213,22 +208,22 @@ impl Store {
         removed.is_some() || was_busy || was_on_disk || were_parts
     }
 
-    /// Removes `object`, or its replacement; returns true if there was one.
+    /// Removes `object`, or what has replaced it; true if there was one.
     pub fn purge_object(&self, object: &Object) -> bool {
         self.purge(&Key::of_text(object.key_text()))
     }
 
-    /// A charge on the memory budget for a body in transit that is not stored, at first of no bytes.
+    /// An empty charge on the memory budget, for a body in transit that is not stored.
     pub fn charge(&self) -> Charge {
         self.0.memory.charge()
     }
 
-    /// `charge` is for so many bytes now; objects are evicted for it as far as there are any.
+    /// Changes a charge to `bytes`, evicting objects while there are any.
     pub fn set_charge(&self, charge: &mut Charge, bytes: usize) {
         self.0.memory.set_charge(charge, bytes);
     }
 
-    /// Returns true if all of the memory budget is used by what cannot be evicted: bodies in transit are to be kept short.
+    /// Returns true if the whole memory budget is used by bodies in transit, so that they must be buffered less.
     pub fn is_exhausted(&self) -> bool {
         self.0.memory.is_exhausted()
     }
@@ -244,7 +239,6 @@ impl Store {
         }
     }
 
-    /// The counters of the disk tier, if there is one.
     pub fn disk_counts(&self) -> Option<DiskCounts> {
         self.0.disk.as_ref().map(|disk| disk.counts())
     }
@@ -255,7 +249,6 @@ impl Store {
         on_disk.max(self.0.settings.memory_object_bytes_max)
     }
 
-    /// How much is kept, and by which rules.
     pub fn settings(&self) -> &Settings {
         &self.0.settings
     }
@@ -277,7 +270,7 @@ impl Store {
         }
     }
 
-    /// Lets the disk have the body that is filled at `key`, too.
+    /// Starts writing the body inserted at `key` to disk, too.
     fn begin_write(&self, key: &Key<'static>, busy: &Arc<BusyObject>) {
         if let Some(disk) = &self.0.disk {
             disk.begin_write(busy, key);
@@ -290,7 +283,7 @@ impl Store {
         }
     }
 
-    /// A number that no other object has, whichever process made it.
+    /// A number that no other object has, not even one of another process.
     fn next_number(&self) -> u64 {
         let count = self.0.numbered.fetch_add(1, Ordering::Relaxed);
         let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();

@@ -1,8 +1,8 @@
-//! Parts of a body that is not held whole: what of it came, until the rest does.
+//! Stored parts of bodies that are not complete yet.
 //!
-//! The parts of one body are one object, at a key beside that of the whole; its body is their bytes in order. They
-//! live in memory alone and count there like any other object. A part joins those that are there if it has their tag:
-//! what tells the body from all others. Without a tag, and with another one, it takes their place.
+//! All parts of a body are one object at a key of its own, whose body is their bytes in order. They are stored only in
+//! memory and count there like any object. A part is merged with those already stored if it has the same strong
+//! validator (tag); otherwise it replaces them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,22 +17,21 @@ use crate::object::Object;
 use crate::ranges::{RANGES_MAX, StoredRanges};
 use crate::variants::Vary;
 
-/// Keys share so many counts of what was forgotten. Two keys that share one cost each other a part, seldom.
+/// Keys share this many purge counters. Two keys with the same counter may cost each other a part, which is rare.
 const GENERATIONS: usize = 256;
 
-/// Known before a part's bytes arrive.
+/// What is known before a part's bytes arrive.
 #[derive(Clone, Debug)]
 pub struct PartHead {
-    /// The caller's metadata of the whole.
+    /// The metadata of the whole response, opaque to the store.
     pub metadata: Box<[u8]>,
     pub vary: Option<Vary>,
-    /// The strong validator; empty if there is none.
     pub tag: Box<[u8]>,
     pub range: ByteRange,
     pub whole_bytes: u64,
 }
 
-/// A part on its way. Dropped before its end it leaves nothing.
+/// A part in transit. Dropped before its end it stores nothing.
 #[derive(Debug)]
 pub struct PartInsertion {
     store: Store,
@@ -42,14 +41,14 @@ pub struct PartInsertion {
     chunks: Vec<Arc<[u8]>>,
     got_bytes: u64,
     reserved_bytes: usize,
-    /// There was no room for it, or more came than was announced.
+    /// True if there was no room, or more bytes came than announced.
     is_lost: bool,
 }
 
-/// How often something at one of the keys that share a place was forgotten: what began before must not come after.
+/// Purge counters, one per group of keys: a part that was begun before a purge must not be stored after it.
 pub(super) struct PurgeGenerations {
     forgotten: Box<[AtomicU64]>,
-    /// True once any part was stored: until then lookups skip them.
+    /// True once any part was stored; until then lookups skip the parts.
     has_any: AtomicBool,
 }
 
@@ -67,7 +66,7 @@ impl PurgeGenerations {
         &self.forgotten[key.hash() as usize % GENERATIONS]
     }
 
-    /// Parts of `key` must find the same state afterwards.
+    /// The counter at the start; the part is stored only if it has not changed.
     fn begin(&self, key: &Key<'_>) -> u64 {
         self.has_any.store(true, Ordering::SeqCst);
         self.at(key).load(Ordering::SeqCst)
@@ -79,17 +78,17 @@ impl PurgeGenerations {
 }
 
 impl Store {
-    /// The parts that are held of the body at `key`.
+    /// The stored parts of the body at `key`.
     pub fn parts(&self, key: &Key<'_>) -> Option<Arc<Object>> {
         self.0.generations.has_any().then(|| self.0.memory.find(&key.parts())).flatten()
     }
 
-    /// The same, without counting as use of them.
+    /// Like [`parts`](Store::parts), without counting as a use.
     pub fn inspect_parts(&self, key: &Key<'_>) -> Option<Arc<Object>> {
         self.0.memory.peek(&key.parts())
     }
 
-    /// Begins to take a part of the body at `key`; `None` if it would be too long.
+    /// Starts inserting a part of the body at `key`; `None` if it would be too long.
     pub fn begin_part(&self, key: &Key<'_>, head: PartHead) -> Option<PartInsertion> {
         let fits = head.range.length() <= self.0.settings.memory_object_bytes_max;
         let is_sound = head.range.first <= head.range.last && head.range.last < head.whole_bytes;
@@ -105,17 +104,17 @@ impl Store {
         })
     }
 
-    /// Removes the parts at `key`, those in transit included; returns true if there were any.
+    /// Removes the parts at `key`, including those in transit; true if there were any.
     pub(super) fn forget_parts(&self, key: &Key<'_>) -> bool {
         if !self.0.generations.has_any() {
             return false;
         }
-        // In this order: the insertion of a part checks afterwards whether it is still allowed.
+        // Count first, then remove: an insertion checks the counter after it has stored.
         self.0.generations.at(key).fetch_add(1, Ordering::SeqCst);
         self.0.memory.remove(key.parts().hash()).is_some()
     }
 
-    /// Keeps a part, or the whole if that is what it makes; whether anything came of it.
+    /// Stores a part, or the whole body if it is now complete; true if anything was stored.
     fn keep_part(&self, key: &Key<'static>, generation: u64, head: PartHead, chunks: Vec<Arc<[u8]>>) -> bool {
         let known = self.0.memory.peek(&key.parts());
         let bytes_max = self.0.settings.memory_object_bytes_max;
@@ -134,7 +133,7 @@ impl Store {
         is_current()
     }
 
-    /// The parts are the whole: it is kept in their place, as if it had come at once.
+    /// The parts make up the whole body: store that instead.
     fn keep_whole(&self, key: &Key<'static>, head: PartHead, chunks: Vec<Arc<[u8]>>) -> bool {
         let InsertOutcome::Insert(mut fill) = self.begin(key, None) else { return false };
         let PartHead { metadata, vary, whole_bytes, .. } = head;
@@ -158,8 +157,7 @@ impl PartInsertion {
         self.chunks.push(Arc::clone(bytes));
     }
 
-    /// The body has ended. The bytes are stored if they are complete, or if the part has a tag; returns true
-    /// if they are.
+    /// Ends the part. Its bytes are stored if they are complete, or if it has a tag; true if they are.
     pub fn end(mut self) -> bool {
         let is_all = self.got_bytes == self.head.range.length();
         if self.is_lost || self.got_bytes == 0 || !is_all && self.head.tag.is_empty() {
@@ -183,8 +181,8 @@ impl Drop for PartInsertion {
 }
 
 impl Insertion {
-    /// Keeps a body that broke off as a part, if its length is known, it has a `tag`, and all its bytes are held.
-    /// Returns true if so.
+    /// Stores a truncated body as a part, if its length is known, it has a `tag`, and all its bytes are held; true if
+    /// so.
     pub fn end_as_part(self, tag: &[u8]) -> bool {
         let key = self.busy_object().key().clone();
         let (Some(head), Some(chunks)) = (self.busy_object().head(), self.busy_object().whole()) else {
@@ -201,7 +199,7 @@ impl Insertion {
             whole_bytes,
         };
         let store = self.store().clone();
-        // In this order: a removal from here on changes one or the other.
+        // Read the counter first: a removal from here on changes either the counter or the stored part.
         let generation = store.0.generations.begin(&key);
         let is_found = self.is_found();
         drop(self);
@@ -211,7 +209,7 @@ impl Insertion {
 
 type Segment = (ByteRange, Vec<Arc<[u8]>>);
 
-/// The part `chunks` combined with the stored parts, within the limits.
+/// Merges the part `chunks` with the stored parts, within the limits.
 pub(super) fn joined(
     known: Option<&Object>,
     head: &PartHead,
@@ -239,7 +237,7 @@ pub(super) fn joined(
         let smallest = held.ranges().iter().filter(|part| !is_new(part)).min_by_key(|part| part.length());
         match smallest {
             Some(gone) => segments.retain(|(range, _)| range.last < gone.first || gone.last < range.first),
-            // Together with the adjacent parts it is too large.
+            // Merged with its neighbours it would be too large.
             None => segments.truncate(1),
         }
         held = held_of(head, &segments);
@@ -252,7 +250,7 @@ fn held_of(head: &PartHead, segments: &[Segment]) -> StoredRanges {
     StoredRanges::new(&head.tag, head.whole_bytes, segments.iter().map(|(range, _)| *range))
 }
 
-/// The stored bytes outside `range`.
+/// The stored bytes outside of `range`.
 fn others(object: &Object, held: &StoredRanges, range: ByteRange) -> Vec<Segment> {
     let outside = held.ranges().iter().flat_map(|part| {
         let before = range.first.checked_sub(1).map(|last| ByteRange { last: last.min(part.last), ..*part });
@@ -262,8 +260,8 @@ fn others(object: &Object, held: &StoredRanges, range: ByteRange) -> Vec<Segment
     outside.map(|rest| (rest, object.chunks(held.stored_position(rest).expect("it is held")))).collect()
 }
 
-/// Returns true if the part equals the stored bytes where they overlap. An origin that gives one tag to different bytes
-/// is not trusted: only its latest part is kept.
+/// Returns true if the part equals the stored bytes where they overlap. If an origin sends different bytes with the
+/// same tag, only its latest part is kept.
 fn agrees(object: &Object, held: &StoredRanges, range: ByteRange, chunks: &[Arc<[u8]>]) -> bool {
     let is_common = |part: &ByteRange| part.first <= range.last && range.first <= part.last;
     let all = if held.ranges().iter().any(is_common) { chunks.concat() } else { Vec::new() };

@@ -1,6 +1,6 @@
-//! The disk tier under real processes: killed while they write, and on a disk that is full.
+//! The disk tier under real processes: killed while writing, and with a full disk.
 //!
-//! The test starts itself again as the process that writes; the variable `ROLE` tells it so.
+//! The test executes itself as the writing process, with the variable `ROLE` set.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -78,7 +78,7 @@ fn find(store: &Store, number: u64) -> Option<Arc<Object>> {
     }
 }
 
-/// Whether the object is there; it panics if a byte is wrong.
+/// Returns true if the object is stored; panics if a byte is wrong.
 fn check(store: &Store, number: u64) -> bool {
     let Some(object) = find(store, number) else { return false };
     assert_eq!(object.metadata(), text(number).as_bytes());
@@ -115,7 +115,7 @@ fn killed_while_writing() {
             command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
         };
         let mut writers: Vec<Child> = (0..WRITERS).map(start).collect();
-        // Whoever says something has begun.
+        // A process has begun once it prints something.
         let mut outputs: Vec<_> =
             writers.iter_mut().map(|writer| BufReader::new(writer.stdout.take().unwrap()).lines()).collect();
         for output in &mut outputs {
@@ -135,7 +135,7 @@ fn killed_while_writing() {
         assert!(missing.is_empty(), "round {round}: of {} written {missing:?} are gone", written.len());
         let counts = store.disk_counts().unwrap();
         assert_eq!((counts.damaged, counts.read_failures), (0, 0));
-        // At most what was in flight is there beside what was said to be.
+        // Besides the reported objects there are at most those that were in flight.
         assert!(counts.objects <= written.len() as u64 + WRITERS * (round + 1), "{counts:?}");
         let left = std::fs::read_dir(directory.path().join("temporary")).unwrap().count();
         assert_eq!(left, 0, "what was being written is cleared away");
@@ -184,7 +184,8 @@ fn on_a_full_disk() {
     }
 }
 
-/// A disk of 3 MiB that is said to have room for 100: memory serves, the failures are counted, what is there is right.
+/// A disk of 3 MiB with a configured budget of 100 MiB: memory serves, failures are counted, and stored objects are
+/// right.
 fn fill_the_disk() {
     let store = open(Path::new(&std::env::var(DIRECTORY).unwrap()), 100 << 20);
     work(&store);

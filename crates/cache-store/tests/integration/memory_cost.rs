@@ -1,5 +1,6 @@
-//! What an object in memory really takes, counted by the allocator, against what the budget counts; and what a lookup
-//! costs, alone and beside others (`cargo test --release --test integration -- --ignored --nocapture`).
+//! Compares the memory that an object really takes, as counted by the allocator, with what the budget counts; and
+//! measures a lookup, alone and beside other threads (`cargo test --release --test integration -- --ignored
+//! --nocapture`).
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -8,11 +9,11 @@ use std::time::{Duration, Instant};
 use sojourn_cache_store::replacement;
 use sojourn_cache_store::{InsertOutcome, Key, Lookup, ObjectHead, Settings, Sharing, Store};
 
-/// Counts what the allocator hands out, in its own size classes.
+/// Counts allocated bytes in the allocator's own size classes.
 struct Counting;
 
 thread_local! {
-    /// Bytes that this thread has allocated and not freed. Other tests run beside this one.
+    /// Bytes that this thread has allocated and not freed; other tests run in other threads.
     static HELD_BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -103,7 +104,7 @@ fn lookups() {
     }
 }
 
-/// Lookups done, and the CPU time of this thread that they took.
+/// Performs lookups; returns their number and the thread's CPU time.
 fn look_up(store: &Store, seed: usize) -> (u64, i64) {
     let keys: Vec<String> = (0..OBJECTS).map(|number| text((number * 7919 + seed) % OBJECTS)).collect();
     let cpu_ns = || {

@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use super::*;
 
-/// A store on `path`, its index built.
+/// A store on `path` with a complete index.
 pub fn open(path: &Path, disk_bytes: u64, settings: Settings) -> Store {
     let disk = DiskSettings {
         path: path.to_owned(),
@@ -21,17 +21,17 @@ pub fn open(path: &Path, disk_bytes: u64, settings: Settings) -> Store {
     store
 }
 
-/// Performs the queued jobs.
+/// Performs all queued jobs.
 pub fn work(store: &Store) {
     while let Some(job) = store.take_job() {
         job.perform();
     }
 }
 
-/// A body and its metadata, or what came of a truncated body.
+/// A body and its metadata, or the received bytes of a truncated body.
 pub type Got = Result<(Vec<u8>, Vec<u8>), Vec<u8>>;
 
-/// The body and metadata at `key`, wherever they are.
+/// The body and metadata at `key`, in whichever tier.
 pub fn get(store: &Store, key: &Key<'_>) -> Option<Got> {
     let object = match store.lookup(key) {
         Lookup::Hit(object) => object,
@@ -145,7 +145,7 @@ fn any_altered_byte_is_noticed_and_its_file_removed() {
         let store = open(directory.path(), 100 * MIB, Settings::default());
         match get(&store, &Key::new(A)) {
             None => assert_eq!((store.disk_counts().unwrap().damaged, files(directory.path()).len()), (1, 0)),
-            // Padding up to the end of a slot is neither verified nor used.
+            // Padding at the end of a slot is neither verified nor used.
             Some(found) => assert!(found == Ok((whole.clone(), b"metadata".to_vec())), "{place}"),
         }
     }
@@ -165,7 +165,7 @@ fn a_large_body_altered_while_it_is_read_ends_truncated() {
     let Some(Err(read)) = get(&store, &Key::new(A)) else { panic!("it is damaged") };
     assert!(!read.is_empty() && whole.starts_with(&read));
     assert!(get(&store, &Key::new(A)).is_none());
-    // A file of another key under this one's name is as good as none.
+    // A file with another key's content under this one's name is a miss.
     put(&store, &Key::new(A), &[b"a"]);
     work(&store);
     let mine = files(directory.path()).remove(0);
@@ -193,7 +193,7 @@ fn the_disk_budget_is_of_allocated_blocks() {
         assert_eq!(store.disk_counts().unwrap().bytes, allocated);
     }
     assert!(store.disk_counts().unwrap().evictions > 0);
-    // A smaller budget after a restart is kept, too.
+    // A smaller budget after a restart is met, too.
     drop(store);
     let store = open(directory.path(), MIB / 4, Settings::default());
     assert!(store.disk_counts().unwrap().bytes <= MIB / 4);

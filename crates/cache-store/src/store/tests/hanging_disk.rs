@@ -1,11 +1,11 @@
-//! A disk that hangs: jobs are queued, and no thread performs them.
+//! A hanging disk: jobs are queued, and no thread performs them.
 
 use std::task::Waker;
 
 use super::disk::{body, get, open, work};
 use super::*;
 
-/// A store whose memory holds no long bodies.
+/// Settings with too little memory for long bodies.
 fn small_memory() -> Settings {
     Settings { memory_bytes: 4 << 20, memory_object_bytes_max: 1 << 20, ..Settings::default() }
 }
@@ -29,7 +29,7 @@ fn a_disk_that_hangs_is_not_waited_for() {
         assert!(matches!(store.lookup(key), Lookup::Miss), "nobody else waits");
     }
     assert_eq!(store.disk_counts().unwrap().read_failures, 1);
-    // The disk answers again, without effect on requests that have gone on.
+    // The disk answers again; requests that have timed out are not affected.
     job.perform();
     assert!(matches!(lookup.outcome(), Some(None)));
     assert!(!store.expire_disk_waits(Duration::ZERO));

@@ -1,4 +1,4 @@
-//! Bodies that are sent often, and so move to files in memory.
+//! Frequently sent bodies move to memory files.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ fn bytes_of(extent: Extent) -> Vec<u8> {
 
 #[test]
 fn what_is_sent_often_moves_and_stays_the_same() {
-    // In one allocation, and in pieces.
+    // In one allocation, and in chunks.
     for length in [20_000, 300_000] {
         let (store, body) = (store(10), body(length));
         let key = Key::new(b"http://a/b");
@@ -85,7 +85,7 @@ fn places_are_few_and_come_back() {
     assert!(sent_often(&store, &keys[0]).file().is_some());
     assert!(sent_often(&store, &keys[1]).file().is_none(), "there is no place left");
     store.purge(&keys[0]);
-    // It is tried again, though not at once.
+    // It is tried again, but not at once.
     for _ in 0..256 {
         store.for_sending(&found(&store, &keys[1]));
     }

@@ -1,4 +1,4 @@
-//! The store as its users see it: busy, following, variants, purging, budgets.
+//! The store's interface: insertion, following, variants, purging, budgets.
 
 mod disk;
 mod hanging_disk;
@@ -27,7 +27,7 @@ pub fn waker() -> Waker {
     Waker::from(Arc::new(Parked(std::thread::current())))
 }
 
-/// Reads to the end, waiting; `Err` with what came if it was truncated.
+/// Reads to the end, waiting; `Err` with the received bytes if the body was truncated.
 pub fn read_all(mut reader: Reader) -> Result<Vec<u8>, Vec<u8>> {
     let (waker, mut bytes) = (waker(), Vec::new());
     loop {
@@ -52,7 +52,7 @@ fn fill(store: &Store, key: &Key<'_>) -> Insertion {
     }
 }
 
-/// Puts a body of chunks at `key`.
+/// Stores a body of these chunks at `key`.
 pub fn put(store: &Store, key: &Key<'_>, chunks: &[&[u8]]) -> Option<Arc<Object>> {
     let mut fill = fill(store, key);
     fill.start(stored(b"metadata"));
@@ -336,7 +336,7 @@ fn what_is_read_counts_until_its_last_reader_is_done() {
     let (_, first) = large(b"http://h/1");
     let (_, second) = large(b"http://h/2");
     let (is_stored, third) = large(b"http://h/3");
-    // Others were evicted for it, but are still there for their readers: so there is no room.
+    // Others were evicted for it but are still being read, so there is no room.
     assert!(!is_stored && store.is_exhausted(), "{:?}", store.memory_counts());
     drop((first, third));
     assert!(!store.is_exhausted());

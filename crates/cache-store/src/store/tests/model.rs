@@ -1,4 +1,5 @@
-//! The store against a map: whatever is done to it and to its files, it never gives a byte that was not put there.
+//! Compares the store with a map under random operations and damage to its files: it must never return a byte that was
+//! not stored.
 
 use std::collections::HashMap;
 use std::fs;
@@ -56,7 +57,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..120)
 }
 
-/// A fill in progress: its body, and how much of it is appended.
+/// An insertion in progress: its body, and how much of it was appended.
 struct Writing {
     fill: Insertion,
     key: u8,
@@ -64,12 +65,12 @@ struct Writing {
     appended: usize,
 }
 
-/// A model of the store: the objects that it may return.
+/// The objects that the store may return.
 #[derive(Default)]
 struct Model {
-    /// By key, the versions that were completed, or of which parts were given, since the last purge.
+    /// By key, the versions completed or partly stored since the last purge.
     complete: HashMap<u8, Vec<u32>>,
-    /// By key, the versions purged whose removal from disk still waits: a crash may undo that.
+    /// By key, the purged versions still to be removed from disk; a crash may bring them back.
     purged: HashMap<u8, Vec<u32>>,
     /// By key, the version of the latest part.
     parts: HashMap<u8, u32>,
@@ -114,7 +115,7 @@ fn check_parts(store: &Store, key: &Key<'_>, known: &[u32]) {
     }
 }
 
-/// Gives the store a part, of another version than the latest if that is to be new.
+/// Stores a part of the current version, or of a new one.
 fn give_part(store: &Store, key: u8, is_new: bool, (first, length): (u32, u32), model: &mut Model) {
     let known = model.parts.get(&key).copied().filter(|_| !is_new);
     let version = known.unwrap_or_else(|| {
@@ -242,7 +243,7 @@ fn run(steps: Vec<Step>) {
                 model.parts.remove(&key);
                 let versions = model.complete.remove(&key).unwrap_or_default();
                 model.purged.entry(key).or_default().extend(versions);
-                // A fill in progress is not stored under the key, but may still be completed.
+                // An insertion in progress is not stored under the key, but may still be completed.
                 writing.retain(|writing| writing.key != key);
             }
             Step::Restart => {
@@ -251,7 +252,7 @@ fn run(steps: Vec<Step>) {
                 store = open(directory.path(), DISK_BYTES, settings());
             }
             Step::Crash { damage: how } => {
-                // Jobs are not performed, files on their way stay as they are.
+                // Jobs are not performed; unfinished files stay.
                 std::mem::take(&mut writing).into_iter().for_each(std::mem::forget);
                 std::mem::forget(store.clone());
                 if let Some(how) = how {
@@ -264,9 +265,9 @@ fn run(steps: Vec<Step>) {
             }
             Step::Append { .. } | Step::Complete { .. } | Step::Abandon { .. } | Step::BreakOff { .. } => {}
         }
-        // Bodies on their way that are not kept may exceed it by their windows.
+        // Bodies in transit that are not stored may exceed it by their windows.
         let windows = writing.len() * (BUFFER_BYTES_MAX as usize + 100_000);
-        // So may complete ones that wait for the disk.
+        // So may complete bodies that wait for the disk.
         if store.disk_counts().unwrap().jobs == 0 {
             model.purged.clear();
             assert!(store.memory_counts().bytes as usize <= MEMORY_BYTES + windows);

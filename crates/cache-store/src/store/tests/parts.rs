@@ -1,4 +1,4 @@
-//! Parts: stored, combined, refused and found.
+//! Parts: stored, merged, refused and found.
 
 use proptest::prelude::*;
 use sojourn_http::range::ByteRange;
@@ -23,7 +23,7 @@ fn head(tag: &[u8], range: ByteRange, whole_bytes: u64) -> PartHead {
     PartHead { metadata: b"about"[..].into(), vary: None, tag: tag.into(), range, whole_bytes }
 }
 
-/// Gives the store a part of `body`, in pieces of 3 bytes.
+/// Stores a part of `body`, appended 3 bytes at a time.
 fn give(store: &Store, tag: &[u8], part: ByteRange, body: &[u8]) -> bool {
     let Some(mut fill) = store.begin_part(&Key::new(KEY), head(tag, part, body.len() as u64)) else {
         return false;
@@ -32,7 +32,7 @@ fn give(store: &Store, tag: &[u8], part: ByteRange, body: &[u8]) -> bool {
     fill.end()
 }
 
-/// The stored parts of `wanted`.
+/// The stored bytes of `wanted`.
 fn held(store: &Store, wanted: ByteRange) -> Option<Vec<u8>> {
     let object = store.parts(&Key::new(KEY))?;
     Some(object.chunks(object.stored_position(wanted)?).concat())
@@ -45,7 +45,7 @@ fn whole(store: &Store) -> Option<Vec<u8>> {
     }
 }
 
-/// A whole of 100 bytes on its way, of which 11 have come.
+/// An insertion of 100 bytes, of which 11 have arrived.
 fn begun(store: &Store, body: &[u8]) -> Insertion {
     let InsertOutcome::Insert(mut fill) = store.begin(&Key::new(KEY), None) else {
         panic!("nobody else is at it")
@@ -144,7 +144,7 @@ fn limits() {
 }
 
 proptest! {
-    /// Parts of several versions in any order: a lookup finds the right bytes of one version.
+    /// Parts of several versions in any order: a lookup returns the right bytes of one version.
     #[test]
     fn bytes_are_right_or_absent(
         length in 1_u64..80,
