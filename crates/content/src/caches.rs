@@ -1,8 +1,8 @@
 //! The three caches of Flash, each with a budget in bytes: path to open document, document to response fields,
 //! document to body, in chunks.
 //!
-//! They never load: a miss is the caller's to resolve. A path is trusted for a bounded time, then reported
-//! stale until the file has been checked again. Replacing a document drops its head and chunks.
+//! They never load: the caller resolves misses. A path is trusted for a limited time, then reported stale until the
+//! file has been checked again. Replacing a document drops its fields and chunks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,25 +11,25 @@ use crate::document::Document;
 use crate::lru::{Lru, Weight};
 use crate::resource::{Resource, ResourceKey};
 
-/// Bodies are kept in chunks of this size; a small one is a single, shorter chunk.
+/// Bodies are cached in chunks of this size; a small body is one shorter chunk.
 pub const CHUNK_BYTES: u64 = 64 * 1024;
 
-/// The weight of an open document in the path cache, beside the bytes of its path (held twice): the document, its
-/// entry, the kernel's file. Each variant weighs as much.
+/// The cost of an open document in the path cache, beside the bytes of its path (held twice): the document, its entry,
+/// the kernel's file. Each variant costs the same.
 const DOCUMENT_BYTES: usize = 768;
 
-/// The weight of an entry of the other caches, beside its content.
+/// The cost of an entry of the other caches, beside its content.
 const ENTRY_BYTES: usize = 96;
 
-/// How much the caches may hold and how long they may trust.
+/// The limits of the caches, and how long they trust a path.
 #[derive(Clone, Copy, Debug)]
 pub struct Budgets {
     pub path_bytes: usize,
     pub head_bytes: usize,
     pub body_bytes: usize,
-    /// Documents kept open, their variants included, whatever `path_bytes` allows: each holds a file descriptor.
+    /// The most open documents, variants included, even if `path_bytes` allows more: each holds a file descriptor.
     pub documents_max: usize,
-    /// A document is looked at again when it is asked for this long after the last look.
+    /// A document is checked again when it is requested this long after the last check.
     pub recheck_after: Duration,
 }
 
@@ -45,11 +45,10 @@ impl Default for Budgets {
     }
 }
 
-/// The result of a lookup in the path cache.
 #[derive(Debug)]
 pub enum Lookup {
     Fresh(Arc<Document>),
-    /// Known, but to be looked at before it is used.
+    /// Known, but the file must be checked before it is used.
     Stale(Arc<Document>),
     Miss,
 }
@@ -62,12 +61,12 @@ pub struct CacheCounts {
     pub bytes: u64,
 }
 
-/// The caches. Private to a loop or shared behind a lock, as the architecture has it.
+/// The three caches: private to an event loop or shared behind a lock, depending on the architecture.
 #[derive(Debug)]
 pub struct Caches {
     paths: Counted<ResourceKey, Known>,
     heads: Counted<u64, Box<[u8]>>,
-    /// By document and number of the chunk.
+    /// By document ID and chunk number.
     chunks: Counted<(u64, u64), Arc<[u8]>>,
     recheck_after: Duration,
 }
@@ -95,7 +94,7 @@ impl Caches {
         }
     }
 
-    /// The document at `place`, as far as known at `now`.
+    /// The cached document of `resource` at time `now`.
     pub fn document(&mut self, resource: &Resource<'_>, now: Duration) -> Lookup {
         match self.paths.lru.get(resource) {
             Some(known) if now.saturating_sub(known.checked) < self.recheck_after => {
@@ -113,7 +112,7 @@ impl Caches {
         }
     }
 
-    /// `place` names `document`, looked at no earlier than `now`.
+    /// Caches `document`, which was checked at `now` or later, under `resource`.
     pub fn insert_document(&mut self, resource: &Resource<'_>, document: &Arc<Document>, now: Duration) {
         if let Some(known) = self.paths.lru.get(resource) {
             known.checked = now;
@@ -128,7 +127,6 @@ impl Caches {
         self.paths.lru.insert(resource.into(), known, Weight { bytes, count: files });
     }
 
-    /// `place` names nothing any more.
     pub fn forget_document(&mut self, resource: &Resource<'_>) {
         let Some(known) = self.paths.lru.remove(resource) else { return };
         for document in known.document.all() {
@@ -139,7 +137,7 @@ impl Caches {
         }
     }
 
-    /// The document's own fields of a 200, made at the first time.
+    /// Appends the document's own fields of a 200, which are cached on first use.
     pub fn append_fields(&mut self, document: &Document, head: &mut Vec<u8>) {
         match self.heads.get(document.id) {
             Some(fields) => head.extend_from_slice(fields),
@@ -153,12 +151,12 @@ impl Caches {
         }
     }
 
-    /// The chunk of the document's body that begins at `offset`, if it is in memory.
+    /// The chunk of the body that begins at `offset`, if it is cached.
     pub fn chunk(&mut self, document: &Document, offset: u64) -> Option<&Arc<[u8]>> {
         self.chunks.get((document.id, offset / CHUNK_BYTES)).map(|chunk| &*chunk)
     }
 
-    /// Keeps the chunk that begins at `offset`.
+    /// Caches the chunk that begins at `offset`.
     pub fn insert_chunk(&mut self, document: &Document, offset: u64, chunk: &Arc<[u8]>) {
         debug_assert!(offset.is_multiple_of(CHUNK_BYTES), "a chunk begins at a multiple of its size");
         let key = (document.id, offset / CHUNK_BYTES);
@@ -166,7 +164,6 @@ impl Caches {
         self.chunks.lru.insert(key, Arc::clone(chunk), weight);
     }
 
-    /// The counters of the path, field and chunk caches.
     pub fn counts(&self) -> [CacheCounts; 3] {
         [self.paths.counts(), self.heads.counts(), self.chunks.counts()]
     }

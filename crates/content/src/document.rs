@@ -1,7 +1,7 @@
-//! One version of one file, opened: everything a response needs but the bytes.
+//! An open version of a file: everything that a response needs except the bytes.
 //!
-//! A document may have variants: compressed copies beside it, or another format of a listing. They are opened with
-//! it and live as long, so that which of them is sent is decided when a request is answered, without a lookup.
+//! A document may have variants: compressed copies beside it, or another format of a listing. They are opened together
+//! and live as long, so choosing one for a request needs no lookup.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use sojourn_http::{Coding, HttpDate, head, media};
 use crate::memory_budget::MemoryShare;
 use crate::memory_file::MemoryFile;
 
-/// Identifies one version of a file. It includes the change time, so a new mode or owner counts.
+/// Identifies one version of a file. It includes the change time, so a change of mode or owner counts as a new version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
     device: u64,
@@ -26,7 +26,6 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The identity that `stat` shows.
     pub fn of(stat: &Stat) -> Identity {
         Identity {
             device: stat.st_dev,
@@ -37,35 +36,35 @@ impl Identity {
         }
     }
 
-    /// Last modification, in seconds since 1970.
+    /// Last modification in seconds since 1970.
     pub fn modified_seconds(&self) -> i64 {
         self.modified.0
     }
 }
 
-/// An open regular file. It stays readable although the path may meanwhile name another version.
+/// An open regular file. It stays readable even if the path names another version by now.
 #[derive(Debug)]
 pub struct Document {
-    /// Unique among all documents of this process: the key of the caches.
+    /// The key in the caches; unique among all documents of the process.
     pub id: u64,
     pub file: OwnedFd,
-    /// Its path below the root, as opened (with the index file where that was added).
+    /// Its path below the root as opened, including an index file's name.
     pub file_path: Box<[u8]>,
-    /// Bytes when it was opened; a response announces and sends exactly these.
+    /// Its size when it was opened; a response announces and sends exactly this many bytes.
     pub size: u64,
-    /// Last modification, or when it was opened if that is to come yet.
+    /// Last modification; if that is in the future, the time of opening.
     pub modified: HttpDate,
     /// The strong entity tag, quotes included.
     pub entity_tag: Box<str>,
-    /// The media type, as a field value.
+    /// The value of Content-Type.
     pub media_type: Box<str>,
-    /// How it is compressed, if it is a copy of another document.
+    /// The coding, if this is a compressed copy of another document.
     pub coding: Option<Coding>,
-    /// How the representation was chosen among several.
+    /// How a client selects this representation among several.
     pub choice: Choice,
-    /// The others, if it is the one that its path names.
+    /// The other representations, if this is the one that the path names.
     pub variants: Box<[Arc<Document>]>,
-    /// Whole field lines that the site has for every document.
+    /// The site's own field lines, the same for every document.
     pub fields: Arc<str>,
     pub cache_control: Option<Arc<str>>,
     pub source: Source,
@@ -73,7 +72,7 @@ pub struct Document {
     pub identity: Identity,
 }
 
-/// By what a client chooses among variants.
+/// Which request field selects among variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     None,
@@ -81,34 +80,34 @@ pub enum Choice {
     Accept,
 }
 
-/// Where a document came from, as far as that is more than its path.
+/// Where a document came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A file that was asked for by its name.
+    /// A file requested by its name.
     File,
-    /// A file that stands for its directory, by its place among those that may.
+    /// An index file, with its position in the list of index names.
     Index(usize),
-    /// Made from what a directory holds, and in memory.
+    /// A listing of a directory, generated in memory.
     Listing,
-    /// Generated from a file, and in memory: it is current as long as the file is.
+    /// Generated in memory from a file, and current as long as the file is.
     Extract,
 }
 
-/// A document generated from a file and served below its name.
+/// A document generated from a file and served under a name below it.
 #[derive(Debug)]
 pub struct Extract<'a> {
     pub content: MemoryFile,
-    /// What `content` takes of the memory budget, as long as this lives.
+    /// The memory budget used by `content`, held for the document's life.
     pub share: MemoryShare,
-    /// Its name; the extension selects the cache rules.
+    /// Its name, whose extension selects the cache rules.
     pub name: &'a str,
-    /// Added to the file's entity tag; differs for different bytes from the same file.
+    /// Appended to the file's entity tag; must differ for different bytes from the same file.
     pub tag: &'a str,
     pub media_type: &'a str,
 }
 
 impl Document {
-    /// The document behind `file`, of which `stat` was just taken: bytes of an unknown type, without variants.
+    /// The document of `file`, of which `stat` was just read: with no known type and no variants.
     pub fn new(file: OwnedFd, file_path: &[u8], stat: &Stat) -> Document {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let identity = Identity::of(stat);
@@ -132,9 +131,9 @@ impl Document {
         }
     }
 
-    /// The same as the copy of `original` in `coding`.
+    /// Turns it into the copy of `original` compressed by `coding`.
     pub fn into_copy(self, original: &Document, coding: Coding) -> Document {
-        // An entity tag belongs to one representation alone (RFC 9110, 8.8.3.3).
+        // RFC 9110, 8.8.3.3: each representation needs an entity tag of its own.
         let tag = self.entity_tag.trim_matches('"');
         Document {
             entity_tag: format!("\"{tag}-{}\"", coding.token()).into(),
@@ -147,7 +146,7 @@ impl Document {
         }
     }
 
-    /// The generated document, before the rules are applied.
+    /// The generated document, before the site's rules are applied.
     pub(crate) fn extract(&self, extract: Extract<'_>) -> Result<Document, Errno> {
         let stat = fstat(&extract.content)?;
         let tag = self.entity_tag.trim_matches('"');
@@ -157,7 +156,7 @@ impl Document {
             media_type: extract.media_type.into(),
             source: Source::Extract,
             share: Some(extract.share),
-            // What it stands and falls with.
+            // The document is current as long as the file it was made from.
             identity: self.identity,
             ..Document::new(extract.content.into(), &self.file_path, &stat)
         })
@@ -167,13 +166,13 @@ impl Document {
         std::iter::once(self).chain(self.variants.iter().map(|variant| &**variant))
     }
 
-    /// Memory of generated documents: their files are in memory.
+    /// Memory of generated documents, whose files are in memory.
     pub fn memory_bytes(&self) -> usize {
         let made = self.all().filter(|document| matches!(document.source, Source::Listing | Source::Extract));
         made.map(|document| document.size as usize).sum()
     }
 
-    /// Appends what its bytes are: Content-Type and Content-Encoding.
+    /// Appends Content-Type and Content-Encoding.
     pub fn append_description(&self, head: &mut Vec<u8>) {
         head::field(head, "Content-Type", &self.media_type);
         if let Some(coding) = self.coding {
@@ -181,7 +180,7 @@ impl Document {
         }
     }
 
-    /// Appends what caches must know, in a 200 as in a 206 or a 304 (RFC 9110, 15.4.5), and the site's own fields.
+    /// Appends the fields that caches need in a 200, 206 or 304 (RFC 9110, 15.4.5), and the site's own.
     pub fn append_terms(&self, head: &mut Vec<u8>) {
         if let Some(value) = &self.cache_control {
             head::field(head, "Cache-Control", value);
@@ -189,7 +188,7 @@ impl Document {
         self.append_site_fields(head);
     }
 
-    /// Appends the site's own fields, and by what it was chosen.
+    /// Appends the site's own fields, and Vary.
     pub fn append_site_fields(&self, head: &mut Vec<u8>) {
         match self.choice {
             Choice::None => {}
@@ -199,7 +198,7 @@ impl Document {
         head.extend_from_slice(self.fields.as_bytes());
     }
 
-    /// Appends the fields that are its own in a 200.
+    /// Appends the document's fields of a 200.
     pub fn append_fields(&self, head: &mut Vec<u8>) {
         head::content_length(head, self.size);
         self.append_description(head);
@@ -209,7 +208,7 @@ impl Document {
     }
 }
 
-/// A Last-Modified must not be later than the response's Date, whatever the file system says (RFC 9110, 8.8.2.1).
+/// RFC 9110, 8.8.2.1: Last-Modified must not be later than Date, whatever the file system says.
 fn now_seconds() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
 }

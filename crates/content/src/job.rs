@@ -1,4 +1,4 @@
-//! Work that may wait for a disk, as a value; a thread that may wait performs it.
+//! Work that may wait for a disk, as a value: a thread that may block performs it.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use crate::document::Document;
 use crate::origin::{Found, OpenError, Origin};
 use crate::resource::Resource;
 
-/// How soon a job is needed. Due ones go first, whatever else waits.
+/// How soon a job is needed; due jobs overtake all others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Urgency {
     /// A connection cannot continue without it.
     #[default]
     Due,
-    /// A request that has not started yet needs it.
+    /// Needed by a request that has not started yet.
     Asked,
     Ahead,
 }
@@ -21,46 +21,45 @@ impl Urgency {
     pub const COUNT: usize = 3;
 }
 
-/// Something to do that may block.
+/// A task that may block.
 #[derive(Clone, Debug)]
 pub enum Job {
     /// Find a document, and read it if it is small.
     Open(Opening),
-    /// Bring part of a document into memory.
     Load(FileRange),
 }
 
 #[derive(Clone, Debug)]
 pub struct Opening {
     pub resource: Resource<'static>,
-    /// The previous document; if it is still current nothing is opened.
+    /// The cached document; if it is still current, nothing is opened.
     pub known: Option<Arc<Document>>,
-    /// A body of at most so many bytes is read at once, unless there are variants to choose from.
+    /// A body up to this size is read immediately, unless there are variants to choose from.
     pub body_bytes_max: u64,
 }
 
-/// Part of a document: all of a small one, a chunk or the piece of a large one that is sent at once.
+/// A range of a document: all of a small one, a chunk, or the piece of a large one that is sent at once.
 #[derive(Clone, Debug)]
 pub struct FileRange {
     pub document: Arc<Document>,
     pub offset: u64,
     pub length: usize,
-    /// True if the bytes are needed; otherwise they only have to be in the page cache.
+    /// True to return the bytes; otherwise they only need to be in the page cache.
     pub into_memory: bool,
 }
 
 #[derive(Clone, Debug)]
 pub enum Done {
     Opened(Result<Opened, OpenError>),
-    /// The outcome of [`Job::Load`]: the bytes, or `None` when the range is now in the page cache.
+    /// The outcome of [`Job::Load`]: the bytes, or `None` if the range is now in the page cache.
     Loaded(Result<Option<Arc<[u8]>>, LoadError>),
 }
 
-/// The object at a path, with the body if it is small and newly read.
+/// What a path names, with the body if it is small and newly read.
 #[derive(Clone, Debug)]
 pub enum Opened {
     Document(Arc<Document>, Option<Arc<[u8]>>),
-    /// A directory named without its trailing slash.
+    /// A directory whose trailing slash is missing.
     Directory,
 }
 
@@ -73,10 +72,9 @@ impl From<Found> for Opened {
     }
 }
 
-/// Why a body could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
-    /// The file became shorter than it was when it was opened.
+    /// The file is shorter than when it was opened.
     #[error("the file was truncated")]
     Truncated,
     #[error("reading the file failed")]
@@ -84,7 +82,7 @@ pub enum LoadError {
 }
 
 impl FileRange {
-    /// All of a small document, to be handed over.
+    /// All of a small document, into memory.
     pub fn whole(document: &Arc<Document>) -> FileRange {
         let length = document.size as usize;
         FileRange { document: Arc::clone(document), offset: 0, length, into_memory: true }
@@ -92,7 +90,7 @@ impl FileRange {
 }
 
 impl Job {
-    /// Does it, waiting as long as it takes. `scratch` is for bytes that only pass through.
+    /// Performs the job, blocking as long as needed. `scratch` is a buffer for bytes that are discarded.
     pub fn perform(&self, origin: &dyn Origin, scratch: &mut Vec<u8>) -> Done {
         match self {
             Job::Open(opening) => Done::Opened(open(origin, opening)),
@@ -111,7 +109,7 @@ fn open(origin: &dyn Origin, opening: &Opening) -> Result<Opened, OpenError> {
     match origin.open(&opening.resource)? {
         Found::Directory => Ok(Opened::Directory),
         Found::Document(document) => {
-            // A body that cannot be read now is asked for again, and refused, when it is needed.
+            // If reading the body fails here, it is read again when it is needed, and the error is reported then.
             let is_read = document.size <= opening.body_bytes_max && document.variants.is_empty();
             let body = is_read.then(|| read(origin, &FileRange::whole(&document)).ok()).flatten();
             Ok(Opened::Document(document, body))

@@ -1,5 +1,5 @@
-//! Where the bytes of a site come from: the origin, the three caches in front of it, the residency test and
-//! the helpers, which wait for the disk so that the event loop need not.
+//! The content of a site: the origin, three caches in front of it, the residency test, and the helpers that wait for
+//! the disk in place of the event loop.
 //!
 //! The caches are those of Flash (USENIX ATC 1999, 5.2 to 5.4): path to open document, document to response
 //! fields, document to body. They never block and never touch a disk: a miss becomes a [`Job`], and the

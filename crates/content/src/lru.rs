@@ -1,13 +1,13 @@
-//! A map with a budget, in bytes and in number, that forgets what was used longest ago.
+//! An LRU map with a budget in bytes and in entries.
 //!
-//! Entries live in one vector, linked by index from most to least recently used, so a hit moves two links and
-//! allocates nothing. The table holds indices alone; the keys are in the entries.
+//! Entries live in one vector, linked by index from most to least recently used, so a hit moves two links and allocates
+//! nothing. The hash table holds only indices; the keys are in the entries.
 
 use std::hash::{BuildHasher, Hash};
 
 use hashbrown::{DefaultHashBuilder, Equivalent, HashTable};
 
-/// "No entry" as a link.
+/// Marks the end of the list.
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]
@@ -23,12 +23,12 @@ pub struct Lru<K, V> {
     evictions: u64,
 }
 
-/// The usage of an entry, or a budget.
+/// What an entry costs, or a budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Weight {
-    /// Bytes, as the user of the map counts them.
+    /// Bytes, as the map's user counts them.
     pub bytes: usize,
-    /// Any other counted resource, such as descriptors.
+    /// Another counted resource, such as file descriptors.
     pub count: usize,
 }
 
@@ -41,7 +41,7 @@ struct Entry<K, V> {
 }
 
 impl<K: Eq + Hash, V> Lru<K, V> {
-    /// An empty map that holds at most `budget`.
+    /// An empty map with this budget.
     pub fn new(budget: Weight) -> Self {
         Lru {
             table: HashTable::new(),
@@ -56,7 +56,7 @@ impl<K: Eq + Hash, V> Lru<K, V> {
         }
     }
 
-    /// The value at `key`, which becomes the most recently used.
+    /// Looks up `key` and makes it the most recently used.
     pub fn get<Q: Hash + Equivalent<K> + ?Sized>(&mut self, key: &Q) -> Option<&mut V> {
         let is_it = |index: &u32| key.equivalent(key_of(&self.entries, *index));
         let index = *self.table.find(self.hasher.hash_one(key), is_it)?;
@@ -67,7 +67,7 @@ impl<K: Eq + Hash, V> Lru<K, V> {
         self.entries[index as usize].content.as_mut().map(|(_, value)| value)
     }
 
-    /// Puts `value` at `key`; older entries make room. A value that weighs more than the whole budget is not kept.
+    /// Inserts `value`, evicting the least recently used entries. A value that exceeds the whole budget is not kept.
     pub fn insert(&mut self, key: K, value: V, weight: Weight) {
         self.remove(&key);
         let Weight { bytes, count } = weight;
@@ -99,7 +99,6 @@ impl<K: Eq + Hash, V> Lru<K, V> {
         self.link(index);
     }
 
-    /// Takes `key` out.
     pub fn remove<Q: Hash + Equivalent<K> + ?Sized>(&mut self, key: &Q) -> Option<V> {
         let is_it = |index: &u32| key.equivalent(key_of(&self.entries, *index));
         let place = self.table.find_entry(self.hasher.hash_one(key), is_it).ok()?;
@@ -120,7 +119,7 @@ impl<K: Eq + Hash, V> Lru<K, V> {
         self.held
     }
 
-    /// Entries dropped to make room.
+    /// Entries evicted so far.
     pub fn evictions(&self) -> u64 {
         self.evictions
     }
@@ -158,7 +157,7 @@ impl<K: Eq + Hash, V> Lru<K, V> {
     }
 }
 
-/// The key of the entry at `index`, which has content: the table and the links lead to no other.
+/// The key of the entry at `index`, which must be in use.
 fn key_of<K, V>(entries: &[Entry<K, V>], index: u32) -> &K {
     let (key, _) = entries[index as usize].content.as_ref().expect("an entry that is found has content");
     key

@@ -1,15 +1,14 @@
-//! A memory budget for generated documents: dropping a share returns it.
+//! A memory budget for generated documents.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A budget in bytes; clones share it.
 #[derive(Clone, Debug)]
 pub struct MemoryBudget {
     left_bytes: Arc<AtomicU64>,
 }
 
-/// A part of a budget that is in use.
+/// A share of the budget, returned on drop.
 #[derive(Debug)]
 pub struct MemoryShare {
     left_bytes: Arc<AtomicU64>,
@@ -21,7 +20,7 @@ impl MemoryBudget {
         MemoryBudget { left_bytes: Arc::new(AtomicU64::new(bytes)) }
     }
 
-    /// A share of `bytes`, if there are as many left.
+    /// Takes `bytes`, if so many are left.
     pub fn take(&self, bytes: u64) -> Option<MemoryShare> {
         let less = |left: u64| left.checked_sub(bytes);
         self.left_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).ok()?;

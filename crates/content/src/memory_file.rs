@@ -1,4 +1,4 @@
-//! A file in memory: with it a generated document is like any other.
+//! A memory file (memfd), so that a generated document can be served like any file.
 
 use std::fs::File;
 use std::io::Write;
@@ -7,12 +7,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
 
-/// A file in memory that is being written.
+/// A memory file being written.
 #[derive(Debug)]
 pub struct MemoryFile(File);
 
 impl MemoryFile {
-    /// An empty one, which `/proc` shows as `name`.
+    /// An empty file, listed in `/proc` as `name`.
     pub fn new(name: &str) -> Result<MemoryFile, Errno> {
         memfd_create(name, MemfdFlags::CLOEXEC).map(|file| MemoryFile(file.into()))
     }

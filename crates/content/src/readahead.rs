@@ -1,9 +1,8 @@
-//! Waiting for a disk without helpers: the kernel reads ahead, and a timer asks whether it has arrived.
+//! Waits for a disk without helpers: the kernel reads ahead, and a timer checks whether the data has arrived.
 //!
-//! `POSIX_FADV_WILLNEED` starts the reading and returns at once. The kernel does not say when the data is
-//! there, so every waiting range is tested again every [`RETRY_AFTER`]. Pages may be dropped again before the
-//! test, and a failing disk reports nothing; so the advice is repeated from time to time, and there is a
-//! timeout.
+//! `POSIX_FADV_WILLNEED` starts reading and returns at once. The kernel does not report when the data is there, so
+//! every waiting range is tested every [`RETRY_AFTER`]. Pages may be dropped before the test, and a failing disk
+//! reports nothing, so the advice is repeated at intervals, and there is a timeout.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -20,19 +19,19 @@ use crate::helpers::{HelperCounts, Refused};
 use crate::job::{Done, FileRange, Job, LoadError, Urgency};
 use crate::residency::Tester;
 
-/// Between two looks at what has arrived: a fast disk takes less, and a look costs a system call per range.
+/// The interval between tests. A fast disk needs less, but each test costs a system call per range.
 const RETRY_AFTER: Duration = Duration::from_millis(2);
 
-/// Ranges tested in one loop iteration, so that many of them do not keep the loop from its clients.
+/// The most ranges tested in one loop iteration, so that testing does not delay the loop's clients.
 const TRIES_PER_TURN: usize = 256;
 
-/// The kernel is asked again after this.
+/// After this time the advice is repeated.
 const ADVISE_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// After this the disk is taken to have failed.
+/// After this time the disk counts as failed.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// Ranges on their way from the disk, with the tokens that wait for them.
+/// Ranges being read from disk, with the tokens of what waits for them.
 pub struct Readahead {
     queue: Queue,
     timer: OwnedFd,
@@ -41,14 +40,14 @@ pub struct Readahead {
 }
 
 impl Readahead {
-    /// Nothing on its way yet, and at most `queue_max` ranges at a time.
+    /// An empty set that takes at most `queue_max` ranges.
     pub fn new(queue_max: usize) -> io::Result<Readahead> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         Ok(Readahead { queue: Queue::new(queue_max), timer, is_ticking: false, advised: Instant::now() })
     }
 
-    /// Has the kernel read `range`; the outcome will be collected under `token`.
+    /// Asks the kernel to read `range`; the outcome is collected with `token`.
     pub fn submit(&mut self, token: u64, range: &FileRange) -> Result<(), Refused> {
         self.queue.submit(token, Job::Load(range.clone()), Urgency::Due)?;
         advise(range);
@@ -56,19 +55,19 @@ impl Readahead {
         Ok(())
     }
 
-    /// Readable when it is time to look.
+    /// Becomes readable when it is time to test.
     pub fn completion_fd(&self) -> BorrowedFd<'_> {
         self.timer.as_fd()
     }
 
-    /// Tests the ranges, and moves the outcomes of those that have arrived to the end of `into`.
+    /// Tests the ranges and appends the outcomes of those that have arrived to `into`.
     pub fn collect(&mut self, tester: &mut Tester, into: &mut Vec<(u64, Done)>) {
         let _ = rustix::io::read(&self.timer, &mut [0; 8]);
         let is_to_advise = self.advised.elapsed() >= ADVISE_AGAIN_AFTER;
         if is_to_advise {
             self.advised = Instant::now();
         }
-        // The advice is repeated for all; otherwise as many are tested as one iteration allows.
+        // When the advice is repeated, all ranges are tested; otherwise as many as one iteration allows.
         let tries = if is_to_advise { usize::MAX } else { TRIES_PER_TURN };
         self.queue.try_each(tries, |job, waited| {
             let Job::Load(range) = job else { unreachable!("only ranges are submitted") };
@@ -89,7 +88,7 @@ impl Readahead {
         self.queue.counts()
     }
 
-    /// Runs the timer exactly while a range waits.
+    /// Runs the timer while a range waits.
     fn tick(&mut self) {
         let is_needed = !self.queue.is_empty();
         if is_needed != self.is_ticking {
@@ -102,7 +101,7 @@ impl Readahead {
     }
 }
 
-/// Asks the kernel to read ahead. If it cannot, the waiting connection runs into its timeout.
+/// Asks the kernel to read ahead. If that fails, the waiting connection runs into its timeout.
 fn advise(range: &FileRange) {
     let _ =
         fadvise(&range.document.file, range.offset, NonZeroU64::new(range.length as u64), Advice::WillNeed);

@@ -1,13 +1,13 @@
-//! Where a document is asked for: on which host, under which path.
+//! What a request asks for: a host and a path.
 
 use hashbrown::Equivalent;
 use sojourn_http::SitePath;
 
-/// A host among those that are served together: an index, 0 for the one that answers to any name.
+/// The index of a virtual host; 0 is the default host, which answers to any name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct HostId(pub u16);
 
-/// A host and a path below its root.
+/// A host, and a path below its root.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Resource<'a> {
     pub host: HostId,
@@ -15,13 +15,12 @@ pub struct Resource<'a> {
 }
 
 impl Resource<'_> {
-    /// A copy that borrows nothing.
     pub fn into_owned(self) -> Resource<'static> {
         Resource { host: self.host, path: self.path.into_owned() }
     }
 }
 
-/// A place as the key of a table, found by any place that is equal.
+/// An owned `Resource` as a key; lookups may use a borrowed one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ResourceKey(Resource<'static>);
 

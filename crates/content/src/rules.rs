@@ -1,27 +1,27 @@
 //! The rules of a site: which files of a directory are served, and with which fields.
 //!
-//! One per virtual host. The origin applies them when it opens a document; a cached document needs them no more.
+//! Each virtual host has its own. The origin applies them when it opens a document; cached documents have them applied
+//! already.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sojourn_http::media::{EXTENSION_BYTES_MAX, MediaTypes, compresses, extension};
 
-/// The choices about one directory.
+/// The rules of one site directory.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// True if paths with a segment that begins with a dot are served.
+    /// True to serve paths with a segment that begins with a dot.
     pub shows_hidden: bool,
-    /// Which symbolic links are followed.
     pub links: Links,
-    /// Files that stand for their directory, the first that is there.
+    /// Index files: the first that exists is served for its directory.
     pub indexes: Vec<Box<[u8]>>,
-    /// True if a directory without such a file is listed.
+    /// True to list directories without an index file.
     pub lists: bool,
-    /// Beside which files compressed copies are looked for.
+    /// For which files compressed copies are looked for.
     pub precompressed: Precompressed,
     pub media_types: MediaTypes,
-    /// Whole field lines for every document, each with its CRLF.
+    /// Field lines added to every document, each with its CRLF.
     pub fields: Arc<str>,
     pub cache_control: CacheControl,
 }
@@ -41,10 +41,9 @@ impl Default for Rules {
     }
 }
 
-/// Which symbolic links are followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Links {
-    /// Relative ones that stay below the root.
+    /// Relative links that stay below the root.
     #[default]
     Inside,
     None,
@@ -54,7 +53,7 @@ pub enum Links {
 impl Links {
     pub const ALL: &[Links] = &[Links::Inside, Links::None, Links::Any];
 
-    /// The name for the command line.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Links::Inside => "inside",
@@ -64,11 +63,11 @@ impl Links {
     }
 }
 
-/// Beside which files compressed copies are looked for. Each look costs system calls when a file is opened and
-/// when it is looked at again, so by default only where a copy is likely.
+/// For which files compressed copies are looked for. Each check costs system calls when a file is opened or checked
+/// again, so the default is to check only where a copy is likely.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precompressed {
-    /// Files whose type compresses well.
+    /// Files of types that compress well.
     #[default]
     Auto,
     Always,
@@ -78,7 +77,7 @@ pub enum Precompressed {
 impl Precompressed {
     pub const ALL: &[Precompressed] = &[Precompressed::Auto, Precompressed::Always, Precompressed::Never];
 
-    /// The name for the command line.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Precompressed::Auto => "auto",
@@ -87,7 +86,7 @@ impl Precompressed {
         }
     }
 
-    /// Returns true if precompressed copies are looked for beside a file of this type.
+    /// Returns true if compressed copies are looked for beside a file of this type.
     pub fn looks(self, media_type: &str) -> bool {
         match self {
             Precompressed::Auto => compresses(media_type),
@@ -99,13 +98,13 @@ impl Precompressed {
 
 #[derive(Clone, Debug, Default)]
 pub struct CacheControl {
-    /// By extension, in lower case and without the dot.
+    /// By extension, in lower case without the dot.
     pub by_extension: BTreeMap<Box<[u8]>, Arc<str>>,
     pub others: Option<Arc<str>>,
 }
 
 impl CacheControl {
-    /// The value for the file at `path`, if any.
+    /// The Cache-Control value for the file at `path`, if any.
     pub fn of(&self, path: &[u8]) -> Option<Arc<str>> {
         if self.by_extension.is_empty() {
             return self.others.clone();

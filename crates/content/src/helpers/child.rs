@@ -1,12 +1,12 @@
-//! The processes behind the pool: one keeper, and the helpers that it starts.
+//! The processes of the helper pool: one keeper, which forks the helpers.
 //!
-//! The keeper is forked from the server when the pool starts and does nothing but fork helpers. Later the server
-//! is large, and every page that it changes would be copied for as long as a helper lives that was forked from it;
-//! the keeper stays small. Both close every descriptor that is not theirs, so no client's connection stays open on
-//! their account, and both end when the server's end of their socket closes, however the server ended.
+//! The keeper is forked from the server when the pool starts and does nothing but fork helpers. If the server itself
+//! forked helpers later, when it is large, every page that it changes would be copied while such a helper lives; the
+//! keeper stays small. Both close all descriptors that they do not need, so they keep no client's connection open. Both
+//! end when the server's end of their socket closes, however the server ended.
 //!
-//! The server may have threads, of which a fork copies only one. So nothing here allocates or takes a lock: system
-//! calls, and memory on the stack. Needs Linux 5.9 (`close_range`).
+//! The server may have threads, and fork copies only one of them. So nothing here allocates or takes a lock: it uses
+//! only system calls and the stack. Needs Linux 5.9 (`close_range`).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -19,17 +19,17 @@ use rustix::thread::set_name;
 use super::message::{REQUEST_BYTES, Reply, Request, receive, send};
 use crate::origin::Directory;
 
-/// A helper reads this much at a time, just to bring it into the page cache.
+/// How much a helper reads at a time, only to bring it into the page cache.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
-/// The server's handle on the keeper. Dropping it ends the keeper, not the helpers.
+/// The server's handle of the keeper. Dropping it ends the keeper but not the helpers.
 pub struct Keeper {
     socket: OwnedFd,
     pid: Pid,
 }
 
 impl Keeper {
-    /// Forks it. Its helpers will look up files below `directories`.
+    /// Forks the keeper. Its helpers look up files below `directories`.
     pub fn start(directories: &[Directory]) -> io::Result<Keeper> {
         let (socket, theirs) = pair()?;
         let mut roots: Vec<RawFd> = directories.iter().map(|it| it.root().as_raw_fd()).collect();
@@ -38,7 +38,8 @@ impl Keeper {
         Ok(Keeper { socket, pid })
     }
 
-    /// Has it fork a helper; the socket is the server's end, closed from the other side if there is none.
+    /// Asks the keeper to fork a helper. Returns the server's end of its socket; if the fork fails, the other end is
+    /// closed.
     pub fn start_helper(&self) -> Result<OwnedFd, Errno> {
         let (socket, theirs) = pair()?;
         send(self.socket.as_fd(), &[0], Some(theirs.as_fd()))?;
@@ -69,7 +70,7 @@ fn keep(socket: BorrowedFd<'_>, directories: &[Directory], roots: &[RawFd]) {
         return;
     }
     while let Ok(Some(theirs)) = receive(socket, &mut [0], RecvFlags::empty()) {
-        // Without room for another process the server finds its end closed, and decides.
+        // If the fork fails, the server finds the socket closed and decides what to do.
         let _ = fork(|| {
             let _ = set_name(c"sojourn-helper");
             if close_all_but(theirs.as_fd(), roots).is_ok() {
@@ -79,7 +80,7 @@ fn keep(socket: BorrowedFd<'_>, directories: &[Directory], roots: &[RawFd]) {
     }
 }
 
-/// A helper's life: one request at a time.
+/// The main loop of a helper: answers one request at a time.
 fn help(socket: BorrowedFd<'_>, directories: &[Directory]) {
     let mut bytes = [0; REQUEST_BYTES];
     let mut scratch = [0; SCRATCH_BYTES];
@@ -88,7 +89,7 @@ fn help(socket: BorrowedFd<'_>, directories: &[Directory]) {
             (Some(Request::LookUp { host, path, body_bytes_max }), _) => {
                 let Some(directory) = directories.get(usize::from(host)) else { return };
                 directory.look_up_all(path, |file, stat| {
-                    // A body that cannot be read now is asked for again, and refused, when it is needed.
+                    // If reading the body fails here, the server reads it again and reports the error.
                     let length = u64::try_from(stat.st_size).unwrap_or(0);
                     if length <= body_bytes_max {
                         read(file, 0, length, &mut scratch);
@@ -120,17 +121,17 @@ fn read(file: &OwnedFd, offset: u64, length: u64, scratch: &mut [u8]) -> Reply {
     Reply { error: None, length: filled }
 }
 
-/// Runs `life` in a child process, which ends with it.
+/// Runs `life` in a child process, which then exits.
 fn fork(life: impl FnOnce()) -> io::Result<Pid> {
-    /// However `life` ends, the child never gets into the code of the server.
+    /// Even if `life` panics, the child must not return into the server's code.
     struct End;
     impl Drop for End {
         fn drop(&mut self) {
-            // SAFETY: it ends the process, and runs nothing of it before.
+            // SAFETY: ends the process without running any of its cleanup.
             unsafe { libc::_exit(0) }
         }
     }
-    // SAFETY: the child calls only functions that are safe after a fork with threads, see the head of this
+    // SAFETY: the child calls only functions that are safe after a fork in a threaded process; see the top of this
     // file.
     match unsafe { libc::fork() } {
         0 => {
@@ -144,15 +145,15 @@ fn fork(life: impl FnOnce()) -> io::Result<Pid> {
 }
 
 /// Signals that stop the server often reach its children too, but helpers are needed until the last request is
-/// answered. They leave nothing to wait for.
+/// answered. Helpers hold nothing to clean up.
 fn ignore_signals() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGCHLD] {
-        // SAFETY: no handler is installed, so none can run.
+        // SAFETY: no handler is installed.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
 }
 
-/// Closes every descriptor but `socket` and `roots`, which are sorted.
+/// Closes all descriptors except `socket` and the sorted `roots`.
 fn close_all_but(socket: BorrowedFd<'_>, roots: &[RawFd]) -> Result<(), Errno> {
     let socket = socket.as_raw_fd();
     let below = roots.partition_point(|root| *root < socket);
@@ -168,7 +169,7 @@ fn close_all_but(socket: BorrowedFd<'_>, roots: &[RawFd]) -> Result<(), Errno> {
 }
 
 fn close_range(first: u32, last: u32) -> Result<(), Errno> {
-    // SAFETY: the owners of these descriptors are copies in this process that are never used.
+    // SAFETY: the owners of these descriptors exist only as copies that this process never uses.
     match unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } {
         0 => Ok(()),
         _ => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::NOSYS)),

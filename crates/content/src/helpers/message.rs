@@ -1,8 +1,8 @@
-//! Messages between the server and its helper processes: of fixed size over a socket that keeps their
-//! boundaries (`SOCK_SEQPACKET`), a request with at most one file descriptor.
+//! Messages between server and helper processes: of fixed size, over a socket that preserves message boundaries
+//! (`SOCK_SEQPACKET`). A request carries at most one file descriptor.
 //!
-//! Nothing here allocates: a helper process is the copy of one thread of a process that may have had others, and
-//! the memory allocator may be in the middle of something that will never be finished.
+//! Nothing here allocates: a helper is forked from a process with several threads, and the allocator's locks may have
+//! been held at that moment.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -21,22 +21,21 @@ const WORD: usize = size_of::<u64>();
 
 pub const REQUEST_BYTES: usize = NUMBERS * WORD + PATH_BYTES_MAX;
 
-/// Bytes of a reply: an error number or zero, and the bytes that were read.
+/// Bytes of a reply: an error number or zero, and the number of bytes read.
 pub const REPLY_BYTES: usize = 2 * WORD;
 
-/// A request to a helper process.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Request<'a> {
-    /// Look up whatever opening this path below the root of this host looks up; read the files that are small.
+    /// Look up this path below the root of this host, as opening it would, and read the files that are small.
     LookUp { host: u16, path: &'a [u8], body_bytes_max: u64 },
-    /// Read this part of the file that comes along.
+    /// Read this range of the file that is attached.
     Read { offset: u64, length: u64 },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply {
     pub error: Option<Errno>,
-    /// Bytes that are in memory now.
+    /// The number of bytes now in memory.
     pub length: u64,
 }
 
@@ -44,7 +43,7 @@ const LOOK_UP: u64 = 1;
 const READ: u64 = 2;
 
 impl Request<'_> {
-    /// As bytes; `None` if the path is too long.
+    /// Encodes the request; `None` if the path is too long.
     pub fn encode(&self, bytes: &mut [u8; REQUEST_BYTES]) -> Option<()> {
         let numbers = match *self {
             Request::LookUp { host, path, body_bytes_max } => {
@@ -59,7 +58,7 @@ impl Request<'_> {
         Some(())
     }
 
-    /// From bytes; `None` if they are no request.
+    /// Decodes a request; `None` if it is invalid.
     pub fn decode(bytes: &[u8; REQUEST_BYTES]) -> Option<Request<'_>> {
         let [kind, first, second, third] = [0, 1, 2, 3].map(|index| number(bytes, index));
         match kind {
@@ -94,7 +93,7 @@ fn number(bytes: &[u8], index: usize) -> u64 {
     u64::from_ne_bytes(word)
 }
 
-/// Sends `bytes`, and `file` with them. It does not wait: each side sends only when the other has nothing to read.
+/// Sends `bytes`, and `file` with them. It never waits, because each side sends only when the other has nothing unread.
 pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], file: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -116,8 +115,8 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], file: Option<BorrowedFd<'_>>) 
     }
 }
 
-/// Receives a message into `bytes`, and the file that came with it. `Err(CONNRESET)` if the other side is gone or
-/// talks nonsense.
+/// Receives a message into `bytes`, with the attached file. `Err(CONNRESET)` if the other side has ended or sent an
+/// invalid message.
 pub fn receive(socket: BorrowedFd<'_>, bytes: &mut [u8], flags: RecvFlags) -> Result<Option<OwnedFd>, Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);

@@ -1,9 +1,9 @@
-//! Helpers: they perform jobs so that an event loop never waits for a disk.
+//! Helpers perform jobs so that an event loop never waits for a disk.
 //!
-//! A bounded queue in, a descriptor to wait on and a list of outcomes back, as in Flash (USENIX ATC 1999, 3.4 and
-//! 5.1). Helpers never touch a socket of a client, and an outcome goes into the caches only when the loop has
-//! collected it. One file per kind: threads share the server's memory and hand over what they read; processes,
-//! as Flash had them, only say that it is in the page cache now, and may be killed.
+//! Jobs go into a bounded queue; outcomes come back in a list, announced on a descriptor, as in Flash (USENIX ATC 1999,
+//! 3.4 and 5.1). Helpers never touch a client's socket, and an outcome enters the caches only when the loop collects
+//! it. There are two kinds: threads share the server's memory and return what they read; processes, as in Flash, only
+//! report that it is in the page cache, and may be killed.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -28,14 +28,14 @@ use threads::Threads;
 pub enum HelperKind {
     #[default]
     Threads,
-    /// Processes of their own, only for local directories.
+    /// Separate processes, only for local directories.
     Processes,
 }
 
 impl HelperKind {
     pub const ALL: &[HelperKind] = &[HelperKind::Threads, HelperKind::Processes];
 
-    /// The name for the command line.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             HelperKind::Threads => "threads",
@@ -44,32 +44,30 @@ impl HelperKind {
     }
 }
 
-/// The counters of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HelperCounts {
     pub jobs: u64,
-    /// Requests that joined a job under way.
+    /// Requests that joined an equal job in progress.
     pub coalesced: u64,
-    /// Requests refused because the queue was full.
     pub refused: u64,
     /// Jobs repeated because their helper ended.
     pub repeated: u64,
-    /// Helpers that ended unasked; each is replaced when there is work for it.
+    /// Helpers that ended unexpectedly; each is replaced when there is work for it.
     pub helpers_lost: u64,
-    /// Jobs queued now, those being performed not included.
+    /// Jobs waiting in the queue now, without those being performed.
     pub queue_length: u64,
-    /// Time that jobs waited in the queue, in all.
+    /// Total time that jobs waited in the queue.
     pub queue_wait: Duration,
-    /// Time that helpers spent performing jobs, in all.
+    /// Total time that helpers spent performing jobs.
     pub busy: Duration,
 }
 
-/// The queue is full. The caller sheds the request.
+/// The queue is full, so the caller must shed the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the helpers' queue is full")]
 pub struct Refused;
 
-/// A pool of helpers. Dropping it stops them after the jobs they are at.
+/// A pool of helpers. Dropping it stops them after their current jobs.
 pub struct Helpers(Pool);
 
 enum Pool {
@@ -78,8 +76,8 @@ enum Pool {
 }
 
 impl Helpers {
-    /// Starts `count` helpers over `origin`, with at most `queue_max` jobs of each urgency waiting for them. Processes need an
-    /// origin that is a local directory, otherwise this is [`io::ErrorKind::Unsupported`].
+    /// Starts `count` helpers over `origin`. At most `queue_max` jobs of each urgency wait for them. Helper processes
+    /// need a local directory as the origin; otherwise this fails with [`io::ErrorKind::Unsupported`].
     pub fn start(
         kind: HelperKind,
         origin: &Arc<dyn Origin>,
@@ -92,12 +90,12 @@ impl Helpers {
         }))
     }
 
-    /// Queues `job` for a waiting connection; its result is collected under `token`.
+    /// Queues `job` for a waiting connection; its outcome is collected with `token`.
     pub fn submit(&mut self, token: u64, job: Job) -> Result<(), Refused> {
         self.submit_at(Urgency::Due, token, job)
     }
 
-    /// Queues `job` among those that are as urgent.
+    /// Queues `job` behind those of the same urgency.
     pub fn submit_at(&mut self, urgency: Urgency, token: u64, job: Job) -> Result<(), Refused> {
         match &mut self.0 {
             Pool::Threads(pool) => pool.submit(token, job, urgency),
@@ -113,7 +111,7 @@ impl Helpers {
         }
     }
 
-    /// Moves all outcomes, with the tokens of their jobs, to the end of `into`.
+    /// Appends all outcomes, with the tokens of their jobs, to `into`.
     pub fn collect(&mut self, into: &mut Vec<(u64, Done)>) {
         match &mut self.0 {
             Pool::Threads(pool) => pool.collect(into),

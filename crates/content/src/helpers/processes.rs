@@ -1,9 +1,9 @@
-//! Helpers that are processes, as Flash had them: the loop talks to each over a socket, one request at a time.
+//! Helper processes, as in Flash. The loop talks to each over a socket, one request at a time.
 //!
-//! To open, a helper is sent a path and looks up and reads what the server will look up and read; to load, it is sent
-//! the file and reads the range. All that comes back is that the kernel has it in memory now, so that the server need
-//! not wait when it does the same. A helper that ends unasked is replaced when there is work for it, and the job it
-//! was at is the next one again.
+//! To open a document, a helper gets the path and looks up and reads what the server will need; to load, it gets the
+//! file and reads the range. It only replies that the kernel now has the data in memory, so that the server need not
+//! wait when it does the same. A helper that ends unexpectedly is replaced when there is work for it, and its job is
+//! repeated next.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,20 +23,20 @@ use crate::origin::{OpenError, Origin};
 #[cfg(test)]
 mod tests;
 
-/// Helpers that may be lost over one job before it has failed: it may be what kills them. Where something else kills
-/// one every 50 ms, three were not enough for jobs that waited long for a busy disk.
+/// How many helpers may end during one job before it counts as failed, because the job itself may kill them. With
+/// something else killing a helper every 50 ms, three were too few for jobs that waited long for a busy disk.
 const LOST_HELPERS_MAX: u32 = 8;
 
-/// The event of an outcome for which no helper is needed.
+/// The event token for outcomes that needed no helper.
 const OUTCOME: u64 = u64::MAX;
 
 pub struct Processes {
     origin: Arc<dyn Origin>,
     keeper: Keeper,
     queue: Queue,
-    /// A place is vacant before its first job and when its helper is gone.
+    /// A slot is empty before its first job and after its helper ended.
     places: Vec<Option<Helper>>,
-    /// Readable when a helper has answered or is gone, or `outcome` is.
+    /// Readable when a helper has replied or ended, or when `outcome` is.
     events: OwnedFd,
     outcome: OwnedFd,
 }
@@ -47,7 +47,7 @@ struct Helper {
 }
 
 impl Processes {
-    /// A pool of at most `count` processes. One starts now, to see that they can.
+    /// A pool of at most `count` processes. One starts immediately, to check that they can.
     pub fn start(origin: &Arc<dyn Origin>, count: usize, queue_max: usize) -> io::Result<Processes> {
         if origin.directories().is_empty() {
             let message = "helper processes need a local directory to open files in";
@@ -96,7 +96,7 @@ impl Processes {
         self.queue.counts()
     }
 
-    /// Gives jobs to helpers as long as there are both.
+    /// Assigns queued jobs to idle helpers.
     fn dispatch(&mut self) {
         while !self.queue.is_empty() {
             let is_idle =
@@ -127,7 +127,7 @@ impl Processes {
         }
     }
 
-    /// Takes what the helper at `place` has to say: its answer, or nothing any more.
+    /// Handles a reply from the helper in slot `place`, or its end.
     fn hear(&mut self, place: usize) {
         let Some(helper) = &mut self.places[place] else { return };
         let mut reply = [0; REPLY_BYTES];
@@ -151,7 +151,7 @@ impl Processes {
     fn start_helper(&mut self, place: usize) -> Result<(), Errno> {
         let socket = match self.keeper.start_helper() {
             Ok(socket) => socket,
-            // The keeper is gone, too.
+            // The keeper has ended, too.
             Err(_) => {
                 self.keeper = Keeper::start(self.origin.directories()).map_err(|_| Errno::AGAIN)?;
                 self.keeper.start_helper()?
@@ -162,7 +162,7 @@ impl Processes {
         Ok(())
     }
 
-    /// Starts a helper that shows that it works; another where something else ended it first, as for other jobs.
+    /// Starts a helper and checks that it works; retries if something else killed it, as for other jobs.
     fn start_first_helper(&mut self) -> io::Result<()> {
         let mut lost_helpers = 0;
         loop {
@@ -176,7 +176,7 @@ impl Processes {
         }
     }
 
-    /// Has the first helper read nothing at all.
+    /// Lets the first helper perform an empty read.
     fn try_first_helper(&self) -> Result<(), Errno> {
         let socket = self.places[0].as_ref().expect("it was started").socket.as_fd();
         let mut request = [0; REQUEST_BYTES];
@@ -209,7 +209,7 @@ impl Processes {
     }
 }
 
-/// The request for `job` and the file that goes with it, or the outcome if no helper can do better.
+/// The request for `job` and the file attached to it; or the outcome, if a helper cannot help.
 fn encode<'a>(
     origin: &dyn Origin,
     job: &'a Job,
@@ -232,7 +232,7 @@ fn encode<'a>(
     }
 }
 
-/// The result of a helper's reply. The loop finds in memory what the helper has just looked up or read.
+/// The outcome after a helper's reply: the loop does the same, now from memory.
 fn outcome(origin: &dyn Origin, job: &Job, reply: Reply) -> Done {
     match job {
         Job::Open(_) => job.perform(origin, &mut Vec::new()),

@@ -1,7 +1,7 @@
-//! Jobs, the tokens that wait for them, and outcomes: the part that all kinds of helpers share.
+//! The job queue that all kinds of helpers share: jobs, the tokens that wait for them, and outcomes.
 //!
-//! Equal jobs are done once: a second request waits for the one that is queued or running. The most urgent go
-//! first, and among equals the oldest. The queue does nothing itself and knows no helper.
+//! Equal jobs are coalesced: a second request waits for the one that is queued or running. The most urgent go first,
+//! and among those the oldest.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -10,23 +10,22 @@ use super::{HelperCounts, Refused};
 use crate::job::{Done, Job, Urgency};
 use crate::resource::Resource;
 
-/// Queued jobs and their outcomes.
 #[derive(Debug)]
 pub struct Queue {
-    /// A queue per urgency, the most urgent first.
+    /// One queue per urgency, the most urgent first.
     jobs: [VecDeque<Queued>; Urgency::COUNT],
-    /// The tokens waiting for each queued or running job.
+    /// The tokens that wait for each queued or running job.
     waiting: HashMap<Key, Vec<u64>>,
     outcomes: Vec<(u64, Done)>,
     counts: HelperCounts,
     length_max: usize,
 }
 
-/// A job that waits for a helper, or that one has taken.
+/// A job waiting for a helper or performed by one.
 #[derive(Debug)]
 pub struct Queued {
     pub job: Job,
-    /// Helpers that ended while they were at it.
+    /// How many helpers have ended during this job.
     pub lost_helpers: u32,
     key: Key,
     urgency: Urgency,
@@ -34,7 +33,7 @@ pub struct Queued {
     taken: Option<Instant>,
 }
 
-/// Jobs with the same key are done once.
+/// Jobs with equal keys are performed once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Resource(Resource<'static>),
@@ -67,7 +66,7 @@ impl Queue {
         }
     }
 
-    /// Queues `job` for `token`, unless the same job is under way: that is then as urgent as this one.
+    /// Queues `job` for `token`. If an equal job is in progress, joins it and raises its urgency to this one.
     pub fn submit(&mut self, token: u64, job: Job, urgency: Urgency) -> Result<(), Refused> {
         let key = Key::of(&job);
         if let Some(tokens) = self.waiting.get_mut(&key) {
@@ -87,7 +86,7 @@ impl Queue {
         Ok(())
     }
 
-    /// If the job with this key waits among less urgent ones, it does so no more.
+    /// Moves the job with this key to the queue of a higher urgency, if it waits in a lower one.
     fn hasten(&mut self, key: &Key, urgency: Urgency) {
         for jobs in &mut self.jobs[urgency as usize + 1..] {
             if let Some(place) = jobs.iter().position(|queued| queued.key == *key) {
@@ -102,19 +101,19 @@ impl Queue {
     pub fn take(&mut self) -> Option<Queued> {
         let mut queued = self.jobs.iter_mut().find_map(VecDeque::pop_front)?;
         let now = Instant::now();
-        // Of one that was put back the time with the helper that is gone was waiting, too.
+        // For a repeated job, the time with the lost helper counts as waiting.
         let since = queued.taken.replace(now).unwrap_or(queued.submitted);
         self.counts.queue_wait += now - since;
         Some(queued)
     }
 
-    /// The helper is gone and the job is not done: it is the next one again.
+    /// Returns a job to the front of its queue because its helper ended.
     pub fn put_back(&mut self, queued: Queued) {
         self.counts.repeated += 1;
         self.jobs[queued.urgency as usize].push_front(queued);
     }
 
-    /// The job is done: adds its outcome for every token that waits for it.
+    /// Completes a job: adds its outcome for every token that waits for it.
     pub fn finish(&mut self, queued: &Queued, done: &Done) {
         for token in self.waiting.remove(&queued.key).unwrap_or_default() {
             self.outcomes.push((token, done.clone()));
@@ -123,8 +122,8 @@ impl Queue {
         self.counts.busy += queued.taken.map_or_else(Default::default, |taken| taken.elapsed());
     }
 
-    /// Tries up to `count` jobs, the longest untried first, without helpers: a job is done when `attempt`, given its
-    /// waiting time, returns a result.
+    /// Tries up to `count` jobs without helpers, least recently tried first. A job is done when `attempt`, given its
+    /// waiting time, returns an outcome.
     pub fn try_each(&mut self, count: usize, mut attempt: impl FnMut(&Job, Duration) -> Option<Done>) {
         let mut left = count;
         for urgency in 0..Urgency::COUNT {
@@ -148,17 +147,15 @@ impl Queue {
         self.counts.helpers_lost += 1;
     }
 
-    /// Moves all outcomes, with the tokens of their jobs, to the end of `into`.
+    /// Appends all outcomes, with the tokens of their jobs, to `into`.
     pub fn collect(&mut self, into: &mut Vec<(u64, Done)>) {
         into.append(&mut self.outcomes);
     }
 
-    /// Returns true if no job waits for a helper.
     pub fn is_empty(&self) -> bool {
         self.jobs.iter().all(VecDeque::is_empty)
     }
 
-    /// Returns true if outcomes wait to be collected.
     pub fn has_outcomes(&self) -> bool {
         !self.outcomes.is_empty()
     }
@@ -174,7 +171,7 @@ mod tests {
     use super::*;
     use crate::helpers::tests::open;
 
-    /// The paths of all jobs, in the order in which they are taken.
+    /// The paths of all jobs in the order in which helpers take them.
     fn order(queue: &mut Queue) -> Vec<String> {
         let path = |queued: Queued| match &queued.job {
             Job::Open(opening) => String::from_utf8_lossy(opening.resource.path.as_bytes()).into_owned(),
@@ -191,7 +188,7 @@ mod tests {
             ("/ahead-but-due", Urgency::Ahead),
             ("/asked", Urgency::Asked),
             ("/due", Urgency::Due),
-            // Wanted sooner than it was, and then no later than it is.
+            // Requested with a higher urgency later, and then with a lower one, which changes nothing.
             ("/ahead-but-due", Urgency::Due),
             ("/due", Urgency::Ahead),
         ] {

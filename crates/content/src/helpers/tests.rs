@@ -1,4 +1,4 @@
-//! Properties of every kind of helpers, and of the queue between them and the connections.
+//! Properties that every kind of helpers and their queue must have.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::{fs, io};
@@ -13,7 +13,7 @@ use crate::origin::{Directory, Found, OpenError, Origin};
 use crate::resource::{HostId, Resource};
 use crate::rules::Rules;
 
-/// An origin whose disk waits until it is told to go on.
+/// An origin whose reads wait until the test releases them.
 struct Gated {
     directory: Directory,
     gate: Mutex<bool>,
@@ -41,14 +41,13 @@ impl Origin for Gated {
     }
 }
 
-/// A job that opens `target`.
 pub fn open(target: &str) -> Job {
     let path = SitePath::decode(target.as_bytes()).unwrap().into_owned();
     let resource = Resource { host: HostId::default(), path };
     Job::Open(Opening { resource, known: None, body_bytes_max: 64 * 1024 })
 }
 
-/// The next `count` outcomes, by token.
+/// Collects `count` outcomes, by token.
 pub fn collect(helpers: &mut Helpers, count: usize) -> Vec<(u64, Done)> {
     let mut outcomes = Vec::new();
     while outcomes.len() < count {
@@ -71,7 +70,7 @@ pub fn site() -> (tempfile::TempDir, Arc<dyn Origin>) {
     (root, origin)
 }
 
-/// The one document that opening `target` gives.
+/// Opens `target` and returns its document.
 pub fn opened(helpers: &mut Helpers, target: &str) -> Arc<Document> {
     helpers.submit(0, open(target)).unwrap();
     match collect(helpers, 1).pop() {

@@ -1,4 +1,4 @@
-//! Helpers that are threads: a condition variable in, an eventfd back.
+//! Helper threads: a condition variable hands them jobs, an eventfd announces outcomes.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -59,7 +59,7 @@ impl Threads {
 
     /// See [`Helpers::collect`](super::Helpers::collect).
     pub fn collect(&self, into: &mut Vec<(u64, Done)>) {
-        // Cleared first: an outcome that arrives in between makes it readable again.
+        // Clear first: an outcome that arrives in between makes it readable again.
         let _ = rustix::io::read(&self.shared.done, &mut [0; 8]);
         self.shared.lock().queue.collect(into);
     }
@@ -82,7 +82,7 @@ impl Drop for Threads {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A helper that panicked left counters and queues whole: every update is one statement.
+        // Ignores poisoning: every update of the state is a single statement.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,4 +1,4 @@
-//! Several local directories as one origin: each host has its own.
+//! Several local directories as one origin, one per virtual host.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use crate::resource::Resource;
 pub struct Directories(Vec<Directory>);
 
 impl Directories {
-    /// One for each host, that of the host which answers to any name first.
+    /// One directory per host; the first belongs to the default host.
     ///
     /// # Panics
     /// If there is none.

@@ -1,6 +1,6 @@
 //! An origin finds documents and reads them; opening and reading may block.
 //!
-//! One file per kind of origin. Callers that must not block give those calls to a helper.
+//! One file per kind of origin. Callers that must not block let a helper do it.
 
 use std::io;
 use std::sync::Arc;
@@ -16,48 +16,46 @@ pub use local::Directory;
 pub(crate) use local::PATH_BYTES_MAX;
 
 pub trait Origin: Send + Sync {
-    /// The document at `place` as it is now.
+    /// Opens what `resource` names now.
     fn open(&self, resource: &Resource<'_>) -> Result<Found, OpenError>;
 
-    /// The same if that needs no waiting; `None` if it may, or if this origin cannot tell.
+    /// Like `open`, if that needs no waiting; `None` if it might wait, or if this origin cannot tell.
     fn open_now(&self, _resource: &Resource<'_>) -> Option<Result<Found, OpenError>> {
         None
     }
 
-    /// The local directories that this origin is, by the number of their host; none if it is something else. Then
-    /// other processes can look files up.
+    /// The local directories of this origin by host number, which helper processes need; empty if it is something else.
     fn directories(&self) -> &[Directory] {
         &[]
     }
 
-    /// Returns true if `document` and its variants are still what `place` names. Answers from memory, because an event
-    /// loop asks.
+    /// Returns true if `document` and its variants are still what `resource` names. An event loop calls this, so it
+    /// must answer from memory.
     fn is_current(&self, resource: &Resource<'_>, document: &Document) -> bool;
 
-    /// Reads at `offset` until `into` is full or the document ends; returns the bytes read.
+    /// Reads at `offset` until `into` is full or the document ends; returns the number of bytes read.
     fn read(&self, document: &Document, offset: u64, into: &mut [u8]) -> io::Result<usize>;
 }
 
 #[derive(Clone, Debug)]
 pub enum Found {
     Document(Arc<Document>),
-    /// A directory named without its trailing slash: the client should ask with it.
+    /// A directory whose trailing slash is missing: the client is redirected.
     Directory,
 }
 
-/// Why a path could not be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// The file does not exist or is hidden.
     #[error("no such document")]
     NotFound,
-    /// There, but not readable, or no regular file.
+    /// Not readable, or not a regular file.
     #[error("the document may not be read")]
     Forbidden,
-    /// Out of file descriptors or memory: later it may work.
+    /// Out of file descriptors or memory; a later attempt may succeed.
     #[error("too many open files")]
     Busy,
-    /// Anything else, with its error number.
+    /// Any other error, with its number.
     #[error("opening failed: {}", io::Error::from_raw_os_error(*.0))]
     Failed(i32),
 }

@@ -1,9 +1,9 @@
 //! `mincore` on a mapping, as Flash tested (USENIX ATC 1999, 5.7).
 //!
-//! The kernel tells only the owner of a file and processes that may write it; to others it calls every page
-//! resident (`can_do_mincore` in mm/mincore.c), which would make AMPED wait as SPED does. So others are
-//! refused at the start, and later told "unknown". The mapping allows no access, so a file that is truncated
-//! meanwhile cannot end in SIGBUS.
+//! The kernel tells the truth only to a file's owner and to processes that may write it. For others every page counts
+//! as resident (`can_do_mincore` in mm/mincore.c), which would make AMPED wait like SPED. So the test is refused at
+//! start for them, and answers "unknown" later. The mapping allows no access, so truncating the file cannot cause
+//! SIGBUS.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::{io, ptr};
@@ -16,10 +16,9 @@ use rustix::process::geteuid;
 
 use super::{Answer, Cause, Residency};
 
-/// Pages asked about in one call.
+/// Pages per call.
 const PAGES_MAX: usize = 1024;
 
-/// Asks the kernel page by page.
 pub struct Mincore;
 
 impl Residency for Mincore {
@@ -65,13 +64,13 @@ impl Residency for Mincore {
     }
 }
 
-/// Returns true if every page of `length` bytes at `offset` is in memory; at most [`PAGES_MAX`] pages from a
-/// page's start.
+/// Returns true if all pages of `length` bytes at `offset` are in memory. The range must begin at a page and have at
+/// most [`PAGES_MAX`] pages.
 fn is_resident(file: &dyn AsFd, offset: u64, length: usize) -> Result<bool, Errno> {
     let mut pages = [0u8; PAGES_MAX];
     let count = length.div_ceil(page_size());
     debug_assert!(count <= PAGES_MAX, "the window has room for its pages");
-    // SAFETY: a new, private mapping without read and write access.
+    // SAFETY: a new private mapping without read or write access.
     unsafe {
         let mapping = mmap(ptr::null_mut(), length, ProtFlags::empty(), MapFlags::SHARED, file, offset)?;
         let asked = libc::mincore(mapping, length, pages.as_mut_ptr());
@@ -82,7 +81,7 @@ fn is_resident(file: &dyn AsFd, offset: u64, length: usize) -> Result<bool, Errn
     Ok(pages[..count].iter().all(|page| page & 1 == 1))
 }
 
-/// The kernel's own check before it tells the truth to a process that is not the owner.
+/// The kernel's own condition for telling the truth to a process that does not own the file.
 fn may_write(file: &dyn AsFd) -> bool {
     let flags = libc::AT_EMPTY_PATH | libc::AT_EACCESS;
     // SAFETY: the path is an empty string that ends in a zero.
@@ -103,7 +102,6 @@ mod tests {
     use rustix::thread::set_thread_res_uid;
     use sojourn_testing::drop_pages;
 
-    /// A file of 200,000 bytes.
     fn file() -> File {
         let (mut file, path) = tempfile::NamedTempFile::new().unwrap().into_parts();
         io::Write::write_all(&mut file, &[7; 200_000]).unwrap();

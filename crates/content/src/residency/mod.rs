@@ -1,11 +1,10 @@
-//! Is it in the page cache? The test that lets an event loop send at once what will not wait for a disk.
+//! Residency tests: is a range in the page cache, so that an event loop can send it without waiting for the disk?
 //!
-//! One file per way to find out, one table. [`Answer::Unknown`] is treated as missing. Architectures use
-//! [`Tester`]: it tests, counts, and trusts a recent answer.
+//! One file per test, one table. [`Answer::Unknown`] is treated as missing. Architectures use [`Tester`]: it tests,
+//! counts, and trusts a recent answer.
 //!
-//! `cachestat` (Linux 6.5) is deliberately absent: it counts pages that are still on their way from the disk. On
-//! a disk of 1 MiB/s it called 1 MiB resident one second before the last byte had arrived, and a send would have
-//! waited for that second.
+//! `cachestat` (Linux 6.5) is deliberately absent: it counts pages that are still being read. On a disk of 1 MiB/s it
+//! reported 1 MiB as resident one second before the last byte had arrived, so a send would have waited for that second.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -25,23 +24,23 @@ pub use tester::{Absent, ResidencyCounts, TRUST, Tester};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// In memory, as far as sampled.
+    /// Resident, as far as sampled.
     Resident,
     Missing,
-    /// The file ends before: there is nothing to wait for.
+    /// The file ends before the range: nothing to wait for.
     Truncated,
     Unknown,
 }
 
-/// A way to find out. One row of [`ALL`] each.
+/// A residency test, one row of [`ALL`].
 pub trait Residency: Sync {
-    /// The name for the command line.
+    /// The name on the command line.
     fn name(&self) -> &'static str;
 
-    /// One line for the user.
+    /// One line of help.
     fn summary(&self) -> &'static str;
 
-    /// Tests if `length` bytes at `offset` can be sent without waiting for a disk.
+    /// Tests whether `length` bytes at `offset` can be sent without waiting for a disk.
     fn test(&self, file: &dyn AsFd, offset: u64, length: usize) -> Answer;
 
     /// Reads all of `into` if that needs no waiting.
@@ -54,19 +53,19 @@ pub trait Residency: Sync {
 /// Every residency test; the first is the default.
 pub const ALL: &[&dyn Residency] = &[&Nowait, &Mincore, &Never];
 
-/// `name` as in [`ALL`]; `None` if there is no such test.
+/// The test called `name` in [`ALL`].
 pub fn by_name(name: &str) -> Option<&'static dyn Residency> {
     ALL.iter().copied().find(|residency| residency.name() == name)
 }
 
-/// Files below the root that [`probe`] looks at.
+/// How many files below the root [`probe`] checks.
 const PROBED_FILES_MAX: usize = 16;
 
-/// Tries `residency` on some of the files directly below `root`. What it finds out late, because other files are
-/// different, costs time and never correctness: the answer for those is [`Answer::Unknown`].
+/// Tries `residency` on some files directly below `root`. If other files behave differently, the answer for them is
+/// [`Answer::Unknown`], which costs time but no correctness.
 pub fn probe(residency: &dyn Residency, root: &Path) -> Result<(), Unavailable> {
     let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
-    // Opening anything else, a pipe for instance, might block.
+    // Opening anything else, such as a FIFO, might block.
     let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
     for path in files.map(|entry| entry.path()).take(PROBED_FILES_MAX) {
         let Ok(file) = File::open(&path) else { continue };
@@ -95,13 +94,13 @@ impl Unavailable {
     }
 }
 
-/// Why a test cannot tell.
+/// Why a test does not work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Cause {
     /// `mincore` would report every page as resident.
     #[error("the server neither owns it nor may write it, and then the kernel calls every page resident")]
     NotOwner,
-    /// The kernel or the file system has no such thing.
+    /// The kernel or the file system does not support it.
     #[error("{0}")]
     Unsupported(Errno),
 }

@@ -1,4 +1,4 @@
-//! No test: whatever is not in the server's own caches counts as missing.
+//! No test: everything outside the server's own caches counts as missing.
 
 use std::os::fd::AsFd;
 

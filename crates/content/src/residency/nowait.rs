@@ -1,4 +1,4 @@
-//! `preadv2` with `RWF_NOWAIT`: the test and the read in one, for every user.
+//! `preadv2` with `RWF_NOWAIT`: test and read in one call, for any user.
 //!
 //! A large range is sampled, not read: pages arrive and leave in runs, and a wrong "resident" costs one
 //! blocking send. A miss makes the kernel start reading ahead, so a second test a little later may find the
@@ -12,10 +12,11 @@ use rustix::io::{Errno, ReadWriteFlags, pread, preadv2};
 
 use super::{Answer, Cause, Residency};
 
-/// The distance between sampled bytes: with readahead and large folios, neighbours share their fate.
+/// The distance between sampled bytes. With readahead and large folios, neighbouring pages are mostly in the same
+/// state.
 const SAMPLE_STRIDE_BYTES: u64 = 64 * 1024;
 
-/// `f_type` of tmpfs, which has no `RWF_NOWAIT` and no need of it.
+/// `f_type` of tmpfs, which lacks `RWF_NOWAIT` and does not need it.
 const TMPFS_MAGIC: i64 = 0x0102_1994;
 
 pub struct Nowait;
@@ -45,7 +46,7 @@ impl Residency for Nowait {
         let wanted = into.len();
         match preadv2(file, &mut [IoSliceMut::new(into)], offset, ReadWriteFlags::NOWAIT) {
             Ok(count) if count == wanted => Answer::Resident,
-            // Where nothing is in memory the kernel says AGAIN; nothing at all is the end of the file.
+            // If nothing is in memory the kernel reports AGAIN; 0 bytes mean the end of the file.
             Ok(0) => Answer::Truncated,
             Ok(count) => match self.read_now(file, offset + count as u64, &mut [0]) {
                 Answer::Truncated => Answer::Truncated,
@@ -82,7 +83,6 @@ mod tests {
     use std::fs::File;
     use std::path::Path;
 
-    /// A file of 200,000 bytes there.
     fn file(directory: &Path) -> File {
         let path = directory.join("residency-test");
         std::fs::write(&path, vec![7; 200_000]).unwrap();
@@ -112,7 +112,7 @@ mod tests {
     fn what_was_dropped_is_missing() {
         let file = file(tempfile::tempdir().unwrap().path());
         drop_pages(&file);
-        // Without readahead nothing arrives that was not asked for.
+        // Without readahead nothing arrives that was not requested.
         fadvise(&file, 0, None, Advice::Random).unwrap();
         pread(&file, &mut [0u8; 4096], 0).unwrap();
         assert_eq!(Nowait.test(&file, 0, 4096), Answer::Resident);

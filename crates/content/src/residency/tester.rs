@@ -1,9 +1,9 @@
-//! The residency test as architectures use it: it counts, and trusts a recent answer for a bounded time.
+//! The residency test for event loops: counts tests, and trusts an answer for a limited time.
 //!
-//! Flash tested before every send. A large, popular document is then tested again and again, for every range
-//! of every request. Here a document is tested in parts, larger than one send, and a part that was found
-//! resident is not tested again for [`trust`](Tester::new). If it is dropped from memory meanwhile, one send
-//! waits for the disk. A verdict belongs to an open document, so never to a newer version of its file.
+//! Flash tested before every send. A large, popular document is then tested for every range of every request. Here a
+//! document is tested in parts larger than one send, and a resident part is not tested again for
+//! [`trust`](Tester::new). If its pages are dropped meanwhile, one send waits for the disk. A verdict belongs to an
+//! open document, so it never applies to a newer version of the file.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,15 +14,15 @@ use super::{Answer, Residency};
 use crate::job::{Done, FileRange, LoadError};
 use crate::lru::{Lru, Weight};
 
-/// The default time for which an answer is trusted. A test before every send of a hot document of 100 KB took
-/// 1.6 of 12.9 microseconds of processor time per request (one loop, 16 clients); from 10 ms on nothing of it
-/// was left to measure. A page that was sent within the last tenth of a second is not the next to be dropped.
+/// How long an answer is trusted by default. A test before every send of a hot document of 100 KB took 1.6 of 12.9
+/// microseconds of processor time per request (one loop, 16 clients); with 10 ms or more the cost was no longer
+/// measurable. A page sent within the last tenth of a second is unlikely to be evicted next.
 pub const TRUST: Duration = Duration::from_millis(100);
 
-/// A document is tested as a whole up to this size, beyond it in parts of this size.
+/// Larger documents are tested in parts of this size.
 const PART_BYTES: u64 = 4 << 20;
 
-/// Verdicts kept; of more documents than this those asked for longest ago are tested again.
+/// The most verdicts kept; beyond that the least recently used are forgotten.
 const VERDICTS_MAX: usize = 64 * 1024;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,24 +30,23 @@ pub struct ResidencyCounts {
     pub tests: u64,
     /// Tests that found data missing, or could not tell.
     pub misses: u64,
-    /// Tests not made, because a recent one was trusted.
+    /// Tests saved because a recent answer was trusted.
     pub trusted: u64,
 }
 
-/// Why data cannot be had at once.
+/// Why a range cannot be read without waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absent {
-    /// It is on the disk; when it has been read the same question has another answer.
+    /// It is on disk only; after it has been read the answer changes.
     Missing,
-    /// The test cannot tell, now or later.
+    /// The test cannot tell for this file.
     Unknown,
 }
 
-/// A residency test in use.
 pub struct Tester {
     residency: &'static dyn Residency,
     trust: Duration,
-    /// By document and number of the part.
+    /// By document ID and part number.
     verdicts: Lru<(u64, u64), Verdict>,
     counts: ResidencyCounts,
 }
@@ -59,13 +58,13 @@ struct Verdict {
 }
 
 impl Tester {
-    /// Asks `residency` and trusts what it says for `trust`; zero tests every time, as Flash did.
+    /// Uses `residency` and trusts its answers for `trust`; zero tests every time, as Flash did.
     pub fn new(residency: &'static dyn Residency, trust: Duration) -> Tester {
         let verdicts = Lru::new(Weight { bytes: usize::MAX, count: VERDICTS_MAX });
         Tester { residency, trust, verdicts, counts: ResidencyCounts::default() }
     }
 
-    /// The outcome of loading `range` if that needs no waiting, otherwise why it may.
+    /// Loads `range` if that needs no waiting; otherwise says why it might.
     pub fn load_now(&mut self, range: &FileRange) -> Result<Done, Absent> {
         if range.into_memory {
             return self.read_now(range);
@@ -75,7 +74,7 @@ impl Tester {
         self.test_or_trust(range, now)
     }
 
-    /// The same, trusting nothing: for data that was missing a moment ago.
+    /// Like `load_now`, but trusts no earlier answer: for data that was missing a moment ago.
     pub fn load_if_arrived(&mut self, range: &FileRange) -> Result<Done, Absent> {
         if range.into_memory {
             return self.read_now(range);
@@ -101,7 +100,7 @@ impl Tester {
         let last = range.offset + (range.length as u64).saturating_sub(1);
         for part in range.offset / PART_BYTES..=last / PART_BYTES {
             if !self.is_part_resident(range, part, now) {
-                // Part of it is missing, which need not be the part that is wanted.
+                // Part of it is missing, which may be outside of the wanted range.
                 return self.test(range, range.offset, range.length);
             }
         }
@@ -157,7 +156,7 @@ mod tests {
 
     const DOCUMENT_BYTES: u64 = PART_BYTES / 2 * 3;
 
-    /// A residency test that the tests control: exactly these bytes of every file are in memory.
+    /// A test controlled by the tests: exactly these bytes of every file are resident.
     struct Fake(Mutex<Range<u64>>);
 
     impl Fake {
@@ -194,7 +193,7 @@ mod tests {
         }
     }
 
-    /// A document of one part and a half.
+    /// A document of one and a half parts.
     fn document() -> Arc<Document> {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&vec![7; DOCUMENT_BYTES as usize]).unwrap();
@@ -219,7 +218,7 @@ mod tests {
         assert!(tester.test_or_trust(&range(&document, 0), SECOND).is_ok());
         assert!(tester.test_or_trust(&range(&document, 3 << 20), SECOND + TRUST / 2).is_ok());
         assert_eq!(counts(&tester), (1, 0, 1));
-        // Straddles two parts; the second has not been tested yet.
+        // Straddles two parts, of which the second has not been tested.
         assert!(tester.test_or_trust(&range(&document, PART_BYTES - 100), SECOND + TRUST / 2).is_ok());
         assert_eq!(counts(&tester), (2, 0, 1));
 

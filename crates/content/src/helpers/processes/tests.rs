@@ -1,4 +1,5 @@
-//! Helpers that are stopped and killed. A stopped process keeps its job, which makes every race happen on demand.
+//! Helper processes that are stopped and killed. A stopped process keeps its job, so every race can be produced on
+//! demand.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -49,7 +50,7 @@ fn only_helper(helpers: &Helpers) -> Pid {
     alive[0]
 }
 
-/// Waits until `pid` runs no more; it may still be a zombie.
+/// Waits until `pid` has ended; it may still be a zombie.
 fn await_end(pid: Pid) {
     let begun = Instant::now();
     while status(pid.as_raw_pid()).is_some_and(|(_, state, _)| state != 'Z') {
@@ -87,7 +88,7 @@ fn a_job_outlives_its_helper() {
     let counts = helpers.counts();
     assert_eq!((counts.jobs, counts.repeated, counts.helpers_lost), (1, 1, 1));
     assert_ne!(only_helper(&helpers), helper);
-    // Killed while idle; that may be noticed as late as the next job.
+    // Killed while idle, which may be noticed only at the next job.
     kill_process(only_helper(&helpers), Signal::KILL).unwrap();
     assert_eq!(opened(&mut helpers, "/large").size, 300_000);
 }
@@ -107,7 +108,7 @@ fn a_job_outlives_the_keeper() {
 #[test]
 fn a_job_that_loses_every_helper_fails() {
     let (_root, mut helpers) = start(1, 8);
-    // It never ends, so a helper that is at it can be killed at leisure.
+    // Reading this never ends, so there is time to kill the helper.
     let file = fs::File::open("/dev/zero").unwrap();
     let stat = rustix::fs::fstat(&file).unwrap();
     let document = Arc::new(Document::new(file.into(), b"zero", &stat));
@@ -147,7 +148,7 @@ fn dropping_the_pool_ends_the_processes() {
     let (_root, mut helpers) = start(2, 8);
     opened(&mut helpers, "/a");
     let (keeper, helper) = (keeper(&helpers), only_helper(&helpers));
-    // What stops a server at a terminal does not stop its helpers.
+    // A SIGINT from the terminal does not stop helpers.
     kill_process(helper, Signal::INT).unwrap();
     kill_process(keeper, Signal::TERM).unwrap();
     assert_eq!(opened(&mut helpers, "/a").size, 5);

@@ -1,7 +1,7 @@
-//! A directory as a document: what it holds, as a page for people and as JSON for programs.
+//! Directory listings: a page for people, and JSON for programs.
 //!
-//! Shown is what would be served, directories first, by name. Both are files in memory, so everything that holds
-//! for documents holds for them: ranges, conditions, caches, every way of sending.
+//! A listing shows what would be served, directories first, sorted by name. Both forms are memory files, so ranges,
+//! conditions, caches and every way of sending work for them as for any document.
 
 use std::ffi::CStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -20,16 +20,16 @@ use crate::document::{Choice, Document, Source};
 use crate::memory_file::MemoryFile;
 use crate::rules::{Links, Rules};
 
-/// The most entries of a listing. Of a directory with more those are shown that the file system tells first, and it
-/// is said that there are more.
+/// The most entries of a listing. A larger directory shows those that the file system returns first, and a note that
+/// there are more.
 pub const ENTRIES_MAX: usize = 10_000;
 
-/// Bytes of directory entries that the kernel hands over at a time.
+/// Buffer size for directory entries from the kernel.
 const ENTRY_BUFFER_BYTES: usize = 32 * 1024;
 
 #[derive(Debug, Serialize)]
 pub struct Listing {
-    /// The directory's path in the site, from its first slash to its last.
+    /// The directory's path in the site, with leading and trailing slash.
     pub path: String,
     pub entries: Vec<Entry>,
     pub is_truncated: bool,
@@ -37,20 +37,20 @@ pub struct Listing {
 
 #[derive(Debug, Serialize)]
 pub struct Entry {
-    /// As bytes, which a link needs.
+    /// The name's bytes, for the link.
     #[serde(skip)]
     pub raw_name: Box<[u8]>,
-    /// As text, which people read.
+    /// The name as text, for display.
     pub name: String,
     #[serde(rename = "type")]
     pub kind: Kind,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
-    /// Last modification, `2026-11-22T03:15:00Z`.
+    /// Last modification, such as `2026-11-22T03:15:00Z`.
     pub modified: String,
 }
 
-/// The kind of an entry, in display order.
+/// The kind of an entry; the order is that of display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -58,7 +58,7 @@ pub enum Kind {
     File,
 }
 
-/// The page and the JSON about `directory`, which is called `name` below `root` and `path` in the site.
+/// Makes both forms of the listing of `directory`, which is called `name` below `root` and `path` in the site.
 pub fn make(
     root: &Root,
     rules: &Rules,
@@ -68,7 +68,7 @@ pub fn make(
 ) -> Result<[Document; 2], Errno> {
     let mut entries = Vec::new();
     let mut is_truncated = false;
-    // A change of anything that is shown is a change of some inode.
+    // Anything shown can only change together with the change time of an inode.
     let mut changed = fstat(directory)?.st_ctime;
     each_entry(root, rules, directory, name, |name, stat| {
         is_truncated = entries.len() == ENTRIES_MAX;
@@ -89,7 +89,8 @@ pub fn make(
     ])
 }
 
-/// Calls `each` for the served entries of `directory`, called `name` below `root`, until it returns false.
+/// Calls `each` for the served entries of `directory` until it returns false. The directory is called `name` below
+/// `root`.
 pub fn each_entry(
     root: &Root,
     rules: &Rules,
@@ -106,7 +107,7 @@ pub fn each_entry(
         if matches!(entry_name.to_bytes(), b"." | b"..") || (is_hidden && !rules.shows_hidden) {
             continue;
         }
-        // One that is gone meanwhile, or that a link does not lead to, is none.
+        // Skips entries that have vanished and links that lead nowhere.
         let Some(stat) = look_at(root, rules, directory, name, entry_name) else { continue };
         let kind = FileType::from_raw_mode(stat.st_mode);
         if (kind.is_file() || kind.is_dir()) && !each(entry_name, &stat) {
@@ -133,7 +134,7 @@ fn in_memory(content: &[u8], media_type: &str, changed: HttpDate) -> Result<Docu
     let mut file = MemoryFile::new("listing")?;
     file.append(content)?;
     let stat = fstat(&file)?;
-    // Made again it has the same tag, as long as it says the same.
+    // The tag depends on the content only, so an unchanged listing keeps it.
     let mut hasher = DefaultHasher::new();
     content.hash(&mut hasher);
     Ok(Document {

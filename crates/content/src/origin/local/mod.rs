@@ -1,8 +1,6 @@
-//! A local directory as an origin: a path becomes a file below the root, with the compressed copies beside it, or
-//! a listing.
+//! A local directory as an origin: maps a path to a file below the root with its compressed copies, or to a listing.
 //!
-//! `root` resolves names, and `page` formats listings. Lookups do not allocate, so that helper processes can
-//! do them beforehand.
+//! `root` resolves names, and `page` formats listings. Lookups do not allocate, because helper processes do them too.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -29,7 +27,6 @@ use names::Name;
 pub(crate) use names::PATH_BYTES_MAX;
 use root::{BlockingMode, READING, Root};
 
-/// The regular files below one directory.
 #[derive(Debug)]
 pub struct Directory {
     root: Root,
@@ -43,7 +40,7 @@ enum Target {
         name: Name,
         source: Source,
     },
-    /// A directory with its trailing slash that is to be listed.
+    /// A directory with its trailing slash and no index file, to be listed.
     Listed {
         directory: OwnedFd,
         name: Name,
@@ -52,23 +49,22 @@ enum Target {
 }
 
 impl Directory {
-    /// Opens `root`, to serve what `rules` allow.
+    /// Opens `root` under these rules.
     pub fn new(root: &Path, rules: Rules) -> io::Result<Directory> {
         Ok(Directory { root: Root::open(root, rules.links)?, rules })
     }
 
-    /// The root directory, for opening files below it.
     pub(crate) fn root(&self) -> BorrowedFd<'_> {
         self.root.as_fd()
     }
 
-    /// Returns true if `path` may be looked up at all.
+    /// Returns true unless `path` is hidden.
     pub(crate) fn shows(&self, path: &SitePath<'_>) -> bool {
         self.rules.shows_hidden || !path.is_hidden()
     }
 
-    /// Looks up whatever opening `path` looks up, so that the kernel remembers it; `each` is given the files. It
-    /// allocates nothing.
+    /// Performs all lookups that opening `path` would, so that the kernel caches them; calls `each` with the files.
+    /// Does not allocate.
     pub(crate) fn look_up_all(&self, path: &[u8], mut each: impl FnMut(&OwnedFd, &Stat)) {
         match self.look_up(path, BlockingMode::Disk) {
             Ok(Target::File { file, stat, name, .. }) => {
@@ -102,7 +98,7 @@ impl Directory {
         }
         for (position, index) in self.rules.indexes.iter().enumerate() {
             match self.look_up_file(&[path, index], Source::Index(position), mode) {
-                // A directory called index.html stands for nothing.
+                // A directory called index.html is ignored.
                 Ok(Target::Directory) => {}
                 Err(error) if refusal(error) == OpenError::NotFound => {}
                 outcome => return outcome,
@@ -112,7 +108,7 @@ impl Directory {
             return Err(Errno::NOENT);
         }
         if mode == BlockingMode::Memory {
-            // Nothing can tell whether reading it would wait.
+            // There is no way to tell whether reading it would wait.
             return Err(Errno::AGAIN);
         }
         let name = Name::of(&[path]).ok_or(Errno::NAMETOOLONG)?;
@@ -131,7 +127,7 @@ impl Directory {
         }
     }
 
-    /// The copy in `coding` beside the file at `path`, if there is one that may stand for `original`.
+    /// The copy of `original` in `coding` beside the file at `path`, if it is usable.
     fn open_copy(
         &self,
         path: &[u8],
@@ -144,7 +140,7 @@ impl Directory {
             Err(Errno::AGAIN) if mode == BlockingMode::Memory => return Err(Errno::AGAIN),
             opened => opened,
         };
-        // Whatever is wrong with the copy, there is the original.
+        // If anything is wrong with the copy, the original is served.
         let Ok(file) = opened else { return Ok(None) };
         let stat = fstat(&file)?;
         Ok(is_copy(&stat, original).then_some((file, name, stat)))
@@ -173,7 +169,7 @@ impl Directory {
         }
     }
 
-    /// With what the rules say about it.
+    /// Adds the fields that the rules give.
     fn described(&self, document: Document) -> Document {
         let rules = &self.rules;
         let media_type = match document.source {
@@ -198,7 +194,7 @@ impl Directory {
         Ok(Arc::new(Document { choice, variants: copies.into(), ..document }))
     }
 
-    /// Returns true if the precompressed copies of `document` are unchanged.
+    /// Returns true if the compressed copies of `document` are unchanged.
     fn has_current_copies(&self, document: &Document) -> bool {
         let is_there = |coding: &Coding| {
             let path = [&document.file_path, coding.suffix().as_bytes()].concat();
@@ -209,7 +205,7 @@ impl Directory {
         !self.looks_for_copies(&document.file_path) || Coding::ALL.iter().all(is_there)
     }
 
-    /// Returns true if the index file of the directory at `place` is still the first that exists.
+    /// Returns true if the index file number `position` is still the first one that exists in the directory.
     fn is_first_index(&self, resource: &Resource<'_>, position: usize) -> bool {
         let is_absent = |index: &[u8]| {
             let stat = self.root.look_at(&[resource.path.as_bytes(), index].concat());
@@ -241,7 +237,7 @@ impl Origin for Directory {
             stat.is_ok_and(|stat| Identity::of(&stat) == document.identity)
         };
         match document.source {
-            // Any file that it lists may have changed: it is cheap enough to make it again.
+            // Any file that it lists may have changed; making it again is cheap.
             Source::Listing => false,
             Source::Extract => is_same(),
             Source::File => is_same() && self.has_current_copies(document),
@@ -265,8 +261,8 @@ impl Origin for Directory {
     }
 }
 
-/// Returns true if the file in `stat` may serve as a precompressed copy of `original`: not older, and not left empty by
-/// a failed compressor. Only whole seconds count, because archives and many compressors keep no others.
+/// Returns true if the file in `stat` is a usable compressed copy of `original`: not older, and not left empty by a
+/// failed compressor. Times are compared in whole seconds, because archives and many compressors keep only those.
 fn is_copy(stat: &Stat, original: &Identity) -> bool {
     FileType::from_raw_mode(stat.st_mode).is_file()
         && stat.st_size > 0
@@ -275,7 +271,7 @@ fn is_copy(stat: &Stat, original: &Identity) -> bool {
 
 fn refusal(error: Errno) -> OpenError {
     match error {
-        // XDEV: a link or `..` led outside; that must look like nothing at all.
+        // XDEV: a link or `..` led outside of the root, which must look like a missing file.
         Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::LOOP | Errno::XDEV | Errno::INVAL => {
             OpenError::NotFound
         }

@@ -1,18 +1,17 @@
-//! The names under which a path is looked for, put together without allocating: helper processes do that, too.
+//! Path names for the kernel, concatenated without allocating because helper processes do that too.
 
 use std::ffi::CStr;
 
-/// The longest path, with its final zero: the kernel's own limit.
+/// The longest path, including the final zero: the kernel's limit.
 pub const PATH_BYTES_MAX: usize = 4096;
 
-/// A path for the kernel.
 pub struct Name {
     bytes: [u8; PATH_BYTES_MAX],
     length: usize,
 }
 
 impl Name {
-    /// The parts, one after the other; `None` if that is too long or has a zero in it. Nothing at all is the root.
+    /// Concatenates `parts`; `None` if that is too long or contains a zero. An empty path means the root.
     pub fn of(parts: &[&[u8]]) -> Option<Name> {
         let mut name = Name { bytes: [0; PATH_BYTES_MAX], length: 0 };
         for part in parts {

@@ -1,4 +1,4 @@
-//! A listing as a page: no script, light or dark as the reader has it, readable on a telephone.
+//! A listing as an HTML page: no scripts, follows the reader's light or dark scheme, and fits small screens.
 
 use std::fmt::Write;
 
@@ -61,7 +61,7 @@ fn row(page: &mut String, entry: &Entry) {
     let _ = writeln!(page, "<td>{}</td></tr>", minutes.replace('T', " "));
 }
 
-/// Text as HTML: nothing in it is markup.
+/// Text escaped for HTML.
 struct Escaped<'a>(&'a str);
 
 impl std::fmt::Display for Escaped<'_> {
@@ -73,7 +73,7 @@ impl std::fmt::Display for Escaped<'_> {
                 '>' => f.write_str("&gt;")?,
                 '"' => f.write_str("&quot;")?,
                 '\'' => f.write_str("&#39;")?,
-                // A name may hold a line end or a terminal's escape; a reader shall see that something is there.
+                // Control characters, such as line ends and terminal escapes, are shown as a replacement character.
                 control if control.is_control() => f.write_char('\u{fffd}')?,
                 plain => f.write_char(plain)?,
             }
@@ -82,7 +82,7 @@ impl std::fmt::Display for Escaped<'_> {
     }
 }
 
-/// Bytes for people: three digits and a decimal unit.
+/// A size for people: three digits and a decimal unit.
 struct Size(u64);
 
 impl std::fmt::Display for Size {

@@ -1,9 +1,9 @@
-//! The root of a site, and how paths are resolved below it.
+//! Resolves paths below the root of a site.
 //!
-//! The kernel resolves (`openat2`), so that neither `..` nor a symbolic link leads where it must not, however files
-//! are moved meanwhile. Kernels and sandboxes without `openat2` get a walk, component by component, that follows no
-//! links at all; where all links are followed, nothing needs watching and `openat` does. Nothing here allocates:
-//! helper processes call it.
+//! The kernel resolves them (`openat2`), so neither `..` nor a symbolic link can leave the root, even while files are
+//! being moved. Without `openat2` (older kernels, sandboxes) paths are walked component by component and no links are
+//! followed. If all links may be followed, plain `openat` is used. Nothing here allocates, because helper processes
+//! call it.
 
 use std::ffi::CStr;
 use std::io;
@@ -15,25 +15,23 @@ use rustix::io::Errno;
 
 use crate::rules::Links;
 
-/// Tries when `openat2` reports a race with a rename (`EAGAIN`).
+/// How often a lookup is retried when `openat2` reports a race with a rename (`EAGAIN`).
 const RACES_MAX: usize = 8;
 
-/// Without `NONBLOCK` opening a FIFO would wait for its writer; it has no effect on regular files.
+/// `NONBLOCK`: otherwise opening a FIFO would wait for its writer. It has no effect on regular files.
 pub const READING: OFlags =
     OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
 
-/// Flags for stat without opening.
 pub const LOOKING: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
-/// The longest name of a file: longer ones need not be tried, which would allocate.
+/// The longest file name; longer ones are refused without trying.
 const NAME_BYTES_MAX: usize = 255;
 
-/// Lookups that may wait for the disk, and lookups that may not.
+/// Whether a lookup may wait for the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockingMode {
-    /// It may wait.
     Disk,
-    /// Only names that the kernel has cached; otherwise the result is `EAGAIN`.
+    /// Use only names cached by the kernel; otherwise the result is `EAGAIN`.
     Memory,
 }
 
@@ -45,17 +43,16 @@ pub struct Root {
 }
 
 impl Root {
-    /// Opens the directory at `path`.
     pub fn open(path: &Path, links: Links) -> io::Result<Root> {
         let fd = open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        // Listing is not needed to serve, but searching is: find out now, not at the first request.
+        // Check search permission now rather than at the first request; listing the directory is not needed.
         statat(&fd, ".", AtFlags::empty())?;
         rustix::fs::accessat(&fd, ".", rustix::fs::Access::EXEC_OK, AtFlags::EACCESS)?;
         let kernel_resolves = openat2(&fd, ".", LOOKING, Mode::empty(), ResolveFlags::BENEATH).is_ok();
         Ok(Root { fd, links, kernel_resolves })
     }
 
-    /// Opens `path` below it.
+    /// Opens `path` below the root.
     pub fn open_below(&self, path: &CStr, flags: OFlags, mode: BlockingMode) -> Result<OwnedFd, Errno> {
         match (self.kernel_resolves, mode, self.links) {
             (true, BlockingMode::Disk, _) => self.resolve(path, flags),
@@ -73,7 +70,7 @@ impl Root {
         }
     }
 
-    /// The state of `path`. Only for comparison, never served: it follows links wherever they lead.
+    /// The `stat` of `path`, only for comparisons: it follows all links, so the file must not be served.
     pub fn look_at(&self, path: &[u8]) -> Result<Stat, Errno> {
         statat(&self.fd, path, AtFlags::empty())
     }
@@ -105,7 +102,7 @@ impl Root {
 
     fn walk(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         let (parents, name) = match path.iter().rposition(|byte| *byte == b'/') {
-            // The root itself, or a directory by its trailing slash.
+            // The root itself, or a directory named with a trailing slash.
             Some(slash) if slash + 1 == path.len() => (&path[..slash], b".".as_slice()),
             Some(slash) => (&path[..slash], &path[slash + 1..]),
             None => (&path[..0], path),

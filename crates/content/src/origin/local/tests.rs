@@ -1,4 +1,4 @@
-//! Directories with everything that can go wrong in them, with `openat2` and without.
+//! Directories with everything that can go wrong, with and without `openat2`.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -11,7 +11,7 @@ use super::*;
 use crate::resource::HostId;
 use crate::rules::{Links, Precompressed};
 
-/// A site, opened under `rules` both ways.
+/// A site opened under `rules` in both ways.
 fn site(rules: &Rules) -> (tempfile::TempDir, [Directory; 2]) {
     let outer = tempfile::tempdir().unwrap();
     let root = outer.path().join("site");
@@ -84,7 +84,7 @@ fn a_name_that_the_kernel_remembers_is_opened_without_waiting() {
     fs::metadata(outer.path().join("site/file.txt")).unwrap();
     assert!(matches!(open_now("/file.txt"), Some(Ok(Found::Document(document))) if document.size == 5));
     assert!(matches!(open_now("/.hidden"), Some(Err(OpenError::NotFound))));
-    // This one was never requested.
+    // This path was never requested before.
     assert!(open_now("/new").is_none());
     check(&directory, "/new", Err(OpenError::NotFound));
 }
@@ -194,7 +194,7 @@ fn copies_come_and_go() {
     assert!(!is_current(&with_copy));
     fs::remove_file(path("file.txt.zst")).unwrap();
     assert!(!is_current(&with_copy) && is_current(&alone));
-    // Files of other types have no copies, unless configured.
+    // Other types have no copies unless configured.
     fs::write(path("archive.tar"), "a").unwrap();
     fs::write(path("archive.tar.gz"), "b").unwrap();
     assert_eq!(document(&directory, "/archive.tar").variants.len(), 0);
@@ -228,14 +228,14 @@ fn listings() {
         assert!(!html.contains("../"));
         assert_eq!((&*page.media_type, page.choice), ("text/html; charset=utf-8", Choice::Accept));
         assert!(page.memory_bytes() == html.len() + json.len());
-        // An index is preferred, other directories have a way up, and none is shown that is not there.
+        // An index file takes precedence; other directories link to their parent, and missing entries are not shown.
         check(&directory, "/dir/", Ok("<p>"));
         assert!(text(&directory, &document(&directory, "/loop/index.html/")).contains("href=\"../\""));
         check(&directory, "/none/", Err(OpenError::NotFound));
         check(&directory, "/file.txt/", Err(OpenError::NotFound));
         assert!(text(&walking, &document(&walking, "/loop/")).contains("index.html/"));
         assert!(directory.open_now(&resource("/")).is_none() && !directory.is_current(&resource("/"), &page));
-        // What says the same has the same tag.
+        // Equal content has an equal tag.
         assert_eq!(document(&directory, "/").entity_tag, page.entity_tag);
         assert_ne!(page.variants[0].entity_tag, page.entity_tag);
     }
