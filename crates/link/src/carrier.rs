@@ -1,4 +1,4 @@
-//! The description of a link, and the seam between the program behind it and the carrier of its packets.
+//! Describes a link, and defines the interface of the two implementations that carry its packets.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -14,28 +14,27 @@ use crate::report::Report;
 #[derive(Clone, Debug)]
 pub struct Link {
     pub network: Network,
-    /// Clients, each behind a line of its own.
+    /// The number of clients, each with a line of its own.
     pub lines: u32,
-    /// From clients to the server.
     pub up: Line,
-    /// From the server to clients.
     pub down: Line,
-    /// Seconds that packets travel longer, in either direction: drawn once for each line.
+    /// Extra delay in seconds in both directions, drawn once per line.
     pub line_delay: Option<Distribution>,
-    /// Says everything that is random.
+    /// Seed of all random draws.
     pub seed: u64,
-    /// How late a packet may be delivered.
+    /// A packet delivered later than this counts as late.
     pub lateness_limit: Nanos,
 }
 
-/// A link that is up, in user space or in the kernel.
+/// A running link, in user space or in the kernel.
 pub trait Carrier {
     fn namespace(&self) -> &Namespace;
 
-    /// Also watches `fd` while packets move; events carry its token.
+    /// Also waits for `fd` while packets move; its events carry `token`.
     fn watch(&mut self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()>;
 
-    /// Lets packets move until `is_over`, which is asked with its token whenever something watched has become readable.
+    /// Moves packets until `is_over` returns true; it is called with the token of each watched descriptor that becomes
+    /// readable.
     fn run(&mut self, is_over: impl FnMut(u64) -> io::Result<bool>) -> io::Result<()>;
 
     fn report(&self) -> io::Result<Report>;

@@ -13,17 +13,17 @@ use sojourn_measure::affinity;
 use crate::carrier::Carrier;
 use crate::namespace::Namespace;
 
-/// Signals that end a link without a command, and are passed on to a command.
+/// Signals that end a link without a command, and are forwarded to a command.
 const ENDING: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];
 
 /// Token of the signal descriptor.
 const SIGNALLED: u64 = 0;
 const ENDED: u64 = 1;
 
-/// Carries packets until the command, run in the clients' namespace, has ended; returns its status. Without a command,
-/// until SIGINT or SIGTERM. The thread is pinned to `core`, the command is not.
+/// Carries packets until the command, run in the clients' namespace, has ended; returns its exit status. Without a
+/// command, carries packets until SIGINT or SIGTERM. The thread is pinned to `core`, the command is not.
 ///
-/// Signals are passed on to the command, except those from the terminal, which reach it anyway.
+/// Signals are forwarded to the command, except those from the terminal, which it receives anyway.
 pub fn run(
     carrier: &mut impl Carrier,
     words: &[OsString],
@@ -45,7 +45,7 @@ pub fn run(
         }
         let (signal, is_terminal) = signals.read()?;
         if let (Some(child), false) = (&child, is_terminal) {
-            // It may have ended this moment, which the next event says.
+            // It may have just ended; the next event will tell.
             let _ = rustix::process::kill_process(Pid::from_child(child), signal);
         }
         Ok(child.is_none())
@@ -53,7 +53,7 @@ pub fn run(
     child.as_mut().map(Child::wait).transpose()
 }
 
-/// The exit code that stands for a status, as shells have it.
+/// The shell's exit code for a status.
 pub fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
@@ -63,11 +63,11 @@ fn spawn(namespace: &Namespace, (program, arguments): (&OsString, &[OsString])) 
     let mut command = Command::new(program);
     command.args(arguments);
     namespace.runs(&mut command);
-    // SAFETY: between fork and exec only system calls are made.
+    // SAFETY: only system calls between fork and exec.
     unsafe {
         command.pre_exec(|| {
             block(libc::SIG_UNBLOCK)?;
-            // A link that is killed takes its command with it: without packets it would wait for ever.
+            // If the link is killed the command ends too: without packets it would wait forever.
             rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
             Ok(())
         });
@@ -80,14 +80,14 @@ fn ended(child: &Child) -> io::Result<OwnedFd> {
     Ok(pidfd_open(Pid::from_child(child), PidfdFlags::empty())?)
 }
 
-/// SIGINT and SIGTERM as something to wait for.
+/// A descriptor that becomes readable at SIGINT and SIGTERM.
 struct Signals(OwnedFd);
 
 impl Signals {
     fn new() -> io::Result<Signals> {
         block(libc::SIG_BLOCK)?;
         let set = ending_set();
-        // SAFETY: the set is only read, and the new descriptor is ours alone.
+        // SAFETY: the set is only read, and the new descriptor is owned here.
         unsafe {
             match libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC) {
                 -1 => Err(io::Error::last_os_error()),
@@ -96,10 +96,10 @@ impl Signals {
         }
     }
 
-    /// The signal that has come, and whether it was typed.
+    /// The signal, and whether it was typed at the terminal.
     fn read(&self) -> io::Result<(Signal, bool)> {
         let mut told = MaybeUninit::<libc::signalfd_siginfo>::zeroed();
-        // SAFETY: it has room for as many bytes as are asked for, and any bytes are valid in it.
+        // SAFETY: the buffer has the size of the request, and any bytes are valid in it.
         let told = unsafe {
             let bytes = size_of_val(&told);
             if libc::read(self.0.as_raw_fd(), told.as_mut_ptr().cast(), bytes) != bytes as isize {

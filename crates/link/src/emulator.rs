@@ -1,8 +1,7 @@
-//! Moves packets between the two sides, each when its line delivers it.
+//! Emulates a link in user space: moves packets between the two sides at the times that their lines give.
 //!
-//! One thread, one wait: for packets from either device, for the next delivery, and for the caller's
-//! descriptor. A packet's time begins when it is read. Its lateness at delivery is recorded, because a late
-//! link adds delay beyond the configured one.
+//! One thread waits for packets from either device, the next delivery, and the caller's descriptor. A packet's time
+//! starts when it is read. Its lateness at delivery is recorded, because lateness adds to the configured delay.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,26 +22,25 @@ use crate::readiness::Readiness;
 use crate::report::{DirectionReport, Report, Shaper};
 use crate::tun::{PACKET_BYTES_MAX, Tun};
 
-/// Packets read from one side before the other side is read and due packets are delivered.
+/// Packets read from one side before due packets are delivered and the other side is read.
 const PACKETS_PER_TURN: usize = 64;
 
-/// Packets on their way in one direction; more are dropped as if the queue were full. 1.5 GB of the longest.
+/// The most packets in transit in one direction (1.5 GB of the longest); more are dropped as if the queue were full.
 const FLYING_PACKETS_MAX: usize = 1_000_000;
 
-/// The share of packets that may be later than the limit.
+/// The largest acceptable share of late packets.
 const LATE_SHARE_MAX: f64 = 0.01;
 
-/// Offset of the addresses in an IPv4 header (RFC 791, 3.1).
+/// Offsets of the addresses in an IPv4 header (RFC 791, 3.1).
 const SOURCE_AT: usize = 12;
 const DESTINATION_AT: usize = 16;
 
 const UP: u64 = 0;
 const DOWN: u64 = 1;
 const DUE: u64 = 2;
-/// First token for what the caller watches.
+/// Tokens of the caller's descriptors start here.
 const OTHERS: u64 = 3;
 
-/// A link that is up.
 pub struct Emulator {
     link: Link,
     namespace: Namespace,
@@ -60,7 +58,7 @@ struct Carriage {
     line: Line,
     from: Tun,
     network: Network,
-    /// Offset of the client's address in a packet.
+    /// Offset of the client's address in a packet's header.
     client_at: usize,
     directions: Vec<Direction>,
     draws: Draws,
@@ -68,7 +66,7 @@ struct Carriage {
     tally: Tally,
 }
 
-/// A packet on its way; by when it is due, then by when it came.
+/// A packet in transit; ordered by due time, then by arrival.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Flying {
     due: Nanos,
@@ -91,7 +89,7 @@ struct Tally {
 }
 
 impl Emulator {
-    /// Brings a link up: the server's side in the calling thread's network namespace, the clients' in a new one.
+    /// Starts a link: the server's side in the calling thread's network namespace, the clients' side in a new one.
     /// Needs `CAP_NET_ADMIN` and `CAP_SYS_ADMIN`.
     pub fn new(link: Link) -> io::Result<Emulator> {
         let namespace = Namespace::create()?;
@@ -159,7 +157,7 @@ impl Carrier for Emulator {
                     UP => self.up.take_all()?,
                     DOWN => self.down.take_all()?,
                     DUE => {
-                        // Its count says nothing that the clock does not say.
+                        // The count of expirations is not needed: the clock tells the same.
                         let _ = rustix::io::read(&self.timer, &mut [0; 8]);
                         self.alarm = Nanos::MAX;
                     }
@@ -211,7 +209,7 @@ impl Carriage {
         Carriage { line, from, network, client_at, directions, draws, flying, tally: Tally::default() }
     }
 
-    /// Takes what the kernel sends into the link.
+    /// Reads packets from the kernel into the lines.
     fn take_all(&mut self) -> io::Result<()> {
         let mut packet = [0; PACKET_BYTES_MAX];
         for _ in 0..PACKETS_PER_TURN {
@@ -245,7 +243,7 @@ impl Carriage {
         }
     }
 
-    /// Delivers due packets; returns when the next is due.
+    /// Delivers due packets; returns when the next one is due.
     fn hand_over(&mut self, to: &Tun) -> Nanos {
         while let Some(Reverse(next)) = self.flying.peek() {
             let now = clock::now();
@@ -287,7 +285,7 @@ impl Carriage {
     }
 }
 
-/// The address at this place of an IPv4 packet's header.
+/// The address at this offset of an IPv4 packet.
 fn client_of(packet: &[u8], at: usize) -> Option<Ipv4Addr> {
     let version = packet.first()? >> 4;
     let octets: [u8; 4] = packet.get(at..at + 4)?.try_into().expect("four bytes are four bytes");

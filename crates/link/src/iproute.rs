@@ -1,7 +1,5 @@
-//! Runs iproute2's ip(8) and tc(8) in a namespace, and interprets their refusals.
-//!
-//! They know the structures and tables of every queueing discipline for every kernel. Simple requests go to the kernel
-//! directly, in [`crate::netlink`].
+//! Runs ip(8) and tc(8) of iproute2 in a namespace and interprets their errors. They know the messages of every
+//! queueing discipline for every kernel; simple requests go to the kernel directly, in [`crate::netlink`].
 
 use std::io;
 use std::process::{Command, Stdio};
@@ -10,7 +8,7 @@ use thiserror::Error;
 
 use crate::namespace::Namespace;
 
-/// By which kernels old and new, and the programs themselves, say that something is not there.
+/// Phrases with which kernels and the programs report that a feature is missing.
 const ABSENCES: [&str; 5] = [
     "Specified qdisc kind is unknown",
     "Unknown qdisc",
@@ -21,7 +19,7 @@ const ABSENCES: [&str; 5] = [
 
 #[derive(Debug, Error)]
 pub enum ShapingError {
-    /// It could not, whichever kernel it is.
+    /// The kernel or program does not support it.
     #[error("the kernel's shaper has {0}")]
     Unsupported(&'static str),
     /// A program of iproute2 is missing.
@@ -29,10 +27,10 @@ pub enum ShapingError {
     NotInstalled(&'static str),
     #[error("this kernel has no {0}")]
     Absent(String),
-    /// Anything else that one of the programs said.
+    /// Any other error message.
     #[error("{words}: {said}")]
     Refused { words: String, said: String },
-    /// The system did not let us.
+    /// A system call failed.
     #[error(transparent)]
     System(#[from] io::Error),
 }
@@ -45,7 +43,7 @@ pub fn run(
     thing: &str,
 ) -> Result<String, ShapingError> {
     let mut command = Command::new(program);
-    // Its refusals are read here: in one language.
+    // Messages are interpreted here, so they must be in English.
     command.args(words.split(' ')).env("LC_ALL", "C").stdin(Stdio::null());
     if let Some(namespace) = namespace {
         namespace.runs(&mut command);

@@ -1,16 +1,16 @@
-//! A network link between namespaces: rate, delay by a law, loss, and a limited queue.
+//! A network link between namespaces with a rate, a random delay, loss, and a limited queue.
 //!
-//! The server's side is in the caller's network namespace, the clients' in one of the link's own. Everything above
-//! stays real: sockets, TCP, congestion control. Two carry the packets between, behind one seam ([`carrier`]):
+//! The server's side is in the caller's network namespace, the clients' in a new one. Everything above IP stays real:
+//! sockets, TCP, congestion control. Two implementations of [`carrier`] move the packets:
 //!
-//! - [`emulator`], in user space: two TUN devices, and between them this program. What leaves one device is put through
-//!   a [`line::Line`] and written to the other when it is due. Clients sit behind lines of their own, told apart by
-//!   their addresses, so that many modems or many round-trip times are one link; how late packets were is recorded.
-//! - [`shaped`], by the kernel: the ends of a veth pair with a queueing discipline each, which [`tc`] puts into words
-//!   and the programs of [`iproute`] make. It costs less and can less.
+//! - [`emulator`], in user space, between two TUN devices. A packet from one device goes through a [`line::Line`] and
+//!   is written to the other when it is due. Each client address has a line of its own, so one link can emulate many
+//!   modems or many round-trip times. The lateness of packets is recorded.
+//! - [`shaped`], in the kernel: a veth pair with a queueing discipline at each end, described by [`tc`] and created by
+//!   [`iproute`]. It costs less and has fewer features.
 //!
 //! [`line`], [`loss`] and [`tc`] are pure and take time and randomness as arguments; [`namespace`], [`netlink`] and
-//! [`tun`] make the two sides; [`command`] is what runs behind the link meanwhile.
+//! [`tun`] create the two sides; [`command`] runs a program behind the link.
 
 pub mod carrier;
 pub mod command;

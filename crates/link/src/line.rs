@@ -1,8 +1,8 @@
-//! One direction of a line: a queue, a transmitter with a rate, a delay, a loss. Pure: time and randomness are
+//! One direction of a line: a queue, a transmitter with a rate, delay and loss. Pure: time and randomness are
 //! arguments.
 //!
-//! A packet waits until those before it are sent, takes its length over the rate to be sent, then travels. It overtakes
-//! others only if that is allowed. A packet that finds the queue full is dropped, as in a router's drop-tail queue.
+//! A packet waits for those before it, takes its length divided by the rate to be sent, and then the delay. It
+//! overtakes others only if that is allowed. A packet that finds the queue full is dropped (drop-tail).
 
 use std::collections::VecDeque;
 
@@ -12,17 +12,15 @@ use sojourn_queueing::random::Random;
 
 use crate::loss::Loss;
 
-/// The parameters of one direction.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Bits per second; `None`: as fast as this machine.
+    /// Bits per second; `None`: as fast as this machine can.
     pub rate: Option<f64>,
-    /// Seconds from the end of sending to arrival.
+    /// Seconds from the end of transmission to arrival.
     pub delay: Option<Distribution>,
     pub loss: Loss,
-    /// The most packets that wait or are being sent; one more is dropped.
+    /// The most packets waiting or being sent; one more is dropped.
     pub queue_packets_max: usize,
-    /// True if packets may overtake each other.
     pub reorders: bool,
 }
 
@@ -30,42 +28,42 @@ pub struct Line {
 pub enum Passage {
     Arrives(Nanos),
     Overflows,
-    /// It was sent and got lost.
+    /// The packet was sent and then lost.
     IsLost,
 }
 
-/// The random streams of a line, one each for loss and delay: another delay distribution loses the same packets.
+/// The random streams of a line, separate for loss and delay: with another delay distribution the same packets are
+/// lost.
 pub struct Draws {
     delay: Random,
     loss: Random,
 }
 
 impl Draws {
-    /// The draws of the `index`-th way of a link; `seed` says them all.
+    /// The streams of direction `index` of a link with this `seed`.
     pub fn new(seed: u64, index: usize) -> Draws {
         Draws { delay: Random::stream(seed, 2 * index), loss: Random::stream(seed, 2 * index + 1) }
     }
 }
 
-/// The state of one way of a line.
+/// The state of one direction of a line.
 #[derive(Clone, Debug)]
 pub struct Direction {
     line: Line,
-    /// Added to each packet's delay.
     extra_delay: Nanos,
-    /// End of transmission of each packet in the queue.
+    /// When the transmission of each packet in the queue ends.
     departures: VecDeque<Nanos>,
     last_arrival: Nanos,
     is_bad: bool,
 }
 
 impl Direction {
-    /// An idle one, on which packets travel `extra_delay` longer than the line says.
+    /// An idle direction whose packets take `extra_delay` longer than the line says.
     pub fn new(line: Line, extra_delay: Nanos) -> Direction {
         Direction { line, extra_delay, departures: VecDeque::new(), last_arrival: Nanos::ZERO, is_bad: false }
     }
 
-    /// Takes a packet of so many bytes; `now` never goes back.
+    /// Sends a packet of `bytes`; `now` must not decrease.
     pub fn take(&mut self, now: Nanos, bytes: usize, draws: &mut Draws) -> Passage {
         while self.departures.front().is_some_and(|&departure| departure <= now) {
             self.departures.pop_front();
@@ -91,7 +89,7 @@ impl Direction {
         Passage::Arrives(arrival)
     }
 
-    /// Packets that wait or are being sent, as of the last packet that was taken.
+    /// Packets waiting or being sent when the last packet was taken.
     pub fn queued(&self) -> usize {
         self.departures.len()
     }

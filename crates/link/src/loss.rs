@@ -6,14 +6,14 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Loss {
     Never,
-    /// Each with this probability, whatever became of the others.
+    /// Each packet with this probability, independently.
     Independent(f64),
-    /// Every packet while the line is bad. It turns bad before a packet with the first probability and good
-    /// again with the second (E. N. Gilbert, 1960, with nothing delivered in the bad state).
+    /// Every packet while the line is in the bad state, which it enters with the first probability per packet and
+    /// leaves with the second (E. N. Gilbert, 1960, with no delivery in the bad state).
     Bursts {
-        /// The probability of turning bad, per packet in the good state.
+        /// The probability, per packet, of changing to the bad state.
         worsening: f64,
-        /// The probability of turning good, per packet in the bad state.
+        /// The probability, per packet, of changing back.
         recovery: f64,
     },
 }
@@ -23,7 +23,7 @@ pub enum Loss {
 pub struct LossError(String);
 
 impl Loss {
-    /// As people write it: `0.1%`, or `bursts:0.1%,30%`.
+    /// Parses `0.1%`, or `bursts:0.1%,30%`.
     pub fn parse(text: &str) -> Result<Loss, LossError> {
         let refused = || LossError(text.to_owned());
         match text.strip_prefix("bursts:") {
@@ -41,7 +41,7 @@ impl Loss {
         }
     }
 
-    /// The share of packets that is lost in the long run.
+    /// The long-run share of lost packets.
     pub fn mean(&self) -> f64 {
         match *self {
             Loss::Never => 0.0,
@@ -50,7 +50,7 @@ impl Loss {
         }
     }
 
-    /// True if the next packet is lost; `is_bad` is the state of the line, initially good.
+    /// Returns true if the next packet is lost. `is_bad` is the state of the line, initially false.
     pub fn draw(&self, is_bad: &mut bool, random: &mut Random) -> bool {
         match *self {
             Loss::Never => false,

@@ -1,4 +1,4 @@
-//! A network namespace that lasts as long as a process holds it: nothing is left behind, however this one ends.
+//! A network namespace that disappears with the processes that use it, so nothing is left behind however they end.
 
 use std::fs::File;
 use std::io;
@@ -15,11 +15,11 @@ use crate::netlink::{self, Netlink};
 pub struct Namespace(OwnedFd);
 
 impl Namespace {
-    /// A new one, with nothing but its loopback device, which is up. Needs `CAP_SYS_ADMIN`.
+    /// A new namespace that contains only the loopback device, which is up. Needs `CAP_SYS_ADMIN`.
     pub fn create() -> io::Result<Namespace> {
-        // A thread that lives in another namespace is no good for anything else, so it ends.
+        // The thread cannot be used for anything else afterwards, so it ends.
         let made = thread::spawn(|| {
-            // SAFETY: only this thread is moved, and it owns nothing that depends on where it is.
+            // SAFETY: only this thread is moved, and nothing it owns depends on its namespace.
             if unsafe { libc::unshare(libc::CLONE_NEWNET) } < 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -40,22 +40,21 @@ impl Namespace {
         })
     }
 
-    /// Has a command run inside; it is to be started while we are there.
+    /// Makes `command` run inside the namespace, which must still exist when it starts.
     pub fn runs(&self, command: &mut Command) {
         let namespace = self.raw();
-        // SAFETY: between fork and exec one system call is made; the namespace's descriptor is open there too.
+        // SAFETY: only one system call between fork and exec; the namespace's descriptor is still open there.
         unsafe {
             command.pre_exec(move || enter(BorrowedFd::borrow_raw(namespace)));
         }
     }
 
-    /// Its number among this process's descriptors.
+    /// The namespace's file descriptor.
     pub fn raw(&self) -> RawFd {
         self.0.as_raw_fd()
     }
 }
 
-/// Moves the calling thread into a network namespace.
 fn enter(namespace: BorrowedFd<'_>) -> io::Result<()> {
     Ok(move_into_link_name_space(namespace, Some(LinkNameSpaceType::Network))?)
 }

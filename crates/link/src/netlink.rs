@@ -1,6 +1,6 @@
-//! Three requests to the kernel about an interface: add an address, bring it up, delete it.
+//! Configures interfaces: adds an address, brings one up, deletes one.
 //!
-//! By rtnetlink (rtnetlink(7)), whose messages are a header, a structure and attributes, in the machine's byte order.
+//! Uses rtnetlink(7), whose messages are a header, a structure and attributes in native byte order.
 
 use std::ffi::CString;
 use std::io;
@@ -10,7 +10,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 const HEADER_BYTES: usize = 16;
 const ANSWER_BYTES_MAX: usize = 4096;
 
-/// A conversation with the kernel about the network namespace of the thread that began it.
+/// A netlink socket for the network namespace of the thread that opened it.
 pub struct Netlink {
     socket: OwnedFd,
 }
@@ -18,16 +18,16 @@ pub struct Netlink {
 impl Netlink {
     pub fn new() -> io::Result<Netlink> {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-        // SAFETY: no memory is handed over.
+        // SAFETY: no memory is passed.
         let socket = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) };
         if socket < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: it was just opened and is ours alone.
+        // SAFETY: it was just opened and is owned here.
         Ok(Netlink { socket: unsafe { OwnedFd::from_raw_fd(socket) } })
     }
 
-    /// Gives `interface` an address of its own in a network of `prefix` bits, which is routed to it.
+    /// Adds an address with a network of `prefix` bits to `interface`; the kernel adds the route.
     pub fn add_address(&self, interface: u32, address: Ipv4Addr, prefix: u8) -> io::Result<()> {
         // struct ifaddrmsg: family, prefix length, flags, scope, index.
         let mut body = vec![libc::AF_INET as u8, prefix, 0, 0];
@@ -40,7 +40,7 @@ impl Netlink {
         self.ask(libc::RTM_NEWADDR, libc::NLM_F_CREATE | libc::NLM_F_EXCL, &body)
     }
 
-    /// Brings `interface` up, with room for so many packets that its reader has not taken yet.
+    /// Brings `interface` up with a transmit queue of `queue_packets`.
     pub fn bring_up(&self, interface: u32, queue_packets: u32) -> io::Result<()> {
         let up = libc::IFF_UP as u32;
         // struct ifinfomsg: family, padding, type, index, flags, which flags change.
@@ -54,7 +54,7 @@ impl Netlink {
         self.ask(libc::RTM_NEWLINK, 0, &body)
     }
 
-    /// Removes `interface`; of a pair, both ends.
+    /// Deletes `interface`; of a veth pair, both ends.
     pub fn remove(&self, interface: u32) -> io::Result<()> {
         // struct ifinfomsg: family, padding, type, index, flags, which flags change.
         let mut body = vec![0_u8; 4];
@@ -74,7 +74,7 @@ impl Netlink {
         rustix::io::write(&self.socket, &message)?;
         let mut answer = [0; ANSWER_BYTES_MAX];
         let count = rustix::io::read(&self.socket, &mut answer)?;
-        // The answer is an nlmsgerr: after its header an error, negative, or zero.
+        // The answer is a header followed by an nlmsgerr: a negative error number, or zero.
         let code = answer[..count].get(HEADER_BYTES..HEADER_BYTES + 4).ok_or(io::ErrorKind::InvalidData)?;
         match i32::from_ne_bytes([code[0], code[1], code[2], code[3]]) {
             0 => Ok(()),
@@ -83,10 +83,10 @@ impl Netlink {
     }
 }
 
-/// The number of an interface of the calling thread's namespace.
+/// The index of an interface in the calling thread's namespace.
 pub fn index_of(interface: &str) -> io::Result<u32> {
     let name = CString::new(interface)?;
-    // SAFETY: the name ends with its zero byte, and is read only.
+    // SAFETY: the name ends with a zero byte and is only read.
     match unsafe { libc::if_nametoindex(name.as_ptr()) } {
         0 => Err(io::Error::last_os_error()),
         index => Ok(index),

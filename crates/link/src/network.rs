@@ -1,4 +1,4 @@
-//! The link's addresses: a network of which the server has the first address and the clients the next ones.
+//! The link's addresses: the server has the first address of a network, the clients the following ones.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -11,7 +11,7 @@ use crate::tun::Tun;
 
 pub const LINES_MAX: u32 = 10_000;
 
-/// Packets that the kernel keeps for us until we take them: more than come while we are busy with others.
+/// The device's queue in the kernel, long enough for packets that arrive while this program is busy with others.
 const DEVICE_QUEUE_PACKETS: u32 = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +27,9 @@ pub enum NetworkError {
     #[error("a network of /{prefix} has {room} addresses for clients, not {lines}")]
     TooSmall {
         prefix: u8,
-        /// Client addresses that it has.
+        /// The number of client addresses in the network.
         room: u32,
-        /// Those that were asked for.
+        /// The number of lines requested.
         lines: u32,
     },
 }
@@ -45,9 +45,9 @@ impl Network {
         if base & (u32::MAX >> prefix) != 0 { Err(refused()) } else { Ok(Network { base, prefix }) }
     }
 
-    /// Checks that this many clients have addresses.
+    /// Checks that the network has enough addresses for the clients.
     pub fn holds(&self, lines: u32) -> Result<(), NetworkError> {
-        // Not the network's own address, the server's, the broadcast address.
+        // Without the network address, the server's and the broadcast address.
         let room = (u32::MAX >> self.prefix) - 2;
         if lines <= room { Ok(()) } else { Err(NetworkError::TooSmall { prefix: self.prefix, room, lines }) }
     }
@@ -56,7 +56,6 @@ impl Network {
         (self.base + 1).into()
     }
 
-    /// The address of the client behind this line.
     pub fn client(&self, line: u32) -> Ipv4Addr {
         (self.base + 2 + line).into()
     }
@@ -65,7 +64,7 @@ impl Network {
         u32::from(client).checked_sub(self.base + 2)
     }
 
-    /// The server's device, in the calling thread's namespace.
+    /// Creates the server's device in the calling thread's namespace.
     pub(crate) fn server_side(&self) -> io::Result<Tun> {
         let tun = Tun::create("sojourn%d")?;
         self.put_server(&tun.name)?;
@@ -80,7 +79,7 @@ impl Network {
         })
     }
 
-    /// Gives a device of the calling thread's namespace the server's address, and brings it up.
+    /// Gives `device`, in the calling thread's namespace, the server's address and brings it up.
     pub(crate) fn put_server(&self, device: &str) -> io::Result<()> {
         let netlink = Netlink::new()?;
         let index = netlink::index_of(device)?;
@@ -88,7 +87,7 @@ impl Network {
         netlink.bring_up(index, DEVICE_QUEUE_PACKETS)
     }
 
-    /// Gives a device of the calling thread's namespace the addresses of so many clients, and brings it up.
+    /// Gives `device`, in the calling thread's namespace, the clients' addresses and brings it up.
     pub(crate) fn put_clients(&self, device: &str, lines: u32) -> io::Result<()> {
         let netlink = Netlink::new()?;
         let index = netlink::index_of(device)?;

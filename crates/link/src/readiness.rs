@@ -1,4 +1,4 @@
-//! Waits until a descriptor is readable; tokens tell descriptors apart.
+//! Waits until descriptors are readable; each has a token.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -6,7 +6,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use rustix::event::epoll;
 use rustix::io::Errno;
 
-/// Events returned by one wait; the rest come with the next.
+/// Events per wait; the rest follow at the next wait.
 const EVENTS_MAX: usize = 16;
 
 pub struct Readiness {
@@ -24,7 +24,7 @@ impl Readiness {
         Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN)?)
     }
 
-    /// Waits until something can be read; the tokens of all that can. None where a signal came first.
+    /// Waits until something is readable and returns the tokens; none if a signal interrupted the wait.
     pub fn wait(&mut self) -> io::Result<impl Iterator<Item = u64>> {
         self.events.clear();
         match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), None) {

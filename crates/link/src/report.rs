@@ -1,4 +1,4 @@
-//! The report of a link: its traffic, and its own lateness.
+//! The report of a link: its traffic, and how late packets were delivered.
 
 use std::net::Ipv4Addr;
 
@@ -6,38 +6,36 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_measure::Summary;
 
-/// The carrier of a link's packets.
+/// What carried the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Shaper {
     User,
-    /// The kernel, which does not say all that we could.
+    /// The kernel, which reports fewer figures.
     Kernel,
 }
 
-/// A run of a link.
+/// The result of running a link.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "LinkReport")]
 pub struct Report {
-    /// Values that this carrier cannot tell are null.
+    /// What carried the packets; figures that it cannot report are null.
     pub shaper: Shaper,
     pub server_address: Ipv4Addr,
-    /// The first client's; the others follow.
+    /// The first client's address; the others follow it.
     pub client_address: Ipv4Addr,
-    /// Clients, each behind a line of its own.
+    /// The number of clients, each with a line of its own.
     pub lines: u32,
-    /// Says everything that was random.
+    /// Seed of all random draws.
     pub seed: Option<u64>,
     pub duration_seconds: f64,
-    /// CPU time that it took, the kernel's work for it included.
+    /// CPU time of the link, including the kernel's work for it.
     pub cpu_seconds: Option<f64>,
     /// True if more than one packet in a hundred, in either direction, was later than the limit: part of the delay was
-    /// this machine's, not the line's.
+    /// then this machine's, not the line's.
     pub limited: Option<bool>,
     pub lateness_limit_seconds: Option<f64>,
-    /// From the clients to the server.
     pub up: DirectionReport,
-    /// From the server to the clients.
     pub down: DirectionReport,
 }
 
@@ -46,32 +44,29 @@ pub struct Report {
 pub struct DirectionReport {
     /// The rate of each line; null is unlimited.
     pub rate_bits_per_second: Option<f64>,
-    /// The mean delay of a packet, without what each line adds.
+    /// The mean delay of a packet, without the extra delay of each line.
     pub mean_delay_seconds: f64,
-    /// The share of packets that is to be lost.
+    /// The configured share of lost packets.
     pub loss_probability: f64,
-    /// Packets that were sent into it.
     pub packets: u64,
-    /// Bytes of theirs, IP headers included.
+    /// Bytes of these packets, IP headers included.
     pub bytes: Option<u64>,
-    /// Packets that were handed over at the other end.
     pub delivered_packets: u64,
     pub delivered_bytes: u64,
-    /// Packets that found the queue full or were lost; the kernel's shaper counts a segment that TCP handed
-    /// over as one packet.
+    /// Packets that found the queue full or were lost. The kernel's shaper counts a large segment from TCP as one
+    /// packet.
     pub dropped_packets: u64,
-    /// Packets that found the queue full.
     pub overflowed_packets: Option<u64>,
-    /// Packets that were lost as they were to be.
+    /// Packets lost by the configured loss.
     pub lost_packets: Option<u64>,
-    /// Packets that were of no client's line, or not IPv4: dropped.
+    /// Packets that were not IPv4 or belonged to no client: dropped.
     pub foreign_packets: Option<u64>,
-    /// Packets that the kernel did not take at the other end.
+    /// Packets that the kernel refused at the receiving end.
     pub refused_packets: Option<u64>,
-    /// Packets in transit at the end.
+    /// Packets still in transit at the end.
     pub pending_packets: u64,
-    /// The most packets of one line that waited or were being sent.
+    /// The most packets of one line waiting or being sent at a time.
     pub queue_packets_max: Option<usize>,
-    /// Delivery time less due time.
+    /// Delivery time minus due time.
     pub lateness_seconds: Option<Summary>,
 }

@@ -1,7 +1,7 @@
-//! A link whose packets the kernel carries: a veth pair with a queueing discipline at each end.
+//! A link carried by the kernel: a veth pair with a queueing discipline at each end.
 //!
-//! Nothing passes through this program, which only waits for the end. The clients' end is in the link's namespace, and
-//! the pair disappears with it: when we end it, or when no process holds the namespace any more.
+//! No packet passes through this program, which only waits for the end. The clients' end is in the link's namespace,
+//! and the pair disappears with that.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -18,16 +18,16 @@ use crate::readiness::Readiness;
 use crate::report::{DirectionReport, Report, Shaper};
 use crate::tc::{self, Counts, Discipline};
 
-/// The clients' end: its namespace has no other devices but loopback.
+/// The clients' end, in a namespace without other devices except loopback.
 const CLIENT_DEVICE: &str = "sojourn0";
 
-/// Both ends have one hardware address and no ARP, so each knows the other without asking: only IP crosses the line.
+/// Both ends have the same hardware address and no ARP, so neither needs to ask for the other's: only IP crosses the
+/// line.
 const END: &str = "address 02:00:00:00:00:01 arp off";
 
-/// A link that is up.
 pub struct Shaped {
     link: Link,
-    // Before the namespace: the pair is to be gone when this is, so that the next link may have its addresses.
+    // Dropped before the namespace, so that the pair is gone and the next link may use its addresses.
     server: ServerEnd,
     namespace: Namespace,
     up: Discipline,
@@ -36,19 +36,18 @@ pub struct Shaped {
     begin: Nanos,
 }
 
-/// The server's end of the pair, which is gone with the other when this is.
+/// The server's end of the pair; dropping it deletes both ends.
 struct ServerEnd {
     name: String,
     index: u32,
 }
 
 impl Shaped {
-    /// Brings a link up: the server's side in the calling thread's network namespace, the clients' in a new
-    /// one. Needs `CAP_NET_ADMIN` and `CAP_SYS_ADMIN`. It ignores the seed and the limit of lateness.
+    /// Starts a link: the server's side in the calling thread's network namespace, the clients' in a new one. Needs
+    /// `CAP_NET_ADMIN` and `CAP_SYS_ADMIN`. Ignores the seed and the lateness limit.
     ///
     /// # Errors
-    /// [`ShapingError::Unsupported`] before anything is made, where the kernel cannot emulate the
-    /// link.
+    /// [`ShapingError::Unsupported`] if the kernel cannot emulate the link; nothing has been created then.
     pub fn new(link: Link) -> Result<Shaped, ShapingError> {
         if link.lines != 1 {
             return Err(ShapingError::Unsupported("one line, not one for each client"));
@@ -59,7 +58,7 @@ impl Shaped {
         let (up, down) = (Discipline::of(&link.up)?, Discipline::of(&link.down)?);
         let namespace = Namespace::create()?;
         let server = ServerEnd::create(&namespace, &up, &down)?;
-        // First the disciplines, then the addresses: nothing goes around them.
+        // Disciplines before addresses, so that no packet bypasses them.
         add(&down, &server.name, None)?;
         add(&up, CLIENT_DEVICE, Some(&namespace))?;
         link.network.put_server(&server.name)?;
@@ -105,9 +104,9 @@ impl Carrier for Shaped {
 }
 
 impl ServerEnd {
-    /// Makes the pair, one end here and the other in `namespace`.
+    /// Creates the pair, one end here and the other in `namespace`.
     fn create(namespace: &Namespace, up: &Discipline, down: &Discipline) -> Result<ServerEnd, ShapingError> {
-        // A process has one link: no other's end is called so.
+        // A process has one link, so its ID makes the name unique.
         let process = std::process::id();
         let name = format!("sojourn-{process}");
         let there = format!("/proc/{process}/fd/{}", namespace.raw());
@@ -123,7 +122,7 @@ impl ServerEnd {
 
 impl Drop for ServerEnd {
     fn drop(&mut self) {
-        // Where this fails the pair still goes with the namespace, a moment later.
+        // If this fails, the pair still disappears with the namespace a moment later.
         let _ = Netlink::new().and_then(|netlink| netlink.remove(self.index));
     }
 }
@@ -139,7 +138,7 @@ fn counts(device: &str, namespace: Option<&Namespace>) -> io::Result<Counts> {
 }
 
 fn way(line: &Line, discipline: &Discipline, counts: Counts) -> DirectionReport {
-    // Where packets are to be lost, the same counter has them and those that found the queue full.
+    // With configured loss, the same counter includes lost packets and those that found the queue full.
     let is_lossless = line.loss.mean() == 0.0;
     DirectionReport {
         rate_bits_per_second: line.rate,

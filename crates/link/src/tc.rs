@@ -1,7 +1,7 @@
-//! A line in the words of tc(8): its queueing discipline and limits, and the discipline's counters.
+//! Translates a line to tc(8): its queueing discipline with limits, and reads the discipline's counters.
 //!
-//! A rate alone is a token bucket (tc-tbf(8)); a delay or a loss is tc-netem(8), which has a rate of its own. Otherwise
-//! it is a first-in first-out queue that never fills, for its counters.
+//! A rate alone becomes a token bucket (tc-tbf(8)); a delay or loss becomes tc-netem(8), which has a rate too.
+//! Otherwise an unlimited FIFO queue provides the counters.
 
 use std::io;
 
@@ -15,36 +15,36 @@ use crate::loss::Loss;
 /// The longest IP packet: the devices' MTU.
 const PACKET_BYTES_MAX: u32 = 1500;
 
-/// An Ethernet header. The kernel counts frames; a line's lengths are those of IP packets.
+/// An Ethernet header: the kernel counts frames, a line counts IP packets.
 const HEADER_BYTES: u32 = 14;
 
-/// How late the kernel's timer may be without losing rate: the bucket's size beyond one frame. It is also the default
-/// lateness limit of the emulator.
+/// How late the kernel's timer may be without losing rate, which determines the bucket size beyond one frame. Also the
+/// emulator's default lateness limit.
 const TIMER_LATENESS_SECONDS: f64 = 1e-3;
 
-/// Packets that travel, where no rate says how many they can be at most.
+/// The most packets in transit if no rate limits them.
 const TRAVELLING_PACKETS_MAX: u64 = 1_000_000;
 
-/// Transmission time of what TCP may hand over as one: at a gigabit, single packets are too many.
+/// Transmission time of what TCP may pass on as one packet; at a gigabit, single packets are too many.
 const AT_ONCE_SECONDS: f64 = 1e-4;
 
 /// At most 64 kB at once.
 const AT_ONCE_PACKETS_MAX: u32 = 45;
 
-/// Below this rate, a packet's transmission time overflows the kernel's numbers for the bucket's size.
+/// Below this rate, a packet's transmission time overflows the kernel's representation of the bucket size.
 const RATE_BITS_PER_SECOND_MIN: f64 = 1000.0;
 
-/// A queueing discipline: what an end of a link does with what it sends.
+/// A queueing discipline at one end of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Discipline {
     pub kind: &'static str,
-    /// Packets that TCP may hand over as one. With 1, each waits and is lost by itself.
+    /// Packets that TCP may pass on as one. With 1, each waits and is lost individually.
     pub at_once_packets: u32,
     options: String,
 }
 
 impl Discipline {
-    /// The one that does what `line` says.
+    /// The discipline for `line`.
     pub fn of(line: &Line) -> Result<Discipline, ShapingError> {
         if line.reorders {
             return Err(ShapingError::Unsupported("no packets that overtake others"));
@@ -69,7 +69,7 @@ impl Discipline {
         })
     }
 
-    /// The words by which `device` gets it.
+    /// The tc arguments that add it to `device`.
     pub fn added_to(&self, device: &str) -> String {
         let Discipline { kind, options, .. } = self;
         let lengths =
@@ -77,26 +77,26 @@ impl Discipline {
         format!("qdisc add dev {device} root {lengths}{kind} {options}")
     }
 
-    /// Bytes of IP packets that were sent on.
+    /// Bytes of IP packets sent.
     pub fn sent_bytes(&self, counts: Counts) -> u64 {
         let header_bytes = if self.counts_headers() { HEADER_BYTES } else { 0 };
         counts.bytes - counts.packets * u64::from(header_bytes)
     }
 
-    /// True if lengths are those of frames. A size table makes them IP lengths, but sees only one header in packets
-    /// handed over as one.
+    /// True if lengths are those of frames. A size table corrects them to IP lengths, but sees only one header for
+    /// packets passed on as one.
     fn counts_headers(&self) -> bool {
         self.at_once_packets > 1
     }
 }
 
-/// The words that show what a device's discipline has counted, for [`Counts::read`].
+/// The tc arguments that show the counters of a device's discipline, for [`Counts::read`].
 pub fn shown(device: &str) -> String {
     format!("-s -j qdisc show dev {device}")
 }
 
-/// A bucket holds one frame, without which none could be sent, and the bytes that the rate allows while the
-/// timer is late: tokens that come to a full bucket are lost. More would let more pass at once after a pause.
+/// The bucket holds one frame, the minimum, plus the bytes that the rate allows while the timer is late, because tokens
+/// for a full bucket are lost. A larger bucket would let longer bursts pass after a pause.
 fn token_bucket(rate: f64, queue_packets: usize) -> Discipline {
     let at_once_packets = (rate * AT_ONCE_SECONDS / 8.0 / f64::from(PACKET_BYTES_MAX)) as u32;
     let burst_bytes = PACKET_BYTES_MAX + HEADER_BYTES + (rate / 8.0 * TIMER_LATENESS_SECONDS).ceil() as u32;
@@ -105,7 +105,7 @@ fn token_bucket(rate: f64, queue_packets: usize) -> Discipline {
         at_once_packets: at_once_packets.clamp(1, AT_ONCE_PACKETS_MAX),
         options: String::new(),
     };
-    // Where headers count, the longest packets go at the rate that was asked for.
+    // If headers count, the longest packets are sent at the configured rate.
     let counted_bytes = PACKET_BYTES_MAX + if discipline.counts_headers() { HEADER_BYTES } else { 0 };
     let counted_rate = (rate * f64::from(counted_bytes) / f64::from(PACKET_BYTES_MAX)).round();
     let limit_bytes = queue_packets as u64 * u64::from(counted_bytes);
@@ -113,7 +113,7 @@ fn token_bucket(rate: f64, queue_packets: usize) -> Discipline {
     discipline
 }
 
-/// Its queue holds packets until they arrive, so that there is room for those that travel, too.
+/// netem's queue holds packets until they arrive, so it also needs room for those in transit.
 fn network_emulator(line: &Line, delay_seconds: f64) -> Discipline {
     let travelling_packets = |rate: f64| (rate * delay_seconds / 8.0 / f64::from(PACKET_BYTES_MAX)).ceil();
     let limit_packets = line.rate.map_or(TRAVELLING_PACKETS_MAX, |rate| {
@@ -139,17 +139,16 @@ fn network_emulator(line: &Line, delay_seconds: f64) -> Discipline {
 /// A discipline's counters since it was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct Counts {
-    /// Packets that were sent on.
     pub packets: u64,
     pub bytes: u64,
-    /// Packets that were dropped, for whatever reason.
+    /// Packets dropped for any reason.
     #[serde(rename = "drops")]
     pub dropped_packets: u64,
     #[serde(rename = "qlen")]
     pub queued_packets: u64,
 }
 
-/// A discipline as tc shows it; there may be others within.
+/// A discipline in tc's JSON; it may contain others.
 #[derive(Deserialize)]
 struct Shown {
     #[serde(default)]
@@ -159,7 +158,7 @@ struct Shown {
 }
 
 impl Counts {
-    /// From what tc shows of a device.
+    /// Reads tc's JSON output for a device.
     pub fn read(json: &str) -> io::Result<Counts> {
         let all: Vec<Shown> = serde_json::from_str(json)?;
         let root = all.iter().find(|each| each.root);

@@ -1,4 +1,4 @@
-//! A TUN device: the kernel's IP packets as reads and writes of a descriptor.
+//! A TUN device: IP packets of the kernel as reads and writes of a descriptor.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -8,10 +8,10 @@ use rustix::io::Errno;
 
 const DEVICE: &str = "/dev/net/tun";
 
-/// The longest packet: without offloading the kernel sends none above its interface's MTU of 1,500.
+/// The longest packet: without offloading the kernel sends none above the interface's MTU of 1,500.
 pub const PACKET_BYTES_MAX: usize = 2048;
 
-/// One device, which is gone when this is.
+/// A device that is deleted on drop.
 #[derive(Debug)]
 pub struct Tun {
     file: OwnedFd,
@@ -19,11 +19,11 @@ pub struct Tun {
 }
 
 impl Tun {
-    /// A new device in the calling thread's network namespace. `pattern` is a name, with `%d` for a number.
+    /// Creates a device in the calling thread's network namespace. `pattern` is a name, with `%d` for a number.
     pub fn create(pattern: &str) -> io::Result<Tun> {
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = rustix::fs::open(DEVICE, flags, Mode::empty())?;
-        // SAFETY: zeros are valid for every part of it.
+        // SAFETY: all zeros are valid in every field.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         let room = &mut request.ifr_name[..libc::IFNAMSIZ - 1]; // a zero byte stays behind it
         for (to, from) in room.iter_mut().zip(pattern.bytes()) {
@@ -38,7 +38,7 @@ impl Tun {
         Ok(Tun { name: name.collect(), file })
     }
 
-    /// The next packet that the kernel sends, if there is one.
+    /// The next packet that the kernel sends; `None` if there is none.
     pub fn receive(&self, packet: &mut [u8; PACKET_BYTES_MAX]) -> io::Result<Option<usize>> {
         match rustix::io::read(&self.file, packet.as_mut_slice()) {
             Ok(count) => Ok(Some(count)),
@@ -47,7 +47,7 @@ impl Tun {
         }
     }
 
-    /// Hands a packet to the kernel as received; `false` if it would not have it.
+    /// Passes a packet to the kernel as received; false if it refuses it.
     pub fn send(&self, packet: &[u8]) -> bool {
         rustix::io::write(&self.file, packet).is_ok()
     }

@@ -6,7 +6,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::proc_file;
 
-/// The cores that the calling thread may run on, in ascending order.
+/// Cores on which the calling thread may run, in ascending order.
 pub fn allowed_cores() -> io::Result<Vec<usize>> {
     let allowed = sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect())
@@ -18,7 +18,7 @@ pub fn online_cores() -> io::Result<Vec<usize>> {
     core_list(&proc_file::read(PATH)?).ok_or_else(|| proc_file::lacks(PATH, "list of cores"))
 }
 
-/// `0-3,8`, as the kernel lists cores.
+/// Parses the kernel's list format, such as `0-3,8`.
 fn core_list(text: &str) -> Option<Vec<usize>> {
     let mut cores = Vec::new();
     for part in text.trim().split(',') {
@@ -28,7 +28,7 @@ fn core_list(text: &str) -> Option<Vec<usize>> {
     Some(cores)
 }
 
-/// Lets the calling thread, and the threads it starts later, run on one core only.
+/// Restricts the calling thread, and threads that it starts later, to one core.
 pub fn pin_to(core: usize) -> io::Result<()> {
     let allowed = allowed_cores()?;
     if !allowed.contains(&core) {

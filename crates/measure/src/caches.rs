@@ -1,4 +1,4 @@
-//! The caches of a core, as sysfs describes them. A memory sweep's plateaus are compared with them.
+//! The caches of a core as sysfs describes them; the plateaus of a memory sweep are compared with them.
 
 use std::fs;
 use std::path::Path;
@@ -10,18 +10,18 @@ use crate::Reading;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Cache {
-    /// 1 is nearest to the core.
+    /// 1 is closest to the core.
     pub level: u8,
     /// `Data`, `Instruction` or `Unified`.
     pub kind: String,
     pub size_bytes: u64,
     /// The cache line.
     pub line_bytes: u64,
-    /// The cores that share it, as the kernel lists them. A virtual machine's neighbours are not among them.
+    /// The cores that share it, in the kernel's format. Other virtual machines on the same cache are not included.
     pub shared_by: String,
 }
 
-/// The caches of a core, nearest first.
+/// The caches of a core, closest first.
 pub fn of_core(core: usize) -> Reading<Vec<Cache>> {
     read(Path::new(&format!("/sys/devices/system/cpu/cpu{core}/cache")))
 }
@@ -50,7 +50,7 @@ fn cache(index: &Path) -> Option<Cache> {
     })
 }
 
-/// `48K`, as sysfs writes sizes.
+/// Parses a size such as `48K`.
 fn size(text: &str) -> Option<u64> {
     let (number, factor) = match text.as_bytes().last()? {
         b'K' => (&text[..text.len() - 1], 1 << 10),

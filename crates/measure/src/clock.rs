@@ -10,7 +10,7 @@ use std::{
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// A time or a span in nanoseconds; subtraction stops at zero.
+/// A point in time or a duration in nanoseconds; subtraction saturates at zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(pub u64);
 
@@ -18,13 +18,13 @@ impl Nanos {
     pub const ZERO: Nanos = Nanos(0);
     pub const MAX: Nanos = Nanos(u64::MAX);
 
-    /// From seconds; negative ones become zero.
+    /// Negative numbers become zero.
     pub fn from_seconds(seconds: f64) -> Nanos {
         Nanos((seconds * 1e9) as u64)
     }
 
     pub fn seconds(self) -> f64 {
-        // Divided: one over a billion is not exact, and 30 s would become 30.000000000000004.
+        // A division, because multiplying by 1e-9 is inexact: 30 s would become 30.000000000000004.
         self.0 as f64 / 1e9
     }
 }
@@ -61,19 +61,19 @@ impl From<Duration> for Nanos {
     }
 }
 
-/// Now, on a clock that only ever goes forward.
+/// The current time of the monotonic clock.
 pub fn now() -> Nanos {
     nanos(clock_gettime(ClockId::Monotonic))
 }
 
-/// The CPU time that the calling thread has used, user and system.
+/// CPU time of the calling thread, user and system.
 pub fn thread_cpu() -> Nanos {
     nanos(clock_gettime(ClockId::ThreadCPUTime))
 }
 
-/// Returns true if the kernel says that the wall clock is synchronised (by NTP or the hypervisor's clock).
+/// Returns true if the kernel says that the wall clock is synchronised (by NTP or the hypervisor).
 pub fn is_synchronised() -> io::Result<bool> {
-    // SAFETY: all zeros is a request that changes nothing, and the kernel fills the structure in.
+    // SAFETY: all zeros is a request that changes nothing, and the kernel fills in the structure.
     let state = unsafe {
         let mut request: libc::timex = mem::zeroed();
         libc::adjtimex(&raw mut request)

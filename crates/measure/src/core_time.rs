@@ -1,4 +1,4 @@
-//! Time of one core, or of all, by state: /proc/stat, in ticks of 10 ms.
+//! CPU time of one core, or of all, by state: /proc/stat, in ticks of 10 ms.
 //!
 //! The kernel charges a whole tick to the task that ran at its end, so spans below a second are coarse.
 
@@ -11,24 +11,24 @@ use crate::proc_file;
 
 const PATH: &str = "/proc/stat";
 
-/// Cumulative ticks of a core since boot; subtract an earlier one for a span.
+/// Ticks of a core since boot; subtract an earlier reading for a span.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CoreTime {
     pub user: u64,
-    /// In the kernel on behalf of a process.
+    /// Kernel code on behalf of a process.
     pub system: u64,
     pub interrupt: u64,
-    /// In deferred interrupt work: most of the network stack's receive side.
+    /// Deferred interrupt work, which includes most of the network stack's receive side.
     pub softirq: u64,
     /// Idle while a disk request was outstanding.
     pub iowait: u64,
-    /// Wanted to run while the hypervisor ran something else.
+    /// Runnable, but the hypervisor ran something else.
     pub steal: u64,
     pub idle: u64,
 }
 
 impl CoreTime {
-    /// Reads the times of one core, or with `None` the sum over all.
+    /// Reads the times of one core, or with `None` the sum of all.
     pub fn read(core: Option<usize>) -> io::Result<CoreTime> {
         let name = core.map_or("cpu".to_owned(), |core| format!("cpu{core}"));
         let text = proc_file::read(PATH)?;
@@ -40,22 +40,22 @@ impl CoreTime {
         self.busy() + self.iowait + self.steal + self.idle
     }
 
-    /// The ticks in which the core did work.
+    /// Ticks in which the core did work.
     pub fn busy(&self) -> u64 {
         self.user + self.system + self.interrupt + self.softirq
     }
 
-    /// Busy ticks as a share of the time that the hypervisor gave; `None` for an empty span.
+    /// Busy ticks as a share of the time that the hypervisor granted; `None` for an empty span.
     pub fn busy_fraction(&self) -> Option<f64> {
         fraction(self.busy(), self.total() - self.steal)
     }
 
-    /// The share of all time that the hypervisor took away.
+    /// The share of the time that the hypervisor took.
     pub fn steal_fraction(&self) -> Option<f64> {
         fraction(self.steal, self.total())
     }
 
-    /// The share of all time in deferred interrupt work.
+    /// The share of the time spent in deferred interrupt work.
     pub fn softirq_fraction(&self) -> Option<f64> {
         fraction(self.softirq, self.total())
     }
@@ -80,7 +80,7 @@ impl Add for CoreTime {
 impl Sub for CoreTime {
     type Output = CoreTime;
 
-    /// The span since an earlier reading. iowait and idle may step back a tick; that counts as zero.
+    /// The span since an earlier reading. iowait and idle may decrease by a tick, which counts as zero.
     fn sub(self, earlier: CoreTime) -> CoreTime {
         CoreTime {
             user: self.user.saturating_sub(earlier.user),
@@ -94,7 +94,7 @@ impl Sub for CoreTime {
     }
 }
 
-/// `cpu0 user nice system idle iowait irq softirq steal guest guest_nice`; guest time is within user.
+/// Parses `cpu0 user nice system idle iowait irq softirq steal guest guest_nice`; guest time is part of user.
 fn parse(line: &str) -> Option<CoreTime> {
     let ticks: Vec<u64> =
         line.split_ascii_whitespace().skip(1).map_while(|field| field.parse().ok()).collect();

@@ -1,6 +1,7 @@
-//! How long tasks ran on one core so far, from the finest source that the kernel offers.
+//! How long tasks have run on one core, from the most precise source that the kernel offers.
 //!
-//! What others took of a core is this less what the observed processes used. Sources, the finest first:
+//! The difference between this and the observed processes' CPU time is what other processes used. Sources, the most
+//! precise first:
 //! 1. `cpuacct.usage_percpu` of the root control group (version 1): nanoseconds, on the same clock as a process's own
 //!    CPU time, without idling and interrupts that the kernel accounts apart.
 //! 2. `/proc/schedstat`: nanoseconds; kernels that account interrupts apart leave them in.
@@ -30,7 +31,7 @@ enum Source {
 }
 
 impl CoreUse {
-    /// The best source for this core.
+    /// The most precise source for this core.
     ///
     /// # Errors
     /// If the machine has no such core.
@@ -41,7 +42,7 @@ impl CoreUse {
     fn below(root: &Path, core: usize) -> io::Result<CoreUse> {
         let groups =
             ["cpuacct", "cpu,cpuacct", "cpuacct,cpu"].map(|name| root.join("sys/fs/cgroup").join(name));
-        // Only the root group has a release agent; a container's group knows nothing of what runs beside it.
+        // Only the root group has a release agent; a container's group does not see what runs outside of it.
         let whole = groups.into_iter().find(|group| group.join("release_agent").exists());
         let finest = whole.map(|group| Source::ControlGroup(group.join("cpuacct.usage_percpu")));
         let candidates = finest.into_iter().chain([Source::Schedstat(root.join("proc/schedstat"))]);
@@ -61,7 +62,7 @@ impl CoreUse {
             Source::Schedstat(path) => {
                 let text = proc_file::read(&path.to_string_lossy())?;
                 let name = format!("cpu{}", self.core);
-                // Documentation/scheduler/sched-stats: the seventh number is the time that tasks ran.
+                // Documentation/scheduler/sched-stats: the seventh number is the time spent running tasks.
                 let line = text.lines().find(|line| line.split(' ').next() == Some(&name));
                 parsed(line.and_then(|line| line.split_ascii_whitespace().nth(7)), path, self.core)
             }
@@ -72,7 +73,7 @@ impl CoreUse {
         }
     }
 
-    /// Spans are known to this.
+    /// The precision of spans.
     pub fn resolution(&self) -> Nanos {
         match self.source {
             Source::ControlGroup(_) | Source::Schedstat(_) => Nanos(1),
@@ -80,7 +81,7 @@ impl CoreUse {
         }
     }
 
-    /// The file it is read from.
+    /// The file that is read.
     pub fn source(&self) -> &'static str {
         match self.source {
             Source::ControlGroup(_) => "cpuacct.usage_percpu",

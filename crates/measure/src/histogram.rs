@@ -1,7 +1,7 @@
 //! A latency histogram: 1 ns to 1 h at three significant digits, constant memory, mergeable.
 //!
-//! Adding two of them equals having recorded everything in one, so steps, repetitions and machines merge
-//! without averaging percentiles. Longer than an hour counts as an hour.
+//! Adding two of them equals having recorded everything in one, so steps, repetitions and machines merge without
+//! averaging percentiles. Longer latencies count as an hour.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -23,7 +23,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// An empty one with two significant digits above 1 µs: small enough to reset ten times a second.
+    /// An empty histogram with two significant digits above 1 µs: small enough to reset ten times a second.
     pub fn coarse() -> Histogram {
         let counts = hdrhistogram::Histogram::new_with_bounds(1_000, LATENCY_MAX.0, 2);
         Histogram(counts.expect("constant bounds are valid"))
@@ -33,18 +33,18 @@ impl Histogram {
         self.0.saturating_record(latency.0);
     }
 
-    /// Records a latency so many times.
+    /// Records a latency `count` times.
     pub fn record_many(&mut self, latency: Nanos, count: u64) {
         self.0.saturating_record_n(latency.0, count);
     }
 
-    /// Recorded latencies in ascending order, each with its count. Recording them again gives an equal histogram.
+    /// Recorded latencies in ascending order with their counts. Recording them again gives an equal histogram.
     pub fn recorded(&self) -> impl Iterator<Item = (Nanos, u64)> + '_ {
         let recorded = self.0.iter_recorded();
         recorded.map(|found| (Nanos(found.value_iterated_to()), found.count_since_last_iteration()))
     }
 
-    /// Adds everything that another one recorded.
+    /// Adds everything recorded in `other`.
     pub fn merge(&mut self, other: &Histogram) {
         self.0.add(&other.0).expect("same bounds, so nothing can fall outside");
     }
@@ -61,14 +61,14 @@ impl Histogram {
         self.0.len() - self.0.count_between(0, limit.0.min(LATENCY_MAX.0))
     }
 
-    /// The mean in seconds, if anything was recorded.
+    /// The mean in seconds; `None` if nothing was recorded.
     pub fn mean_seconds(&self) -> Option<f64> {
         (!self.0.is_empty()).then(|| self.0.mean() / 1e9)
     }
 
-    /// The latency that a fraction of all stayed at or below, in seconds, if anything was recorded.
+    /// The quantile in seconds: a `fraction` of all latencies is at or below it. `None` if nothing was recorded.
     pub fn quantile_seconds(&self, fraction: f64) -> Option<f64> {
-        // The bucket's upper edge may lie above the largest value recorded, and p999 > max would read oddly.
+        // The bucket's upper edge may exceed the largest recorded value, and p999 > max would look wrong.
         (!self.0.is_empty()).then(|| Nanos(self.0.value_at_quantile(fraction).min(self.0.max())).seconds())
     }
 
@@ -85,7 +85,7 @@ impl Histogram {
         }
     }
 
-    /// Another library's counts of nanoseconds, to this one's precision.
+    /// Converts another library's counts of nanoseconds to this precision.
     pub(crate) fn from_counts(counts: &hdrhistogram::Histogram<u64>) -> Histogram {
         let mut histogram = Histogram::default();
         for found in counts.iter_recorded() {
@@ -99,7 +99,7 @@ impl Histogram {
     }
 }
 
-/// A histogram's figures, in seconds; all but the count are missing when nothing was recorded.
+/// A histogram's figures in seconds; all except the count are null if nothing was recorded.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Summary {
     pub count: u64,

@@ -1,6 +1,6 @@
 //! HDR interval logs, version 1.3: histograms on disk that any HdrHistogram tool reads and merges.
 //!
-//! Reading takes any log of latencies in nanoseconds, whatever the range and precision of its histograms.
+//! Reads any log of latencies in nanoseconds, whatever range and precision its histograms have.
 
 use std::{
     borrow::Borrow,
@@ -20,7 +20,7 @@ use crate::{Histogram, Nanos};
 const MAX_COLUMN_UNIT_NS: f64 = 1_000_000.0;
 
 pub struct Interval<'a, H = &'a Histogram> {
-    /// The name of the measurement: letters, digits, `_`; no comma and no space.
+    /// The name of the measurement, without commas and spaces.
     pub tag: &'a str,
     /// Offset from the start of the run.
     pub start: Nanos,
@@ -64,13 +64,13 @@ pub struct ReadInterval {
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LogError {
-    /// A line is neither a comment nor a row.
+    /// A line that is neither a comment nor a row.
     #[error("row {0} is not a row of an HDR interval log")]
     Row(usize),
-    /// A row's histogram is damaged.
+    /// A row with a damaged histogram.
     #[error("the histogram of row {row} cannot be decoded: {why}")]
     Histogram {
-        /// Counted from one, comments left out.
+        /// The row's number from one, without comments.
         row: usize,
         why: String,
     },
@@ -101,7 +101,7 @@ fn nanos(duration: Duration) -> Nanos {
     Nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// The crate's own writer leaves out the version and the legend, which other readers look for.
+/// The crate's own writer omits the version and the legend, which other readers expect.
 fn write_header(output: &mut impl Write, start_time: SystemTime, comment: &str) -> io::Result<()> {
     let start_seconds = start_time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     writeln!(output, "#[{comment}]")?;

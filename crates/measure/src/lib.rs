@@ -1,7 +1,7 @@
-//! Measures without disturbing: clocks, latency histograms, counters of processes and cores.
+//! Measurement: clocks, latency histograms, counters of processes and cores.
 //!
-//! The crate reads and never decides. A value that a machine does not offer is [`Reading::Unavailable`] with the
-//! reason, never zero: a zero that was never measured looks exactly like a good result.
+//! The crate only reads; others interpret. A value that the machine does not offer is [`Reading::Unavailable`] with the
+//! reason, never zero, because an unmeasured zero looks like a good result.
 
 pub mod affinity;
 pub mod caches;

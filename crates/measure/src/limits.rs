@@ -1,4 +1,4 @@
-//! Limits of this process: memory, and open descriptors, raised as far as the system allows.
+//! Limits of this process: its memory, and open descriptors, which can be raised.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::machine;
 
-/// Raises the limit on open descriptors to `wanted`, or as near as allowed; answers the limit in force.
+/// Raises the limit of open descriptors to `wanted`, or as near as allowed; returns the limit in force.
 ///
 /// A privileged process may raise the hard limit too, others only reach the hard limit.
 pub fn raise_descriptors(wanted: u64) -> u64 {
@@ -16,21 +16,21 @@ pub fn raise_descriptors(wanted: u64) -> u64 {
         let hard = before.maximum.map_or(wanted, |hard| hard.max(wanted));
         let whole = Rlimit { current: Some(wanted), maximum: before.maximum.map(|_| hard) };
         let part = Rlimit { current: before.maximum.map(|hard| hard.min(wanted)), maximum: before.maximum };
-        // Neither may be allowed; the limit that is read back says what came of it.
+        // Either may be forbidden; the limit is read back below.
         let _ = setrlimit(Resource::Nofile, whole).or_else(|_| setrlimit(Resource::Nofile, part));
     }
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// The memory that this process may use: the machine's, or less if its control group or one around that has a limit.
+/// The memory that this process may use: the machine's, or less if a control group around it has a limit.
 pub fn memory_bytes() -> u64 {
-    // A machine that does not tell sets no limit.
+    // If the machine does not tell, there is no limit from it.
     let all = machine::memory_bytes().value().copied().unwrap_or(u64::MAX);
     let membership = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     limit_of_groups(&membership, Path::new("/sys/fs/cgroup")).map_or(all, |limit| limit.min(all))
 }
 
-/// The least limit on memory among the groups that /proc/PID/cgroup names, those around them included, of either version.
+/// The smallest memory limit among the groups in /proc/PID/cgroup and their parents, in either version.
 fn limit_of_groups(membership: &str, mount: &Path) -> Option<u64> {
     let groups = membership.lines().filter_map(|line| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
@@ -39,12 +39,12 @@ fn limit_of_groups(membership: &str, mount: &Path) -> Option<u64> {
     let limit = |root: &Path, path: &str, file: &str| {
         let group = root.join(path);
         let around = group.ancestors().take_while(|folder| folder.starts_with(root));
-        // Version 2 writes "max" where there is none.
+        // Version 2 writes "max" for no limit.
         around.filter_map(|folder| fs::read_to_string(folder.join(file)).ok()?.trim().parse().ok()).min()
     };
     groups
         .filter_map(|(controllers, path)| match controllers {
-            // Beside hierarchies of version 1, that of version 2 has a folder of its own.
+            // Beside hierarchies of version 1, version 2 is mounted in a folder of its own.
             "" => [mount.to_owned(), mount.join("unified")]
                 .iter()
                 .filter_map(|root| limit(root, path, "memory.max"))

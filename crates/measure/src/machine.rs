@@ -1,4 +1,4 @@
-//! Describes the machine and its kernel settings: figures without them are not comparable.
+//! Describes the machine and its kernel settings, without which figures are not comparable.
 //!
 //! Every printed result contains this object.
 
@@ -15,42 +15,38 @@ use crate::{Reading, affinity, clock, proc_file};
 /// The machine, its kernel and the settings that figures depend on.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Machine {
-    /// Its name in the network.
     pub host_name: Reading<String>,
-    /// Differs between machines and from boot to boot: recordings that share it also share the monotonic clock.
+    /// Differs between machines and from boot to boot: recordings with the same ID share the monotonic clock.
     pub boot_id: Reading<String>,
     /// The kernel's clock source, such as `tsc`.
     pub clock_source: Reading<String>,
     /// True if the wall clock is synchronised, so that timestamps of several machines can be compared.
     pub clock_synchronised: Reading<bool>,
-    /// The model that it calls itself.
     pub processor: Reading<String>,
     /// Cores that this process may use.
     pub cores_usable: Reading<usize>,
     /// Groups of CPUs that share a physical core, as the kernel lists them.
     pub smt_siblings: Reading<Vec<String>>,
-    /// The caches of the first of them.
+    /// The caches of the first usable core.
     pub caches: Reading<Vec<Cache>>,
     pub memory_bytes: Reading<u64>,
     pub kernel: Reading<String>,
-    /// The distribution, as it calls itself.
     pub operating_system: Reading<String>,
     pub virtualised: Reading<bool>,
-    /// The hypervisor's CPUID signature.
     pub hypervisor: Reading<String>,
-    /// The governors of the usable cores; more than one if they differ.
+    /// The frequency governors of the usable cores; more than one if they differ.
     pub frequency_governor: Reading<Vec<String>>,
     pub congestion_control: Reading<String>,
-    /// The queueing discipline of new interfaces.
+    /// The default queueing discipline of new interfaces.
     pub default_qdisc: Reading<String>,
     pub listen_backlog_limit: Reading<String>,
-    /// The ports that connections are made from.
+    /// The local ports for outgoing connections.
     pub port_range: Reading<String>,
     /// The kernel's setting; the active choice is in brackets.
     pub transparent_huge_pages: Reading<String>,
-    /// The kernel's read-ahead, by disk.
+    /// Read-ahead by disk.
     pub read_ahead_bytes: Reading<BTreeMap<String, u64>>,
-    /// True if the processor's own counters are visible.
+    /// True if the processor's performance counters are visible.
     pub hardware_counters: Reading<bool>,
 }
 
@@ -85,7 +81,7 @@ impl Machine {
 }
 
 fn line(path: &str) -> Reading<String> {
-    // Some files hold tabs between words.
+    // Some files separate words by tabs.
     let words = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
     proc_file::read(path).map(words).into()
 }
@@ -95,7 +91,7 @@ fn cpu_info() -> Reading<String> {
 }
 
 fn processor() -> Reading<String> {
-    // Arm's kernels tell no model but its numbers.
+    // Arm's kernels give the model only as numbers.
     let name = |text: String| {
         let of = |key: &str| text.lines().find_map(|line| value(line, key, ':')).map(str::to_owned);
         of("model name").or_else(|| of("CPU part")).ok_or("/proc/cpuinfo holds no model name")
@@ -111,13 +107,13 @@ fn operating_system() -> Reading<String> {
     Reading::from(proc_file::read("/etc/os-release")).and_then(name)
 }
 
-/// The rest of the line after the key and the separator.
+/// The rest of the line that begins with `key`, after the separator.
 fn value<'a>(line: &'a str, key: &str, separator: char) -> Option<&'a str> {
     let (name, value) = line.split_once(separator)?;
     (name.trim() == key).then(|| value.trim())
 }
 
-/// The machine's memory, whatever a control group leaves of it.
+/// The machine's memory, without regard to control groups.
 pub(crate) fn memory_bytes() -> Reading<u64> {
     let total = |text: String| {
         let kibibytes = text.lines().find_map(|line| value(line, "MemTotal", ':')?.strip_suffix(" kB"));
@@ -127,7 +123,7 @@ pub(crate) fn memory_bytes() -> Reading<u64> {
     Reading::from(proc_file::read("/proc/meminfo")).and_then(total)
 }
 
-/// A file of every usable core, each answer once.
+/// The distinct contents of a file of every usable core.
 fn of_cores(cores: &Reading<Vec<usize>>, file: &str) -> Reading<Vec<String>> {
     cores.clone().and_then(|cores| {
         let mut found = Vec::new();
@@ -142,7 +138,7 @@ fn of_cores(cores: &Reading<Vec<usize>>, file: &str) -> Reading<Vec<String>> {
     })
 }
 
-/// The processor says so itself; Arm's do not, but firmware may.
+/// x86 processors report it in their flags; for Arm, firmware may.
 fn is_virtualised(cpu_info: &str) -> bool {
     let flags = cpu_info.lines().find_map(|line| value(line, "flags", ':'));
     flags.is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"))
@@ -150,7 +146,7 @@ fn is_virtualised(cpu_info: &str) -> bool {
 
 #[cfg(target_arch = "x86_64")]
 fn hypervisor() -> Reading<String> {
-    /// The first leaf that is the hypervisor's: three registers of its signature.
+    /// The CPUID leaf of the hypervisor, whose registers hold its signature.
     const SIGNATURE: u32 = 0x4000_0000;
     if cpu_info().value().is_none_or(|text| !is_virtualised(text)) {
         return Reading::unavailable("the processor does not say that there is one");
@@ -167,7 +163,7 @@ fn hypervisor() -> Reading<String> {
     line("/sys/hypervisor/type")
 }
 
-/// Disks that hold something: not the loop and memory devices that are set up for nothing.
+/// Read-ahead of disks in use, without unused loop and memory devices.
 fn read_ahead(block_devices: &Path) -> Reading<BTreeMap<String, u64>> {
     let Ok(entries) = fs::read_dir(block_devices) else {
         return Reading::unavailable(format!("{} is not there", block_devices.display()));

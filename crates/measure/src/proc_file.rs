@@ -8,7 +8,6 @@ use std::{
     os::unix::fs::FileExt,
 };
 
-/// The whole text of a file.
 pub(crate) fn read(path: &str) -> io::Result<String> {
     fs::read_to_string(path).map_err(|error| named(path, &error))
 }
@@ -20,14 +19,14 @@ thread_local! {
     static KEPT: RefCell<HashMap<String, File>> = RefCell::new(HashMap::new());
 }
 
-/// The whole text of a file of at most a page, which stays open: finding it again would cost five times what reading it
-/// does. For what is read many times a second of each of hundreds of threads.
+/// Reads a file of at most one page and keeps it open, because opening costs five times as much as reading. For files
+/// that are read many times a second for each of hundreds of threads.
 pub(crate) fn read_often(path: &str) -> io::Result<String> {
     KEPT.with_borrow_mut(|kept| {
         if let Some(file) = kept.get(path) {
             match page(file) {
                 Ok(text) => return Ok(text),
-                // Gone, and its number perhaps another's by now.
+                // The process has ended, and its ID may have been reused.
                 Err(_) => drop(kept.remove(path)),
             }
         }
@@ -48,13 +47,13 @@ fn page(file: &File) -> io::Result<String> {
 }
 
 fn named(path: &str, error: &io::Error) -> io::Error {
-    // A process that ends between opening and reading is as gone as one that ended before.
+    // A process that ends between opening and reading counts as ended.
     let is_gone = error.raw_os_error() == Some(libc::ESRCH);
     let kind = if is_gone { io::ErrorKind::NotFound } else { error.kind() };
     io::Error::new(kind, format!("{path}: {error}"))
 }
 
-/// An error for a file that lacks what it should hold.
+/// An error for a file that lacks an expected entry.
 pub(crate) fn lacks(path: &str, what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("{path} holds no {what}"))
 }

@@ -7,32 +7,32 @@ use std::{fs, io};
 
 use crate::{Nanos, proc_file};
 
-/// `stat` counts user and system time in these (`USER_HZ`, 100 on every architecture Linux runs on).
+/// The unit of `stat`'s user and system time (`USER_HZ`, 100 on every Linux architecture).
 pub const TICK: Nanos = Nanos(10_000_000);
 
-/// To look at each of more threads than this takes milliseconds.
+/// With more threads than this, reading each takes milliseconds.
 pub const THREADS_MANY: u64 = 64;
 
-/// Usage of one process so far, all threads together.
+/// What one process has used so far, all threads together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProcessCounters {
-    /// Start time in ticks since boot: distinguishes a reused process ID.
+    /// Start time in ticks since boot; detects a reused process ID.
     pub started: u64,
     /// CPU time of its own threads, living and ended.
     pub cpu: Nanos,
-    /// CPU time of children that ended and were waited for, in whole ticks.
+    /// CPU time of ended children that it waited for, in whole ticks.
     pub children_cpu: Nanos,
-    /// The user share, own and of ended children, in whole ticks.
+    /// The user part of both, in whole ticks.
     pub user: Nanos,
-    /// The system share, own and of ended children, in whole ticks.
+    /// The system part of both, in whole ticks.
     pub system: Nanos,
-    /// Page faults that needed no disk, own and of ended children.
+    /// Page faults without disk access, its own and those of ended children.
     pub minor_faults: u64,
-    /// Page faults that waited for a disk, own and of ended children.
+    /// Page faults that waited for a disk, its own and those of ended children.
     pub major_faults: u64,
-    /// Times its threads gave up the core to wait.
+    /// How often its threads gave up the core to wait.
     pub voluntary_switches: u64,
-    /// Times the core was taken from its threads.
+    /// How often its threads were preempted.
     pub involuntary_switches: u64,
     pub resident_bytes: u64,
     pub threads: u64,
@@ -40,12 +40,12 @@ pub struct ProcessCounters {
     pub blocked_threads: u64,
 }
 
-/// Which files of a process to read.
+/// How much to read about a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// CPU time, faults, memory: cheap enough for ten times a second.
+    /// CPU time, faults and memory: cheap enough for ten times a second.
     Times,
-    /// Switches and blocked threads too, which costs a file per thread.
+    /// Also context switches and blocked threads, which needs a file per thread.
     All,
 }
 
@@ -54,7 +54,7 @@ impl ProcessCounters {
         let path = format!("/proc/{pid}/stat");
         let text = proc_file::read(&path)?;
         let mut counters = parse_stat(&text).ok_or_else(|| proc_file::lacks(&path, "process times"))?;
-        // One that ended in between has what `stat` said of it.
+        // If the process has ended meanwhile, `stat`'s time is used.
         counters.cpu = cpu(pid).unwrap_or(counters.cpu);
         if detail == Detail::All {
             for thread in threads(pid)? {
@@ -71,7 +71,7 @@ impl ProcessCounters {
     }
 }
 
-/// Values found only in the files of single threads.
+/// Sums of values that only the files of single threads have.
 #[derive(Default)]
 struct ThreadCounters {
     is_blocked: bool,
@@ -94,10 +94,9 @@ impl ThreadCounters {
     }
 }
 
-/// CPU time of all threads of a process, including ended ones.
 fn cpu(pid: u32) -> io::Result<Nanos> {
     let (mut clock, mut time) = (0, libc::timespec { tv_sec: 0, tv_nsec: 0 });
-    // SAFETY: both calls write to what they are given and keep nothing of it.
+    // SAFETY: both calls write to their arguments and keep no reference.
     let failed = unsafe {
         let error = libc::clock_getcpuclockid(pid.cast_signed(), &raw mut clock);
         if error != 0 {
@@ -111,13 +110,13 @@ fn cpu(pid: u32) -> io::Result<Nanos> {
     Ok(Nanos(time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()))
 }
 
-/// How long the calling thread has been runnable while other tasks had its core.
+/// How long the calling thread was runnable while other tasks ran on its core.
 pub fn thread_core_wait() -> io::Result<Nanos> {
     core_wait("/proc/thread-self/schedstat")
 }
 
-/// The same of every living thread of a process, by its ID. Waking up on an idle core takes some microseconds, which
-/// are in it.
+/// The same for every living thread of a process, by thread ID. Includes the few microseconds of waking up on an idle
+/// core.
 pub fn core_waits(pid: u32) -> io::Result<Vec<(u32, Nanos)>> {
     let mut waits = Vec::new();
     for thread in threads(pid)? {
@@ -130,7 +129,7 @@ pub fn core_waits(pid: u32) -> io::Result<Vec<(u32, Nanos)>> {
     Ok(waits)
 }
 
-/// True if a thread of the process runs, or waits for a core at this moment: its waiting is in no count before it ends.
+/// Returns true if a thread of the process runs, or waits for a core now; that wait is not counted before it ends.
 pub fn is_ready(pid: u32) -> io::Result<bool> {
     let state = |thread| proc_file::read(&format!("/proc/{pid}/task/{thread}/stat")).ok();
     let is_ready = |text: &String| text.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'));
@@ -143,15 +142,15 @@ fn core_wait(path: &str) -> io::Result<Nanos> {
     wait.map(Nanos).ok_or_else(|| proc_file::lacks(path, "waiting time"))
 }
 
-/// True if an error of reading /proc/PID means that the process or thread is gone.
+/// Returns true if an error of reading /proc/PID means that the process or thread has ended.
 pub fn has_ended(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }
 
-/// The start time of a living process in ticks since boot: with its ID it identifies the process.
+/// The start time of a living process in ticks since boot, which together with its ID identifies it.
 pub fn started(pid: u32) -> Option<u64> {
     let text = proc_file::read(&format!("/proc/{pid}/stat")).ok()?;
-    // One that has ended and is yet to be waited for does nothing any more.
+    // A zombie counts as ended.
     let is_over = text.rsplit_once(')')?.1.trim_start().starts_with(['Z', 'X']);
     if is_over { None } else { parse_stat(&text).map(|counters| counters.started) }
 }
@@ -170,7 +169,7 @@ pub fn children(pid: u32) -> io::Result<Vec<u32>> {
     Ok(all)
 }
 
-/// True if a process ignores SIGCHLD: the kernel then discards the CPU time of its ended children.
+/// Returns true if the process ignores SIGCHLD: the kernel then discards the CPU time of its ended children.
 pub fn forgets_children(pid: u32) -> io::Result<bool> {
     let path = format!("/proc/{pid}/status");
     let text = proc_file::read(&path)?;
@@ -185,10 +184,10 @@ pub fn threads(pid: u32) -> io::Result<Vec<u32>> {
     Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
 }
 
-/// proc(5): the name in parentheses may itself hold spaces and parentheses, so count from the last one.
+/// proc(5): the name in parentheses may contain spaces and parentheses, so search the last one.
 fn parse_stat(text: &str) -> Option<ProcessCounters> {
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
-    // Field 3 of proc(5), the state, is fields[0].
+    // proc(5) numbers fields from 1; the state, number 3, is fields[0].
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
     let ticks = |number| Some(Nanos(field(number)? * TICK.0));
     let (user, system, children_user, children_system) = (ticks(14)?, ticks(15)?, ticks(16)?, ticks(17)?);
@@ -208,8 +207,7 @@ fn parse_stat(text: &str) -> Option<ProcessCounters> {
     })
 }
 
-/// CPU time of a living thread, and how long it waited for a core while it could have run: the first two numbers of
-/// `schedstat`, in nanoseconds.
+/// CPU time of a living thread and its waiting time for a core: the first two numbers of `schedstat`, in nanoseconds.
 pub fn thread_run(pid: u32, thread: u32) -> Option<(Nanos, Nanos)> {
     let text = proc_file::read_often(&format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
     let mut numbers = text.split(' ').map(|number| number.parse().map(Nanos));

@@ -14,9 +14,9 @@ use crate::{
     process::{Detail, ProcessCounters, children, forgets_children, has_ended},
 };
 
-/// The most processes watched at once; more are refused by leaving the youngest out, and said.
+/// The most processes watched at once; beyond that the youngest are left out, and that is reported.
 pub const PROCESSES_MAX: usize = 4096;
-/// Children are found by a file per thread: in a process with more threads than this, at most once in
+/// Children are found by a file per thread. For a process with more threads than this that happens at most once in
 /// [`CHILDREN_EVERY`].
 const THREADS_FEW: u64 = 16;
 const CHILDREN_EVERY: Nanos = Nanos(1_000_000_000);
@@ -26,14 +26,14 @@ pub struct ProcessTree {
     roots: Vec<u32>,
     known: BTreeSet<u32>,
     parents: BTreeMap<u32, u32>,
-    /// When the children of processes with many threads were found last.
+    /// When the children of processes with many threads were last searched.
     children_found: BTreeMap<u32, Nanos>,
-    /// The reason, if the sums are permanently incomplete.
+    /// Why the sums are permanently incomplete, if they are.
     forgotten: Option<String>,
 }
 
 impl ProcessTree {
-    /// Watches these processes and whatever descends from them.
+    /// Watches these processes and their descendants.
     pub fn new(roots: &[u32]) -> ProcessTree {
         ProcessTree {
             roots: roots.to_vec(),
@@ -44,7 +44,7 @@ impl ProcessTree {
         }
     }
 
-    /// Reads every process of the trees; descendants that came since the last sample are found first.
+    /// Reads every process of the trees, after searching for new descendants.
     pub fn sample(&mut self, detail: Detail) -> TreeSample {
         let (mut processes, mut unreadable) = (BTreeMap::new(), None);
         let mut queue: Vec<u32> = self.known.iter().copied().collect();
@@ -95,7 +95,7 @@ impl ProcessTree {
         is_time
     }
 
-    /// A child of a process that waits for it leaves its figures to that one; of others they are lost.
+    /// The parent of an ended process keeps its figures if it waits for it; otherwise they are lost.
     fn note_end(&mut self, pid: u32) {
         let Some(parent) = self.parents.remove(&pid) else { return };
         if forgets_children(parent).unwrap_or(false) {
@@ -106,14 +106,14 @@ impl ProcessTree {
         }
     }
 
-    /// The first named process that no longer runs, if any: cheap enough to ask often.
+    /// The first named process that has ended, if any; cheap enough to call often.
     pub fn ended_root(&self) -> Option<u32> {
         self.roots.iter().copied().find(|&root| !is_running(root))
     }
 }
 
-/// Returns true for a process that exists and is not a zombie, and for one that cannot be read for other reasons, such
-/// as a lack of descriptors.
+/// Returns true for a process that exists and is not a zombie, and if it cannot be read for other reasons, such as a
+/// lack of descriptors.
 fn is_running(pid: u32) -> bool {
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => {
@@ -133,48 +133,47 @@ pub struct TreeSample {
     unreadable: Option<String>,
 }
 
-/// Usage of the trees between two samples.
+/// What the trees used between two samples.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ProcessUse {
     /// CPU time, user and system.
     pub cpu_seconds: Reading<f64>,
     /// The user share of the CPU time, from ticks.
     pub cpu_user_fraction: Reading<f64>,
-    /// Page faults that needed no disk.
+    /// Page faults without disk access.
     pub minor_faults: Reading<u64>,
     /// Page faults that waited for a disk.
     pub major_faults: Reading<u64>,
-    /// Times a thread gave up the core to wait.
+    /// How often threads gave up the core to wait.
     pub voluntary_switches: Reading<u64>,
-    /// Times the core was taken from a thread.
+    /// How often threads were preempted.
     pub involuntary_switches: Reading<u64>,
-    /// Memory in use at the end, summed: pages shared by several processes count in each.
+    /// Resident memory at the end, summed: pages shared by several processes count in each.
     pub resident_bytes: Reading<u64>,
 }
 
 impl TreeSample {
-    /// The CPU time that the trees have used so far.
+    /// CPU time of the trees so far.
     pub fn cpu(&self) -> Nanos {
         self.processes.values().map(|process| process.cpu + process.children_cpu).sum()
     }
 
-    /// The CPU time of each process, its ended children's included.
+    /// CPU time of each process, including its ended children's.
     pub fn each_cpu(&self) -> impl Iterator<Item = (u32, Nanos)> + '_ {
         self.processes.iter().map(|(&pid, process)| (pid, process.cpu + process.children_cpu))
     }
 
-    /// The processes of the trees.
     pub fn pids(&self) -> impl Iterator<Item = u32> + '_ {
         self.processes.keys().copied()
     }
 
-    /// Why the trees' counters are unavailable: an incomplete sum would look like a complete one.
+    /// Why the trees' counters are unavailable; an incomplete sum would look complete.
     pub fn because_unknown(&self) -> Option<String> {
         let ended = self.ended_roots.first().map(|ended| format!("process {ended} ended"));
         ended.or_else(|| self.unreadable.clone())
     }
 
-    /// The counters of all processes together; `started`, which is no count, stays zero.
+    /// The sum of all processes' counters, except `started`, which stays zero.
     pub fn totals(&self) -> ProcessCounters {
         ProcessCounters {
             started: 0,
@@ -196,7 +195,7 @@ impl TreeSample {
         self.processes.len()
     }
 
-    /// The usage since an earlier sample.
+    /// What was used since an earlier sample.
     pub fn since(&self, earlier: &TreeSample) -> ProcessUse {
         if let Some(why) = self.because_unknown().or_else(|| earlier.unreadable.clone()) {
             return ProcessUse::unavailable(&why);
@@ -258,7 +257,7 @@ mod tests {
         Command::new("sh").args(["-c", script]).spawn().unwrap()
     }
 
-    /// A child that spins until it used half a second of CPU time, then waits to be killed.
+    /// A command that uses half a second of CPU time, then waits to be killed.
     const SPIN: &str = "while :; do read line < /proc/$$/schedstat; [ ${line%% *} -gt 500000000 ] && break; done; \
                         exec sleep 60";
 
@@ -287,7 +286,7 @@ mod tests {
 
     #[test]
     fn descendants_count_while_they_live_and_after() {
-        // The subshell is a child of its own; `sleep` in the end keeps the root alive and still.
+        // The subshell is a child; `sleep` keeps the root alive and idle.
         let mut child = spawn("( i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done ); sleep 60; :");
         let mut tree = ProcessTree::new(&[child.id()]);
         let before = tree.sample(Detail::Times);
@@ -311,7 +310,7 @@ mod tests {
         // dd fills one buffer of 32 MiB: 8192 pages of 4 KiB.
         let mut child =
             spawn("read go; dd if=/dev/zero of=/dev/null bs=32M count=1 2>/dev/null; sleep 60; :");
-        // `read` sees the end of the null device at once, so sample as early as possible and compare only below.
+        // `read` of the null device ends at once, so sample as early as possible and check only a lower bound.
         let mut tree = ProcessTree::new(&[child.id()]);
         let before = tree.sample(Detail::Times);
         wait_until(|| {

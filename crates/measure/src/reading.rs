@@ -6,7 +6,7 @@ use std::fmt::Display;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
-/// A value that was measured, or why it could not be.
+/// A measured value, or why it could not be measured.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reading<T> {
     Value(T),
@@ -14,12 +14,10 @@ pub enum Reading<T> {
 }
 
 impl<T> Reading<T> {
-    /// A reading that is missing, with its reason.
     pub fn unavailable(why: impl Display) -> Self {
         Reading::Unavailable(why.to_string())
     }
 
-    /// The value, if there is one.
     pub fn value(&self) -> Option<&T> {
         match self {
             Reading::Value(value) => Some(value),
@@ -27,7 +25,7 @@ impl<T> Reading<T> {
         }
     }
 
-    /// The same reading of something computed from the value.
+    /// Converts the value, keeps the reason.
     pub fn map<U>(self, compute: impl FnOnce(T) -> U) -> Reading<U> {
         match self {
             Reading::Value(value) => Reading::Value(compute(value)),
@@ -35,7 +33,7 @@ impl<T> Reading<T> {
         }
     }
 
-    /// The same reading of something that may not follow from the value.
+    /// Converts the value by a function that may fail.
     pub fn and_then<U, E: Display>(self, compute: impl FnOnce(T) -> Result<U, E>) -> Reading<U> {
         match self {
             Reading::Value(value) => compute(value).into(),
@@ -43,7 +41,7 @@ impl<T> Reading<T> {
         }
     }
 
-    /// Two readings as one; the first reason wins.
+    /// Combines two readings; if both are missing, the first reason is kept.
     pub fn zip<U>(self, other: Reading<U>) -> Reading<(T, U)> {
         match (self, other) {
             (Reading::Value(left), Reading::Value(right)) => Reading::Value((left, right)),
@@ -81,7 +79,7 @@ struct Unavailable {
     unavailable: String,
 }
 
-/// A value is written as itself, a missing one as `{"unavailable": "why"}`.
+/// A value is serialised as itself, a missing one as `{"unavailable": "why"}`.
 impl<T: Serialize> Serialize for Reading<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {

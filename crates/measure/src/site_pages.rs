@@ -1,7 +1,7 @@
-//! The pages of a site's files in the page cache: counting and dropping them.
+//! Counts and drops the page-cache pages of a site's files.
 //!
 //! `cachestat` (Linux 6.5) reports a file without mapping it, and also recently evicted pages; older kernels use
-//! `mincore`. The kernel answers both correctly only to a file's owner and to processes that may write it; to others
+//! `mincore`. The kernel answers correctly only to a file's owner and to processes that may write it; for others
 //! `mincore` reports every page as resident. Such files are refused.
 
 use std::fs::{self, File};
@@ -16,13 +16,13 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::param::page_size;
 use rustix::process::geteuid;
 
-/// Files that are kept open, so that looking again costs one call each; more are opened each time.
+/// Files kept open, so that checking again costs one call each; others are opened every time.
 const OPEN_FILES_MAX: usize = 4096;
 
-/// The number of `cachestat`, the same on every architecture.
+/// The system call's number, the same on every architecture.
 const CACHESTAT: libc::c_long = 451;
 
-/// Pages that `mincore` is asked about in one call.
+/// Pages per call of `mincore`.
 const PAGES_MAX: usize = 4096;
 
 /// The regular files below a folder.
@@ -42,7 +42,7 @@ struct SiteFile {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Residency {
     pub resident_bytes: u64,
-    /// Pages that were driven out so recently that memory for them would have helped; None without `cachestat`.
+    /// Pages evicted so recently that more memory would have kept them; `None` without `cachestat`.
     pub recently_evicted_bytes: Option<u64>,
 }
 
@@ -58,7 +58,7 @@ struct CacheStat {
 }
 
 impl SitePages {
-    /// The files below `root` as they are now.
+    /// The regular files below `root` at this moment.
     ///
     /// # Errors
     /// If a folder cannot be read, or the kernel would not tell the truth about a file.
@@ -76,14 +76,15 @@ impl SitePages {
         self.files.len()
     }
 
-    /// The sum of their sizes.
+    /// The total size of the files.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Drops the pages that no process has mapped, after writing dirty ones to disk.
+    /// Writes dirty pages to disk and drops all that no process has mapped.
     pub fn drop_pages(&self) -> io::Result<()> {
-        // The whole file system at once: file by file, even a clean file makes the disk flush its cache.
+        // Syncs the whole file system at once: syncing single files makes the disk flush its cache for each, even for
+        // clean ones.
         if let Some(first) = self.files.first() {
             first.with(|open| Ok(syncfs(open)?))?;
         }
@@ -112,7 +113,7 @@ impl SitePages {
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", folder.display()));
         for entry in fs::read_dir(folder).map_err(named)? {
             let entry = entry?;
-            // Not through links: what they lead to may be no part of the site, or part of it already.
+            // Links are not followed: their targets may be outside of the site, or already counted.
             let kind = entry.file_type()?;
             if kind.is_dir() {
                 self.add_below(&entry.path())?;
@@ -155,24 +156,24 @@ fn may_be_asked_about(path: &Path, file: &File) -> io::Result<()> {
 }
 
 fn cachestat(file: &File) -> io::Result<CacheStat> {
-    // A length of 0 means to the end.
+    // Length 0 means to the end.
     let range = [0u64, 0];
     let mut stat = CacheStat::default();
-    // SAFETY: range and result are as the kernel lays them out and live until the call returns.
+    // SAFETY: range and result have the kernel's layout and live until the call returns.
     match unsafe { libc::syscall(CACHESTAT, file.as_raw_fd(), range.as_ptr(), &raw mut stat, 0) } {
         0 => Ok(stat),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Pages of the file that are in memory, by `mincore` on a mapping that allows no access.
+/// Resident pages of the file, by `mincore` on a mapping without access.
 fn resident_pages(file: &File) -> io::Result<u64> {
     let (length, window) = (file.metadata()?.len(), (PAGES_MAX * page_size()) as u64);
     let (mut at, mut count) = (0, 0);
     let mut pages = [0u8; PAGES_MAX];
     while at < length {
         let size = (length - at).min(window) as usize;
-        // SAFETY: a new, private mapping without read and write access.
+        // SAFETY: a new private mapping without read or write access.
         unsafe {
             let mapping = mmap(ptr::null_mut(), size, ProtFlags::empty(), MapFlags::SHARED, file, at)?;
             let asked = libc::mincore(mapping, size, pages.as_mut_ptr());
@@ -189,7 +190,7 @@ fn resident_pages(file: &File) -> io::Result<u64> {
 /// Drops the page cache of the whole machine, which slows all its processes down.
 ///
 /// # Errors
-/// If this is not root.
+/// If the process is not root.
 pub fn drop_all() -> io::Result<()> {
     rustix::fs::sync();
     fs::write("/proc/sys/vm/drop_caches", "1").map_err(|error| {
@@ -218,7 +219,7 @@ mod tests {
         for has_cachestat in [site.has_cachestat, false] {
             site.has_cachestat = has_cachestat;
             assert_eq!(site.look().unwrap().resident_bytes, whole);
-            // Pages that are being written at that moment stay until the next call.
+            // Pages being written at that moment stay until the next call.
             until("their pages are dropped (are they on a disk?)", || {
                 site.drop_pages().unwrap();
                 (site.look().unwrap().resident_bytes == 0).then_some(())

@@ -1,5 +1,5 @@
-//! TCP counters of the whole network namespace that explain odd latencies: overflowing accept queues and
-//! retransmissions, which show as steps of 1 s and 3 s.
+//! TCP counters of a network namespace that explain odd latencies: accept queue overflows and retransmissions, which
+//! show as steps of 1 s and 3 s.
 
 use std::{io, ops::Sub};
 
@@ -8,10 +8,10 @@ use crate::proc_file;
 const EXTENSIONS: &str = "/proc/net/netstat";
 const BASE: &str = "/proc/net/snmp";
 
-/// Cumulative counters since boot; subtract an earlier reading for a span.
+/// Counters since boot; subtract an earlier reading for a span.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TcpCounters {
-    /// Connections that found the accept queue of a listener full.
+    /// Connections that found a listener's accept queue full.
     pub listen_overflows: u64,
     /// Connection attempts that a listener dropped for any reason.
     pub listen_drops: u64,
@@ -23,7 +23,7 @@ impl TcpCounters {
         TcpCounters::parse(&proc_file::read(EXTENSIONS)?, &proc_file::read(BASE)?)
     }
 
-    /// From the texts of `netstat` and `snmp`, of whichever namespace.
+    /// Parses the texts of `netstat` and `snmp`.
     pub fn parse(extensions: &str, base: &str) -> io::Result<TcpCounters> {
         let extension =
             |name| find(extensions, "TcpExt:", name).ok_or_else(|| proc_file::lacks(EXTENSIONS, name));
@@ -49,7 +49,7 @@ impl Sub for TcpCounters {
     }
 }
 
-/// Names stand on one line, values on the next, both after the same prefix.
+/// Finds a value: names are on one line, values on the next, with the same prefix.
 fn find(text: &str, prefix: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(prefix));
     let (names, values) = (lines.next()?, lines.next()?);

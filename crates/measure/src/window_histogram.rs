@@ -1,27 +1,26 @@
-//! A histogram of a tenth of a second, kept as its few counts or thrown away at the window's end.
+//! A histogram of a window of a tenth of a second, which is kept as a few counts or discarded.
 //!
-//! It has the buckets of [`Histogram`], so nothing is lost on the way, and remembers which ones it used: emptying costs
-//! as much as there were different latencies, not as there are buckets.
+//! It has the same buckets as [`Histogram`], so no precision is lost, and remembers which ones are in use: clearing
+//! costs time per distinct latency, not per bucket.
 
 use crate::{Histogram, Nanos, histogram::LATENCY_MAX};
 
-/// Three significant digits: 2048 buckets of one nanosecond, then 1024 for each doubling.
+/// Three significant digits: 2048 buckets of one nanosecond, then 1024 per doubling.
 const EXACT_BITS: u32 = 11;
 const HALF: usize = 1 << (EXACT_BITS - 1);
 
 #[derive(Debug)]
 pub struct WindowHistogram {
     counts: Box<[u32]>,
-    /// The buckets that are not empty.
     used: Vec<u32>,
     count: u64,
     sum: u64,
 }
 
-/// What one window recorded, small enough to be kept for a while.
+/// The counts of one window, small enough to keep for a while.
 #[derive(Debug, Default)]
 pub struct WindowCounts {
-    /// Buckets, each with how often.
+    /// Bucket numbers with their counts.
     counts: Vec<(u32, u32)>,
     count: u64,
     sum: u64,
@@ -32,12 +31,11 @@ impl WindowCounts {
         self.count
     }
 
-    /// All latencies added up, exactly.
+    /// The exact sum of all latencies.
     pub fn sum(&self) -> Nanos {
         Nanos(self.sum)
     }
 
-    /// Adds what was recorded to `whole`.
     pub fn add_to(&self, whole: &mut Histogram) {
         for &(bucket, count) in &self.counts {
             whole.record_many(least_of(bucket as usize), count.into());
@@ -65,7 +63,7 @@ impl WindowHistogram {
         self.sum = self.sum.saturating_add(latency.0);
     }
 
-    /// Hands out what was recorded and begins again.
+    /// Returns the counts and clears the histogram.
     pub fn take(&mut self) -> WindowCounts {
         let counts = self.used.iter().map(|&bucket| (bucket, self.counts[bucket as usize])).collect();
         let taken = WindowCounts { counts, count: self.count, sum: self.sum };

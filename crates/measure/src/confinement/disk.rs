@@ -1,14 +1,14 @@
-//! Finds the disk under a folder, as limits name it: `MAJOR:MINOR`.
+//! Finds the disk under a folder in the notation of limits: `MAJOR:MINOR`.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// `MAJOR:MINOR` of the whole disk that holds `folder`: rules about a partition have no effect.
+/// `MAJOR:MINOR` of the whole disk that holds `folder`; limits of a partition have no effect.
 ///
 /// # Errors
-/// If the folder is not on a disk, or cannot be looked at.
+/// If the folder is not on a disk, or cannot be inspected.
 pub fn disk_under(folder: &Path) -> Result<String, String> {
     let fault = |error: io::Error| format!("{}: {error}", folder.display());
     let number = fs::metadata(folder).map_err(fault)?.dev();

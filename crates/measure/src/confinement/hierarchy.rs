@@ -3,30 +3,29 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Prefix of the names of the groups made here.
+/// Prefix of the groups created here.
 pub const PREFIX: &str = "sojourn-";
 
-/// The period of a limited processor's time, and the least of it that the kernel grants.
+/// The period of a CPU limit, and the smallest quota that the kernel accepts.
 ///
-/// A group that has used up its share waits for the rest of the period, so it is not long; it is not short
-/// either, since each wait costs the caches: with 10 ms a request took a quarter more CPU time than with 50
-/// ms, and it varied more.
+/// A group that has used its quota waits for the rest of the period, so the period must not be long. It must not be
+/// short either, because each wait costs cache contents: with 10 ms a request took a quarter more CPU time than with 50
+/// ms, and varied more.
 const PROCESSOR_PERIOD_MICROSECONDS: f64 = 50_000.0;
 const PROCESSOR_QUOTA_MIN_MICROSECONDS: f64 = 1_000.0;
 
-/// The hierarchies below one mount point.
+/// The control group hierarchies below one mount point.
 #[derive(Clone, Debug)]
 pub struct Hierarchies {
     mount: PathBuf,
 }
 
-/// The folder in which a controller's groups are made.
+/// The folder for the groups of one controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupParent {
     pub controller: &'static str,
-    /// The group in which groups are made.
+    /// The parent group.
     pub parent: PathBuf,
-    /// True for version 2.
     pub is_unified: bool,
 }
 
@@ -35,7 +34,6 @@ impl Hierarchies {
         Hierarchies::at(Path::new("/sys/fs/cgroup"))
     }
 
-    /// The hierarchies below `mount`.
     pub fn at(mount: &Path) -> Hierarchies {
         Hierarchies { mount: mount.to_owned() }
     }
@@ -48,13 +46,13 @@ impl Hierarchies {
     /// The folder for groups of this controller.
     ///
     /// # Errors
-    /// If the machine does not have the controller.
+    /// If the machine lacks the controller.
     pub fn place(&self, controller: &'static str) -> Result<GroupParent, String> {
         if self.is_version_1(controller) {
             let parent = self.mount.join(controller);
             return Ok(GroupParent { controller, parent, is_unified: false });
         }
-        // Beside hierarchies of version 1, that of version 2 has a folder of its own.
+        // Beside hierarchies of version 1, version 2 is mounted in a folder of its own.
         let candidates = [self.mount.clone(), self.mount.join("unified")];
         let parent = candidates.into_iter().find(|root| has(&root.join("cgroup.controllers"), controller));
         parent.map(|parent| GroupParent { controller, parent, is_unified: true }).ok_or_else(|| {
@@ -80,7 +78,7 @@ impl GroupParent {
         }
     }
 
-    /// The file and value that limit a group's rate of reading from the disk.
+    /// The file and value that limit a group's read rate from a disk.
     pub fn disk_rule(&self, disk: &str, bytes_per_second: u64) -> (&'static str, String) {
         if self.is_unified {
             ("io.max", format!("{disk} rbps={bytes_per_second}"))
@@ -89,7 +87,7 @@ impl GroupParent {
         }
     }
 
-    /// The files and values that limit a group's processor time: 1 is one processor.
+    /// The files and values that limit a group's CPU time; 1 is one processor.
     ///
     /// # Errors
     /// If that is less than the kernel can grant.
@@ -108,7 +106,7 @@ impl GroupParent {
         })
     }
 
-    /// The file by which the parent hands the controller down, if it has yet to do that.
+    /// The file that delegates the controller to child groups, if the parent has not done that yet.
     pub fn to_hand_down(&self) -> Result<Option<(PathBuf, String)>, String> {
         if !self.is_unified {
             return Ok(None);
@@ -125,7 +123,7 @@ pub fn is_about_swap(file: &Path) -> bool {
     file.file_name().is_some_and(|name| name == "memory.swap.max" || name == "memory.memsw.limit_in_bytes")
 }
 
-/// True if groups of ours remain beside the file: they would lose their limits.
+/// Returns true if groups of ours remain beside the file; they would lose their limits.
 pub fn has_groups_of_ours(file: &Path) -> bool {
     let beside = file.parent().map(fs::read_dir);
     let Some(Ok(entries)) = beside else { return false };

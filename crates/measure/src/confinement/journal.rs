@@ -1,5 +1,5 @@
-//! Every change is written to disk with its owner before it is made, so that another process can undo it if the owner
-//! is killed.
+//! Writes every change to disk, with its owner, before it is made, so that another process can undo it if the owner is
+//! killed.
 
 use std::env;
 use std::fs;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::Changes;
 use crate::process;
 
-/// The file of one run.
+/// The journal of one run.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
@@ -20,7 +20,7 @@ pub struct Journal {
 #[derive(Serialize, Deserialize)]
 struct Entry {
     pid: u32,
-    /// The owner's start time in ticks since boot: its process ID alone may have been reused.
+    /// The owner's start time in ticks since boot, because a process ID may be reused.
     started_ticks: u64,
     changes: Changes,
 }
@@ -60,7 +60,7 @@ impl Journal {
     }
 }
 
-/// The journals whose owners are gone, and what they changed.
+/// The journals whose owners have ended, with their changes.
 pub fn abandoned(folder: &Path) -> Result<Vec<(Journal, Changes)>, String> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -74,7 +74,7 @@ pub fn abandoned(folder: &Path) -> Result<Vec<(Journal, Changes)>, String> {
         }
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
-            // Its owner was faster.
+            // Its owner has just removed it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(format!("{}: {error}", path.display())),
         };

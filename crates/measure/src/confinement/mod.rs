@@ -2,12 +2,12 @@
 //! 2).
 //!
 //! Every change is journaled first and undone when the [`Confinement`] is dropped. The next run, or [`restore`], undoes
-//! what a killed run left. The limits live in the group, so processes still in it when it is removed become unconfined.
-//! The machine's own settings stay as they are, except controllers that version 2 must delegate to the new group; those
-//! are taken back.
+//! what a killed run left behind. The limits belong to the group, so processes that remain when it is removed become
+//! unconfined. The machine's own settings are not changed, except that version 2 must delegate controllers to the new
+//! group; that is undone, too.
 //!
-//! File pages are charged to the group that first touched them. Drop the pages of a site (`crate::site_pages`) before
-//! you confine its server, or the limit does not count them.
+//! File pages are charged to the group that first touched them. Drop a site's pages (`crate::site_pages`) before you
+//! confine its server, otherwise the limit does not count them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -33,18 +33,18 @@ const LEAVING_TIMEOUT: Duration = Duration::from_secs(5);
 /// Between two attempts to remove a group.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The limits of a confined program; `None` does not limit.
+/// The limits of a confined program; `None` means unlimited.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
-    /// Memory, its share of the page cache included.
+    /// Memory, including the group's share of the page cache.
     pub memory_bytes: Option<u64>,
-    /// The disk, as `MAJOR:MINOR`, and its read rate in bytes per second.
+    /// The disk as `MAJOR:MINOR`, and its read rate in bytes per second.
     pub disk_read: Option<(String, u64)>,
-    /// Processor time per second: 0.25 is a quarter of one processor.
+    /// CPU time per second: 0.25 is a quarter of one processor.
     pub processors: Option<f64>,
 }
 
-/// A group with its limits. Dropping it moves its processes out and removes it.
+/// A limited group. Dropping it moves its processes out and removes it.
 #[derive(Debug)]
 pub struct Confinement {
     changes: Changes,
@@ -55,13 +55,12 @@ pub struct Confinement {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changes {
     pub groups: Vec<PathBuf>,
-    /// Controllers that were handed down: the file, and which.
+    /// Controllers that were delegated: the file, and the controller.
     pub handed_down: Vec<(PathBuf, String)>,
 }
 
 impl Confinement {
-    /// Makes a group called `name` with `limits`; the journal is in `state`. Changes of killed runs are
-    /// undone first.
+    /// Creates a group called `name` with `limits`, journaled in `state`. First undoes the changes of killed runs.
     ///
     /// # Errors
     /// What failed and the likely cure; nothing is left behind.
@@ -96,7 +95,7 @@ impl Confinement {
             changes.handed_down.extend(place.to_hand_down()?);
         }
         let journal = Journal::write(state, name, &changes)?;
-        // From here on dropping it undoes what was done.
+        // From here on, dropping it undoes the changes.
         let confinement = Confinement { changes, journal };
         for (file, controller) in &confinement.changes.handed_down {
             write(file, &format!("+{controller}"))?;
@@ -111,7 +110,7 @@ impl Confinement {
         }
         for (place, file, rule) in &wanted {
             let file = place.parent.join(name).join(file);
-            // A machine that does not count swap has none of it to limit.
+            // A machine without swap accounting has no swap to limit.
             if file.exists() || !hierarchy::is_about_swap(&file) {
                 write(&file, rule)?;
             }
@@ -119,7 +118,7 @@ impl Confinement {
         Ok(confinement)
     }
 
-    /// The groups, one for each hierarchy that has a limit.
+    /// The groups, one per hierarchy with a limit.
     pub fn groups(&self) -> &[PathBuf] {
         &self.changes.groups
     }
@@ -139,7 +138,7 @@ impl Confinement {
             })
             .collect();
         let doors = doors?;
-        // 0 is the writing process.
+        // 0 means the writing process.
         let enter = move || doors.iter().try_for_each(|mut door| door.write_all(b"0"));
         // SAFETY: writing to open files is allowed between fork and exec.
         unsafe { command.pre_exec(enter) };
@@ -151,19 +150,19 @@ impl Drop for Confinement {
     fn drop(&mut self) {
         match self.changes.undo() {
             Ok(()) => self.journal.remove(),
-            // The journal stays, so that it can be tried again.
+            // The journal stays, so that a later run can try again.
             Err(reason) => eprintln!("{reason}"),
         }
     }
 }
 
 impl Changes {
-    /// Undoes the changes that are not undone yet.
+    /// Undoes the changes that have not been undone yet.
     fn undo(&self) -> Result<(), String> {
         self.groups.iter().try_for_each(|group| remove(group))?;
         for (file, controller) in &self.handed_down {
             if file.exists() && !hierarchy::has_groups_of_ours(file) {
-                // Others may have come to need it.
+                // Other groups may need it by now.
                 let _ = write(file, &format!("-{controller}"));
             }
         }
@@ -171,7 +170,7 @@ impl Changes {
     }
 }
 
-/// Undoes what runs that were killed have left, as their journals in `state` tell; returns the groups removed.
+/// Undoes what killed runs left behind, according to their journals in `state`; returns the removed groups.
 ///
 /// # Errors
 /// What could not be undone.
@@ -185,7 +184,7 @@ pub fn restore(state: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(removed)
 }
 
-/// Moves all processes of the group to its parent, and removes it.
+/// Moves the group's processes to its parent and removes the group.
 fn remove(group: &Path) -> Result<(), String> {
     let outside = group.parent().unwrap_or(group).join("cgroup.procs");
     let begun = Instant::now();
@@ -199,7 +198,7 @@ fn remove(group: &Path) -> Result<(), String> {
             Err(_) => {}
         }
         for process in fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default().lines() {
-            // One that has ended meanwhile is out already.
+            // A process that has just ended is already out.
             let _ = fs::write(&outside, process);
         }
         thread::sleep(PAUSE);
@@ -207,7 +206,7 @@ fn remove(group: &Path) -> Result<(), String> {
 }
 
 fn write(file: &Path, text: &str) -> Result<(), String> {
-    // Without creating: a file that is not there is a limit that the kernel does not have.
+    // Does not create the file: a missing file means that the kernel lacks this limit.
     let opened = OpenOptions::new().write(true).open(file);
     opened
         .and_then(|mut file| file.write_all(text.as_bytes()))

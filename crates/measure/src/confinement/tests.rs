@@ -1,4 +1,4 @@
-//! Both versions of control groups, in imitated folders: the written values, and that everything is undone.
+//! Both versions of control groups in imitated folders: the values written, and that everything is undone.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn version_1() -> tempfile::TempDir {
     mount
 }
 
-/// A mount point with the one hierarchy of version 2, whose controllers have yet to be handed down.
+/// A mount point with version 2, whose controllers have not been delegated yet.
 fn version_2() -> tempfile::TempDir {
     let mount = tempfile::tempdir().unwrap();
     fs::write(mount.path().join("cgroup.controllers"), "cpu io memory\n").unwrap();
@@ -26,7 +26,7 @@ fn limits() -> Limits {
     Limits { memory_bytes: Some(64 << 20), disk_read, processors: Some(0.25) }
 }
 
-/// The rules that a group would be given in `mount`: its files appear with the group in the real file system only.
+/// The rules for a group in `mount`; only the real file system creates their files with the group.
 fn rules(mount: &Path) -> Vec<(PathBuf, String)> {
     let hierarchies = Hierarchies::at(mount);
     let memory = hierarchies.place("memory").unwrap();
@@ -88,7 +88,7 @@ fn version_2_hands_down_what_it_has_not_yet() {
 
 #[test]
 fn what_fails_halfway_leaves_nothing() {
-    // A plain folder has no file for a limit, so the group is made and then refused.
+    // A plain folder has no limit files, so the group is created and then refused.
     for mount in [version_1(), version_2()] {
         let state = tempfile::tempdir().unwrap();
         let error = Confinement::new(&Hierarchies::at(mount.path()), state.path(), "sojourn-test", &limits())

@@ -1,4 +1,4 @@
-//! Counters of perf: its software events, tracepoints, and the processor's own counters.
+//! Counters from perf: software events, tracepoints, and the processor's own counters.
 
 use super::{Counter, Kind, Tier};
 

@@ -1,4 +1,4 @@
-//! How the cores spent their time, and how long tasks waited for processor, memory and disk.
+//! How the cores spent their time, and how long tasks waited for CPU, memory and disk.
 
 use super::{Counter, Kind, Tier};
 

@@ -1,4 +1,4 @@
-//! The table of counters: names in results, units, sources, meanings.
+//! The table of counters: their names in results, units, sources and meanings.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,7 +9,7 @@ mod machine;
 mod network;
 mod processes;
 
-/// Every counter that a result may hold.
+/// Every counter that a result may contain.
 const TABLES: [&[Counter]; 5] =
     [processes::TABLE, groups_and_sites::TABLE, events::TABLE, machine::TABLE, network::TABLE];
 
@@ -17,12 +17,10 @@ const TABLES: [&[Counter]; 5] =
 pub struct Counter {
     pub name: &'static str,
     pub unit: &'static str,
-    /// Total or level.
     pub kind: Kind,
-    /// The privilege or hardware that the counter needs.
     pub tier: Tier,
     pub source: &'static str,
-    /// One sentence for the user.
+    /// One sentence of help.
     pub meaning: &'static str,
 }
 
@@ -31,11 +29,11 @@ pub struct Counter {
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "CounterKind")]
 pub enum Kind {
-    /// It only grows: the difference of two readings is what was used between them.
+    /// Only grows: the difference of two readings is the use between them.
     Total,
-    /// As it is at the moment.
+    /// The value at this moment.
     Level,
-    /// Computed from others over a span.
+    /// Computed from other counters over a span.
     Derived,
 }
 
@@ -44,17 +42,17 @@ pub enum Kind {
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "CounterTier")]
 pub enum Tier {
-    /// The kernel's accounting: always there.
+    /// Kernel accounting: always available.
     Kernel,
-    /// perf events of the kernel: a permission.
+    /// Software events of perf: need a permission.
     Software,
-    /// perf tracepoints: tracefs, which is root's, and a permission.
+    /// Tracepoints of perf: need tracefs, which belongs to root, and a permission.
     Tracepoint,
-    /// The processor's own counters: a machine that shows them, and a permission.
+    /// Hardware counters: need a machine that exposes them, and a permission.
     Processor,
 }
 
-/// The row of that name.
+/// The counter called `name`.
 ///
 /// # Panics
 /// If there is none: names are written in the program, not read.

@@ -1,4 +1,4 @@
-//! The memory for walks: mapped, with huge pages or without, and touched before timing.
+//! The memory to walk: mapped with or without huge pages, and touched before timing.
 
 use std::ffi::c_void;
 use std::{fs, io, ptr, slice};
@@ -10,19 +10,19 @@ use serde::Serialize;
 use super::WORD_BYTES;
 use crate::Reading;
 
-/// The huge page size of x86-64; mappings for huge pages are aligned to it.
+/// The huge page size of x86-64, to which mappings for huge pages are aligned.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Pages of the arena: huge ones or the usual.
+/// Whether to use huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum HugePages {
     Off,
-    /// MADV_HUGEPAGE: transparent huge pages, where the kernel has them and finds room.
+    /// Transparent huge pages (MADV_HUGEPAGE), if the kernel supports them and finds room.
     On,
 }
 
-/// Mapped memory, filled with zeros by touching it.
+/// Mapped memory, zeroed by touching it.
 #[derive(Debug)]
 pub struct Arena {
     mapping: *mut c_void,
@@ -32,7 +32,7 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// Maps and touches this many bytes.
+    /// Maps and touches `bytes` of memory.
     pub fn new(bytes: usize, huge_pages: HugePages) -> io::Result<Arena> {
         let mapped_bytes = bytes.next_multiple_of(HUGE_PAGE_BYTES) + HUGE_PAGE_BYTES;
         // SAFETY: a new anonymous mapping at an address that the kernel chooses.
@@ -50,19 +50,19 @@ impl Arena {
             HugePages::Off => Advice::LinuxNoHugepage,
             HugePages::On => Advice::LinuxHugepage,
         };
-        // SAFETY: the advice changes how the mapping is backed, not what it holds. A kernel without huge pages
-        // refuses it, which the count of huge pages then tells.
+        // SAFETY: the advice changes how the mapping is backed, not its content. A kernel without huge pages refuses
+        // it, which `huge_page_bytes` then shows.
         let _ = unsafe { madvise(mapping, mapped_bytes, advice) };
         arena.words().fill(0);
         Ok(arena)
     }
 
     pub fn words(&mut self) -> &mut [u64] {
-        // SAFETY: the mapping is this large, aligned, initialised by the kernel, and borrowed as `self` is.
+        // SAFETY: the mapping has this size, is aligned, initialised by the kernel, and borrowed like `self`.
         unsafe { slice::from_raw_parts_mut(self.start, self.words) }
     }
 
-    /// The part that huge pages really hold; the kernel may grant less than was asked.
+    /// Bytes actually backed by huge pages; the kernel may grant fewer than requested.
     pub fn huge_page_bytes(&self) -> Reading<u64> {
         let smaps = match fs::read_to_string("/proc/self/smaps") {
             Ok(text) => text,
@@ -73,7 +73,7 @@ impl Arena {
     }
 }
 
-/// The AnonHugePages of the mapping that holds the address.
+/// AnonHugePages of the mapping that contains the address.
 fn huge_page_bytes(smaps: &str, address: usize) -> Option<u64> {
     let holds = |line: &str| {
         let (low, high) = line.split(' ').next()?.split_once('-')?;

@@ -1,7 +1,7 @@
 //! Latency by pointer chasing: each load gives the address of the next, so loads cannot overlap.
 //!
-//! The chain visits all cache lines of the working set in random order, as one cycle (Sattolo's algorithm), so no
-//! prefetcher can guess it.
+//! The chain visits all cache lines of the working set in random order as one cycle (Sattolo's algorithm), so no
+//! prefetcher can predict it.
 
 use std::ptr;
 use std::time::{Duration, Instant};
@@ -11,10 +11,10 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::WORD_BYTES;
 
-/// The distance between two stations of the way: a cache line on all common processors.
+/// The distance between two elements of the chain: a cache line on all common processors.
 const LINE_WORDS: usize = 64 / WORD_BYTES;
 
-/// Loads between two looks at the clock.
+/// Loads between two readings of the clock.
 const LOADS_PER_PIECE: usize = 4096;
 
 pub struct Chase<'a> {
@@ -23,7 +23,7 @@ pub struct Chase<'a> {
 }
 
 impl<'a> Chase<'a> {
-    /// Lays a way through all lines of `words`.
+    /// Builds a chain through all cache lines of `words`.
     pub fn new(words: &'a mut [u64], seed: u64) -> Chase<'a> {
         let lines = words.len() / LINE_WORDS;
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -37,7 +37,7 @@ impl<'a> Chase<'a> {
         Chase { words, at: 0 }
     }
 
-    /// Follows the way for about this long; seconds per load.
+    /// Follows the chain for about this long; returns seconds per load.
     pub fn timed(&mut self, about: Duration) -> f64 {
         let started = Instant::now();
         let mut loads = 0;

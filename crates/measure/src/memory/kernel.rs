@@ -1,8 +1,8 @@
 //! The inner loops of the memory sweep.
 //!
 //! Loads and stores are volatile, so every stride runs the same instructions, one word at a time. Otherwise the
-//! compiler vectorises stride 1 alone, or calls a library, and the curve shows the compiler. `copy-block` is that
-//! library call, for programs that use it.
+//! compiler would vectorise only stride 1, or call a library, and the curve would show the compiler. `copy-block`
+//! measures that library call.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -14,20 +14,20 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kernel {
-    /// Load each word and add it up, in four sums so that none waits for the last addition.
+    /// Loads each word and adds it to one of four sums, so that no load waits for an addition.
     LoadSum,
-    /// Store a constant in each word.
+    /// Stores a constant in each word.
     ConstStore,
-    /// Load with the stride from one half, store side by side in the other.
+    /// Loads with the stride from one half, stores contiguously in the other.
     CopyStridedLoad,
-    /// Load side by side from one half, store with the stride in the other.
+    /// Loads contiguously from one half, stores with the stride in the other.
     CopyStridedStore,
-    /// Copy one half to the other with the library's copy; only with stride 1.
+    /// Copies one half to the other with the library's copy; only with stride 1.
     CopyBlock,
 }
 
 impl Kernel {
-    /// Every kernel, in the order of the guide.
+    /// Every kernel, in the order of the documentation.
     pub const ALL: [Kernel; 5] = [
         Kernel::LoadSum,
         Kernel::ConstStore,
@@ -36,7 +36,7 @@ impl Kernel {
         Kernel::CopyBlock,
     ];
 
-    /// Its name in options and results.
+    /// The name in options and results.
     pub fn name(self) -> &'static str {
         match self {
             Kernel::LoadSum => "load-sum",
@@ -47,17 +47,17 @@ impl Kernel {
         }
     }
 
-    /// True if it copies half of the working set to the other half.
+    /// True if it copies one half of the working set to the other.
     pub fn copies(self) -> bool {
         !matches!(self, Kernel::LoadSum | Kernel::ConstStore)
     }
 
-    /// True if the kernel supports this stride.
+    /// True if it supports this stride.
     pub fn takes(self, stride: usize) -> bool {
         self != Kernel::CopyBlock || stride == 1
     }
 
-    /// Walks these rows of `front` (and, copying, of `back`, which is as long), `passes` times.
+    /// Walks these rows of `front` (and of `back`, of equal length, if it copies) `passes` times.
     ///
     /// # Panics
     /// If a row begins outside, or a copy's halves differ in length.
@@ -121,7 +121,7 @@ fn copy_strided_load(from: &[u64], to: &mut [u64], stride: usize, rows: Range<us
     let mut next = words_before(from.len(), stride, rows.start);
     for row in rows {
         let count = row_words(from.len(), stride, row);
-        // SAFETY: the row is within `from`, and all rows together fill `to`, which is as long.
+        // SAFETY: the row is within `from`; all rows together fill `to`, which has the same length.
         unsafe { copy(from.as_ptr().add(row), stride, to.as_mut_ptr().add(next), 1, count) };
         next += count;
     }
@@ -131,7 +131,7 @@ fn copy_strided_store(from: &[u64], to: &mut [u64], stride: usize, rows: Range<u
     let mut next = words_before(from.len(), stride, rows.start);
     for row in rows {
         let count = row_words(from.len(), stride, row);
-        // SAFETY: the row is within `to`, and all rows together take all of `from`, which is as long.
+        // SAFETY: the row is within `to`; all rows together read all of `from`, which has the same length.
         unsafe { copy(from.as_ptr().add(next), 1, to.as_mut_ptr().add(row), stride, count) };
         next += count;
     }
@@ -155,14 +155,14 @@ unsafe fn copy(from: *const u64, from_stride: usize, to: *mut u64, to_stride: us
     (index..count).for_each(move_word);
 }
 
-/// Words in a row.
+/// The number of words in a row.
 pub fn row_words(words: usize, stride: usize, row: usize) -> usize {
     (words - row).div_ceil(stride)
 }
 
-/// Words in the rows before this one.
+/// The number of words in the rows before this one.
 pub fn words_before(words: usize, stride: usize, row: usize) -> usize {
-    // The first rows have one word more than the others, where the stride does not divide the words.
+    // If the stride does not divide the number of words, the first rows have one word more.
     row * (words / stride) + row.min(words % stride)
 }
 

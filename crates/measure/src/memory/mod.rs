@@ -1,10 +1,10 @@
-//! The memory characterisation by extended copy transfer (Kurmann and Stricker, 1998): bytes per second as a function
-//! of working set (temporal locality) and stride (spatial locality).
+//! Memory bandwidth by extended copy transfer (Kurmann and Stricker, 1998): bytes per second as a function of working
+//! set (temporal locality) and stride (spatial locality).
 //!
-//! [`run`] takes a [`Sweep`] and returns [`Point`]s and, from chased pointers, [`Latency`]s. A walk with stride s
-//! touches every word of its working set once, in s rows: words 0, s, 2s, …, then 1, s+1, …. The working set alone
+//! [`run`] takes a [`Sweep`] and returns [`Point`]s and, from pointer chasing, [`Latency`]s. A walk with stride s
+//! touches every word of its working set once, in s rows: words 0, s, 2s, …, then 1, s+1, …. Only the working set
 //! determines what a cache must hold; the stride determines how much of a cache line is used at once. Rows have at
-//! least 32 words: in smaller sets the stride is shortened, and everything is in the nearest cache anyway.
+//! least 32 words: smaller sets use a shorter stride, and are in the nearest cache anyway.
 
 mod arena;
 mod chase;

@@ -1,4 +1,4 @@
-//! Results of a sweep: bandwidths by grid point, latencies, and the memory that was walked.
+//! Results of a sweep: bandwidths, latencies, and the memory that was used.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -12,23 +12,23 @@ pub struct GridPoint {
     pub kernel: Kernel,
     /// Bytes that each core walked.
     pub working_set_bytes: usize,
-    /// Words from one access to the next.
+    /// Distance between accesses in words.
     pub stride_words: usize,
     pub cores: usize,
     pub huge_pages: HugePages,
 }
 
-/// The repetitions of a figure.
+/// The distribution of a figure over its repetitions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Spread {
-    /// The middle one, or the mean of the middle two.
+    /// The middle value, or the mean of the middle two.
     pub median: f64,
     pub min: f64,
     pub max: f64,
     pub repetitions: usize,
 }
 
-/// The bandwidth at a place: the sum over the cores, each copied byte counted once.
+/// The bandwidth at one grid point: the sum over the cores; each copied byte counts once.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "MemoryPoint")]
 pub struct Point {
@@ -37,23 +37,23 @@ pub struct Point {
     pub bytes_per_second: Spread,
 }
 
-/// The time of a load that has to wait for the one before; the mean over the cores.
+/// The time of a dependent load, averaged over the cores.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "MemoryLatency")]
 pub struct Latency {
-    /// Bytes whose lines each core visited.
+    /// Bytes whose cache lines each core visited.
     pub working_set_bytes: usize,
     pub cores: usize,
     pub huge_pages: HugePages,
     pub seconds_per_load: Spread,
 }
 
-/// The memory that the kernel granted.
+/// Memory that the kernel granted.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "MemoryBacking")]
 pub struct Backing {
     pub huge_pages: HugePages,
-    /// The cores, in the order in which teams grow.
+    /// The cores in the order in which they are added.
     pub cores: Vec<usize>,
     pub bytes: usize,
     pub huge_page_bytes: Vec<Reading<u64>>,
@@ -65,14 +65,14 @@ pub struct Memory {
     pub latencies: Vec<Latency>,
     /// The memory that was walked.
     pub backing: Vec<Backing>,
-    /// Measurements kept although others held the core for part of them.
+    /// Measurements kept although other tasks used the core for part of them.
     pub disturbed: usize,
-    /// False if it was interrupted; the points are then those measured at least once.
+    /// False if the sweep was interrupted; it then has the points measured at least once.
     pub complete: bool,
 }
 
 impl Spread {
-    /// The spread of unsorted values; `None` without values.
+    /// The distribution of unsorted values; `None` without values.
     pub fn of(mut values: Vec<f64>) -> Option<Spread> {
         values.sort_by(f64::total_cmp);
         let (&min, &max) = (values.first()?, values.last()?);

@@ -14,31 +14,31 @@ use super::team::{Found, Order, Team};
 use super::walk::words_needed;
 use super::{STRIDE_WORDS_MAX, WORD_BYTES, WORKING_SET_BYTES_MAX, WORKING_SET_BYTES_MIN};
 
-/// A measurement whose thread had its core for less of the time was disturbed: it is done again.
+/// If a thread had its core for less than this share of the time, the measurement was disturbed and is repeated.
 const CORE_FRACTION_MIN: f64 = 0.98;
 
-/// A disturbed measurement is repeated this often before it is kept and counted as disturbed.
+/// After so many repetitions a disturbed measurement is kept and counted as disturbed.
 const AGAIN_MAX: usize = 3;
 
-/// The share of the free memory that a sweep may take.
+/// The largest share of the free memory that a sweep may use.
 const FREE_SHARE_MAX: f64 = 0.8;
 
 #[derive(Clone, Debug)]
 pub struct Sweep {
     pub kernels: Vec<Kernel>,
-    /// Bytes that each core walks; a copy's halves together.
+    /// Bytes that each core walks; for a copy, both halves together.
     pub working_sets: Vec<usize>,
-    /// Words from one access to the next.
+    /// Distances between accesses in words.
     pub strides: Vec<usize>,
-    /// The cores at work at the same time: the first one, the first two …
+    /// Sets of cores that work at the same time: the first, the first two …
     pub teams: Vec<Vec<usize>>,
     /// With huge pages, without, or both.
     pub huge_pages: Vec<HugePages>,
-    /// Also chase pointers, for the latency of a load.
+    /// Also chase pointers to measure the latency of a load.
     pub latency: bool,
     pub repetitions: usize,
     pub about: Duration,
-    /// Shuffles the order of the points and lays the chased ways.
+    /// Seed of the order of the points and of the pointer chains.
     pub seed: u64,
 }
 
@@ -54,7 +54,6 @@ pub enum SweepError {
     Range { what: &'static str, value: usize, low: usize, high: usize },
     #[error("nothing to measure: {0} is empty")]
     Empty(&'static str),
-    /// The machine has too little memory.
     #[error("{needed} bytes on {cores} cores are more than {share:.0} % of the {free} bytes that are free")]
     TooLarge {
         needed: usize,
@@ -63,12 +62,12 @@ pub enum SweepError {
         share: f64,
         free: u64,
     },
-    /// Memory or cores were refused.
+    /// The system refused memory or a core.
     #[error("cannot measure on cores {cores:?}: {cause}")]
     Refused { cores: Vec<usize>, cause: io::Error },
 }
 
-/// Measures; `goes_on` hears of each measurement and ends the sweep by answering false.
+/// Measures. `goes_on` is called after each measurement and ends the sweep by returning false.
 pub fn run(sweep: &Sweep, mut goes_on: impl FnMut(Progress) -> bool) -> Result<Memory, SweepError> {
     sweep.check()?;
     let mut memory = Memory { complete: true, ..Memory::default() };
@@ -127,7 +126,7 @@ impl Sweep {
         }
     }
 
-    /// Memory of each core: the largest working set with the gap of a copy.
+    /// Memory per core: the largest working set and the gap between a copy's halves.
     fn arena_bytes(&self) -> usize {
         let largest = self.working_sets.iter().copied().max().unwrap_or(0);
         words_needed(Kernel::CopyBlock, largest) * WORD_BYTES
@@ -137,8 +136,8 @@ impl Sweep {
         self.orders().len() * self.teams.len() * self.huge_pages.len()
     }
 
-    /// Round after round, so that a disturbance of seconds spoils one repetition of a few points and not all of
-    /// one; within a round in random order, so that no point always follows the same other one.
+    /// In rounds, so that a disturbance of seconds spoils one repetition of a few points rather than all repetitions of
+    /// one. Each round has a random order, so that no point always follows the same other one.
     fn orders(&self) -> Vec<Order> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(self.seed);
         let order = |kernel, stride, working_set_bytes, repetition| Order {
@@ -205,7 +204,7 @@ impl Memory {
     }
 }
 
-/// The repetitions by place, in the order in which results list them.
+/// The repetitions by grid point, in the order of the results.
 struct Measured(Vec<(Option<Kernel>, usize, usize, Vec<f64>)>);
 
 impl Measured {
@@ -225,7 +224,7 @@ impl Measured {
     }
 }
 
-/// MemAvailable: what can be had without swapping.
+/// MemAvailable: memory available without swapping.
 fn free_bytes() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

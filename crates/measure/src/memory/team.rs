@@ -1,4 +1,4 @@
-//! A team of threads that walk memory at the same time, each pinned to its core, each in memory of its own.
+//! A team of threads that walk memory at the same time, each pinned to a core and with memory of its own.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -15,21 +15,22 @@ use crate::{Reading, affinity, clock};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Order {
-    /// `None` chases pointers.
+    /// `None` means pointer chasing.
     pub kernel: Option<Kernel>,
     pub stride: usize,
     pub working_set_bytes: usize,
     pub about: Duration,
-    /// The repetition's index: each walks another part of the memory, so one unlucky placement does not decide.
+    /// The index of the repetition: each uses a different part of the memory, so that one unlucky placement does not
+    /// decide.
     pub repetition: usize,
     pub seed: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
-    /// Bytes per second; of a chase, seconds per load.
+    /// Bytes per second; for pointer chasing, seconds per load.
     pub value: f64,
-    /// The share of the time in which it had its core.
+    /// The share of the time in which the thread had its core.
     pub core_fraction: f64,
 }
 
@@ -40,7 +41,7 @@ pub struct Team {
 }
 
 impl Team {
-    /// One thread on each of these cores, each with this much memory.
+    /// Starts one thread per core, each with this much memory.
     pub fn new(cores: &[usize], bytes: usize, huge_pages: HugePages) -> io::Result<Team> {
         let start = Arc::new(Barrier::new(cores.len()));
         let mut team = Team { members: Vec::new(), huge_page_bytes: Vec::new() };
@@ -50,7 +51,7 @@ impl Team {
             let (ready, readiness) = mpsc::channel();
             let start = Arc::clone(&start);
             thread::spawn(move || {
-                // First touch places the memory near the core, so the pinning comes first.
+                // First touch allocates memory near the core, so pin first.
                 let arena = affinity::pin_to(core).and_then(|()| Arena::new(bytes, huge_pages));
                 match arena {
                     Ok(arena) => {
@@ -67,10 +68,10 @@ impl Team {
         Ok(team)
     }
 
-    /// Has all do it, and waits for them.
+    /// Lets all threads perform `order` and waits for them.
     ///
     /// # Panics
-    /// If a thread has.
+    /// If a thread panicked.
     pub fn all_do(&self, order: Order) -> Vec<Found> {
         for (orders, _) in &self.members {
             orders.send(order).expect("a thread lives as long as its crew");
@@ -101,7 +102,7 @@ fn obey(work: &Receiver<Order>, results: &Sender<Found>, mut arena: Arena, start
     }
 }
 
-/// The part of the memory that belongs to the order's repetition.
+/// The part of the memory that this repetition uses.
 fn part<'a>(words: &'a mut [u64], order: &Order) -> &'a mut [u64] {
     let length = order
         .kernel

@@ -1,19 +1,19 @@
-//! Times walks: long enough for the clock, each starting where the last one ended.
+//! Times walks that are long enough for the clock, each starting where the last one ended.
 
 use std::time::{Duration, Instant};
 
 use super::WORD_BYTES;
 use super::kernel::{Kernel, words_before};
 
-/// Words between two looks at the clock, so that looking costs less than a thousandth.
+/// Words between two readings of the clock, so that reading it costs less than a thousandth.
 const PIECE_WORDS_MIN: usize = 64 * 1024;
 
-/// Apart by this, no word of one half has the low twelve address bits of the word that is copied to or from it:
-/// processors take such a load for one of the pending store, and wait.
+/// With this gap, no word has the same low twelve address bits as its copy. Processors mistake such a load for one of
+/// the pending store and wait (4K aliasing).
 const HALVES_GAP_WORDS: usize = 33 * 8;
 
-/// A row has at least so many words: of shorter ones the turn from row to row would be measured. In a set so small
-/// that this shortens its stride, all is in the nearest cache and the stride says nothing.
+/// The shortest row; with shorter ones the change of rows would dominate. A set so small that this shortens its stride
+/// is in the nearest cache, where the stride does not matter.
 const ROW_WORDS_MIN: usize = 32;
 
 /// The words that a working set needs, including the gap between its halves.
@@ -21,18 +21,17 @@ pub fn words_needed(kernel: Kernel, working_set_bytes: usize) -> usize {
     working_set_bytes / WORD_BYTES + if kernel.copies() { HALVES_GAP_WORDS } else { 0 }
 }
 
-/// A working set that is walked.
 pub struct Walk<'a> {
     kernel: Kernel,
     stride: usize,
     front: &'a mut [u64],
     back: &'a mut [u64],
-    /// The row that comes next. Sets too large for one walk are so covered by several.
+    /// The next row. Sets too large for one walk are covered by several.
     next_row: usize,
 }
 
 impl<'a> Walk<'a> {
-    /// A walk over `words`, which has [`words_needed`].
+    /// Prepares a walk over `words`, which must have [`words_needed`].
     pub fn new(kernel: Kernel, stride: usize, words: &'a mut [u64], first_row: usize) -> Walk<'a> {
         let (front, back) = if kernel.copies() {
             let half = (words.len() - HALVES_GAP_WORDS) / 2;
@@ -46,17 +45,17 @@ impl<'a> Walk<'a> {
         Walk { kernel, stride, front, back, next_row }
     }
 
-    /// Brings into the caches what they can hold.
+    /// Loads into the caches what they can hold.
     pub fn warm(&mut self) {
         if self.front.len() <= PIECE_WORDS_MIN {
             self.kernel.walk(self.front, self.back, self.stride, 0..self.stride, 1);
         } else {
-            // Side by side is the fastest way through a large set.
+            // Stride 1 is the fastest way through a large set.
             self.kernel.walk(self.front, self.back, 1, 0..1, 1);
         }
     }
 
-    /// Walks for about this long; bytes moved per second. A copied byte counts once.
+    /// Walks for about this long; returns bytes moved per second. A copied byte counts once.
     pub fn timed(&mut self, about: Duration) -> f64 {
         let started = Instant::now();
         let mut words = 0;
@@ -69,7 +68,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The next rows, or the whole several times; how many words that were.
+    /// Walks the next rows, or the whole set several times; returns the number of words.
     fn piece(&mut self) -> usize {
         let (length, rows) = (self.front.len(), self.stride);
         if length <= PIECE_WORDS_MIN {

@@ -1,4 +1,4 @@
-//! Counters of a control group: all its processes, including ended ones. Versions 1 and 2 give the same counters.
+//! Counters of a control group: all its processes, including ended ones. Both versions give the same counters.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ pub const NAMES: &[&str] = &[
 /// The usual mount point.
 const MOUNT: &str = "/sys/fs/cgroup";
 
-/// The folders of a group: one for both under version 2, one per controller under version 1.
+/// The folders of a group: one in version 2, one per controller in version 1.
 pub struct Cgroup {
     cpu: PathBuf,
     throttling: PathBuf,
@@ -28,7 +28,7 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// The group that is named. A process's own group is not taken for it: it may hold a whole session.
+    /// Opens the named group. A process's own group is not used, because it may contain a whole session.
     pub fn open(target: &Target) -> Reading<Cgroup> {
         let unnamed = || Reading::unavailable("no control group was named");
         target.cgroup.as_deref().map_or_else(unnamed, Cgroup::at)
@@ -44,7 +44,7 @@ impl Cgroup {
                 unified: true,
             });
         }
-        // Version 1: the same path below each controller.
+        // Version 1: the same path exists below each controller.
         let Some(path) = path_in_hierarchy(folder) else {
             return Reading::unavailable(format!(
                 "{} is not a control group below {MOUNT}",
@@ -93,7 +93,7 @@ impl Source for Cgroup {
         };
         let mut files = BTreeMap::new();
         let read = |(folder, name, key, unit): (&Path, &str, &str, f64)| {
-            // Once each: for memory.stat the kernel adds up what every processor has counted.
+            // Each file is read once: for memory.stat the kernel has to sum over all processors.
             let path = folder.join(name);
             let text = files.entry(path.clone()).or_insert_with(|| fs::read_to_string(&path));
             let found = match text {
@@ -107,7 +107,7 @@ impl Source for Cgroup {
 }
 
 impl Cgroup {
-    /// A group of version 2 has the files of the controllers that were given to it, and no others.
+    /// A group of version 2 has only the files of controllers that were delegated to it.
     fn reason(&self, path: &Path, why: &str) -> String {
         let controller = path.file_name().and_then(|name| name.to_str()?.split('.').next());
         match controller {
@@ -125,7 +125,7 @@ fn key_or_number(key: &str) -> &str {
     if key.is_empty() { "number" } else { key }
 }
 
-/// The path after the controller's folder.
+/// The path below the controller's folder.
 fn path_in_hierarchy(folder: &Path) -> Option<PathBuf> {
     let inside = folder.strip_prefix(MOUNT).ok()?;
     let mut parts = inside.components();
@@ -133,7 +133,7 @@ fn path_in_hierarchy(folder: &Path) -> Option<PathBuf> {
     Some(parts.as_path().to_owned()).filter(|path| path.components().next().is_some())
 }
 
-/// The number after the key on its line, or with no key the file's only one.
+/// The number after `key` on its line, or without a key the file's only number.
 fn value(text: &str, key: &str) -> Option<f64> {
     if key.is_empty() {
         return text.trim().parse().ok();

@@ -18,7 +18,7 @@ pub const NAMES: &[&str] = &[
 pub struct Cores(Option<usize>);
 
 impl Cores {
-    /// This core, or with `None` the sum over all.
+    /// Reads this core, or with `None` the sum of all.
     pub fn new(core: Option<usize>) -> Cores {
         Cores(core)
     }

@@ -1,9 +1,8 @@
-//! Groups of sources. A group that is not selected is never read and costs nothing.
+//! Groups of sources. Sources of a group that is not selected are never read and cost nothing.
 
-/// Sources that are read together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// The process trees in /proc.
+    /// The process trees, from /proc.
     Processes,
     Cgroup,
     Software,
@@ -17,7 +16,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// Every group, in the order in which they are read.
+    /// Every group, in the order of reading.
     pub const ALL: [Group; 9] = [
         Group::Processes,
         Group::Cgroup,

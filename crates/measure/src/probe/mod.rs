@@ -1,8 +1,8 @@
-//! Samples what processes use: every source that the machine offers, read together.
+//! Samples what processes use, reading every source that the machine offers.
 //!
-//! Each source is tried once, at the start. A refused source keeps its reason, so an empty column says why. A
-//! [`Sample`] holds a reading per counter, in the order of [`Probe::counters`]. Totals only grow; the usage in a span
-//! is the difference of two samples.
+//! Each source is tried once at the start. A refused source keeps the reason, so an empty column can say why. A
+//! [`Sample`] has a reading per counter, in the order of [`Probe::columns`]. Totals only grow; the use in a span is the
+//! difference of two samples.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -27,21 +27,21 @@ pub use listener::listening_on;
 pub struct Target {
     /// These processes and their descendants.
     pub pids: Vec<u32>,
-    /// A control group: a folder of the hierarchy, of version 1 or 2.
+    /// A control group: a folder of the hierarchy, of either version.
     pub cgroup: Option<PathBuf>,
-    /// A site's folder: count how much of its files is in memory.
+    /// A site's folder, whose pages in memory are counted.
     pub site: Option<PathBuf>,
-    /// The port whose accept queue is looked at.
+    /// The port whose accept queue is read.
     pub port: Option<u16>,
-    /// The core whose time is looked at; all together by default.
+    /// The core whose time is read; the sum of all by default.
     pub core: Option<usize>,
 }
 
-/// Several counters from one place.
+/// A source that provides several counters.
 trait Source {
     fn names(&self) -> &'static [&'static str];
 
-    /// Their values now, in that order.
+    /// The current values, in the order of the counters.
     fn read(&mut self) -> Vec<Reading<f64>>;
 }
 
@@ -51,23 +51,23 @@ pub struct Probe {
     columns: Vec<Column>,
 }
 
-/// A counter of a probe.
+/// One counter of a probe.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// The row of the table.
+    /// Its row in the table of counters.
     pub counter: &'static Counter,
-    /// The reason, if the source was refused and there are no values.
+    /// Why its source was refused and has no values.
     pub refused: Option<String>,
 }
 
-/// Every counter at one moment.
+/// The counters at one moment.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// Seconds since 1970, so that files of several machines can be merged.
     pub unix_seconds: f64,
-    /// On the clock that never steps.
+    /// On the monotonic clock.
     pub time: Nanos,
-    /// A reading per column that was not refused.
+    /// One reading per column that was not refused.
     pub readings: Vec<Reading<f64>>,
 }
 
@@ -114,7 +114,7 @@ impl Probe {
         }
     }
 
-    /// The counters, those without values included.
+    /// All counters, including those without values.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }

@@ -1,4 +1,4 @@
-//! The network namespace of the watched processes: TCP error counters and interface bytes.
+//! The network namespace of the watched processes: TCP counters and interface bytes.
 
 use std::fs::{self, File};
 use std::os::fd::AsFd;
@@ -28,7 +28,7 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// The namespace of a process, or our own.
+    /// The namespace of a process, or the calling thread's.
     pub fn of(pid: Option<u32>) -> Reading<Namespace> {
         let process = pid.map_or(OURS.into(), |pid| format!("/proc/{pid}"));
         let namespace = Namespace { process: PathBuf::from(process) };
@@ -43,7 +43,7 @@ impl Namespace {
         proc_file::read(&self.file(name).to_string_lossy()).into()
     }
 
-    /// Runs `work` inside the namespace. Entering another namespace needs CAP_SYS_ADMIN.
+    /// Runs `work` inside the namespace. Entering a foreign namespace needs CAP_SYS_ADMIN.
     pub fn inside<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         let (ours, theirs) = (fs::metadata(format!("{OURS}/ns/net"))?, self.process.join("ns/net"));
         let seen = fs::metadata(&theirs)?;
@@ -51,7 +51,7 @@ impl Namespace {
             return work();
         }
         let namespace = File::open(theirs)?;
-        // A thread that lives in another namespace is no good for anything else, so it ends.
+        // The thread cannot be used for anything else afterwards, so it ends.
         thread::scope(|scope| {
             let done = scope.spawn(|| {
                 move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
@@ -81,7 +81,8 @@ impl Source for Namespace {
     }
 }
 
-/// Received and sent, summed over interfaces: a name and a colon, then eight figures each way, bytes first.
+/// Bytes received and sent, summed over interfaces. Each line is a name, a colon, and eight figures per direction,
+/// bytes first.
 fn interface_bytes(text: &str) -> Option<(u64, u64)> {
     let mut rows = text.lines().filter_map(|line| line.split_once(':')).peekable();
     rows.peek()?;

@@ -1,4 +1,4 @@
-//! Pressure stall information: how long tasks of the whole machine waited for processor, memory or disk.
+//! Pressure stall information: how long tasks of the whole machine waited for CPU, memory or disk.
 
 use super::Source;
 use crate::{Reading, proc_file};
@@ -11,7 +11,7 @@ pub const NAMES: &[&str] = &[
     "io_pressure_full_seconds",
 ];
 
-/// The file and the line of each counter.
+/// The file and line of each counter.
 const PLACES: [(&str, &str); 5] = [
     ("/proc/pressure/cpu", "some"),
     ("/proc/pressure/memory", "some"),
@@ -20,11 +20,11 @@ const PLACES: [(&str, &str); 5] = [
     ("/proc/pressure/io", "full"),
 ];
 
-/// The files can be read.
+/// Proof that the files can be read.
 pub struct Pressure(());
 
 impl Pressure {
-    /// Tries one of the files: a kernel may have them and still not count (psi=0).
+    /// Reads one of the files: a kernel may have them without counting (psi=0).
     pub fn open() -> Reading<Pressure> {
         proc_file::read(PLACES[0].0).map(|_| Pressure(())).into()
     }
@@ -44,7 +44,7 @@ impl Source for Pressure {
     }
 }
 
-/// `some avg10=0.00 avg60=0.00 avg300=0.00 total=12345`, in microseconds.
+/// Parses `some avg10=0.00 avg60=0.00 avg300=0.00 total=12345`, in microseconds.
 fn total_seconds(text: &str, line: &str) -> Option<f64> {
     let line = text.lines().find(|candidate| candidate.split(' ').next() == Some(line))?;
     let total = line.split(' ').find_map(|field| field.strip_prefix("total="))?;

@@ -1,4 +1,4 @@
-//! Process trees by /proc: the named processes, their descendants, and children that were waited for.
+//! Process trees by /proc: the named processes, their descendants, and ended children that were waited for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -28,10 +28,10 @@ pub const NAMES: &[&str] = &[
     "proportional_bytes",
 ];
 
-/// The kernel walks every page table for proportional memory, so it is asked for less often than the rest.
+/// The kernel walks all page tables for proportional memory, so it is read less often than the rest.
 const PROPORTIONAL_EVERY: Nanos = Nanos(1_000_000_000);
 
-/// How often the single threads of more than [`THREADS_MANY`] are looked at.
+/// How often single threads are read if there are more than [`THREADS_MANY`].
 const THREADS_EVERY: Nanos = Nanos(1_000_000_000);
 
 pub struct Processes {
@@ -39,17 +39,17 @@ pub struct Processes {
     by_thread: Option<ByThread>,
     proportional: Reading<f64>,
     proportional_time: Option<Nanos>,
-    /// Every process that was ever in the trees.
+    /// Every process ever seen in the trees.
     seen: BTreeSet<u32>,
-    /// The last look at single threads.
+    /// The last reading of single threads.
     threads: Option<Look>,
-    /// The last look at whole processes.
+    /// The last reading of whole processes.
     processes: Option<Look>,
-    /// The sum of all waits for a core, ended threads included.
+    /// The sum of all waits for a core, including those of ended threads.
     core_wait: Nanos,
 }
 
-/// What is known of single threads only, as it was last seen.
+/// The latest values that only single threads have.
 #[derive(Clone)]
 struct ByThread {
     time: Nanos,
@@ -60,13 +60,13 @@ struct ByThread {
     core_wait: Reading<f64>,
 }
 
-/// What each thread or process had used by a time.
+/// The times of each thread or process at one moment.
 struct Look {
     time: Nanos,
     used: BTreeMap<u32, Run>,
 }
 
-/// The two times of `schedstat`; of a whole process the first alone.
+/// The two times of `schedstat`; for a whole process only the first.
 #[derive(Clone, Copy, Default)]
 struct Run {
     cpu: Nanos,
@@ -74,7 +74,7 @@ struct Run {
 }
 
 impl Processes {
-    /// Watches these and what descends from them.
+    /// Watches these processes and their descendants.
     pub fn new(pids: &[u32]) -> Processes {
         let tree = ProcessTree::new(pids);
         let proportional = Reading::unavailable("not read yet");
@@ -90,8 +90,8 @@ impl Processes {
         }
     }
 
-    /// Looks at every thread: the busiest one's share of a core, and how long all of them have waited for one. A thread
-    /// that is new counts from its start.
+    /// Reads every thread: the busiest one's share of a core, and how long all waited for one. A new thread counts from
+    /// its start.
     fn threads(&mut self, pids: &[u32]) -> (Reading<f64>, Reading<f64>) {
         let runs = pids.iter().flat_map(|&pid| {
             let threads = process::threads(pid).unwrap_or_default();
@@ -110,7 +110,7 @@ impl Processes {
         (now.busiest(before.as_ref()), Reading::Value(self.core_wait.seconds()))
     }
 
-    /// The share of a core that the busiest process used, all of its threads together.
+    /// The share of a core that the busiest process used, over all its threads.
     fn busiest_process(&mut self, sample: &TreeSample) -> Reading<f64> {
         let used = sample.each_cpu().map(|(pid, cpu)| (pid, Run { cpu, ..Run::default() })).collect();
         let before = self.processes.replace(Look { time: sample.time, used });
@@ -133,11 +133,11 @@ impl Processes {
 }
 
 impl Look {
-    /// What each used since an earlier look.
+    /// What each thread or process used since an earlier reading.
     fn grown(&self, before: Option<&Look>, field: fn(&Run) -> Nanos) -> impl Iterator<Item = Nanos> {
         self.used.iter().map(move |(id, run)| {
             let earlier = before.and_then(|look| look.used.get(id)).map_or(Nanos::ZERO, field);
-            // A number that was given to another thread begins again.
+            // A thread ID that was reused starts again.
             Nanos(field(run).0.checked_sub(earlier.0).unwrap_or(field(run).0))
         })
     }
@@ -211,7 +211,7 @@ impl Source for Processes {
 fn descriptors(pids: &[u32]) -> Reading<f64> {
     sum(pids, |pid| {
         let path = format!("/proc/{pid}/fd");
-        // Newer kernels tell their number without listing them.
+        // Newer kernels give the number of descriptors without listing them.
         match fs::metadata(&path).map(|folder| std::os::unix::fs::MetadataExt::size(&folder)) {
             Ok(0) => fs::read_dir(&path).map(|list| list.count() as f64),
             Ok(count) => Ok(count as f64),
@@ -221,7 +221,7 @@ fn descriptors(pids: &[u32]) -> Reading<f64> {
     })
 }
 
-/// Bytes that really went from and to a disk.
+/// Bytes actually read from and written to a disk.
 fn disk_bytes(pids: &[u32]) -> (Reading<f64>, Reading<f64>) {
     let of = |name: &'static str| {
         sum(pids, move |pid| {
@@ -233,7 +233,7 @@ fn disk_bytes(pids: &[u32]) -> (Reading<f64>, Reading<f64>) {
     (of("read_bytes:"), of("write_bytes:"))
 }
 
-/// The sum over processes; one that has just gone counts nothing, any other failure is the reading's.
+/// The sum over processes. A process that has just ended counts nothing; any other failure makes the sum unavailable.
 fn sum(pids: &[u32], of: impl Fn(u32) -> Result<f64, String>) -> Reading<f64> {
     let mut total = 0.0;
     for &pid in pids {
@@ -288,7 +288,7 @@ mod tests {
             (value(&readings, "busiest_thread_fraction"), value(&readings, "busiest_process_fraction"));
         assert!(process >= 0.9 * share, "{process} of all threads of one process, {share} of the busiest");
         assert!(value(&readings, "core_wait_seconds") >= 0.0);
-        // Other threads of the test program may be busier, and none has more than a core.
+        // Other threads of the test program may be busier, and none can use more than one core.
         assert!(share >= 0.5 * own / 0.3 && share <= 1.1, "{share} of a core, {own} s on ours");
     }
 

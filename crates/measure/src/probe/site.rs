@@ -8,10 +8,10 @@ use crate::{Nanos, Reading, clock};
 
 pub const NAMES: &[&str] = &["site_resident_bytes", "site_resident_fraction", "site_recently_evicted_bytes"];
 
-/// Between two looks there is at least so many times the time that a look takes.
+/// The pause between two checks is at least this many times the duration of one.
 const REST_FACTOR: u64 = 20;
 
-/// A site and what was seen last.
+/// A site and the result of the last check.
 pub struct Site {
     root: PathBuf,
     pages: SitePages,
@@ -56,7 +56,7 @@ impl Source for Site {
                 .map(|bytes| bytes as f64)
                 .ok_or("the kernel has no cachestat (Linux 6.5)")
         });
-        // Whole pages are resident, of which files fill all but their last.
+        // The last page of a file is only partly filled.
         let share = |resident: f64| (resident / bytes as f64).min(1.0);
         let fraction = match bytes {
             0 => Reading::unavailable(format!("{root} holds no bytes")),

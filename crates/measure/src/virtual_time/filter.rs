@@ -1,16 +1,15 @@
-//! The seccomp filter: stops at these system calls, lets all others pass.
+//! A seccomp filter that stops at given system calls and lets all others pass.
 
-/// An instruction of the classic packet filter, in which such filters are written.
+/// An instruction of classic BPF, the language of such filters.
 pub type Instruction = libc::sock_filter;
 
 /// Offsets in `struct seccomp_data`: the call's number and the architecture.
 const NUMBER_OFFSET: u32 = 0;
 const ARCHITECTURE_OFFSET: u32 = 4;
 
-/// `AUDIT_ARCH_X86_64`: a number of another architecture is another call.
+/// `AUDIT_ARCH_X86_64`: on other architectures the numbers mean other calls.
 const ARCHITECTURE: u32 = 0xc000_003e;
 
-/// A filter that stops at `calls`.
 pub fn stopping_at(calls: &[libc::c_long]) -> Vec<Instruction> {
     let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     let is_equal = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
@@ -23,7 +22,7 @@ pub fn stopping_at(calls: &[libc::c_long]) -> Vec<Instruction> {
         plain(load, NUMBER_OFFSET),
     ];
     for (place, &call) in calls.iter().enumerate() {
-        // To the last instruction: past the other comparisons and the one that lets pass.
+        // Jumps to the last instruction, past the remaining comparisons and the one that allows.
         let to_stop = (calls.len() - place) as u8;
         filter.push(Instruction { code: is_equal, jt: to_stop, jf: 0, k: call as u32 });
     }
@@ -36,7 +35,7 @@ pub fn stopping_at(calls: &[libc::c_long]) -> Vec<Instruction> {
 mod tests {
     use super::*;
 
-    /// The filter's verdict on a call, computed by its own rules.
+    /// Evaluates the filter for a call.
     fn given(filter: &[Instruction], architecture: u32, call: u32) -> u32 {
         let (mut at, mut loaded) = (0, 0);
         loop {

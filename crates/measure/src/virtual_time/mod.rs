@@ -1,13 +1,13 @@
-//! Runs a program in virtual time, so that it does the same in every run: its clocks advance only when told to, random
-//! numbers repeat, its waits do not time out by themselves, and its memory has the same addresses.
+//! Runs a program in virtual time, so that every run is the same: its clocks advance only on request, random numbers
+//! repeat, waits do not time out by themselves, and memory has the same addresses.
 //!
-//! The kernel stops the program (seccomp and ptrace) at the few system calls that bring in real time and randomness,
-//! and they are answered here; all others run at full speed. Clocks that need no system call are not controlled: the
-//! kernel maps them into a program (`vdso`), unless it runs under valgrind, which hides them. All threads share one
-//! core. If real-time scheduling is allowed, each runs until it waits, so they alternate in the same order. The program
-//! and all its descendants end with the tracer.
+//! The kernel stops the program (seccomp and ptrace) at the few system calls that depend on real time and randomness,
+//! which are answered here; all others run at full speed. Clocks that need no system call (`vdso`) are not controlled;
+//! valgrind hides them. All threads share one core. If real-time scheduling is allowed, each runs until it waits, so
+//! they alternate in the same order. The program and all its descendants end with the tracer.
 //!
-//! For a program that needs time to pass, such as a streaming server, virtual time can pass in steps ([`VirtualTime::pass`]).
+//! For a program that needs time, such as a streaming server, virtual time can advance in steps
+//! ([`VirtualTime::pass`]).
 
 use std::io;
 use std::process::Command;
@@ -29,19 +29,19 @@ mod waits;
 
 use crate::affinity;
 
-/// The second since 1970 at which the clocks stand: 6 November 1994, the example date of RFC 9110.
+/// The wall-clock second at which time stands: 6 November 1994, the example date of RFC 9110.
 pub const REAL_SECONDS: i64 = 784_111_777;
 
-/// The second since the machine started.
+/// The monotonic second at which time stands.
 pub const UPTIME_SECONDS: i64 = 1_000_000;
 
-/// The processes that are held, and how far their time is to go.
+/// The traced processes, and how far their time may advance.
 #[derive(Clone, Debug)]
 pub struct VirtualTime(Arc<State>);
 
 #[derive(Debug)]
 struct State {
-    /// By the order in which they came.
+    /// In order of creation.
     pids: Mutex<Vec<libc::pid_t>>,
     steps: Mutex<Steps>,
     changed: Condvar,
@@ -57,8 +57,8 @@ struct Steps {
 }
 
 impl VirtualTime {
-    /// Prepares to hold a program; virtual time will pass if `passes`. Create it before other threads start: a thread
-    /// started earlier may receive the program's signals instead.
+    /// Prepares to trace a program; its virtual time can advance if `passes`. Call this before other threads start: an
+    /// earlier thread might receive the program's signals instead.
     ///
     /// # Errors
     /// If signals cannot be blocked.
@@ -69,18 +69,18 @@ impl VirtualTime {
         Ok(VirtualTime(Arc::new(State { pids, steps, changed, passes })))
     }
 
-    /// Ends all processes as `abort` would: valgrind then writes its counts, and their shutdown is not counted. The
-    /// oldest process goes first, so that none is left to restart the others.
+    /// Ends all processes as `abort` would: valgrind then writes its counts without their shutdown. The oldest ends
+    /// first, so that none is left to restart the others.
     pub fn abort(&self) {
         for &pid in lock(&self.0.pids).iter() {
-            // SAFETY: a plain system call. The process ids cannot be in use again: only this process reaps
+            // SAFETY: a plain system call. The process IDs cannot have been reused, because only this process reaps
             // them.
             unsafe { libc::kill(pid, libc::SIGABRT) };
         }
     }
 
-    /// Lets so much time pass, once all threads wait; returns how much has passed since the beginning when they wait
-    /// again, and nothing is due any more. None if the program has ended.
+    /// Advances time by `time` once all threads wait. Returns the total time passed, when all threads wait again and
+    /// nothing is due; `None` if the program has ended.
     pub fn pass(&self, time: Duration) -> Option<Duration> {
         let mut steps = lock(&self.0.steps);
         steps.until += time;
@@ -99,15 +99,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// Its processor's registers are not known here.
+    /// The processor's registers are not supported.
     #[error("time can be held still on x86-64 only")]
     Processor,
-    /// It could not be started, or the kernel forbids to hold it.
+    /// The program could not be started, or the kernel forbids tracing it.
     #[error("{0}")]
     Start(#[source] io::Error),
 }
 
-/// Has the calling thread and the programs that it starts from now on take turns on `core`: each runs until it waits.
+/// Makes the calling thread and programs that it starts later take turns on `core`: each runs until it waits.
 ///
 /// # Errors
 /// If real-time scheduling is not allowed (CAP_SYS_NICE, RLIMIT_RTPRIO); they share the core nevertheless.
@@ -121,17 +121,17 @@ pub fn take_turns(core: usize) -> io::Result<()> {
     }
 }
 
-/// Starts the program and holds it until all its processes have ended; returns the exit code of the first,
-/// 128 and the signal's number if a signal ended it. `held` is given their process ids.
+/// Starts the program and traces it until all its processes have ended. Returns the first one's exit code, or 128 plus
+/// the number of the signal that ended it. `held` receives their process IDs.
 ///
 /// # Errors
-/// If it cannot be held or started.
+/// If it cannot be traced or started.
 #[cfg(target_arch = "x86_64")]
 pub fn run(command: &mut Command, held: &VirtualTime) -> Result<i32, Fault> {
     tracer::run(command, held)
 }
 
-/// As above; here nothing can be held.
+/// Tracing is not supported here.
 ///
 /// # Errors
 /// Always.

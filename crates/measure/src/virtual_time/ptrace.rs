@@ -1,4 +1,4 @@
-//! The part of ptrace that is needed: stops, registers, memory.
+//! The parts of ptrace that are needed: stops, registers, memory.
 
 use std::fs;
 use std::io;
@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use super::filter::Instruction;
 
-/// A thread that is held.
+/// A traced thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tracee(pub libc::pid_t);
 
 pub enum Stop {
-    /// At a system call of the filter.
+    /// Stopped at a system call of the filter.
     Call,
-    /// At an event of its life that needs no answer.
+    /// Stopped at an event that needs no answer.
     Event,
     Signal(libc::c_int),
-    /// It is gone: its exit code.
+    /// Ended with this exit code.
     Ended(i32),
 }
 
@@ -29,14 +29,14 @@ const OPTIONS: libc::c_int = libc::PTRACE_O_EXITKILL
     | libc::PTRACE_O_TRACEEXEC
     | libc::PTRACE_O_TRACESECCOMP;
 
-/// Runs in the child before exec: becomes traceable and installs the filter.
+/// Runs in the child before exec: makes it traceable and installs the filter.
 pub fn prepare(filter: &[Instruction]) -> io::Result<()> {
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: system calls whose arguments live until they return.
     unsafe {
         check(libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong).into())?;
-        // It is ended by an abort, without a core dump.
+        // It will be ended by an abort, without a core dump.
         check(libc::setrlimit(libc::RLIMIT_CORE, &raw const none).into())?;
         check(libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0))?;
         check(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0).into())?;
@@ -46,17 +46,17 @@ pub fn prepare(filter: &[Instruction]) -> io::Result<()> {
 
 /// An event of a traced thread.
 pub enum News {
-    /// One stands, or has ended.
+    /// A thread has stopped or ended.
     Of(Tracee, Stop),
     None,
     NobodyLeft,
 }
 
-/// Keeps the signal by which the kernel tells of news until [`wait_for_news`] takes it: in this thread, and in those that
-/// it starts from now on.
+/// Blocks SIGCHLD, which announces events, until [`wait_for_news`] takes it, in this thread and those that it starts
+/// later.
 ///
 /// # Errors
-/// If the kernel does not.
+/// If the kernel refuses.
 pub fn block_news() -> io::Result<()> {
     let news = news();
     // SAFETY: the set lives until the call returns.
@@ -68,11 +68,11 @@ pub fn block_news() -> io::Result<()> {
 
 /// Makes [`wait_for_news`] return.
 pub fn wake_up() {
-    // SAFETY: a plain system call, to ourselves.
+    // SAFETY: a plain system call, to this process.
     unsafe { libc::kill(libc::getpid(), libc::SIGCHLD) };
 }
 
-/// Waits until there may be news, or the limit is over.
+/// Waits until there may be an event, or the limit has passed.
 pub fn wait_for_news(limit: Option<Duration>) {
     let limit = limit.map(|limit| libc::timespec {
         tv_sec: limit.as_secs().cast_signed(),
@@ -85,7 +85,7 @@ pub fn wait_for_news(limit: Option<Duration>) {
 }
 
 fn news() -> libc::sigset_t {
-    // SAFETY: a set of bits, all of whose values are valid, that is emptied first.
+    // SAFETY: a bit set, for which all values are valid, emptied first.
     unsafe {
         let mut set = mem::zeroed();
         libc::sigemptyset(&raw mut set);
@@ -94,7 +94,7 @@ fn news() -> libc::sigset_t {
     }
 }
 
-/// The next thread that has stopped or ended, without waiting.
+/// The next thread that has stopped or ended; does not wait.
 pub fn next_stop() -> News {
     let mut status = 0;
     // SAFETY: the status lives until the call returns.
@@ -119,22 +119,22 @@ pub fn next_stop() -> News {
 }
 
 impl Tracee {
-    /// Has the kernel tell of its calls and its children; once is enough, and more do no harm.
+    /// Asks the kernel to report its system calls and children; repeating this is harmless.
     pub fn follow(self) {
-        // SAFETY: plain numbers; one that is gone is told of by the next wait.
+        // SAFETY: plain numbers; if the thread has ended, the next wait tells.
         unsafe { libc::ptrace(libc::PTRACE_SETOPTIONS, self.0, 0, OPTIONS) };
     }
 
-    /// Lets it go on, with the signal or none (0).
+    /// Resumes the thread, with a signal or none (0).
     pub fn go_on(self, signal: libc::c_int) {
         // SAFETY: as above.
         unsafe { libc::ptrace(libc::PTRACE_CONT, self.0, 0, signal) };
     }
 
-    /// Takes it out of the call in which it waits: it stands at a signal that no program can hold back, and that it
-    /// shall never get.
+    /// Interrupts the system call in which it waits: it stops at a signal that cannot be blocked, which it will never
+    /// receive.
     pub fn interrupt(self) {
-        // SAFETY: a plain system call; one that is gone is told of by the next wait.
+        // SAFETY: a plain system call; if the thread has ended, the next wait tells.
         unsafe { libc::syscall(libc::SYS_tgkill, self.process(), self.0, libc::SIGSTOP) };
     }
 
@@ -149,12 +149,12 @@ impl Tracee {
         group.and_then(|text| text.trim().parse().ok()).unwrap_or(self.0)
     }
 
-    /// Writes into its memory; an invalid address is its own fault, as in the emulated call.
+    /// Writes to its memory; at an invalid address nothing happens, as the emulated call would fail, too.
     pub fn write(self, address: u64, bytes: &[u8]) {
         let from = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
         let to =
             libc::iovec { iov_base: ptr::without_provenance_mut(address as usize), iov_len: bytes.len() };
-        // SAFETY: it reads our bytes alone; the kernel checks the address in the other process.
+        // SAFETY: only our bytes are read; the kernel checks the address in the other process.
         unsafe { libc::process_vm_writev(self.0, &raw const from, 1, &raw const to, 1, 0) };
     }
 
@@ -162,7 +162,7 @@ impl Tracee {
         let mut bytes = [0; N];
         let into = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: N };
         let from = libc::iovec { iov_base: ptr::without_provenance_mut(address as usize), iov_len: N };
-        // SAFETY: it writes our bytes alone; the kernel checks the address in the other process.
+        // SAFETY: only our bytes are written; the kernel checks the address in the other process.
         let count = unsafe { libc::process_vm_readv(self.0, &raw const into, 1, &raw const from, 1, 0) };
         (count == N as isize).then_some(bytes)
     }
@@ -173,7 +173,7 @@ pub struct Registers(libc::user_regs_struct);
 
 impl Registers {
     pub fn of(tracee: Tracee) -> Option<Registers> {
-        // SAFETY: a structure of numbers, all of whose values are valid, that the kernel fills in.
+        // SAFETY: a structure of numbers, for which all values are valid, filled in by the kernel.
         unsafe {
             let mut registers: libc::user_regs_struct = mem::zeroed();
             let got = libc::ptrace(libc::PTRACE_GETREGS, tracee.0, 0, &raw mut registers);
@@ -189,9 +189,9 @@ impl Registers {
         self.0.orig_rax = call.cast_unsigned();
     }
 
-    /// True if a signal ended the call and the kernel would restart it.
+    /// Returns true if a signal interrupted the call and the kernel would restart it.
     pub fn was_interrupted(&self) -> bool {
-        /// The kernel's internal results for a call that may be restarted: ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND,
+        /// The kernel's internal results of restartable calls: ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND,
         /// ERESTART_RESTARTBLOCK.
         const AGAIN: [i64; 4] = [-512, -513, -514, -516];
         let result = self.0.rax.cast_signed();
@@ -202,7 +202,6 @@ impl Registers {
         [self.0.rdi, self.0.rsi, self.0.rdx, self.0.r10, self.0.r8]
     }
 
-    /// Gives the call another argument.
     pub fn set_argument(&mut self, place: usize, value: u64) {
         let registers = &mut self.0;
         *[
@@ -214,14 +213,14 @@ impl Registers {
         ][place] = value;
     }
 
-    /// The call is not made; this is what it gives.
+    /// Skips the call and sets its result.
     pub fn skip(&mut self, result: u64) {
         self.0.orig_rax = u64::MAX;
         self.0.rax = result;
     }
 
     pub fn restore(&self, tracee: Tracee) {
-        // SAFETY: the kernel reads the structure.
+        // SAFETY: the kernel only reads the structure.
         unsafe { libc::ptrace(libc::PTRACE_SETREGS, tracee.0, 0, &raw const self.0) };
     }
 }

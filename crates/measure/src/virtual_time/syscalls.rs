@@ -1,4 +1,4 @@
-//! The system calls that bring real time and randomness into a program, and their replacements.
+//! System calls that bring real time and randomness into a program, and their replacements.
 
 use super::ptrace::{Registers, Tracee};
 use super::time::Time;
@@ -11,10 +11,10 @@ pub struct Chance {
     calls: u64,
 }
 
-/// A request for a seed is never longer than this.
+/// Requests for random seeds are never longer than this.
 const RANDOM_BYTES_MAX: usize = 4096;
 
-/// The calls that are answered here.
+/// The intercepted system calls.
 pub const INTERCEPTED: &[libc::c_long] = &[
     libc::SYS_clock_gettime,
     libc::SYS_gettimeofday,
@@ -33,8 +33,8 @@ pub const INTERCEPTED: &[libc::c_long] = &[
     libc::SYS_clock_nanosleep,
 ];
 
-/// Answers the call at which `tracee` is stopped, or changes it so that it waits until something happens or its
-/// deadline in `time` passes. If virtual time passes, sleeps are such waits; if it stands still, sleeps run normally.
+/// Answers the call at which `tracee` is stopped, or changes it so that it waits until an event or its deadline in
+/// `time`. If virtual time advances, sleeps are such waits; if it stands still, sleeps run normally.
 pub fn answer(tracee: Tracee, chance: &mut Chance, time: &mut Time) {
     let Some(mut registers) = Registers::of(tracee) else { return };
     let call = registers.call();
@@ -85,7 +85,7 @@ pub fn answer(tracee: Tracee, chance: &mut Chance, time: &mut Time) {
 impl Chance {
     fn bytes(&mut self, count: usize) -> Vec<u8> {
         self.calls += 1;
-        // Any sequence serves that differs from call to call: a program may try until it finds something new.
+        // The bytes must differ from call to call, because a program may retry until it gets new ones.
         let byte = |place: u64| (self.calls * 0x9e37_79b9 + place * 0x85eb_ca6b) >> 13;
         (0..count as u64).map(|place| byte(place) as u8).collect()
     }
@@ -110,7 +110,7 @@ fn real_seconds(time: &Time) -> i64 {
     REAL_SECONDS + time.passed().as_secs().cast_signed()
 }
 
-/// Seconds and parts of one, as clocks give them.
+/// Seconds and fraction in the layout of clocks.
 fn pair(seconds: i64, parts: u32) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&seconds.to_ne_bytes());
@@ -120,7 +120,7 @@ fn pair(seconds: i64, parts: u32) -> [u8; 16] {
 
 /// True if the socket option sets a timeout.
 fn is_timeout(option: u64) -> bool {
-    /// The same with times of 64 bits everywhere, from Linux 5.1 on.
+    /// Their variants with 64-bit times, since Linux 5.1.
     const NEW: [i32; 2] = [66, 67];
     [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO, NEW[0], NEW[1]].contains(&(option as i32))
 }

@@ -1,7 +1,7 @@
-//! Virtual time: it stands still, or passes in steps.
+//! Virtual time, which stands still or advances in steps.
 //!
-//! When it passes, it jumps to the next deadline of a wait, and only when all threads wait. A program's own work takes
-//! no virtual time, so the program is never late.
+//! It jumps to the next deadline of a wait, and only when all threads wait. The program's own work takes no virtual
+//! time, so the program is never late.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::ptrace::{Registers, Tracee};
 use super::waits::Wait;
 
-/// Virtual time that one reading of the clock takes; otherwise a program that polls the clock would wait forever.
+/// How much reading the clock advances it; otherwise a program that polls the clock would loop forever.
 const LOOK: Duration = Duration::from_nanos(100);
 
 /// The current virtual time and the deadlines of waiting threads.
@@ -18,13 +18,13 @@ pub struct Time {
     passed: Duration,
     waits: HashMap<Tracee, (u64, Wait)>,
     begun: u64,
-    /// The thread whose wait is being ended.
+    /// The thread whose wait has just expired.
     ending: Option<Tracee>,
     passes: bool,
 }
 
 impl Time {
-    /// Time has not started, and never does unless `passes`.
+    /// Time stands still at first, and always unless `passes`.
     pub fn new(passes: bool) -> Time {
         Time { passed: Duration::ZERO, waits: HashMap::new(), begun: 0, ending: None, passes }
     }
@@ -37,14 +37,14 @@ impl Time {
         self.passed
     }
 
-    /// Accounts for one reading of the clock.
+    /// Advances time for one reading of the clock.
     pub fn look(&mut self) {
         if self.passes {
             self.passed += LOOK;
         }
     }
 
-    /// A thread begins a wait, or does something else that puts an end to the last.
+    /// Records that a thread starts to wait, or does something that ends its wait.
     pub fn set_wait(&mut self, tracee: Tracee, wait: Option<Wait>) {
         self.begun += 1;
         match wait {
@@ -60,7 +60,7 @@ impl Time {
         }
     }
 
-    /// Takes the next step on the way to `until`, now that all are at rest; whether that is where it is.
+    /// Advances by one step towards `until`, when all threads are at rest; returns true once it is there.
     pub fn step(&mut self, until: Duration) -> bool {
         // A thread whose wait was satisfied is in another call by now.
         self.waits.retain(|tracee, (_, wait)| tracee.waits_in() == Some(wait.call));
@@ -79,7 +79,7 @@ impl Time {
         }
     }
 
-    /// Returns true if `tracee` is stopped because its wait expired, and records that it knows.
+    /// Returns true if `tracee` stopped because its wait expired, and records that it has been told.
     pub fn end(&mut self, tracee: Tracee) -> bool {
         if self.ending != Some(tracee) {
             return false;
@@ -96,14 +96,14 @@ impl Time {
         true
     }
 
-    /// True if every thread waits. The second check catches threads that have just handed over to each other.
+    /// Returns true if every thread waits. The second check catches threads that have just passed work to each other.
     pub fn is_at_rest(&self, tracees: &HashSet<Tracee>) -> bool {
         let Some(before) = turns(tracees) else { return false };
         self.ending.is_none() && turns(tracees).is_some_and(|now| now == before)
     }
 }
 
-/// The number of times each thread was scheduled; `None` if one of them runs, is runnable, or waits for a disk.
+/// How often each thread was scheduled; `None` if one runs, is runnable, or waits for a disk.
 fn turns(tracees: &HashSet<Tracee>) -> Option<Vec<String>> {
     tracees
         .iter()

@@ -11,15 +11,15 @@ use super::syscalls::{self, Chance};
 use super::time::Time;
 use super::{Fault, VirtualTime, filter, lock};
 
-/// After so long threads are looked at again that were not at rest: most tell of themselves before.
+/// How soon threads that were not at rest are checked again; most report earlier themselves.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// See [`super::run`].
 pub fn run(command: &mut Command, held: &VirtualTime) -> Result<i32, Fault> {
     let filter = filter::stopping_at(syscalls::INTERCEPTED);
-    // SAFETY: nothing but system calls, as is allowed between fork and exec.
+    // SAFETY: only system calls between fork and exec.
     unsafe { command.pre_exec(move || ptrace::prepare(&filter)) };
-    // The thread that starts it is the one that the kernel stops it for.
+    // The kernel reports stops to the thread that starts the program.
     let root = command.spawn().map_err(Fault::Start)?.id().cast_signed();
     held.add(root);
     let mut tracer = Holding {
@@ -70,7 +70,7 @@ impl Holding<'_> {
                 syscalls::answer(tracee, &mut self.chance, &mut self.time);
                 tracee.go_on(0);
             }
-            // The signal by which the kernel hands over a new one is not for it.
+            // The kernel's stop signal for a new thread is not delivered to it.
             Stop::Signal(_) if is_new => tracee.go_on(0),
             Stop::Signal(libc::SIGSTOP) if self.time.end(tracee) => tracee.go_on(0),
             Stop::Event => tracee.go_on(0),
@@ -78,10 +78,11 @@ impl Holding<'_> {
         }
     }
 
-    /// Called when no thread is stopped: advances virtual time if every thread waits, or waits for the next stop.
+    /// Called when no thread is stopped: advances virtual time if every thread waits; otherwise waits for the next
+    /// stop.
     fn wait(&mut self) {
         let Some(until) = self.held.until() else { return ptrace::wait_for_news(None) };
-        // Processes that share the core run until they wait.
+        // Processes on the same core run until they wait.
         thread::yield_now();
         if !self.time.is_at_rest(&self.known) {
             ptrace::wait_for_news(Some(LOOK_AGAIN));
@@ -103,7 +104,7 @@ impl VirtualTime {
         lock(&self.0.pids).retain(|&other| other != pid);
     }
 
-    /// Until when time is to pass, if it is not there yet.
+    /// The time to advance to, if it has not been reached.
     fn until(&self) -> Option<Duration> {
         let steps = lock(&self.0.steps);
         (steps.passed < steps.until).then_some(steps.until)

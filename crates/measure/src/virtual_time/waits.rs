@@ -1,7 +1,6 @@
-//! Waits with a timeout: their deadlines, how they are made endless, and their result on expiry.
+//! Waits with a timeout: their deadlines, how their timeouts are removed, and their result on expiry.
 //!
-//! The kernel's clock is not the program's, so no timeout is left to the kernel: each such wait becomes endless and is
-//! ended here.
+//! The kernel's clock is not the program's, so each timeout is removed from the call and handled here.
 
 use std::time::Duration;
 
@@ -10,14 +9,14 @@ use super::{REAL_SECONDS, UPTIME_SECONDS};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Wait {
-    /// By the time that has passed for the program.
+    /// The deadline in the program's time.
     pub until: Duration,
-    /// In which system call the thread now is.
+    /// The system call in which the thread waits.
     pub call: libc::c_long,
     arguments: [u64; 5],
 }
 
-/// True if the call only sleeps and waits for nothing else.
+/// True if the call only sleeps.
 pub fn is_sleep(call: libc::c_long, arguments: [u64; 5]) -> bool {
     match call {
         libc::SYS_nanosleep | libc::SYS_clock_nanosleep => true,
@@ -28,8 +27,8 @@ pub fn is_sleep(call: libc::c_long, arguments: [u64; 5]) -> bool {
 }
 
 impl Wait {
-    /// The wait that the call at which `tracee` stands would be, `passed` being the time by now; None for one without
-    /// an end, a mere look, and for all other calls.
+    /// The wait that the system call at which `tracee` stopped would start, where `passed` is the current time. `None`
+    /// for waits without a timeout, polls, and all other calls.
     pub fn begun(tracee: Tracee, registers: &Registers, passed: Duration) -> Option<Wait> {
         let (call, arguments) = (registers.call(), registers.arguments());
         let [first, second, third, fourth, fifth] = arguments;
@@ -63,7 +62,7 @@ impl Wait {
         Some(Wait { until, call, arguments })
     }
 
-    /// Has the call last until something happens.
+    /// Removes the timeout from the call.
     pub fn last(&mut self, registers: &mut Registers) {
         match self.call {
             libc::SYS_poll => registers.set_argument(2, u64::MAX),
@@ -83,7 +82,7 @@ impl Wait {
         if self.call == libc::SYS_futex { -i64::from(libc::ETIMEDOUT) } else { 0 }
     }
 
-    /// Says in the thread's memory, where the call does so, that nothing has happened.
+    /// Writes to the thread's memory, where the call does that, that no event happened.
     pub fn say_nothing_happened(&self, tracee: Tracee) {
         if matches!(self.call, libc::SYS_select | libc::SYS_pselect6) {
             let bytes = vec![0; (self.arguments[0] as usize).min(libc::FD_SETSIZE).div_ceil(64) * 8];
@@ -100,12 +99,12 @@ const REAL: i32 = libc::FUTEX_CLOCK_REALTIME;
 const NANOSECOND: Duration = Duration::from_nanos(1);
 const MICROSECOND: Duration = Duration::from_micros(1);
 
-/// None for less than nothing: no end.
+/// `None` for negative numbers, which mean no timeout.
 fn milliseconds(argument: u64) -> Option<Duration> {
     u64::try_from(argument as i32).ok().map(Duration::from_millis)
 }
 
-/// The seconds and parts of a second at the address; None if there is none, or no time of that kind.
+/// The seconds and fraction at the address; `None` if the address is null or the time invalid.
 fn duration(tracee: Tracee, address: u64, part: Duration) -> Option<Duration> {
     let bytes = if address == 0 { None } else { tracee.read::<16>(address) }?;
     let (seconds, parts) = bytes.split_at(8);
@@ -114,7 +113,7 @@ fn duration(tracee: Tracee, address: u64, part: Duration) -> Option<Duration> {
     Some(Duration::from_secs(seconds) + part * parts)
 }
 
-/// A clock's time as one since the clocks stood at their beginning.
+/// Converts a clock's time to the time since the clocks' starting point.
 fn since_beginning(time: Duration, is_real: bool) -> Duration {
     let beginning = if is_real { REAL_SECONDS } else { UPTIME_SECONDS };
     time.saturating_sub(Duration::from_secs(beginning.unsigned_abs()))

@@ -1,5 +1,5 @@
-//! Listening sockets by the kernel's socket diagnosis (sock_diag(7)). For one state and one port the kernel walks only
-//! its table of listeners, however many connections there are.
+//! Listening sockets by socket diagnosis (sock_diag(7)). For one state and one port the kernel searches only its table
+//! of listeners, however many connections there are.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -9,16 +9,16 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, netlink, re
 use super::Socket;
 use crate::probe::namespace::Namespace;
 
-/// The request in linux/sock_diag.h; the kernel's answers have the same number.
+/// The request type in linux/sock_diag.h; replies have the same.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 
-/// The state LISTEN as a set of states, `1 << TCP_LISTEN`.
+/// The state LISTEN as a bit set, `1 << TCP_LISTEN`.
 const LISTENING: u32 = 1 << 10;
 
-/// `struct nlmsghdr`.
+/// The size of `struct nlmsghdr`.
 const HEADER_BYTES: usize = 16;
 
-/// `struct inet_diag_sockid`, less the port of our end, with which it begins.
+/// The size of `struct inet_diag_sockid` without its first field, the local port.
 const REST_OF_ID_BYTES: usize = 46;
 
 /// Offset of the queue length in `struct inet_diag_msg`: for a listening socket, the accept queue.
@@ -27,17 +27,17 @@ const QUEUE_AT: usize = 56;
 /// Offset of the inode in `struct inet_diag_msg`.
 const INODE_AT: usize = 68;
 
-/// The kernel fills at most so much at a time.
+/// The kernel returns at most this much at a time.
 const ANSWER_BYTES_MAX: usize = 32 << 10;
 
-/// A conversation with the kernel about the sockets of a network namespace.
+/// A netlink socket that queries a network namespace.
 pub struct Diagnosis {
     socket: OwnedFd,
     question: u32,
 }
 
 impl Diagnosis {
-    /// Begins one; a socket stays in the namespace in which it was made, so entering it once will do.
+    /// Opens the socket inside `namespace`; it stays in the namespace where it was opened.
     pub fn begin(namespace: &Namespace) -> io::Result<Diagnosis> {
         let socket = namespace.inside(|| {
             let protocol = Some(netlink::SOCK_DIAG);
@@ -50,7 +50,7 @@ impl Diagnosis {
         let mut sockets = self.ask(libc::AF_INET, port)?;
         match self.ask(libc::AF_INET6, port) {
             Ok(six) => sockets.extend(six),
-            // A kernel without IPv6 has no such family.
+            // A kernel without IPv6 does not have this family.
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
             Err(error) => return Err(error),
         }
@@ -86,7 +86,7 @@ fn question(number: u32, family: libc::c_int, port: u16) -> Vec<u8> {
     message
 }
 
-/// Adds the sockets of an answer to a question; whether it was the last answer.
+/// Appends the sockets of a reply; returns true if it was the last one.
 fn read(mut answer: &[u8], question: u32, sockets: &mut Vec<Socket>) -> io::Result<bool> {
     let cut = || io::Error::new(io::ErrorKind::InvalidData, "the kernel's socket diagnosis is cut off");
     while !answer.is_empty() {
@@ -94,7 +94,7 @@ fn read(mut answer: &[u8], question: u32, sockets: &mut Vec<Socket>) -> io::Resu
         let message = answer.get(..bytes).ok_or_else(cut)?;
         let kind = message.get(4..6).map(|kind| u16::from_ne_bytes([kind[0], kind[1]])).ok_or_else(cut)?;
         let body = message.get(HEADER_BYTES..).ok_or_else(cut)?;
-        // Left-over messages of a failed request are discarded.
+        // Messages left over from a failed request are discarded.
         if number(message, 8) == Some(question) {
             match libc::c_int::from(kind) {
                 libc::NLMSG_DONE => return Ok(true),
@@ -109,7 +109,7 @@ fn read(mut answer: &[u8], question: u32, sockets: &mut Vec<Socket>) -> io::Resu
                 }
             }
         }
-        // Messages begin at multiples of four bytes.
+        // Messages are aligned to four bytes.
         answer = answer.get(bytes.next_multiple_of(4)..).unwrap_or_default();
     }
     Ok(false)

@@ -1,7 +1,7 @@
 //! The accept queue of a listening port, and the processes that listen there.
 //!
-//! The kernel's socket diagnosis ([`diagnosis`]) returns the listeners alone. If that is not permitted (a container, a
-//! foreign namespace), [`table`] reads /proc up to the end of its listeners.
+//! Socket diagnosis ([`diagnosis`]) returns only listeners. If that is not permitted (a container, a foreign
+//! namespace), [`table`] reads /proc up to the end of its listeners.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -18,13 +18,13 @@ use diagnosis::Diagnosis;
 
 pub const NAMES: &[&str] = &["accept_queue"];
 
-/// A port whose listeners are looked at.
+/// The listeners of a port.
 pub struct Listener {
     method: Method,
     port: u16,
 }
 
-/// The source that works here.
+/// The method that works here.
 enum Method {
     Diagnosis(Diagnosis),
     Table(Namespace),
@@ -39,7 +39,7 @@ struct Socket {
 impl Listener {
     pub fn open(namespace: Namespace, port: Option<u16>) -> Result<Listener, &'static str> {
         let port = port.ok_or("no port was named")?;
-        // Whether a question is answered shows in the first one.
+        // Only the first query shows whether it is permitted.
         let asked = Diagnosis::begin(&namespace).and_then(|mut asked| asked.sockets(port).map(|_| asked));
         let method = asked.map_or(Method::Table(namespace), Method::Diagnosis);
         Ok(Listener { method, port })
@@ -67,7 +67,7 @@ impl Source for Listener {
     }
 }
 
-/// The processes that listen on a port, in our network namespace.
+/// The processes that listen on a port in the calling thread's network namespace.
 pub fn listening_on(port: u16) -> io::Result<Vec<u32>> {
     let listener = Namespace::of(None).and_then(|namespace| Listener::open(namespace, Some(port)));
     let sockets = match listener {

@@ -1,8 +1,8 @@
 //! Listening sockets from /proc/PID/net/tcp, for kernels that do not allow socket diagnosis.
 //!
-//! The file also lists every connection of the namespace, including those that ended a minute ago, and the
-//! kernel formats every line that is read. It is therefore read in small pieces, and only up to the end of
-//! the listeners, which come first.
+//! The file also lists every connection of the namespace, including those that ended within the last minute, and the
+//! kernel formats each line when it is read. So it is read in small pieces, and only up to the end of the listeners,
+//! which come first.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -12,14 +12,14 @@ use crate::probe::namespace::Namespace;
 
 const LISTEN: &str = "0A";
 
-/// A row has 150 bytes, of IPv6 a few more: the kernel makes one or two at a time.
+/// A row has 150 bytes, somewhat more for IPv6, so the kernel formats one or two at a time.
 const PIECE_BYTES: usize = 256;
 
 pub fn sockets(namespace: &Namespace, port: u16) -> io::Result<Vec<Socket>> {
     let open =
         |name| File::open(namespace.file(name)).map(|file| BufReader::with_capacity(PIECE_BYTES, file));
     let mut sockets = listening(open("tcp")?, port)?;
-    // A machine without IPv6 has no such file.
+    // A machine without IPv6 does not have this file.
     if let Ok(six) = open("tcp6") {
         sockets.extend(listening(six, port)?);
     }
@@ -52,7 +52,7 @@ mod tests {
 
     use super::*;
 
-    /// Rows of which each is read whole.
+    /// A row of the table.
     fn row(number: usize, port: u16, state: &str, queue: u32) -> String {
         let row = format!(
             "{number:4}: 0100007F:{port:04X} 00000000:0000 {state} 00000000:{queue:08X} 00:0 0 0 0 {number}"
@@ -60,7 +60,7 @@ mod tests {
         format!("{row:<149}\n")
     }
 
-    /// The end of a file that must not be reached.
+    /// A reader that panics: the part of the file after the listeners must not be read.
     struct Beyond;
 
     impl Read for Beyond {

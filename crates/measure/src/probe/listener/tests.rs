@@ -1,4 +1,4 @@
-//! Both sources on real sockets: among connections of every state, and in namespaces with and without permission.
+//! Both methods on real sockets: among connections in every state, and in namespaces with and without permission.
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -20,7 +20,7 @@ fn both_ways(namespace: &Namespace, port: u16) -> [Listener; 2] {
     [asked, Method::Table(namespace.clone())].map(|method| Listener { method, port })
 }
 
-/// A connection that our end closed first, so that it is the server's port that waits.
+/// Ends a connection from the server's side, so that its port is in TIME_WAIT.
 fn end(listener: &TcpListener, address: SocketAddr) {
     let mut client = TcpStream::connect(address).unwrap();
     drop(listener.accept().unwrap());
@@ -30,7 +30,7 @@ fn end(listener: &TcpListener, address: SocketAddr) {
 #[test]
 fn a_connection_that_nobody_accepted_is_in_the_queue() {
     for address in ["127.0.0.1:0", "[::1]:0"] {
-        // A machine may have no IPv6.
+        // The machine may lack IPv6.
         let Ok(listener) = TcpListener::bind(address) else { continue };
         let address = listener.local_addr().unwrap();
         let mut sources = both_ways(&here(), address.port());
@@ -54,7 +54,7 @@ fn only_what_listens_is_told_among_connections_of_every_state() {
         (0..MANY).map(|_| (TcpStream::connect(address).unwrap(), listener.accept().unwrap())).collect();
     let waiting = [(); 3].map(|()| TcpStream::connect(address).unwrap());
     for mut source in both_ways(&here(), address.port()) {
-        // Established and ended connections have the same port: any of them would be a second socket.
+        // Established and ended connections have the same port; any of them would count as a second socket.
         let sockets = source.sockets().unwrap();
         assert_eq!(sockets.iter().map(|socket| socket.queue).collect::<Vec<_>>(), [3]);
     }
@@ -66,13 +66,13 @@ fn a_listener_elsewhere_is_seen_whether_its_namespace_may_be_entered_or_not() {
     let (told, tell) = mpsc::channel();
     let (over, wait) = mpsc::channel::<()>();
     let elsewhere = thread::spawn(move || {
-        // SAFETY: only this thread is moved, and it owns nothing that depends on where it is.
+        // SAFETY: only this thread is moved, and nothing it owns depends on its namespace.
         if unsafe { libc::unshare(libc::CLONE_NEWNET) } < 0 {
             return told.send(None).unwrap();
         }
         let listener = TcpListener::bind("0.0.0.0:0").unwrap();
         told.send(Some((gettid().as_raw_pid() as u32, listener.local_addr().unwrap().port()))).unwrap();
-        // Until the test ends, in whatever method.
+        // Lives until the test ends.
         let _ = wait.recv();
     });
     let Some((pid, port)) = tell.recv().unwrap() else {

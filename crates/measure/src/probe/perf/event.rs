@@ -21,11 +21,11 @@ pub enum Kind {
     Software(Software),
     Hardware(Hardware),
     Cache(CacheId),
-    /// The second-level cache has no portable name.
+    /// The second-level cache, which has no portable name.
     SecondLevel,
-    /// `subsystem/name`, where the watched threads pass it.
+    /// `subsystem/name`, counted when the watched threads hit it.
     Tracepoint(&'static str),
-    /// A tracepoint of the whole machine: a disk request ends in an interrupt on an arbitrary thread.
+    /// A tracepoint of the whole machine: a disk request may complete in an interrupt on any thread.
     MachineTracepoint(&'static str),
 }
 
@@ -40,7 +40,7 @@ const fn event(names: &'static [&'static str], kind: Kind, mode: Mode) -> Event 
     Event { names, kind, mode, unit: 1.0 }
 }
 
-/// All of them, those of one tier together.
+/// Every event, grouped by tier.
 pub const EVENTS: &[Event] = &[
     Event {
         names: &["perf_task_clock_seconds"],
@@ -87,7 +87,7 @@ impl Event {
         }
     }
 
-    /// Counts it in a thread, and in those that the thread starts later.
+    /// Counts the event in a thread and in threads that it starts later.
     pub fn of_thread(&self, thread: u32) -> io::Result<Counter> {
         self.builder()?.observe_pid(thread.cast_signed()).any_cpu().inherit(true).enabled(true).build()
     }
@@ -131,7 +131,7 @@ impl Event {
     }
 }
 
-/// Misses of the second-level cache by processor family, from the vendors' manuals: Intel L2_RQSTS.MISS, AMD
+/// The event for second-level cache misses by processor family, from the vendors' manuals: Intel L2_RQSTS.MISS, AMD
 /// PMCx064 (instruction and data misses of the core's requests), Arm L2D_CACHE_REFILL.
 fn second_level() -> io::Result<Raw> {
     if cfg!(target_arch = "aarch64") {

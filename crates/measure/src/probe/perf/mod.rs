@@ -1,10 +1,10 @@
 //! perf events of processes and their descendants: software events everywhere, tracepoints where tracefs is readable,
-//! the processor's own counters where the machine shows them.
+//! hardware counters where the machine exposes them.
 //!
 //! An event is opened for every living thread and inherited by later ones, ungrouped, because kernels refuse inherited
-//! groups. With more events than counters the kernel multiplexes: values are scaled by the time enabled over the time
-//! running, and withheld if the event ran for less than [`COVERAGE_MIN`] of the time, because a scaled guess looks
-//! exactly like a count.
+//! groups. With more events than counters the kernel multiplexes: values are scaled by enabled time over running time,
+//! and withheld if the event ran for less than [`COVERAGE_MIN`] of the time, because an extrapolation looks like a
+//! count.
 
 use perf_event::Counter;
 
@@ -19,10 +19,10 @@ mod tracepoint;
 /// The smallest share of the time in which an event must have been counted.
 const COVERAGE_MIN: f64 = 0.9;
 
-/// Threads that events are attached to; each costs a descriptor per event.
+/// The most threads that events are attached to; each costs a descriptor per event.
 const THREADS_MAX: usize = 256;
 
-/// The names of a tier's counters, and their source if it can be had.
+/// The names of a tier's counters, and their source if it is available.
 pub type Opened = (&'static [&'static str], Reading<Attached>);
 
 /// Tries each event of a tier on the target's threads.
@@ -36,7 +36,6 @@ pub fn open(target: &Target, tier: Tier) -> Vec<Opened> {
     EVENTS.iter().filter(|event| event.tier() == tier).map(|event| (event.names, attach(event))).collect()
 }
 
-/// The names of a tier's counters.
 pub fn names(tier: Tier) -> Vec<&'static str> {
     EVENTS.iter().filter(|event| event.tier() == tier).flat_map(|event| event.names).copied().collect()
 }
@@ -60,7 +59,7 @@ fn threads(target: &Target) -> Result<Vec<u32>, String> {
     Ok(threads)
 }
 
-/// An event that is counted.
+/// An event being counted.
 pub struct Attached {
     event: Event,
     counters: Vec<Counter>,
@@ -72,7 +71,7 @@ impl Attached {
         for &thread in threads {
             match event.of_thread(thread) {
                 Ok(counter) => counters.push(counter),
-                // It ended since it was listed.
+                // The thread has ended since it was listed.
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
                 Err(error) => return Reading::Unavailable(event.reason(&error)),
             }
@@ -110,7 +109,7 @@ impl Source for Attached {
     }
 }
 
-/// The count extrapolated to the whole time. An event of a thread that never ran counts nothing and is not scaled.
+/// The count extrapolated to the whole time. The event of a thread that never ran counts nothing and is not scaled.
 fn scaled(count: f64, enabled: f64, running: f64) -> Result<f64, String> {
     if enabled == 0.0 {
         return Ok(count);

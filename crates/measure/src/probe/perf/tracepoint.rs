@@ -1,13 +1,12 @@
-//! Numbers of tracepoints, by their names in tracefs.
+//! Looks up the numbers of tracepoints by name in tracefs.
 
 use std::{fs, io};
 
 use perf_event::events::Tracepoint;
 
-/// The usual mount points of tracefs: alone, and within debugfs.
+/// Usual mount points of tracefs: separate, and within debugfs.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// The number of the tracepoint `subsystem/name`.
 pub fn find(name: &str) -> io::Result<Tracepoint> {
     find_in(&PLACES, name)
 }
@@ -27,7 +26,7 @@ fn find_in(places: &[&str], name: &str) -> io::Result<Tracepoint> {
             Err(_) => mounted |= fs::exists(&events).unwrap_or(false),
         }
     }
-    // Not the system's error: its code would be taken for perf's.
+    // Not an OS error: its code would be mistaken for one of perf's.
     Err(io::Error::other(match refused {
         Some(why) => why,
         None if mounted => format!("this kernel has no tracepoint {name}"),
