@@ -1,9 +1,9 @@
-//! The admin listener, one client at a time, from a thread of its own: `GET /metrics` for Prometheus, `/metrics.json`
-//! with the same counters, `/health` for load balancers, which is answered until the server is told to stop; and what people
-//! [do](Figures::operate) with a proxy's cache.
+//! The admin listener, which serves one client at a time from its own thread: `GET /metrics` for Prometheus,
+//! `/metrics.json` with the same counters, `/health` for load balancers (until the server is told to stop), and
+//! [operations](Figures::operate) on a proxy's cache.
 //!
-//! It answers by its address, and by names that nobody can register: a page of the web whose name is made to lead here
-//! (DNS rebinding) learns and does nothing.
+//! It answers requests for IP addresses and for host names that nobody can register, so that a web page cannot reach it
+//! by DNS rebinding.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
@@ -21,18 +21,18 @@ use crate::metrics;
 use crate::site::Site;
 use crate::stop::Stop;
 
-/// How long a client may take for its request, and for taking the answer.
+/// How long a client may take to send its request, and to read the response.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The figures that the admin listener serves.
 pub trait Figures: Sync {
-    /// Its counters as a page for Prometheus.
+    /// The counters in the Prometheus text format.
     fn page(&self) -> String;
 
-    /// The same as a JSON object.
+    /// The counters as a JSON object.
     fn json(&self) -> String;
 
-    /// The answer to a request of an operator, if it is one.
+    /// The response to an operator's request; `None` if the path is unknown.
     fn operate(&self, _request: &Request<'_>) -> Option<(Status, Value)> {
         None
     }
@@ -55,7 +55,7 @@ impl Figures for Site {
 /// Answers on `listener` until `stop`.
 pub fn serve(figures: &dyn Figures, listener: &TcpListener, stop: &Stop) -> io::Result<()> {
     listener.set_nonblocking(true)?;
-    // Given up for as long as a client is there: when descriptors run out, people want to see why.
+    // Reserves a descriptor while no client is connected: when descriptors run out, people need the metrics to see why.
     let mut permit = reserve();
     while !stop.is_requested() {
         let stopped = stop.fd();
@@ -70,12 +70,12 @@ pub fn serve(figures: &dyn Figures, listener: &TcpListener, stop: &Stop) -> io::
         drop(permit.take());
         match listener.accept() {
             Ok((client, _)) => {
-                // The failure of a client is not reported anywhere.
+                // Errors of clients are not reported.
                 let _ = answer(&client, figures);
-                // A child forked meanwhile has the socket too, so closing it would not end the connection.
+                // A child forked meanwhile holds the socket too, so closing it here would not end the connection.
                 let _ = client.shutdown(Shutdown::Both);
             }
-            // Out of descriptors even so: trying again at once would find the same.
+            // No descriptors in spite of the reserve: retrying at once would fail again.
             Err(_) => std::thread::sleep(CLIENT_TIMEOUT),
         }
         permit = reserve();
@@ -107,11 +107,11 @@ fn answer(mut client: &TcpStream, figures: &dyn Figures) -> io::Result<()> {
     Ok(())
 }
 
-/// Domains of local networks: nobody can have a name in them for the whole web (RFC 6761, RFC 6762, and ICANN's
-/// reservation of `internal`).
+/// Domains of local networks, which nobody can register for the public DNS (RFC 6761, RFC 6762, and ICANN's reservation
+/// of `internal`).
 const LOCAL_DOMAINS: [&str; 3] = ["localhost", "local", "internal"];
 
-/// Returns true if a request for `host` cannot come from a page of the web whose name was made to lead here.
+/// Returns true if `host` cannot be the name of a web page that resolves to this server (DNS rebinding).
 fn is_local(host: &[u8]) -> bool {
     let Ok(host) = std::str::from_utf8(host) else { return false };
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {

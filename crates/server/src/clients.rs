@@ -1,22 +1,22 @@
-//! The clients of a loop, by token.
+//! A loop's clients, found by token.
 //!
-//! A token is a place and a generation, so that an event, a timer or an outcome for a client that is gone does
-//! not reach the next one in its place.
+//! A token is an index and a generation, so an event, a timer or an outcome for a client that has left does not reach
+//! the next one with the same index.
 
 use slab::Slab;
 use sojourn_content::Done;
 
 use crate::connection::{Event, Lane};
 
-/// Bits of a token that hold the generation; the highest bits are free for other uses.
+/// The number of bits of a token that hold the generation; the highest bits are free for other uses.
 const GENERATION_BITS: u32 = 28;
 
 pub const TOKEN_BITS: u32 = 32 + GENERATION_BITS;
 
-/// All clients of a loop; `C` is what it knows about each.
+/// All clients of a loop; `C` is what the loop keeps about each.
 pub struct Clients<C> {
     places: Slab<(u32, C)>,
-    /// Distinguishes clients that had the same place one after the other.
+    /// Distinguishes clients that use the same index one after the other.
     generation: u32,
 }
 
@@ -35,18 +35,18 @@ impl<C> Clients<C> {
         self.places.is_empty()
     }
 
-    /// The client behind `token`, unless it is gone.
+    /// The client of `token`, unless it has left.
     pub fn find(&mut self, token: u64) -> Option<&mut C> {
         let (generation, client) = self.places.get_mut(place(token))?;
         (u64::from(*generation) == token >> 32).then_some(client)
     }
 
-    /// The client behind `token`, which must exist.
+    /// The client of `token`, which must exist.
     pub fn at(&mut self, token: u64) -> &mut C {
         &mut self.places[place(token)].1
     }
 
-    /// The token of the client that is inserted next.
+    /// The token of the next client to be inserted.
     pub fn vacant(&self) -> u64 {
         join(self.places.vacant_key(), self.generation)
     }
@@ -57,7 +57,7 @@ impl<C> Clients<C> {
         self.generation = self.generation.wrapping_add(1) & ((1 << GENERATION_BITS) - 1);
     }
 
-    /// Removes the client behind `token`, which must exist.
+    /// Removes the client of `token`, which must exist.
     pub fn remove(&mut self, token: u64) -> C {
         self.places.remove(place(token)).1
     }
@@ -79,12 +79,12 @@ fn join(place: usize, generation: u32) -> u64 {
     place as u64 | u64::from(generation) << 32
 }
 
-/// `token` for what its client delegated in `lane`.
+/// Adds the lane of a delegated job to the client's `token`.
 pub fn in_lane(token: u64, lane: Lane) -> u64 {
     token | (lane.index() as u64 + 1) << TOKEN_BITS
 }
 
-/// The client's token and its event: its want is done, or a job that it delegated in a lane.
+/// Splits such a token: returns the client's token and the event for it.
 pub fn outcome(token: u64, done: Done) -> (u64, Event) {
     let client = token & ((1 << TOKEN_BITS) - 1);
     match token >> TOKEN_BITS {

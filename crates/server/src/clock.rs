@@ -1,4 +1,4 @@
-//! The clock of a loop: read once per iteration, its texts made once per second.
+//! A loop's clock: read once per iteration; date texts are formatted once per second.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use sojourn_http::date::DATE_BYTES;
 /// The length of `[06/Nov/1994:08:49:37 +0000]`.
 pub const LOG_TIME_BYTES: usize = 28;
 
-/// Now, as it was when the loop last looked.
+/// The time of the current loop iteration.
 #[derive(Debug)]
 pub struct Clock {
-    /// The clock to look at: the coarse one costs no more than a read of memory and lags by a few milliseconds.
+    /// The clock to read: the coarse one costs no more than a memory read and lags by a few milliseconds.
     clock: ClockId,
-    /// Time since the machine started.
+    /// Time since boot.
     pub now: Duration,
     pub second: HttpDate,
     pub date: [u8; DATE_BYTES],
-    /// The time as access logs write it.
+    /// The time in the format of access logs.
     pub log_time: [u8; LOG_TIME_BYTES],
 }
 
@@ -29,12 +29,12 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// A clock that shows the time.
+    /// A coarse clock.
     pub fn new() -> Clock {
         Clock::of(ClockId::MonotonicCoarse)
     }
 
-    /// A clock that shows the time to the nanosecond, at the price of a look at the hardware.
+    /// A clock with nanosecond precision, which costs a read of the hardware clock.
     pub fn exact() -> Clock {
         Clock::of(ClockId::Monotonic)
     }
@@ -57,7 +57,7 @@ impl Clock {
         }
     }
 
-    /// Appends the time as `format` has it: the conversions of strftime(3) that a log needs, in UTC.
+    /// Appends the time in `format`: the strftime(3) conversions that logs need, in UTC.
     pub fn append_time(&self, format: &str, text: &mut Vec<u8>) {
         let date = &self.date;
         let mut rest = format.bytes();
@@ -83,12 +83,12 @@ impl Clock {
     }
 }
 
-/// Time since the machine started, exactly.
+/// Time since boot, exact.
 pub fn now() -> Duration {
     read(ClockId::Monotonic)
 }
 
-/// Time since 1970, exactly.
+/// Time since 1970, exact.
 pub fn since_1970() -> Duration {
     read(ClockId::Realtime)
 }
@@ -117,7 +117,7 @@ fn month(date: &[u8; DATE_BYTES]) -> &'static str {
     MONTHS.iter().find(|(name, _)| *name == &date[8..11]).map_or("00", |(_, digits)| digits)
 }
 
-/// `Sun, 06 Nov 1994 08:49:37 GMT` as `[06/Nov/1994:08:49:37 +0000]`.
+/// Converts `Sun, 06 Nov 1994 08:49:37 GMT` to `[06/Nov/1994:08:49:37 +0000]`.
 fn log_time(date: &[u8; DATE_BYTES]) -> [u8; LOG_TIME_BYTES] {
     let mut text = *b"[dd/mmm/yyyy:hh:mm:ss +0000]";
     text[1..3].copy_from_slice(&date[5..7]);

@@ -1,7 +1,7 @@
-//! The hosts of a site: which one a request is for, and which pages it has for what goes wrong.
+//! Virtual hosts: which host a request is for, and each host's error pages.
 //!
-//! A site with one host looks at no name. With several, a name finds its host by one lookup, and by one more for
-//! each dot where only a wildcard matches; names are compared as [`host::name`] writes them.
+//! A site with one host ignores names. With several, an exact name takes one lookup, and a wildcard one more per dot;
+//! names are normalised by [`host::name`].
 
 use std::collections::HashMap;
 
@@ -12,51 +12,48 @@ use sojourn_http::{SitePath, Status, host};
 pub struct Hosts {
     pages: Vec<Pages>,
     names: HashMap<Box<[u8]>, HostId>,
-    /// By what follows the `*.`.
+    /// By the part after `*.`.
     wildcards: HashMap<Box<[u8]>, HostId>,
     others: UnknownHosts,
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct Host {
-    /// Names or addresses without a port; `*.example.org` matches every name that ends so.
+    /// Names or addresses without a port; `*.example.org` matches every name with that suffix.
     pub names: Vec<String>,
     pub pages: Pages,
 }
 
-/// Documents that are sent instead of what was asked for.
+/// Documents sent in place of the requested one.
 #[derive(Clone, Debug, Default)]
 pub struct Pages {
     pub errors: Vec<(Status, SitePath<'static>)>,
-    /// With 200, where there is nothing: a page that finds its way by script.
+    /// Sent with 200 where nothing is found: for single-page applications that route by script.
     pub fallback: Option<SitePath<'static>>,
 }
 
-/// The treatment of requests for unknown hosts.
+/// How requests for unknown hosts are answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnknownHosts {
     #[default]
     First,
-    /// They are told that they are wrong here: 421.
+    /// With 421 (Misdirected Request).
     Refused,
 }
 
-/// Why there cannot be such hosts.
+/// Why a list of hosts is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
-    /// It is neither a host name nor an address.
     #[error("{0:?} is no name of a host")]
     NoName(String),
-    /// Two hosts have this name.
     #[error("two hosts are called {0:?}")]
     Taken(String),
-    /// More than can be counted.
     #[error("there are more than {} hosts", u16::MAX)]
     TooMany,
 }
 
 impl Default for Hosts {
-    /// One, whatever it is called.
+    /// A single host that answers to every name.
     fn default() -> Self {
         Hosts {
             pages: vec![Pages::default()],
@@ -68,7 +65,7 @@ impl Default for Hosts {
 }
 
 impl Hosts {
-    /// `hosts`, numbered as the origin numbers their directories.
+    /// Hosts in the order of the origin's directories.
     pub fn new(hosts: Vec<Host>, others: UnknownHosts) -> Result<Hosts, HostError> {
         let mut table = Hosts { pages: Vec::new(), others, ..Hosts::default() };
         for (number, Host { names, pages }) in hosts.into_iter().enumerate() {
@@ -81,7 +78,7 @@ impl Hosts {
         Ok(table)
     }
 
-    /// The host that `host` names, with or without a port; `None` if it is unknown.
+    /// The host called `host`, with or without a port; `None` if it is unknown.
     pub fn find(&self, host: Option<&[u8]>) -> Option<HostId> {
         if self.names.is_empty() && self.wildcards.is_empty() {
             return self.of_others();
@@ -91,7 +88,7 @@ impl Hosts {
         name.and_then(|name| self.named(name)).or(self.of_others())
     }
 
-    /// The page of `host` for `status`.
+    /// The error page of `host` for `status`.
     pub fn error_page(&self, host: HostId, status: Status) -> Option<&SitePath<'static>> {
         let errors = &self.pages[usize::from(host.0)].errors;
         errors.iter().find(|(of, _)| *of == status).map(|(_, path)| path)

@@ -1,11 +1,11 @@
 //! The connection machine and the table of architectures.
 //!
-//! A [`connection`] does no I/O and knows no architecture: events go in, wants come out. An [`architecture`]
-//! owns processes, threads and waiting, and knows no HTTP.
+//! A [`connection`] does no I/O and knows no architecture: it takes events and returns wants. An [`architecture`] owns
+//! processes, threads and waiting, and knows no HTTP.
 //!
-//! Three drivers perform the wants of connections: `epoll` by readiness, `uring` by completion, `blocking` by
-//! waiting; an architecture is a driver and what surrounds it. They share `sockets`, `timers` and `disk`.
-//! Reading order: `connection`, `architecture`, `runtime::epoll`, then one file per architecture.
+//! Three drivers perform the wants of connections: `epoll` by readiness, `uring` by completion, `blocking` by waiting;
+//! an architecture adds processes and threads to a driver. They share `sockets`, `timers` and `disk`. Reading order:
+//! `connection`, `architecture`, `runtime::epoll`, then one file per architecture.
 
 mod access_log;
 pub mod admin;

@@ -1,42 +1,42 @@
 //! The limits of a server and their defaults: connections, requests, processes, and every timeout of clients and upstreams.
 //!
-//! Here are numbers only. The driver's timers turn the timeouts into deadlines. Whatever exceeds a limit is
-//! refused and counted there. There is no rate limit on requests: connection limits, the requests per connection and the
-//! least rate at which a response must be read bound what one client may hold.
+//! This module holds only numbers. The drivers' timers turn the timeouts into deadlines; what exceeds a limit is
+//! refused and counted there. There is no rate limit on requests: connection limits, requests per connection and the
+//! minimum send rate bound what one client can use.
 
 use std::time::Duration;
 
-/// As good as no limit: clients are bound by their other timeouts.
+/// Practically unlimited: clients are still bound by their other timeouts.
 pub const DRAIN_UNLIMITED: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// Limits on connections, and the timeouts of clients.
+/// Connection limits and the timeouts of clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections open at once; more are answered 503.
+    /// The most open connections; more are answered 503.
     pub connections_max: usize,
-    /// Connections open at once from one address (IPv6: one /64 network); more are answered 503.
+    /// The most open connections from one address (IPv6: one /64 network); more are answered 503.
     pub connections_per_address: Option<u32>,
-    /// Requests answered on one connection, which then ends.
+    /// After this many requests a connection is closed.
     pub requests_per_connection: Option<u32>,
-    /// How long a connection may be without a request.
+    /// Keep-alive timeout: how long a connection may be without a request.
     pub idle: Duration,
-    /// How long a request may take from its first byte to its last.
+    /// How long a request may take from its first to its last byte.
     pub head: Duration,
-    /// In each such period a client has to take a response at least at the rate below.
+    /// In each period of this length a client must read the response at the rate below.
     pub send: Duration,
-    /// Bytes per second over each of these periods; with 0 any byte will do.
+    /// Minimum rate in bytes per second over each period; with 0, any byte is enough.
     pub send_rate_min: u64,
-    /// How long a client may take to close after its last response.
+    /// How long a client may take to close after the last response.
     pub end: Duration,
-    /// How long requests may take to finish once a stop was requested.
+    /// Graceful shutdown: how long requests may take to finish after a stop.
     pub drain: Duration,
-    /// The same once a successor serves.
+    /// The same after a binary upgrade, once the successor serves.
     pub drain_upgrade: Duration,
-    /// How long a connection may then be without a request.
+    /// Keep-alive timeout while draining.
     pub drain_idle: Duration,
-    /// Jobs or connections that may wait for a helper; more are answered 503.
+    /// The most jobs or connections waiting for a helper; more are answered 503.
     pub helper_queue_max: usize,
-    /// Processes alive at once that serve one connection each; more connections are answered 503.
+    /// The most child processes that serve one connection each; more connections are answered 503.
     pub children_max: usize,
     pub upstream: UpstreamLimits,
 }
@@ -63,40 +63,39 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The bytes that a client must take in each sending period if bodies are this fraction of them.
+    /// The bytes that a client must read per sending period, if bodies make up this fraction of them.
     pub fn sent_bytes_min(&self, body_fraction: f64) -> u64 {
         let bytes = self.send.as_secs_f64() * self.send_rate_min as f64;
         ((bytes / body_fraction) as u64).max(1)
     }
 }
 
-/// Limits on connections to upstreams, and their timeouts.
 #[derive(Clone, Copy, Debug)]
 pub struct UpstreamLimits {
-    /// How long accepting a connection and taking the first of a request may take.
+    /// How long connecting and sending the first part of a request may take.
     pub connect: Duration,
-    /// How long an upstream may take nothing of the rest of a request.
+    /// How long an upstream may accept no further part of a request.
     pub send: Duration,
-    /// How long the head of an answer may take, from the end of the request.
+    /// How long the response's head may take after the request was sent.
     pub head: Duration,
-    /// How long an upstream may pause in the middle of an answer.
+    /// How long an upstream may pause within a response's body.
     pub body: Duration,
-    /// How long a connection is kept for the next request.
+    /// How long an idle connection is kept in the pool.
     pub idle: Duration,
-    /// Connections to each upstream, of each loop.
+    /// The most connections per upstream and loop.
     pub connections_max: usize,
-    /// How long a request may wait for one of them.
+    /// How long a request may wait for a connection.
     pub queue: Duration,
-    /// Those of them that are kept while there is nothing to do.
+    /// The most idle connections kept per upstream and loop.
     pub idle_max: usize,
-    /// Failures in a row that put an upstream out of use.
+    /// After so many failures in a row an upstream counts as down.
     pub failures_max: u32,
     pub down: Duration,
-    /// Bytes of a chunked request body that are gathered for an application, which is told its length first.
+    /// The most bytes of a chunked request body that are buffered for an application, which needs the length first.
     pub gathered_bytes_max: usize,
-    /// How long looking a name up may take.
+    /// How long a DNS lookup may take.
     pub lookup: Duration,
-    /// How long nothing may pass a tunnel.
+    /// How long a tunnel may be idle.
     pub tunnel: Duration,
     pub tunnels_per_client: usize,
 }
@@ -108,8 +107,8 @@ impl Default for UpstreamLimits {
             send: Duration::from_secs(30),
             head: Duration::from_secs(60),
             body: Duration::from_secs(60),
-            // Shorter than servers keep theirs, most of which close after 5 to 75 s: the side that closes
-            // first meets no request.
+            // Shorter than most servers' timeouts (5 to 75 s): if the upstream closed first, a request could hit a
+            // closing connection.
             idle: Duration::from_secs(4),
             connections_max: 1024,
             queue: Duration::from_secs(5),

@@ -1,31 +1,31 @@
-//! Memory that a burst has left behind: it goes back to the kernel.
+//! Returns memory to the kernel after a burst.
 //!
-//! The allocator keeps what is freed between blocks that are still in use, for ever. Loops look about once a second, and
-//! have it let go of what has been free for a while.
+//! The allocator keeps freed memory between blocks in use forever. Loops check about once a second, and return memory
+//! that has been free for a while.
 
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// The time between two looks.
+/// The interval between checks.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
 
 /// Free memory that the allocator may keep for the next burst.
 const FREE_BYTES_MAX: usize = 32 << 20;
 
-/// The looks of a process; its loops share it.
+/// The state of the checks; all loops of a process share it.
 #[derive(Debug, Default)]
 pub struct Memory {
     next: Duration,
     free_bytes: usize,
-    /// Free bytes that are the kernel's already.
+    /// Free bytes that have already been returned.
     returned_bytes: usize,
 }
 
 static MEMORY: Mutex<Memory> = Mutex::new(Memory { next: Duration::ZERO, free_bytes: 0, returned_bytes: 0 });
 
-/// Returns memory that is not used any more, if it is time for that at `now`.
+/// Returns unused memory, if a check is due at `now`.
 pub fn look(now: Duration) {
-    // Another loop is at it.
+    // Another loop is checking.
     let Ok(mut memory) = MEMORY.try_lock() else { return };
     if now >= memory.next {
         memory.next = now + LOOK_PERIOD;
@@ -36,11 +36,11 @@ pub fn look(now: Duration) {
 }
 
 impl Memory {
-    /// So many bytes are free: returns true if they are to be returned to the kernel.
+    /// Returns true if `free_bytes` should be returned to the kernel.
     fn is_to_return(&mut self, free_bytes: usize) -> bool {
         let lasting_bytes = self.free_bytes.min(free_bytes);
         self.free_bytes = free_bytes;
-        // What was returned and is used again is no longer the kernel's.
+        // Returned memory that is in use again no longer counts as returned.
         self.returned_bytes = self.returned_bytes.min(free_bytes);
         let is_worth_it = lasting_bytes - self.returned_bytes.min(lasting_bytes) > FREE_BYTES_MAX;
         if is_worth_it {
@@ -59,7 +59,7 @@ fn free_bytes() -> usize {
 
 #[cfg(target_env = "gnu")]
 fn return_free() {
-    // SAFETY: pages without a block in use are all that it returns.
+    // SAFETY: it returns only pages without a block in use.
     unsafe { libc::malloc_trim(0) };
 }
 

@@ -12,12 +12,12 @@ const OF_EACH: &[Counter] = &[Counter::Requests, Counter::ConnectionsAccepted, C
 
 static STARTED: LazyLock<Duration> = LazyLock::new(|| UNIX_EPOCH.elapsed().unwrap_or_default());
 
-/// Remembers that the server begins now.
+/// Records the server's start time.
 pub fn begin() {
     LazyLock::force(&STARTED);
 }
 
-/// The page: what all have `served`, and each of several `workers`.
+/// The metrics page for `served` in total, and per worker if there are several `workers`.
 pub fn page(served: &Served, workers: &[Served]) -> String {
     let mut page = String::with_capacity(8 * 1024);
     for counter in Counter::ALL.iter().filter(|counter| counter.kind() != Kind::Limit) {
@@ -28,7 +28,7 @@ pub fn page(served: &Served, workers: &[Served]) -> String {
     let hits = Counter::ALL.iter().filter(|counter| counter.kind() == Kind::Limit);
     limits(&mut page, hits.map(|counter| (counter.key(), served.value(*counter))));
     process(&mut page);
-    // Of one alone it would say the same again.
+    // With one worker these would repeat the totals.
     for counter in OF_EACH.iter().filter(|_| workers.len() > 1) {
         let (name, kind) = name_and_kind(*counter, "sojourn_worker_");
         let _ = writeln!(page, "# HELP {name} {} By one worker.\n# TYPE {name} {kind}", counter.help());
@@ -39,7 +39,7 @@ pub fn page(served: &Served, workers: &[Served]) -> String {
     page
 }
 
-/// The program's version and start time: an uptime is the difference to now, a restart a change.
+/// The program's version and start time, from which uptime and restarts follow.
 pub fn process(page: &mut String) {
     let (build, start) = ("sojourn_build_info", "sojourn_start_time_seconds");
     let _ = writeln!(page, "# HELP {build} The program's version.\n# TYPE {build} gauge");
@@ -48,7 +48,7 @@ pub fn process(page: &mut String) {
     let _ = writeln!(page, "{start} {}", STARTED.as_secs_f64());
 }
 
-/// One metric for all limits, which are told apart by the names of their options: keys without `limit_hits_`.
+/// One metric for all limits, labelled with the options' names: keys without `limit_hits_`.
 pub fn limits<'k>(page: &mut String, hits: impl Iterator<Item = (&'k str, u64)>) {
     let name = "sojourn_limit_hits_total";
     let _ = writeln!(page, "# HELP {name} How often a limit on clients was reached.\n# TYPE {name} counter");
@@ -93,7 +93,7 @@ mod tests {
         ));
     }
 
-    /// The rules of `promtool check metrics`, as far as they are about names and order.
+    /// The rules of `promtool check metrics` about names and order.
     #[test]
     fn the_page_keeps_the_rules_of_prometheus() {
         let page = page(&Served::default(), &[Served::default(), Served::default()]);

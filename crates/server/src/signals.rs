@@ -1,5 +1,5 @@
-//! Signals: their handlers, those that have log files opened and certificates read again, and holding them back for a
-//! moment, around a fork and until a program that is executed can handle them.
+//! Signal handlers, requests made by signals (reopen log files, reload certificates), and blocking signals around fork
+//! and exec.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -12,17 +12,17 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::counters::scoreboard::Scoreboard;
 
-/// The signal by which a server tells its children to stop.
+/// The signal with which a server stops its children.
 pub const PASSED_ON: c_int = libc::SIGQUIT;
 
-/// The signal that has every process open its log file again.
+/// The signal that makes every process reopen its log file.
 pub const REOPEN: c_int = libc::SIGUSR1;
 
-/// Where the signal handler asks for it.
+/// The scoreboard on which the signal handler records the request.
 static BOARD: AtomicPtr<Scoreboard> = AtomicPtr::new(ptr::null_mut());
 
-/// From now on [`REOPEN`] has every process that counts on `scoreboard` open its log file again. Children inherit it: it
-/// does not matter which of them is told.
+/// From now on [`REOPEN`] makes every process that counts on `scoreboard` reopen its log file. Children inherit the
+/// handler; the signal may go to any of them.
 pub fn reopen_on_signal(scoreboard: &Scoreboard) -> io::Result<()> {
     BOARD.store(Box::into_raw(Box::new(scoreboard.clone())), Ordering::Release);
     handle(REOPEN, on_reopen)?;
@@ -31,23 +31,23 @@ pub fn reopen_on_signal(scoreboard: &Scoreboard) -> io::Result<()> {
 }
 
 extern "C" fn on_reopen(_: c_int) {
-    // SAFETY: null, or leaked and so valid for ever.
+    // SAFETY: null, or leaked and so valid forever.
     if let Some(scoreboard) = unsafe { BOARD.load(Ordering::Acquire).as_ref() } {
         scoreboard.request_reopening();
     }
 }
 
-/// Requests that a signal makes, for a thread that may take its time over them.
+/// Requests made by a signal, for a thread that handles them at its own pace.
 #[derive(Debug)]
 pub struct Requests(OwnedFd);
 
-/// Whom the signal handler tells, by signal.
+/// The receiver of each signal, for the signal handler.
 static REQUESTS: [AtomicPtr<Requests>; SIGNALS] = [const { AtomicPtr::new(ptr::null_mut()) }; SIGNALS];
 
 const SIGNALS: usize = 65;
 
 impl Requests {
-    /// Those that any of `signals` makes from now on, here and in children.
+    /// Receives all requests that `signals` make from now on, here and in children.
     pub fn on_signals(signals: &[c_int]) -> io::Result<&'static Requests> {
         let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         let requests: &'static Requests = Box::leak(Box::new(Requests(event)));
@@ -59,7 +59,7 @@ impl Requests {
         Ok(requests)
     }
 
-    /// Returns true if there were any since the last call.
+    /// Returns true if there were any requests since the last call.
     pub fn take(&self) -> bool {
         rustix::io::read(&self.0, &mut [0u8; 8]).is_ok()
     }
@@ -71,39 +71,39 @@ impl AsFd for Requests {
     }
 }
 
-/// A raw system call that leaves `errno` alone: allowed in a signal handler.
+/// A raw system call that preserves `errno`: allowed in a signal handler.
 extern "C" fn on_request(signal: c_int) {
-    // SAFETY: null, or leaked and so valid for ever.
+    // SAFETY: null, or leaked and so valid forever.
     if let Some(Requests(event)) = unsafe { REQUESTS[signal as usize].load(Ordering::Acquire).as_ref() } {
         let _ = rustix::io::write(event, &1u64.to_ne_bytes());
     }
 }
 
-/// From now on `signal` does nothing: it means something for the server, and this program is a part of it.
+/// Ignores `signal`, which is meant for the server of which this program is a part.
 pub fn ignore(signal: c_int) {
     // SAFETY: ignoring a signal needs no handler.
     unsafe { libc::signal(signal, libc::SIG_IGN) };
     let_through(&[signal]);
 }
 
-/// Has `handler` called for `signal`. System calls that wait are interrupted.
+/// Installs `handler` for `signal`. Waiting system calls are interrupted.
 pub fn handle(signal: c_int, handler: extern "C" fn(c_int)) -> io::Result<()> {
     // SAFETY: an all-zero sigaction is valid: no flags, no signals masked.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler as libc::sighandler_t;
-    // SAFETY: `action` is initialised, and handlers do nothing that is forbidden in one.
+    // SAFETY: `action` is initialised, and the handlers only do what is allowed in one.
     match unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// The signals of this thread are held back until it is dropped.
+/// Blocks signals in this thread until it is dropped.
 pub struct HeldBack {
     before: sigset_t,
 }
 
-/// Holds the signals back that this program handles.
+/// Blocks the signals that this program handles.
 pub fn hold_back() -> HeldBack {
     HeldBack {
         before: change_mask(
@@ -126,7 +126,7 @@ impl Drop for HeldBack {
 
 fn set_of(signals: &[c_int]) -> sigset_t {
     let mut set = MaybeUninit::uninit();
-    // SAFETY: `sigemptyset` initialises the set; neither fails with valid arguments.
+    // SAFETY: `sigemptyset` initialises the set; neither call fails with valid arguments.
     unsafe {
         libc::sigemptyset(set.as_mut_ptr());
         for signal in signals {
@@ -138,7 +138,7 @@ fn set_of(signals: &[c_int]) -> sigset_t {
 
 fn change_mask(how: c_int, set: &sigset_t) -> sigset_t {
     let mut before = MaybeUninit::uninit();
-    // SAFETY: with valid arguments it does not fail, and so initialises `before`.
+    // SAFETY: with valid arguments it does not fail, so it initialises `before`.
     unsafe {
         libc::pthread_sigmask(how, ptr::from_ref(set), before.as_mut_ptr());
         before.assume_init()

@@ -24,34 +24,34 @@ use crate::tls::Tls;
 #[derive(Clone)]
 pub struct Site {
     pub origin: Arc<dyn Origin>,
-    /// Virtual hosts, in the order of the origin's directories, and their error pages.
+    /// Virtual hosts in the order of the origin's directories, and their error pages.
     pub hosts: Arc<Hosts>,
-    /// How much the caches hold; for architectures with private caches, each.
+    /// Cache budgets; with private caches, of each.
     pub budgets: Budgets,
-    /// How bodies travel to their clients.
+    /// How bodies of each size are sent.
     pub send_path: SendPath,
     /// The residency test, for architectures that use one.
     pub residency: &'static dyn Residency,
-    /// How long it trusts an answer about a large document; zero asks before every send.
+    /// How long the test trusts an answer about a large document; zero tests before every send.
     pub residency_trust: Duration,
     pub helpers: usize,
     /// Threads or processes.
     pub helper_kind: HelperKind,
-    /// Processes, threads or loops, for architectures that have several.
+    /// The number of processes, threads or loops, for architectures that have several.
     pub workers: usize,
     /// The program to execute for each connection (`inetd`).
     pub program: Option<Program>,
     pub limits: Limits,
     pub log: Option<AccessLog>,
-    /// Where the counters can be read meanwhile.
+    /// Where counters are published.
     pub scoreboard: Scoreboard,
     pub tls: Option<Arc<Tls>>,
-    /// What answers requests: it starts a handler for each event loop or worker.
+    /// Starts the handler of each event loop or worker.
     pub content: Arc<dyn Content>,
 }
 
 impl Site {
-    /// A site with default budgets and limits, no log.
+    /// A site with default budgets and limits and without an access log.
     pub fn new(origin: Arc<dyn Origin>) -> Site {
         Site {
             origin,
@@ -72,23 +72,23 @@ impl Site {
         }
     }
 
-    /// Starts what answers the requests of one event loop or worker.
+    /// Starts the handler of one event loop or worker.
     ///
     /// # Errors
-    /// If the system has no room for it.
+    /// If the system lacks the resources.
     pub fn handler(&self) -> io::Result<Box<dyn Handler>> {
         self.content.start(&Setup { hosts: &self.hosts, budgets: &self.budgets, limits: &self.limits })
     }
 
-    /// How long requests may take to finish now that the stop was requested.
+    /// How long requests may take to finish, after a stop was requested.
     pub fn drain_timeout(&self) -> Duration {
         if self.scoreboard.is_succeeded() { self.limits.drain_upgrade } else { self.limits.drain }
     }
 
-    /// The server's side of TLS for a new connection, if that is what it speaks.
+    /// A TLS session for a new connection, if the listener speaks TLS.
     ///
     /// # Panics
-    /// If it is and the site has no certificates.
+    /// If it does and the site has no certificates.
     pub fn tls_session(&self, transport: Transport) -> Option<ServerConnection> {
         match transport {
             Transport::Plain => None,
@@ -99,7 +99,7 @@ impl Site {
         }
     }
 
-    /// The sum of all loops and processes, and values counted once per process.
+    /// The sum over all loops and processes, and values that each process counts once.
     pub fn counters(&self) -> Served {
         let mut served = self.scoreboard.read();
         served.add(Counter::MajorFaults, major_faults(libc::RUSAGE_SELF));
@@ -115,7 +115,7 @@ impl Site {
 /// Major faults of this process, or of its ended children.
 fn major_faults(who: libc::c_int) -> u64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: `usage` has room for what the kernel writes, and zeros are valid where it writes nothing.
+    // SAFETY: `usage` has room for what the kernel writes, and zeros are valid in the rest.
     let usage = unsafe {
         libc::getrusage(who, usage.as_mut_ptr());
         usage.assume_init()
@@ -123,20 +123,20 @@ fn major_faults(who: libc::c_int) -> u64 {
     u64::try_from(usage.ru_majflt).unwrap_or(0)
 }
 
-/// `majflt` of a child that is alive: after the name in parentheses, the tenth field (proc_pid_stat(5)).
+/// `majflt` of a living child: the tenth field after the name in parentheses (proc_pid_stat(5)).
 fn major_faults_of(process: Pid) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default();
     fields.split_ascii_whitespace().nth(9).and_then(|field| field.parse().ok()).unwrap_or(0)
 }
 
-/// A program to execute per connection, as inetd does: the connection is its standard input. It counts in the
-/// scoreboard slot that `--counters FD:PLACE` names.
+/// A program to execute per connection, as inetd does: the connection is its standard input. It publishes its counters
+/// in the scoreboard slot given by `--counters FD:PLACE`.
 #[derive(Clone, Debug)]
 pub struct Program {
     pub path: CString,
-    /// Its arguments, the name it is run under first.
+    /// Its arguments, beginning with the program's name.
     pub arguments: Vec<CString>,
-    /// A descriptor that it inherits under the same number.
+    /// A descriptor that it inherits with the same number.
     pub inherited: Option<Arc<OwnedFd>>,
 }

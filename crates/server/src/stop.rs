@@ -1,8 +1,8 @@
-//! The request to stop: a flag to check, an eventfd to wait for, and the signals that request it.
+//! The request to stop: a flag, an eventfd to wait for, and the signals that make it.
 //!
-//! Each process has its own. The first signal lets requests in progress finish, a second one ends the process
-//! at once. A server passes the request on to its children with a signal of its own, [`PASSED_ON`], which
-//! does not count as a second one: a signal to a whole process group would otherwise cut requests short.
+//! Each process has its own. The first signal starts a graceful shutdown, a second one ends the process at once. A
+//! server forwards the request to its children with a separate signal, [`PASSED_ON`], which does not count as a second
+//! one; otherwise a signal to the whole process group would cut requests short.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,7 +20,7 @@ const CUT_SHORT: c_int = 1;
 /// The stop that the signal handler requests.
 static CURRENT: AtomicPtr<Stop> = AtomicPtr::new(ptr::null_mut());
 
-/// Tells a serving architecture to stop; it cannot be taken back.
+/// The request to stop; it cannot be withdrawn.
 #[derive(Debug)]
 pub struct Stop {
     requested: AtomicBool,
@@ -33,10 +33,9 @@ impl Stop {
         Ok(Stop { requested: AtomicBool::new(false), event })
     }
 
-    /// A stop that each of `signals` requests from now on, in place of any before.
+    /// A stop that each of `signals` requests from now on, replacing any earlier one.
     ///
-    /// No thread is needed for it, so a process that forks can be single-threaded. System calls that wait are
-    /// interrupted.
+    /// It needs no thread, so a process that forks can be single-threaded. Waiting system calls are interrupted.
     pub fn on_signals(signals: &[c_int]) -> io::Result<&'static Stop> {
         let stop: &'static Stop = Box::leak(Box::new(Stop::new()?));
         CURRENT.store(ptr::from_ref(stop).cast_mut(), Ordering::Release);
@@ -51,7 +50,7 @@ impl Stop {
     /// Requests the stop and wakes all threads that wait for it.
     pub fn request(&self) {
         self.requested.store(true, Ordering::Release);
-        // It can only fail when the counter is full: then it is readable already.
+        // It can only fail if the counter is full, and then it is readable already.
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 
@@ -59,7 +58,7 @@ impl Stop {
         self.requested.load(Ordering::Acquire)
     }
 
-    /// Readable from the request on: it is never read, so every process sees it.
+    /// Readable once the stop is requested; it is never read, so every process sees it.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
     }
@@ -71,9 +70,9 @@ impl AsFd for Stop {
     }
 }
 
-/// An atomic store and a raw system call that leaves `errno` alone: allowed in a signal handler.
+/// An atomic store and a raw system call that preserves `errno`: allowed in a signal handler.
 extern "C" fn on_signal(signal: c_int) {
-    // SAFETY: null, or leaked and so valid for ever.
+    // SAFETY: null, or leaked and so valid forever.
     let Some(stop) = (unsafe { CURRENT.load(Ordering::Acquire).as_ref() }) else { return };
     if stop.is_requested() && signal != PASSED_ON {
         // SAFETY: `_exit` is allowed in a signal handler.

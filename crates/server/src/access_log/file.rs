@@ -1,7 +1,7 @@
-//! The log's file: appends whole lines, reopens after rotation, never blocks in vain.
+//! The log file: appends whole lines and reopens after rotation.
 //!
-//! The directory may belong to a user that is trusted less than the one who opens the file: a link there could lead
-//! to any file of that one's, so links are refused.
+//! The directory may belong to a user who is less trusted than the one who opens the file; a link there could point to
+//! any of that user's files, so links are refused.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -10,27 +10,28 @@ use std::path::{Path, PathBuf};
 
 use crate::counters::scoreboard::Scoreboard;
 
-/// Requests and addresses are nobody's business but the user's and the group's.
+/// Requests and addresses are private to the user and group.
 const MODE: u32 = 0o640;
 
-/// An open log file, and where it is opened anew.
+/// An open log file, with the path for reopening it.
 #[derive(Debug)]
 pub struct LogFile {
     file: File,
-    /// Its path, and the scoreboard on which all processes see that it is to be opened again.
+    /// Its path, and the scoreboard that tells all processes to reopen it.
     source: (PathBuf, Scoreboard),
     reopening: u64,
 }
 
 impl LogFile {
-    /// Opens `path` for appending; it is opened again when [asked for](Scoreboard::request_reopening) on `scoreboard`.
+    /// Opens `path` for appending; it is reopened when that is [requested](Scoreboard::request_reopening) on
+    /// `scoreboard`.
     pub fn open(path: &Path, scoreboard: &Scoreboard) -> io::Result<LogFile> {
         let reopening = scoreboard.reopenings();
         let file = open(path)?;
         Ok(LogFile { file, source: (path.to_owned(), scoreboard.clone()), reopening })
     }
 
-    /// Gives the file to a user who is to open it again later, unless it is theirs or no file.
+    /// Gives the file to a user who will reopen it later, unless they own it or it is not a regular file.
     pub fn give_to(&self, user: u32, group: u32) -> io::Result<()> {
         let metadata = self.file.metadata()?;
         if metadata.is_file() && metadata.uid() != user {
@@ -39,14 +40,14 @@ impl LogFile {
         Ok(())
     }
 
-    /// Opens the file again if that was asked for since. If it cannot be opened, the old one serves on.
+    /// Reopens the file if that was requested. If it cannot be opened, logging continues into the old one.
     pub fn follow(&mut self) {
         let (path, scoreboard) = &self.source;
         let asked = scoreboard.reopenings();
         if asked == self.reopening {
             return;
         }
-        // Once for each request: a file that cannot be opened is not tried with every line.
+        // One attempt per request, not one per line.
         self.reopening = asked;
         match open(path) {
             Ok(file) => {
@@ -61,14 +62,14 @@ impl LogFile {
         }
     }
 
-    /// Appends whole lines, in one write unless the disk is full: lines of several processes do not mix. Returns how
-    /// many were lost.
+    /// Appends whole lines in one write, so lines of several processes do not mix (unless the disk is full). Returns
+    /// the number of lines lost.
     pub fn append(&mut self, lines: &[u8]) -> u64 {
         if lines.is_empty() {
             return 0;
         }
         self.follow();
-        // By whichever process: the file is one.
+        // An incomplete line may come from any process, because they share the file.
         let (_, scoreboard) = &self.source;
         if scoreboard.take_torn_log() && self.file.write_all(b"\n").is_err() {
             scoreboard.tear_log();
@@ -95,7 +96,7 @@ fn lost(lines: &[u8]) -> u64 {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    // The system's own links, as /dev/stdout, lead where this process may write anyway.
+    // The system's own links, such as /dev/stdout, lead to what this process may write anyway.
     let may_follow = path.starts_with("/dev");
     let flags = libc::O_NOCTTY | if may_follow { 0 } else { libc::O_NOFOLLOW };
     let opened = OpenOptions::new().append(true).create(true).mode(MODE).custom_flags(flags).open(path);
@@ -110,7 +111,7 @@ fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Not by `eprintln`, whose lock another thread may have held when this process was forked.
+/// Not `eprintln`: another thread may have held its lock when this process was forked.
 fn say(text: &str) {
     let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
 }

@@ -1,11 +1,11 @@
-//! Apache's LogFormat: a string of text and `%` directives, read once (mod_log_config, mod_logio).
+//! Apache's LogFormat, a text with `%` directives (mod_log_config, mod_logio), parsed once.
 //!
-//! Only what a static server knows can be asked for; anything else is an error that names it. Directives that
-//! are known when an answer begins are told from those that wait for its end ([`Late`]).
+//! Only what a static server knows is supported; other directives are an error that names them. Directives known at the
+//! start of a response are separate from those that wait for its end ([`Late`]).
 
 const FORMAT_BYTES_MAX: usize = 4096;
 
-/// Directives in a format that wait for the end of the response.
+/// The most directives in a format that wait for the end of the response.
 pub const LATE_MAX: usize = 8;
 
 pub const NICKNAMES: &[(&str, &str)] = &[
@@ -30,17 +30,17 @@ const SQUID: &str = concat!(
     "%{Content-Type}o",
 );
 
-/// How a line is written.
+/// The format of a log line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogFormat {
     pub(super) items: Vec<Item>,
     pub(super) escape: Escape,
 }
 
-/// How values from outside are kept from being taken for something else.
+/// How values from clients are escaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Escape {
-    /// Escaped as in C: bytes that are not visible ASCII become `\xhh`; a missing value is `-`.
+    /// C escapes: bytes that are not visible ASCII become `\xhh`; a missing value is `-`.
     Apache,
     /// For a JSON string; a missing value is empty.
     Json,
@@ -52,7 +52,7 @@ pub(super) enum Item {
     Directive { what: What, on: Option<Statuses> },
 }
 
-/// The statuses for which a directive is written; for the others it is `-`.
+/// The statuses for which a directive is written; otherwise it is `-`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Statuses {
     codes: Vec<u16>,
@@ -106,14 +106,14 @@ pub(super) enum What {
     Late(Late),
 }
 
-/// Known at the end of a response.
+/// Directives whose value is known at the end of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Late {
     /// `%b`: bytes of body, `-` for none.
     BodyBytesOrDash,
     /// `%B`
     BodyBytes,
-    /// `%O`: with the head.
+    /// `%O`: including the head.
     SentBytes,
     /// `%D`, `%{us}T`
     Microseconds,
@@ -123,7 +123,7 @@ pub enum Late {
     Seconds,
     /// `%{end:%s}t`: seconds since 1970.
     EndSecond,
-    /// `%{end:msec_frac}t`: and milliseconds.
+    /// `%{end:msec_frac}t`: the milliseconds of that.
     EndMillisecond,
 }
 
@@ -137,7 +137,7 @@ impl Late {
     }
 }
 
-/// A format that cannot be used, and why.
+/// Why a format is invalid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{what}\nhint: {hint}")]
 pub struct FormatError {
@@ -146,10 +146,10 @@ pub struct FormatError {
 }
 
 impl LogFormat {
-    /// Reads a format, or the nickname of one.
+    /// Parses a format, or the nickname of one.
     ///
     /// # Errors
-    /// Which directive is not known, and where it is.
+    /// Which directive is unknown, and where.
     pub fn parse(text: &str) -> Result<LogFormat, FormatError> {
         let nickname = NICKNAMES.iter().find(|(name, _)| *name == text);
         if nickname.is_none() && !text.contains('%') {
@@ -176,7 +176,7 @@ impl LogFormat {
         Ok(this)
     }
 
-    /// The late directives, in order.
+    /// The late directives in order.
     pub(super) fn late(&self) -> impl Iterator<Item = Late> {
         self.items.iter().filter_map(|item| match item {
             Item::Directive { what: What::Late(late), .. } => Some(*late),
@@ -184,12 +184,12 @@ impl LogFormat {
         })
     }
 
-    /// Returns true if a line tells how long a response took.
+    /// Returns true if a line contains the duration of a response.
     pub fn has_durations(&self) -> bool {
         self.late().any(Late::is_duration)
     }
 
-    /// Returns true if a line tells when a response ended.
+    /// Returns true if a line contains the time at which a response ended.
     pub(super) fn has_moments(&self) -> bool {
         self.late().any(Late::is_moment)
     }
@@ -229,7 +229,7 @@ impl<'a> Reader<'a> {
                 other => push(&mut text, other),
             }
         }
-        // The line's end is part of the last text.
+        // The line end is part of the last text.
         text.push(b'\n');
         items.push(Item::Text(text));
         Ok(items)
@@ -245,7 +245,7 @@ impl<'a> Reader<'a> {
     fn directive(&mut self) -> Result<Item, FormatError> {
         let start = self.format.len() - self.rest.len() - 1;
         let on = self.statuses(start)?;
-        // No request is redirected within this server: the first status is the last.
+        // Requests are never redirected internally, so the first status is the last.
         self.rest = self.rest.strip_prefix(['<', '>']).unwrap_or(self.rest);
         let mut argument = None;
         if let Some(rest) = self.rest.strip_prefix('{') {
@@ -317,7 +317,7 @@ fn what(letter: char, argument: Option<&str>) -> Option<What> {
     })
 }
 
-/// The format of a time, if every conversion in it is known; `sec` is Apache's for `%s`.
+/// Checks a time format: returns it if every conversion is supported. `sec` is Apache's name of `%s`.
 fn known_time(format: &str) -> Option<&str> {
     let format = if format == "sec" { "%s" } else { format };
     let conversions = format.split('%').skip(1);
@@ -370,7 +370,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Any text is a format or is refused with a hint; whatever it is cut from, it is no panic.
+        /// Any text is accepted or refused with a hint, without a panic.
         #[test]
         fn any_text_is_read_or_refused(text in "([%{}<>!,\"\\\\0-9a-zA-Z \n]|\\PC){0,60}") {
             match LogFormat::parse(&text) {

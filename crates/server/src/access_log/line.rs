@@ -1,5 +1,5 @@
-//! Writing a line: the values known at the beginning of a response are written then, with gaps for those
-//! known at its end.
+//! Writes a log line in two steps: values known at the start of a response are written then, with gaps for those known
+//! at its end.
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -13,19 +13,19 @@ use super::Outcome;
 use super::format::{Escape, Item, LATE_MAX, Late, LogFormat, What};
 use crate::clock::Clock;
 
-/// Known when the head of a response is written.
+/// What is known when the head of a response is written.
 #[derive(Clone, Copy)]
 pub struct Entry<'a> {
     pub peer: IpAddr,
     pub clock: &'a Clock,
-    /// The request, unless it could not be read.
+    /// The request; `None` if it could not be parsed.
     pub request: Option<&'a Request<'a>>,
     pub status: u16,
-    /// The answer's head, and perhaps what follows it.
+    /// The response's head, possibly followed by other bytes.
     pub head: &'a [u8],
-    /// When the first bytes of the request came.
+    /// When the first bytes of the request arrived.
     pub began: Duration,
-    /// Requests on this connection before.
+    /// The number of earlier requests on this connection.
     pub earlier_requests: u32,
     /// True if the connection was encrypted.
     pub is_secure: bool,
@@ -33,16 +33,16 @@ pub struct Entry<'a> {
     pub upstream: Upstream<'a>,
 }
 
-/// Whom a proxy asked for an answer.
+/// The upstream that a proxy asked.
 #[derive(Clone, Copy, Debug)]
 pub enum Upstream<'a> {
     None,
     Named(&'a str),
-    /// The host that the request names.
+    /// The host named by the request.
     Host,
 }
 
-/// When a response ended, as far as its line tells.
+/// When a response ended, as far as the log needs it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ended {
     pub at: Duration,
@@ -50,11 +50,11 @@ pub struct Ended {
     pub moment: Duration,
 }
 
-/// A line that lacks only what the end of its response will tell.
+/// A line that lacks only the values known at the response's end.
 #[derive(Debug)]
 pub struct OpenLine {
     text: Vec<u8>,
-    /// Where the late directives go, in their order; [`NO_GAP`] for one that is written already.
+    /// Positions of the late directives in order; [`NO_GAP`] for one that has been written already.
     gaps: [u32; LATE_MAX],
     head_bytes: u32,
     began: Duration,
@@ -63,7 +63,6 @@ pub struct OpenLine {
 const NO_GAP: u32 = u32::MAX;
 
 impl OpenLine {
-    /// Begins the line of `entry`.
     pub fn begin(format: &LogFormat, entry: &Entry<'_>) -> OpenLine {
         let head_end = memmem::find(entry.head, b"\r\n\r\n").map_or(entry.head.len(), |end| end + 4);
         let entry = &Entry { head: &entry.head[..head_end], ..*entry };
@@ -98,7 +97,7 @@ impl OpenLine {
         OpenLine { text, gaps, head_bytes: head_end as u32, began: entry.began }
     }
 
-    /// Appends the whole line to `lines`: so many bytes of body were sent until it `ended`.
+    /// Appends the complete line to `lines`: `body_bytes` were sent until it `ended`.
     pub fn end(&self, format: &LogFormat, body_bytes: u64, ended: Ended, lines: &mut Vec<u8>) {
         let mut written = 0;
         for (late, gap) in format.late().zip(self.gaps).filter(|(_, gap)| *gap != NO_GAP) {
@@ -141,7 +140,7 @@ fn append(text: &mut Vec<u8>, what: &What, entry: &Entry<'_>, escape: Escape) {
         What::Url => return append_url(text, entry, escape),
         What::Time => return text.extend_from_slice(&entry.clock.log_time),
         What::TimeAs(format) => return entry.clock.append_time(format, text),
-        // An absolute target's line is as it was sent; path and query are what it was taken for.
+        // For an absolute target the line is logged as sent, path and query as interpreted.
         What::RequestLine => request.map(|request| request.line),
         What::Method => request.and_then(|request| request.line.split(|byte| *byte == b' ').next()),
         What::Path => request.map(|request| split_query(request.target).0),
@@ -162,7 +161,7 @@ fn append(text: &mut Vec<u8>, what: &What, entry: &Entry<'_>, escape: Escape) {
     append_value(text, value, escape);
 }
 
-/// Whom a proxy asked, as Squid says it.
+/// The upstream in Squid's notation.
 fn append_upstream(text: &mut Vec<u8>, entry: &Entry<'_>, escape: Escape) {
     match (entry.upstream, entry.request) {
         (Upstream::Named(name), _) => drop(write!(text, "ROUNDROBIN_PARENT/{name}")),
@@ -174,7 +173,7 @@ fn append_upstream(text: &mut Vec<u8>, entry: &Entry<'_>, escape: Escape) {
     }
 }
 
-/// The target as an absolute URL, or as it was sent if it names no path.
+/// The target as an absolute URL, or as sent if it names no path.
 fn append_url(text: &mut Vec<u8>, entry: &Entry<'_>, escape: Escape) {
     let Some(request) = entry.request else { return append_value(text, None, escape) };
     if request.target.first() == Some(&b'/') {
@@ -184,7 +183,7 @@ fn append_url(text: &mut Vec<u8>, entry: &Entry<'_>, escape: Escape) {
     append_value(text, Some(request.target), escape);
 }
 
-/// Path, and query with its question mark.
+/// The path, and the query with its question mark.
 fn split_query(target: &[u8]) -> (&[u8], &[u8]) {
     target.split_at(target.iter().position(|byte| *byte == b'?').unwrap_or(target.len()))
 }
@@ -198,7 +197,7 @@ fn append_value(text: &mut Vec<u8>, value: Option<&[u8]>, escape: Escape) {
     }
 }
 
-/// Appends `value` as Apache does: so that a line stays a line, and a value within its quotes.
+/// Appends `value` escaped like Apache does, so that it cannot break out of its line or quotes.
 pub fn append_escaped(text: &mut Vec<u8>, value: &[u8]) {
     value.iter().for_each(|byte| append_as_apache(text, *byte));
 }
@@ -225,7 +224,7 @@ fn append_as_apache(text: &mut Vec<u8>, byte: u8) {
     }
 }
 
-/// RFC 8259, 7; and what would steer a terminal, or have a reader see another text than there is.
+/// RFC 8259, 7. Also escapes characters that could control a terminal or disguise text.
 fn append_as_json(text: &mut Vec<u8>, char: char) {
     let is_steering = matches!(char,
         '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');

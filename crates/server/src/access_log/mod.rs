@@ -1,8 +1,8 @@
 //! The access log: a line per request, in Apache's LogFormat.
 //!
-//! Loops append lines to a buffer in memory; one thread writes it out, each second or when it has grown. A log
-//! that cannot be written (slow or full disk) loses lines, counted; it never holds up a request. Processes that
-//! serve one connection at a time, and wait for disks anyway, write their lines themselves.
+//! Loops append lines to a buffer in memory; a thread writes it to the file every second, or when it has grown. If the
+//! disk is slow or full, lines are lost and counted, but requests are never delayed. Processes that serve one
+//! connection at a time write their lines themselves.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,13 +27,13 @@ pub use outcome::Outcome;
 /// The longest time a line stays in memory.
 const FLUSH_PERIOD: Duration = Duration::from_secs(1);
 
-/// Written out before the period ends when this much has gathered.
+/// The buffer is written early when it has this size.
 const FLUSH_BYTES: usize = 256 * 1024;
 
 /// Lines are dropped while this much waits for the disk.
 const BUFFER_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// An open access log. Clones are the same log; dropping the last writes the buffered lines.
+/// An open access log; clones share it. Dropping the last one writes the buffered lines.
 #[derive(Clone, Debug)]
 pub struct AccessLog {
     owner: Arc<Owner>,
@@ -62,35 +62,35 @@ struct State {
 
 #[derive(Debug)]
 enum Writer {
-    /// A thread that starts with the first line: a process that logs nothing itself has none when it forks.
+    /// A thread, started with the first line, so that a process that logs nothing has none when it forks.
     ThreadToBe,
     Thread(JoinHandle<()>),
-    /// The logging thread itself, once a period.
+    /// The thread that logs, once per period.
     Caller {
         written: Instant,
     },
 }
 
 impl AccessLog {
-    /// The clock for a loop that keeps `log`: exact only if the lines of the log have durations.
+    /// The clock for a loop with this log: exact only if the log's lines need durations.
     pub fn clock(log: Option<&AccessLog>) -> Clock {
         if log.is_some_and(AccessLog::has_durations) { Clock::exact() } else { Clock::new() }
     }
 
-    /// Appends to `path`, from a thread of its own; opens it again when [asked for](Scoreboard::request_reopening) on
-    /// `scoreboard`.
+    /// Opens `path` for appending from a separate thread; it is reopened when that is
+    /// [requested](Scoreboard::request_reopening) on `scoreboard`.
     pub fn open(path: &Path, format: LogFormat, scoreboard: &Scoreboard) -> std::io::Result<AccessLog> {
         let file = Arc::new(Mutex::new(LogFile::open(path, scoreboard)?));
         Ok(AccessLog::with(file, Arc::new(format), Writer::ThreadToBe))
     }
 
-    /// Gives the file to a user who is to open it again later.
+    /// Gives the file to a user who will reopen it later.
     pub fn give_to(&self, user: u32, group: u32) -> std::io::Result<()> {
         self.owner.shared.file.lock().unwrap_or_else(PoisonError::into_inner).give_to(user, group)
     }
 
-    /// The same file for a process, or a thread, that may wait for its disk: it writes its lines itself, when it is
-    /// [told to](AccessLog::write_out) or has gathered many. Each write is of whole lines, so processes can share
+    /// The same file for a process or thread that may block: it writes its lines itself, when [told
+    /// to](AccessLog::write_out) or when many have gathered. Each write consists of whole lines, so processes can share
     /// the file.
     pub fn without_thread(&self) -> AccessLog {
         let writer = Writer::Caller { written: Instant::now() };
@@ -103,7 +103,7 @@ impl AccessLog {
         AccessLog { owner: Arc::new(Owner { shared: Arc::new(shared) }), format }
     }
 
-    /// Returns true if lines tell how long responses took.
+    /// Returns true if lines contain the durations of responses.
     pub fn has_durations(&self) -> bool {
         self.format.has_durations()
     }
@@ -112,7 +112,7 @@ impl AccessLog {
         OpenLine::begin(&self.format, entry)
     }
 
-    /// Ends a line: so many bytes of body were sent.
+    /// Completes a line: `body_bytes` of the body were sent.
     pub fn finish(&self, line: &OpenLine, body_bytes: u64) {
         let ended = Ended {
             at: if self.has_durations() { now() } else { Duration::ZERO },
@@ -121,7 +121,7 @@ impl AccessLog {
         self.append(|lines| line.end(&self.format, body_bytes, ended, lines));
     }
 
-    /// Appends a line that is not about a request; `write` writes all of it, the line end included.
+    /// Appends a line that is not about a request. `write` writes all of it, including the line end.
     pub fn append(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let shared = &self.owner.shared;
         let mut state = shared.lock();
@@ -139,7 +139,7 @@ impl AccessLog {
         }
     }
 
-    /// The time until the caller must write buffered lines [out](AccessLog::write_out); `None` if there are none, or a
+    /// The time until the caller must [write](AccessLog::write_out) buffered lines; `None` if there are none or a
     /// thread does it.
     pub fn due_in(&self) -> Option<Duration> {
         let state = self.owner.shared.lock();
@@ -151,7 +151,7 @@ impl AccessLog {
         }
     }
 
-    /// Writes the lines out, in the caller's time.
+    /// Writes the buffered lines, blocking the caller.
     pub fn write_out(&self) {
         self.owner.shared.write_out(&mut self.owner.shared.lock());
     }
@@ -186,7 +186,7 @@ impl Shared {
         let thread = std::thread::Builder::new().name("access-log".into());
         match thread.spawn(move || shared.write_from_thread()) {
             Ok(thread) => Writer::Thread(thread),
-            // Out of threads: rather late than lost.
+            // No thread available: late lines are better than lost ones.
             Err(_) => Writer::Caller { written: Instant::now() },
         }
     }
@@ -225,7 +225,7 @@ impl Shared {
         self.dropped.fetch_add(lost, Ordering::Relaxed);
     }
 
-    /// Lets go of a file that was moved away although there is nothing to write.
+    /// Closes a file that was moved away, even if there is nothing to write.
     fn follow(&self) {
         self.file.lock().unwrap_or_else(PoisonError::into_inner).follow();
     }

@@ -1,21 +1,20 @@
-//! How a proxy came by the answer to a request, in the words of Squid's log.
+//! How a proxy's cache handled a request, in the terms of Squid's access log.
 
-/// The cache's action for a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Outcome {
-    /// None: the response is the server's own.
+    /// Not from the cache: the server's own response.
     #[default]
     Own,
     MemoryHit,
     DiskHit,
-    /// A stored answer that says that there is nothing, or that something failed.
+    /// A stored negative response: an error, or that nothing is there.
     NegativeHit,
     /// The client already has the stored response (304).
     NotModifiedHit,
     Miss,
-    /// Another client's request for the same was followed.
+    /// The request was coalesced with another client's.
     CollapsedMiss,
-    /// An upstream was asked because the client refused a stored response.
+    /// Forwarded because the client refused a stored response.
     ClientRefreshMiss,
     /// The stored response was revalidated and is current.
     RefreshUnmodified,
@@ -23,9 +22,9 @@ pub enum Outcome {
     RefreshModified,
     /// Revalidation failed, and the stored response was used anyway.
     RefreshFailed,
-    /// The client may not have it.
+    /// The client is not allowed.
     Denied,
-    /// Bytes were passed both ways.
+    /// A tunnel (CONNECT).
     Tunnel,
 }
 

@@ -34,7 +34,7 @@ fn open(path: &Path, format: &str, scoreboard: &Scoreboard) -> AccessLog {
     AccessLog::open(path, LogFormat::parse(format).unwrap(), scoreboard).unwrap()
 }
 
-/// Checks the line for `request`, answered with `status` and `bytes` of body: written by a thread, and by the caller.
+/// Checks the line for `request`, answered with `status` and `bytes` of body, written by a thread and by the caller.
 fn check(format: &str, request: &str, status: Status, bytes: u64, expected: &str) {
     let (folder, scoreboard) = (tempfile::tempdir().unwrap(), Scoreboard::new());
     let path = folder.path().join("log");
@@ -123,7 +123,7 @@ fn a_file_that_was_moved_is_opened_again_when_asked() {
     write("/3");
     assert_eq!(fs::read_to_string(&moved).unwrap(), "/1\n/2\n");
     assert_eq!(fs::read_to_string(&path).unwrap(), "/3\n");
-    // The old file serves on if there can be no new one.
+    // Logging continues into the old file if no new one can be opened.
     fs::remove_dir_all(folder.path()).unwrap();
     scoreboard.request_reopening();
     write("/4");

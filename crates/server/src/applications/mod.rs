@@ -1,7 +1,7 @@
-//! Processes that answer requests in the server's stead: scripts, one for each request (CGI), and applications that stay.
+//! Processes that answer requests: scripts, one per request (CGI), and persistent application workers.
 //!
-//! A thread of the server's first process starts and watches them, so that neither starting nor waiting holds up a loop, and
-//! limits count for all loops and processes. Loops know sockets only.
+//! A thread of the server's first process starts and watches them, so that neither delays a loop, and limits count for
+//! all loops and processes together. Loops only see sockets.
 
 mod script_process;
 mod scripts;

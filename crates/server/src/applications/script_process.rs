@@ -1,4 +1,4 @@
-//! One script: which file answers the request, its process, and that process's end.
+//! One running script: finding its file, its process, and its end.
 
 use std::ffi::OsStr;
 use std::io::{ErrorKind, Read};
@@ -17,22 +17,22 @@ use sojourn_http::{SitePath, Status};
 
 use super::scripts::{Job, ScriptSettings};
 
-/// Where programs of scripts are looked for: nothing of the server's own environment is passed on.
+/// The PATH of scripts; nothing of the server's own environment is passed on.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// What a script may write to its standard error. Then the pipe breaks.
+/// The most bytes that a script may write to standard error before the pipe is closed.
 const ERROR_BYTES_MAX: usize = 256 * 1024;
 
 const SHOWN_BYTES_MAX: usize = 8 * 1024;
 
-/// Scripts whose names begin so expect to write HTTP themselves (RFC 3875, 5), past all that the server checks.
+/// Names of scripts that write their own HTTP responses (RFC 3875, 5), bypassing the server's checks; they are refused.
 const NON_PARSED: &[u8] = b"nph-";
 
 pub(super) struct ScriptProcess {
     name: String,
     child: Child,
     pub pidfd: OwnedFd,
-    /// The script's end of the connection, to see whether the other is closed; `None` once it is.
+    /// The script's end of the connection, kept to notice when the other end closes; `None` once it has.
     pub socket: Option<OwnedFd>,
     pub errors: Option<ChildStderr>,
     error_bytes: usize,
@@ -41,10 +41,10 @@ pub(super) struct ScriptProcess {
 }
 
 impl ScriptProcess {
-    /// Starts the script that answers `job`.
+    /// Starts the script for `job`.
     ///
     /// # Errors
-    /// With the status for the client, if there is none.
+    /// The status code for the client.
     pub fn start(settings: &ScriptSettings, job: &Job) -> Result<ScriptProcess, Status> {
         let Ok(Parsed::Complete(request)) = Parser::default().parse(&job.request) else {
             return Err(Status::FieldsTooLarge);
@@ -65,7 +65,7 @@ impl ScriptProcess {
         let dup = || job.socket.try_clone().map_err(|_| Status::ServiceUnavailable);
         command.stdin(if job.has_body { Stdio::from(dup()?) } else { Stdio::null() });
         command.stdout(Stdio::from(dup()?)).stderr(Stdio::piped());
-        // A group of its own, so that all that it starts can be killed with it.
+        // A process group of its own, so that everything it starts can be killed with it.
         command.process_group(0).current_dir(file.parent().unwrap_or(Path::new("/")));
         let name = String::from_utf8_lossy(&script.name).into_owned();
         let mut child = command.spawn().map_err(|error| {
@@ -90,13 +90,13 @@ impl ScriptProcess {
     }
 
     pub fn kill(&mut self) {
-        // Not before it is waited for does its number go to another.
+        // The process ID cannot have been reused before the process is waited for.
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         self.reap();
     }
 
-    /// It has ended, and with it its answer, whoever else has the socket open: what it has started, processes of the server.
-    /// Nothing that it has left unread may make that a failure.
+    /// The process has ended, which ends its response, even if other processes (its children, the server) still hold
+    /// the socket. Unread input must not turn that into an error.
     pub fn reap(&mut self) {
         let _ = self.child.wait();
         self.has_ended = true;
@@ -106,7 +106,7 @@ impl ScriptProcess {
         while recv(&socket, &mut rest, RecvFlags::DONTWAIT).is_ok_and(|(count, _)| count > 0) {}
     }
 
-    /// Shows what it has written to its standard error.
+    /// Logs what it has written to standard error.
     pub fn read_errors(&mut self) {
         let mut bytes = [0; SHOWN_BYTES_MAX];
         let read = self.errors.as_mut().map(|errors| errors.read(&mut bytes));
@@ -128,7 +128,7 @@ impl ScriptProcess {
     }
 }
 
-/// The script of a path: the first of its segments that is a file. The rest is PATH_INFO.
+/// Finds the script of a path: the first segment that is a file. The rest is PATH_INFO.
 fn find(settings: &ScriptSettings, path: &SitePath<'_>) -> Result<Script, Status> {
     let rest = path.as_bytes().strip_prefix(&settings.prefix[..]).ok_or(Status::NotFound)?;
     if path.is_hidden() {
@@ -170,7 +170,7 @@ fn check(
     if base.starts_with(NON_PARSED) {
         return Err(Status::NotImplemented);
     }
-    // Also by links: what is outside is no script of this directory.
+    // Resolves links: a file outside of the directory is not a script.
     let file = file.canonicalize().map_err(|_| Status::NotFound)?;
     if !base.ends_with(&settings.suffix) || !file.starts_with(&settings.directory) {
         return Err(Status::NotFound);

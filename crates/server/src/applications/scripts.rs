@@ -1,9 +1,9 @@
-//! CGI scripts (RFC 3875): a process for each request, so many at once, others wait; each is killed with its group at its
-//! timeout.
+//! CGI scripts (RFC 3875): one process per request, with a concurrency limit and a queue. At its timeout a script is
+//! killed with its process group.
 //!
-//! A loop makes a pair of sockets, keeps one end as its connection, and sends the other with the request's head to the
-//! spawner: a thread of the server's first process, whichever process the loop is in. What cannot be started the spawner
-//! answers in the script's stead, in CGI's own words.
+//! A loop creates a socket pair, keeps one end as its connection, and sends the other with the request's head to the
+//! spawner, a thread of the server's first process. If a script cannot be started, the spawner itself writes a CGI
+//! response with the error.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -29,33 +29,32 @@ use sojourn_http::{Status, head};
 use super::script_process::ScriptProcess;
 use crate::counters::{Counter, Served};
 
-/// The longest head of a request, with what the proxy adds: longer ones do not fit into a message.
+/// The longest request head, including what the proxy adds; longer ones do not fit into a message.
 const REQUEST_BYTES_MAX: usize = 128 * 1024;
 
-/// The address, whether it came by TLS, whether there is a body.
+/// Bytes of address, TLS flag and body flag.
 const PREFIX_BYTES: usize = 18;
 
-/// A script whose client has gone has so long to finish.
+/// How long a script may continue after its client has left.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Where scripts are, and how many may run.
+/// Where scripts are, and their limits.
 #[derive(Clone, Debug)]
 pub struct ScriptSettings {
-    /// The directory that stands for `prefix`; no script is outside, whatever links say.
+    /// The directory that is mapped to `prefix`; no script outside is run, not even through links.
     pub directory: PathBuf,
-    /// The part of a path that is not looked for in the directory: empty, or with a slash at its end.
+    /// The part of the path that is removed: empty, or with a trailing slash.
     pub prefix: Vec<u8>,
-    /// The script of a path that names a directory.
+    /// The script for a path that names a directory.
     pub index: Vec<u8>,
-    /// The end that a script's name must have.
+    /// The suffix that a script's name must have.
     pub suffix: Vec<u8>,
-    /// More variables; they replace those of the same name.
+    /// Extra variables; they replace computed ones of the same name.
     pub variables: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Scripts that run at once.
+    /// The most scripts running at once.
     pub processes_max: usize,
-    /// Requests that may wait for one of them to end; more are answered 503.
+    /// The most requests waiting for a script; more are answered 503.
     pub queue_max: usize,
-    /// How long a script may run.
     pub timeout: Duration,
 }
 
@@ -77,19 +76,19 @@ struct Counts {
 
 #[derive(Debug)]
 pub(super) struct Job {
-    /// The script's end.
+    /// The script's end of the socket pair.
     pub socket: OwnedFd,
     pub request: Vec<u8>,
     pub client: Client,
-    /// The request has a body, which comes by the socket.
+    /// True if the request's body will arrive on the socket.
     pub has_body: bool,
 }
 
 impl Scripts {
-    /// Starts the spawner, which ends with the last of these.
+    /// Starts the spawner, which ends when all of these are dropped.
     ///
     /// # Errors
-    /// If there is no such directory, or the system has no room for a thread.
+    /// If the directory does not exist, or no thread can be started.
     pub fn start(settings: ScriptSettings) -> io::Result<Scripts> {
         let directory = settings.directory.canonicalize()?;
         if !directory.is_dir() {
@@ -110,18 +109,18 @@ impl Scripts {
         Ok(Scripts { jobs, spawner, timeout, counts })
     }
 
-    /// How long a script may run.
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// Has a script answer the request whose HTTP head is `request`; its input and output are the socket's other end.
+    /// Starts a script for the request with the HTTP head `request`; the returned socket is connected to its input and
+    /// output.
     ///
     /// # Errors
-    /// If the spawner has too much to do, or the system has no room.
+    /// If the spawner is overloaded, or the system lacks resources.
     pub fn ask(&self, request: &[u8], client: Client, has_body: bool) -> io::Result<OwnedFd> {
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        // Theirs waits, as programs expect of their standard output.
+        // The script's end is blocking, as programs expect of standard output.
         ioctl_fionbio(&ours, true)?;
         let address = match client.address {
             IpAddr::V4(address) => address.to_ipv6_mapped(),
@@ -139,7 +138,7 @@ impl Scripts {
         Ok(ours)
     }
 
-    /// Writes to the table what is counted here.
+    /// Adds its counters to the table.
     pub fn report(&self, served: &mut Served) {
         let Counts { running, started, refused, timed_out } = &*self.counts;
         for (counter, count) in [
@@ -153,10 +152,10 @@ impl Scripts {
     }
 }
 
-/// What still runs is killed: whom it would answer is gone.
+/// Kills running scripts: nobody reads their responses any more.
 impl Drop for Scripts {
     fn drop(&mut self) {
-        // Other processes may have the same socket open.
+        // Other processes may hold the same socket.
         let _ = shutdown(&self.jobs, Shutdown::Both);
         if let Some(spawner) = self.spawner.take() {
             let _ = spawner.join();
@@ -164,7 +163,6 @@ impl Drop for Scripts {
     }
 }
 
-/// Starts scripts and watches them.
 struct Spawner {
     jobs: OwnedFd,
     settings: ScriptSettings,
@@ -190,8 +188,8 @@ impl Spawner {
         }
     }
 
-    /// Waits for a job or for news of scripts: for each whether it has ended, whether its client is gone, whether it has
-    /// written to its standard error.
+    /// Waits for a job or events of scripts: for each, whether it has ended, its client has left, or it has written to
+    /// standard error.
     fn wait(&self, timeout: Option<Duration>) -> Option<(bool, Vec<[bool; 3]>)> {
         let mut fds = vec![PollFd::new(&self.jobs, PollFlags::IN)];
         let mut places = Vec::with_capacity(self.running.len());
@@ -214,7 +212,7 @@ impl Spawner {
         Some((is_set(Some(0)), places.into_iter().map(|place| place.map(is_set)).collect()))
     }
 
-    /// Takes a job in; returns false once there will be no more.
+    /// Accepts a job; returns false once there will be no more.
     fn receive(&mut self) -> bool {
         let mut bytes = vec![0; PREFIX_BYTES + REQUEST_BYTES_MAX];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -249,7 +247,7 @@ impl Spawner {
         true
     }
 
-    /// Does what the events say, and what deadlines say.
+    /// Handles events and deadlines.
     fn watch(&mut self, events: &[[bool; 3]]) {
         let now = Instant::now();
         for (script, [has_ended, is_alone, has_errors]) in self.running.iter_mut().zip(events) {
@@ -257,7 +255,7 @@ impl Spawner {
                 script.read_errors();
             }
             if *is_alone {
-                // The answer is complete, or nobody wants it.
+                // The response is complete, or nobody wants it.
                 script.socket = None;
                 script.ends_at = script.ends_at.min(now + GRACE);
             }
@@ -296,12 +294,12 @@ fn is_alone(socket: &OwnedFd) -> bool {
     poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0)
 }
 
-/// Answers in a script's stead.
+/// Answers in place of a script.
 fn refuse(socket: &OwnedFd, status: Status) {
     let page = head::error_page(status);
     let line = status.line().trim_ascii_end();
     let text = line.split_once(' ').map_or(line, |(_, text)| text);
     let answer = format!("Status: {text}\r\nContent-Type: text/html\r\n\r\n{page}");
-    // A new socket has room for it.
+    // The socket is new, so its buffer has room.
     let _ = send(socket, answer.as_bytes(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
 }

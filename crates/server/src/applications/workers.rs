@@ -1,5 +1,5 @@
-//! Application processes that stay: started with a listening socket as their standard input, as FastCGI has it, watched,
-//! started again when they end, and ended with the server.
+//! Persistent application processes: started with a listening socket as standard input (as FastCGI specifies),
+//! restarted when they end, and stopped with the server.
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
@@ -19,27 +19,25 @@ use rustix::process::{
 
 use crate::counters::{Counter, Served};
 
-/// How long the first failure keeps a worker away, and the longest; each failure doubles it.
+/// The delay before a failed worker is restarted: the first, and the longest. It doubles with every failure.
 const DELAY_MIN: Duration = Duration::from_millis(100);
 const DELAY_MAX: Duration = Duration::from_secs(30);
 
-/// A worker that has run so long has not failed at starting.
+/// A worker that has run this long has started successfully.
 const STEADY: Duration = Duration::from_secs(10);
 
-/// What is started, and how often.
 #[derive(Debug)]
 pub struct WorkerSettings {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// Processes at once.
+    /// The number of processes.
     pub count: usize,
-    /// Where they accept connections; their standard input.
+    /// The socket on which they accept connections, passed as standard input.
     pub socket: OwnedFd,
-    /// How long they have to end once they are told to.
+    /// How long they may take to end after they were told to.
     pub grace: Duration,
 }
 
-/// Why no workers could be started.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkersError {
     #[error("cannot start {0}: {1}")]
@@ -48,7 +46,7 @@ pub enum WorkersError {
     System(#[from] io::Error),
 }
 
-/// The workers. They end when it is dropped.
+/// The running workers; dropping this stops them.
 #[derive(Debug)]
 pub struct Workers {
     stop: Arc<OwnedFd>,
@@ -63,10 +61,10 @@ struct Counts {
 }
 
 impl Workers {
-    /// Starts them all.
+    /// Starts all workers.
     ///
     /// # Errors
-    /// If the command cannot be executed, or the system has no room.
+    /// If the command cannot be executed, or the system lacks resources.
     pub fn start(settings: WorkerSettings) -> Result<Workers, WorkersError> {
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).map_err(io::Error::from)?);
         let counts = Arc::<Counts>::default();
@@ -79,7 +77,7 @@ impl Workers {
             counts: Arc::clone(&counts),
             slots,
         };
-        // Each dies with the thread that has started it: this one lasts as long as they may.
+        // Each worker dies with the thread that started it, so this thread lives as long as they do.
         let thread = std::thread::Builder::new()
             .name("applications".to_owned())
             .spawn(move || watcher.run(&report))?;
@@ -90,7 +88,7 @@ impl Workers {
         }
     }
 
-    /// Writes to the table what is counted here.
+    /// Adds its counters to the table.
     pub fn report(&self, served: &mut Served) {
         served.add(Counter::ApplicationWorkers, self.counts.running.load(Ordering::Relaxed));
         served.add(Counter::ApplicationStarts, self.counts.starts.load(Ordering::Relaxed));
@@ -110,7 +108,7 @@ fn name_of(settings: &WorkerSettings) -> String {
     settings.command.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Starts workers and watches them.
+/// Starts and watches the workers.
 struct Watcher {
     name: String,
     settings: WorkerSettings,
@@ -119,11 +117,11 @@ struct Watcher {
     slots: Vec<Slot>,
 }
 
-/// One worker's place.
+/// One worker and its restart state.
 #[derive(Debug, Default)]
 struct Slot {
     running: Option<Running>,
-    /// When it may be started again.
+    /// When it may be restarted.
     starts_at: Option<Instant>,
     delay: Duration,
 }
@@ -156,7 +154,7 @@ impl Watcher {
         self.end();
     }
 
-    /// Waits for something to do; returns false once it is to end.
+    /// Waits for an event; returns false when the workers must stop.
     fn wait(&self) -> bool {
         self.count();
         let now = Instant::now();
@@ -177,7 +175,7 @@ impl Watcher {
         self.counts.running.store(running as u64, Ordering::Relaxed);
     }
 
-    /// A worker that has ended is started again, the later the sooner it has ended.
+    /// Restarts a worker if it has ended; the sooner it ended, the longer the delay.
     fn look_at(&mut self, index: usize) {
         let now = Instant::now();
         let slot = &mut self.slots[index];
@@ -214,14 +212,14 @@ impl Watcher {
         let program = words.next().ok_or(ErrorKind::InvalidInput)?;
         let mut command = Command::new(program);
         command.args(words).process_group(0).stdin(Stdio::from(self.settings.socket.try_clone()?));
-        // Standard output is the server's, for data.
+        // Standard output belongs to the server's own data.
         command.stdout(Stdio::from(io::stderr().as_fd().try_clone_to_owned()?));
         let parent = rustix::process::getpid();
-        // SAFETY: both are system calls alone, which may be made between fork and exec.
+        // SAFETY: both are plain system calls, allowed between fork and exec.
         unsafe {
             command.pre_exec(move || {
                 set_parent_process_death_signal(Some(Signal::TERM))?;
-                // It may have died before.
+                // The parent may have died before.
                 if getppid() == Some(parent) { Ok(()) } else { Err(ErrorKind::NotFound.into()) }
             });
         }
@@ -231,7 +229,7 @@ impl Watcher {
         Ok(Running { child, pidfd, since: Instant::now() })
     }
 
-    /// Tells all to end, and kills those that do not in time.
+    /// Tells all workers to end, and kills those that do not in time.
     fn end(mut self) {
         let mut running: Vec<Running> =
             self.slots.iter_mut().filter_map(|slot| slot.running.take()).collect();

@@ -1,10 +1,9 @@
 //! AMPED: the event loop plus helpers for every operation that may block on disk.
 //!
-//! Identical to `sped` but for blocking operations: data that is in memory is used at once, everything else
-//! goes to a helper while the loop continues; the helper's answer comes back as an event. Helpers never touch
-//! a socket. Names are like data: those that the kernel remembers (`RESOLVE_CACHED`) the loop opens at once,
-//! because a helper costs ten times as much, and for the same reason it asks itself whether an open document
-//! is current.
+//! Identical to `sped` except for blocking operations: data in memory is used at once; everything else goes to a helper
+//! while the loop continues, and the helper's answer arrives as an event. Helpers never touch a socket. The same holds
+//! for names: the loop itself opens files whose names the kernel has cached (`RESOLVE_CACHED`), and checks whether open
+//! documents are current, because a helper costs ten times as much.
 
 use std::io;
 
@@ -16,7 +15,7 @@ use crate::runtime::sockets::accept::Listener;
 use crate::site::Site;
 use crate::stop::Stop;
 
-/// The asymmetric multi-process event-driven architecture; its helpers are threads or processes.
+/// The asymmetric multi-process event-driven architecture; helpers are threads or processes.
 pub struct Amped;
 
 impl Architecture for Amped {

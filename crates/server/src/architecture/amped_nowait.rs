@@ -1,9 +1,9 @@
-//! AMPED without helpers: the kernel reads missing data ahead, and a timer checks when it is there.
+//! AMPED without helpers: the kernel reads missing data ahead, and a timer checks when it has arrived.
 //!
-//! The loop tests before it sends, as `amped` does, and never reads missing data. Opening a file is
-//! different: names that the kernel remembers are opened at once (`RESOLVE_CACHED`), but nothing can look up
-//! the others without waiting, so the loop waits, as `sped` does, and counts it. Where no residency test can
-//! tell, reading ahead has no end that could be seen, and the loop reads itself.
+//! The loop tests before it sends, like `amped`, and never reads missing data. Opening is different: names that the
+//! kernel has cached are opened at once (`RESOLVE_CACHED`), but the others cannot be looked up without waiting, so the
+//! loop waits, like `sped`, and counts it. If no residency test works, the end of reading ahead cannot be detected, and
+//! the loop reads the data itself.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -19,7 +19,7 @@ use crate::runtime::sockets::accept::Listener;
 use crate::site::Site;
 use crate::stop::Stop;
 
-/// The event-driven architecture that waits for the disk by looking again.
+/// The event-driven architecture that polls for data read ahead.
 pub struct AmpedNowait;
 
 impl Architecture for AmpedNowait {
@@ -42,7 +42,7 @@ impl Architecture for AmpedNowait {
     }
 }
 
-/// Whatever may block, the kernel does in its own time, except opening.
+/// Disk operations in the background by readahead, except opening files.
 struct ReadaheadDisk {
     readahead: Readahead,
     origin: Arc<dyn Origin>,
@@ -56,7 +56,7 @@ impl ReadaheadDisk {
             return done;
         }
         self.blocking_opens += 1;
-        // The body need not be waited for.
+        // There is no need to wait for the body.
         perform(&*self.origin, &Job::Open(Opening { known: None, body_bytes_max: 0, ..opening }))
     }
 }

@@ -1,7 +1,7 @@
 //! Fork: a child per connection.
 //!
-//! The server accepts and forks; the child serves the connection to its end and is gone, and with it its caches:
-//! every connection begins with nothing known. The operating system does the rest, at the price of a process each.
+//! The server accepts and forks; the child serves the connection and exits, and its caches are gone with it, so every
+//! connection starts with empty caches.
 
 use std::io;
 
@@ -35,7 +35,7 @@ impl Architecture for Fork {
     }
 }
 
-/// The life of a child for one connection to `site`.
+/// The code that a child runs for one connection to `site`.
 pub fn child(site: &Site) -> impl Fn(Dispatched) -> io::Result<()> {
     |Dispatched { arrival, slot, stop }| serve_one(site, arrival, slot, stop)
 }

@@ -1,7 +1,7 @@
-//! Helpers: one process accepts and passes each connection to one of N processes forked beforehand.
+//! Pre-forked helpers: one process accepts connections and passes each to one of N helper processes.
 //!
-//! A connection that finds all of them busy waits in the dispatcher's FIFO queue, a small document behind
-//! large ones. With forking no connection waits: a child is forked instead.
+//! When all helpers are busy, a connection waits in the dispatcher's FIFO queue, even if it needs only a small
+//! document. With `+fork` it does not wait: a child is forked instead.
 
 use std::io;
 
@@ -20,7 +20,7 @@ pub struct Helper {
     forks: bool,
 }
 
-/// Helpers and a queue: 16 are enough (48 were slower in the measurements that this follows).
+/// Helpers and a queue; 16 are enough (48 were slower in the thesis's measurements).
 pub const HELPER: Helper = Helper {
     name: "helper",
     summary: "a dispatcher with a queue passes connections to N helper processes (16)",
@@ -28,7 +28,7 @@ pub const HELPER: Helper = Helper {
     forks: false,
 };
 
-/// Helpers, and children instead of a queue.
+/// Helpers, and forked children instead of a queue.
 pub const HELPER_FORK: Helper = Helper {
     name: "helper+fork",
     summary: "the same, but when all N helpers (16) are busy a child is forked",
@@ -36,7 +36,7 @@ pub const HELPER_FORK: Helper = Helper {
     forks: true,
 };
 
-/// The configuration that is usual where children are forked.
+/// The usual configuration of servers that fork children.
 pub const STANDARD: Helper =
     Helper { name: "standard", summary: "helper+fork with 5 helpers", helpers: 5, forks: true };
 

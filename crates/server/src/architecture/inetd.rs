@@ -1,8 +1,7 @@
-//! inetd: fork and execute a program per connection, which reads its configuration anew.
+//! inetd: for each connection, forks and executes a program, which reads its configuration anew.
 //!
-//! This is the least inetd that does the work: no table of services, no limit per minute. The program is the
-//! engine itself (`serve --stdio`), as it would be under another inetd; the cost of starting it is the
-//! subject of the study.
+//! This is a minimal inetd, without a table of services or a limit per minute. The program is the engine itself (`serve
+//! --stdio`), which also runs under a real inetd; the cost of starting it is what the study measures.
 
 use std::ffi::{CStr, CString, c_char};
 use std::io;
@@ -49,10 +48,10 @@ impl Architecture for Inetd {
     }
 }
 
-/// Becomes the program, in the child that `dispatched` is for. Returns only if that fails.
+/// Executes the program in the child for `dispatched`; returns only if that fails.
 ///
 /// # Errors
-/// What kept it from being executed.
+/// Why it could not be executed.
 fn execute(program: &Program, dispatched: &Dispatched, site: &Site) -> io::Result<()> {
     rustix::stdio::dup2_stdin(&dispatched.arrival.socket)?;
     let scoreboard = site.scoreboard.fd();
@@ -73,19 +72,19 @@ fn execute(program: &Program, dispatched: &Dispatched, site: &Site) -> io::Resul
         arguments.into_iter().map(|text| CString::new(text).expect("no NUL in it")).collect();
     let arguments = program.arguments.iter().chain(&arguments).map(CString::as_c_str);
     let pointers: Vec<*const c_char> = arguments.map(CStr::as_ptr).chain([ptr::null()]).collect();
-    // Until the program can handle them; a stop that was requested already is requested of it too.
+    // Until the program can handle them. If a stop was requested already, the program gets the request, too.
     let held_back = hold_back();
     if dispatched.stop.is_requested() {
         let _ = kill_process(getpid(), Signal::QUIT);
     }
-    // SAFETY: path and arguments are NUL-terminated and the list of arguments ends with a null.
+    // SAFETY: path and arguments are NUL-terminated, and the list of arguments ends with a null pointer.
     unsafe { libc::execv(program.path.as_ptr(), pointers.as_ptr()) };
     let error = io::Error::last_os_error();
     drop(held_back);
     Err(error)
 }
 
-/// Leaves the program the keys of tickets, so that a session can be resumed by the next one.
+/// Passes the ticket keys to the program, so that the next one can resume a session.
 fn leave(tls: &Tls) -> io::Result<String> {
     let tickets = memfd_create("tickets", MemfdFlags::empty())?;
     rustix::io::pwrite(&tickets, &tls.tickets().state(), 0)?;

@@ -1,7 +1,7 @@
 //! Architectures: how processes, threads and waiting are organised. One file each, one table.
 //!
-//! An architecture takes a site and listening sockets and serves until it is told to stop. It may use whatever
-//! processes and threads it likes; HTTP, caches and the order of steps within a request are not its business.
+//! An architecture serves a site on listening sockets until it is told to stop. It decides about processes and threads,
+//! but knows nothing of HTTP, caches or the steps within a request.
 
 use std::io;
 
@@ -27,56 +27,56 @@ pub use crate::runtime::uring::Unavailable;
 
 /// A way to organise a server.
 pub trait Architecture: Sync {
-    /// The name for the command line and for results.
+    /// The name on the command line and in results.
     fn name(&self) -> &'static str;
 
-    /// One line for the user.
+    /// One line of help.
     fn summary(&self) -> &'static str;
 
-    /// The defaults of a site that it serves.
+    /// Default settings of a site under this architecture.
     fn defaults(&self) -> Defaults {
         Defaults::default()
     }
 
-    /// Checks that this system can run it, before the server says that it listens.
+    /// Checks that this system can run it, before the server reports that it listens.
     fn available(&self) -> Result<(), Unavailable> {
         Ok(())
     }
 
-    /// The scope of a proxy's cache; `None` if it cannot be a proxy.
+    /// What shares a proxy's cache; `None` if this architecture cannot run a proxy.
     fn cache_scope(&self) -> Option<CacheScope> {
         Some(CacheScope::Server)
     }
 
-    /// The sockets that `workers` serve on, made from `listeners` while the process may still bind to their ports.
+    /// Makes the sockets that `workers` serve on from `listeners`, while the process may still bind to their ports.
     fn listeners(&self, listeners: Vec<Listener>, _workers: usize) -> io::Result<Vec<Listener>> {
         Ok(listeners)
     }
 
-    /// Serves `site` on `listeners` until `stop`; returns once every accepted connection is closed.
+    /// Serves `site` on `listeners` until `stop`; returns when all accepted connections are closed.
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served>;
 }
 
-/// What an architecture serves with unless the options say otherwise.
+/// Settings of an architecture that options can override.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Defaults {
-    /// Processes, threads or loops; `None` where there is one loop, or as many processes as connections.
+    /// Processes, threads or loops; `None` if there is one loop, or one process per connection.
     pub workers: Option<usize>,
-    /// Budgets of each cache; a server of several processes has that many caches.
+    /// Budgets of each cache; a server with several processes has several caches.
     pub budgets: Budgets,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheScope {
-    /// The whole server: all loops or threads share it.
+    /// All loops and threads of the server share the cache.
     Server,
-    /// Each of a fixed number of processes has its own.
+    /// Each worker process has its own cache.
     Worker,
-    /// Each connection, with which its process and the cache end.
+    /// Each connection has its own cache, which ends with the connection's process.
     Connection,
 }
 
-/// Every architecture, in the order in which the guide explains them.
+/// Every architecture, in the order of the documentation.
 pub const ALL: &[&dyn Architecture] = &[
     &fork::Fork,
     &inetd::Inetd,
@@ -92,7 +92,7 @@ pub const ALL: &[&dyn Architecture] = &[
     &uring::Uring,
 ];
 
-/// `name` as in [`ALL`]; `None` if there is no such architecture.
+/// The architecture called `name` in [`ALL`].
 pub fn by_name(name: &str) -> Option<&'static dyn Architecture> {
     ALL.iter().copied().find(|architecture| architecture.name() == name)
 }

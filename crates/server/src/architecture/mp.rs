@@ -1,7 +1,7 @@
 //! MP: N processes, each serving one connection at a time with caches of its own.
 //!
-//! All accept from the same socket. Nothing is shared but the counters, so nothing needs a lock; what one process
-//! has in its caches the others read again. A worker that dies takes one connection with it, and is replaced.
+//! All processes accept from the same socket. They share only counters, so nothing needs a lock, but each has to fill
+//! its own caches. A worker that dies takes one connection with it and is replaced.
 
 use std::io;
 
@@ -15,7 +15,7 @@ use crate::runtime::sockets::accept::Listener;
 use crate::site::Site;
 use crate::stop::Stop;
 
-/// As many processes as Flash-MP had, each with its own small caches (USENIX ATC 1999, 6).
+/// Flash-MP's number of processes, each with small caches of its own (USENIX ATC 1999, 6).
 const PROCESSES: usize = 32;
 const BODY_CACHE_BYTES: usize = 4 << 20;
 const DOCUMENTS_MAX: usize = 200;

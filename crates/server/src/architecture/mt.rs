@@ -1,8 +1,7 @@
 //! MT: N threads, each serving one connection at a time, over one shared cache.
 //!
-//! A miss makes only its own connection wait. All threads share the caches and the counters, behind one lock
-//! that is held while a connection handles an event; no thread waits for a disk or a client while it holds
-//! the lock.
+//! A cache miss delays only its own connection. All threads share caches and counters behind one lock, which is held
+//! while a connection handles an event, but never while a thread waits for a disk or a client.
 
 use std::io;
 
@@ -16,7 +15,7 @@ use crate::runtime::sockets::registry;
 use crate::site::Site;
 use crate::stop::Stop;
 
-/// As many threads as Flash-MT had (USENIX ATC 1999, 6).
+/// Flash-MT's number of threads (USENIX ATC 1999, 6).
 const THREADS: usize = 64;
 
 pub struct Mt;
@@ -49,10 +48,9 @@ impl Architecture for Mt {
                 let work = move || accept_and_serve(&mut *worker, &acceptor, site, stop);
                 std::thread::Builder::new().name(format!("worker-{number}")).spawn_scoped(scope, work)
             };
-            // Each holds a descriptor while it waits for a connection; one more than connections, to refuse
-            // those above the limit.
+            // Each waiting thread holds a descriptor. One thread more than connections refuses those above the limit.
             for number in 0..site.workers.min(site.limits.connections_max + 1) {
-                // Without one more the others serve; without any there is no server.
+                // If a thread cannot be started the others serve; without any there is no server.
                 if let (0, Err(error)) = (number, start(number)) {
                     return Err(error);
                 }

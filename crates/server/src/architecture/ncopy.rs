@@ -1,8 +1,8 @@
 //! N-copy: an AMPED loop per core, each with a listening socket of its own on the same port.
 //!
-//! The kernel spreads connections over the sockets by a hash of their addresses (`SO_REUSEPORT`): evenly in number,
-//! blind to load. The copies are threads with caches and helpers of their own; they share the limit on
-//! connections and nothing else.
+//! The kernel distributes connections over the sockets by a hash of their addresses (`SO_REUSEPORT`): evenly in number,
+//! without regard to load. The copies are threads with separate caches and helpers; they share only the connection
+//! limit.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -23,7 +23,7 @@ use crate::runtime::sockets::options::{defer_accept, deferral};
 use crate::site::Site;
 use crate::stop::Stop;
 
-/// The architecture of several loops.
+/// One AMPED loop per core.
 pub struct Ncopy;
 
 impl Architecture for Ncopy {
@@ -47,12 +47,12 @@ impl Architecture for Ncopy {
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
         let site = &share(site);
         let shares = share_out(listeners, site.workers)?;
-        // All of them before there are threads: helpers that are processes are best started so, and when the first
-        // loop runs no other may fail any more for want of descriptors.
+        // All copies are created before any thread: helper processes should start first, and once the first loop runs,
+        // no other may fail for lack of descriptors.
         let copy = |listeners| Loop::new(site, listeners, stop, Helped::new(site)?);
         let mut copies = shares.into_iter().map(copy).collect::<io::Result<Vec<_>>>()?;
         let own = copies.pop().expect("at least one");
-        // If one fails the others would go on serving, and the failure would stay hidden.
+        // If one fails, stop all; otherwise the others would go on and hide the failure.
         let serve = &|copy: Loop<'_, Helped>| copy.run().inspect_err(|_| stop.request());
         scope(|scope| {
             let threads: Vec<_> = copies.into_iter().map(|copy| scope.spawn(move || serve(copy))).collect();
@@ -66,14 +66,14 @@ impl Architecture for Ncopy {
     }
 }
 
-/// The site as each copy has it: descriptors are the process's, so each may keep a part of the documents open.
+/// The site for one copy: the limit of open documents is divided, because descriptors belong to the process.
 fn share(site: &Site) -> Site {
     let documents_max = (site.budgets.documents_max / site.workers).max(1);
     Site { budgets: Budgets { documents_max, ..site.budgets }, ..site.clone() }
 }
 
-/// A listening socket for each copy on every address of `listeners`. A predecessor may have left several on one, all of
-/// which go on being served: the kernel sends connections to each.
+/// A listening socket for each copy on every address of `listeners`. A predecessor may have passed several for one
+/// address; all are served, because the kernel sends connections to each.
 fn share_out(listeners: Vec<Listener>, copies: usize) -> io::Result<Vec<Vec<Listener>>> {
     let mut addresses: Vec<(SocketAddr, Vec<Listener>)> = Vec::new();
     for listener in listeners {
@@ -88,7 +88,7 @@ fn share_out(listeners: Vec<Listener>, copies: usize) -> io::Result<Vec<Vec<List
     for (_, mut sockets) in addresses {
         while sockets.len() < copies {
             let Listener { socket, transport } = &sockets[0];
-            // The predecessor's socket is another user's, or its port is root's: copies share it.
+            // The predecessor's socket may belong to another user, or its port to root: then copies share it.
             let socket = another(socket).or_else(|_| socket.try_clone())?;
             sockets.push(Listener { socket, transport: *transport });
         }

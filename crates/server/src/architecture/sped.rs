@@ -1,7 +1,7 @@
-//! SPED: one process, one event loop, which does everything itself.
+//! SPED: one process with one event loop that does everything, including disk access.
 //!
-//! A request for data that is not in memory makes the whole server wait for the disk. On cached content
-//! nothing is cheaper.
+//! A request for data that is not in memory makes the whole server wait for the disk. For cached content nothing is
+//! cheaper.
 
 use std::io;
 

@@ -1,7 +1,7 @@
 //! io_uring: one ring per core, driven by completions instead of readiness.
 //!
-//! Each ring has a thread, the loop that belongs to it, caches and helpers of its own; they share the listening
-//! sockets, the limit on connections and nothing else. On one core there is one ring and no other thread serves.
+//! Each ring has a thread with its event loop, caches and helpers; they share only the listening sockets and the
+//! connection limit. On one core there is one ring and no other serving thread.
 
 use std::io;
 use std::num::NonZero;
@@ -37,18 +37,18 @@ impl Architecture for Uring {
     }
 
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
-        // Helpers that are processes are best started before there are threads.
+        // Helper processes should start before there are threads.
         let shared = || listeners.iter().map(Listener::try_clone).collect::<io::Result<Vec<_>>>();
         let parts = |_| Ok((shared()?, Helped::new(site)?));
         let mut rings = (0..site.workers.max(1)).map(parts).collect::<io::Result<Vec<_>>>()?;
-        // The rings' own are closed when they stop accepting: these must not keep the ports.
+        // The rings close their own copies when they stop accepting; these must not keep the ports open.
         drop(listeners);
         let built = Barrier::new(rings.len());
         let own = rings.pop().expect("at least one");
         let serve = |(listeners, disk)| {
             let outcome = uring::run(site, listeners, stop, disk, &built);
             if outcome.is_err() {
-                // The others would go on serving, and the failure would stay hidden.
+                // If one fails, stop all; otherwise the others would go on and hide the failure.
                 stop.request();
             }
             outcome

@@ -1,21 +1,20 @@
-//! The protocol over a transport, and how it is chosen.
+//! The protocol on a transport, and how it is chosen.
 
 use std::net::IpAddr;
 
 use super::{Context, Event, Http1, Http2, Wait, Want};
 
-/// The machine of one protocol.
+/// The state machine of one protocol.
 #[derive(Debug)]
 pub enum Application {
     Http1(Http1),
-    /// HTTP/2. It holds much more, and is only where it is spoken.
+    /// HTTP/2; boxed because it is much larger and less common.
     Http2(Box<Http2>),
 }
 
 impl Application {
-    /// The protocol of a connection from `peer` without ALPN: HTTP/1, unless the client begins with HTTP/2
-    /// (RFC 9113, 3.3: prior knowledge). If the connection `is_secure`, the client would have chosen HTTP/2
-    /// by ALPN.
+    /// The protocol of a connection from `peer` without ALPN: HTTP/1, unless the client begins with HTTP/2 (RFC 9113,
+    /// 3.3: prior knowledge). If the connection `is_secure`, HTTP/2 would have been negotiated by ALPN.
     pub fn new(peer: IpAddr, is_secure: bool) -> Application {
         Application::Http1(Http1::new(peer, is_secure))
     }
@@ -27,7 +26,7 @@ impl Application {
         }
     }
 
-    /// Takes an event and returns the next want.
+    /// Handles an event and returns the next want.
     pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
         match self {
             Application::Http1(machine) => match event {
@@ -50,12 +49,12 @@ impl Application {
         }
     }
 
-    /// Returns true if it carries requests side by side.
+    /// Returns true if it multiplexes requests.
     pub fn has_streams(&self) -> bool {
         matches!(self, Application::Http2(_))
     }
 
-    /// The share of bodies in what was sent since the last call, as far as the protocol makes one.
+    /// The share of body bytes among the bytes sent since the last call, as far as the protocol distinguishes them.
     pub fn body_fraction(&mut self) -> f64 {
         match self {
             Application::Http1(_) => 1.0,
@@ -63,7 +62,7 @@ impl Application {
         }
     }
 
-    /// It is about to be forgotten: whatever it has begun ends here.
+    /// Called before the connection is dropped: ends whatever it has started.
     pub fn finish(&mut self, context: &mut Context<'_>) {
         match self {
             Application::Http1(machine) => machine.finish(context),

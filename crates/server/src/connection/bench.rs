@@ -1,4 +1,4 @@
-//! A context for tests that drive a machine by hand.
+//! A context for tests that drive a connection by hand.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl Bench {
         }
     }
 
-    /// All of it, as it is given to a machine.
+    /// The context to pass to a connection.
     pub fn context(&mut self) -> Context<'_> {
         Context {
             handler: &mut *self.handler,

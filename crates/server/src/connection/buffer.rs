@@ -1,38 +1,37 @@
-//! Memory for bytes in flight: taken from a pool while in use, so that an idle connection holds none.
+//! Buffers for bytes in flight, taken from a pool while in use, so that an idle connection holds none.
 
-/// The size of a buffer from the pool.
 pub const BUFFER_BYTES: usize = 4 * 1024;
 
-/// The size of a buffer for a large body: as much as the pool keeps.
+/// The size of a buffer for a large body, the largest that the pool keeps.
 const BODY_BUFFER_BYTES: usize = 64 * 1024;
 
-/// The size of a buffer for the head of a response and a short body, which a second system call would cost more than room.
+/// The size of a buffer for a response head and a short body; larger than usual to avoid a second system call.
 const ROOMY_BYTES: usize = 16 * 1024;
 
-/// The least room worth a system call.
+/// The smallest free space that is worth a system call.
 const ROOM_BYTES_MIN: usize = 1024;
 
 const POOL_BUFFERS_MAX: usize = 256;
 
-/// Buffers that grew beyond this are not kept: a part of a body as TLS encrypts it still is.
+/// Larger buffers are not returned to the pool; a TLS-encrypted part of a body still is.
 const POOLED_BYTES_MAX: usize = 68 * 1024;
 
-/// Received bytes, of which the first have been consumed.
+/// Received bytes, some of which have been consumed from the front.
 #[derive(Debug, Default)]
 pub struct Buffer {
     bytes: Vec<u8>,
     consumed: usize,
-    /// One that owns no memory yet is to have more than usual.
+    /// If it has no memory yet, request a larger buffer than usual.
     is_roomy: bool,
 }
 
 impl Buffer {
-    /// One without memory, which is to have room for a head and a short body at once.
+    /// An empty buffer that will get room for a head and a short body.
     pub fn roomy() -> Buffer {
         Buffer { is_roomy: true, ..Buffer::default() }
     }
 
-    /// The same without its memory.
+    /// The same kind of buffer, without memory.
     pub fn unfilled(&self) -> Buffer {
         Buffer { is_roomy: self.is_roomy, ..Buffer::default() }
     }
@@ -57,13 +56,13 @@ impl Buffer {
         self.bytes.drain(start..start + count);
     }
 
-    /// Makes room for a large body, whose bytes come many at a time.
+    /// Prepares for a large body, received in large pieces.
     pub fn expect_much(&mut self) {
         self.space();
         self.bytes.reserve(BODY_BUFFER_BYTES - self.bytes.len().min(BODY_BUFFER_BYTES));
     }
 
-    /// Adds what `other` has not consumed.
+    /// Appends the unconsumed bytes of `other`.
     pub fn append(&mut self, other: &Buffer) {
         self.bytes.extend_from_slice(other.unread());
     }
@@ -72,7 +71,7 @@ impl Buffer {
         self.bytes.capacity() > 0
     }
 
-    /// The vector to receive into: only append to it. It has spare capacity.
+    /// The vector to receive into, with spare capacity; only append to it.
     pub fn space(&mut self) -> &mut Vec<u8> {
         if self.bytes.capacity() - self.bytes.len() < ROOM_BYTES_MIN {
             self.bytes.drain(..self.consumed);
@@ -87,7 +86,7 @@ impl Buffer {
 pub struct Pool(Vec<Vec<u8>>);
 
 impl Pool {
-    /// An empty vector with room for a head at least.
+    /// An empty vector with room for at least a head.
     pub fn take(&mut self) -> Vec<u8> {
         self.0.pop().unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
     }
@@ -96,7 +95,7 @@ impl Pool {
         Buffer { bytes: self.take(), ..Buffer::default() }
     }
 
-    /// `buffer`, with memory if it has none.
+    /// Gives `buffer` memory if it has none.
     pub fn fill(&mut self, buffer: Buffer) -> Buffer {
         if buffer.is_allocated() {
             return buffer;

@@ -1,14 +1,13 @@
-//! The seam to handlers: a connection gives a [`Handler`] the heads and bodies of requests and the events
-//! that they wait for; the handler gives heads and bodies to send.
+//! The interface of handlers: a connection passes request heads, bodies and events to a [`Handler`], which returns
+//! response heads and bodies.
 //!
-//! The connection keeps framing, keep-alive, pipelining, limits and the log, and knows no handler; a handler
-//! does not know which version of HTTP carries a request. A handler keeps its own state of a request, under
-//! an [`ExchangeId`]. A request that cannot be answered at once stays in the connection's input buffer and is
-//! read once more when the handler can go on: so an answer from memory needs no state, and waiting needs no
-//! copy of the request.
+//! The connection does framing, keep-alive, pipelining, limits and the access log, and knows no handler; a handler does
+//! not know which version of HTTP is used. A handler keeps its own state of a request under an [`ExchangeId`]. A
+//! request that cannot be answered at once stays in the connection's input buffer and is parsed again when the handler
+//! can continue. So an immediate response needs no state, and waiting needs no copy of the request.
 //!
-//! A handler may make connections of its own, to upstreams for instance. What is spoken on them it keeps too, under a
-//! [`MachineId`]; an [`Outbox`] tells the event loop of them.
+//! A handler may make connections of its own, for example to upstreams. It keeps their protocol state under a
+//! [`MachineId`], and asks the event loop for them through an [`Outbox`].
 
 use std::fmt::Debug;
 use std::io;
@@ -27,21 +26,21 @@ use super::waker_queue::WakerQueue;
 use super::{Event, Output, Piece, Response, Shared, Wait, Want};
 use crate::counters::{Counter, Served};
 
-/// A request that a handler has under way. The handler chooses the number.
+/// A request in progress; the handler chooses the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExchangeId(pub usize);
 
-/// A connection machine of a handler's own. The handler chooses the number.
+/// The state machine of a connection that a handler made; the handler chooses the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MachineId(pub usize);
 
-/// Answers the requests of one event loop or worker. Only [`begin`](Handler::begin) is required; the other methods are
-/// for handlers that wait, stream bodies, take request bodies or make connections.
+/// Answers the requests of one event loop or worker thread. Only [`begin`](Handler::begin) is required; the other
+/// methods are for handlers that wait, stream bodies, take request bodies or make connections.
 pub trait Handler: Debug + Send {
-    /// Answers `request`, or says what has to happen first.
+    /// Answers `request`, or says what must happen first.
     fn begin(&mut self, request: &Request<'_>, response: &mut Response<'_, '_>) -> Step;
 
-    /// The same once the exchange can go on; its number is free again.
+    /// Continues a request after the event it waited for. Its exchange ID is free again.
     fn resume(
         &mut self,
         exchange: ExchangeId,
@@ -53,28 +52,28 @@ pub trait Handler: Debug + Send {
         self.begin(request, response)
     }
 
-    /// Returns true if it wants the bodies of requests. Otherwise they are thrown away, up to a limit, before
+    /// Returns true if the handler reads request bodies. Otherwise they are discarded, up to a limit, before
     /// [`begin`](Handler::begin).
     fn takes_bodies(&self) -> bool {
         false
     }
 
-    /// Takes more of the request's body.
+    /// Receives the next part of the request's body.
     fn upload(&mut self, _exchange: ExchangeId, _bytes: &[u8], _shared: &mut Shared<'_>) {}
 
     /// The request's body is complete.
     fn end_upload(&mut self, _exchange: ExchangeId, _shared: &mut Shared<'_>) {}
 
-    /// How an exchange that waits is getting on: asked whenever its connection is woken or has given it a part of the
-    /// request's body.
+    /// The state of a waiting exchange; called when its connection was woken or has passed on a part of the request's
+    /// body.
     fn progress(&mut self, _exchange: ExchangeId, _shared: &mut Shared<'_>) -> Progress {
         Progress::Ready
     }
 
-    /// Appends the heads of interim responses (1xx) that have come for an exchange that waits.
+    /// Appends the heads of interim responses (1xx) for a waiting exchange.
     fn interim(&mut self, _exchange: ExchangeId, _heads: &mut Vec<u8>, _shared: &mut Shared<'_>) {}
 
-    /// Gives the next piece of the response's body.
+    /// Returns the next step of the response's body.
     fn body(
         &mut self,
         _exchange: ExchangeId,
@@ -85,77 +84,77 @@ pub trait Handler: Debug + Send {
         BodyStep::End
     }
 
-    /// The exchange is over: its body is sent, or its client is gone.
+    /// Ends an exchange: its body was sent, or its client has left.
     fn finish(&mut self, _exchange: ExchangeId, _shared: &mut Shared<'_>) {}
 
-    /// Tells one of its own machines of an event; it says what it wants next and what it waits for.
+    /// Passes an event to one of its own connections. Returns the next want, and what that waits for.
     fn drive(&mut self, _machine: MachineId, _event: Event, _shared: &mut Shared<'_>) -> (Want, Wait) {
         unreachable!("a handler without connections has no machines")
     }
 
-    /// A machine's connection is about to be forgotten. Returns the bytes that an upgraded connection has given its client.
+    /// Called before one of its connections is dropped. Returns the number of bytes sent to the client, for the log of
+    /// an upgraded connection.
     fn end(&mut self, _machine: MachineId, _shared: &mut Shared<'_>) -> u64 {
         0
     }
 
-    /// Connections to make and to wake, for handlers that have such.
+    /// Connections to make and wake; `None` for handlers that make none.
     fn outbox(&mut self) -> Option<&mut Outbox> {
         None
     }
 
-    /// Returns true if anything is under way besides clients' connections.
+    /// Returns true if the handler has work in progress besides clients' requests.
     fn is_busy(&self) -> bool {
         false
     }
 
-    /// A moment has passed, and perhaps somebody has waited long enough.
+    /// Called regularly, to time out whatever has waited too long.
     fn tick(&mut self, _shared: &mut Shared<'_>) {}
 
-    /// Writes what it counts itself to the table.
+    /// Adds the handler's own counters to the table.
     fn report(&self, _now: Duration, _served: &mut Served) {}
 }
 
-/// How far a handler came with a request.
+/// What `begin` and `resume` return.
 #[derive(Debug)]
 pub enum Step {
-    /// Head and body are written.
+    /// Head and body have been written.
     Answered,
-    /// The head is written, this is the body.
+    /// The head has been written; this is the body.
     AnsweredWith(Piece),
-    /// The head is written, the [body](Handler::body) follows piece by piece.
+    /// The head has been written; call [`body`](Handler::body) for the pieces of the body.
     Body(ExchangeId),
-    /// A document must be opened first.
+    /// Open a document first.
     Open(ExchangeId, Opening),
-    /// A small body must be loaded first.
+    /// Load a small body first.
     Load(ExchangeId, FileRange),
-    /// The connection will be woken. Meanwhile the handler is given the request's body.
+    /// Wait until the connection is woken. Meanwhile the handler receives the request's body.
     Wait(ExchangeId),
-    /// Earlier responses must be sent before this request may wait: then [`Handler::begin`] is called again.
+    /// Send earlier responses first, then call [`Handler::begin`] again, because this request will wait.
     Flush,
-    /// The head is written; from then on the connection speaks no HTTP, and this machine has it.
+    /// The head has been written; afterwards this machine owns the connection, which no longer speaks HTTP.
     Upgrade(MachineId),
 }
 
-/// An event for an exchange.
+/// The event for which an exchange waited.
 #[derive(Debug)]
 pub enum News {
-    /// It was woken, or all that was written is sent.
+    /// It was woken, or everything written has been sent.
     Woken,
-    /// The result of [`Step::Open`], [`Step::Load`] or [`BodyStep::Load`].
+    /// The outcome of [`Step::Open`], [`Step::Load`] or [`BodyStep::Load`].
     Done(Done),
-    /// The queue of disk jobs is full.
     Refused,
 }
 
-/// How an exchange that waits is getting on.
+/// The state of a waiting exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// [`Handler::resume`] is to be called.
+    /// Call [`Handler::resume`].
     Ready,
-    /// [`Handler::interim`] is to be called, and progress asked for again when its heads are sent.
+    /// Call [`Handler::interim`], send its heads, then ask for progress again.
     Interim,
     Pending {
-        /// More of the request's body may come.
+        /// More of the request's body may be passed on.
         takes_body: bool,
         /// The client may be told to send the body (100 Continue).
         wants_body: bool,
@@ -165,28 +164,27 @@ pub enum Progress {
 /// The next step of a response's body.
 #[derive(Debug)]
 pub enum BodyStep {
-    /// Send the written bytes, then this piece.
+    /// Send the bytes written, then this piece.
     Send {
         piece: Option<Piece>,
         is_last: bool,
-        /// Bytes from here to the end of the range, if holding back partial segments until then may pay.
+        /// Bytes from here to the end of the range, if it may pay to cork the socket until then.
         remaining: Option<u64>,
     },
     Load(FileRange),
-    /// Send the written bytes. The connection will be woken for more.
+    /// Send the bytes written; the connection will be woken for more.
     Wait,
-    /// The body is complete.
     End,
-    /// The rest cannot be had: the client must not take what it has for the whole.
+    /// The rest is unavailable: the connection is closed, so that the client notices that the body is incomplete.
     Broken,
 }
 
-/// Takes small pieces of a body, which are copied, and frames them.
+/// Copies small pieces of a body into the output and frames them.
 #[derive(Debug)]
 pub struct BodyWriter<'a> {
     pub(super) output: &'a mut Vec<u8>,
     pub(super) framing: &'a mut super::http1::Framing,
-    /// Bytes of the body written since the last output was sent.
+    /// Body bytes written since the last send.
     pub(super) bytes: &'a mut u64,
 }
 
@@ -197,13 +195,13 @@ impl BodyWriter<'_> {
         *self.bytes += part.len() as u64;
     }
 
-    /// Returns false once enough is gathered for one send.
+    /// Returns false once enough has been gathered for one send.
     pub fn has_room(&self) -> bool {
         self.output.len() < super::http1::OUTPUT_BYTES_MAX
     }
 }
 
-/// A connection to be made for a handler's machine, which is woken first.
+/// A connection to make for a handler's machine, which is woken first.
 #[derive(Debug)]
 pub struct Launch {
     pub to: Destination,
@@ -211,24 +209,24 @@ pub struct Launch {
     pub tls: Option<Box<ClientConnection>>,
 }
 
-/// Where a server is reached.
+/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     Internet(SocketAddr),
-    /// A socket in the file system.
+    /// A Unix domain socket.
     Unix(Arc<Path>),
 }
 
-/// The socket of a new connection.
+/// How a new connection gets its socket.
 #[derive(Debug)]
 pub enum Destination {
     Address(Address),
-    /// That of the connection behind this token too: one receives on it while the other sends.
+    /// Shares the socket of the connection with this token, so that one receives while the other sends.
     Beside(u64),
     Socket(OwnedFd),
 }
 
-/// A machine of a handler's own, as its connection holds it.
+/// The connection of a handler's own machine.
 #[derive(Debug)]
 pub struct Launched {
     machine: MachineId,
@@ -237,12 +235,12 @@ pub struct Launched {
 }
 
 impl Launched {
-    /// A machine that waits so before anything has happened, and whose sent bytes `sent` counts.
+    /// `wait` is what the machine waits for at first; `sent` counts the bytes sent on it.
     pub fn new(machine: MachineId, wait: Wait, sent: Counter) -> Launched {
         Launched { machine, wait, sent }
     }
 
-    /// Takes an event and returns the next want.
+    /// Handles an event and returns the next want.
     pub fn handle(&mut self, event: Event, context: &mut super::Context<'_>) -> Want {
         let (want, wait) = context.handler.drive(self.machine, event, &mut context.shared);
         self.wait = wait;
@@ -257,18 +255,18 @@ impl Launched {
         self.sent
     }
 
-    /// It is about to be forgotten. Returns the bytes that an upgraded connection has given its client.
+    /// Called before the connection is dropped. Returns the bytes sent to the client of an upgraded connection.
     pub fn finish(&mut self, context: &mut super::Context<'_>) -> u64 {
         context.handler.end(self.machine, &mut context.shared)
     }
 }
 
-/// A handler's requests to the event loop: connections to make, connections to wake.
+/// A handler's requests to the event loop: connections to make and connections to wake.
 #[derive(Debug)]
 pub struct Outbox {
     launches: Vec<Launch>,
     wakes: Vec<u64>,
-    /// Connections made from here that are open.
+    /// The number of open connections that this handler made.
     open: usize,
     queue: Arc<WakerQueue>,
     /// The waker of the connection that asked for one last.
@@ -276,7 +274,7 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// An empty one.
+    /// An empty outbox.
     ///
     /// # Errors
     /// If there is no descriptor for the queue of wakers.
@@ -290,12 +288,12 @@ impl Outbox {
         self.launches.push(launch);
     }
 
-    /// A connection that was launched is over.
+    /// Records that a launched connection has ended.
     pub fn forget(&mut self) {
         self.open -= 1;
     }
 
-    /// Wakes the connection behind `token` in the next loop iteration. It may be gone by then.
+    /// Wakes the connection with this token in the next loop iteration, if it still exists.
     pub fn wake(&mut self, token: u64) {
         if self.wakes.last() != Some(&token) {
             self.wakes.push(token);
@@ -306,40 +304,40 @@ impl Outbox {
         tokens.into_iter().for_each(|token| self.wake(token));
     }
 
-    /// Wakes the connection behind `token` from any thread.
+    /// A waker for the connection with this token, usable from any thread.
     pub fn waker(&mut self, token: u64) -> Waker {
         let (queue, known) = (&self.queue, self.waker.take().filter(|(known, _)| *known == token));
         let (_, waker) = self.waker.insert(known.unwrap_or_else(|| (token, queue.waker(token))));
         waker.clone()
     }
 
-    /// Readable when other threads have connections to [wake](Outbox::collect).
+    /// Readable when other threads have queued connections to [wake](Outbox::collect).
     pub fn waker_fd(&self) -> BorrowedFd<'_> {
         self.queue.fd()
     }
 
-    /// Takes over what other threads have put into the queue.
+    /// Takes over the wake-ups queued by other threads.
     pub fn collect(&mut self) {
         self.wakes.append(&mut self.queue.take());
     }
 
-    /// Returns true if there is anything for the event loop to do.
+    /// Returns true if the event loop has something to do.
     pub fn has_work(&self) -> bool {
         !self.launches.is_empty() || !self.wakes.is_empty()
     }
 
-    /// Connections to make, then connections to wake.
+    /// Returns connections to make, and connections to wake.
     pub fn take(&mut self) -> (Vec<Launch>, Vec<u64>) {
         (std::mem::take(&mut self.launches), std::mem::take(&mut self.wakes))
     }
 
-    /// Connections made from here that are open: all of the loop's that are no clients'.
+    /// The number of open connections made by this handler.
     pub fn open(&self) -> usize {
         self.open
     }
 }
 
-/// An output of bytes alone.
+/// Output of bytes only.
 impl From<Vec<u8>> for Output {
     fn from(bytes: Vec<u8>) -> Output {
         Output { bytes, ..Output::default() }
