@@ -1,11 +1,11 @@
 //! The connection machine: events in, wants out, no I/O.
 //!
-//! It takes what has happened and says what must be done next: receive, open, load, send, close. Doing it, at once
-//! or later or elsewhere, is the architecture's job; the outcome comes back as the next event. Buffers move by value,
-//! so readiness (epoll) and completion (io_uring) drive the same machine.
+//! It takes events and returns what must be done next (a *want*): receive, open, load, send, close. The architecture
+//! does that, at once, later or elsewhere, and passes the outcome as the next event. Buffers move by value, so
+//! readiness (epoll) and completion (io_uring) drive the same machine.
 //!
-//! It has layers of one shape: an [`Application`] speaks HTTP, and a transport, if there is one, stands between it
-//! and the driver, which holds the outermost.
+//! It has layers with the same interface: an [`Application`] speaks HTTP; a transport such as TLS, if there is one,
+//! stands between it and the driver, which holds the outermost layer.
 
 use std::net::IpAddr;
 use std::ops::{Deref, DerefMut};
@@ -50,7 +50,7 @@ pub struct Context<'a> {
     pub shared: Shared<'a>,
 }
 
-/// Used by connections and handlers alike.
+/// What connections and handlers share.
 pub struct Shared<'a> {
     pub pool: &'a mut Pool,
     pub served: &'a mut Served,
@@ -58,9 +58,9 @@ pub struct Shared<'a> {
     pub send_path: &'a SendPath,
     pub log: Option<&'a AccessLog>,
     pub limits: &'a Limits,
-    /// The server is stopping: every response is the last of its connection.
+    /// True during a graceful shutdown: every response is the last one of its connection.
     pub is_draining: bool,
-    /// The connection that handles an event, as its loop knows it.
+    /// The token of the connection that handles an event.
     pub token: u64,
 }
 
@@ -89,25 +89,24 @@ pub enum Transport {
 impl Transport {
     const ALL: &[Transport] = &[Transport::Plain, Transport::Tls];
 
-    /// The transport whose discriminant is `byte`.
+    /// The transport with the discriminant `byte`.
     pub fn from_u8(byte: u8) -> Option<Transport> {
         Transport::ALL.iter().copied().find(|transport| *transport as u8 == byte)
     }
 }
 
-/// One connection, as drivers hold it. The common one is inline, so that it costs nothing to be one of several.
+/// One connection, as drivers hold it. The common variant is inline, to avoid an allocation.
 #[derive(Debug)]
 pub enum Connection {
     Plain(Application),
     Tls(Box<TlsConnection>),
-    /// A handler has made it.
     Launched(Launched),
-    /// A handler has made it, and speaks TLS on it.
+    /// Made by a handler, with TLS.
     LaunchedTls(Box<TlsConnection>),
 }
 
 impl Connection {
-    /// A connection just accepted from `peer`. If it speaks TLS, `tls` is the server's side of that.
+    /// A connection just accepted from `peer`; `tls` is the session if it speaks TLS.
     pub fn new(peer: IpAddr, tls: Option<ServerConnection>) -> Connection {
         match tls {
             None => Connection::Plain(Application::new(peer, false)),
@@ -115,7 +114,7 @@ impl Connection {
         }
     }
 
-    /// A connection that a handler makes for `machine`, by TLS if there is a session for it.
+    /// A connection that a handler makes for `machine`; `tls` is the session if it speaks TLS.
     pub fn launched(machine: Launched, tls: Option<Box<ClientConnection>>) -> Connection {
         match tls {
             None => Connection::Launched(machine),
@@ -131,7 +130,7 @@ impl Connection {
         }
     }
 
-    /// Takes an event and returns the next want.
+    /// Handles an event and returns the next want.
     pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
         if let (Event::Expired, Some(limit)) = (&event, self.waits_for().limit()) {
             context.served.count(limit);
@@ -151,8 +150,7 @@ impl Connection {
         }
     }
 
-    /// Returns true if it carries requests side by side: it delegates, and wants to know of the server's stopping at
-    /// once.
+    /// Returns true if it multiplexes requests: it delegates jobs, and must be told at once when the server stops.
     pub fn has_streams(&self) -> bool {
         match self {
             Connection::Plain(application) => application.has_streams(),
@@ -176,7 +174,8 @@ impl Connection {
         }
     }
 
-    /// The share of bodies in what was sent since the last call: a client that takes a byte in each frame takes little.
+    /// The share of body bytes among the bytes sent since the last call. Only body bytes count against slow readers: a
+    /// client may read many frames of one byte each.
     pub fn body_fraction(&mut self) -> f64 {
         match self {
             Connection::Plain(application) => application.body_fraction(),
@@ -185,7 +184,7 @@ impl Connection {
         }
     }
 
-    /// The connection is about to be forgotten: whatever it has begun ends here.
+    /// Called before the connection is dropped: ends whatever it has started.
     pub fn finish(&mut self, context: &mut Context<'_>) {
         match self {
             Connection::Plain(application) => application.finish(context),

@@ -1,4 +1,4 @@
-//! Output: bytes, and a body from memory or from a file.
+//! Output: bytes, then possibly a body from memory or from a file.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -6,29 +6,29 @@ use std::sync::Arc;
 use sojourn_cache_store::Extent;
 use sojourn_content::FileRange;
 
-/// Bytes to send: a head (or several whole responses), then perhaps a body.
+/// Bytes to send: a head (or several whole responses), then possibly a body.
 #[derive(Debug, Default)]
 pub struct Output {
     pub bytes: Vec<u8>,
     pub body: Option<Piece>,
-    /// How much of both is sent already.
+    /// How many bytes of both have been sent.
     pub sent: usize,
-    /// The connection is under way: nothing is sent before it is there, not even nothing.
+    /// True while the connection is being made: nothing is sent before it exists.
     pub awaits_connection: bool,
-    /// Cork the socket before: until it is uncorked only full segments leave, whatever the client acknowledges.
+    /// Cork the socket first: until it is uncorked, only full segments are sent.
     pub corks: bool,
     pub uncorks: bool,
-    /// Only closing follows, so the last bytes may leave together with the end of the connection.
+    /// The connection is closed afterwards, so the last bytes may share a segment with the FIN.
     pub closes: bool,
-    /// Shut the sending side down afterwards.
+    /// Shut down the sending side afterwards.
     pub is_last: bool,
 }
 
-/// A body, or the part that is sent at once.
+/// A body, or the piece of one that is sent at once.
 #[derive(Debug)]
 pub enum Piece {
     Memory(Arc<[u8]>),
-    /// From what a proxy has stored in memory.
+    /// A range of an object in the cache's memory.
     Stored(Extent),
     File(FileRange),
 }
@@ -42,7 +42,7 @@ impl Piece {
         }
     }
 
-    /// The rest after the first `sent` bytes, if it lies in a file: the file, the offset, the length.
+    /// If the rest after the first `sent` bytes is in a file: the file, offset and length.
     pub fn in_file(&self, sent: usize) -> Option<(BorrowedFd<'_>, u64, usize)> {
         let (file, offset) = match self {
             Piece::Memory(_) => return None,
@@ -52,7 +52,7 @@ impl Piece {
         Some((file, offset, self.length() - sent))
     }
 
-    /// The rest after the first `sent` bytes, as far as it lies in memory, piece by piece.
+    /// The part in memory of the rest after the first `sent` bytes, piece by piece.
     pub fn in_memory(&self, sent: usize) -> impl Iterator<Item = &[u8]> {
         let (whole, stored) = match self {
             Piece::Memory(bytes) => (bytes.get(sent..).filter(|rest| !rest.is_empty()), None),

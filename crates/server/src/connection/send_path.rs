@@ -1,21 +1,21 @@
-//! How a body travels, by its size: copied behind its head, gathered from memory, or sent from its file.
+//! Chooses how to send a body by its size: copied behind its head, gathered from memory, or sent from its file.
 //!
-//! One send of a copied body is cheapest for the smallest, where a second piece costs the kernel more than the
-//! copy. From memory every byte is copied into the kernel; from the page cache none is, but that takes another
-//! call. Where each begins to win is measured (`docs/server-benchmark.md`), and can be moved for experiments.
+//! For the smallest bodies a copy and a single piece are cheapest. Memory has to be copied into the kernel, the page
+//! cache does not, but sending from it needs another call. The thresholds are measured (`docs/server-benchmark.md`) and
+//! can be changed for experiments.
 
-/// Flash's alignment: the copy of what follows a head begins at a multiple of this.
+/// Flash's alignment: the copy of what follows a head starts at a multiple of this.
 pub const HEAD_ALIGNMENT_BYTES: usize = 32;
 
-/// The sizes at which one way gives place to the next, and what heads look like.
+/// The thresholds between the methods, and the alignment of heads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendPath {
-    /// Bodies up to this are copied behind their head: one buffer, one send.
+    /// Bodies up to this size are copied behind their head: one buffer, one send.
     pub copied_bytes_max: u64,
-    /// Bodies up to this are kept in memory, those that are not copied in chunks that are gathered with the head;
-    /// larger ones are sent from the page cache.
+    /// Bodies up to this size are kept in memory; those not copied are gathered with the head in chunks. Larger ones
+    /// are sent from the page cache.
     pub memory_bytes_max: u64,
-    /// True if heads are padded to a multiple of [`HEAD_ALIGNMENT_BYTES`].
+    /// True to pad heads to a multiple of [`HEAD_ALIGNMENT_BYTES`].
     pub aligns_heads: bool,
 }
 
@@ -26,7 +26,7 @@ impl Default for SendPath {
 }
 
 impl SendPath {
-    /// The largest body that is kept in memory, whichever way it is sent.
+    /// The largest body kept in memory, however it is sent.
     pub fn in_memory_bytes_max(&self) -> u64 {
         self.memory_bytes_max.max(self.copied_bytes_max)
     }

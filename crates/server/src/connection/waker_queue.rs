@@ -1,4 +1,5 @@
-//! How other threads wake connections of a loop: they leave the connection's token and ring; the loop collects.
+//! The queue through which other threads wake a loop's connections: they push the connection's token and signal an
+//! eventfd.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,7 +25,7 @@ impl WakerQueue {
         Ok(Arc::new(WakerQueue { tokens: Mutex::default(), event }))
     }
 
-    /// Wakes the connection behind `token` from any thread. The connection may be gone by then.
+    /// A waker for the connection with this token, usable from any thread. The connection may have ended by then.
     pub fn waker(self: &Arc<Self>, token: u64) -> Waker {
         Waker::from(Arc::new(Call { queue: Arc::clone(self), token }))
     }
@@ -34,9 +35,9 @@ impl WakerQueue {
         self.event.as_fd()
     }
 
-    /// The tokens of connections to wake.
+    /// Returns the tokens of the connections to wake.
     pub fn take(&self) -> Vec<u64> {
-        // Cleared first: a wake-up in between makes it readable again.
+        // Clear first: a wake-up in between makes it readable again.
         let _ = rustix::io::read(&self.event, &mut [0; 8]);
         let mut tokens = std::mem::take(&mut *self.lock());
         tokens.sort_unstable();

@@ -1,4 +1,4 @@
-//! The seam to the architectures: wants, events, and what a connection waits for.
+//! The interface to architectures: wants, events, and what a connection waits for.
 
 use std::num::NonZeroU8;
 
@@ -7,62 +7,61 @@ use sojourn_content::{Done, FileRange, Job, Opening};
 use super::{Buffer, Output};
 use crate::counters::Counter;
 
-/// The next step of a connection. Doing it is the architecture's job.
+/// What a connection needs done next, by the architecture.
 #[derive(Debug)]
 pub enum Want {
-    /// Receive into this buffer; if it owns no memory, into one from the pool.
+    /// Receive into this buffer; if it owns no memory, take some from the pool.
     Receive(Buffer),
     Open(Opening),
     Load(FileRange),
     Send(Output),
-    /// Receive available bytes into this buffer, without waiting: [`Event::Received`] or [`Event::Nothing`].
+    /// Receive into this buffer what is available, without waiting: [`Event::Received`] or [`Event::Nothing`].
     Look(Buffer),
-    /// May block on disk while the connection goes on: give it to a thread or process that may wait.
+    /// A job that may block on disk while the connection continues: give it to a thread or process that may wait.
     Delegate(Lane, Job),
-    /// Wait for the client no longer: [`Event::Nothing`] follows, or what it has sent after all.
+    /// Stop waiting for the client: [`Event::Nothing`] follows, or data that has just arrived.
     Recall,
-    /// Nothing beyond the operations in progress, if any; otherwise another connection or thread will
-    /// [wake](Event::Woken) this one.
+    /// Nothing beyond operations in progress; another connection or thread will [wake](Event::Woken) this one.
     Wait,
-    /// Close the socket and forget the connection.
+    /// Close the socket and drop the connection.
     Close(Reason),
 }
 
-/// A completed step, or an external event.
+/// A completed want, or an external event.
 #[derive(Debug)]
 pub enum Event {
-    /// At least one more byte is in the buffer.
+    /// The buffer has at least one more byte.
     Received(Buffer),
-    /// The client will send no more.
+    /// The client has shut down its sending side.
     Ended,
-    /// The result of [`Want::Open`] or [`Want::Load`].
+    /// The outcome of [`Want::Open`] or [`Want::Load`].
     Done(Done),
     /// The queue of disk jobs is full.
     Refused,
-    /// [`Want::Delegate`] is accepted and its result will be delivered. The connection returns its next want.
+    /// [`Want::Delegate`] was accepted; its outcome will be delivered. The connection returns its next want.
     Delegated,
-    /// The result of [`Want::Delegate`] in this lane; `None` if the queue was full. It may come at any time: a
-    /// connection that is receiving or sending, and wants to continue that, answers [`Want::Wait`].
+    /// The result of [`Want::Delegate`] in this lane; `None` if the queue was full. It may come at any time; a
+    /// connection that wants to continue receiving or sending returns [`Want::Wait`].
     Delivered(Lane, Option<Done>),
     Sent(Output),
-    /// Another connection of the same loop has something for this one. It may come at any time, and without
-    /// cause: a connection that is receiving or sending and wants to go on with that returns [`Want::Wait`].
+    /// Another connection or thread has something for this one. It may come at any time, even without reason; a
+    /// connection that wants to continue receiving or sending returns [`Want::Wait`].
     Woken,
-    /// The client has sent nothing that [`Want::Look`] could find, or until [`Want::Recall`]; or the server is stopping,
-    /// and a connection [with streams](super::Connection::has_streams) that receives is to know.
+    /// There was nothing to receive for [`Want::Look`], or until [`Want::Recall`]. Also: the server is stopping, and a
+    /// receiving connection [with streams](super::Connection::has_streams) must know.
     Nothing,
-    /// The client took too long for what the connection [waits for](super::Connection::waits_for).
+    /// The deadline of what the connection [waits for](super::Connection::waits_for) has passed.
     Expired,
-    /// The socket failed, or the file ended before its time.
+    /// The socket failed, or the file was truncated.
     Failed,
 }
 
-/// Tells apart the jobs that a connection has delegated. Never zero, so that zero can say that there is none.
+/// Distinguishes a connection's delegated jobs. Never zero, so that zero can mean none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lane(NonZeroU8);
 
 impl Lane {
-    /// The number of lanes: four bits.
+    /// The number of lanes, which fit into four bits.
     pub const COUNT: usize = 15;
 
     pub fn new(index: usize) -> Lane {
@@ -78,14 +77,14 @@ impl Lane {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     Finished,
-    /// The client took too long.
+    /// A deadline passed.
     TimedOut,
     /// The socket or the file failed.
     Failed,
 }
 
 impl Reason {
-    /// The counter of connections that end this way, if there is one.
+    /// The counter of connections closed for this reason, if there is one.
     pub fn counter(self) -> Option<Counter> {
         match self {
             Reason::Finished => None,
@@ -95,59 +94,59 @@ impl Reason {
     }
 }
 
-/// The thing that a connection waits for; it selects the timeout.
+/// What a connection waits for; selects the timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     Request,
-    /// The rest of the n-th request, its body included.
+    /// The rest of the request with this number, its body included.
     Head(u32),
-    /// The next request, where much else may come in between: whatever came since the n-th does not count.
+    /// The next request, while other frames may arrive; only a request after this number counts as progress.
     Quiet(u32),
     Disk,
-    /// The client's taking what we send.
+    /// The client to read what is being sent.
     Client,
-    /// The client's allowing us to send more.
+    /// The client to open its flow-control window.
     Window,
-    /// The client's closing after the last response.
+    /// The client to close after the last response.
     End,
-    /// More of the body of a request that is passed on.
+    /// More of a request body that is being forwarded.
     Upload,
-    /// An upstream's answer; the upstream connection has the timeout.
+    /// An upstream's response; the upstream connection has the deadline.
     Answer,
-    /// An upstream's accepting the connection and taking the first of the request.
+    /// Connecting to an upstream and sending the first part of a request.
     UpstreamConnect,
-    /// An upstream's taking the rest of a request.
+    /// An upstream to accept the rest of a request.
     UpstreamSend,
-    /// An upstream's beginning to answer.
+    /// The head of an upstream's response.
     UpstreamHead,
-    /// More of an upstream's answer.
+    /// More of the body of an upstream's response.
     UpstreamBody,
-    /// The next request for an upstream.
+    /// The next request for an idle upstream connection.
     UpstreamIdle,
-    /// The system's saying where a name leads.
+    /// The result of a DNS lookup.
     Lookup,
-    /// More to pass a tunnel, or the other side's taking it.
+    /// More bytes through a tunnel in either direction.
     Tunnel,
 }
 
 impl Wait {
-    /// Returns true if no request is in progress: the connection closes when the server drains.
+    /// Returns true if no request is in progress, so that the connection closes while draining.
     pub fn is_idle(self) -> bool {
         matches!(self, Wait::Request | Wait::UpstreamIdle)
     }
 
-    /// Returns true if the deadline moves when the client has taken enough data.
+    /// Returns true if the deadline is extended when the client has read enough data.
     pub fn is_for_sending(self) -> bool {
         matches!(self, Wait::Client | Wait::Window)
     }
 
-    /// Returns true if the deadline of a wait that was for `before` goes on: a byte that is let through now and then, and
-    /// sent, begins no new one.
+    /// Returns true if the deadline of a wait for `before` continues: a byte sent now and then does not start a new
+    /// one.
     pub fn goes_on_after(self, before: Wait) -> bool {
         self.is_timed_as_a_whole() && (self == before || self.is_for_sending() && before.is_for_sending())
     }
 
-    /// Returns true if the deadline is fixed at the start: trickling bytes do not move it.
+    /// Returns true if the deadline is fixed from the start, so that trickling bytes do not extend it.
     pub fn is_timed_as_a_whole(self) -> bool {
         match self {
             Wait::Head(_) | Wait::Quiet(_) | Wait::Client | Wait::Window | Wait::End | Wait::UpstreamHead => {
@@ -159,7 +158,7 @@ impl Wait {
         }
     }
 
-    /// The limit that is counted when the deadline passes.
+    /// The limit that counts a passed deadline.
     pub fn limit(self) -> Option<Counter> {
         match self {
             Wait::Request | Wait::Quiet(_) => Some(Counter::LimitIdle),
@@ -171,9 +170,9 @@ impl Wait {
             Wait::UpstreamHead => Some(Counter::LimitUpstreamHead),
             Wait::UpstreamBody => Some(Counter::LimitUpstreamBody),
             Wait::Lookup => Some(Counter::LimitLookup),
-            // An idle connection that is closed is no limit reached by anybody.
+            // Closing an idle connection is not counted as a limit.
             Wait::Disk | Wait::Answer | Wait::UpstreamIdle => None,
-            // The other way may not be idle.
+            // The other direction may be active.
             Wait::Tunnel => None,
         }
     }

@@ -1,7 +1,7 @@
-//! The counters of a server: one table that feeds the final report, the metrics page and the JSON keys.
+//! The server's counters: one table that feeds the final report, the metrics page and the JSON keys.
 //!
-//! A loop, or a worker process, counts in plain memory of its own ([`Served`]) and publishes the whole table
-//! to its place on the [`Scoreboard`](crate::counters::scoreboard::Scoreboard), where others read it.
+//! A loop or worker process counts in plain memory of its own ([`Served`]) and publishes the table to its slot on the
+//! [`Scoreboard`](crate::counters::scoreboard::Scoreboard), where others read it.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use sojourn_content::CacheCounts;
@@ -15,7 +15,7 @@ pub use table::CounterKind;
 use table::CounterKind as Kind;
 
 counter_table! {
-    /// One thing counted; metrics put `sojourn_` before its key.
+    /// A counter; metrics prefix its key with `sojourn_`.
     pub enum Counter;
 
     Requests "requests" Total "Requests answered."
@@ -150,7 +150,7 @@ counter_table! {
 
 pub const COUNT: usize = Counter::ALL.len();
 
-/// A whole table of counters: what one loop, or all of them, served.
+/// The values of all counters, of one loop or of all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Served(pub(crate) [u64; COUNT]);
 
@@ -165,7 +165,7 @@ impl Served {
         self.0[counter as usize]
     }
 
-    /// The value of a counter of nanoseconds, in seconds.
+    /// The value in seconds of a counter of nanoseconds.
     pub fn seconds(&self, counter: Counter) -> f64 {
         self.value(counter) as f64 / 1e9
     }
@@ -178,12 +178,12 @@ impl Served {
         self.0[counter as usize] += amount;
     }
 
-    /// Sets a counter that is kept elsewhere.
+    /// Sets a counter that is maintained elsewhere.
     pub fn set(&mut self, counter: Counter, value: u64) {
         self.0[counter as usize] = value;
     }
 
-    /// Sets what the path, field and body caches count.
+    /// Sets the counters of the path, field and body caches.
     pub fn set_caches(&mut self, counts: [CacheCounts; 3]) {
         use Counter as C;
         let keys = [
@@ -199,7 +199,7 @@ impl Served {
         }
     }
 
-    /// The counters that only grow: those kept when a process has ended.
+    /// Only the counters that never decrease, which are kept when a process has ended.
     pub fn totals(mut self) -> Served {
         for counter in Counter::ALL.iter().filter(|counter| counter.kind() == Kind::Gauge) {
             self.set(*counter, 0);
@@ -207,7 +207,6 @@ impl Served {
         self
     }
 
-    /// Adds another table to this one.
     pub fn merge(&mut self, other: &Served) {
         for (sum, value) in self.0.iter_mut().zip(other.0) {
             *sum += value;

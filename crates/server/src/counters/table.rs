@@ -1,22 +1,21 @@
-//! Tables of counters: an enumeration whose every member has a key, a kind and a help text, for reports and metrics.
+//! Tables of counters: an enumeration whose members have a key, a kind and a help text, for reports and metrics.
 //!
-//! The counters of a server are one such table ([`Counter`](crate::Counter)); servers in other crates have
-//! their own.
+//! The server's counters are one such table ([`Counter`](crate::Counter)); servers in other crates have their own.
 
-/// Counters that only grow, and others.
+/// How a counter behaves and is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterKind {
-    /// Only grows: a counter of Prometheus.
+    /// Never decreases: a Prometheus counter.
     Total,
-    /// A time that only grows: counted in nanoseconds, shown in seconds.
+    /// A time that never decreases: counted in nanoseconds, shown in seconds.
     Seconds,
-    /// What is so now, up or down: a gauge of Prometheus.
+    /// A momentary value: a Prometheus gauge.
     Gauge,
-    /// How often a limit was reached; named `limit_hits_` and the limit.
+    /// How often a limit was reached; its key is `limit_hits_` and the limit's name.
     Limit,
 }
 
-/// Declares a table: an enumeration, then a line per counter of its name, key, [`CounterKind`] and help text.
+/// Declares a table: an enumeration, then one line per counter with name, key, [`CounterKind`] and help text.
 #[macro_export]
 macro_rules! counter_table {
     ($(#[$about:meta])* pub enum $table:ident; $($name:ident $key:literal $kind:ident $help:literal)*) => {
@@ -29,17 +28,16 @@ macro_rules! counter_table {
             /// Every counter, in the order of the report.
             pub const ALL: &[$table] = &[$($table::$name),*];
 
-            /// The key in JSON, with its unit.
+            /// The key in JSON, including its unit.
             pub fn key(self) -> &'static str {
                 match self { $($table::$name => $key,)* }
             }
 
-            /// Total, time, gauge or limit.
             pub fn kind(self) -> $crate::CounterKind {
                 match self { $($table::$name => $crate::CounterKind::$kind,)* }
             }
 
-            /// One line for the metrics page and the reference.
+            /// One line of help for the metrics page and the reference.
             pub fn help(self) -> &'static str {
                 match self { $($table::$name => $help,)* }
             }

@@ -1,7 +1,7 @@
-//! HTTP/1: reads requests, has the [handler](Handler) answer them, sends the responses.
+//! HTTP/1: parses requests, lets the [handler](Handler) answer them, sends the responses.
 //!
-//! While an exchange waits, its request stays in the input buffer; when the handler can go on the request is read once
-//! more. So waiting needs no copy of the request, and a response from memory no state. The same holds while a request's
+//! While an exchange waits, its request stays in the input buffer and is parsed again when the handler can continue. So
+//! waiting needs no copy of the request, and a response from memory needs no state. The same holds while a request's
 //! body is awaited.
 
 use std::net::IpAddr;
@@ -28,8 +28,8 @@ use request_body::{Content, Malformed};
 pub use response::{Response, Source};
 use sending::Sending;
 
-/// Bytes that a client may still send after the last response before the connection closes. Closing at once would reset
-/// the connection and lose that response (RFC 9112, 9.6).
+/// Bytes that a client may still send after the last response before the connection is closed. Closing immediately
+/// would reset the connection and lose the response (RFC 9112, 9.6).
 pub const LINGER_BYTES_MAX: u64 = 1024 * 1024;
 
 /// One connection that speaks HTTP/1.
@@ -39,18 +39,18 @@ pub struct Http1 {
     is_secure: bool,
     parser: Parser,
     input: Buffer,
-    /// Heads and small bodies to be sent next.
+    /// Heads and small bodies to send next.
     output: Vec<u8>,
     state: State,
     content: Content,
-    /// True if the request of which part has arrived is a HEAD.
+    /// True if the partially received request is a HEAD.
     is_head: bool,
     after: After,
     is_sending: bool,
     requests: u32,
-    /// When the first bytes of the request at hand came.
+    /// When the first bytes of the current request arrived.
     began: Duration,
-    /// Where the head of the last answer begins in `output`.
+    /// Where the head of the last response begins in `output`.
     head_start: u32,
     /// The response whose head is in `output`, if its body follows.
     opened: Option<Box<Sending>>,
@@ -59,36 +59,36 @@ pub struct Http1 {
 #[derive(Debug)]
 enum State {
     Requests,
-    /// The handler has the request at the start of `input` under way.
+    /// The handler works on the request at the start of `input`.
     Waiting(Waiting),
     Sending(ExchangeId, Box<Sending>),
-    /// No HTTP is spoken any more. The line is logged at the end.
+    /// The connection no longer speaks HTTP; its log line is written at the end.
     Upgraded {
         machine: Launched,
         opened: Option<Box<Sending>>,
     },
-    /// Done; discarding further input.
+    /// Finished; further input is discarded.
     Lingering(u64),
 }
 
-/// The fate of the connection once the output is sent.
+/// What happens to the connection after the output is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum After {
     Keep,
     Close,
-    /// Close, but keep reading for a while: the client may still be sending.
+    /// Close, but keep reading for a while, because the client may still be sending.
     Linger,
 }
 
-/// A request that waits for its exchange.
+/// A request whose exchange waits.
 #[derive(Debug)]
 struct Waiting {
     exchange: ExchangeId,
-    /// It waits for the disk, and takes no wakes.
+    /// Waits for the disk, and ignores wake-ups.
     is_for_disk: bool,
-    /// The request's body while it arrives, if the handler takes it.
+    /// The request's body while it arrives, if the handler reads it.
     upload: Option<Box<Upload>>,
-    /// The driver receives more of it.
+    /// The driver is receiving more of the body.
     is_receiving: bool,
 }
 
@@ -96,14 +96,13 @@ struct Waiting {
 #[derive(Debug)]
 struct Upload {
     reader: BodyReader,
-    /// It is behind so many bytes of the input.
+    /// The length of the head, after which the body starts in the input.
     head_len: usize,
-    /// The client was told to send it, or did not ask.
+    /// The client was told to send the body (100 Continue), or did not ask.
     is_continued: bool,
 }
 
 impl Http1 {
-    /// A connection just accepted from `peer`.
     pub fn new(peer: IpAddr, is_secure: bool) -> Http1 {
         Http1 {
             peer,
@@ -123,18 +122,18 @@ impl Http1 {
         }
     }
 
-    /// For the one request of a stream of HTTP/2, which comes as text.
+    /// For the single request of an HTTP/2 stream, passed as text.
     pub fn of_stream(peer: IpAddr, is_secure: bool) -> Http1 {
         Http1 { parser: Parser::of_stream(), ..Http1::new(peer, is_secure) }
     }
 
-    /// Returns true if the client may still begin HTTP/2: it has made no request, and had no TLS to choose it
+    /// Returns true if the client may still switch to HTTP/2: it has made no request, and there was no TLS to negotiate
     /// in.
     pub fn may_be_http2(&self) -> bool {
         self.requests == 0 && !self.is_secure
     }
 
-    /// The same connection, on which the client has turned out to speak HTTP/2.
+    /// Turns it into an HTTP/2 connection, because the client has sent the preface.
     pub fn as_http2(&self) -> Http2 {
         Http2::new(self.peer, self.is_secure)
     }
@@ -143,13 +142,13 @@ impl Http1 {
         Want::Receive(Buffer::default())
     }
 
-    /// Answers `status` without reading a request, then discards further input.
+    /// Sends `status` without reading a request, then discards further input.
     pub fn turn_away(&mut self, status: Status, context: &mut Context<'_>) -> Want {
         self.refuse(false, status, context);
         self.send(None)
     }
 
-    /// Takes an event and returns the next want.
+    /// Handles an event and returns the next want.
     pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
         if let State::Upgraded { machine, .. } = &mut self.state
             && !self.is_sending
@@ -158,7 +157,7 @@ impl Http1 {
         }
         match event {
             Event::Received(buffer) => self.received(buffer, context),
-            // Only its sending side may be closed.
+            // The client may have shut down only its sending side.
             Event::Ended if matches!(self.state, State::Requests) && self.is_within_request() => {
                 self.refuse(self.is_head, Status::BadRequest, context);
                 self.send(None)
@@ -190,12 +189,12 @@ impl Http1 {
         }
     }
 
-    /// Returns true if part of a request has arrived, but not all of it.
+    /// Returns true if a request has arrived in part.
     fn is_within_request(&self) -> bool {
         self.parser.is_partial() || matches!(self.content, Content::Reading { .. })
     }
 
-    /// The connection is about to be forgotten: whatever it has begun ends here.
+    /// Called before the connection is dropped: ends whatever it has started.
     pub fn finish(&mut self, context: &mut Context<'_>) {
         match &mut self.state {
             State::Waiting(_) => self.finish_exchange(context),
@@ -256,7 +255,7 @@ impl Http1 {
                 self.refuse(self.is_head, Status::RequestTimeout, context);
                 self.send(None)
             }
-            // It has all it is going to get.
+            // The client has received everything.
             Wait::End => Want::Close(Reason::Finished),
             _ => Want::Close(Reason::TimedOut),
         }
@@ -268,7 +267,7 @@ impl Waiting {
         Waiting { exchange, is_for_disk: false, upload: None, is_receiving: false }
     }
 
-    /// Gives the handler what has arrived of the request's body.
+    /// Passes received bytes of the request's body to the handler.
     fn upload(&mut self, input: &mut Buffer, context: &mut Context<'_>) -> Result<(), Malformed> {
         let Some(upload) = &mut self.upload else { return Ok(()) };
         let (Context { handler, shared }, exchange) = (context, self.exchange);

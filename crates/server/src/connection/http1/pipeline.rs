@@ -1,4 +1,4 @@
-//! Pipelining: requests are answered one after the other until one has to wait.
+//! Pipelining: answers requests one after the other until one has to wait.
 
 use sojourn_http::Status;
 use sojourn_http::request::{Body, BodyReader, Parsed, Request};
@@ -8,27 +8,27 @@ use super::{After, Http1, Response, State, Upload, Waiting};
 use crate::connection::{Buffer, Context, ExchangeId, Launched, News, Progress, Step, Wait, Want};
 use crate::counters::Counter;
 
-/// Responses to pipelined requests gather up to this before they are sent.
+/// Pipelined responses are gathered up to this size before they are sent.
 pub const OUTPUT_BYTES_MAX: usize = 32 * 1024;
 
-/// How far the request at the start of the input came.
+/// The progress of the request at the start of the input.
 enum Read {
-    /// Its head is not whole.
+    /// Its head is incomplete.
     Partial,
     Body,
-    /// So many bytes of the input are the request's head, or no request at all.
+    /// The handler's step; the request's head (or an invalid request) takes this many bytes of the input.
     Handled(Step, usize),
-    /// A handler waits that takes the request's body.
+    /// The handler waits and reads the request's body.
     Uploading(Waiting),
 }
 
 impl Http1 {
-    /// Answers what can be answered from `input`.
+    /// Answers the requests in `input` as far as possible.
     pub(super) fn proceed(&mut self, context: &mut Context<'_>) -> Want {
         self.proceed_from(None, context)
     }
 
-    /// The same, the exchange of the request at the start of `input` being `resumed`.
+    /// The same, where the exchange of the first request is `resumed`.
     fn proceed_from(&mut self, mut resumed: Option<(ExchangeId, News)>, context: &mut Context<'_>) -> Want {
         loop {
             if self.input.unread().is_empty() || self.output.len() >= OUTPUT_BYTES_MAX || !self.read_body() {
@@ -89,7 +89,7 @@ impl Http1 {
         }
     }
 
-    /// Reads the request at the start of `bytes` and has the handler go as far as possible.
+    /// Parses the request at the start of `bytes` and lets the handler work on it.
     fn read(&mut self, bytes: &[u8], resumed: Option<(ExchangeId, News)>, context: &mut Context<'_>) -> Read {
         match self.parser.parse(bytes) {
             Ok(Parsed::Partial) => Read::Partial,
@@ -111,7 +111,7 @@ impl Http1 {
         let has_body = request.body != Body::Length(0);
         let takes_body = has_body && context.handler.takes_bodies();
         if takes_body && resumed.is_none() {
-            // Unless the handler waits, it answers without the body, which then stays on the wire.
+            // Unless the handler waits, it answers without the body, which then stays unread.
             self.content = Content::Left;
         } else if has_body
             && matches!(self.content, Content::None)
@@ -140,8 +140,8 @@ impl Http1 {
         }
     }
 
-    /// The request at the start of the input is answered. What follows a last request was not asked for, but
-    /// closing on it would reset the connection.
+    /// Removes the answered request from the input. After the last request further input is discarded, because closing
+    /// with unread bytes would reset the connection.
     fn consume(&mut self, count: usize) {
         self.input.consume(count);
         if self.after == After::Close && !self.input.unread().is_empty() {
@@ -162,7 +162,7 @@ impl Http1 {
         Want::Receive(input)
     }
 
-    /// Goes on with a request whose exchange waits, the driver doing nothing for it.
+    /// Continues a waiting request while the driver is idle.
     pub(super) fn wait_on(&mut self, context: &mut Context<'_>) -> Want {
         let State::Waiting(waiting) = &mut self.state else { unreachable!("a request waits") };
         waiting.is_receiving = false;
@@ -188,13 +188,13 @@ impl Http1 {
                     return Want::Wait;
                 }
                 waiting.is_receiving = true;
-                // The request stays where it is, whether this is recalled or not.
+                // The request stays in place, whether or not this is recalled.
                 Want::Receive(Buffer::default())
             }
         }
     }
 
-    /// Another connection or thread has woken this one, possibly in vain.
+    /// Handles a wake-up from another connection or thread, which may be spurious.
     pub(super) fn woken(&mut self, context: &mut Context<'_>) -> Want {
         match &self.state {
             _ if self.is_sending => Want::Wait,
@@ -215,19 +215,19 @@ impl Http1 {
         }
     }
 
-    /// The exchange that the request waits for can go on: the request is read once more.
+    /// The exchange can continue: parses the request again.
     pub(super) fn resume(&mut self, news: News, context: &mut Context<'_>) -> Want {
         let State::Waiting(waiting) = std::mem::replace(&mut self.state, State::Requests) else {
             unreachable!("a request waits")
         };
         if waiting.upload.is_some() {
-            // The rest of the request's body is of no use any more.
+            // The rest of the request's body is no longer needed.
             self.content = Content::Left;
         }
         self.proceed_from(Some((waiting.exchange, news)), context)
     }
 
-    /// The exchange ends: complete, or given up.
+    /// Ends the exchange, complete or abandoned.
     pub(super) fn finish_exchange(&mut self, context: &mut Context<'_>) {
         if let State::Waiting(waiting) = std::mem::replace(&mut self.state, State::Requests) {
             context.handler.finish(waiting.exchange, &mut context.shared);
@@ -235,7 +235,7 @@ impl Http1 {
     }
 }
 
-/// Returns true if `bytes`, of which not all may be there or make sense, ask for a head alone.
+/// Returns true if `bytes`, which may be incomplete or invalid, begin with a HEAD request.
 pub(super) fn is_head(bytes: &[u8]) -> bool {
     bytes.trim_ascii_start().starts_with(b"HEAD ")
 }

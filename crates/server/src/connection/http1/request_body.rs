@@ -1,10 +1,9 @@
-//! Request bodies: read and discarded before the response, or left unread, which ends the connection.
+//! Request bodies that no handler reads: discarded before the response, or left unread, which ends the connection.
 //!
-//! Most handlers have no use for bodies, but the next request begins where this one's body ends, and a body
-//! whose end is in doubt makes the whole request malformed. So the body comes first: its head stays at the
-//! start of the input, and the body is dropped as it arrives. Over a limit, or where the client asks before
-//! it sends a body that would not be read, the answer comes at once and is the last (RFC 9110, 10.1.1; RFC
-//! 9112, 9.3).
+//! The next request begins where a body ends, and a body with an unclear end makes the whole request malformed. So the
+//! body is read first: its head stays at the start of the input, and the body is dropped as it arrives. If the body is
+//! over a limit, or the client waits for 100 Continue, the response is sent at once and is the connection's last (RFC
+//! 9110, 10.1.1; RFC 9112, 9.3).
 
 use sojourn_http::limits::DRAINED_BODY_BYTES_MAX;
 use sojourn_http::request::{BodyReader, Method, Request};
@@ -15,28 +14,28 @@ use crate::connection::Context;
 /// RFC 9110, 15.2.1.
 pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// How far the body of the request at the start of the input has come.
+/// The progress of the body of the request at the start of the input.
 #[derive(Debug, Default)]
 pub(super) enum Content {
-    /// The head is not whole yet, or says that there is no body.
+    /// The head is incomplete, or there is no body.
     #[default]
     None,
-    /// It is being thrown away, from behind the head on. Boxed, for few connections ever have one.
+    /// The body behind the head is being discarded. Boxed because few connections have one.
     Reading { reader: Box<BodyReader>, head_len: usize },
-    /// All of it is thrown away.
+    /// The whole body has been discarded.
     Read,
-    /// It stays on the wire, so that nothing can follow it.
+    /// It stays unread, so no further request can follow.
     Left,
-    /// The coding is not the announced one, so the end of the body is unknown.
+    /// It violates its coding, so its end is unknown.
     Malformed,
 }
 
-/// A request's body is not in the coding that its head announces.
+/// The request's body violates the coding that its head announces.
 pub(super) struct Malformed;
 
 impl Http1 {
-    /// Begins with the body of `request`, whose head is the first of `received` bytes. Answers whether it has to be
-    /// read before the answer.
+    /// Starts with the body of `request`, whose head is the first of `received` bytes. Returns true if the body must be
+    /// read before the response.
     pub(super) fn begin_body(
         &mut self,
         request: &Request<'_>,
@@ -60,7 +59,7 @@ impl Http1 {
         true
     }
 
-    /// Throws away what has arrived of the body. Answers whether the request can be answered.
+    /// Discards the received bytes of the body. Returns true if the request can be answered.
     pub(super) fn read_body(&mut self) -> bool {
         let Content::Reading { reader, head_len } = &mut self.content else { return true };
         let arrived = &self.input.unread()[*head_len..];

@@ -1,4 +1,4 @@
-//! The response writer: heads, small bodies, whether the connection outlives the response, the line in the log.
+//! The response writer: heads, small bodies, keep-alive, and the log line.
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -15,13 +15,13 @@ use crate::access_log::{Entry, OpenLine, Outcome, Upstream};
 use crate::connection::{Context, ExchangeId, MachineId, Piece, Shared, Step};
 use crate::counters::Counter;
 
-/// Writes the response to one request. The handler chooses the content, the writer frames it: no handler
-/// writes `Connection` or `Transfer-Encoding`.
+/// Writes the response to one request. The handler provides the content, the writer the framing: handlers never write
+/// `Connection` or `Transfer-Encoding`.
 pub struct Response<'a, 'c> {
     machine: &'a mut Http1,
     pub shared: &'a mut Shared<'c>,
     framing: Framing,
-    /// The head says at its end whether the connection stays.
+    /// The Connection field is written at the end of the head.
     owes_connection: bool,
     body_bytes: u64,
     outcome: Outcome,
@@ -54,17 +54,16 @@ impl<'a, 'c> Response<'a, 'c> {
         self.machine.peer
     }
 
-    /// Returns true if the connection is encrypted.
     pub fn is_secure(&self) -> bool {
         self.machine.is_secure
     }
 
-    /// Returns true if earlier responses are yet to be sent. They must not wait for this one: [`Step::Flush`] first.
+    /// Returns true if earlier responses have not been sent yet; return [`Step::Flush`] rather than let them wait.
     pub fn is_behind_others(&self) -> bool {
         !self.machine.output.is_empty()
     }
 
-    /// Notes for the log what a cache did.
+    /// Records the cache's action for the log.
     pub fn note_outcome(&mut self, outcome: Outcome) {
         self.outcome = outcome;
     }
@@ -78,12 +77,12 @@ impl<'a, 'c> Response<'a, 'c> {
         self.upstream = source;
     }
 
-    /// Begins the head of a response that this server gives itself, with `Date`.
+    /// Starts the head of a response by this server, with `Date`.
     pub fn begin(&mut self, status: Status, request: &Request<'_>) {
         self.machine.begin(status, Some(request), self.shared);
     }
 
-    /// Begins the head of a response that another server has given. Without a `reason` it has the usual one.
+    /// Starts the head of another server's response. Without a `reason` it gets the usual one.
     pub fn start(&mut self, code: u16, reason: Option<&[u8]>, request: &Request<'_>) {
         self.machine.prepare(self.shared);
         self.machine.decide_after(request, self.shared);
@@ -105,7 +104,7 @@ impl<'a, 'c> Response<'a, 'c> {
         self.machine.count_response(code, self.shared);
     }
 
-    /// Where field lines are written, once the head is begun.
+    /// The buffer for field lines, once the head has been started.
     pub fn fields(&mut self) -> &mut Vec<u8> {
         &mut self.machine.output
     }
@@ -136,29 +135,29 @@ impl<'a, 'c> Response<'a, 'c> {
         self.body_bytes += bytes.len() as u64;
     }
 
-    /// Head and body are written.
+    /// Ends a response whose head and body have been written.
     pub fn answered(&mut self, request: &Request<'_>, code: u16) -> Step {
         self.log(request, code, self.body_bytes);
         self.machine.end_request(request);
         Step::Answered
     }
 
-    /// The head is written and `body` follows.
+    /// Ends a head that `body` follows.
     pub fn answered_with(&mut self, request: &Request<'_>, code: u16, body: Piece) -> Step {
         self.log(request, code, self.body_bytes + body.length() as u64);
         self.machine.end_request(request);
         Step::AnsweredWith(body)
     }
 
-    /// The head is written and perhaps the beginning of the body; `exchange` gives the rest.
+    /// Ends a head, perhaps with the start of the body; `exchange` provides the rest.
     pub fn body_follows(&mut self, request: &Request<'_>, code: u16, exchange: ExchangeId) -> Step {
         self.open(request, code);
         self.machine.end_request(request);
         Step::Body(exchange)
     }
 
-    /// A response after which the connection speaks no HTTP, but is `machine`'s. It has no fields and no body, whatever it
-    /// could say of one (RFC 9110, 9.3.6).
+    /// A response after which `machine` owns the connection, which no longer speaks HTTP. It has no body and no fields
+    /// about one (RFC 9110, 9.3.6).
     pub fn switch(&mut self, request: &Request<'_>, code: u16, reason: &str, machine: MachineId) -> Step {
         self.machine.prepare(self.shared);
         write!(self.machine.output, "HTTP/1.1 {code} {reason}\r\n\r\n")
@@ -169,13 +168,13 @@ impl<'a, 'c> Response<'a, 'c> {
         Step::Upgrade(machine)
     }
 
-    /// A whole response with a short body.
+    /// Writes a complete response with a short body.
     pub fn send(&mut self, request: &Request<'_>, status: Status, media_type: &str, body: &[u8]) -> Step {
         self.begin(status, request);
         self.send_rest(request, status, media_type, body)
     }
 
-    /// The same without the beginning of the head, which may have more fields.
+    /// The same, continuing a head that may already have fields.
     pub fn send_rest(
         &mut self,
         request: &Request<'_>,
@@ -193,18 +192,18 @@ impl<'a, 'c> Response<'a, 'c> {
         self.answered(request, status.code())
     }
 
-    /// A small page that says `status` and no more.
+    /// Writes a small page that only names the status.
     pub fn page(&mut self, request: &Request<'_>, status: Status) -> Step {
         self.begin(status, request);
         self.end_page(request, status)
     }
 
-    /// The same without the beginning of the head, which may have more fields.
+    /// The same, continuing a head that may already have fields.
     pub fn end_page(&mut self, request: &Request<'_>, status: Status) -> Step {
         self.send_rest(request, status, "text/html", head::error_page(status).as_bytes())
     }
 
-    /// 204 with the methods that are `allowed`.
+    /// 204 with the `allowed` methods.
     pub fn options(&mut self, request: &Request<'_>, allowed: &str) -> Step {
         self.begin(Status::NoContent, request);
         head::field(self.fields(), "Allow", allowed);
@@ -212,8 +211,8 @@ impl<'a, 'c> Response<'a, 'c> {
         self.answered(request, Status::NoContent.code())
     }
 
-    /// Returns true if the answer is 421 (RFC 9110, 7.4): the resource of an `https` URI is not served over
-    /// an insecure connection.
+    /// Returns true if the answer must be 421 (RFC 9110, 7.4): an `https` resource is not served over an insecure
+    /// connection.
     pub fn is_misdirected(&self, request: &Request<'_>) -> bool {
         request.scheme == Some(sojourn_http::request::Scheme::Https) && !self.is_secure()
     }
@@ -243,7 +242,7 @@ impl<'a, 'c> Response<'a, 'c> {
 }
 
 impl Http1 {
-    /// Answers a malformed or incomplete request; the connection ends with it.
+    /// Answers a malformed or incomplete request and closes the connection.
     pub(super) fn refuse(&mut self, is_head: bool, status: Status, context: &mut Context<'_>) {
         self.after = After::Linger;
         let page = head::error_page(status);
@@ -268,7 +267,7 @@ impl Http1 {
         self.head_start = self.output.len() as u32;
     }
 
-    /// Begins the head of a response of this server's, and decides whether the connection outlives it.
+    /// Starts the head of a response by this server, and decides about keep-alive.
     fn begin(&mut self, status: Status, request: Option<&Request<'_>>, shared: &mut Shared<'_>) {
         self.prepare(shared);
         if let Some(request) = request {
@@ -282,7 +281,7 @@ impl Http1 {
         self.count_response(status.code(), shared);
     }
 
-    /// Decides whether the connection outlives the response to `request`.
+    /// Decides whether the connection is kept after the response to `request`.
     fn decide_after(&mut self, request: &Request<'_>, shared: &mut Shared<'_>) {
         let is_last = shared.limits.requests_per_connection.is_some_and(|max| self.requests + 1 >= max);
         if is_last && request.keep_alive {
@@ -297,7 +296,7 @@ impl Http1 {
         };
     }
 
-    /// Says so in the head.
+    /// Writes the Connection field.
     fn append_connection(&mut self, request: Option<&Request<'_>>) {
         let connection = match (self.after, request.map(|request| request.version)) {
             (After::Keep, Some(Version::Http10)) => head::Connection::KeepAlive,

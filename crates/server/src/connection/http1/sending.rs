@@ -1,41 +1,41 @@
-//! Sending responses: heads and small bodies from the output, large ones piece by piece as the handler gives them.
+//! Sends responses: heads and small bodies from the output, large bodies piece by piece as the handler provides them.
 
 use super::framing::Framing;
 use super::{After, Http1, State};
 use crate::access_log::{AccessLog, OpenLine};
 use crate::connection::{BodyStep, BodyWriter, Buffer, Context, Event, News, Output, Piece, Reason, Want};
 
-/// Longer responses are corked. Bytes that do not fill a segment would leave at the client's next acknowledgement,
-/// so that half the segments are small; below this there is one segment (on loopback) or hardly an acknowledgement
-/// before the end, and corking is two system calls for nothing.
+/// Longer responses are corked. Otherwise a partial segment would be sent with the client's next acknowledgement, and
+/// half of the segments would be small. Shorter responses fit into one segment (on loopback) or end before an
+/// acknowledgement, so corking would only cost two system calls.
 const CORKED_BYTES_MIN: u64 = 64 * 1024;
 
-/// A body on its way.
+/// A body being sent.
 #[derive(Debug, Default)]
 pub(super) struct Sending {
     framing: Framing,
     line: Option<OpenLine>,
     sent_bytes: u64,
-    /// Bytes of the body in the output that is being sent.
+    /// Body bytes in the output that is being sent.
     sending_bytes: u64,
     is_corked: bool,
-    /// The disk has the next piece.
+    /// The next piece is being read from disk.
     is_loading: bool,
     is_over: bool,
 }
 
 impl Sending {
-    /// A body of which so many bytes are in the output already, behind its head. The `line` is logged when it ends.
+    /// A body of which `body_bytes` are already in the output behind the head. `line` is logged when it ends.
     pub(super) fn new(line: Option<OpenLine>, framing: Framing, body_bytes: u64) -> Sending {
         Sending { framing, line, sending_bytes: body_bytes, ..Sending::default() }
     }
 
-    /// Returns true if a wake may be good news.
+    /// Returns true if a wake-up may mean progress.
     pub(super) fn takes_wakes(&self) -> bool {
         !self.is_loading
     }
 
-    /// Logs the response, of whose body so many bytes were sent.
+    /// Logs the response, `body_bytes` of whose body were sent.
     pub(super) fn log(&self, log: Option<&AccessLog>, body_bytes: u64) {
         if let (Some(log), Some(line)) = (log, &self.line) {
             log.finish(line, body_bytes);
@@ -44,7 +44,7 @@ impl Sending {
 }
 
 impl Http1 {
-    /// Sends the output, and `body` behind it.
+    /// Sends the output, followed by `body`.
     pub(super) fn send(&mut self, body: Option<Piece>) -> Want {
         self.send_corked(body, None)
     }
@@ -93,10 +93,10 @@ impl Http1 {
             BodyStep::End => {
                 sending.framing.end(&mut self.output);
                 sending.is_over = true;
-                // Something may be left to say or to shut, and `sent` ends it either way.
+                // There may be something left to send or shut down; `sent` handles both.
                 self.send(None)
             }
-            // The bytes so far are sent; closing the connection then shows that the body is incomplete.
+            // Everything so far has been sent; closing the connection shows the client that the body is incomplete.
             BodyStep::Broken if self.output.is_empty() => Want::Close(Reason::Failed),
             BodyStep::Wait if self.output.is_empty() => Want::Wait,
             BodyStep::Broken | BodyStep::Wait => self.send(None),
@@ -116,7 +116,7 @@ impl Http1 {
             }
             State::Waiting(_) => return self.wait_on(context),
             State::Upgraded { machine, .. } => {
-                // What the client has sent behind its request comes first.
+                // First handle what the client has sent after its request.
                 let input = std::mem::take(&mut self.input);
                 let event = if input.unread().is_empty() { Event::Woken } else { Event::Received(input) };
                 return machine.handle(event, context);
@@ -134,7 +134,7 @@ impl Http1 {
         }
     }
 
-    /// The body is sent, or the client is gone.
+    /// Ends the body: sent, or the client has left.
     pub(super) fn finish_body(&mut self, context: &mut Context<'_>) {
         if let State::Sending(exchange, sending) = std::mem::replace(&mut self.state, State::Requests) {
             sending.log(context.log, sending.sent_bytes);

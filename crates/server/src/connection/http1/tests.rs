@@ -1,4 +1,4 @@
-//! The machine alone: wire scripts played without sockets, cut everywhere, with a disk that answers at once.
+//! The state machine alone: plays wire scripts, cut at every position, with a disk that answers immediately.
 
 use super::*;
 use crate::connection::bench::Bench;
@@ -8,7 +8,7 @@ use sojourn_testing::fixture;
 
 use sojourn_testing::script::{self, Script, Step};
 
-/// Scripts with more input are cut only here and there.
+/// Longer scripts are cut at this many positions only.
 const CUTS_MAX: usize = 150;
 
 impl Bench {
@@ -16,7 +16,7 @@ impl Bench {
         connection.handle(event, &mut self.context())
     }
 
-    /// The output for `pieces`, and whether the connection has closed after them.
+    /// The output for `pieces`, and whether the connection was closed after them.
     fn exchange(&mut self, pieces: &[&[u8]]) -> (Vec<u8>, bool) {
         let mut connection = Http1::new([127, 0, 0, 1].into(), false);
         let mut want = connection.start();
@@ -39,7 +39,7 @@ impl Bench {
         (sent, is_closed)
     }
 
-    /// Does what needs the disk.
+    /// Performs a want that needs the disk.
     fn perform(&mut self, connection: &mut Http1, want: Want) -> Want {
         let job = match want {
             Want::Open(opening) => Job::Open(opening),
@@ -50,7 +50,7 @@ impl Bench {
         self.handle(connection, Event::Done(done))
     }
 
-    /// Does everything that needs no client.
+    /// Performs all wants that need no client.
     fn settle(&mut self, connection: &mut Http1, mut want: Want, sent: &mut Vec<u8>) -> Want {
         loop {
             want = match want {
@@ -107,7 +107,7 @@ fn every_script_cut_everywhere() {
     }
 }
 
-/// The bytes are the same whichever way they travel.
+/// The bytes are the same with every send path.
 #[test]
 fn every_send_path_sends_the_same() {
     let root = fixture::site();

@@ -1,4 +1,4 @@
-//! The end of a connection: graceful shutdown, agreement, timeout.
+//! The end of a connection: graceful shutdown, close, timeout.
 
 use h2::Reason as Code;
 
@@ -7,11 +7,11 @@ use crate::connection::{Buffer, Context, Reason, Wait, Want};
 use crate::counters::Counter;
 
 impl Http2 {
-    /// Tells the client, once, that no more requests are taken: the server stops, or has answered it enough. Those that
-    /// it has sent are answered. Returns whether it is to be told now.
+    /// Announces once that no more requests are accepted (GOAWAY), because the server stops or the connection has had
+    /// its number of requests. Requests already sent are answered. Returns true if it must be announced now.
     pub(super) fn notice_stop(&mut self, context: &mut Context<'_>) -> bool {
         let has_had_all = context.limits.requests_per_connection.is_some_and(|max| self.requests >= max);
-        // Before the preface a client does not understand frames.
+        // Before its preface a client does not understand frames.
         let Session::Open(connection) = &mut self.session else { return false };
         if self.is_stopping || !(context.is_draining || has_had_all) {
             return false;
@@ -48,7 +48,7 @@ impl Http2 {
         None
     }
 
-    /// Everything is said. Closing at once could reset the connection and with it lose what was said last.
+    /// Everything has been sent. Closing immediately could reset the connection and lose the last bytes.
     pub(super) fn linger(&mut self, context: &mut Context<'_>) -> Want {
         self.operation = Operation::Lingering(0);
         self.finish(context);

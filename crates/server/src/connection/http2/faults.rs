@@ -1,4 +1,4 @@
-//! What follows from the client's faults: a stream is reset, or the connection ended (RFC 9113, 5.4).
+//! Reactions to protocol errors of the client: resets the stream, or ends the connection (RFC 9113, 5.4).
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::limits::{FAULTS_MAX, FAULTS_PER_SECOND};
 use crate::connection::{Buffer, Context};
 use crate::counters::Counter;
 
-/// Faults that a client may still make; it grows with time.
+/// The number of errors that a client may still make; it grows with time.
 #[derive(Debug)]
 pub struct Allowance {
     left: u32,
@@ -24,7 +24,7 @@ impl Default for Allowance {
 }
 
 impl Allowance {
-    /// Returns false if there are more than it allows.
+    /// Returns false if `count` exceeds the allowance.
     fn take(&mut self, count: u32, now: Duration) -> bool {
         let more = now.saturating_sub(self.grown).as_secs().saturating_mul(FAULTS_PER_SECOND.into());
         if more > 0 {
@@ -36,7 +36,7 @@ impl Allowance {
 }
 
 impl Faults {
-    /// The fault of a stream that is only now known.
+    /// The error of a stream that has only now been accepted.
     pub fn take(&mut self, stream: u32) -> Option<Code> {
         let place = self.streams.iter().position(|(id, _)| *id == stream)?;
         Some(self.streams.swap_remove(place).1)
@@ -44,7 +44,7 @@ impl Faults {
 }
 
 impl Http2 {
-    /// Hands on what is sound of the received bytes, and notes what is not.
+    /// Passes on the valid part of the received bytes and records errors.
     pub(super) fn receive(&mut self, buffer: Buffer, context: &mut Context<'_>) {
         let mut sound = context.pool.take_buffer();
         let known = self.faults.streams.len();
@@ -58,20 +58,20 @@ impl Http2 {
         }
     }
 
-    /// Resets the streams that are at fault, and ends the connection if that is.
+    /// Resets streams with errors, and ends the connection after a connection error.
     pub(super) fn punish(&mut self, context: &mut Context<'_>) {
         if let Some(code) = self.faults.connection.take() {
             self.shut_down(code);
             return self.poll(context);
         }
-        // A stream may be among what has not been read yet.
+        // The stream may be in bytes that have not been read yet.
         if self.faults.streams.is_empty() || !self.pipe.is_read() {
             return;
         }
         for (id, code) in std::mem::take(&mut self.faults.streams) {
             match self.streams.iter_mut().find(|stream| stream.id() == id) {
                 Some(stream) => stream.reject(code),
-                // RFC 9113, 5.1: of a stream that is over nothing more is expected.
+                // RFC 9113, 5.1: nothing more is expected on a closed stream.
                 None if matches!(code, Code::STREAM_CLOSED | Code::FRAME_SIZE_ERROR) => self.shut_down(code),
                 None => {}
             }

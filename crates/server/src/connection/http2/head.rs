@@ -1,16 +1,16 @@
-//! A request of HTTP/2 as HTTP/1 text, and a head of HTTP/1 text as the response of HTTP/2.
+//! Converts an HTTP/2 request to HTTP/1 text, and an HTTP/1 response head to HTTP/2.
 
 use http::header::{CONTENT_LENGTH, COOKIE, EXPECT, HOST, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
 use memchr::{memchr, memmem};
 
-/// The head of `request` for the parser of HTTP/1. It cannot hold line ends where the parser would see them: names,
-/// values and targets have been checked.
+/// The head of `request` as text for the HTTP/1 parser. Names, values and targets have been validated, so they cannot
+/// contain line ends.
 ///
-/// The beginning of its `body`, if it is to be passed on, is behind it. Without one, cookies are left out too: they change nothing about a
-/// document. What the head says about the body is written anew (RFC 9113, 8.1: no more than what arrived), and cookies,
-/// which may come in any number of fields, in one (8.2.3).
+/// If the body is forwarded, its beginning follows. Otherwise cookies are omitted too, because they do not affect
+/// static documents. Fields about the body are written anew (RFC 9113, 8.1: no more than what arrived), and cookies are
+/// joined into one field (8.2.3).
 pub fn append_request(text: &mut Vec<u8>, request: &Parts, body: Option<Beginning<'_>>) {
     let authority = request.uri.authority().map(|authority| authority.as_str());
     // RFC 9112, 3.2.3: the target of CONNECT is the authority.
@@ -26,7 +26,8 @@ pub fn append_request(text: &mut Vec<u8>, request: &Parts, body: Option<Beginnin
     }
     for (name, value) in &request.headers {
         let value = value.as_bytes();
-        // RFC 9113, 8.3.1: a Host that contradicts is malformed; as the second of its kind it is refused.
+        // RFC 9113, 8.3.1: a Host that contradicts the authority is malformed; written as a second Host, it gets
+        // refused.
         let repeats_authority = *name == HOST
             && authority.is_some_and(|authority| value.eq_ignore_ascii_case(authority.as_bytes()));
         let is_about_body = *name == CONTENT_LENGTH || expects_continue(name, value);
@@ -51,7 +52,7 @@ pub fn append_request(text: &mut Vec<u8>, request: &Parts, body: Option<Beginnin
     }
 }
 
-/// A part of a request's body as HTTP/1 has it.
+/// A part of a request's body in HTTP/1 framing.
 pub fn append_part(text: &mut Vec<u8>, part: &[u8], is_chunked: bool) {
     if !is_chunked {
         text.extend_from_slice(part);
@@ -62,20 +63,20 @@ pub fn append_part(text: &mut Vec<u8>, part: &[u8], is_chunked: bool) {
     }
 }
 
-/// The length that the head of `request` announces.
+/// The Content-Length of `request`.
 pub fn content_length(request: &Parts) -> Option<u64> {
     request.headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// What has come of a request's body.
+/// What has been received of a request's body.
 #[derive(Clone, Copy, Debug)]
 pub struct Beginning<'b> {
     pub bytes: &'b [u8],
-    /// Of the whole, if it is known.
+    /// The length of the whole body, if known.
     pub length: Option<u64>,
 }
 
-/// Returns true if `request` says that its body comes when it is asked for.
+/// Returns true if `request` waits for 100 Continue.
 pub fn waits_for_continue(request: &Parts) -> bool {
     request.headers.iter().any(|(name, value)| expects_continue(name, value.as_bytes()))
 }
@@ -93,14 +94,14 @@ fn append_field(text: &mut Vec<u8>, name: &str, value: &[u8]) {
 #[derive(Debug)]
 pub struct Head {
     pub response: Response<()>,
-    /// The length that its fields announce.
+    /// The length from Content-Length.
     pub content_length: Option<u64>,
-    /// Bytes of the text, the empty line included.
+    /// The length of the text, including the empty line.
     pub text_length: usize,
 }
 
-/// The head at the start of `text`, which is one of ours. `None` if it is none, or frames its body in a way that
-/// HTTP/2 does not know.
+/// Parses the head at the start of `text`, which this server wrote. `None` if it is invalid, or framed in a way that
+/// HTTP/2 lacks.
 pub fn read_response(text: &[u8]) -> Option<Head> {
     let text_length = memmem::find(text, b"\r\n\r\n")? + 4;
     let mut rest = &text[..text_length - 2];
@@ -118,7 +119,7 @@ pub fn read_response(text: &[u8]) -> Option<Head> {
         let colon = memchr(b':', line)?;
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
         match name {
-            // RFC 9113, 8.2.2: about the connection of HTTP/1.
+            // RFC 9113, 8.2.2: connection-specific fields of HTTP/1.
             b"Connection" | b"Keep-Alive" => continue,
             b"Transfer-Encoding" => return None,
             b"Content-Length" => content_length = Some(std::str::from_utf8(value).ok()?.parse().ok()?),

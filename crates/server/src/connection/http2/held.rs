@@ -1,12 +1,12 @@
-//! Bytes of bodies that a connection holds: those on their way through the implementation's queues, counted until they
-//! have left them, and those that were read for streams before.
+//! Counts the body bytes that a connection holds: those in `h2`'s queues until they are sent, and those read ahead for
+//! streams.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use bytes::{Buf, Bytes};
 
-/// The sums over a connection.
+/// The totals of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct Gauge(Arc<Sums>);
 
@@ -23,18 +23,18 @@ impl Gauge {
         self.0.queued.load(Ordering::Relaxed)
     }
 
-    /// Bytes read from files that are not queued yet.
+    /// Bytes read from files but not queued yet.
     pub fn read_bytes(&self) -> usize {
         self.0.read.load(Ordering::Relaxed)
     }
 
-    /// Bytes that have left the queues, since the connection began.
+    /// Bytes sent from the queues since the start of the connection.
     pub fn left_bytes(&self) -> u64 {
         self.0.left.load(Ordering::Relaxed)
     }
 }
 
-/// Bytes of a slice that was read for a stream, or is about to be.
+/// Bytes of a slice that was read for a stream, or is being read.
 #[derive(Debug)]
 pub struct ReadAhead {
     bytes: usize,
@@ -60,7 +60,7 @@ impl Drop for ReadAhead {
     }
 }
 
-/// Bytes that count as long as they are here.
+/// Bytes that are counted for as long as they exist.
 #[derive(Debug)]
 pub struct Held {
     bytes: Bytes,

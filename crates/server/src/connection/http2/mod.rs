@@ -1,15 +1,14 @@
-//! HTTP/2 (RFC 9113): many requests at once over one connection, each answered as HTTP/1 would answer it.
+//! HTTP/2 (RFC 9113): multiplexes requests over one connection; each is answered as in HTTP/1.
 //!
-//! Flow control, the states of streams and what is sent are the `h2` crate's; what the client sends is judged before
-//! (`frames`), because the crate does not tell errors apart. It expects to be polled by
-//! a runtime over a socket; here it is polled after every event, over memory (`pipe`), and never has to be woken. Every
-//! stream has a machine of HTTP/1 (`stream`), so there is one code that answers.
+//! The `h2` crate does flow control, stream states and sending. What the client sends is validated before (`frames`),
+//! because the crate does not distinguish errors. It expects to be polled by a runtime over a socket; here it is polled
+//! after every event, over memory (`pipe`), and never needs to be woken. Every stream has an HTTP/1 state machine
+//! (`stream`), so the same code answers both versions.
 //!
-//! Streams want several things at once and a driver does one thing at a time for a connection, so this machine
-//! multiplexes: what they have to say leaves as one output after another, in frames that the crate takes from the
-//! streams in turn; between two outputs it looks what the client has sent; and jobs for the disk are delegated, so that
-//! a stream that waits for the disk holds nobody up. Priorities (RFC 9218) are not looked at: all streams are equal.
-//! How much of everything there may be is in `limits`.
+//! Streams want several things at once, but a driver does one at a time per connection, so this machine multiplexes.
+//! Output is sent piece by piece, in frames that the crate takes from the streams in turn. Between two outputs it
+//! checks for input. Disk jobs are delegated, so a stream that waits for the disk does not delay the others. Priorities
+//! (RFC 9218) are ignored: all streams are equal. The limits are in `limits`.
 
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -48,36 +47,36 @@ pub struct Http2 {
     session: Session,
     frames: Frames,
     faults: Faults,
-    /// Faults that the client may still make.
+    /// Errors that the client may still make.
     allowance: Allowance,
-    /// The least recently served stream first.
+    /// The streams, least recently served first.
     #[expect(clippy::vec_box, reason = "sorted at every turn: what moves is small")]
     streams: Vec<Box<Stream>>,
-    /// Which stream waits for the job in each lane; it may be gone meanwhile.
+    /// The stream that waits for the job in each lane; it may have ended meanwhile.
     lanes: [Option<u32>; JOBS_MAX],
-    /// Bytes of bodies that the protocol has yet to send.
+    /// Body bytes in `h2`'s queues.
     waiting: Gauge,
-    /// What was sent, to tell bodies from what surrounds them.
+    /// Counts sent bytes, to distinguish bodies from overhead.
     output: SentBytes,
     operation: Operation,
     requests: u32,
     answered: u32,
     cancelled: u32,
-    /// How often a stream was served.
+    /// Counts how often a stream was served.
     progress: u64,
     is_stopping: bool,
 }
 
 #[derive(Debug)]
 enum Session {
-    /// The client has not yet said what it speaks.
+    /// The client's preface has not arrived yet.
     Opening(Handshake<Pipe, Held>),
     Open(Connection<Pipe, Held>),
     /// The connection neither reads nor writes any more.
     Over,
 }
 
-/// Bytes sent since the connection began, and when the share of bodies in them was last looked at.
+/// Bytes sent since the start of the connection, and the values at the last query.
 #[derive(Debug, Default)]
 struct SentBytes {
     total: u64,
@@ -87,7 +86,8 @@ struct SentBytes {
 }
 
 impl SentBytes {
-    /// The share of bodies since the last call, of which there are so many bytes in all; the last, if nothing was sent.
+    /// The share of body bytes since the last call, where `bodies` is their total; the previous share if nothing was
+    /// sent.
     fn body_fraction(&mut self, bodies: u64) -> f64 {
         if self.total > self.seen_total {
             self.fraction = (bodies - self.seen_bodies) as f64 / (self.total - self.seen_total) as f64;
@@ -102,15 +102,15 @@ impl SentBytes {
 enum Operation {
     Nothing,
     Receiving,
-    /// Receiving, but that was called off.
+    /// Receiving, but recalled.
     Recalled,
     Sending,
-    /// Discarding input; the bytes so far.
+    /// Discarding input; counts the bytes.
     Lingering(u64),
 }
 
 impl Http2 {
-    /// An HTTP/2 connection from `peer` that begins with the client's preface; `is_secure` if it is encrypted.
+    /// A connection from `peer` that starts with the client's preface.
     pub fn new(peer: IpAddr, is_secure: bool) -> Http2 {
         let pipe = Pipe::default();
         Http2 {
@@ -134,8 +134,8 @@ impl Http2 {
         }
     }
 
-    /// Returns true if a connection that begins with these bytes speaks HTTP/2. They are enough to tell, and no more
-    /// than HTTP/1 waits for before it would refuse them.
+    /// Returns true if a connection that starts with these bytes speaks HTTP/2. So many bytes suffice, and HTTP/1 would
+    /// refuse them no earlier.
     pub fn is_begun_by(bytes: &[u8]) -> bool {
         bytes.starts_with(&frames::PREFACE[..PREFACE_LINE_BYTES])
     }
@@ -144,7 +144,7 @@ impl Http2 {
         Want::Receive(Buffer::default())
     }
 
-    /// Takes an event and returns the next want.
+    /// Handles an event and returns the next want.
     pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
         match event {
             Event::Received(buffer) => {
@@ -182,7 +182,7 @@ impl Http2 {
                     return self.linger(context);
                 }
                 self.operation = Operation::Nothing;
-                // While there is more to send, the client is not left unheard.
+                // Even while there is more to send, check for input.
                 if !self.streams.is_empty() && self.pipe.is_read() {
                     return Want::Look(Buffer::default());
                 }
@@ -205,21 +205,21 @@ impl Http2 {
             Operation::Sending => Wait::Client,
             _ if self.streams.iter().any(|stream| stream.is_sending()) => Wait::Window,
             _ if self.streams.iter().any(|stream| !stream.is_uploading()) => Wait::Disk,
-            // However long it takes, as long as more comes.
+            // No deadline as long as more of the body arrives.
             _ if self.streams.iter().any(|stream| stream.is_following()) => Wait::Upload,
             _ if self.is_in_request() => Wait::Head(self.requests),
-            // The client has not begun.
+            // The preface is missing.
             _ if matches!(self.session, Session::Opening(_)) => Wait::Request,
             _ => Wait::Quiet(self.requests),
         }
     }
 
-    /// The share of bodies in what was sent since the last call.
+    /// The share of body bytes among the bytes sent since the last call.
     pub fn body_fraction(&mut self) -> f64 {
         self.output.body_fraction(self.waiting.left_bytes())
     }
 
-    /// The connection is about to be forgotten: whatever it has begun ends here.
+    /// Called before the connection is dropped: ends whatever it has started.
     pub fn finish(&mut self, context: &mut Context<'_>) {
         for mut stream in self.streams.drain(..) {
             stream.finish(context);
@@ -231,7 +231,7 @@ impl Http2 {
         self.frames.is_partial() || !self.streams.is_empty()
     }
 
-    /// Does all that needs no driver, and returns the driver's next want.
+    /// Does everything that needs no driver, and returns the driver's next want.
     fn proceed(&mut self, context: &mut Context<'_>) -> Want {
         self.advance(context);
         if self.pipe.has_output() || self.is_over() {
@@ -251,7 +251,7 @@ impl Http2 {
         self.start()
     }
 
-    /// The disk has delivered something while the client is being waited for.
+    /// Continues to wait for the client after the disk has delivered something.
     fn go_on_receiving(&mut self, context: &mut Context<'_>) -> Want {
         self.advance(context);
         let has_job = self.free_lane().is_some() && self.streams.iter().any(|stream| stream.has_job());
@@ -263,7 +263,7 @@ impl Http2 {
         Want::Wait
     }
 
-    /// Frames in, frames out, and the streams between, until all of them wait for something.
+    /// Processes frames and streams until all of them wait for something.
     fn advance(&mut self, context: &mut Context<'_>) {
         if !self.pipe.has_output() {
             context.pool.put(self.pipe.take_output());
@@ -281,7 +281,7 @@ impl Http2 {
         }
     }
 
-    /// Lets the protocol read, write, and tell of new requests.
+    /// Lets `h2` read, write, and accept new requests.
     fn poll(&mut self, context: &mut Context<'_>) {
         let mut nobody = task::Context::from_waker(Waker::noop());
         if let Session::Opening(handshake) = &mut self.session {

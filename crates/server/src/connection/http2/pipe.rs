@@ -1,8 +1,7 @@
-//! The two directions of a connection as memory: received bytes go in, bytes to send come out.
+//! An in-memory connection: received bytes go in, bytes to send come out.
 //!
-//! The implementation of the protocol reads and writes it as it would a socket, and finds that it would have
-//! to wait whenever the input is used up or the output is full. No task is woken: it is polled again after
-//! every event.
+//! `h2` reads and writes it like a socket, and would have to wait when the input is used up or the output is full. No
+//! task is woken: it is polled again after every event.
 
 use std::io;
 use std::pin::Pin;
@@ -14,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::limits::OUTPUT_BYTES_MAX;
 use crate::connection::Buffer;
 
-/// Both ends of the memory; clones are the same. One thread at a time has all of them, so the lock is always free.
+/// Both ends; clones share them. One thread at a time holds all clones, so the lock is always free.
 #[derive(Clone, Debug, Default)]
 pub struct Pipe(Arc<Mutex<Ends>>);
 
@@ -25,7 +24,7 @@ struct Ends {
 }
 
 impl Pipe {
-    /// Takes what was received, and gives back what came before, which has been read.
+    /// Sets the received bytes, and returns the previous buffer, which has been read.
     pub fn receive(&self, buffer: Buffer) -> Buffer {
         std::mem::replace(&mut self.ends().input, buffer)
     }
@@ -39,13 +38,13 @@ impl Pipe {
         std::mem::take(&mut self.ends().output)
     }
 
-    /// Memory for the next output.
+    /// Provides memory for the next output.
     pub fn give_output(&self, bytes: Vec<u8>) {
         debug_assert!(bytes.is_empty(), "an output in which something is");
         self.ends().output = bytes;
     }
 
-    /// Returns true if something is to be sent.
+    /// Returns true if there is something to send.
     pub fn has_output(&self) -> bool {
         !self.ends().output.is_empty()
     }

@@ -1,4 +1,4 @@
-//! The machine alone, with a client of the same protocol at the other end of its memory and a disk under control.
+//! The state machine alone, with an HTTP/2 client at the other end and a controlled disk.
 
 use h2::Reason as Code;
 use http::Request;
@@ -127,7 +127,7 @@ fn a_client_that_takes_nothing_gets_no_more_than_its_window() {
     client.talk(&mut server, false);
     assert!(server.machine.waiting.value() <= limits::WAITING_BYTES_MAX);
     assert_eq!(server.machine.waits_for(), Wait::Window);
-    // Asking whether it is there is no progress.
+    // A ping is no progress.
     server.receive(&[0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
     assert_eq!(server.machine.waits_for(), Wait::Window);
     server.happen(Event::Expired);
@@ -244,7 +244,7 @@ fn what_is_no_http2_ends_the_connection() {
     assert!(server.is_shut);
 }
 
-/// DATA and its end by stream, and how many heads: the frames may be cut differently.
+/// DATA and end of each stream, and the number of heads; the frames may be cut differently.
 fn content(mut frames: &[u8]) -> (Vec<(u32, Vec<u8>, bool)>, usize) {
     let (mut streams, mut heads) = (Vec::<(u32, Vec<u8>, bool)>::new(), 0);
     while let Some((head, rest)) = frames.split_at_checked(9) {
@@ -291,7 +291,7 @@ fn cut_anywhere_it_is_the_same() {
     assert!(play(&bytes.chunks(1).collect::<Vec<_>>()) == whole, "byte by byte");
 }
 
-/// A plausible conversation of a browser: requests, resets, windows, a ping.
+/// A typical conversation of a browser: requests, resets, window updates, a ping.
 fn conversation() -> Vec<u8> {
     let mut client = Client::new(1 << 20);
     for path in ["/hello.txt", "/medium.bin", "/missing", "/", "/large.bin"] {
@@ -304,7 +304,7 @@ fn conversation() -> Vec<u8> {
     bytes
 }
 
-/// Bytes changed, left out and repeated: it ends the connection or goes on, within its limits.
+/// Bytes are changed, omitted and repeated: the connection ends or continues, within its limits.
 #[test]
 fn whatever_comes() {
     let root = fixture::site();

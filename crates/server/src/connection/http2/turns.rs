@@ -10,7 +10,7 @@ use crate::connection::{Context, Lane};
 use crate::counters::Counter;
 
 impl Http2 {
-    /// Returns whether the protocol has something to do for any of them.
+    /// Serves the streams in turn; returns true if `h2` has something to do for any of them.
     pub(super) fn run_streams(&mut self, context: &mut Context<'_>) -> bool {
         self.streams.sort_by_key(|stream| stream.served);
         let mut has_moved = false;
@@ -42,7 +42,7 @@ impl Http2 {
         has_moved
     }
 
-    /// The job of the stream that was served longest ago, and the stream.
+    /// The job of the least recently served stream, and the stream.
     pub(super) fn next_job(&mut self) -> Option<(u32, Job)> {
         let (stream, job) = self.streams.iter_mut().find_map(|stream| {
             let job = stream.take_job()?;

@@ -1,4 +1,4 @@
-//! The handshake, until the protocol inside is known; and the answer to a client that does not speak TLS.
+//! The handshake, until the protocol inside is known, and the answer to clients that do not speak TLS.
 
 use rustls::HandshakeKind;
 use sojourn_http::Status;
@@ -15,7 +15,7 @@ impl TlsConnection {
         if self.is_ended { Want::Close(Reason::Finished) } else { Want::Receive(Buffer::default()) }
     }
 
-    /// The handshake is complete. Its last flight may bring a first request, or part of one.
+    /// Completes the handshake. Its last flight may include a first request.
     pub(super) fn open(&mut self, context: &mut Context<'_>) {
         let (handshakes, resumed) = match self.state {
             State::Handshake(Some(_)) => {
@@ -36,7 +36,7 @@ impl TlsConnection {
         });
     }
 
-    /// Answers 400 in clear text to a client that does not speak TLS: plain HTTP understands it.
+    /// Answers 400 in clear text to a client that speaks plain HTTP.
     pub(super) fn turn_away(&mut self, context: &mut Context<'_>) -> Want {
         context.served.count(Counter::TlsHandshakesFailed);
         let mut http = Http1::new(self.peer, false);

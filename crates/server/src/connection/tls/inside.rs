@@ -1,4 +1,4 @@
-//! The protocol inside TLS: with a client, or with an upstream.
+//! The protocol inside TLS: a client's, or that of an upstream connection.
 
 use super::super::{Application, Context, Event, Launched, Wait, Want};
 
@@ -9,7 +9,7 @@ pub(super) enum Inside {
 }
 
 impl Inside {
-    /// Takes an event and returns the next want.
+    /// Handles an event and returns the next want.
     pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
         match self {
             Inside::Client(application) => application.handle(event, context),
@@ -24,12 +24,12 @@ impl Inside {
         }
     }
 
-    /// Returns true if it carries requests side by side.
+    /// Returns true if it multiplexes requests.
     pub fn has_streams(&self) -> bool {
         matches!(self, Inside::Client(application) if application.has_streams())
     }
 
-    /// The share of bodies in what was sent since the last call.
+    /// The share of body bytes among the bytes sent since the last call.
     pub fn body_fraction(&mut self) -> f64 {
         match self {
             Inside::Client(application) => application.body_fraction(),
@@ -37,7 +37,7 @@ impl Inside {
         }
     }
 
-    /// It is about to be forgotten: whatever it has begun ends here.
+    /// Called before it is dropped: ends whatever it has started.
     pub fn finish(&mut self, context: &mut Context<'_>) {
         match self {
             Inside::Client(application) => application.finish(context),

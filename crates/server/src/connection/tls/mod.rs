@@ -1,12 +1,12 @@
-//! TLS around another protocol: a layer with the same seam on both sides.
+//! TLS around another protocol: a layer with the same interface on both sides.
 //!
-//! For a client, inside is HTTP/2 or HTTP/1, as the handshake (ALPN) has it; for an upstream it is what
-//! fetches from it. Received bytes are decrypted and given to the inside; the inside's output is encrypted, a
-//! bounded part at a time. The kernel cannot send a file that is to be encrypted, so its bytes are loaded
-//! into memory first, by the architecture's disk. The protocol is rustls's; certificates are in `crate::tls`.
+//! Inside is HTTP/2 or HTTP/1 for a client, as negotiated by ALPN; for an upstream connection it is the handler's
+//! machine. Received bytes are decrypted for the inside; its output is encrypted in bounded parts. The kernel cannot
+//! encrypt a file while sending it, so files are first read into memory by the architecture's disk. The protocol is
+//! rustls's; certificates are in `crate::tls`.
 //!
-//! A client that speaks HTTP in clear is told so in clear. After a failure the client is told why and what it still
-//! sends is discarded for a while: closing at once would reset the connection, and the alert would be lost.
+//! A client that speaks plain HTTP gets an answer in clear text. After a failure an alert is sent, and further input is
+//! discarded for a while: closing at once would reset the connection, and the alert would be lost.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -33,46 +33,46 @@ pub struct TlsConnection {
     session: Connection,
     peer: IpAddr,
     state: State,
-    /// The buffer into which the inside waits to receive.
+    /// The buffer into which the inside wants to receive.
     receiving: Buffer,
-    /// True if that holds bytes that the inside has not seen.
+    /// True if it holds bytes that the inside has not seen.
     has_news: bool,
     /// The inside's output being sent.
     sending: Option<Output>,
-    /// The part of a file that comes next in that, once it is loaded.
+    /// The next part of a file in the output, once it has been read.
     chunk: Option<Arc<[u8]>>,
     operation: Operation,
-    /// How the connection ends once the output is sent.
+    /// Why the connection is closed once the output is sent.
     closing: Option<Reason>,
-    /// `close_notify` is still to be sent.
+    /// `close_notify` has not been sent yet.
     owes_goodbye: bool,
     /// The other side has closed.
     is_ended: bool,
-    /// Bytes received of which the inside has seen nothing yet.
+    /// Received bytes of which the inside has seen nothing yet.
     undelivered_bytes: usize,
-    /// The inside looks what has come, or waits for the client no longer: that nothing has come is news to it.
+    /// The inside polls for input, or has stopped waiting: it must be told if nothing has arrived.
     is_curious: bool,
-    /// How often the inside was given something.
+    /// How often the inside received something.
     deliveries: u32,
 }
 
 #[derive(Debug)]
 enum State {
-    /// With an upstream, the handler's machine; with a client the protocol is negotiated.
+    /// The machine that will run inside an upstream connection; for a client the protocol is negotiated.
     Handshake(Option<Launched>),
     Open(Inside),
-    /// The client does not speak TLS, and is told so.
+    /// The client does not speak TLS and gets an answer in clear text.
     Clear(Http1),
 }
 
-/// The driver's work for this layer, rather than for the inside.
+/// Work of the driver for this layer itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
     Nothing,
     Sending,
-    /// It loads a part of a file.
+    /// Reading a part of a file.
     Loading,
-    /// Discarding input; the bytes so far.
+    /// Discarding input; counts the bytes.
     Discarding(u64),
 }
 
@@ -82,14 +82,14 @@ impl TlsConnection {
         TlsConnection::with(peer, session.into(), State::Handshake(None))
     }
 
-    /// A connection that is yet to be made, on which a handler's `machine` is to speak.
+    /// A connection to be made for a handler's `machine`.
     pub fn launched(session: ClientConnection, machine: Launched) -> TlsConnection {
         let nobody = Ipv4Addr::UNSPECIFIED.into();
         TlsConnection::with(nobody, session.into(), State::Handshake(Some(machine)))
     }
 
     fn with(peer: IpAddr, mut session: Connection, state: State) -> TlsConnection {
-        // Its input is bounded here.
+        // Input is bounded here.
         session.set_buffer_limit(None);
         TlsConnection {
             session,
@@ -113,7 +113,7 @@ impl TlsConnection {
         Want::Receive(Buffer::default())
     }
 
-    /// Takes an event and returns the next want.
+    /// Handles an event and returns the next want.
     pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
         if let State::Clear(http) = &mut self.state {
             return http.handle(event, context);
@@ -147,15 +147,15 @@ impl TlsConnection {
                     Err(_) => Want::Close(Reason::Failed),
                 }
             }
-            // Its head may be on the way already.
+            // The head may have been sent already.
             (Event::Refused, Operation::Loading) => Want::Close(Reason::Failed),
             (Event::Expired, Operation::Discarding(_)) => Want::Close(Reason::Failed),
             (Event::Expired, Operation::Sending) => Want::Close(Reason::TimedOut),
-            // What the inside has delegated comes too late.
+            // Too late for outcomes that the inside has delegated.
             (Event::Delivered(..) | Event::Woken, _) if self.closing.is_some() => Want::Wait,
-            // The server is stopping, which this connection does already.
+            // The server is stopping, which changes nothing here.
             (Event::Nothing, Operation::Discarding(_)) => Want::Receive(Buffer::default()),
-            // The goodbye is lost; what it followed was complete.
+            // close_notify is lost; everything before it was sent.
             (Event::Failed, _) => Want::Close(self.closing.unwrap_or(Reason::Failed)),
             (event, _) if matches!(self.state, State::Open(_)) => self.tell(event, context),
             _ => Want::Close(Reason::TimedOut),
@@ -173,14 +173,15 @@ impl TlsConnection {
             (Operation::Nothing, State::Handshake(None)) if self.undelivered_bytes == 0 => Wait::Request,
             (Operation::Nothing, State::Handshake(None)) => Wait::Head(0),
             (Operation::Nothing, State::Open(inside)) => match inside.waits_for() {
-                // A part of a record is a part of a request. The inside counts from 0, and this downwards.
+                // A part of a TLS record is part of a request. The inside counts requests upwards from 0, this
+                // downwards.
                 Wait::Request | Wait::Quiet(_) if self.undelivered_bytes > 0 => Wait::Head(!self.deliveries),
                 wait => wait,
             },
         }
     }
 
-    /// The share of bodies in what was sent since the last call, before it was encrypted.
+    /// The share of body bytes among the bytes sent since the last call, before encryption.
     pub fn body_fraction(&mut self) -> f64 {
         match &mut self.state {
             State::Open(inside) => inside.body_fraction(),
@@ -188,12 +189,12 @@ impl TlsConnection {
         }
     }
 
-    /// Returns true if the inside carries requests side by side.
+    /// Returns true if the inside multiplexes requests.
     pub fn has_streams(&self) -> bool {
         matches!(&self.state, State::Open(inside) if inside.has_streams())
     }
 
-    /// The connection is about to be forgotten: whatever it has begun ends here.
+    /// Called before the connection is dropped: ends whatever it has started.
     pub fn finish(&mut self, context: &mut Context<'_>) {
         match &mut self.state {
             State::Handshake(Some(machine)) => {
@@ -211,7 +212,7 @@ impl TlsConnection {
         }
     }
 
-    /// All was sent that was under way.
+    /// Continues after all output has been sent.
     fn sent(&mut self, output: Output, context: &mut Context<'_>) -> Want {
         context.pool.put(output.bytes);
         self.operation = Operation::Nothing;
@@ -229,14 +230,14 @@ impl TlsConnection {
                 self.send_part(context)
             }
             (None, _, None) => {
-                // The inside could not learn meanwhile that the server is stopping.
+                // The inside could not be told meanwhile that the server is stopping.
                 self.is_curious |= context.is_draining && self.has_streams();
                 self.go_on(context)
             }
         }
     }
 
-    /// Goes on where receiving has led to.
+    /// Continues after a receive: with the handshake, or with what has been decrypted for the inside.
     fn go_on(&mut self, context: &mut Context<'_>) -> Want {
         if matches!(self.state, State::Handshake(_)) {
             if self.session.is_handshaking() {
@@ -244,7 +245,7 @@ impl TlsConnection {
             }
             self.open(context);
             if self.is_to_upstream() {
-                // Now it can begin.
+                // The upstream connection is established: the inside can start.
                 return self.tell(Event::Woken, context);
             }
         }
@@ -255,20 +256,20 @@ impl TlsConnection {
         self.pursue(Want::Receive(receiving), context)
     }
 
-    /// Tells the inside, and does what it wants then.
+    /// Passes an event to the inside and performs its wants.
     fn tell(&mut self, event: Event, context: &mut Context<'_>) -> Want {
         let want = self.inform(event, context);
         self.pursue(want, context)
     }
 
     fn inform(&mut self, event: Event, context: &mut Context<'_>) -> Want {
-        // A delivery or a wake is no answer to what the inside wants of the client.
+        // A delivered job or a wake-up does not answer what the inside wants from the client.
         self.is_curious &= matches!(event, Event::Delivered(..) | Event::Woken);
         let State::Open(inside) = &mut self.state else { unreachable!("only the inside wants") };
         inside.handle(event, context)
     }
 
-    /// Performs the inside's want as far as this layer can.
+    /// Performs a want of the inside as far as this layer can.
     fn pursue(&mut self, mut want: Want, context: &mut Context<'_>) -> Want {
         loop {
             let event = match want {
@@ -297,7 +298,7 @@ impl TlsConnection {
                     return self.send_part(context);
                 }
                 Want::Close(reason) => return self.close(reason, context),
-                // Whatever else it wants needs no client, and so no TLS.
+                // All other wants need no client, and therefore no TLS.
                 want => return want,
             };
             want = self.inform(event, context);

@@ -1,4 +1,4 @@
-//! Receiving through TLS: bytes are decrypted for the inside, or discarded once the connection is over.
+//! Receives through TLS: decrypts bytes for the inside, or discards them once the connection has ended.
 
 use std::io::BufRead;
 
@@ -6,14 +6,14 @@ use super::super::http1::LINGER_BYTES_MAX;
 use super::super::{Buffer, Context, Event, Reason, Want};
 use super::{Operation, State, TlsConnection};
 
-/// Bytes that a client may send until its handshake is complete.
+/// The most bytes that a client may send before its handshake is complete.
 const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
 
 impl TlsConnection {
     pub(super) fn received(&mut self, mut buffer: Buffer, context: &mut Context<'_>) -> Want {
         let received = buffer.unread().len();
         let is_first = matches!(self.state, State::Handshake(None)) && self.undelivered_bytes == 0;
-        // A record begins with a small number, a request with a capital letter.
+        // A TLS record begins with a small number, an HTTP request with a capital letter.
         if is_first && buffer.unread().first().is_some_and(u8::is_ascii_uppercase) {
             context.pool.put_buffer(buffer);
             return self.turn_away(context);
@@ -31,10 +31,10 @@ impl TlsConnection {
         self.go_on(context)
     }
 
-    /// Decrypts `bytes`; the plaintext is appended to the inside's input.
+    /// Decrypts `bytes` and appends the plaintext to the inside's input.
     fn decrypt(&mut self, mut bytes: &[u8], context: &mut Context<'_>) -> Result<(), Broken> {
         while !bytes.is_empty() && !self.is_ended {
-            // It takes as much as it has room for, a record at least.
+            // Reads as much as there is room for, at least one record.
             self.session.read_tls(&mut bytes).map_err(|_| Broken)?;
             let state = self.session.process_new_packets().map_err(|_| Broken)?;
             self.is_ended |= state.peer_has_closed();
@@ -53,7 +53,7 @@ impl TlsConnection {
         if is_too_long { Err(Broken) } else { Ok(()) }
     }
 
-    /// The decrypted bytes that are ready for the inside.
+    /// Passes decrypted bytes to the inside.
     pub(super) fn receive(&mut self, buffer: Buffer, context: &mut Context<'_>) -> Option<Event> {
         if std::mem::take(&mut self.has_news) {
             self.undelivered_bytes = 0;
@@ -79,5 +79,5 @@ impl TlsConnection {
     }
 }
 
-/// The input is not TLS, or not permitted now.
+/// The input is not TLS, or is not allowed in this state.
 struct Broken;

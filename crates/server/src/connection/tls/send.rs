@@ -1,4 +1,4 @@
-//! Sending through TLS: output is encrypted in bounded parts, and files are read into memory first.
+//! Sends through TLS: output is encrypted in bounded parts, and files are read into memory first.
 
 use std::io::{IoSlice, Write};
 
@@ -7,12 +7,12 @@ use sojourn_content::{CHUNK_BYTES, FileRange};
 use super::super::{Context, Output, Piece, Reason, Want};
 use super::{Operation, State, TlsConnection};
 
-/// Plaintext encrypted before it is sent: four full records. A connection holds no more in memory, once in clear text
-/// and once encrypted.
+/// How much plaintext is encrypted at a time: four full records. A connection holds at most this much, once in clear
+/// text and once encrypted.
 const PLAINTEXT_BYTES_MAX: usize = CHUNK_BYTES as usize;
 
 impl TlsConnection {
-    /// Sends the next part of the inside's output, or loads it first.
+    /// Sends the next part of the inside's output, or reads it first.
     pub(super) fn send_part(&mut self, context: &mut Context<'_>) -> Want {
         let output = self.sending.as_mut().expect("the inside is sending");
         if self.chunk.is_none()
@@ -47,20 +47,20 @@ impl TlsConnection {
         self.send_encrypted(part, context)
     }
 
-    /// Sends what TLS itself has to say.
+    /// Sends what TLS itself has produced, such as handshake messages.
     pub(super) fn flush(&mut self, context: &mut Context<'_>) -> Want {
         self.send_encrypted(Output::default(), context)
     }
 
-    /// Sends the client an alert, then discards further input.
+    /// Sends an alert, then discards further input.
     pub(super) fn fail(&mut self, context: &mut Context<'_>) -> Want {
         self.closing = Some(Reason::Failed);
-        // The alert says more.
+        // The alert replaces close_notify.
         self.owes_goodbye = false;
         self.send_encrypted(Output { is_last: true, ..Output::default() }, context)
     }
 
-    /// Closes for the inside, after `close_notify` if the other side still reads.
+    /// Closes the connection for the inside, after `close_notify` if the other side still reads.
     pub(super) fn close(&mut self, reason: Reason, context: &mut Context<'_>) -> Want {
         let is_known = matches!(self.state, State::Open(_)) && reason != Reason::Failed;
         if !self.owes_goodbye || !is_known {
@@ -70,7 +70,7 @@ impl TlsConnection {
         self.send_encrypted(Output { closes: true, ..Output::default() }, context)
     }
 
-    /// Sends `output`, whose bytes are what TLS has encrypted.
+    /// Sends `output`, whose bytes TLS has encrypted.
     fn send_encrypted(&mut self, mut output: Output, context: &mut Context<'_>) -> Want {
         if (output.closes || output.is_last) && std::mem::take(&mut self.owes_goodbye) {
             self.session.send_close_notify();
@@ -88,8 +88,7 @@ fn first_of(bytes: &[u8], max: usize) -> &[u8] {
     &bytes[..bytes.len().min(max)]
 }
 
-/// The part of a file that comes next in `output`, if the bytes before it are sent, or are sent together with
-/// it.
+/// The next part of a file in `output`, if everything before it has been sent or is sent together with it.
 fn next_of_file(output: &Output) -> Option<FileRange> {
     let Some(Piece::File(range)) = &output.body else { return None };
     if output.bytes.len().saturating_sub(output.sent) > PLAINTEXT_BYTES_MAX {

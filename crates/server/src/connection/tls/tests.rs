@@ -1,4 +1,4 @@
-//! The layer alone with HTTP/2 inside, a client of TLS at the other end, and a disk that answers when it is told to.
+//! The layer alone, with HTTP/2 inside, a TLS client at the other end, and a disk that answers on request.
 
 use std::io::{Read, Write};
 
@@ -14,11 +14,11 @@ use crate::connection::bench::Bench;
 use crate::tls::ALPN;
 use sojourn_testing::fixture;
 
-/// The preface, SETTINGS, and a request for `/hello.txt` of host `h` by literals without Huffman coding.
+/// The preface, SETTINGS, and a request for `/hello.txt` of host `h` with literals without Huffman coding.
 const HELLO: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\
     \0\0\x11\x01\x05\0\0\0\x01\x82\x86\x01\x01h\x04\x0a/hello.txt";
 
-/// The DATA that answers it, and ends the stream.
+/// The DATA frame of the response, which ends the stream.
 const HELLO_DATA: &[u8] = b"\0\0\x05\0\x01\0\0\0\x01hello";
 
 const PING: &[u8] = b"\0\0\x08\x06\0\0\0\0\0pingpong";
@@ -32,20 +32,20 @@ struct Pair {
     layer: TlsConnection,
     client: ClientConnection,
     received: Vec<u8>,
-    /// The job for `/hello.txt`.
+    /// The disk job for `/hello.txt`.
     job: Option<(Lane, Job)>,
     _root: tempfile::TempDir,
 }
 
 impl Pair {
-    /// The two have shaken hands, the client has sent [`HELLO`], and the disk is being asked; the layer receives.
+    /// After the handshake and [`HELLO`]: the disk job is delegated, and the layer receives.
     fn new() -> Pair {
         let (mut pair, look) = Pair::asking();
         pair.delegate(look);
         pair
     }
 
-    /// The same, but before the disk is asked the layer looks for more.
+    /// The same, but the layer polls for input before it delegates the disk job.
     fn asking() -> (Pair, Want) {
         let mut pair = Pair::shaken();
         let hello = pair.record(HELLO);
@@ -54,7 +54,7 @@ impl Pair {
         (pair, look)
     }
 
-    /// The two have shaken hands; the layer receives.
+    /// After the handshake; the layer receives.
     fn shaken() -> Pair {
         let identity = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let (certificate, key) = (identity.cert.der().clone(), identity.signing_key.serialize_der());
@@ -99,7 +99,7 @@ impl Pair {
         assert!(matches!(self.settle(want), Want::Receive(_)));
     }
 
-    /// The layer sends new keys after it has received [`PING`], or the first byte of its record only.
+    /// The layer sends a key update after it has received [`PING`], or only the first byte of its record.
     fn with_something_to_say(is_whole: bool) -> (Pair, Output) {
         let mut pair = Pair::new();
         let ping = pair.record(PING);
@@ -113,7 +113,7 @@ impl Pair {
         self.layer.handle(event, &mut self.bench.context())
     }
 
-    /// The client's own output, then `bytes`.
+    /// The client's own output, followed by `bytes`.
     fn record(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.client.writer().write_all(bytes).unwrap();
         let mut record = Vec::new();
@@ -135,7 +135,7 @@ impl Pair {
         self.handle(Event::Delivered(lane, Some(done)))
     }
 
-    /// Takes `output` to the client.
+    /// Delivers `output` to the client.
     fn send(&mut self, output: Output) -> Want {
         let mut bytes = &output.bytes[..];
         while !bytes.is_empty() {
@@ -146,7 +146,7 @@ impl Pair {
         self.handle(Event::Sent(output))
     }
 
-    /// Sends, and finds nothing when it looks.
+    /// Performs sends, and finds nothing when it polls for input.
     fn settle(&mut self, mut want: Want) -> Want {
         loop {
             want = match want {
@@ -208,14 +208,14 @@ fn a_stop_while_the_layer_sends_something_of_its_own_is_announced() {
 
 #[test]
 fn what_is_delivered_after_the_end_is_forgotten() {
-    // In order, the client having left.
+    // In order, after the client has left.
     let mut pair = Pair::new();
     pair.client.send_close_notify();
     let goodbye = pair.record(b"");
     let Want::Send(answer) = pair.receive(&goodbye) else { panic!("a goodbye is answered") };
     assert!(answer.closes && matches!(pair.deliver(), Want::Wait));
     assert!(matches!(pair.send(answer), Want::Close(Reason::Finished)));
-    // With an alert, after which input is discarded, even when the server stops.
+    // With an alert, after which input is discarded even while the server stops.
     let mut pair = Pair::new();
     let Want::Send(alert) =
         pair.receive(&[23, 3, 3, 0, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])

@@ -1,6 +1,6 @@
-//! TLS to an upstream: this side begins, and the inside is told about every failure.
+//! TLS to an upstream: this side starts the handshake, and the inside is told about every failure.
 //!
-//! A connection that ends without `close_notify` may have been cut off by an attacker, so its end does not complete a
+//! A connection that ends without `close_notify` may have been truncated by an attacker, so its end does not complete a
 //! body.
 
 use super::super::{Context, Event, Reason, Want};
@@ -11,7 +11,7 @@ impl TlsConnection {
         matches!(self.state, State::Handshake(Some(_)) | State::Open(Inside::Launched(_)))
     }
 
-    /// It is woken before the handshake is complete; the first time to begin it.
+    /// Handles a wake-up before the handshake is complete; the first one starts it.
     pub(super) fn begin(&mut self, context: &mut Context<'_>) -> Want {
         if self.operation == Operation::Nothing && self.session.wants_write() {
             return self.flush(context);
@@ -19,7 +19,7 @@ impl TlsConnection {
         Want::Wait
     }
 
-    /// The failure that `event` is for the inside, if it ends the connection.
+    /// The failure that `event` means for the inside, if it ends the connection.
     pub(super) fn failure(&self, event: &Event) -> Option<Event> {
         match event {
             Event::Ended if self.is_ended => None,
@@ -29,7 +29,7 @@ impl TlsConnection {
         }
     }
 
-    /// The connection is of no more use.
+    /// Gives up the connection.
     pub(super) fn break_off(&mut self, event: Event, context: &mut Context<'_>) -> Want {
         if let Some(reason) = self.closing {
             return Want::Close(reason);
@@ -41,7 +41,7 @@ impl TlsConnection {
             _ => Want::Close(Reason::Failed),
         };
         if is_over || self.operation == Operation::Sending {
-            // The peer is gone, or other output is on its way: no close_notify.
+            // The peer has left, or other output is being sent: no close_notify.
             self.owes_goodbye = false;
         }
         self.pursue(want, context)

@@ -1,4 +1,5 @@
-//! The memory of a scoreboard, which processes share: a row for all, a row per place, the per_address's table.
+//! The shared memory of a scoreboard: a row for the whole server, a row per slot, and the table of connections per
+//! address.
 
 use std::ffi::c_void;
 use std::io;
@@ -19,14 +20,14 @@ pub struct Memory {
     start: NonNull<AtomicU64>,
 }
 
-/// Counters per row and the permit, whole cache lines: neighbours do not slow each other down.
+/// The counters of a row and its permit, rounded up to cache lines so that neighbours do not share one.
 const ROW: usize = (COUNT + 1).next_multiple_of(8);
 
 const ROWS_BYTES: usize = (SLOTS_MAX + 1) * ROW * size_of::<u64>();
 
 const MEMORY_BYTES: usize = ROWS_BYTES + 2 * HALF * size_of::<AtomicU32>();
 
-// SAFETY: it is a table of atomics, mapped until the last owner is gone.
+// SAFETY: it is a table of atomics, mapped until the last owner is dropped.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
@@ -35,12 +36,11 @@ impl Memory {
     pub fn new() -> io::Result<Memory> {
         let file = memfd_create("counters", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, MEMORY_BYTES as u64)?;
-        // A process that shortened it would end all others.
+        // A process that truncated it would crash all others.
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         Memory::map(file)
     }
 
-    /// The memory in `file`.
     pub fn map(file: OwnedFd) -> io::Result<Memory> {
         if rustix::fs::fstat(&file)?.st_size != MEMORY_BYTES as i64 {
             return Err(io::Error::new(
@@ -49,24 +49,25 @@ impl Memory {
             ));
         }
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, at an address of the kernel's choice, of a file whose length is sealed, or a predecessor's.
+        // SAFETY: a new mapping, at an address that the kernel chooses, of a file whose length is sealed, or a
+        // predecessor's.
         let start =
             unsafe { mmap(std::ptr::null_mut(), MEMORY_BYTES, protection, MapFlags::SHARED, &file, 0)? };
         let start = NonNull::new(start.cast()).expect("mappings do not begin at 0");
         Ok(Memory { file, start })
     }
 
-    /// Connections open in all processes.
+    /// Open connections in all processes.
     pub fn open(&self) -> &AtomicU64 {
         self.shared(0)
     }
 
-    /// How often log files were to be opened again.
+    /// How often reopening the log files was requested.
     pub fn reopenings(&self) -> &AtomicU64 {
         self.shared(1)
     }
 
-    /// Not 0 if the last line of the log file lacks its end.
+    /// Not 0 if the last line of the log file is incomplete.
     pub fn torn_log(&self) -> &AtomicU64 {
         self.shared(2)
     }
@@ -76,36 +77,37 @@ impl Memory {
         self.shared(3)
     }
 
-    /// A cell of the row before the counters of slots.
+    /// A cell of the shared row, which precedes the slots.
     fn shared(&self, cell: usize) -> &AtomicU64 {
         assert!(cell < ROW);
-        // SAFETY: a cell of the mapping's first row; any bits are an atomic, and it lives as long as `self`.
+        // SAFETY: a cell of the mapping's first row; any bits are a valid atomic, and it lives as long as `self`.
         unsafe { self.start.add(cell).as_ref() }
     }
 
-    /// The counters at a place.
+    /// The counters of a slot.
     pub fn row(&self, index: usize) -> &[AtomicU64] {
         assert!(index < SLOTS_MAX);
-        // SAFETY: row `index + 1` is within the mapping; any bits are atomics, and they live as long as `self`.
+        // SAFETY: row `index + 1` is within the mapping; any bits are valid atomics, and they live as long as `self`.
         unsafe { std::slice::from_raw_parts(self.start.add((index + 1) * ROW).as_ptr(), COUNT) }
     }
 
-    /// The permit of whom the process at a place serves, if it serves one at a time.
+    /// The permit of the connection that a slot's process serves, if it serves one at a time.
     pub fn permit(&self, index: usize) -> &AtomicU64 {
         assert!(index < SLOTS_MAX);
-        // SAFETY: the cell behind the counters of row `index + 1`, as there.
+        // SAFETY: the cell behind the counters of row `index + 1`, as in `row`.
         unsafe { self.start.add((index + 1) * ROW + COUNT).as_ref() }
     }
 
     pub fn per_address(&self) -> &[AtomicU32] {
-        // SAFETY: what follows the rows in the mapping; any bits are atomics, and they live as long as `self`.
+        // SAFETY: the table follows the rows in the mapping; any bits are valid atomics, and they live as long as
+        // `self`.
         unsafe {
             let start = self.start.cast::<u8>().add(ROWS_BYTES).cast::<AtomicU32>();
             std::slice::from_raw_parts(start.as_ptr(), 2 * HALF)
         }
     }
 
-    /// The counters of a slot.
+    /// Reads the counters of a slot.
     pub fn read(&self, index: usize) -> Served {
         let row = self.row(index);
         Served(std::array::from_fn(|counter| row[counter].load(Ordering::Relaxed)))

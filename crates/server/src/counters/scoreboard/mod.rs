@@ -1,8 +1,8 @@
-//! The scoreboard: where loops and worker processes publish their counters, and others read them added up.
+//! The scoreboard: loops and worker processes publish their counters here, and others read the sums.
 //!
-//! It lies in memory that processes share, so a child's counters are seen while it lives and kept when it
-//! ends, also when it is killed. Only the process that made the scoreboard knows the owner of each slot: it
-//! assigns slots before it forks and takes them back when the child has ended. Publishing takes no lock.
+//! It is in shared memory, so a child's counters are visible while it lives and kept when it ends or is killed. Only
+//! the process that made the scoreboard knows the owner of each slot: it assigns slots before it forks and takes them
+//! back when the child has ended. Publishing needs no lock.
 
 use std::collections::BTreeMap;
 use std::hash::RandomState;
@@ -27,19 +27,18 @@ pub use per_address::{Permit, network};
 /// The number of slots; only used ones take memory.
 pub const SLOTS_MAX: usize = 16 * 1024;
 
-/// The scoreboard. Clones are the same scoreboard.
 #[derive(Clone, Debug)]
 pub struct Scoreboard {
     memory: Arc<Memory>,
     owners: Arc<Mutex<Owners>>,
-    /// Where in the per_address's table addresses are counted: the same for all children, unknown outside.
+    /// Maps addresses to cells of the table of connections per address: the same for all children, secret to clients.
     hashing: RandomState,
 }
 
 #[derive(Debug, Default)]
 struct Owners {
     taken: BTreeMap<usize, Owner>,
-    /// Slots that were taken and given back.
+    /// Slots that were returned.
     free: Vec<usize>,
     /// The counts of ended processes.
     gone: Served,
@@ -68,16 +67,16 @@ impl Scoreboard {
     /// An empty scoreboard.
     ///
     /// # Panics
-    /// If there is no memory for it.
+    /// If memory cannot be allocated.
     pub fn new() -> Scoreboard {
         let memory = Memory::new().expect("memory for the counters");
         Scoreboard { memory: Arc::new(memory), owners: Arc::default(), hashing: RandomState::new() }
     }
 
-    /// A slot for a long-lived loop or process, shown among the [workers](Scoreboard::workers).
+    /// A slot for a long-lived loop or process, listed among the [workers](Scoreboard::workers).
     ///
     /// # Panics
-    /// If more than [`SLOTS_MAX`] slots are taken: callers have lower limits.
+    /// If more than [`SLOTS_MAX`] slots are taken; the callers' limits are lower.
     pub fn slot(&self) -> Slot {
         self.take(true)
     }
@@ -85,19 +84,19 @@ impl Scoreboard {
     /// A slot for a process that serves one connection.
     ///
     /// # Panics
-    /// As [`slot`](Scoreboard::slot).
+    /// Like [`slot`](Scoreboard::slot).
     pub fn connection_slot(&self) -> Slot {
         self.take(false)
     }
 
-    /// Says which process counts in `slot`.
+    /// Records the process that counts in `slot`.
     pub fn assign(&self, slot: &Slot, process: Pid) {
         if let Some(owner) = self.lock().taken.get_mut(&slot.index) {
             owner.process = Some(process);
         }
     }
 
-    /// The owner of `slot` has ended: its counts are kept. Returns the last values it published.
+    /// Records that the owner of `slot` has ended and keeps its counts. Returns the last values it published.
     pub fn retire(&self, slot: Slot) -> Served {
         let mut owners = self.lock();
         let last = slot.read();
@@ -107,7 +106,7 @@ impl Scoreboard {
         last
     }
 
-    /// The sum over all slots, and over ended processes.
+    /// The sum over all slots and ended processes.
     pub fn read(&self) -> Served {
         let owners = self.lock();
         let mut sum = owners.gone.clone();
@@ -129,7 +128,7 @@ impl Scoreboard {
         self.lock().taken.values().filter_map(|owner| owner.process).collect()
     }
 
-    /// Lets one more connection in over all processes, as far as `limits` allow.
+    /// Admits one more connection, counted over all processes, within `limits`.
     ///
     /// # Errors
     /// The counter of the limit that is reached.
@@ -149,7 +148,7 @@ impl Scoreboard {
         })
     }
 
-    /// The connection that had `permit` is closed.
+    /// Returns the permit of a closed connection.
     pub fn release(&self, permit: Permit) {
         if permit.is_taken() {
             self.memory.open().fetch_sub(1, Ordering::Relaxed);
@@ -166,18 +165,18 @@ impl Scoreboard {
         PerAddress { counts: self.memory.per_address(), hashing: &self.hashing }
     }
 
-    /// How often log files were to be opened again.
+    /// How often reopening the log files was requested.
     pub fn reopenings(&self) -> u64 {
         self.memory.reopenings().load(Ordering::Acquire)
     }
 
-    /// Has every process that counts here open its log file again, before it next writes to it.
+    /// Makes every process that counts here reopen its log file before its next write.
     pub fn request_reopening(&self) {
-        // All a signal handler may do, and all it takes.
+        // A single atomic operation, as a signal handler must.
         self.memory.reopenings().fetch_add(1, Ordering::Release);
     }
 
-    /// A successor serves: what is under way may take longer than at a stop.
+    /// Records that a successor serves: requests in progress may then take longer than after a stop.
     pub fn succeed(&self) {
         self.memory.succeeded().store(1, Ordering::Release);
     }
@@ -186,17 +185,17 @@ impl Scoreboard {
         self.memory.succeeded().load(Ordering::Acquire) != 0
     }
 
-    /// Returns true if a process could not write a whole line to the log file, which is then for the caller to end.
+    /// Returns true if a process left an incomplete line in the log file, which the caller must then end.
     pub fn take_torn_log(&self) -> bool {
         self.memory.torn_log().swap(0, Ordering::AcqRel) != 0
     }
 
-    /// The last line in the log file lacks its end: whichever process writes next ends it.
+    /// Records that the last line in the log file is incomplete; the next process that writes ends it.
     pub fn tear_log(&self) {
         self.memory.torn_log().store(1, Ordering::Release);
     }
 
-    /// The scoreboard of the process that executed this program, and the place it gave it.
+    /// Opens the scoreboard in a program that a child has executed, with the slot assigned to it.
     pub fn inherited(memory: OwnedFd, index: usize) -> io::Result<(Scoreboard, Slot)> {
         if index >= SLOTS_MAX {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -206,14 +205,14 @@ impl Scoreboard {
         Ok((Scoreboard { memory, owners: Arc::default(), hashing: RandomState::new() }, slot))
     }
 
-    /// The memory itself, for a program that is executed in a child: see [`Scoreboard::inherited`].
+    /// The shared memory, to be inherited by a program executed in a child: see [`Scoreboard::inherited`].
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.memory.as_fd()
     }
 
     fn take(&self, is_worker: bool) -> Slot {
         let mut owners = self.lock();
-        // With none given back, those taken are the first so many.
+        // If none was returned, the taken slots are the first ones.
         let index = owners.free.pop().unwrap_or(owners.taken.len());
         assert!(index < SLOTS_MAX, "more than {SLOTS_MAX} processes or loops count");
         owners.taken.insert(index, Owner { is_worker, process: None });
@@ -236,12 +235,12 @@ impl Slot {
         }
     }
 
-    /// The connection served here has `permit`: if the process dies, its parent must release it.
+    /// Records the permit of the connection served here; if the process dies, its parent releases it.
     pub fn serve(&self, permit: Permit) {
         self.memory.permit(self.index).store(permit.cell(), Ordering::Relaxed);
     }
 
-    /// Its number, for [`Scoreboard::inherited`].
+    /// The slot's number, for [`Scoreboard::inherited`].
     pub fn index(&self) -> usize {
         self.index
     }
@@ -296,7 +295,7 @@ mod tests {
         let (slot, peer) = (scoreboard.slot(), [192, 0, 2, 1].into());
         slot.serve(scoreboard.acquire(peer, &limits).unwrap());
         assert_eq!(scoreboard.acquire(peer, &limits), Err(Counter::LimitConnectionsPerAddress));
-        // It dies.
+        // The process dies.
         scoreboard.release(scoreboard.permit(&slot));
         scoreboard.retire(slot);
         assert!(scoreboard.acquire(peer, &limits).is_ok());

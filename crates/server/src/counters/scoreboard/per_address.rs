@@ -1,19 +1,18 @@
-//! Open connections: all of them, and those of each client address.
+//! Counts open connections: all of them, and per client address.
 //!
-//! Addresses are not kept. Each is counted in two cells of a table, found by a keyed hash that clients cannot
-//! know; the lower of the two counts is no less than the truth, and more only if other addresses share both
-//! cells. With `k` addresses at their limit another address is mistaken for one of them with a probability of
-//! about (k / 32,768)², so a thousand of them cause one wrong refusal in a thousand (a counting Bloom filter:
-//! Fan et al. 2000, two hashes).
+//! Addresses are not stored. Each is counted in two cells of a table, found by a keyed hash that clients cannot know.
+//! The smaller of the two counts is never too low, and too high only if other addresses share both cells. With `k`
+//! addresses at their limit, another address is mistaken for one of them with a probability of about (k / 32,768)², so
+//! a thousand of them cause one wrong refusal in a thousand (a counting Bloom filter with two hashes: Fan et al. 2000).
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Places in each half of the table.
+/// Cells in each half of the table.
 pub const HALF: usize = 32 * 1024;
 
-/// A client's being inside, to be given back when it leaves; it fits into a cell of memory.
+/// The right to one open connection, to be returned when it closes; it fits into one cell of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Permit(u64);
 
@@ -22,20 +21,20 @@ const OF_ADDRESS: u64 = 1 << 62;
 const PLACE_BITS: u32 = 16;
 
 impl Permit {
-    /// One that only counts among all.
+    /// A permit that is not counted per address.
     pub const ANY: Permit = Permit(TAKEN);
 
-    /// The permit that `cell` holds.
+    /// The permit stored in a cell.
     pub fn from_cell(cell: u64) -> Permit {
         Permit(cell)
     }
 
-    /// As a cell of memory; zero if there is no permit.
+    /// The permit as a cell; zero if there is none.
     pub fn cell(self) -> u64 {
         self.0
     }
 
-    /// Returns true if it is a permit for an address.
+    /// Returns true if it is counted per address.
     pub fn is_taken(self) -> bool {
         self.0 & TAKEN != 0
     }
@@ -51,14 +50,14 @@ impl Permit {
     }
 }
 
-/// The table of counts, two halves of [`HALF`], and what places addresses in it.
+/// The table of counts, two halves of [`HALF`] cells, and its hash function.
 pub struct PerAddress<'a> {
     pub counts: &'a [AtomicU32],
     pub hashing: &'a RandomState,
 }
 
 impl PerAddress<'_> {
-    /// Counts one more connection from `peer`, unless there are `max` already.
+    /// Counts one more connection from `peer`, unless it already has `max`.
     pub fn acquire(&self, peer: IpAddr, max: u32) -> Option<Permit> {
         let permit = Permit::at(places(self.hashing.hash_one(network(peer))));
         let before = self.counts_of(permit).map(|count| count.fetch_add(1, Ordering::Relaxed));
@@ -69,7 +68,7 @@ impl PerAddress<'_> {
         None
     }
 
-    /// Lets another connection of that address in.
+    /// Returns a permit.
     pub fn release(&self, permit: Permit) {
         self.counts_of(permit).for_each(|count| {
             count.fetch_sub(1, Ordering::Relaxed);
@@ -82,8 +81,8 @@ impl PerAddress<'_> {
     }
 }
 
-/// One client for the limits: an IPv4 address, or the 64 bits of network that one IPv6 customer has at least
-/// (RFC 6177); he may use any address in it.
+/// What counts as one client: an IPv4 address, or an IPv6 /64 network, the least that one customer gets (RFC 6177) and
+/// may use freely.
 pub fn network(peer: IpAddr) -> (bool, u64) {
     match peer {
         IpAddr::V4(address) => (false, u64::from(address.to_bits())),

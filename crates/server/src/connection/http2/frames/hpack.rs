@@ -1,17 +1,17 @@
-//! Reading field blocks (RFC 7541). The dynamic table is the connection's, so a block is read to its end whatever is
-//! wrong with its fields.
+//! Decodes field blocks (RFC 7541). The dynamic table belongs to the connection, so a block is decoded to its end even
+//! if its fields are invalid.
 
 use std::collections::VecDeque;
 
 use super::huffman;
 
-/// Entries beside their bytes (RFC 7541, 4.1).
+/// The overhead of an entry (RFC 7541, 4.1).
 const ENTRY_OVERHEAD_BYTES: usize = 32;
 
-/// Larger integers are refused (RFC 7541, 5.1): nothing here is so long.
+/// The largest accepted integer (RFC 7541, 5.1); nothing is that long.
 const INTEGER_MAX: usize = 1 << 28;
 
-/// A block that cannot be read: COMPRESSION_ERROR (RFC 9113, 4.3).
+/// A block that cannot be decoded: COMPRESSION_ERROR (RFC 9113, 4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadBlock;
 
@@ -19,20 +19,20 @@ pub struct BadBlock;
 pub struct Field<'a> {
     pub name: &'a [u8],
     pub value: &'a [u8],
-    /// The entry of the static table that is the whole field.
+    /// The index of an equal field in the static table.
     pub indexed: Option<u8>,
 }
 
-/// The receiving side's state.
+/// The decoder's state.
 #[derive(Debug)]
 pub struct Decoder {
-    /// The latest entry first: names and values in one piece, and where the values begin.
+    /// Latest entry first: name and value in one allocation, and where the value starts.
     table: VecDeque<(Box<[u8]>, usize)>,
     table_bytes: usize,
-    /// What the other side has last chosen, within what we allow.
+    /// The table size that the client has chosen, within the allowed size.
     table_bytes_max: usize,
     table_bytes_allowed: usize,
-    /// The literal at hand: its name, then its value.
+    /// The current literal: its name, then its value.
     text: Vec<u8>,
 }
 
@@ -47,7 +47,7 @@ impl Decoder {
         }
     }
 
-    /// Gives `take` every field of `block`.
+    /// Calls `take` with every field of `block`.
     pub fn read(&mut self, mut block: &[u8], mut take: impl FnMut(Field<'_>)) -> Result<(), BadBlock> {
         let mut may_resize = true;
         while let Some(first) = block.first().copied() {
@@ -95,7 +95,7 @@ impl Decoder {
     fn insert(&mut self, name_bytes: usize) {
         let bytes = self.text.len() + ENTRY_OVERHEAD_BYTES;
         self.evict(self.table_bytes_max.saturating_sub(bytes));
-        // RFC 7541, 4.4: what is larger than the table empties it.
+        // RFC 7541, 4.4: an entry larger than the table empties it.
         if bytes <= self.table_bytes_max {
             self.table.push_front((self.text.as_slice().into(), name_bytes));
             self.table_bytes += bytes;
@@ -120,7 +120,7 @@ impl Decoder {
     }
 }
 
-/// An integer with a prefix of so many bits (RFC 7541, 5.1).
+/// Decodes an integer with a prefix of this many bits (RFC 7541, 5.1).
 fn integer(block: &mut &[u8], prefix_bits: u32) -> Result<usize, BadBlock> {
     let mask = (1_usize << prefix_bits) - 1;
     let mut next = || block.split_off_first().map(|byte| usize::from(*byte)).ok_or(BadBlock);
@@ -138,7 +138,7 @@ fn integer(block: &mut &[u8], prefix_bits: u32) -> Result<usize, BadBlock> {
     Err(BadBlock)
 }
 
-/// A string, appended to `text` (RFC 7541, 5.2).
+/// Decodes a string and appends it to `text` (RFC 7541, 5.2).
 fn string(block: &mut &[u8], text: &mut Vec<u8>) -> Result<(), BadBlock> {
     let is_coded = block.first().ok_or(BadBlock)? & 0x80 != 0;
     let length = integer(block, 7)?;
@@ -150,7 +150,7 @@ fn string(block: &mut &[u8], text: &mut Vec<u8>) -> Result<(), BadBlock> {
     Ok(())
 }
 
-/// Appends `field` to a block as it is, without a word for the table.
+/// Encodes `field` as a literal that is not added to the table.
 pub fn append(block: &mut Vec<u8>, field: &Field<'_>) {
     if let Some(index) = field.indexed {
         block.push(0x80 | index);

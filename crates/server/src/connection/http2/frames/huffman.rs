@@ -1,6 +1,6 @@
-//! The Huffman code of HPACK (RFC 7541, appendix B). It is canonical: the lengths of the codes say all.
+//! The Huffman code of HPACK (RFC 7541, appendix B). It is canonical, so the code lengths define it.
 
-/// Bits of each symbol's code; the last is EOS.
+/// The code length of each symbol in bits; the last symbol is EOS.
 const LENGTHS: [u8; 257] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28,
     28, 28, 28, 28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5, 5, 6, 6, 6, 6, 6,
@@ -18,7 +18,7 @@ const EOS: u16 = 256;
 const BITS_MIN: usize = 5;
 const BITS_MAX: usize = 30;
 
-/// The codes of one length: the first, how many there are, and where their symbols begin in `SYMBOLS`.
+/// The codes of one length: the first code, their number, and the index of their first symbol in `SYMBOLS`.
 #[derive(Clone, Copy)]
 struct Row {
     first: u32,
@@ -48,8 +48,8 @@ const TABLE: ([Row; BITS_MAX + 1], [u16; 257]) = {
     (rows, symbols)
 };
 
-/// Appends what `coded` says to `text`. `None` if it is no such code: EOS within, or padding that is not the beginning
-/// of EOS or longer than seven bits (RFC 7541, 5.2).
+/// Decodes `coded` and appends it to `text`. `None` if it is invalid: it contains EOS, or padding that is not a prefix
+/// of EOS or is longer than seven bits (RFC 7541, 5.2).
 pub fn decode(coded: &[u8], text: &mut Vec<u8>) -> Option<()> {
     let (mut held, mut held_bits, mut rest) = (0_u64, 0_usize, coded.iter());
     loop {
@@ -74,7 +74,7 @@ pub fn decode(coded: &[u8], text: &mut Vec<u8>) -> Option<()> {
     is_padding.then_some(())
 }
 
-/// The symbol whose code `held` begins with, and the code's length.
+/// The symbol whose code `held` starts with, and the code's length.
 fn symbol(held: u64) -> Option<(u16, usize)> {
     let (rows, symbols) = &TABLE;
     (BITS_MIN..=BITS_MAX).find_map(|bits| {

@@ -1,11 +1,11 @@
-//! The client's frames, judged before the implementation of the protocol sees them.
+//! Validates the client's frames before `h2` sees them.
 //!
-//! The `h2` crate ends a connection with PROTOCOL_ERROR for whatever it cannot read. RFC 9113 asks for other codes, and
-//! for malformed requests that one stream alone is reset; so what a frame and a field block may be is decided here, and
-//! only what is sound goes on. Field blocks are decompressed here and go on as literals. A malformed request goes on as
-//! an empty one, whose stream is then reset ([`Faults`]); trailers, which nobody reads, go on as the end of the body.
+//! `h2` ends a connection with PROTOCOL_ERROR for anything it cannot read. RFC 9113 asks for other codes, and for
+//! malformed requests only the stream is reset. So frames and field blocks are validated here, and only valid ones are
+//! passed on. Field blocks are decompressed and passed on as literals. A malformed request is passed on as an empty
+//! one, whose stream is then reset ([`Faults`]); trailers, which nobody reads, are passed on as the end of the body.
 //!
-//! Frame boundaries are tracked too: a client may be idle for long, but not in the middle of a frame or a field block.
+//! Frame boundaries are tracked too: a client may be idle for long, but not within a frame or a field block.
 
 use h2::Reason as Code;
 
@@ -22,7 +22,7 @@ use hpack::{Decoder, Field};
 use request_fields::Section;
 use streams::{Progress, Streams};
 
-/// A frame's header: length, type, flags, stream (RFC 9113, 4.1).
+/// A frame header: length, type, flags, stream (RFC 9113, 4.1).
 const HEAD_BYTES: usize = 9;
 
 const DATA: u8 = 0;
@@ -42,7 +42,7 @@ const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
 const HAS_PRIORITY: u8 = 0x20;
 
-/// A field beside its bytes (RFC 9113, 6.5.2).
+/// The overhead per field (RFC 9113, 6.5.2).
 const FIELD_OVERHEAD_BYTES: usize = 32;
 
 /// `GET /`, from the static table.
@@ -51,26 +51,26 @@ const EMPTY_REQUEST: [u8; 3] = [0x82, 0x86, 0x84];
 /// The client's preface (RFC 9113, 3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// What is wrong with what the client has sent.
+/// Errors in what the client has sent.
 #[derive(Debug, Default)]
 pub struct Faults {
     pub streams: Vec<(u32, Code)>,
-    /// The connection is to be ended so; nothing behind it counts.
+    /// The connection must be ended with this code; later bytes are ignored.
     pub connection: Option<Code>,
 }
 
-/// How far the client came.
+/// The parser's state.
 #[derive(Debug)]
 pub struct Frames {
     has_begun: bool,
     has_settings: bool,
     head: [u8; HEAD_BYTES],
     head_length: usize,
-    /// Missing bytes of the frame's payload; at the very beginning, of the preface.
+    /// The number of payload bytes still to come; at the very start, of preface bytes.
     rest: usize,
     payload: Payload,
     gathered: Vec<u8>,
-    /// The field block that goes on in the next frame.
+    /// The field block that continues in the next frame.
     block: Option<Block>,
     streams: Streams,
     decoder: Decoder,
@@ -79,10 +79,10 @@ pub struct Frames {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Payload {
-    /// It goes on as it comes.
+    /// Passed on as it arrives.
     Passes,
     Dropped,
-    /// It is looked at when it is whole.
+    /// Validated when it is complete.
     Gathered,
 }
 
@@ -120,7 +120,7 @@ impl Frames {
         }
     }
 
-    /// Appends to `sound` what may be processed of `bytes`.
+    /// Appends the valid part of `bytes` to `sound`.
     pub fn read(&mut self, bytes: &[u8], sound: &mut Vec<u8>, faults: &mut Faults) {
         if !self.is_over
             && let Err(code) = self.read_all(bytes, sound, faults)
@@ -130,7 +130,7 @@ impl Frames {
         }
     }
 
-    /// Returns true if something begun is not whole.
+    /// Returns true within a frame or a field block.
     pub fn is_partial(&self) -> bool {
         self.has_begun && (self.rest > 0 || self.head_length > 0 || self.block.is_some())
     }
@@ -176,7 +176,7 @@ impl Frames {
         Ok(())
     }
 
-    /// Decides by a frame's head (RFC 9113, 4.2, 5.1 and 6).
+    /// Validates a frame's header (RFC 9113, 4.2, 5.1 and 6).
     fn judge(&mut self, head: Head, faults: &mut Faults) -> Result<Payload, Code> {
         let Head { length, kind, flags, stream } = head;
         check(length <= FRAME_BYTES_MAX, Code::FRAME_SIZE_ERROR)?;
@@ -219,7 +219,7 @@ impl Frames {
                 }
                 Payload::Passes
             }
-            // RFC 9113, 5.1.1: identifiers ascend, and a client's are odd.
+            // RFC 9113, 5.1.1: identifiers increase, and a client's are odd.
             (HEADERS, Progress::Forgotten) => return Err(Code::PROTOCOL_ERROR),
             (HEADERS, _) if stream.is_multiple_of(2) => return Err(Code::PROTOCOL_ERROR),
             (PUSH_PROMISE, _) => return Err(Code::PROTOCOL_ERROR),
@@ -241,7 +241,7 @@ impl Frames {
         })
     }
 
-    /// A gathered payload is whole.
+    /// Handles a complete gathered payload.
     fn end_frame(&mut self, sound: &mut Vec<u8>, faults: &mut Faults) -> Result<(), Code> {
         let (head, mut payload) = (Head::read(&self.head), std::mem::take(&mut self.gathered));
         match head.kind {
@@ -277,7 +277,7 @@ impl Frames {
         Ok(())
     }
 
-    /// RFC 9113, 6.2.
+    /// Starts a field block (RFC 9113, 6.2).
     fn begin_block(&mut self, head: Head, mut payload: &[u8]) -> Result<(), Code> {
         if head.flags & PADDED != 0 {
             let padding = usize::from(payload[0]);
@@ -307,7 +307,7 @@ impl Frames {
                 hpack::append(&mut fields, &field);
             }
         });
-        // RFC 9113, 4.3: the table is no longer what the client takes it for.
+        // RFC 9113, 4.3: the tables of both sides now differ.
         read.map_err(|_| Code::COMPRESSION_ERROR)?;
         let (stream, is_too_large) = (block.stream, size > FIELD_BYTES_MAX);
         match self.streams.progress(stream) {
@@ -317,7 +317,7 @@ impl Frames {
                     self.streams.set(stream, Progress::Ended);
                 }
                 if is_too_large {
-                    // So much that it is answered 431.
+                    // Large enough to be answered 431.
                     let value = vec![b'x'; FIELD_BYTES_MAX];
                     fields = EMPTY_REQUEST.to_vec();
                     hpack::append(&mut fields, &Field { name: b"x", value: &value, indexed: None });
@@ -340,7 +340,7 @@ impl Frames {
         Ok(())
     }
 
-    /// Nothing of this stream goes on any more.
+    /// Passes on nothing more of this stream.
     fn reject(&mut self, stream: u32, code: Code, faults: &mut Faults) {
         self.streams.set(stream, Progress::Faulty);
         faults.streams.push((stream, code));
@@ -355,7 +355,7 @@ impl Head {
     }
 }
 
-/// A stream's identifier, without the bit before it.
+/// A stream's identifier, without the reserved bit.
 fn stream_of(bytes: &[u8]) -> u32 {
     u32::from_be_bytes([bytes[0] & 0x7f, bytes[1], bytes[2], bytes[3]])
 }
@@ -364,7 +364,7 @@ fn check(is_right: bool, code: Code) -> Result<(), Code> {
     if is_right { Ok(()) } else { Err(code) }
 }
 
-/// RFC 9113, 6.5.2.
+/// Validates the payload of SETTINGS (RFC 9113, 6.5.2).
 fn check_settings(payload: &[u8]) -> Result<(), Code> {
     for setting in payload.chunks_exact(6) {
         let name = u16::from_be_bytes([setting[0], setting[1]]);
@@ -380,7 +380,7 @@ fn check_settings(payload: &[u8]) -> Result<(), Code> {
     Ok(())
 }
 
-/// Writes a block as one HEADERS frame, and CONTINUATION frames for what does not fit.
+/// Writes a block as a HEADERS frame, and CONTINUATION frames for what does not fit.
 fn append_fields(sound: &mut Vec<u8>, block: &Block, fields: &[u8]) {
     let mut parts = fields.chunks(FRAME_BYTES_MAX).peekable();
     let mut kind = HEADERS;

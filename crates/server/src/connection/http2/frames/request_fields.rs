@@ -1,10 +1,10 @@
-//! Whether the fields of a request, or of its trailers, are well formed (RFC 9113, 8.2 and 8.3).
+//! Validates the fields of requests and trailers (RFC 9113, 8.2 and 8.3).
 
 use sojourn_http::token::{is_text, is_token};
 
 use super::hpack::Field;
 
-/// Fields of a connection of HTTP/1 (RFC 9113, 8.2.2).
+/// Connection-specific fields of HTTP/1 (RFC 9113, 8.2.2).
 const OF_CONNECTION: [&[u8]; 5] =
     [b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"];
 
@@ -45,7 +45,7 @@ impl Section {
         self.is_malformed |= !is_sound;
     }
 
-    /// RFC 9113, 8.3.1 and 8.5.
+    /// Returns true for a valid request (RFC 9113, 8.3.1 and 8.5).
     pub fn is_request(&self) -> bool {
         let is_complete = match (self.method, self.path) {
             (None, _) => false,
@@ -57,7 +57,7 @@ impl Section {
         is_complete && !self.is_malformed
     }
 
-    /// RFC 9113, 8.1: no pseudo-fields.
+    /// Returns true for valid trailers: no pseudo-fields (RFC 9113, 8.1).
     pub fn is_trailers(&self) -> bool {
         let has_pseudo =
             self.method.is_some() || self.path.is_some() || self.has_scheme || self.has_authority;
@@ -95,7 +95,7 @@ impl Section {
                     path == Path::Asterisk || value.first() == Some(&b'/') && !value.contains(&b'#');
                 self.path.replace(path).is_none() && is_path
             }
-            // Also :protocol, which we have not offered (RFC 8441, 3), and :status.
+            // Also :protocol, which is not enabled (RFC 8441, 3), and :status.
             _ => false,
         }
     }
@@ -116,7 +116,7 @@ impl Section {
             }
     }
 
-    /// A length that contradicts another, or is none, cannot be that of the body (RFC 9113, 8.1.1).
+    /// A length that is invalid or contradicts another cannot be the body's (RFC 9113, 8.1.1).
     fn take_length(&mut self, value: &[u8]) -> bool {
         let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
         let is_same = self.content_length.as_ref().is_none_or(|other| **other == *value);

@@ -1,27 +1,27 @@
-//! How far the client is with its streams, as far as what it may send on them depends on it (RFC 9113, 5.1).
+//! The states of the client's streams, as far as they decide what it may send (RFC 9113, 5.1).
 
 use std::collections::VecDeque;
 
 use super::super::limits::STREAMS_MAX;
 
-/// So many streams are remembered: those that may be open, and the latest that are not.
+/// How many streams are remembered: all that may be open, and the latest closed ones.
 const REMEMBERED_MAX: usize = 4 * STREAMS_MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// The client has not begun it yet.
+    /// Not started yet.
     Idle,
     Open,
-    /// The client has said that nothing follows.
+    /// The client has ended it (END_STREAM).
     Ended,
     Reset,
-    /// It was faulty and is reset: what still comes of it is ignored.
+    /// Reset because of an error; further frames on it are ignored.
     Faulty,
-    /// It was skipped, or ended long ago.
+    /// Skipped, or closed long ago.
     Forgotten,
 }
 
-/// The client's streams, by ascending identifier.
+/// The client's streams in ascending order.
 #[derive(Debug, Default)]
 pub struct Streams {
     last: u32,
@@ -37,7 +37,7 @@ impl Streams {
         }
     }
 
-    /// The client begins `id`, which was idle.
+    /// The client starts `id`, which was idle.
     pub fn begin(&mut self, id: u32) {
         self.last = id;
         if self.known.len() == REMEMBERED_MAX {

@@ -1,10 +1,10 @@
-//! One stream: a request of HTTP/2, answered by an HTTP/1 machine of its own.
+//! One stream: an HTTP/2 request, answered by its own HTTP/1 state machine.
 //!
-//! The machine is given the request as text and its output is taken apart into a head and DATA: one text to
-//! write and one head to read, a microsecond. In return every handler answers the same over both protocols.
+//! The machine gets the request as text, and its output is split into a head and DATA. Writing one text and parsing one
+//! head takes a microsecond; in return every handler gives the same answers over both protocols.
 //!
-//! What the machine would have sent from a file is read here, a slice at a time as the client's window allows, and
-//! never put into the caches: as little as the file would have been.
+//! What the machine would send from a file is read here, a slice at a time as the client's window allows, and is not
+//! cached, just as the file would not have been.
 
 use std::net::IpAddr;
 use std::task::{self, Waker};
@@ -24,48 +24,48 @@ mod upload;
 use sending::Sending;
 use upload::{Following, Upload};
 
-/// A request and its answer.
+/// A request and its response.
 #[derive(Debug)]
 pub struct Stream {
     id: u32,
     machine: Http1,
     is_head: bool,
     respond: SendResponse<Held>,
-    /// Once the response's head is sent.
+    /// Set once the response's head was sent.
     sender: Option<SendStream<Held>>,
-    /// Bytes of the response's body not passed to `h2` yet; `None` if the length is unknown.
+    /// Body bytes of the response not passed to `h2` yet; `None` if the length is unknown.
     body_left: Option<u64>,
-    /// The client has been told that the response is complete.
+    /// The end of the response has been sent.
     is_ended: bool,
-    /// Parts of the body passed to `h2`.
+    /// The number of body parts passed to `h2`.
     parts: u64,
-    /// What is yet to come of the request's body, once the request is being answered.
+    /// The rest of the request's body, once the request is being answered.
     following: Option<Box<Following>>,
     stage: Stage,
     end: Option<End>,
-    /// When it was last served, in the connection's count of turns.
+    /// When it was last served, counted in servings of the connection.
     pub served: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The client has its answer, or soon will.
+    /// The client has received its response, or soon will.
     Answered,
-    /// The client did not want it any more.
+    /// The client cancelled it.
     Cancelled,
-    /// What the client sent on it is at fault: reset.
+    /// Reset because of a protocol error of the client.
     Rejected,
-    /// The response broke off: reset.
+    /// Reset because the response could not be completed.
     Failed,
 }
 
 #[derive(Debug)]
 enum Stage {
-    /// The request's body is coming, and thrown away unless it is to be passed on; then the request is answered.
+    /// The request's body arrives and is discarded, or buffered to be forwarded; then the request is answered.
     Uploading(Box<Upload>),
-    /// The machine takes more of the request's body.
+    /// The machine reads more of the request's body.
     Following,
-    /// This may block, and has to be done first.
+    /// A job that may block must be done first.
     Job(Job, For),
     Delegated(For),
     /// The machine waits to be woken.
@@ -74,7 +74,7 @@ enum Stage {
     Over,
 }
 
-/// The recipient of a job's result.
+/// The recipient of a job's outcome.
 #[derive(Debug)]
 enum For {
     Machine,
@@ -83,7 +83,7 @@ enum For {
 }
 
 impl Stream {
-    /// A request that has just come from `peer`.
+    /// A new request from `peer`.
     pub fn new(
         peer: IpAddr,
         is_secure: bool,
@@ -115,22 +115,22 @@ impl Stream {
         self.end
     }
 
-    /// Returns true if the client has yet to send the rest of the request.
+    /// Returns true if the client has not sent the whole request.
     pub fn is_uploading(&self) -> bool {
         matches!(self.stage, Stage::Uploading(_) | Stage::Following)
     }
 
-    /// Returns true if the rest of a long body is being passed on.
+    /// Returns true while the rest of a long body is being forwarded.
     pub fn is_following(&self) -> bool {
         matches!(self.stage, Stage::Following)
     }
 
-    /// Returns true if the client's windows, or what waits already, hold it up.
+    /// Returns true if sending is blocked by the client's windows or by queued bytes.
     pub fn is_sending(&self) -> bool {
         matches!(self.stage, Stage::Sending(_))
     }
 
-    /// Goes on as far as possible; returns whether the protocol has something to do for it.
+    /// Continues as far as possible; returns true if `h2` has something to do for it.
     pub fn advance(&mut self, gauge: &Gauge, context: &mut Context<'_>) -> bool {
         if self.end.is_none() && self.is_cancelled() {
             self.finish_as(End::Cancelled);
@@ -151,7 +151,7 @@ impl Stream {
         self.end.is_some() || before != (self.sender.is_some(), self.parts)
     }
 
-    /// The job it needs, for the driver to delegate; the result is [delivered](Self::deliver).
+    /// The job it needs, to be delegated to the driver; the outcome is [delivered](Self::deliver).
     pub fn take_job(&mut self) -> Option<Job> {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Job(job, whose) => {
@@ -165,12 +165,12 @@ impl Stream {
         }
     }
 
-    /// Returns true if it needs a job that is not delegated yet.
+    /// Returns true if it needs a job that has not been delegated.
     pub fn has_job(&self) -> bool {
         matches!(self.stage, Stage::Job(..))
     }
 
-    /// Takes the job's result; `None` if the queue was full.
+    /// Handles the job's outcome; `None` if the queue was full.
     pub fn deliver(&mut self, done: Option<Done>, context: &mut Context<'_>) {
         match (std::mem::replace(&mut self.stage, Stage::Over), done) {
             (Stage::Delegated(For::Machine), done) => {
@@ -180,13 +180,13 @@ impl Stream {
                 sending.bytes = Bytes::from_owner(slice);
                 self.stage = Stage::Sending(sending);
             }
-            // The file has become shorter, or there is too much to do: the client must not take it for whole.
+            // The file was truncated, or the server is overloaded: the client must notice that the body is incomplete.
             (Stage::Delegated(For::Sending(_)), _) => self.fail(),
             (stage, _) => self.stage = stage,
         }
     }
 
-    /// Resets it, because of what the client has sent.
+    /// Resets it because of a protocol error.
     pub fn reject(&mut self, code: Code) {
         if self.end.is_none() {
             self.reset(code);
@@ -207,7 +207,7 @@ impl Stream {
         }
     }
 
-    /// It is about to be forgotten.
+    /// Called before it is dropped.
     pub fn finish(&mut self, context: &mut Context<'_>) {
         self.machine.finish(context);
     }
@@ -221,7 +221,7 @@ impl Stream {
         reset.is_ready()
     }
 
-    /// Tells the machine, and takes what it wants.
+    /// Passes an event to the machine and handles its want.
     fn happen(&mut self, event: Event, context: &mut Context<'_>) {
         let want = self.tell(event, context);
         self.pursue(want, context);
@@ -232,7 +232,7 @@ impl Stream {
             want = match want {
                 Want::Open(opening) => break Stage::Job(Job::Open(opening), For::Machine),
                 Want::Load(range) if range.into_memory => break Stage::Job(Job::Load(range), For::Machine),
-                // Read when it is to be sent.
+                // Read when it is about to be sent.
                 Want::Load(_) => self.tell(Event::Done(Done::Loaded(Ok(None))), context),
                 Want::Send(output) => return self.begin(output),
                 Want::Receive(buffer) => {
@@ -253,7 +253,7 @@ impl Stream {
         };
     }
 
-    /// The machine never hears of the server's stopping: the streams there are finish, and no more are begun.
+    /// The machine is never told that the server stops: existing streams finish, and no new ones start.
     fn tell(&mut self, event: Event, context: &mut Context<'_>) -> Want {
         let is_draining = std::mem::replace(&mut context.is_draining, false);
         let want = self.machine.handle(event, context);

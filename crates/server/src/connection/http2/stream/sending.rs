@@ -1,4 +1,4 @@
-//! Sending a stream's answer: its head apart, its body as DATA, as much of it as the client's windows allow.
+//! Sends a stream's response: its head separately, its body as DATA, as far as the client's windows allow.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use super::super::limits::{
 use super::{End, For, Stage, Stream};
 use crate::connection::{Context, Event, Output, Piece};
 
-/// An output of the machine's on its way.
+/// An output of the machine being sent.
 #[derive(Debug)]
 pub(super) struct Sending {
-    /// Handed back when all of it is sent.
+    /// Returned to the machine when it has been sent.
     pub(super) output: Output,
     pub(super) bytes: Bytes,
-    /// For bytes that were read from a file.
+    /// Counts bytes that were read from a file.
     read_ahead: Option<ReadAhead>,
     rest: Rest,
 }
@@ -35,7 +35,7 @@ pub(super) enum Rest {
 }
 
 impl Stream {
-    /// An output of the machine's; the first begins with the head.
+    /// Starts sending an output; the first one begins with the head.
     pub(super) fn begin(&mut self, mut output: Output) {
         let mut bytes = Bytes::from(std::mem::take(&mut output.bytes));
         while self.sender.is_none() && !bytes.is_empty() {
@@ -65,7 +65,7 @@ impl Stream {
         self.stage = Stage::Sending(Sending { output, bytes, read_ahead: None, rest });
     }
 
-    /// Hands over what may be sent now; returns whether there may be more to do at once.
+    /// Passes on what may be sent now; returns true if more may be possible at once.
     pub(super) fn send(&mut self, mut sending: Sending, gauge: &Gauge, context: &mut Context<'_>) -> bool {
         if sending.bytes.is_empty() {
             match std::mem::replace(&mut sending.rest, Rest::Nothing) {
@@ -114,7 +114,7 @@ impl Stream {
         true
     }
 
-    /// Has the next slice of a file read, if it could be sent.
+    /// Requests the next slice of a file, if it could be sent.
     fn read_on(&mut self, mut sending: Sending, mut rest: FileRange, gauge: &Gauge) {
         let room = self.room(SLICE_BYTES, gauge);
         if room == 0 {
@@ -122,7 +122,7 @@ impl Stream {
             self.stage = Stage::Sending(sending);
             return;
         }
-        // Every stream's window may be tiny, and together they must not make us hold much.
+        // Every window may be tiny; the total read ahead must still be limited.
         let length_min = if gauge.read_bytes() < READ_AHEAD_BYTES_MAX { SLICE_BYTES_MIN } else { 1 };
         let length = rest.length.min(room.clamp(length_min, SLICE_BYTES));
         sending.read_ahead = Some(ReadAhead::new(length, gauge));
@@ -135,7 +135,7 @@ impl Stream {
         self.stage = Stage::Job(Job::Load(slice), For::Sending(sending));
     }
 
-    /// The part of `wanted` bytes that may be passed to `h2` now.
+    /// How many of `wanted` bytes may be passed to `h2` now.
     fn room(&mut self, wanted: usize, gauge: &Gauge) -> usize {
         if gauge.value() >= WAITING_BYTES_MAX {
             return 0;
@@ -145,7 +145,7 @@ impl Stream {
         sender.capacity()
     }
 
-    /// The machine has no more to say.
+    /// The machine has finished its output.
     pub(super) fn complete(&mut self) {
         let Some(sender) = &mut self.sender else { return self.fail() };
         match self.body_left {

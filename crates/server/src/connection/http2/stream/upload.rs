@@ -1,4 +1,4 @@
-//! The request of a stream: its body, to be thrown away unless it is to be passed on.
+//! A stream's request body: discarded unless it is forwarded.
 
 use std::task::{self, Poll, Waker};
 
@@ -13,17 +13,18 @@ use crate::connection::{Context, Event};
 /// The end of a chunked body.
 const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
-/// A request whose body is coming.
+/// A request whose body is arriving.
 #[derive(Debug)]
 pub(super) struct Upload {
     request: Parts,
     body: RecvStream,
     received: u64,
-    /// The beginning of the body to forward.
+    /// The start of the body, to be forwarded.
     kept: Vec<u8>,
 }
 
-/// The rest of a body, which the machine gets as it comes and as it takes it: the client's window is opened no further.
+/// The rest of a body, passed to the machine as it arrives and as fast as it reads; the client's window grows
+/// accordingly (backpressure).
 #[derive(Debug)]
 pub(super) struct Following {
     body: RecvStream,
@@ -37,11 +38,11 @@ impl Upload {
 }
 
 impl Stream {
-    /// Takes the request's body, to throw it away or to pass it on; returns whether the request could be answered then.
+    /// Reads the request's body to discard or forward it; returns true if the request could be answered then.
     pub(super) fn upload(&mut self, mut upload: Box<Upload>, context: &mut Context<'_>) -> bool {
         let mut nobody = task::Context::from_waker(Waker::noop());
-        // A body that is held back until it is asked for, or is too long to be thrown away, gets its answer now; what
-        // still comes of it is reset without blame when the stream ends (RFC 9113, 8.1).
+        // A body that waits for 100 Continue, or is too long to discard, is answered now; the rest is reset with
+        // NO_ERROR at the stream's end (RFC 9113, 8.1).
         let passes_on = context.handler.takes_bodies();
         let is_awaited = passes_on || !head::waits_for_continue(&upload.request);
         while is_awaited && upload.received <= DRAINED_BODY_BYTES_MAX {
@@ -51,7 +52,7 @@ impl Stream {
                     if passes_on {
                         upload.kept.extend_from_slice(&bytes);
                     }
-                    // It fails when the stream is gone, which the next poll tells.
+                    // Fails if the stream has ended, which the next poll reports.
                     let _ = upload.body.flow_control().release_capacity(bytes.len());
                 }
                 Poll::Ready(Some(Err(_))) => {
@@ -66,7 +67,7 @@ impl Stream {
             }
         }
         let mut text = context.pool.take_buffer();
-        // A short body is held whole, so that an upstream does not wait for it; a longer one follows as it comes.
+        // A short body is buffered completely, so that an upstream does not wait for it; a longer one is streamed.
         let is_whole = upload.received <= DRAINED_BODY_BYTES_MAX;
         let length = if is_whole { Some(upload.received) } else { head::content_length(&upload.request) };
         let beginning = head::Beginning { bytes: &upload.kept, length };
@@ -78,7 +79,7 @@ impl Stream {
         true
     }
 
-    /// Gives the machine what comes next of the request's body; returns whether there may be more to do at once.
+    /// Passes on the next part of the request's body; returns true if more may be possible at once.
     pub(super) fn follow(&mut self, context: &mut Context<'_>) -> bool {
         let Some(following) = &mut self.following else {
             self.fail();
@@ -98,11 +99,11 @@ impl Stream {
             }
             Poll::Ready(Some(Ok(bytes))) => {
                 head::append_part(text.space(), &bytes, following.is_chunked);
-                // It fails when the stream is gone, which the next poll tells.
+                // Fails if the stream has ended, which the next poll reports.
                 let _ = following.body.flow_control().release_capacity(bytes.len());
             }
             Poll::Ready(None) => {
-                // Of a known length the machine has asked for no more than there is.
+                // With a known length the machine reads no more than that.
                 if following.is_chunked {
                     text.space().extend_from_slice(LAST_CHUNK);
                 }

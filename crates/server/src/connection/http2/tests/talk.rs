@@ -1,4 +1,4 @@
-//! A machine and a client of the same protocol, at the two ends of their memory, and a disk under control.
+//! A state machine and an HTTP/2 client at both ends of a memory pipe, with a controlled disk.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -15,12 +15,12 @@ use super::super::{Http2, limits};
 use crate::connection::bench::Bench;
 use crate::connection::{Buffer, Event, Lane, Want};
 
-/// A machine, and a driver that does what it wants.
+/// A state machine, and a driver that performs its wants.
 pub struct Server {
     pub bench: Bench,
     pub machine: Http2,
     pub want: Want,
-    /// Jobs whose path or document size satisfies this wait until they are released.
+    /// Jobs for which this returns true wait until they are released.
     pub holds: fn(&Job) -> bool,
     pub held: VecDeque<(Lane, Job)>,
     pub sent: Vec<u8>,
@@ -45,7 +45,7 @@ impl Server {
         self.machine.handle(event, &mut self.bench.context())
     }
 
-    /// Tells the machine, and does what it wants until it waits for its client.
+    /// Passes an event to the machine and performs its wants until it waits for the client.
     pub fn happen(&mut self, event: Event) {
         let mut want = self.handle(event);
         loop {
@@ -79,7 +79,7 @@ impl Server {
         self.happen(Event::Received(buffer));
     }
 
-    /// The disk has done the job it was given first.
+    /// Completes the oldest disk job.
     pub fn release(&mut self) {
         let (lane, job) = self.held.pop_front().expect("a job that is held");
         let done = job.perform(&self.bench.origin, &mut Vec::new());
@@ -119,7 +119,7 @@ impl Client {
         Client { pipe, sender, connection, answers: Vec::new(), sent: Vec::new() }
     }
 
-    /// Asks, and returns the index of the answer.
+    /// Sends a request; returns the index of its answer.
     pub fn ask(&mut self, request: http::request::Builder) -> usize {
         let (response, _) = self.sender.send_request(request.body(()).unwrap(), true).unwrap();
         self.answers.push(Answer { response, head: None, body: None, bytes: Vec::new(), outcome: None });
@@ -138,7 +138,7 @@ impl Client {
         bytes
     }
 
-    /// The client reads `bytes`, and takes at once what they bring if it `takes_bodies`.
+    /// The client reads `bytes`; if it `takes_bodies`, it consumes received body bytes at once.
     pub fn receive(&mut self, bytes: &[u8], takes_bodies: bool) {
         let mut nobody = task::Context::from_waker(Waker::noop());
         let mut buffer = Buffer::default();
@@ -150,7 +150,7 @@ impl Client {
         }
     }
 
-    /// Lets the two talk until neither has anything to say.
+    /// Lets both sides exchange bytes until neither has any.
     pub fn talk(&mut self, server: &mut Server, takes_bodies: bool) {
         loop {
             let bytes = self.take_sent();
