@@ -1,9 +1,9 @@
 //! Handlers answer requests. One folder each, one table.
 //!
-//! A [`Content`] is a handler as it is configured for a site; it starts a [`Handler`](crate::connection::Handler) for
-//! every event loop or worker, which owns what changes: caches, pools of connections, exchanges under way. What a handler
-//! is asked, and how it answers, is in `connection::handler`. To add one, write a folder here and a row of [`ALL`]: the
-//! command line offers the rows (`serve --handler`). [`echo`] is the smallest example.
+//! A [`Content`] is a handler as configured for a site. It starts a [`Handler`](crate::connection::Handler) for every
+//! event loop or worker, which owns the state: caches, connection pools, exchanges in progress. `connection::handler`
+//! defines the interface. To add a handler, write a folder here and a row of [`ALL`], from which the command line takes
+//! its choices (`serve --handler`). [`echo`] is the smallest example.
 
 use std::fmt::Debug;
 use std::io;
@@ -26,60 +26,58 @@ pub mod routes;
 pub mod static_files;
 mod stream;
 
-/// Every handler, in the order in which the guide explains them.
+/// Every handler, in the order of the documentation.
 pub const ALL: &[Kind] =
     &[static_files::KIND, routes::KIND, reverse_proxy::KIND, forward_proxy::KIND, echo::KIND];
 
-/// A row of [`ALL`]: what `--handler` and the reference say of a handler.
+/// A row of [`ALL`].
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
-    /// The name for the command line: that of its folder, with hyphens.
+    /// The name on the command line: that of its folder, with hyphens.
     pub name: &'static str,
     pub summary: &'static str,
-    /// Its content, if it needs no options of its own. The proxies do: the command `proxy` makes theirs, and `serve` that of
-    /// the routes.
+    /// Makes its content, if that needs no options. `proxy` makes the proxies' content, and `serve` that of the routes.
     pub content: Option<fn() -> Arc<dyn Content>>,
 }
 
-/// The handlers that `serve` offers, by name. The first is the default.
+/// The handlers that `serve` offers, by name; the first is the default.
 pub fn without_options() -> impl Iterator<Item = (Kind, fn() -> Arc<dyn Content>)> {
     ALL.iter().filter_map(|kind| Some((*kind, kind.content?)))
 }
 
-/// A handler as it is configured for a site; all event loops and workers share it.
+/// A handler as configured for a site, shared by all event loops and workers.
 pub trait Content: Debug + Send + Sync {
-    /// Its row of [`ALL`].
     fn kind(&self) -> Kind;
 
     /// Starts a handler for one event loop or worker.
     ///
     /// # Errors
-    /// If the system has no room for it.
+    /// If the system lacks the resources.
     fn start(&self, setup: &Setup<'_>) -> io::Result<Box<dyn Handler>>;
 
     /// Returns true if its handlers make connections of their own. Then every worker needs an event loop, and the
-    /// client's address is always looked up.
+    /// client's address is always determined.
     fn makes_connections(&self) -> bool {
         false
     }
 
-    /// Writes to the table what it counts for all loops of the server at once.
+    /// Adds counters that it keeps for the whole server to the table.
     fn report(&self, _served: &mut Served) {}
 
-    /// The same for what every process counts for itself, where processes do not share it.
+    /// Adds counters that every process keeps separately, where processes do not share them.
     fn report_own(&self, _served: &mut Served) {}
 
-    /// The answer to a request of an operator, over the admin listener, if it is one for this handler.
+    /// The response to an operator's request on the admin listener; `None` if it is not for this handler.
     fn operate(&self, _request: &Request<'_>) -> Option<(Status, Value)> {
         None
     }
 }
 
-/// The site's parts for its handlers.
+/// What handlers use of a site.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
     pub hosts: &'a Arc<Hosts>,
-    /// How much a loop's caches of files may hold.
+    /// Budgets of a loop's file caches.
     pub budgets: &'a Budgets,
     pub limits: &'a Limits,
 }

@@ -1,5 +1,5 @@
-//! Large bodies on their way, piece by piece: a document, or an object in a cache's memory; the whole, or
-//! ranges of it as parts of one body (RFC 9110, 14 and 15.3.7).
+//! Sends large bodies piece by piece: a document, or an object in a cache's memory, whole or as ranges (RFC 9110, 14
+//! and 15.3.7).
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use sojourn_http_cache::fields::append_line;
 
 use crate::connection::{BodyStep, BodyWriter, Piece};
 
-/// The first piece of a response from the page cache, before other clients are served. Each piece is twice as long as
-/// the last: the first bytes come soon from a slow disk, and large files take few calls.
+/// The first piece that is sent from the page cache before other clients are served. Each piece is twice as long as the
+/// one before: a slow disk delivers the first bytes soon, and large files need few calls.
 const FIRST_PIECE_BYTES: u64 = 512 * 1024;
 
-/// No piece is longer: about a tenth of a millisecond of copying.
+/// The largest piece: about a tenth of a millisecond of copying.
 const PIECE_BYTES_MAX: u64 = 2 * 1024 * 1024;
 
-/// A document or a stored object, and how much of it is sent.
+/// A document or a stored object, and how much of it has been sent.
 #[derive(Debug)]
 pub struct Stream {
     source: Source,
@@ -27,10 +27,10 @@ pub struct Stream {
     offset: u64,
     end: u64,
     piece_bytes_max: u64,
-    /// The piece that is being sent.
+    /// The length of the piece being sent.
     piece_bytes: u64,
     from_memory: bool,
-    /// The parts that follow, last first.
+    /// The remaining parts, last one first.
     rest: Vec<Part>,
 }
 
@@ -40,11 +40,11 @@ enum Source {
     Stored(Arc<Object>),
 }
 
-/// Part of a multipart body.
+/// A part of a multipart body.
 #[derive(Debug)]
 pub struct Part {
     pub preamble: Vec<u8>,
-    /// The range; the last part has none.
+    /// Its range; `None` for the closing boundary.
     pub range: Option<ByteRange>,
 }
 
@@ -56,21 +56,21 @@ pub enum Next {
 }
 
 impl Stream {
-    /// The whole document, chunk by chunk from memory or from the page cache.
+    /// The whole document, from memory chunk by chunk, or from the page cache.
     pub fn new(document: Arc<Document>, from_memory: bool) -> Stream {
         let piece_bytes_max = if from_memory { CHUNK_BYTES } else { FIRST_PIECE_BYTES };
         let end = document.size;
         Stream { piece_bytes_max, from_memory, end, ..Stream::of(Source::Document(document)) }
     }
 
-    /// Ranges of the document, of which the first has been announced already, from the page cache: a part of a chunk is
-    /// not worth keeping in memory.
+    /// Ranges of the document, the first of which has been announced. They are sent from the page cache, because parts
+    /// of chunks are not worth caching.
     pub fn parts(document: Arc<Document>, first: ByteRange, rest: Vec<Part>) -> Stream {
         let (offset, end) = (first.first, first.last + 1);
         Stream { offset, end, ..Stream::new(document, false) }.followed_by(rest)
     }
 
-    /// The same of what a proxy has stored in memory.
+    /// Ranges of an object in a proxy's memory.
     pub fn stored(object: &Arc<Object>, first: ByteRange, rest: Vec<Part>) -> Stream {
         let (offset, end) = (first.first, first.last + 1);
         let stream = Stream::of(Source::Stored(Arc::clone(object)));
@@ -94,7 +94,7 @@ impl Stream {
         Stream { rest, ..self }
     }
 
-    /// The piece given last is sent: writes what stands before the next, and gives that.
+    /// Called when the last piece was sent: writes the next part's head, and returns the next piece.
     pub fn next(&mut self, body: &mut BodyWriter<'_>) -> Next {
         let is_first = self.piece_bytes == 0;
         self.offset += std::mem::take(&mut self.piece_bytes);
@@ -131,10 +131,10 @@ impl Stream {
         (self.end - self.offset).min(self.piece_bytes_max)
     }
 
-    /// Sends `piece`, which is the next.
+    /// Sends `piece`.
     pub fn send(&mut self, piece: Piece) -> BodyStep {
         let is_last = self.end - self.offset <= self.piece_bytes_max && self.rest.is_empty();
-        // Head and body leave memory in one call, so that nothing is left over before the end; not so from a file.
+        // Head and body leave memory in one call, so nothing is left before the end, unlike from a file.
         let is_in_one_call = matches!(&self.source, Source::Stored(object) if object.file().is_none());
         let remaining = (!(is_in_one_call && is_last)).then_some(self.end - self.offset);
         self.piece_bytes = self.length();
@@ -154,23 +154,22 @@ impl Part {
     }
 }
 
-/// The body of a 206 with `ranges` of a representation of `size` bytes, and the boundary if it has several
-/// parts.
+/// The body of a 206 with `ranges` of a representation of `size` bytes, and the boundary if there are several parts.
 pub fn parts_of(media_type: Option<&[u8]>, size: u64, ranges: &[ByteRange]) -> (Vec<Part>, Option<String>) {
     if let [range] = ranges {
         return (vec![Part { preamble: Vec::new(), range: Some(*range) }], None);
     }
-    // Not to be guessed, so that no content can hold it.
+    // Unpredictable, so that no content can contain it.
     let boundary = format!("{:016x}", RandomState::new().hash_one(size));
     (multipart(media_type, size, ranges, &boundary), Some(boundary))
 }
 
-/// The media type of a multipart body.
+/// Appends the media type of a multipart body.
 pub fn append_boundary(head: &mut Vec<u8>, boundary: &str) {
     head::field(head, "Content-Type", &format!("multipart/byteranges; boundary={boundary}"));
 }
 
-/// The parts of a multipart body, the closing boundary as the last (RFC 2046, 5.1.1).
+/// The parts of a multipart body; the last is the closing boundary (RFC 2046, 5.1.1).
 fn multipart(media_type: Option<&[u8]>, size: u64, ranges: &[ByteRange], boundary: &str) -> Vec<Part> {
     let opening = |range: &ByteRange| {
         let mut preamble = format!("\r\n--{boundary}\r\n").into_bytes();

@@ -1,5 +1,5 @@
-//! Answers every request with its own head. It shows what proxies on the way have changed, and is the
-//! smallest handler.
+//! The echo handler: answers every request with its own head, which shows what proxies have changed. The smallest
+//! handler.
 
 use std::io;
 use std::sync::Arc;
@@ -10,11 +10,10 @@ use sojourn_http::request::Request;
 use super::{Content, Kind, Setup};
 use crate::connection::{Handler, Response, Step};
 
-/// The row of the table.
 pub const KIND: Kind =
     Kind { name: "echo", summary: "every request's own head", content: Some(|| Arc::new(Echo)) };
 
-/// Content and handler at once: it has no state.
+/// Content and handler in one, because it has no state.
 #[derive(Debug)]
 pub struct Echo;
 

@@ -1,4 +1,4 @@
-//! CONNECT: a request that becomes a tunnel to the origin that it names.
+//! CONNECT: a request that becomes a tunnel to the origin it names.
 
 use sojourn_http::Status;
 use sojourn_http::request::{Body, Request};
@@ -13,10 +13,10 @@ use crate::connection::{Response, Source, Step};
 use crate::handler::reverse_proxy::End;
 
 impl ForwardProxy {
-    /// Opens the tunnel that `request` asks for.
+    /// Opens the tunnel for `request`.
     pub(super) fn connect(&mut self, request: &Request<'_>, response: &mut Response<'_, '_>) -> Step {
         if request.body != Body::Length(0) {
-            // What a tunnel begins with has no framing.
+            // What precedes a tunnel has no framing.
             return response.page(request, Status::BadRequest);
         }
         let origin = match self.rules.tunnel_origin(request, response.peer(), response.is_secure()) {
@@ -35,7 +35,7 @@ impl ForwardProxy {
         }
     }
 
-    /// The tunnel that `request` asked for is open, or cannot be opened.
+    /// The tunnel for `request` is open, or cannot be opened.
     pub(super) fn connected(
         &mut self,
         request: &Request<'_>,
@@ -49,7 +49,7 @@ impl ForwardProxy {
             return match stage {
                 Stage::Closed(End::Refused(refusal)) => self.refuse(request, refusal, response),
                 Stage::Closed(End::Failed(status)) => response.page(request, status),
-                // The origin was there for a moment.
+                // The origin closed the connection at once.
                 _ => response.page(request, Status::BadGateway),
             };
         }

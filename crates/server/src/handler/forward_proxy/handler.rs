@@ -1,4 +1,4 @@
-//! The forward proxy as a [`Handler`]: it applies the rules and opens tunnels; the reverse proxy's handler does the rest.
+//! The forward proxy as a [`Handler`]: applies the rules and opens tunnels; the reverse proxy's handler does the rest.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,9 @@ use crate::connection::{
 use crate::counters::Served;
 use crate::handler::reverse_proxy::{ReverseProxy, UpstreamClient};
 
-/// The numbers of tunnels that are being opened begin here, those of the relay's exchanges at 0.
+/// Exchange IDs of tunnels start here, those of the reverse proxy's exchanges at 0.
 const FIRST_TUNNEL: usize = 1 << (usize::BITS - 1);
 
-/// A forward proxy, for one event loop.
 #[derive(Debug)]
 pub struct ForwardProxy {
     pub(super) rules: Arc<Rules>,
@@ -36,7 +35,7 @@ impl ForwardProxy {
         self.relay.upstream_client()
     }
 
-    /// The CONNECT request waits for its tunnel.
+    /// Lets the CONNECT request wait for its tunnel.
     pub(super) fn wait(&mut self, tunnel: TunnelId) -> Step {
         Step::Wait(ExchangeId(FIRST_TUNNEL + self.opening.insert(tunnel)))
     }
@@ -51,7 +50,7 @@ impl ForwardProxy {
     }
 }
 
-/// The index of a tunnel that is being opened.
+/// The index of a tunnel being opened.
 fn opening(exchange: ExchangeId) -> Option<usize> {
     exchange.0.checked_sub(FIRST_TUNNEL)
 }

@@ -1,6 +1,6 @@
-//! A connection that stands for a name lookup: it ends when the result is there.
+//! A DNS lookup in the form of a connection, which ends when the result is available.
 //!
-//! Nothing is sent or received on it. As a connection it has an event loop's deadline and waker like everything else.
+//! Nothing is sent or received on it. As a connection it gets the event loop's deadline and wake-up.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,7 +8,7 @@ use super::{Addresses, Refusal};
 use crate::connection::{Buffer, Event, Reason, Shared, Wait, Want};
 use crate::handler::reverse_proxy::{Machine, UpstreamClient};
 
-/// A name that is being looked up.
+/// A lookup in progress.
 #[derive(Debug)]
 pub struct Lookup {
     host: Box<str>,
@@ -18,12 +18,12 @@ pub struct Lookup {
 }
 
 impl Lookup {
-    /// Looks `host` up; the `outcome` is set when the connection ends.
+    /// Starts to look up `host`; `outcome` is set when the connection ends.
     pub fn new(host: Box<str>, outcome: Arc<OnceLock<Addresses>>) -> Lookup {
         Lookup { host, outcome, is_waiting: false, is_over: false }
     }
 
-    /// Gives the outcome to the waiters, or the refusal if there is none.
+    /// Passes the outcome to those who wait for it; without an outcome, the refusal.
     fn end(&mut self, refusal: Refusal, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) {
         if !std::mem::replace(&mut self.is_over, true) {
             upstream_client.found(&self.host, self.outcome.get().ok_or(refusal), shared.served);

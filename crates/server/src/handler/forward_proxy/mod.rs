@@ -1,7 +1,7 @@
 //! A forward proxy: each request names its origin, and CONNECT opens a tunnel to one.
 //!
-//! It is composed of a reverse proxy's handler, which has the cache, the flows and the connections, and adds what that
-//! does not have: [`Rules`] for clients and destinations, name lookups, connection pools by origin, and tunnels.
+//! It contains a reverse proxy's handler, which has the cache, flows and connections, and adds [`Rules`] for clients
+//! and destinations, DNS lookups, connection pools per origin, and tunnels.
 
 use std::io;
 use std::sync::Arc;
@@ -36,14 +36,13 @@ pub use refusal::{Refusal, refuse};
 pub use resolver::{Addresses, Busy, Pending, Resolver};
 pub use rules::{PORTS, Rules, TUNNEL_PORTS};
 
-/// The row of the table.
 pub const KIND: Kind = Kind {
     name: "forward-proxy",
     summary: "any origin that requests name, tunnels (CONNECT) included",
     content: None,
 };
 
-/// A forward proxy as it is configured.
+/// A forward proxy's configuration.
 #[derive(Clone, Debug)]
 pub struct ForwardSite {
     proxy: Arc<Proxy>,
@@ -51,7 +50,7 @@ pub struct ForwardSite {
 }
 
 impl ForwardSite {
-    /// Returns `None` if `proxy` has no rules: then it is a reverse proxy.
+    /// `None` if `proxy` has no rules, so that it is a reverse proxy.
     pub fn new(proxy: Arc<Proxy>) -> Option<ForwardSite> {
         let rules = Arc::clone(proxy.forward.as_ref()?);
         Some(ForwardSite { proxy, rules })

@@ -1,28 +1,28 @@
 //! Networks in CIDR notation, and which addresses are public.
 //!
-//! A forward proxy lends its place in the network to its clients. Addresses that only this place can reach
-//! (itself, its neighbours, the metadata service of a virtual machine) are refused, whatever name leads to
-//! them. So an address is judged by the registries of special purposes (RFC 6890 and IANA's tables), and
-//! those that hold an IPv4 address by that one.
+//! A forward proxy lends its place in the network to its clients. Addresses that only this place can reach (itself, its
+//! neighbours, a cloud's metadata service) are refused, whatever name resolves to them (server-side request forgery).
+//! Addresses are judged by the registries of special purposes (RFC 6890 and IANA's tables); an address that embeds an
+//! IPv4 address is judged by that one.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// Addresses that begin with the same bits.
+/// Addresses with a common prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     first: IpAddr,
     prefix_bits: u32,
 }
 
-/// Why a text is no network.
+/// Why a text is not a network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkError {
-    /// No address, or no length of a prefix behind it.
+    /// Not an address with a prefix length.
     #[error("{0} is no network: one looks like 192.0.2.0/24, 2001:db8::/32 or 192.0.2.7")]
     Syntax(String),
-    /// Not the first address of the network.
+    /// The address has bits beyond the prefix.
     #[error("{0} has bits behind its prefix: the network that holds it is {1}")]
     Host(String, Network),
 }
@@ -38,7 +38,7 @@ impl Network {
         Network { first: IpAddr::V6(Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 0)), prefix_bits }
     }
 
-    /// The network of so many bits that holds `address`.
+    /// The network of `prefix_bits` that contains `address`.
     fn around(address: IpAddr, prefix_bits: u32) -> Network {
         let first = match address {
             IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() & mask_v4(prefix_bits)).into(),
@@ -47,7 +47,7 @@ impl Network {
         Network { first, prefix_bits }
     }
 
-    /// Returns true if `address` is in it; IPv4 written as IPv6 (`::ffff:192.0.2.1`) is IPv4.
+    /// Returns true if `address` is in it. IPv4-mapped IPv6 addresses (`::ffff:192.0.2.1`) count as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         address.is_ipv4() == self.first.is_ipv4() && Network::around(address, self.prefix_bits) == *self
@@ -70,7 +70,7 @@ impl FromStr for Network {
                 Some(bits).filter(is_number).and_then(|bits| bits.parse().ok()).ok_or_else(wrong)?
             }
         };
-        // Nothing is ever compared with IPv4 that is written as IPv6.
+        // IPv4-mapped addresses never reach the comparison.
         let is_other_spelling = address.to_canonical() != address;
         if prefix_bits > bits_max || is_other_spelling {
             return Err(wrong());
@@ -94,13 +94,13 @@ fn mask_v6(prefix_bits: u32) -> u128 {
     u128::MAX.checked_shl(128 - prefix_bits).unwrap_or(0)
 }
 
-/// This host, by either protocol.
+/// The local host, in both protocols.
 pub const LOOPBACK: [Network; 2] =
     [Network::v4([127, 0, 0, 0], 8), Network { first: IpAddr::V6(Ipv6Addr::LOCALHOST), prefix_bits: 128 }];
 
-/// IPv4 networks that are not public: this network, private, shared with a provider (where one cloud tells
-/// machines about themselves), loopback, link-local (where most do), protocols, documentation, 6to4's relays,
-/// one cloud's own agent, benchmarks, multicast, the future and broadcast.
+/// IPv4 networks that are not public: "this" network, private, carrier-grade NAT (with one cloud's metadata service),
+/// loopback, link-local (with most clouds' metadata services), protocol assignments, documentation, 6to4 relays, one
+/// cloud's agent, benchmarking, multicast, reserved and broadcast.
 const SPECIAL_V4: [Network; 16] = [
     Network::v4([0, 0, 0, 0], 8),
     Network::v4([10, 0, 0, 0], 8),
@@ -120,12 +120,11 @@ const SPECIAL_V4: [Network; 16] = [
     Network::v4([240, 0, 0, 0], 4),
 ];
 
-/// The global networks of IPv6; other addresses are unspecified, loopback, local, multicast or without a
-/// purpose.
+/// The global unicast addresses of IPv6; others are unspecified, loopback, local, multicast or unassigned.
 const GLOBAL_V6: Network = Network::v6([0x2000, 0, 0], 3);
 
-/// Exceptions within global IPv6 space: protocol assignments, Teredo among them; documentation, twice; 6to4, which
-/// would carry a packet to any IPv4 address.
+/// Exceptions within global IPv6 space: protocol assignments including Teredo; documentation, twice; 6to4, which would
+/// carry a packet to any IPv4 address.
 const SPECIAL_V6: [Network; 4] = [
     Network::v6([0x2001, 0, 0], 23),
     Network::v6([0x2001, 0xdb8, 0], 32),
@@ -133,10 +132,10 @@ const SPECIAL_V6: [Network; 4] = [
     Network::v6([0x3fff, 0, 0], 20),
 ];
 
-/// By which IPv6 hosts reach IPv4 (RFC 6052): the last 32 bits are where a packet ends up.
+/// Addresses by which IPv6 hosts reach IPv4 (RFC 6052): the last 32 bits are the destination.
 const TRANSLATED: Network = Network::v6([0x64, 0xff9b, 0], 96);
 
-/// Returns true if every host on the internet reaches the same host at `address`.
+/// Returns true if `address` means the same host everywhere on the internet.
 pub fn is_public(address: IpAddr) -> bool {
     let address = address.to_canonical();
     let is_in = |networks: &[Network]| networks.iter().any(|network| network.contains(address));
@@ -168,7 +167,7 @@ mod tests {
             let network = Network::around(Ipv6Addr::from_bits(bits).into(), prefix_bits);
             let is_same = (bits ^ other) & mask_v6(prefix_bits) == 0;
             let other = IpAddr::from(Ipv6Addr::from_bits(other));
-            // An IPv4-mapped address is in no network of IPv6.
+            // An IPv4-mapped address is in no IPv6 network.
             prop_assert_eq!(network.contains(other), is_same && other.to_canonical() == other);
         }
     }

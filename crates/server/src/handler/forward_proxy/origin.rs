@@ -1,4 +1,4 @@
-//! Where a forward proxy is asked to go: a host and a port, as a target names them, and whether by TLS.
+//! The destination of a forward proxy's request: host, port, and whether to use TLS.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -8,10 +8,9 @@ use rustls::pki_types::ServerName;
 use sojourn_http::host::is_host;
 use sojourn_http::host::{NAME_BYTES_MAX, name};
 
-/// A host and a port, and how it is spoken with.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
-    /// In lower case, an address without brackets.
+    /// In lower case; an address has no brackets.
     pub host: Box<str>,
     /// Never 0.
     pub port: u16,
@@ -19,14 +18,14 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Parses `authority`, without TLS; `default` is the port if it names none.
+    /// Parses `authority`, without TLS; `default` is the port if it has none.
     pub fn parse(authority: &[u8], default: Option<u16>) -> Option<Origin> {
         if !is_host(authority) {
             return None;
         }
         let mut buffer = [0; NAME_BYTES_MAX];
         let name = std::str::from_utf8(name(authority, &mut buffer)?).ok()?;
-        // Behind an address's brackets, or a name.
+        // The colon behind an IPv6 address's bracket, or behind a name.
         let after_address = authority.iter().rposition(|byte| *byte == b']').map_or(0, |bracket| bracket + 1);
         let colon = authority[after_address..].iter().position(|byte| *byte == b':');
         let digits = colon.map_or(&[][..], |colon| &authority[after_address + colon + 1..]);
@@ -42,7 +41,7 @@ impl Origin {
         (port != 0).then(|| Origin { host: host.into(), port, is_secure: false })
     }
 
-    /// The name that its certificate has to be for; `None` if no certificate can be.
+    /// The name that its certificate must have; `None` if no certificate can have it.
     pub fn certified_name(&self) -> Option<ServerName<'static>> {
         ServerName::try_from(&*self.host).ok().map(|name| name.to_owned())
     }
@@ -52,7 +51,7 @@ impl Origin {
     }
 }
 
-/// Ports from one to another, both included.
+/// A range of ports, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ports {
     first: u16,
@@ -64,13 +63,12 @@ impl Ports {
         Ports { first, last }
     }
 
-    /// Returns true if `port` is one of them.
     pub fn contains(&self, port: u16) -> bool {
         (self.first..=self.last).contains(&port)
     }
 }
 
-/// A text is no port and no range of ports.
+/// The text is neither a port nor a range of ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("ports look like 443 or 8000-8999")]
 pub struct PortsError;

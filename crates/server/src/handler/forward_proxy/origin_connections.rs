@@ -1,7 +1,7 @@
-//! A forward proxy's connections to origins: name lookups, checks of addresses, connection pools by origin.
+//! A forward proxy's connections to origins: DNS lookups, address checks, and connection pools per origin.
 //!
-//! Requests and tunnels of a loop that need the same lookup wait for it together. Its result is checked for
-//! each of them: a connection is made to an address that has just been permitted, or not at all.
+//! Requests and tunnels of a loop that need the same lookup share it. The result is checked for each of them: a
+//! connection is made only to an address that has just been permitted.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use crate::counters::{Counter, Served};
 use crate::handler::reverse_proxy::{End, FlowId, Pool, UpstreamClient};
 use slab::Slab;
 
-/// The state of a loop's forward proxy beside its [`UpstreamClient`].
+/// The state that a forward proxy's loop has beside its [`UpstreamClient`].
 #[derive(Debug, Default)]
 pub struct OriginConnections {
     pub(in crate::handler) pools: HashMap<Arc<Origin>, usize>,
@@ -22,7 +22,7 @@ pub struct OriginConnections {
     pub(super) tunnels: Slab<Tunnel>,
 }
 
-/// A flow or tunnel that needs a connection to an origin.
+/// A flow or tunnel that waits for the addresses of its origin.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LookupWaiter {
     Flow(FlowId),
@@ -30,7 +30,7 @@ pub(super) enum LookupWaiter {
 }
 
 impl UpstreamClient {
-    /// Gives a flow to a connection to `origin`: to an idle one, if that is there and it `may_reuse` it.
+    /// Gives the flow a connection to `origin`; an idle one, if there is one and it `may_reuse` it.
     pub(in crate::handler) fn dispatch_to(
         &mut self,
         origin: &Arc<Origin>,
@@ -44,7 +44,7 @@ impl UpstreamClient {
         }
     }
 
-    /// Finds out where `origin` is, now or later, for `seeker`.
+    /// Finds the addresses of `origin` for `seeker`, immediately or after a lookup.
     pub(super) fn seek(&mut self, origin: &Origin, seeker: LookupWaiter, served: &mut Served) {
         let rules = rules(&self.proxy.forward);
         if let Some(addresses) = rules.known(origin) {
@@ -64,7 +64,7 @@ impl UpstreamClient {
         }
     }
 
-    /// Looking `host` up has led to this.
+    /// Handles the outcome of looking up `host`.
     pub fn found(&mut self, host: &str, outcome: Result<&Addresses, Refusal>, served: &mut Served) {
         for seeker in self.origins.lookups.remove(host).unwrap_or_default() {
             self.find(seeker, outcome, served);
@@ -82,13 +82,13 @@ impl UpstreamClient {
     fn connect_flow(&mut self, id: FlowId, permitted: Result<Addresses, Refusal>, served: &mut Served) {
         let flow = self.flow(id);
         let (addresses, origin) = match (permitted, &flow.origin) {
-            // The request is gone.
+            // The request has ended.
             _ if flow.end.is_some() => return self.finish(id, End::Abandoned),
             (Err(refusal), _) => return self.finish(id, End::Refused(refusal)),
             (Ok(addresses), Some(origin)) => (addresses, Arc::clone(origin)),
             (Ok(_), None) => unreachable!("only who has an origin seeks it"),
         };
-        // The next one, after one that has failed.
+        // After a failure, try the next address.
         let address = addresses[(flow.attempts as usize - 1) % addresses.len()];
         let max = self.limits.upstream.connections_max;
         let pool = self.pool_of(&origin);

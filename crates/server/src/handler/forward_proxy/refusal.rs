@@ -7,26 +7,25 @@ use crate::access_log::Outcome;
 use crate::connection::{Response, Step};
 use crate::counters::Counter;
 
-/// The reason why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The client may not use this proxy.
     Client,
-    /// The target is no `http://` or `https://` URI, or the origin in it is none.
+    /// The target is not an `http://` or `https://` URI, or its origin is invalid.
     Target,
-    /// There are no trusted authorities for `https`.
+    /// `https` is not possible, because no trusted authorities are configured.
     Scheme,
-    /// A tunnel is not spoken of in this way.
+    /// A tunnel was requested incorrectly.
     Tunnel,
     Port,
-    /// The name leads only to addresses that are not public.
+    /// The name resolves only to addresses that are not public.
     Address,
     /// The name does not exist, or its lookup failed.
     Name,
     LookupTime,
-    /// Too many names are looked up already.
+    /// Too many lookups are in progress.
     Lookups,
-    /// The client has too many tunnels already.
+    /// The client has too many tunnels.
     Tunnels,
 }
 
@@ -42,7 +41,7 @@ impl Refusal {
         }
     }
 
-    /// The error of Proxy-Status (RFC 9209, 2.3).
+    /// The error type of Proxy-Status (RFC 9209, 2.3).
     pub fn error(self) -> &'static str {
         match self {
             Refusal::Client | Refusal::Port => "http_request_denied",
@@ -86,7 +85,7 @@ impl Refusal {
     }
 }
 
-/// Answers `request` with a page that gives the reason; `pseudonym` is the proxy's name.
+/// Answers `request` with a page that explains the refusal; `pseudonym` is the proxy's name.
 pub fn refuse(
     request: &Request<'_>,
     refusal: Refusal,
@@ -100,7 +99,7 @@ pub fn refuse(
     }
     response.begin(status, request);
     let page = format!("{}<p>{}\n", head::error_page(status), refusal.explanation());
-    // RFC 9209: the proxy and its error.
+    // Proxy-Status (RFC 9209): the proxy and its error.
     let proxy_status = format!("{pseudonym}; error={}", refusal.error());
     head::field(response.fields(), "Proxy-Status", &proxy_status);
     response.send_rest(request, status, "text/html; charset=utf-8", page.as_bytes())

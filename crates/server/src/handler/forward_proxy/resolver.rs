@@ -1,8 +1,7 @@
-//! Names to addresses: threads that wait for the system's resolver, and what it has said lately.
+//! DNS lookups by threads that wait for the system's resolver, with a short-lived cache.
 //!
-//! A loop is told like by any other connection: it is given a socket that ends when the outcome is there, so that
-//! drivers, deadlines and stopping need to know nothing about names. The system does not say how long an address is good
-//! for; it is asked again after [`KNOWN_TIME`].
+//! A loop gets a socket that ends when the outcome is available, so drivers, deadlines and draining need to know
+//! nothing about lookups. The system does not report a time to live; a name is looked up again after [`KNOWN_TIME`].
 
 use std::collections::HashMap;
 use std::net::{IpAddr, ToSocketAddrs};
@@ -13,43 +12,43 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-/// Names looked up at once; each waits for the system in a thread of its own.
+/// How many names are looked up at a time, each in a thread of its own.
 const THREADS: usize = 8;
 
-/// Names that wait for one of these threads.
+/// How many names may wait for a thread.
 const WAITING_MAX: usize = 256;
 
-/// Names of which the outcome is remembered.
+/// How many outcomes are cached.
 const KNOWN_MAX: usize = 1024;
 
 const KNOWN_TIME: Duration = Duration::from_secs(30);
 
-/// The same for names that were not found, which may be a matter of a moment.
+/// How long failures are cached; they may be temporary.
 const UNKNOWN_TIME: Duration = Duration::from_secs(2);
 
-/// Addresses of one name that are considered.
+/// How many addresses of a name are considered.
 const ADDRESSES_MAX: usize = 16;
 
 /// The addresses of a name; empty if it does not exist or its lookup failed.
 pub type Addresses = Arc<[IpAddr]>;
 
-/// Looks names up for all loops.
+/// Looks up names for all loops.
 #[derive(Debug, Default)]
 pub struct Resolver {
     known: Arc<Mutex<Known>>,
-    /// Started with the first name, after the process has forked and given up its privileges.
+    /// Starts with the first lookup, after the process has forked and dropped its privileges.
     queue: OnceLock<SyncSender<Job>>,
 }
 
-/// A name that is being looked up.
+/// A lookup in progress.
 #[derive(Debug)]
 pub struct Pending {
-    /// It ends when the outcome is there.
+    /// Ends when the outcome is available.
     pub socket: OwnedFd,
     pub outcome: Arc<OnceLock<Addresses>>,
 }
 
-/// A lookup is refused: as many as are allowed wait already.
+/// The queue of lookups is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
 
@@ -66,7 +65,6 @@ impl Resolver {
         lock(&self.known).find(host, Instant::now())
     }
 
-    /// Begins to look `host` up.
     pub fn begin(&self, host: &str) -> Result<Pending, Busy> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let pair = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
@@ -85,7 +83,7 @@ impl Resolver {
         let jobs = Arc::new(Mutex::new(jobs));
         for _ in 0..THREADS {
             let (jobs, known) = (Arc::clone(&jobs), Arc::clone(&self.known));
-            // With fewer threads, or none, names wait longer, or time out.
+            // With fewer threads, or none, lookups take longer or time out.
             let _ =
                 std::thread::Builder::new().name("resolver".to_owned()).spawn(move || work(&jobs, &known));
         }
@@ -93,12 +91,12 @@ impl Resolver {
     }
 }
 
-/// Looks names up until the resolver is dropped.
+/// Looks up names until the resolver is dropped.
 fn work(jobs: &Mutex<Receiver<Job>>, known: &Mutex<Known>) {
     loop {
         let job = lock(jobs).recv();
         let Ok(job) = job else { return };
-        // The port means nothing.
+        // The port is not used.
         let found = (&*job.host, 0).to_socket_addrs();
         let mut addresses: Vec<IpAddr> = Vec::new();
         for address in found.into_iter().flatten().map(|address| address.ip()) {

@@ -1,8 +1,8 @@
-//! The rules of a forward proxy: which clients it serves, and which ports and addresses it connects to.
+//! The rules of a forward proxy: which clients it serves, and to which ports and addresses it connects.
 //!
-//! It is closed unless it is opened: only clients of this host are served, and connections go only to public
-//! addresses ([`is_public`]). The rules check the address itself, and the connection goes to the checked
-//! address: no name is looked up twice for one connection, so a second, different answer cannot slip in.
+//! By default it is closed: it serves only clients of this host, and connects only to public addresses ([`is_public`]).
+//! The rules check the address itself, and the connection goes to the checked address: a name is not looked up twice
+//! for a connection, so a different second answer (DNS rebinding) has no effect.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use sojourn_http::request::{Request, Scheme, Version};
 use super::{Addresses, Network, Origin, Ports, Refusal, Resolver, is_public};
 use crate::tls::UpstreamTls;
 
-/// The port of a URI that names none.
+/// The default port of `http` URIs.
 const HTTP_PORT: u16 = 80;
 
-/// The same of one by `https`.
+/// The default port of `https` URIs.
 const HTTPS_PORT: u16 = 443;
 
-/// The default ports of requests: those of the web, and unprivileged ones.
+/// The ports that requests may use by default: the web's, and unprivileged ones.
 pub const PORTS: [Ports; 3] = [Ports::new(80, 80), Ports::new(443, 443), Ports::new(1024, 65535)];
 
-/// The default ports of tunnels: few, for a tunnel could carry any protocol.
+/// The ports that tunnels may use by default: few, because a tunnel can carry any protocol.
 pub const TUNNEL_PORTS: [Ports; 1] = [Ports::new(443, 443)];
 
-/// The rules, with the resolver that looks names up.
+/// The rules and the resolver.
 #[derive(Debug)]
 pub struct Rules {
     pub clients: Vec<Network>,
@@ -39,7 +39,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Where `request`, of a client at `peer`, is to go.
+    /// The destination of `request` from a client at `peer`.
     pub fn origin(&self, request: &Request<'_>, peer: IpAddr) -> Result<Origin, Refusal> {
         self.check_client(peer)?;
         let (is_secure, port) = match request.scheme {
@@ -56,13 +56,13 @@ impl Rules {
         check_port(origin, &self.ports)
     }
 
-    /// How TLS is spoken with `origin`, if it is.
+    /// The TLS settings for `origin`, if it uses TLS.
     pub fn tls_with(&self, origin: &Origin) -> Option<UpstreamTls> {
         let config = self.tls.as_ref().filter(|_| origin.is_secure)?;
         Some(UpstreamTls { config: Arc::clone(config), name: origin.certified_name()? })
     }
 
-    /// Where the tunnel is to go that `request` asks for.
+    /// The destination of the tunnel that `request` asks for.
     pub fn tunnel_origin(
         &self,
         request: &Request<'_>,
@@ -77,7 +77,7 @@ impl Rules {
         check_port(origin.ok_or(Refusal::Target)?, &self.tunnel_ports)
     }
 
-    /// Those of `addresses` that may be connected to.
+    /// The permitted ones of `addresses`.
     pub fn permitted(&self, addresses: &[IpAddr]) -> Result<Addresses, Refusal> {
         if addresses.is_empty() {
             return Err(Refusal::Name);
@@ -88,7 +88,7 @@ impl Rules {
         if permitted.is_empty() { Err(Refusal::Address) } else { Ok(permitted) }
     }
 
-    /// Where `origin` is, if that is known.
+    /// The cached addresses of `origin`.
     pub fn known(&self, origin: &Origin) -> Option<Addresses> {
         match origin.address() {
             Some(address) => Some(Arc::from([address])),
@@ -182,7 +182,7 @@ mod tests {
         let plain = origin("http://h/a").unwrap();
         assert!(!plain.is_secure && rules.tls_with(&plain).is_none());
         assert_eq!(origin("https://h:25/a"), Err(Refusal::Port));
-        // A host that no name of a certificate can be.
+        // A host that no certificate's name can match.
         assert_eq!(origin(&format!("https://{}.example/", "a".repeat(64))), Err(Refusal::Target));
     }
 

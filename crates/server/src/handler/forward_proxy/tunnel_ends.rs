@@ -1,8 +1,7 @@
-//! The connections of a tunnel: on each socket one that receives and one that sends.
+//! A tunnel's connections: on each of its two sockets one that receives and one that sends.
 //!
-//! The client's connection becomes its receiver; the connection to the origin is the other receiver. Their
-//! senders are launched beside them, on the same sockets. The state that they share is in
-//! [`tunnels`](super::tunnels).
+//! The client's connection becomes a receiver, as does the connection to the origin. Their senders are launched beside
+//! them on the same sockets. The shared state is in [`tunnels`](super::tunnels).
 
 use sojourn_http::Status;
 
@@ -11,7 +10,7 @@ use crate::connection::{Buffer, Event, Output, Reason, Shared, Wait, Want};
 use crate::counters::Counter;
 use crate::handler::reverse_proxy::{Machine, UpstreamClient};
 
-/// A receive of as many bytes says that more come at once than a small buffer holds.
+/// A receive of at least this size suggests that more arrives at once than a small buffer holds.
 const BUSY_BYTES_MIN: usize = 4 * 1024;
 
 /// A connection made for a tunnel.
@@ -32,7 +31,7 @@ pub struct Far {
 enum Step {
     New,
     Connecting,
-    /// The tunnel is given up; the driver has not confirmed that yet.
+    /// The tunnel was abandoned; the driver has not confirmed that yet.
     Recalled,
     Connected,
 }
@@ -43,7 +42,7 @@ pub struct Receiver {
     tunnel: TunnelId,
     direction: Direction,
     is_receiving: bool,
-    /// The driver has been told to stop that, and has yet to say that it has.
+    /// The driver was told to stop receiving and has not confirmed that yet.
     is_recalled: bool,
     is_busy: bool,
 }
@@ -65,7 +64,7 @@ enum SenderState {
 }
 
 impl TunnelEnd {
-    /// The end that connects to the origin, and receives from it.
+    /// The end that connects to the origin and receives from it.
     pub fn far(tunnel: TunnelId) -> TunnelEnd {
         TunnelEnd::Far(Far { receiver: Receiver::new(tunnel, Direction::ToClient), step: Step::New })
     }
@@ -162,14 +161,14 @@ pub struct TunnelClient {
 }
 
 impl TunnelClient {
-    /// The client of `tunnel` has not been answered yet.
+    /// For a client that has not been answered yet.
     pub fn new(tunnel: TunnelId) -> TunnelClient {
         TunnelClient { receiver: Receiver::new(tunnel, Direction::ToOrigin), is_begun: false }
     }
 }
 
 impl Machine for TunnelClient {
-    /// The first event comes once the client is told.
+    /// Handles an event; the first one comes when the client has been answered.
     fn handle(
         &mut self,
         event: Event,
@@ -207,7 +206,7 @@ impl Receiver {
         Receiver { tunnel, direction, is_receiving: false, is_recalled: false, is_busy: false }
     }
 
-    /// Takes an event and returns the next want.
+    /// Handles an event and returns the next want.
     pub fn handle(
         &mut self,
         event: Event,
@@ -248,7 +247,7 @@ impl Receiver {
         self.go_on(upstream_client, shared)
     }
 
-    /// Receives, if there is room; the driver does nothing for it.
+    /// Receives if there is room; the driver must be idle.
     pub fn go_on(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
         let tunnel = upstream_client.tunnel(self.tunnel);
         if tunnel.is_over() {
@@ -259,7 +258,7 @@ impl Receiver {
         }
         self.is_receiving = true;
         if !self.is_busy {
-            // A tunnel that waits holds no memory.
+            // A waiting tunnel holds no buffers.
             return Want::Receive(Buffer::default());
         }
         let mut buffer = shared.pool.take_buffer();
@@ -268,11 +267,11 @@ impl Receiver {
     }
 
     pub fn waits_for(&self) -> Wait {
-        // While it does not receive, the tunnel's timeout is that of the senders.
+        // While it does not receive, the senders have the tunnel's timeout.
         if self.is_receiving { Wait::Tunnel } else { Wait::Answer }
     }
 
-    /// It is about to be forgotten.
+    /// Called before it is dropped.
     pub fn finish(&mut self, upstream_client: &mut UpstreamClient) {
         upstream_client.break_tunnel(self.tunnel);
         upstream_client.release_tunnel(self.tunnel);

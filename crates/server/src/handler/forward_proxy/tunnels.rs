@@ -1,8 +1,8 @@
-//! Tunnels (CONNECT): bytes from a client to an origin and back, whatever they are.
+//! Tunnels (CONNECT): pass bytes between a client and an origin unchanged.
 //!
-//! Either side may send while the other does, and neither may wait for the other's reading. A connection does one thing
-//! at a time, so a tunnel has four: on each of its two sockets one that receives and one that sends. Between a receiver and
-//! the sender that goes with it is a [`Channel`], which holds the receiver back when it is full.
+//! Both sides may send at the same time, and neither may wait for the other to read. A connection does one thing at a
+//! time, so a tunnel has four: on each of its two sockets one that receives and one that sends. A [`Channel`] connects
+//! a receiver to its sender and holds the receiver back when it is full (backpressure).
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -18,7 +18,7 @@ use crate::connection::{Address, Destination};
 use crate::counters::{Counter, Served};
 use crate::handler::reverse_proxy::{ATTEMPTS_MAX, End, UpstreamClient};
 
-/// Bytes buffered in one direction.
+/// The most bytes buffered in one direction.
 const CHANNEL_BYTES_MAX: usize = 64 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,37 +32,37 @@ pub enum Direction {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// The origin is looked for, or connected to.
+    /// The origin is being looked up or connected to.
     Opening,
     Open,
-    /// It is not, for this reason, and never will be.
+    /// Closed for this reason.
     Closed(End),
-    /// One of its connections is gone: the others are to go too.
+    /// One of its connections has ended: the others must end, too.
     Broken,
 }
 
-/// A client, an origin, and the bytes on their way between them.
+/// A tunnel between a client and an origin, with the bytes in transit.
 #[derive(Debug)]
 pub struct Tunnel {
     peer: IpAddr,
     origin: Arc<Origin>,
     stage: Stage,
-    /// Where the origin may be yet.
+    /// Addresses of the origin not tried yet.
     addresses: VecDeque<IpAddr>,
     client: u64,
     out: Channel,
     back: Channel,
     moved: Duration,
-    /// Connections, and a lookup, that know it.
+    /// The number of connections and lookups that refer to it.
     holders: u32,
 }
 
-/// The data in transit in one direction.
+/// One direction of a tunnel.
 #[derive(Debug, Default)]
 struct Channel {
     bytes: Vec<u8>,
     is_ended: bool,
-    /// That was said to the other side, and nothing more is sent.
+    /// The end was passed on to the receiving side; nothing more is sent.
     is_shut: bool,
     receiver: Option<u64>,
     sender: Option<u64>,
@@ -81,7 +81,7 @@ impl Tunnel {
         self.stage
     }
 
-    /// Returns true if it is of no more use.
+    /// Returns true if it is no longer needed.
     pub fn is_over(&self) -> bool {
         match self.stage {
             Stage::Opening => false,
@@ -96,34 +96,34 @@ impl Tunnel {
         !channel.is_ended && channel.bytes.len() < CHANNEL_BYTES_MAX
     }
 
-    /// Returns true if something is to be sent on `direction`.
+    /// Returns true if `direction` has bytes to send.
     pub fn has_bytes(&mut self, direction: Direction) -> bool {
         !self.channel(direction).bytes.is_empty()
     }
 
-    /// Returns true if nothing more will come on `direction`, and nothing is left.
+    /// Returns true if `direction` has ended and all its bytes were taken.
     pub fn is_drained(&mut self, direction: Direction) -> bool {
         let channel = self.channel(direction);
         channel.is_ended && channel.bytes.is_empty()
     }
 
-    /// Returns true if the receiving side of `direction` has been told that this was all.
+    /// Returns true if the end of `direction` was passed on.
     pub fn is_shut(&mut self, direction: Direction) -> bool {
         self.channel(direction).is_shut
     }
 
-    /// Bytes that came for `direction` so far.
+    /// Bytes received for `direction` so far.
     pub fn moved_bytes(&mut self, direction: Direction) -> u64 {
         self.channel(direction).moved_bytes
     }
 }
 
 impl UpstreamClient {
-    /// Begins to open a tunnel to `origin` for the client at `peer`, whose connection is handling an event. That is woken
-    /// when it is open, or cannot be.
+    /// Starts a tunnel to `origin` for the client at `peer`, whose connection is handling an event. That connection is
+    /// woken when the tunnel is open or has failed.
     ///
     /// # Errors
-    /// If the client has too many.
+    /// If the client has too many tunnels.
     pub fn open_tunnel(
         &mut self,
         origin: Origin,
@@ -144,14 +144,13 @@ impl UpstreamClient {
             out: Channel::default(),
             back: Channel::default(),
             moved: self.now,
-            // The client, and the lookup of the origin.
+            // The client's connection, and the lookup of the origin.
             holders: 2,
         }));
         self.seek(&origin, LookupWaiter::Tunnel(id), served);
         Ok(id)
     }
 
-    /// A tunnel that the caller holds.
     pub fn tunnel(&mut self, id: TunnelId) -> &mut Tunnel {
         &mut self.origins.tunnels[id.0]
     }
@@ -160,7 +159,7 @@ impl UpstreamClient {
         !self.origins.tunnels.is_empty()
     }
 
-    /// Tunnels through which bytes may pass.
+    /// The number of tunnels that can pass bytes.
     pub(in crate::handler) fn tunnels_open(&self) -> usize {
         self.origins.tunnels.iter().filter(|(_, tunnel)| tunnel.stage == Stage::Open).count()
     }
@@ -179,7 +178,7 @@ impl UpstreamClient {
         self.release_tunnel(id);
     }
 
-    /// Connects to the next address of the origin; if none is left, there is no tunnel because of `end`.
+    /// Connects to the next address of the origin; if none is left, closes the tunnel with `end`.
     fn try_tunnel(&mut self, id: TunnelId, end: End) {
         let tunnel = &mut self.origins.tunnels[id.0];
         if tunnel.stage != Stage::Opening {
@@ -199,7 +198,7 @@ impl UpstreamClient {
         }
     }
 
-    /// The connection that is handling an event could not be made.
+    /// The current connection could not be made.
     pub fn fail_tunnel(&mut self, id: TunnelId, status: Status) {
         self.try_tunnel(id, End::Failed(status));
     }
@@ -217,25 +216,24 @@ impl UpstreamClient {
         is_wanted
     }
 
-    /// Sends the bytes of `direction` on the socket of the connection that is handling an event, which
-    /// receives on it.
+    /// Launches a sender of `direction` on the socket of the current connection, which receives on it.
     pub fn launch_sender(&mut self, id: TunnelId, direction: Direction) {
         self.origins.tunnels[id.0].holders += 1;
         let sender = TunnelEnd::sender(id, direction);
         self.launch(Destination::Beside(self.token), Box::new(sender), None);
     }
 
-    /// The connection that is handling an event receives for `direction`.
+    /// Records that the current connection receives for `direction`.
     pub fn receive_for(&mut self, id: TunnelId, direction: Direction) {
         self.origins.tunnels[id.0].channel(direction).receiver = Some(self.token);
     }
 
-    /// The connection that is handling an event sends what comes on `direction`.
+    /// Records that the current connection sends for `direction`.
     pub fn send_for(&mut self, id: TunnelId, direction: Direction) {
         self.origins.tunnels[id.0].channel(direction).sender = Some(self.token);
     }
 
-    /// These `bytes` have come for `direction`.
+    /// Adds bytes received for `direction`.
     pub fn push(&mut self, id: TunnelId, direction: Direction, bytes: &[u8], served: &mut Served) {
         let tunnel = &mut self.origins.tunnels[id.0];
         tunnel.moved = self.now;
@@ -250,14 +248,14 @@ impl UpstreamClient {
         served.add(counter, bytes.len() as u64);
     }
 
-    /// The direction `direction` has ended.
+    /// Records the end of `direction`.
     pub fn end_direction(&mut self, id: TunnelId, direction: Direction) {
         let channel = self.origins.tunnels[id.0].channel(direction);
         channel.is_ended = true;
         self.outbox.wake_all(channel.sender);
     }
 
-    /// Takes the bytes to send in `direction`, and leaves `room` for the next.
+    /// Takes the bytes to send in `direction`, leaving `room` as the next buffer.
     pub fn take(&mut self, id: TunnelId, direction: Direction, room: Vec<u8>) -> Vec<u8> {
         let tunnel = &mut self.origins.tunnels[id.0];
         tunnel.moved = self.now;
@@ -268,7 +266,7 @@ impl UpstreamClient {
         std::mem::replace(&mut channel.bytes, room)
     }
 
-    /// All that came on `direction` is sent, and that it was all is said.
+    /// Records that everything in `direction`, including its end, was sent.
     pub fn shut_direction(&mut self, id: TunnelId, direction: Direction) {
         let tunnel = &mut self.origins.tunnels[id.0];
         tunnel.channel(direction).is_shut = true;
@@ -277,7 +275,7 @@ impl UpstreamClient {
         }
     }
 
-    /// Breaks the tunnel if nothing has passed for too long; returns whether it did.
+    /// Breaks the tunnel if it has been idle for too long; returns true if it did.
     pub fn ends_idle(&mut self, id: TunnelId) -> bool {
         let tunnel = &self.origins.tunnels[id.0];
         let is_idle = self.now.saturating_sub(tunnel.moved) >= self.limits.upstream.tunnel;
@@ -288,7 +286,7 @@ impl UpstreamClient {
         ends
     }
 
-    /// One of its connections is gone before its time.
+    /// One of its connections ended early.
     pub fn break_tunnel(&mut self, id: TunnelId) {
         let tunnel = &mut self.origins.tunnels[id.0];
         if !tunnel.is_over() {
@@ -297,7 +295,7 @@ impl UpstreamClient {
         }
     }
 
-    /// The caller holds it no longer.
+    /// The caller no longer refers to it.
     pub fn release_tunnel(&mut self, id: TunnelId) {
         let tunnel = &mut self.origins.tunnels[id.0];
         tunnel.holders -= 1;

@@ -1,7 +1,7 @@
-//! Which upstream gets the next request: by weight, among those that have not failed again and again.
+//! Load balancing: chooses the upstream for the next request by weight, among those that are up.
 //!
-//! Smooth weighted round-robin: each choice adds every upstream's weight to its credit; the one with the most
-//! credit is chosen and pays the sum of the weights. So 5:1:1 gives a a b a c a a, not five in a row.
+//! Smooth weighted round-robin: each choice adds every upstream's weight to its credit; the one with the most credit is
+//! chosen and pays the sum of the weights. So 5:1:1 gives a a b a c a a, not five in a row.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +19,9 @@ struct State {
     weight: i64,
     credit: i64,
     failures: u32,
-    /// Out of use until then.
+    /// Marked as down until then.
     down_until: Duration,
-    /// Which of its addresses is used.
+    /// The index of the address in use.
     address: usize,
 }
 
@@ -38,7 +38,7 @@ impl Balancer {
         Balancer(upstreams.iter().map(state).collect())
     }
 
-    /// The next upstream at `now` among those that `may`; one that is down only if all are.
+    /// The next upstream at `now` for which `may` is true; one that is down only if all are.
     pub fn choose(&mut self, now: Duration, may: impl Fn(usize) -> bool) -> Option<usize> {
         let usable: Vec<usize> = (0..self.0.len()).filter(|index| may(*index)).collect();
         let is_up = |index: &usize| self.0[*index].is_up(now);
@@ -53,7 +53,7 @@ impl Balancer {
         Some(chosen)
     }
 
-    /// Which of the addresses of `upstream` is to be used, of so many.
+    /// The index of the address of `upstream` to use, out of `count`.
     pub fn address(&self, upstream: usize, count: usize) -> usize {
         self.0[upstream].address % count.max(1)
     }
@@ -63,7 +63,7 @@ impl Balancer {
         self.0[upstream].down_until = Duration::ZERO;
     }
 
-    /// `upstream` has failed at `now`.
+    /// Records a failure of `upstream`.
     pub fn fail(&mut self, upstream: usize, now: Duration, limits: &UpstreamLimits) {
         let state = &mut self.0[upstream];
         state.failures = state.failures.saturating_add(1);

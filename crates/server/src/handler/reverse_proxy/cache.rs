@@ -1,5 +1,5 @@
-//! Brings the caching rules and the store together: it answers a request from the cache, or builds the
-//! request for an upstream. For upstream responses see [`super::upstream_response`].
+//! Connects the caching rules with the store: answers a request from the cache, or prepares the request to an upstream.
+//! For upstream responses see [`super::upstream_response`].
 
 use std::io;
 use std::sync::Arc;
@@ -25,42 +25,42 @@ use super::purged_tags::PurgedTags;
 use super::{CacheLookup, CacheMiss, Coalescing, DiskThreads, FetchRange, ForcedHits};
 use crate::access_log::Outcome;
 
-/// An upstream is asked about so many variants at most, if none is the one that was asked for.
+/// If no stored variant matches, at most so many are offered to the upstream for revalidation.
 const VARIANTS_ASKED_ABOUT_MAX: usize = 8;
 
-/// Their entity tags have so many bytes at most; a longer one is not asked about.
+/// Longer entity tags are not offered.
 const ENTITY_TAG_BYTES_ASKED_ABOUT_MAX: usize = 256;
 
-/// The cache of a proxy; all loops of a process share it.
+/// A proxy's cache; all loops of a process share it.
 #[derive(Clone, Debug)]
 pub struct Cache {
     pub(super) store: Store,
     pub(super) policy: Policy,
     pub(super) purges: Arc<PurgedTags>,
-    /// URLs and keys purged by the administrator.
+    /// The number of URLs and keys purged by operators.
     pub(super) purged: Arc<AtomicU64>,
     pub(super) hit_for_miss: Arc<HitForMiss>,
     forced: Option<Arc<ForcedHits>>,
     is_private: bool,
 }
 
-/// The cache's verdict on a request.
+/// The cache's decision about a request.
 #[derive(Debug)]
 pub enum Verdict {
-    /// Answer with this. If it is to be validated meanwhile, by that.
+    /// Answer with this object. If there is a miss too, revalidate it in the background.
     Hit(Arc<Object>, Option<CacheMiss>),
-    /// ClientContext an upstream; the answer may be kept.
+    /// Ask an upstream; the response may be stored.
     Fill(CacheMiss),
-    /// ClientContext an upstream for this client alone; why, if there is a cache at all.
+    /// Ask an upstream for this client only, with the reason for Cache-Status.
     Pass(Option<Forwarded>),
-    /// Look again once the disk lookup is done.
+    /// Look again once the disk lookup has finished.
     Wait,
-    /// The client wants an answer from the cache or none, and there is none.
+    /// 504: the client accepts only a cached response, and there is none.
     GatewayTimeout,
 }
 
 impl Verdict {
-    /// The log's word for it; depends on whether the object was on disk.
+    /// The term for the access log; depends on whether the object was on disk.
     pub fn outcome(&self, was_on_disk: bool) -> Outcome {
         match self {
             Verdict::Hit(..) if was_on_disk => Outcome::DiskHit,
@@ -78,7 +78,7 @@ impl Cache {
         Cache::over(Store::new(settings), policy, PurgedTags::default())
     }
 
-    /// A cache in memory and on disk, with what an earlier one has left there.
+    /// A cache in memory and on disk, with what an earlier process stored on disk.
     pub fn open(settings: Settings, disk: DiskSettings, policy: Policy) -> io::Result<Cache> {
         let directory = disk.path.clone();
         let store = Store::open(settings, disk)?;
@@ -97,18 +97,18 @@ impl Cache {
         }
     }
 
-    /// Starts `count` disk threads; a request waits for them at most `timeout`, and then goes on without the disk.
+    /// Starts `count` disk threads. A request waits for them at most `timeout` and then continues without the disk.
     pub fn start_disk_threads(&self, count: usize, timeout: Duration) -> io::Result<DiskThreads> {
         DiskThreads::start(&self.store, count, timeout)
     }
 
-    /// The same, but hits and misses are drawn at random: an experiment.
+    /// The same cache, but hits and misses are drawn at random, for experiments.
     pub fn by_lot(self, forced: ForcedHits) -> Cache {
         Cache { forced: Some(Arc::new(forced)), ..self }
     }
 
-    /// The same, but every child process has its own, and this process none: it must not touch it, for a child that is
-    /// forked meanwhile would never find it untouched.
+    /// The same cache, but separate for every child process. The parent must not touch it, because children forked
+    /// later would find it in use.
     pub fn private(self) -> Cache {
         Cache { is_private: true, ..self }
     }
@@ -118,22 +118,21 @@ impl Cache {
         self.is_private
     }
 
-    /// The same, the origin's own: Surrogate-Control is for it.
+    /// The same cache, as a surrogate: it belongs to the origin and obeys Surrogate-Control.
     pub fn as_surrogate(self) -> Cache {
         Cache { policy: Policy { is_surrogate: true, ..self.policy }, ..self }
     }
 
-    /// Returns true if it is the origin's own.
     pub fn is_surrogate(&self) -> bool {
         self.policy.is_surrogate
     }
 
-    /// Returns true if the lot, not the rules, says what answers `request`.
+    /// Returns true if a random draw rather than the rules decides about `request`.
     pub fn is_by_lot(&self, request: &Request<'_>) -> bool {
         self.forced.is_some() && is_plain(request)
     }
 
-    /// The verdict on `request`, which came by `scheme` for `host`, at `now` in seconds since 1970; `search` is the
+    /// Decides about `request`, received by `scheme` for `host`, at `now` in seconds since 1970. `search` is the
     /// request's own lookup.
     pub fn look_up(
         &self,
@@ -193,7 +192,7 @@ impl Cache {
         }
     }
 
-    /// Decides which request fetches the object of `keyed`; others are coalesced with it.
+    /// Decides which request fetches the object; others are coalesced with it.
     pub fn claim(&self, miss: &CacheMiss) -> Coalescing {
         if let Some(filling) = &miss.under_way {
             return Coalescing::Follow(Arc::clone(filling));
@@ -205,7 +204,7 @@ impl Cache {
         }
     }
 
-    /// The forced verdict (`--force-hit-ratio`) on a request for which `kept` is stored.
+    /// The forced decision (`--force-hit-ratio`) about a request for which `kept` is stored.
     fn drawn(
         &self,
         is_hit: bool,
@@ -219,7 +218,7 @@ impl Cache {
             object => {
                 let why = if object.is_some() { Forwarded::Bypass } else { Forwarded::UriMiss };
                 let known = Kept { object, ..Kept::default() };
-                // Every miss is to be a request of its own, for the whole.
+                // Every miss makes a request of its own for the whole object.
                 let miss = self.miss(key, request, directives, why, &known, false);
                 Verdict::Fill(CacheMiss { may_join: false, ..miss })
             }
@@ -258,24 +257,24 @@ impl Cache {
         }
     }
 
-    /// Forgets what a request with `method` may have changed, now that it was answered.
+    /// Invalidates what a successful request with `method` may have changed.
     pub fn invalidate(&self, method: &[u8], target: &Target<'_>, status: u16, received: &[u8]) {
         for text in invalidated(method, target, status, Section(received)) {
             self.store.purge(&Key::new(&text));
         }
     }
 
-    /// The object in its best form for sending, its body being in memory.
+    /// The best form of the object for sending; its body must be in memory.
     pub fn for_sending(&self, object: &Arc<Object>) -> Arc<Object> {
         self.store.for_sending(object)
     }
 
-    /// A charge on the memory budget for bytes in transit, and the store that has it.
+    /// A charge on the memory budget for bytes in transit, with the store.
     pub(super) fn charge(&self) -> (Store, Charge) {
         (self.store.clone(), self.store.charge())
     }
 
-    /// The object at `key`, if it is in memory: revalidation of variants does not wait for the disk.
+    /// The object at `key`, if it is in memory; revalidation of variants does not wait for the disk.
     pub(super) fn held(&self, key: &Key<'_>) -> Option<Arc<Object>> {
         match self.store.lookup_in_memory(key) {
             Lookup::Hit(object) => Some(object),
@@ -283,7 +282,7 @@ impl Cache {
         }
     }
 
-    /// The latest variants that an upstream can tell from others by their entity tags.
+    /// The latest variants that have usable entity tags.
     fn tagged(&self, key: &Key<'_>, variants: &Variants) -> Vec<Arc<Object>> {
         let is_tagged = |object: &Arc<Object>| {
             let stored = Metadata::read(object.metadata());
@@ -295,7 +294,7 @@ impl Cache {
     }
 }
 
-/// Returns true if all of something is asked for, whatever the client has.
+/// Returns true for an unconditional request for the whole object.
 fn is_plain(request: &Request<'_>) -> bool {
     request.method == Method::Get
         && request.body == Body::Length(0)
@@ -303,14 +302,14 @@ fn is_plain(request: &Request<'_>) -> bool {
         && request.conditions == Conditions::default()
 }
 
-/// Returns true if the whole may be asked for, to be stored, with something stored for the request or not.
+/// Returns true if the whole object may be requested in order to store it.
 fn may_fill(request: &Request<'_>, is_stored: bool, has_validator: bool) -> bool {
-    // A request for a range or with conditions is for this client alone, unless it revalidates a stored
-    // response: then it is judged by that.
+    // A request with range or conditions is forwarded for this client only, unless a stored response exists by which it
+    // can be judged.
     let is_judged_here = is_stored && (request.range.is_none() || has_validator);
     match request.method {
         Method::Get => is_plain(request) || is_judged_here,
-        // It is forwarded as it is, but its response may update the stored one.
+        // It is forwarded unchanged, but its response may update the stored one.
         _ => is_stored,
     }
 }
@@ -321,7 +320,7 @@ pub fn answer(request: &Request<'_>, stored: &Metadata<'_>, length: u64) -> Answ
     Answer::of(&request.conditions, range, stored, length)
 }
 
-/// Returns true if what was stored for one request answers another, `request`.
+/// Returns true if a stored response's secondary key matches `request`.
 pub fn fits(request: &Request<'_>, stored: &Metadata<'_>) -> bool {
     secondary_key(stored.vary, Section(request.fields)) == stored.secondary_key
 }

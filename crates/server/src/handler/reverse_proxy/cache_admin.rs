@@ -1,4 +1,4 @@
-//! Operating a proxy's cache over the admin listener: purging, inspection, counters.
+//! Cache operations on the admin listener: purging, inspection, counters.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ use super::purged_tags::is_tag;
 use crate::counters::{Counter, Served};
 
 impl Cache {
-    /// Writes what it counts itself, for all loops, to the table.
+    /// Adds the cache's counters to the table.
     pub fn report(&self, served: &mut Served) {
         use Counter as C;
         let memory = self.store.memory_counts();
@@ -45,16 +45,17 @@ impl Cache {
         }
     }
 
-    /// Removes the object at `key` and its variants; returns true if there was one.
+    /// Removes the object at `key` and its variants; true if there was one.
     pub fn purge(&self, key: &Key<'_>) -> bool {
         self.purged.fetch_add(1, Ordering::Relaxed);
         self.store.purge(key)
     }
 
-    /// Forgets what has one of these `tags` and came until `now`: an error of the disk makes that end with this process.
+    /// Purges everything that has one of these `tags` and was stored until `now`. After a disk error the purge is lost
+    /// when this process ends.
     ///
     /// # Errors
-    /// One of them is no tag.
+    /// If a tag is invalid.
     pub fn purge_tags(&self, tags: &[&[u8]], now: i64) -> Result<io::Result<()>, String> {
         if tags.is_empty() || !tags.iter().all(|tag| is_tag(tag)) {
             return Err("a key is a word of 1024 bytes at most, without commas".to_owned());
@@ -63,7 +64,7 @@ impl Cache {
         Ok(tags.iter().map(|tag| self.purges.purge(tag, now)).fold(Ok(()), Result::and))
     }
 
-    /// Returns true if a tag of the object with this metadata was purged since.
+    /// Returns true if a tag of this object was purged after it was stored.
     pub fn is_purged(&self, stored: &Metadata<'_>) -> bool {
         self.purges.cover(stored)
     }
@@ -73,7 +74,7 @@ impl Cache {
         self.store.inspect(key)
     }
 
-    /// The stored parts of an incomplete object at `key`.
+    /// Describes the stored parts of an incomplete object at `key`.
     pub fn inspect_parts(&self, key: &Key<'_>) -> Option<ObjectInfo> {
         let object = self.store.inspect_parts(key)?;
         let body_bytes = object.length();
@@ -90,7 +91,7 @@ impl Cache {
     }
 }
 
-/// The answer to `request`, if it is about the cache.
+/// The response to `request`, if it is about the cache.
 pub fn operate(request: &Request<'_>, cache: &Cache) -> Option<(Status, Value)> {
     let method = request.line.split(|byte| *byte == b' ').next().unwrap_or_default();
     let (path, query) = match request.target.iter().position(|byte| *byte == b'?') {
@@ -99,7 +100,7 @@ pub fn operate(request: &Request<'_>, cache: &Cache) -> Option<(Status, Value)> 
     };
     let is_to_forget = method == b"PURGE" || (method == b"POST" && path == b"/purge");
     if is_to_forget && request.field("origin").is_some() {
-        // A page in a browser sent this: operators do not use one.
+        // A web page in a browser sent this; operators do not use one.
         return Some((Status::Forbidden, json!({ "error": "not for pages in a browser" })));
     }
     let is_about_cache = is_to_forget || path == b"/cache/object";
@@ -121,7 +122,7 @@ pub fn operate(request: &Request<'_>, cache: &Cache) -> Option<(Status, Value)> 
     Some(outcome.unwrap_or_else(|problem| (Status::BadRequest, json!({ "error": problem }))))
 }
 
-/// The URL that is the request's target.
+/// The URL in the request's target.
 fn url_of(request: &Request<'_>) -> Result<Vec<u8>, String> {
     match (request.scheme, request.host) {
         (Some(scheme), Some(host)) => {
@@ -132,7 +133,7 @@ fn url_of(request: &Request<'_>) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The URL in a query: all after `url=`, as it is or escaped as a whole.
+/// The URL in a query: everything after `url=`, plain or percent-encoded.
 fn url_in(query: &[u8]) -> Result<Vec<u8>, String> {
     let url = query.strip_prefix(b"url=").ok_or("the query is to be url= and a URL")?;
     let is_plain = url.starts_with(b"http://") || url.starts_with(b"https://");
@@ -151,7 +152,7 @@ fn key_of(url: &[u8], spelling: Spelling) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Removes the objects of a URL, all variants included.
+/// Removes the objects of a URL with all variants.
 fn purge(cache: &Cache, url: &[u8]) -> (Status, Value) {
     match key_of(url, cache.policy.spelling()) {
         Ok(key) => {
@@ -229,7 +230,7 @@ fn now() -> i64 {
     UNIX_EPOCH.elapsed().unwrap_or_default().as_secs() as i64
 }
 
-/// `text` with its escapes undone; `+` is a blank.
+/// Percent-decodes `text`; `+` is a space.
 fn decoded(text: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;

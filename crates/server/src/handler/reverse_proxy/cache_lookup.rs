@@ -1,4 +1,4 @@
-//! The cache lookup of one request, over several attempts if it has to wait for the disk.
+//! The cache lookup of one request, which may take several attempts if the disk is involved.
 
 use std::sync::Arc;
 use std::task::{Poll, Waker, ready};
@@ -8,17 +8,17 @@ use sojourn_http::request::Request;
 use sojourn_http_cache::fields::Section;
 use sojourn_http_cache::vary::secondary_key;
 
-/// The result of a lookup for a request.
+/// The result of a lookup.
 #[derive(Default)]
 pub(super) struct Kept {
     pub object: Option<Arc<Object>>,
-    /// If the object varies; it may have none that fits.
+    /// The list of variants, if there is one, even if none matches.
     pub variants: Option<Arc<Variants>>,
-    /// The object that another request is fetching, perhaps in another loop.
+    /// The object that another request, perhaps of another loop, is fetching.
     pub filling: Option<Arc<BusyObject>>,
 }
 
-/// Pending disk lookups: the list of variants and one of them, at most.
+/// Pending disk lookups: at most the list of variants and one of them.
 #[derive(Debug, Default)]
 pub struct CacheLookup {
     openings: Vec<Arc<DiskLookup>>,
@@ -36,7 +36,7 @@ impl Kept {
 }
 
 impl CacheLookup {
-    /// Looks up `key` for `request`; pending until the disk answers: then [wait](CacheLookup::waits).
+    /// Looks up `key` for `request`. Pending until the disk answers; then use [`waits`](CacheLookup::waits).
     pub(super) fn find(&mut self, store: &Store, key: &Key<'_>, request: &Request<'_>) -> Poll<Kept> {
         Poll::Ready(match ready!(self.look(store, key)) {
             Lookup::Varies(variants) => {
@@ -47,12 +47,12 @@ impl CacheLookup {
         })
     }
 
-    /// Returns true if the disk has yet to tell; then `waker` is called when it has.
+    /// Returns true if the disk has not answered yet; `waker` is called when it has.
     pub fn waits(&self, waker: &Waker) -> bool {
         self.openings.last().is_some_and(|opening| opening.object(waker).is_pending())
     }
 
-    /// Returns true if what was found last was not in memory.
+    /// Returns true if the object found last was not in memory.
     pub fn was_on_disk(&self) -> bool {
         self.was_on_disk
     }
@@ -76,13 +76,13 @@ impl CacheLookup {
                 self.was_on_disk = true;
                 Poll::Ready(Lookup::of(object))
             }
-            // It may have come from elsewhere meanwhile.
+            // It may have been stored in memory meanwhile.
             Some(None) => Poll::Ready(store.lookup_in_memory(key)),
         }
     }
 }
 
-/// Which of the variants would answer `request`.
+/// The key of the variant that would answer `request`.
 fn variant_key(variants: &Variants, key: &Key<'_>, request: &Request<'_>) -> Key<'static> {
     let names = variants.fields.first().and_then(|names| std::str::from_utf8(names).ok());
     key.variant(&secondary_key(names.unwrap_or_default(), Section(request.fields)))

@@ -1,4 +1,4 @@
-//! A request that a proxy's cache answers.
+//! Answers requests from the cache.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ impl ReverseProxy {
             Answer::RangeNotSatisfiable => {
                 return self.no_such_part(request, &stored, length, status, response);
             }
-            // Nothing says whether a coding belongs to the parts or to what they are wrapped in.
+            // It is undefined whether a content coding applies to the parts or to the multipart body.
             Answer::Parts(ranges) if ranges.len() > 1 && Section(stored.fields).has("content-encoding") => {
                 None
             }
@@ -71,7 +71,7 @@ impl ReverseProxy {
         let parts = parts.unwrap_or_else(|| vec![Part::whole(length)]);
         response.shared.served.add(Counter::CacheHitBytes, parts.iter().map(Part::length).sum());
         match object.small_body() {
-            // One send of a small body costs less than pointing to it; several parts of one are put together.
+            // Copying a small body is cheaper than pointing to it; several parts are concatenated.
             Some(body) if length <= response.shared.send_path.copied_bytes_max || parts.len() > 1 => {
                 self.answer_copied(request, code, body, &parts, response)
             }
@@ -80,7 +80,7 @@ impl ReverseProxy {
         }
     }
 
-    /// Puts the parts of a small body behind their head.
+    /// Copies the parts of a small body behind their head.
     fn answer_copied(
         &mut self,
         request: &Request<'_>,
@@ -98,7 +98,7 @@ impl ReverseProxy {
         response.answered(request, code)
     }
 
-    /// Sends the parts from where they lie, the head being in the output.
+    /// Sends the parts from the object's memory, after the head in the output.
     fn answer_stored(
         &mut self,
         request: &Request<'_>,
@@ -111,7 +111,7 @@ impl ReverseProxy {
         response.body(&preamble);
         let first = range.expect("what is last alone has no range");
         let cache = self.upstream_client.proxy().cache.as_ref();
-        // TLS reads what it sends, and gains nothing by a file.
+        // TLS reads what it sends, so a file is no advantage.
         let is_for_a_file =
             !response.is_secure() && first.length() > response.shared.send_path.memory_bytes_max;
         let moved = cache.filter(|_| is_for_a_file).map(|cache| cache.for_sending(object));
@@ -123,7 +123,7 @@ impl ReverseProxy {
         self.send_body(request, code, Stage::Sending(stream), response)
     }
 
-    /// Sends the parts as they are read.
+    /// Sends the parts as they are read from disk.
     fn answer_from_disk(
         &mut self,
         request: &Request<'_>,
@@ -143,7 +143,7 @@ impl ReverseProxy {
         self.relay_body(request, code, Box::new(Relay::new(followed, request, None)), response)
     }
 
-    /// 304: the client has the stored object, or the one being stored, whose status is `whole`.
+    /// 304: the client already has the object, stored or in transit; `whole` is its Cache-Status.
     pub(super) fn answer_not_modified(
         &mut self,
         request: &Request<'_>,
@@ -175,7 +175,7 @@ impl ReverseProxy {
         response.end_page(request, Status::RangeNotSatisfiable)
     }
 
-    /// Answers with what an upstream's word was about.
+    /// Answers with the stored response that the upstream's answer confirmed.
     pub(super) fn answer_with(
         &mut self,
         request: &Request<'_>,
@@ -210,7 +210,7 @@ impl ReverseProxy {
         self.answer_from_cache(request, &standing.object, status, response)
     }
 
-    /// Answers without an upstream: with a stored object if that is allowed, else with an error.
+    /// Answers when no upstream responds: with a stored object if that is allowed, otherwise with an error.
     pub(super) fn answer_without_upstream(
         &mut self,
         request: &Request<'_>,
@@ -311,12 +311,12 @@ fn append_parts_head(
     parts
 }
 
-/// Returns true if the client's copy is the stored object.
+/// Returns true if the client's copy equals the stored object.
 pub(super) fn is_current(request: &Request<'_>, stored: &Metadata<'_>) -> bool {
     answer(request, stored, 0) == Answer::NotModified
 }
 
-/// Cache-Status for a response without an upstream.
+/// Cache-Status of a response without an upstream.
 fn no_answer(relay: &Relay) -> CacheStatus<'static> {
     CacheStatus { forwarded: relay.why, detail: Some("no-answer"), ..CacheStatus::default() }
 }

@@ -1,4 +1,4 @@
-//! Threads that do the cache's disk I/O, and one that enforces the timeout of a hanging disk.
+//! Threads for the cache's disk I/O, and one that times out a hanging disk.
 
 use std::io;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 
 use sojourn_cache_store::Store;
 
-/// How often it is seen whether other processes have left the directory.
+/// How often it is checked whether other processes have left the directory.
 const LOOK_ROUND_PERIOD: Duration = Duration::from_secs(1);
 
-/// The time for pending writes once the server has stopped.
+/// How long pending writes may take once the server has stopped.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The period of the check for a hanging disk.
+/// How often the disk is checked for hanging.
 const WATCH_PERIOD: Duration = Duration::from_millis(250);
 
-/// The threads. Dropping it ends them after the pending writes.
+/// The threads; dropping this ends them after the pending writes.
 #[derive(Debug)]
 pub struct DiskThreads {
     store: Store,
@@ -54,7 +54,7 @@ impl Drop for DiskThreads {
             let _ = watch.join();
         }
         if self.store.expire_disk_waits(self.timeout) {
-            // It may never come back, and the process's end does not wait for it.
+            // It may never return, so the process does not wait for it.
             return;
         }
         for thread in self.threads.drain(..) {
@@ -83,7 +83,7 @@ fn keep(store: &Store, is_ending: &AtomicBool) {
     }
 }
 
-/// Gives up disk waits longer than `timeout`, and reports when the disk hangs and when it recovers.
+/// Times out disk jobs after `timeout`, and reports when the disk hangs and when it recovers.
 fn watch(store: &Store, timeout: Duration, is_ending: &AtomicBool) {
     let mut was_hanging = false;
     while !is_ending.load(Ordering::Acquire) {

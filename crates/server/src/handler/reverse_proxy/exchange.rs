@@ -1,4 +1,4 @@
-//! A request under way, and what it waits for.
+//! A request in progress, and what it waits for.
 
 use std::sync::Arc;
 
@@ -13,45 +13,43 @@ use crate::handler::stream::Stream;
 #[derive(Debug, Default)]
 pub struct Exchange {
     pub(super) stage: Stage,
-    /// The pending or completed disk lookup.
     pub(super) lookup: Option<CacheLookup>,
     /// True if a coalesced response did not match this request.
     pub(super) has_followed: bool,
-    /// The cache's action, for the log.
+    /// The cache's action, for the access log.
     pub(super) outcome: Outcome,
 }
 
-/// The state of a request: waiting, or being answered.
 #[derive(Debug, Default)]
 pub enum Stage {
     #[default]
     Lookup,
-    /// The head of a response that another loop has asked for.
+    /// Waits for the head of a response that another loop has requested.
     Following(Following),
-    /// An upstream's response; once its head is sent, its body.
+    /// Waits for an upstream's response, or sends its body.
     Relaying(Box<Relay>),
-    /// A body from the cache's memory is sent.
+    /// Sends a body from the cache's memory.
     Sending(Stream),
 }
 
-/// A request for the same in another loop, which is coalesced with this one.
+/// A request of another loop with which this one is coalesced.
 #[derive(Debug)]
 pub struct Following {
     pub filling: Arc<BusyObject>,
-    /// Why the cache did not answer it.
+    /// Why the cache could not answer it.
     pub why: Option<Forwarded>,
 }
 
-/// A request, and the flow that answers it.
+/// A request and the flow that answers it.
 #[derive(Debug)]
 pub struct Relay {
     pub flow: FlowId,
     pub follower: FollowerId,
-    /// The request's body is chunked, and is sent so.
+    /// The request's body is chunked and forwarded as such.
     pub(super) is_chunked: bool,
     /// The client understands interim responses (RFC 9110, 15.2).
     pub(super) takes_interim: bool,
-    /// Why the cache did not answer it, if there is one.
+    /// Why the cache could not answer it; `None` without a cache.
     pub why: Option<Forwarded>,
 }
 

@@ -1,8 +1,8 @@
 //! A flow: one exchange with an upstream, filled by one connection and followed by any number of clients.
 //!
-//! A body that is stored is held by the store, and followers read it there. Other bytes are kept as parts until every
-//! follower has them: a client that is slow holds the upstream back once [`HELD_BYTES_MAX`] wait for it. Both count
-//! in the cache's memory budget; while that is used up, less may wait.
+//! A body that is stored is held by the store, and followers read it there. Other bytes are kept until every follower
+//! has read them; a slow client holds the upstream back once [`HELD_BYTES_MAX`] wait for it (backpressure). Both count
+//! against the cache's memory budget; while that is exhausted, fewer bytes may wait.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,16 +21,16 @@ use sojourn_http_cache::Target;
 use super::{CacheMiss, Combination, Network, Revalidation};
 use crate::handler::forward_proxy::{Origin, Refusal};
 
-/// Bytes buffered for a client before receiving pauses, and of a request body for an upstream.
+/// How many bytes are buffered for a client before the upstream is held back, and of a request body for an upstream.
 pub const HELD_BYTES_MAX: usize = 256 * 1024;
 
-/// The same for a client while all of the cache's memory budget is used.
+/// The same for a client while the cache's memory budget is exhausted.
 const HELD_BYTES_MIN: usize = 64 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowId(pub(super) usize);
 
-/// Which of a flow's followers; the first began it.
+/// The number of a follower of a flow; the first one started it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FollowerId(u32);
 
@@ -40,81 +40,81 @@ impl FollowerId {
     }
 }
 
-/// A request that is answered by a flow.
+/// A request answered by a flow.
 #[derive(Debug)]
 pub(super) struct Follower {
     pub id: FollowerId,
     pub token: u64,
-    /// Where it reads a body that is being stored.
+    /// Its reader of a body that is being stored.
     reader: Option<Reader>,
-    /// The next part for it otherwise, counted from the first there was.
+    /// Otherwise the number of the next part, counted from the body's first.
     position: usize,
 }
 
 #[derive(Debug)]
 pub struct Flow {
-    /// The head of the request, as it is sent.
+    /// The request head to send.
     pub request: Vec<u8>,
-    /// The same without conditions, to be sent should the answer be about nothing that is stored.
+    /// The request head without conditions, for repeating the request if a 304 matches nothing stored.
     pub unconditional: Option<Vec<u8>>,
-    /// The kind of request: it decides whether a response has a body.
+    /// The kind of request, which decides whether a response has a body.
     pub asked: RequestKind,
     /// The proxy's virtual host.
     pub host: HostId,
-    /// The client that asked, as an application is told of it; `None` if the flow comes from the store.
+    /// The client's data for CGI variables; `None` if the flow reads from the store.
     pub client: Option<Client>,
-    /// True if asking twice is as good as once.
+    /// True if the request is idempotent and may be repeated.
     pub is_repeatable: bool,
-    /// The body of the request, if it has one.
+    /// The request's body, if it has one.
     pub upload: Option<Upload>,
-    /// The heads of interim responses (1xx) that the first follower has not taken yet.
+    /// Heads of interim responses (1xx) that the first follower has not taken yet.
     pub interim: Vec<u8>,
     pub answer: Option<Arc<Answer>>,
     /// The stored response that answers instead.
     pub standing: Option<Revalidation>,
     pub end: Option<End>,
-    /// How often it has been given to a connection.
+    /// How often the request was given to a connection.
     pub attempts: u32,
-    /// Where it goes, if not to one of the upstreams.
+    /// The destination, if it is not one of the upstreams.
     pub origin: Option<Arc<Origin>>,
     pub upstream: usize,
     pub began: Duration,
-    /// The client that it uses a connection for.
+    /// The client to whose share of connections it counts.
     pub(super) share: Option<Network>,
-    /// The connection that fills it, once that knows.
+    /// The token of the connection that fills it, once known.
     pub(super) fetch: Option<u64>,
     /// True if a connection fills it, or soon will.
     pub(super) has_fetch: bool,
     /// The cache entry under which the response may be stored.
     pub miss: Option<CacheMiss>,
-    /// The invalidation that an unsafe request may cause.
+    /// The target that an unsafe request may invalidate.
     pub changes: Option<Changes>,
-    /// The insertion for the response, if it may be stored: coalesced requests of other loops wait for it.
+    /// The insertion for the response, if it may be stored; coalesced requests of other loops wait for it.
     pub claim: Option<Insertion>,
     pub(super) fill: Option<Insertion>,
     pub(super) part: Option<PartInsertion>,
     pub part_metadata: Option<Box<[u8]>>,
-    /// Stored bytes that follow the received ones.
+    /// Stored bytes to append after the received ones.
     behind: Vec<Arc<[u8]>>,
-    /// The object being stored, also when it is complete.
+    /// The object being stored, even after it is complete.
     pub kept: Option<Arc<BusyObject>>,
-    /// Memory does not hold all of it: the disk may, whether clients wait for it or not.
+    /// Memory does not hold all of it, but the disk may store it, whether clients wait for it or not.
     pub(super) is_for_disk: bool,
-    /// Where the rest comes from, if it is stored already.
+    /// The stored pieces that the rest comes from.
     pub(super) source: Option<VecDeque<Stored>>,
-    /// All of it stays here for others to follow.
+    /// All of it is kept for others to follow.
     pub is_shared: bool,
     pub(super) followers: Vec<Follower>,
     followers_ever: u32,
     parts: VecDeque<Arc<[u8]>>,
-    /// The number of pieces already dropped.
+    /// The number of parts already dropped.
     parts_gone: usize,
     held_bytes: usize,
-    /// For the bytes held, if there is a cache.
+    /// The charge for buffered bytes, if there is a cache.
     pub(super) charge: Option<(Store, Charge)>,
 }
 
-/// A piece of a body that is stored already.
+/// A piece of a body that is already stored.
 #[derive(Debug)]
 pub enum Stored {
     Bytes(Arc<[u8]>),
@@ -126,11 +126,11 @@ pub struct Answer {
     pub status: u16,
     pub upstream_status: u16,
     pub reason: Box<[u8]>,
-    /// The field lines, as they are sent to clients; framing is the sender's.
+    /// Field lines for clients, without framing.
     pub fields: Box<[u8]>,
-    /// How the body is framed on its way here.
+    /// The framing of the body from the upstream.
     pub body: Body,
-    /// The Content-Length, also without a body.
+    /// The Content-Length, even if there is no body.
     pub content_length: Option<u64>,
 }
 
@@ -138,16 +138,16 @@ pub struct Answer {
 pub enum End {
     Complete,
     Truncated,
-    /// There is none; clients get this status.
+    /// Without a response; clients get this status.
     Failed(Status),
-    /// There is none, because the origin cannot be or is not reached.
+    /// Without a response, because the origin may not or cannot be reached.
     Refused(Refusal),
-    /// No client wants it any more.
+    /// Nobody wants it any more.
     Abandoned,
 }
 
 impl Flow {
-    /// A flow for a request that has yet to be sent.
+    /// A flow for a request that has not been sent yet.
     pub fn new(request: Vec<u8>, asked: RequestKind, is_repeatable: bool, upload: Option<Upload>) -> Flow {
         Flow {
             request,
@@ -188,7 +188,7 @@ impl Flow {
         }
     }
 
-    /// Takes the head of the answer, with `fields` for clients.
+    /// Sets the response's head, with `fields` for clients.
     pub fn begin_answer(&mut self, head: &Head<'_>, fields: &[u8]) {
         self.answer = Some(Arc::new(Answer {
             status: head.status,
@@ -200,7 +200,7 @@ impl Flow {
         }));
     }
 
-    /// Begins a response that combines received and stored bytes.
+    /// Starts a response that combines received and stored bytes.
     pub fn begin_joined(&mut self, joined: Combination) {
         let Combination { status, fields, length, before, behind, fill, part } = joined;
         self.store(fill);
@@ -209,7 +209,7 @@ impl Flow {
         let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
         self.answer = Some(Arc::new(Answer {
             status,
-            // Only parts are combined with stored bytes.
+            // Only partial responses are combined with stored bytes.
             upstream_status: 206,
             reason: reason.unwrap_or_default().as_bytes().into(),
             fields: fields.into(),
@@ -219,7 +219,7 @@ impl Flow {
         before.into_iter().for_each(|bytes| self.push(bytes));
     }
 
-    /// Stores the body, if there is an insertion: followers read it there.
+    /// Stores the body, if there is an insertion; followers then read it from the store.
     pub(super) fn store(&mut self, fill: Option<Insertion>) {
         self.kept = fill.as_ref().map(|fill| Arc::clone(fill.busy_object()));
         self.fill = fill;
@@ -228,7 +228,7 @@ impl Flow {
         }
     }
 
-    /// All is received: the stored rest follows.
+    /// Everything has been received: appends the stored rest.
     pub(super) fn append_held(&mut self) {
         std::mem::take(&mut self.behind).into_iter().for_each(|bytes| self.push(bytes));
     }
@@ -238,17 +238,17 @@ impl Flow {
         (self.part, self.part_metadata) = part.unzip();
     }
 
-    /// Returns true if its followers can go on.
+    /// Returns true if its followers can continue.
     pub fn has_news(&self) -> bool {
         self.answer.is_some() || self.standing.is_some() || self.end.is_some()
     }
 
-    /// Returns true if there are interim responses for `follower`: they are for who has asked, not for who joined.
+    /// Returns true if there are interim responses for `follower`; only the first follower gets them.
     pub fn has_interim(&self, follower: FollowerId) -> bool {
         follower.is_first() && !self.interim.is_empty()
     }
 
-    /// Takes the next bytes of the answer's body.
+    /// Appends received bytes of the body.
     pub fn append(&mut self, part: Arc<[u8]>) {
         if let Some(fill) = &mut self.part {
             fill.append(&part);
@@ -268,7 +268,7 @@ impl Flow {
         self.drop_read();
     }
 
-    /// Takes the next stored bytes, if all before were taken; `waker` is called when there are some.
+    /// Reads the next stored bytes if all earlier ones were taken; `waker` is called when there are more.
     pub(super) fn pull(&mut self, waker: &Waker) {
         while let Some(source) = self.source.as_mut().filter(|_| self.parts.is_empty() && self.end.is_none())
         {
@@ -290,13 +290,13 @@ impl Flow {
         }
     }
 
-    /// Returns true if the next stored bytes may have to be waited for.
+    /// Returns true if the next stored bytes may need a wait.
     pub(super) fn may_wait(&self) -> bool {
         let next = self.source.as_ref().and_then(VecDeque::front);
         matches!(next, Some(Stored::Body(reader)) if reader.may_wait())
     }
 
-    /// One more follows, from the beginning; `None` if that is gone.
+    /// Adds a follower, from the start of the body; `None` if that has been dropped.
     pub(super) fn follow(&mut self, token: u64) -> Option<FollowerId> {
         let reader = match &self.kept {
             Some(kept) => Some(kept.reader()?),
@@ -309,18 +309,18 @@ impl Flow {
         Some(id)
     }
 
-    /// It is begun for the cache: its followers are all coalesced requests.
+    /// Marks it as started by the cache itself: all followers are coalesced requests.
     pub(super) fn begin_for_nobody(&mut self) {
         self.followers_ever = 1;
     }
 
-    /// Returns true if anybody waits for it, or it is kept for others in any case.
+    /// Returns true if anyone follows it, or it is stored.
     pub(super) fn is_wanted(&self) -> bool {
         let is_for_disk = || self.is_for_disk && self.fill.as_ref().is_some_and(Insertion::is_wanted);
         !self.followers.is_empty() || self.is_shared || is_for_disk()
     }
 
-    /// Drops pieces that every reader has read.
+    /// Drops parts that every follower has read.
     pub(super) fn drop_read(&mut self) {
         let end = self.parts_gone + self.parts.len();
         let read = self.followers.iter().map(|follower| follower.position).min().unwrap_or(end);
@@ -334,17 +334,17 @@ impl Flow {
         }
     }
 
-    /// Backpressure: returns true if no more is to be received from the upstream until clients have taken some.
+    /// Backpressure: returns true if receiving from the upstream must pause until clients have read more.
     pub fn is_full(&self) -> bool {
         let is_exhausted = self.charge.as_ref().is_some_and(|(store, _)| store.is_exhausted());
         self.held_bytes >= if is_exhausted { HELD_BYTES_MIN } else { HELD_BYTES_MAX }
     }
 
-    /// The next bytes for this follower, if they have come.
+    /// The next bytes for this follower, if they have arrived.
     pub fn take(&mut self, follower: FollowerId) -> Option<Slice> {
         let follower = self.followers.iter_mut().find(|other| other.id == follower)?;
         if let Some(reader) = &mut follower.reader {
-            // All followers are woken when more has come.
+            // All followers are woken when more arrives.
             return match reader.next(Waker::noop()) {
                 Next::Bytes(slice) => Some(slice),
                 Next::Wait | Next::End | Next::Truncated => None,
@@ -356,7 +356,7 @@ impl Flow {
         Some(Slice::whole(part))
     }
 
-    /// Returns true if the next bytes for this follower have come.
+    /// Returns true if the next bytes for this follower have arrived.
     pub fn has_part(&self, follower: FollowerId) -> bool {
         let end = self.parts_gone + self.parts.len();
         self.followers.iter().any(|other| {
@@ -365,35 +365,35 @@ impl Flow {
     }
 }
 
-/// A request's body on its way to the upstream, framed as it is sent there.
+/// A request's body on its way to the upstream, already framed.
 #[derive(Debug, Default)]
 pub struct Upload {
-    /// Received bytes that are not sent yet.
+    /// Received bytes that have not been sent yet.
     pub bytes: Vec<u8>,
     pub is_complete: bool,
-    /// The upstream has asked for the body (100 Continue), and the client has not been told.
+    /// The upstream has sent 100 Continue, and the client has not been told.
     pub is_asked_for: bool,
-    /// The upstream gets the request when all of the body is here: it is told the length first.
+    /// The body is buffered completely before the request is sent, because the upstream needs its length first.
     pub is_gathered: bool,
 }
 
 impl Upload {
-    /// Returns true if there is something to send, or to be known.
+    /// Returns true if there is something to send, or the client must be told to continue.
     pub fn has_news(&self) -> bool {
         !self.bytes.is_empty() || self.is_complete
     }
 
-    /// Backpressure: returns true if no more is to be received from the client until the upstream has taken some.
+    /// Backpressure: returns true if receiving from the client must pause until the upstream has accepted more.
     pub fn is_full(&self) -> bool {
         !self.is_gathered && self.bytes.len() >= HELD_BYTES_MAX
     }
 }
 
-/// The target of an unsafe request.
+/// The target of an unsafe request, to be invalidated.
 #[derive(Debug)]
 pub struct Changes {
     pub method: Box<[u8]>,
-    /// `http` or `https`, as the client came.
+    /// `http` or `https`, as used by the client.
     pub scheme: &'static str,
     pub host: Box<[u8]>,
     pub path: Box<[u8]>,

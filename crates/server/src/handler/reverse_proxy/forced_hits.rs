@@ -1,14 +1,12 @@
-//! An experiment: hits and misses are drawn at random with a chosen hit rate, whatever the caching rules say.
+//! For experiments: draws hits and misses at random with a chosen hit ratio, regardless of the caching rules.
 //!
-//! One draw per request, in the order in which requests come; the sequence is the seed's. An object that is
-//! not stored yet cannot be a hit.
+//! One draw per request in order of arrival, from a seeded sequence. An object that is not stored yet cannot be a hit.
 
 use std::sync::{Mutex, PoisonError};
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Draws whether requests are hits.
 #[derive(Debug)]
 pub struct ForcedHits {
     ratio: f64,
@@ -16,12 +14,12 @@ pub struct ForcedHits {
 }
 
 impl ForcedHits {
-    /// A share of hits of `ratio`, from 0 to 1.
+    /// A hit `ratio` from 0 to 1.
     pub fn new(ratio: f64, seed: u64) -> ForcedHits {
         ForcedHits { ratio, random: Mutex::new(Xoshiro256PlusPlus::seed_from_u64(seed)) }
     }
 
-    /// Returns true if the next request is to be a hit.
+    /// Returns true if the next request must be a hit.
     pub fn draw(&self) -> bool {
         let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
         random.random::<f64>() < self.ratio

@@ -1,6 +1,6 @@
-//! The reverse proxy as a [`Handler`], for one event loop.
+//! The reverse proxy as a [`Handler`] for one event loop.
 //!
-//! A request whose response is not at hand is an [`Exchange`]; it waits in a [`Stage`].
+//! A request that cannot be answered immediately is an [`Exchange`], which waits in a [`Stage`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,6 @@ use crate::handler::stream::Next;
 /// The end of a chunked body.
 const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
-/// A proxy, for one event loop.
 #[derive(Debug)]
 pub struct ReverseProxy {
     pub(super) upstream_client: UpstreamClient,
@@ -30,7 +29,7 @@ pub struct ReverseProxy {
 }
 
 impl ReverseProxy {
-    /// A proxy for `services`, with nothing under way.
+    /// A proxy for `services`.
     pub fn new(upstream_client: UpstreamClient, services: Arc<dyn Services>) -> ReverseProxy {
         ReverseProxy { upstream_client, services, requests: Slab::new() }
     }
@@ -43,14 +42,14 @@ impl ReverseProxy {
         self.upstream_client.attend(shared.token, shared.clock.now);
     }
 
-    /// A connection may have become free, or somebody may have waited long enough.
+    /// Serves the queue for upstream connections: one may have become free, or a request may have timed out.
     fn serve_queue(&mut self, shared: &mut Shared<'_>) {
         if self.upstream_client.has_queue() {
             self.upstream_client.serve_queue(shared.served);
         }
     }
 
-    /// Writes the bytes that have arrived on a flow.
+    /// Writes the bytes that have arrived in a flow.
     fn flow_body(&mut self, id: usize, body: &mut BodyWriter<'_>, copied_bytes_max: usize) -> BodyStep {
         let Stage::Relaying(relay) = &self.requests[id].stage else { unreachable!("a response is relayed") };
         let upstream_client = &mut self.upstream_client;
@@ -71,7 +70,7 @@ impl ReverseProxy {
         }
         let flow = upstream_client.flow(relay.flow);
         match flow.end {
-            // There is more than is sent at once.
+            // There is more than one send takes.
             _ if flow.has_part(relay.follower) => BodyStep::Wait,
             Some(End::Complete) => BodyStep::End,
             Some(_) => BodyStep::Broken,

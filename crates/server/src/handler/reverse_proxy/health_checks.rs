@@ -1,7 +1,7 @@
-//! Beside the loops: repeated lookups of upstreams' names, and health checks.
+//! Health checks and repeated DNS lookups of upstreams, outside of the event loops.
 //!
-//! Each upstream has a thread, so that no loop waits for it. Its results are in the upstream's
-//! [`UpstreamState`](super::UpstreamState), where every loop reads it.
+//! Each upstream has a thread, so no loop waits. The results are in the upstream's
+//! [`UpstreamState`](super::UpstreamState), where every loop reads them.
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -26,7 +26,7 @@ pub struct HealthCheck {
     /// The path to request, with an optional query.
     pub path: String,
     pub interval: Duration,
-    /// How long connecting and the head of an answer may take, together.
+    /// The timeout for connecting and receiving the response head, together.
     pub timeout: Duration,
     /// Successes in a row after which a failing upstream is healthy.
     pub rise: u32,
@@ -37,12 +37,12 @@ pub struct HealthCheck {
 /// Watches the upstreams of `proxy` until the process ends.
 ///
 /// # Errors
-/// If no thread can be started.
+/// If a thread cannot be started.
 pub fn watch(proxy: &Arc<Proxy>, check: Option<&HealthCheck>) -> std::io::Result<()> {
     for index in 0..proxy.upstreams.len() {
         let (proxy, check) = (Arc::clone(proxy), check.cloned());
         let is_named = proxy.upstreams[index].is_named();
-        // Scripts have no address.
+        // CGI scripts have no address.
         let check = check.filter(|_| !matches!(proxy.upstreams[index].protocol, Protocol::Cgi(_)));
         if is_named || check.is_some() {
             let thread = std::thread::Builder::new().name("upstream".to_owned());
@@ -58,7 +58,7 @@ fn watch_one(upstream: &Upstream, check: Option<&HealthCheck>, is_named: bool) -
     loop {
         if is_named && looked_up.elapsed() >= LOOKUP_INTERVAL {
             looked_up = Instant::now();
-            // A name that leads nowhere for a moment leads where it did.
+            // If a lookup fails temporarily, the old addresses stay.
             let found = (&*upstream.host, upstream.port).to_socket_addrs();
             let found: Vec<_> = found.into_iter().flatten().map(Address::Internet).collect();
             if !found.is_empty() && found[..] != *upstream.presence.addresses() {
@@ -83,7 +83,7 @@ fn watch_one(upstream: &Upstream, check: Option<&HealthCheck>, is_named: bool) -
 #[derive(Debug, Default)]
 struct Judgement {
     is_failing: bool,
-    /// Checks in a row that said otherwise.
+    /// Checks in a row that contradict the current verdict.
     against: u32,
 }
 
@@ -103,7 +103,7 @@ impl Judgement {
     }
 }
 
-/// Returns true if it answers, at any of its addresses.
+/// Returns true if it responds at any of its addresses.
 fn passes(upstream: &Upstream, check: &HealthCheck) -> bool {
     let deadline = Instant::now() + check.timeout;
     upstream
@@ -113,7 +113,7 @@ fn passes(upstream: &Upstream, check: &HealthCheck) -> bool {
         .any(|address| ask(upstream, address, &check.path, deadline).is_some())
 }
 
-/// Asks once. The answer has to say that the request was understood (2xx or 3xx); its body is not waited for.
+/// Sends one check. The response must have status 2xx or 3xx; its body is not read.
 fn ask(upstream: &Upstream, address: &Address, path: &str, deadline: Instant) -> Option<()> {
     let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", upstream.authority);
     let status = match address {
@@ -138,7 +138,7 @@ fn ask(upstream: &Upstream, address: &Address, path: &str, deadline: Instant) ->
     status.filter(|status| (200..400).contains(status)).map(drop)
 }
 
-/// The status of the answer, 1xx left out.
+/// The status of the response, without interim responses.
 fn exchange(
     mut stream: impl Read + Write,
     request: &str,
@@ -165,7 +165,7 @@ fn exchange(
         }
         let count = stream.read(&mut chunk).ok().filter(|count| *count > 0)?;
         received.extend_from_slice(&chunk[..count]);
-        // One that trickles is not well either.
+        // An upstream that trickles is not healthy either.
         if received.len() > HEAD_BYTES_MAX || left(deadline).is_none() {
             return None;
         }
@@ -176,7 +176,7 @@ fn left(deadline: Instant) -> Option<Duration> {
     Some(deadline.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
 }
 
-/// It is found out beside the loops, by `watch`.
+/// What `watch` has found out about an upstream.
 #[derive(Debug)]
 pub struct UpstreamState {
     addresses: Mutex<Arc<[Address]>>,
@@ -186,7 +186,7 @@ pub struct UpstreamState {
 }
 
 impl UpstreamState {
-    /// At these addresses; nothing else is known.
+    /// An upstream at these addresses, not checked yet.
     pub fn new(addresses: &[Address]) -> UpstreamState {
         UpstreamState {
             addresses: Mutex::new(addresses.into()),
@@ -196,22 +196,22 @@ impl UpstreamState {
         }
     }
 
-    /// Where it is reached; the next one is tried when one fails.
+    /// Its addresses; when one fails the next is tried.
     pub fn addresses(&self) -> Arc<[Address]> {
         Arc::clone(&self.addresses.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Its name leads here now.
+    /// Sets new addresses.
     pub fn move_to(&self, addresses: &[Address]) {
         *self.addresses.lock().unwrap_or_else(PoisonError::into_inner) = addresses.into();
     }
 
-    /// Returns true if it has failed checks, and not passed enough since.
+    /// Returns true if it has failed checks and not passed enough since.
     pub fn is_failing(&self) -> bool {
         self.is_failing.load(Ordering::Relaxed)
     }
 
-    /// Marks the upstream as failing or healthy.
+    /// Marks it as failing or healthy.
     pub fn judge(&self, is_failing: bool) {
         self.is_failing.store(is_failing, Ordering::Relaxed);
     }

@@ -1,7 +1,7 @@
-//! Hit-for-miss: requests for objects that could not be stored lately are not coalesced.
+//! Hit-for-miss: requests for objects that were recently not storable are not coalesced.
 //!
-//! Without this, the clients of an uncacheable object would each wait for the response of the one before, and
-//! then find that they cannot use it.
+//! Otherwise each client of an uncacheable object would wait for the response to the one before, only to find that it
+//! cannot use it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sojourn_cache_store::Key;
 
-/// Keys that are remembered; above the limit expired ones are forgotten, or else all.
+/// How many keys are remembered; above that, expired ones are dropped, or else all.
 const KEYS_MAX: usize = 16_384;
 
 const SECONDS: i64 = 30;
@@ -18,12 +18,13 @@ const SECONDS: i64 = 30;
 pub(super) struct HitForMiss {
     /// The number of entries, usually zero.
     count: AtomicUsize,
-    /// Until when each is remembered, by its hash. Two keys with one hash cost each other's clients a wait, or spare it.
+    /// When each entry expires, by the key's hash. Keys with the same hash merely affect whether requests are
+    /// coalesced.
     until: Mutex<HashMap<u128, i64>>,
 }
 
 impl HitForMiss {
-    /// Remembers `key`, whose answer could not be stored at `now`.
+    /// Remembers `key`, whose response could not be stored at `now`.
     pub fn remember(&self, key: &Key<'_>, now: i64) {
         let mut until = self.lock();
         if until.len() >= KEYS_MAX {
@@ -45,7 +46,7 @@ impl HitForMiss {
         }
     }
 
-    /// Returns true if requests for `key` are not to wait for others at `now`.
+    /// Returns true if requests for `key` must not be coalesced at `now`.
     pub fn holds(&self, key: &Key<'_>, now: i64) -> bool {
         self.count.load(Ordering::Relaxed) > 0
             && self.lock().get(&key.hash()).is_some_and(|end| (now..=now + SECONDS).contains(end))

@@ -1,8 +1,9 @@
-//! A site whose bytes come from upstream servers.
+//! The reverse proxy: a site whose content comes from upstream servers.
 //!
-//! [`Proxy`] is what all loops are told. Each loop keeps its [`UpstreamClient`]: what it has under way, as [`Flow`]s, and
-//! the connections for that. A flow stands between one upstream connection, which fills it, and the clients that
-//! follow it; neither knows the other, and a driver knows neither: it launches connections and wakes those that wait.
+//! [`Proxy`] is the configuration that all loops share. Each loop has an [`UpstreamClient`] with its requests in
+//! progress, as [`Flow`]s, and their connections. A flow is filled by one upstream connection and read by the clients
+//! that follow it; neither side knows the other. The driver knows neither: it launches connections and wakes those that
+//! wait.
 
 use std::fmt::Debug;
 use std::io;
@@ -66,14 +67,14 @@ pub use upstream_request::{ClientContext, OwnAnswer, ask, host, own_answer};
 pub use upstream_response::{Fallback, Received, ResponseAction, metadata};
 pub use upstream_url::{Scheme, UpstreamUrl, UpstreamUrlError};
 
-/// Where a proxy's bytes come from, and what it says of itself.
+/// A proxy's upstreams and name.
 #[derive(Clone, Debug)]
 pub struct Proxy {
-    /// Servers, one host's behind another's; none if it is a forward proxy.
+    /// The upstream servers, grouped by host; empty for a forward proxy.
     pub upstreams: Vec<Upstream>,
-    /// Which of them have the content of each service: each host of the site, or each route to upstreams.
+    /// The upstreams of each service: of each virtual host, or of each route to upstreams.
     pub hosts: Vec<Range<usize>>,
-    /// The rules by which requests go where they say, if it is one.
+    /// The rules of a forward proxy; `None` for a reverse proxy.
     pub forward: Option<Arc<Rules>>,
     /// The proxy's name in Via, by which it also detects loops.
     pub pseudonym: String,
@@ -81,12 +82,13 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Which of the upstreams have the content of `host`.
+    /// The upstreams that serve `host`.
     pub fn upstreams_of(&self, host: HostId) -> Range<usize> {
         self.hosts.get(usize::from(host.0)).cloned().unwrap_or_default()
     }
 
-    /// Returns true if some of the upstreams of `host` are told of requests by variables, with the lengths of bodies.
+    /// Returns true if an upstream of `host` gets requests as CGI variables, so that it needs the length of bodies
+    /// first.
     pub fn speaks_cgi(&self, host: HostId) -> bool {
         self.upstreams[self.upstreams_of(host)].iter().any(|upstream| match upstream.protocol {
             Protocol::Http => false,
@@ -94,19 +96,19 @@ impl Proxy {
         })
     }
 
-    /// Which spellings of a path are one.
+    /// Which spellings of a path share a cache key.
     pub fn spelling(&self) -> Spelling {
         if self.forward.is_some() { Spelling::Kept } else { Spelling::Normalised }
     }
 
-    /// Starts the handler of one event loop, for a forward proxy the part that relays.
+    /// Starts the handler of one event loop; for a forward proxy, the part that forwards requests.
     pub(in crate::handler) fn handler(&self, setup: &Setup<'_>) -> io::Result<ReverseProxy> {
         let upstream_client = UpstreamClient::new(&Arc::new(self.clone()), setup.limits)?;
         Ok(ReverseProxy::new(upstream_client, Arc::clone(setup.hosts) as _))
     }
 }
 
-/// Which of a proxy's services a request is for: a host, or a route.
+/// Maps requests to a proxy's services: virtual hosts or routes.
 pub trait Services: Debug + Send + Sync {
     /// The number of the service; `None` if the request is for none.
     fn service_of(&self, request: &Request<'_>) -> Option<HostId>;
@@ -118,7 +120,6 @@ impl Services for Hosts {
     }
 }
 
-/// The row of the table.
 pub const KIND: Kind = Kind {
     name: "reverse-proxy",
     summary: "what upstream servers answer, cached: pools, health checks, revalidation",
@@ -166,44 +167,43 @@ impl Content for Proxy {
     }
 }
 
-/// The protocol that an upstream speaks.
 #[derive(Clone, Debug)]
 pub enum Protocol {
     Http,
-    /// FastCGI, as the responder for this application.
+    /// FastCGI, in the responder role, for this application.
     FastCgi(Arc<Application>),
-    /// A process for each request.
+    /// CGI: a process per request.
     Cgi(Arc<Scripts>),
 }
 
 #[derive(Clone, Debug)]
 pub struct Upstream {
-    /// The URL without its scheme, as it was configured: in messages and logs.
+    /// The configured URL without its scheme, for messages and logs.
     pub name: String,
     /// Its host and port, for requests that name no host.
     pub authority: String,
-    /// Where its name is asked for again.
+    /// The host name to look up again.
     pub host: String,
     pub port: u16,
-    /// Where it is reached, and how it does.
+    /// Its current addresses and health.
     pub presence: Arc<UpstreamState>,
     pub protocol: Protocol,
     pub tls: Option<UpstreamTls>,
-    /// Its share of the requests, compared with the others'.
+    /// Its weight in load balancing.
     pub weight: u32,
-    /// Connections that each loop keeps while there is nothing to do, if it is not as many as to others.
+    /// Idle connections kept per loop, if different from the general limit.
     pub idle_max: Option<usize>,
 }
 
 impl Upstream {
-    /// Returns true if its name may lead elsewhere one day.
+    /// Returns true if its address comes from DNS and may change.
     fn is_named(&self) -> bool {
         let is_local = self.presence.addresses().iter().any(|address| matches!(address, Address::Unix(_)));
         !is_local && self.host.parse::<IpAddr>().is_err()
     }
 }
 
-/// The origin of a proxy: it has no documents of its own.
+/// The origin of a proxy, which has no documents of its own.
 pub struct NoDocuments;
 
 impl Origin for NoDocuments {

@@ -1,9 +1,9 @@
-//! Partial content: which requests stored parts answer, which ranges are requested to complete them, and how
-//! received parts are combined (RFC 9111, 3.3 and 3.4).
+//! Partial content: which requests stored parts answer, which ranges are requested to complete them, and how received
+//! and stored parts are combined (RFC 9111, 3.3 and 3.4).
 //!
-//! A range of an object that is not stored is requested as it is, and kept as a part. Stored parts with a
-//! strong entity tag are completed: the range from the first to the last missing byte is requested with
-//! If-Range, and the stored bytes go before and behind it.
+//! A range of an object that is not stored is requested unchanged and stored as a part. Stored parts with a strong
+//! entity tag are completed: the range from the first to the last missing byte is requested with If-Range, and combined
+//! with the stored bytes around it.
 
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ use sojourn_http_cache::{Allowance, Answer, Metadata, RequestDirectives, Use};
 use super::upstream_response::{metadata, vary_of};
 use super::{Cache, CacheMiss, Received, ResponseAction, answer, fits};
 
-/// The part of a resource that is requested from an upstream.
+/// The range to request from an upstream.
 #[derive(Clone, Debug, Default)]
 pub enum FetchRange {
     #[default]
     Whole,
-    /// The range that the client asks for.
+    /// The range that the client requested.
     Part,
     Rest(Rest),
 }
@@ -36,12 +36,12 @@ pub enum FetchRange {
 pub struct Rest {
     pub(super) held: Arc<Object>,
     pub(super) missing: ByteRange,
-    /// The client's range; everything if it has none.
+    /// The client's range; `None` for everything.
     pub(super) wanted: Option<ByteRange>,
 }
 
 impl Rest {
-    /// Why an upstream is asked.
+    /// The purpose of the request to the upstream.
     pub(super) fn purpose(&self) -> Purpose<'_> {
         Purpose::Rest { tag: self.held.stored_ranges().map_or(&[], |held| held.tag()), range: self.missing }
     }
@@ -56,19 +56,19 @@ impl Rest {
 #[derive(Debug)]
 pub struct Combination {
     pub status: u16,
-    /// Its field lines; framing is the sender's.
+    /// Its field lines, without framing.
     pub fields: Vec<u8>,
     pub length: u64,
-    /// Stored bytes that precede the received ones.
+    /// Stored bytes before the received ones.
     pub before: Vec<Arc<[u8]>>,
     pub behind: Vec<Arc<[u8]>>,
     pub fill: Option<Insertion>,
-    /// The insertion for a part, with its metadata, if the whole is not stored.
+    /// The insertion and metadata of a part, if the whole object is not stored.
     pub part: Option<(PartInsertion, Box<[u8]>)>,
 }
 
 impl Cache {
-    /// The parts that are held of the variant that `request` asks for.
+    /// The stored parts of the variant that `request` selects.
     pub(super) fn parts_for(&self, key: &Key<'_>, request: &Request<'_>) -> Option<Arc<Object>> {
         if request.method != Method::Get {
             return None;
@@ -79,7 +79,7 @@ impl Cache {
     }
 }
 
-/// Returns true if the parts answer `request` at `now`, without the rest.
+/// Returns true if the stored parts alone answer `request` at `now`.
 pub(super) fn answers(
     parts: &Object,
     request: &Request<'_>,
@@ -95,14 +95,14 @@ pub(super) fn answers(
         Answer::Whole => false,
         Answer::NotModified | Answer::RangeNotSatisfiable => true,
         Answer::Parts(ranges) => {
-            // Several ranges of a coded body are the whole.
+            // Several ranges of an encoded body are answered with the whole.
             let is_told = ranges.len() == 1 || !Section(stored.fields).has("content-encoding");
             is_told && ranges.into_iter().all(|range| parts.stored_position(range).is_some())
         }
     }
 }
 
-/// Returns true if a range is asked for that may be stored as a part.
+/// Returns true if the request is for a range that may be stored as a part.
 pub(super) fn is_for_part(request: &Request<'_>) -> bool {
     let unconditional = Conditions { if_range: None, ..request.conditions } == Conditions::default();
     request.method == Method::Get
@@ -111,7 +111,7 @@ pub(super) fn is_for_part(request: &Request<'_>) -> bool {
         && unconditional
 }
 
-/// The request to an upstream, given these parts.
+/// The range to request, given these parts.
 pub(super) fn fetch_range(
     parts: Option<&Arc<Object>>,
     request: &Request<'_>,
@@ -133,7 +133,7 @@ pub(super) fn fetch_range(
     let all = ByteRange { first: 0, last: held.whole_bytes() - 1 };
     let wanted = match answer(request, &stored, held.whole_bytes()) {
         Answer::Whole if request.range.is_none() => None,
-        // A stale object is requested as it is: then its validator comes with it.
+        // For a stale object the client's range is requested, because the response includes its validator.
         Answer::Parts(ranges) if ranges.len() == 1 && stored.freshness(now) > 0 && !stored.no_cache => {
             Some(ranges[0])
         }
@@ -147,7 +147,7 @@ pub(super) fn fetch_range(
     }
 }
 
-/// Keeps what came of a whole that broke off, if it can be completed later.
+/// Stores what arrived of a truncated body as a part, if it can be completed later.
 pub(super) fn keep_as_part(fill: Insertion) {
     let filling = Arc::clone(fill.busy_object());
     let tag = metadata(&filling).map_or(&[][..], |stored| stored.entity_tag);
@@ -157,7 +157,7 @@ pub(super) fn keep_as_part(fill: Insertion) {
 }
 
 impl Cache {
-    /// Handles the response to a partial request; `None` if it is handled like any other.
+    /// Handles the response to a partial request; `None` if it needs no special handling.
     pub(super) fn judge_part(
         &self,
         miss: &CacheMiss,
@@ -173,13 +173,13 @@ impl Cache {
                     ResponseAction::Again
                 }
             }),
-            // There is less than there was.
+            // The object has become shorter.
             (FetchRange::Rest(_), 416) => Some(ResponseAction::Again),
             _ => None,
         }
     }
 
-    /// Begins to keep the part that comes; one that is all is kept as that.
+    /// Starts to store a part; a part that covers everything is stored as the whole.
     fn begin_part(
         &self,
         miss: &CacheMiss,
@@ -250,7 +250,7 @@ impl Cache {
             place.map_or(Some(Vec::new()), |place| Some(object.chunks(place?)))
         };
         let (before, behind) = (between(all.first, missing.first)?, between(missing.last + 1, all.last + 1)?);
-        // What was purged meanwhile does not come back.
+        // Parts purged meanwhile must not come back.
         let is_held = self
             .store
             .inspect_parts(&miss.key)

@@ -1,9 +1,9 @@
-//! Purging by tag: the tags that a response has in `Surrogate-Key` or `Cache-Tag`.
+//! Purging by tag, where a response's tags are in `Surrogate-Key` or `Cache-Tag`.
 //!
-//! The store does not index objects by tag, for most are on disk and were not read since the start. It keeps
-//! the purged tags with their times instead: an object that is older than a purge of one of its tags is not
-//! used, and is removed at its next lookup. It costs a lookup nothing until something is purged, and a file
-//! keeps it over restarts.
+//! The store has no index of tags, because most objects are on disk and have not been read since the start. Instead,
+//! purged tags are recorded with the time of the purge. An object older than a purge of one of its tags is not used,
+//! and is removed at its next lookup. Lookups pay nothing until something is purged, and a file preserves the record
+//! over restarts.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -15,15 +15,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use sojourn_http::head::field_lines;
 use sojourn_http_cache::Metadata;
 
-/// Tags remembered. With more, the older half is forgotten, and everything tagged that came before goes with it.
+/// The most tags remembered. Beyond that the older half is dropped, and every tagged object stored before then counts
+/// as purged.
 const TAGS_MAX: usize = 65_536;
 
 const TAG_BYTES_MAX: usize = 1024;
 
-/// The name of the file in the cache's directory.
+/// The file's name in the cache directory.
 const FILE: &str = "purged";
 
-/// Where answers say what they are tagged with.
+/// The response fields with tags.
 const TAG_FIELDS: [&[u8]; 2] = [b"surrogate-key", b"cache-tag"];
 
 #[derive(Debug, Default)]
@@ -34,15 +35,15 @@ pub struct PurgedTags {
 
 #[derive(Debug, Default)]
 struct State {
-    /// When each tag was purged last, in seconds since 1970.
+    /// When each tag was last purged, in seconds since 1970.
     moments: HashMap<Box<[u8]>, i64>,
-    /// Everything tagged that came until then is purged.
+    /// Every tagged object stored until then is purged.
     all_until: i64,
     path: Option<PathBuf>,
 }
 
 impl PurgedTags {
-    /// Loads the purges recorded in `directory`; new ones are recorded there.
+    /// Loads the purges recorded in `directory`, where new ones are recorded too.
     pub fn open(directory: &Path) -> io::Result<PurgedTags> {
         let path = directory.join(FILE);
         let bytes = match fs::read(&path) {
@@ -50,7 +51,7 @@ impl PurgedTags {
             outcome => outcome?,
         };
         let mut state = State { path: Some(path), ..State::default() };
-        // What does not end was being written when its server was killed: the purge was never confirmed.
+        // An incomplete line was being written when the server was killed; that purge was never confirmed.
         for line in bytes.split_inclusive(|byte| *byte == b'\n').filter_map(|line| line.strip_suffix(b"\n")) {
             state.read(line);
         }
@@ -59,7 +60,7 @@ impl PurgedTags {
         Ok(PurgedTags { has_any, state: Mutex::new(state) })
     }
 
-    /// PurgedTags what has `tag` and came until `now`; it is on disk when this returns.
+    /// Purges what has `tag` and was stored until `now`; recorded on disk when this returns.
     pub fn purge(&self, tag: &[u8], now: i64) -> io::Result<()> {
         let mut state = self.lock();
         state.moments.insert(tag.into(), now);
@@ -98,7 +99,7 @@ impl State {
         self.all_until > 0 || !self.moments.is_empty()
     }
 
-    /// Takes a line of the file; others are skipped.
+    /// Applies a line of the file; invalid lines are skipped.
     fn read(&mut self, line: &[u8]) {
         let Some(space) = line.iter().position(|byte| *byte == b' ') else { return };
         let (moment, tag) = (str::from_utf8(&line[..space]).unwrap_or_default().parse(), &line[space + 1..]);
@@ -116,7 +117,7 @@ impl State {
         self.moments.retain(|_, moment| *moment > self.all_until);
     }
 
-    /// Writes all of it anew, each tag once.
+    /// Rewrites the file with each tag once.
     fn rewrite(&self) -> io::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
         let mut bytes = if self.all_until > 0 { line(self.all_until, b"") } else { Vec::new() };
@@ -129,12 +130,12 @@ impl State {
     }
 }
 
-/// Returns true if a tag can be purged: one that an answer can have.
+/// Returns true if `tag` can occur in a response.
 pub fn is_tag(tag: &[u8]) -> bool {
     (1..=TAG_BYTES_MAX).contains(&tag.len()) && tag.iter().all(|byte| *byte > b' ' && *byte != b',')
 }
 
-/// The tags that the fields name: separated by blanks, or by commas.
+/// The tags in the fields, separated by spaces or commas.
 fn tags(fields: &[u8]) -> impl Iterator<Item = &[u8]> {
     field_lines(fields)
         .filter(|(name, _)| TAG_FIELDS.iter().any(|tagging| name.eq_ignore_ascii_case(tagging)))

@@ -1,4 +1,4 @@
-//! The way of a request through the proxy: its own answer, the cache, coalescing, or an upstream.
+//! The path of a request through the proxy: its own response, the cache, coalescing, or an upstream.
 
 use sojourn_cache_store::Insertion;
 use sojourn_content::HostId;
@@ -12,17 +12,17 @@ use crate::access_log::Outcome;
 use crate::connection::{ExchangeId, Response, Step};
 use crate::counters::{Counter, Served};
 
-/// The methods that a proxy answers itself.
+/// The methods that the proxy answers itself.
 const ALLOWED: &str = "GET, HEAD, OPTIONS";
 
 impl ReverseProxy {
-    /// Has `request` wait; earlier responses do not wait with it.
+    /// Lets `request` wait, after earlier responses have been sent.
     pub(super) fn wait(&mut self, exchange: Exchange, response: &Response<'_, '_>) -> Step {
         let exchange = Exchange { outcome: response.outcome(), ..exchange };
         Step::Wait(ExchangeId(self.requests.insert(exchange)))
     }
 
-    /// Sends a body as its flow brings it, the head being written.
+    /// Sends a body as its flow receives it; the head has been written.
     pub(super) fn relay_body(
         &mut self,
         request: &Request<'_>,
@@ -33,7 +33,7 @@ impl ReverseProxy {
         self.send_body(request, code, Stage::Relaying(relay), response)
     }
 
-    /// Sends a body in this way, the head being written.
+    /// Sends a body in this way; the head has been written.
     pub(super) fn send_body(
         &mut self,
         request: &Request<'_>,
@@ -45,7 +45,7 @@ impl ReverseProxy {
         response.body_follows(request, code, ExchangeId(id))
     }
 
-    /// Answers a request that may come here: itself, from the cache, or from an upstream.
+    /// Answers a permitted request: by the proxy itself, from the cache, or from an upstream.
     pub(in crate::handler) fn accept(
         &mut self,
         request: &Request<'_>,
@@ -58,7 +58,7 @@ impl ReverseProxy {
         }
     }
 
-    /// Answers `request` from the cache, or has an upstream asked.
+    /// Answers `request` from the cache, or asks an upstream.
     pub(super) fn relay(
         &mut self,
         request: &Request<'_>,
@@ -69,7 +69,7 @@ impl ReverseProxy {
         let cache = self.upstream_client.proxy().cache.as_ref();
         let is_by_lot = cache.is_some_and(|cache| cache.is_by_lot(request));
         if is_by_lot && response.is_behind_others() {
-            // One draw for each request: it is read again before its own.
+            // One random draw per request: wait until it is this request's turn.
             return Step::Flush;
         }
         let verdict = self.look_up(request, asking, &mut exchange, response);
@@ -123,8 +123,8 @@ impl ReverseProxy {
         self.begin_flow(request, miss, claim, why, response)
     }
 
-    /// Asks an upstream for `request`: to store the response if it is `keyed`, by the holder of the `claim`, else for
-    /// this client alone.
+    /// Sends `request` to an upstream: with a cache entry and `claim` to store the response, otherwise for this client
+    /// only.
     pub(super) fn begin_flow(
         &mut self,
         request: &Request<'_>,
@@ -141,7 +141,7 @@ impl ReverseProxy {
         self.wait(Exchange { stage, ..Exchange::default() }, response)
     }
 
-    /// How the request came. Targets of a forward proxy have their own scheme.
+    /// How the request arrived. A forward proxy's targets have a scheme of their own.
     fn asking(&self, request: &Request<'_>, response: &Response<'_, '_>) -> ClientContext {
         let is_forward = self.upstream_client.proxy().forward.is_some();
         let is_secure = if is_forward { request.scheme == Some(Scheme::Https) } else { response.is_secure() };
@@ -149,7 +149,7 @@ impl ReverseProxy {
         ClientContext { peer: response.peer(), is_secure, host }
     }
 
-    /// The cache's verdict on `request`.
+    /// The cache's decision about `request`.
     fn look_up(
         &mut self,
         request: &Request<'_>,
@@ -166,7 +166,7 @@ impl ReverseProxy {
             let verdict = cache.look_up(request, ask.scheme(), host(request, ask, proxy), now, &mut lookup);
             response.note_outcome(verdict.outcome(lookup.was_on_disk()));
             match verdict {
-                // Otherwise it has told meanwhile.
+                // Otherwise the disk has answered meanwhile.
                 Verdict::Wait if lookup.waits(&self.upstream_client.waker()) => {
                     exchange.lookup = Some(lookup);
                     return verdict;

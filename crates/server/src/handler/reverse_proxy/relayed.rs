@@ -1,5 +1,5 @@
-//! The head of a response that an upstream gives, to this request or to another that is coalesced with it:
-//! its fields for the client, and its Cache-Status.
+//! Response heads from upstreams, for the original request and for coalesced ones: fields for the client, and
+//! Cache-Status.
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ impl ReverseProxy {
             ..CacheStatus::default()
         };
         if let Some(stored) = stored.filter(|stored| is_current(request, stored)) {
-            // The whole was asked for, and the client has it.
+            // The whole object was requested, and the client already has it.
             self.upstream_client.leave(relay.flow, relay.follower);
             return self.answer_not_modified(request, &stored, answer.status, status, response);
         }
@@ -90,7 +90,7 @@ impl ReverseProxy {
         response.fields().extend_from_slice(&answer.fields);
         match (answer.body, answer.content_length) {
             (upstream::Body::Chunked | upstream::Body::UntilClose, _) => response.length_unknown(request),
-            // RFC 9110, 8.6: neither may have one.
+            // RFC 9110, 8.6: neither may have a Content-Length.
             (upstream::Body::None, Some(_)) if answer.status == 204 => {}
             (_, Some(length)) => head::content_length(response.fields(), length),
             (_, None) => {}
@@ -101,7 +101,7 @@ impl ReverseProxy {
         response.end_head(request);
     }
 
-    /// Answers with what another loop has asked for, or waits for its head.
+    /// Answers with a response that another loop has requested, or waits for its head.
     pub(super) fn follow(
         &mut self,
         request: &Request<'_>,
@@ -116,12 +116,12 @@ impl ReverseProxy {
             BusyStage::Head(_) => {
                 self.answer_from_filling(request, &following.filling, following.why, exchange, response)
             }
-            // What was stored may have been found current.
+            // The stored response may have been revalidated.
             BusyStage::Failed => self.look_again(request, exchange, response),
         }
     }
 
-    /// The response does not match this request: it gets one of its own, without coalescing again.
+    /// The response does not match this request: it is sent to an upstream itself and not coalesced again.
     fn look_again(
         &mut self,
         request: &Request<'_>,

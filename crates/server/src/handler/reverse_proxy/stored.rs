@@ -1,5 +1,4 @@
-//! Cache misses on their way to an upstream, request coalescing, and stored responses that answer in place of
-//! the upstream's.
+//! Cache misses on their way to an upstream, request coalescing, and stored responses that replace the upstream's.
 
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use super::FetchRange;
 #[derive(Clone, Debug)]
 pub struct CacheMiss {
     pub key: Key<'static>,
-    /// True if it may be coalesced with another request for the same.
+    /// True if it may be coalesced with another request.
     pub may_join: bool,
     pub why: Forwarded,
     pub(super) fetch_range: FetchRange,
@@ -25,7 +24,7 @@ pub struct CacheMiss {
     pub(super) about: Vec<Arc<Object>>,
 }
 
-/// A request's part in coalescing.
+/// A request's role in coalescing.
 #[derive(Debug)]
 pub enum Coalescing {
     Lead(Insertion),
@@ -34,13 +33,13 @@ pub enum Coalescing {
     Alone,
 }
 
-/// A stored response that answers in place of what an upstream has said.
+/// A stored response that answers instead of the upstream's.
 #[derive(Clone, Debug)]
 pub struct Revalidation {
-    /// The response, brought up to date if the upstream calls it current.
+    /// The stored response, updated if the upstream confirmed it.
     pub object: Arc<Object>,
     pub upstream_status: u16,
-    /// True if it answers others too.
+    /// True if it may answer other requests, too.
     pub is_for_all: bool,
 }
 
@@ -65,7 +64,7 @@ impl CacheMiss {
 }
 
 impl Revalidation {
-    /// Returns true if the upstream has called it current.
+    /// Returns true if the upstream confirmed it.
     pub fn is_validated(&self) -> bool {
         self.upstream_status == 304
     }

@@ -1,4 +1,4 @@
-//! A client's request as the one request that goes to an upstream, or why none does.
+//! Turns a client's request into the request to an upstream, or decides why it is not forwarded.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use sojourn_http_cache::key::{normalised_host, rooted};
 
 use super::{Cache, CacheMiss, Changes, FetchRange, Flow, Proxy, Upload};
 
-/// About the size of the fields added to a head.
+/// The usual size of the fields added to a head.
 const ADDED_BYTES: usize = 256;
 
 /// The client, its transport, and the proxy's virtual host.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientContext {
     pub peer: IpAddr,
-    /// True if it asked by `https`.
+    /// True if the client used `https`.
     pub is_secure: bool,
     pub host: HostId,
 }
@@ -39,24 +39,24 @@ pub fn host<'a>(request: &Request<'a>, ask: ClientContext, proxy: &'a Proxy) -> 
     request.host.or_else(|| Some(first()?.authority.as_bytes())).unwrap_or_default()
 }
 
-/// The answer of the proxy itself, for a request that goes no further.
+/// The proxy's own answer to a request that is not forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnAnswer {
     Status(Status),
-    /// To OPTIONS that goes no further than this server.
+    /// The answer to OPTIONS for the proxy itself.
     Options,
 }
 
-/// The proxy's own answer to `request`, if it goes no further.
+/// The proxy's own answer to `request`, if it is not forwarded.
 pub fn own_answer(request: &Request<'_>, proxy: &Proxy) -> Option<OwnAnswer> {
     let is_forward = proxy.forward.is_some();
     match request.method {
         Method::Connect => return Some(OwnAnswer::Status(Status::NotImplemented)),
-        // It would show the client what this proxy adds, and what cookies a browser has.
+        // TRACE would reveal what this proxy adds, and a browser's cookies.
         _ if method(request) == b"TRACE" => return Some(OwnAnswer::Status(Status::NotImplemented)),
-        // RFC 9110, 7.6.2: the recipient of 0 answers itself.
+        // RFC 9110, 7.6.2: with Max-Forwards 0 the recipient answers itself.
         Method::Options if request.field("max-forwards") == Some(b"0") => return Some(OwnAnswer::Options),
-        // A gateway is the server that is asked about, a proxy is not (RFC 9112, 3.2.4).
+        // RFC 9112, 3.2.4: `*` asks about a gateway itself, but not about a forward proxy.
         Method::Options if request.target == b"*" => {
             return (!is_forward).then_some(OwnAnswer::Options);
         }
@@ -69,8 +69,7 @@ pub fn own_answer(request: &Request<'_>, proxy: &Proxy) -> Option<OwnAnswer> {
     is_loop.then_some(OwnAnswer::Status(Status::LoopDetected))
 }
 
-/// The flow for `request`, which was not refused; with `miss`, its response may be stored or revalidates a
-/// stored one.
+/// The flow for `request`. With `miss`, its response may be stored or revalidates a stored one.
 pub fn ask(request: &Request<'_>, ask: ClientContext, proxy: &Proxy, miss: Option<CacheMiss>) -> Flow {
     let method = method(request);
     let mut unconditional = None;
@@ -98,7 +97,7 @@ pub fn ask(request: &Request<'_>, ask: ClientContext, proxy: &Proxy, miss: Optio
         }
         _ => head_for(request, ask, proxy, Purpose::Pass),
     };
-    // Applications read as many bytes as CONTENT_LENGTH says.
+    // CGI applications read as many bytes as CONTENT_LENGTH says.
     let is_gathered = request.body == Body::Chunked && proxy.speaks_cgi(ask.host);
     let upload = if is_gathered {
         Some(Upload { is_gathered, is_asked_for: true, ..Upload::default() })
@@ -108,7 +107,7 @@ pub fn ask(request: &Request<'_>, ask: ClientContext, proxy: &Proxy, miss: Optio
         upload
     };
     let asked = if request.method == Method::Head { RequestKind::Head } else { RequestKind::Other };
-    // RFC 9110, 9.2.2; a request with a body is not repeated: the body is not kept.
+    // RFC 9110, 9.2.2; a request with a body is not repeated, because the body is not kept.
     let is_idempotent = matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE");
     let is_repeatable = is_idempotent && upload.is_none();
     let mut flow = Flow::new(text, asked, is_repeatable, upload);
@@ -131,11 +130,11 @@ fn method<'a>(request: &Request<'a>) -> &'a [u8] {
     request.line.split(|byte| *byte == b' ').next().unwrap_or_default()
 }
 
-/// The head of the request to the upstream as far as the framing.
+/// The head of the request to the upstream, up to the framing fields.
 fn head_for(request: &Request<'_>, ask: ClientContext, proxy: &Proxy, purpose: Purpose<'_>) -> Vec<u8> {
     let target = match purpose {
         Purpose::Pass => rooted(request.target),
-        // Requests with one key must get the same answer from every origin.
+        // Requests with the same key must be sent alike, because they share a response.
         Purpose::Fill | Purpose::Part | Purpose::Rest { .. } | Purpose::Revalidate(_) => {
             proxy.spelling().of(request.target)
         }
@@ -149,8 +148,7 @@ fn head_for(request: &Request<'_>, ask: ClientContext, proxy: &Proxy, purpose: P
         client: ask.peer,
         scheme: ask.scheme(),
         host: &normalised_host(ask.scheme(), host(request, ask, proxy)),
-        // Upstreams of a reverse proxy belong to the same site; other origins do not learn the client's
-        // address.
+        // Upstreams of a reverse proxy belong to the site; other origins do not learn the client's address.
         originator: if proxy.forward.is_some() { Originator::Drop } else { Originator::Overwrite },
         purpose,
         counts_hops: request.method == Method::Options,
@@ -162,10 +160,10 @@ fn head_for(request: &Request<'_>, ask: ClientContext, proxy: &Proxy, purpose: P
     text
 }
 
-/// Says how the body is framed, once more and in one way.
+/// Writes the framing fields anew, in exactly one way.
 fn append_framing(text: &mut Vec<u8>, method: &[u8], request: &Request<'_>) -> Option<Upload> {
     match request.body {
-        // RFC 9110, 8.6: where a body could be expected, its absence is said.
+        // RFC 9110, 8.6: for methods that usually have a body, an empty one is announced.
         Body::Length(0) if matches!(method, b"POST" | b"PUT" | b"PATCH") => {
             head::content_length(text, 0);
             return None;

@@ -17,33 +17,32 @@ use sojourn_http_cache::{
 
 use super::{Cache, CacheMiss, Changes, Combination, FetchRange, Revalidation};
 
-/// The head of an answer, and what led to it.
+/// The head of a response, with its request.
 #[derive(Clone, Copy, Debug)]
 pub struct Received<'a> {
     pub asked: RequestKind,
-    /// The head of the request as it was sent.
+    /// The request head as it was sent.
     pub sent: &'a [u8],
     pub head: &'a Head<'a>,
-    /// When it was asked for and came.
+    /// When the request was sent and the response arrived.
     pub moments: Moments,
     pub via: Via<'a>,
 }
 
-/// The decision about a response.
 #[derive(Debug)]
 pub enum ResponseAction {
     /// Forward it, and store it if there is an insertion.
     Answer(Option<Insertion>),
     /// Forward it, and store it as a part with this metadata if there is an insertion.
     Part(Option<(PartInsertion, Box<[u8]>)>),
-    /// It completes the stored parts.
+    /// Combine it with the stored parts.
     Combination(Box<Combination>),
     Stored(Revalidation),
-    /// It matches no stored response: ask again, without conditions.
+    /// It matches no stored response: repeat the request without conditions.
     Again,
 }
 
-/// The answer without an upstream.
+/// What to answer if no upstream responds.
 #[derive(Debug)]
 pub enum Fallback {
     Stored(Arc<Object>),
@@ -53,7 +52,7 @@ pub enum Fallback {
 }
 
 impl Cache {
-    /// Decides about the response to the request of `keyed`; `claim` is the insertion, if one was begun.
+    /// Decides about a response; `claim` is the insertion, if one was started.
     pub fn judge(
         &self,
         miss: &CacheMiss,
@@ -80,7 +79,7 @@ impl Cache {
         }
     }
 
-    /// The answer to the request of `keyed` at `now`, after every upstream failed (RFC 9111, 4.2.4 and 4.3.3).
+    /// What to answer at `now` after every upstream failed (RFC 9111, 4.2.4 and 4.3.3).
     pub fn without_upstream(&self, miss: &CacheMiss, now: i64) -> Fallback {
         if let Some(object) = self.stands_in(Failure::Disconnected, miss, now) {
             return Fallback::Stored(object);
@@ -117,8 +116,7 @@ impl Cache {
                 let is_current = self.store.is_current(&key, object);
                 let fresh = match is_current {
                     true => self.store.freshen(object, &metadata),
-                    // It was replaced or purged meanwhile: then it is not stored again and answers only this
-                    // client.
+                    // Replaced or purged meanwhile: it is not stored again, and answers only this client.
                     false => Arc::new(object.with_metadata(&metadata)),
                 };
                 if is_current {
@@ -145,8 +143,8 @@ impl Cache {
         }
     }
 
-    /// Stores what a 304 chose of the variants under the request's own secondary key, too, so that the next such request
-    /// need not ask (RFC 9111, 4.1). A body on disk alone stays where it is.
+    /// Also stores the variant that a 304 selected under this request's secondary key, so that the next such request
+    /// need not be revalidated (RFC 9111, 4.1). A body that is only on disk is not copied.
     fn store_as_variant(
         &self,
         chosen: &Object,
@@ -166,12 +164,12 @@ impl Cache {
             copy.append(slice.as_bytes().into());
             position += slice.as_bytes().len() as u64;
         }
-        // It is as long as it says.
+        // The length is right by construction.
         let _ = copy.complete();
     }
 
-    /// A 200 to a HEAD brings the stored response up to date that it is about; one that is about another makes that stale
-    /// (RFC 9111, 4.3.5).
+    /// Handles a 200 to a HEAD: updates the stored response that it describes; if it describes a different one, marks
+    /// the stored one as stale (RFC 9111, 4.3.5).
     fn learn(&self, miss: &CacheMiss, received: &Received<'_>) {
         let Some(object) = &miss.known else { return };
         let Ok(stored) = Metadata::read(object.metadata()) else { return };
@@ -193,7 +191,7 @@ impl Cache {
         }
     }
 
-    /// Begins to store the response; `None` if it must not be stored, or another request stores it.
+    /// Starts to store the response; `None` if it must not be stored, or another request stores it.
     fn begin(
         &self,
         miss: &CacheMiss,
@@ -228,7 +226,7 @@ impl Cache {
         self.start(miss, metadata, length, claim)
     }
 
-    /// Begins to store a body within the size limit; `None` if another request does.
+    /// Starts to store a body within the size limit; `None` if another request does.
     pub(super) fn start(
         &self,
         miss: &CacheMiss,
@@ -249,8 +247,8 @@ impl Cache {
         Some(fill)
     }
 
-    /// A new response that must not be stored makes the stored one outdated; failures and partial responses
-    /// do not, and neither do responses that depend on the client.
+    /// A new response that must not be stored outdates the stored one, so that is removed; failures, partial responses,
+    /// and responses that depend on the client do not.
     fn forget_replaced(&self, miss: &CacheMiss, status: u16, reason: NotStorable) {
         let is_answer = status < 500 && reason != NotStorable::Status && !reason.is_of_request();
         let stored = miss.known.as_ref().and_then(|known| Metadata::read(known.metadata()).ok());
@@ -261,12 +259,12 @@ impl Cache {
 }
 
 impl Cache {
-    /// Begins to store the answer to a POST that a later GET gets (RFC 9110, 9.3.3): it says so by Content-Location, and
-    /// for how long.
+    /// Starts to store the response to a POST for later GETs, if Content-Location and freshness allow that (RFC 9110,
+    /// 9.3.3).
     pub(super) fn begin_posted(&self, changes: &Changes, received: &Received<'_>) -> Option<Insertion> {
         let (target, head) = (changes.target(), received.head);
         let is_posted = *changes.method == *b"POST" && head.status == 200;
-        // Requests with one key must get the same answer from every origin: this one went as it was.
+        // Requests with the same key must be sent alike, and this one was sent unchanged.
         let is_plain = *changes.spelling.of(&changes.path) == *changes.path;
         if !is_posted || !is_plain || !is_own_content(&target, Section(head.fields)) {
             return None;
@@ -309,9 +307,9 @@ impl Received<'_> {
     }
 }
 
-/// `object`, to be used once with these field lines at `now`.
+/// A copy of `object` with these field lines, to be used once at `now`.
 fn once(object: &Object, stored: &Metadata<'_>, lines: &[u8], now: i64) -> Arc<Object> {
-    // Its age is computed anew.
+    // Age is computed anew.
     let mut fields = Vec::with_capacity(lines.len());
     let is_kept = |name: &[u8]| !name.eq_ignore_ascii_case(b"age");
     for (name, value) in Section(lines).lines().filter(|(name, _)| is_kept(name)) {
@@ -321,7 +319,7 @@ fn once(object: &Object, stored: &Metadata<'_>, lines: &[u8], now: i64) -> Arc<O
     Arc::new(object.with_metadata(&once.write()))
 }
 
-/// The body's length, if the head has it; `None` if a truncated body could not be detected.
+/// The body's length, if the head gives it; `None` if a truncated body could not be detected.
 pub(super) fn length_of(head: &Head<'_>) -> Option<Option<u64>> {
     match head.body {
         upstream::Body::Length(length) => Some(Some(length)),
@@ -345,7 +343,7 @@ fn key_of(primary: &Key<'_>, stored: &Metadata<'_>) -> Key<'static> {
     }
 }
 
-/// The metadata of an object being stored.
+/// The metadata of an object in transit.
 pub fn metadata(kept: &BusyObject) -> Option<Metadata<'_>> {
     Metadata::read(&kept.head()?.metadata).ok()
 }

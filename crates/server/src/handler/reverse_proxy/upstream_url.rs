@@ -1,5 +1,4 @@
-//! Where an upstream is, as people write it: `https://HOST[:PORT]` or `fcgi://unix:PATH`, and perhaps its share of the
-//! requests.
+//! Parses the URL of an upstream: `https://HOST[:PORT]` or `fcgi://unix:PATH`, optionally with its weight.
 
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
@@ -9,19 +8,19 @@ const HTTP_PORT: u16 = 80;
 
 const HTTPS_PORT: u16 = 443;
 
-/// PHP-FPM's default.
+/// The default port of PHP-FPM.
 const FASTCGI_PORT: u16 = 9000;
 
-/// What stands for the host of an upstream on this machine, where a request names none.
+/// The Host for a local upstream if the request names none.
 const LOCAL_HOST: &str = "localhost";
 
-/// An upstream's share of the requests, at most.
+/// The largest weight.
 const WEIGHT_MAX: u32 = 1000;
 
-/// What a socket's address holds (`sun_path`), without its end.
+/// The longest path in a socket address (`sun_path`), without its final zero.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
-/// The protocol that a URL names.
+/// The scheme of an upstream's URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     Http,
@@ -32,20 +31,20 @@ pub enum Scheme {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamUrl {
     pub scheme: Scheme,
-    /// How people name it: the URL without its scheme.
+    /// The URL without its scheme, for messages.
     pub name: String,
-    /// The socket of one that is on this machine; host and port are of no meaning then.
+    /// The Unix domain socket of a local upstream; host and port are then unused.
     pub socket: Option<PathBuf>,
-    /// Host and port, as requests name them.
+    /// Host and port for the Host field.
     pub authority: String,
-    /// The host, an address without brackets.
+    /// The host; an address has no brackets.
     pub host: String,
     pub port: u16,
-    /// Its share of the requests, compared with the others'.
+    /// Its weight in load balancing.
     pub weight: u32,
 }
 
-/// Why a text names no upstream.
+/// Why a text is not an upstream's URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UpstreamUrlError {
     #[error("an upstream looks like http://127.0.0.1:8000, https://app.example or fcgi://unix:/run/php.sock")]

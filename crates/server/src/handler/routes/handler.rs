@@ -1,5 +1,5 @@
-//! The routes as a [`Handler`], for one event loop: it asks the handler of the request's route, and remembers which by the
-//! exchange's number.
+//! The routes as a [`Handler`] for one event loop: passes a request to the handler of its route, and encodes in the
+//! exchange ID which one that was.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +16,12 @@ use crate::counters::Served;
 use crate::handler::reverse_proxy::ReverseProxy;
 use crate::hosts::Hosts;
 
-/// The numbers of the files' exchanges begin here, those of the relay's at 0.
+/// Exchange IDs of files start here, those of the reverse proxy at 0.
 const FIRST_OF_FILES: usize = 1 << (usize::BITS - 1);
 
-/// The methods that redirections and fixed answers have.
+/// The methods of redirects and fixed responses.
 const ALLOWED: &str = "GET, HEAD, OPTIONS";
 
-/// Routes, for one event loop.
 #[derive(Debug)]
 pub struct RoutesHandler {
     table: Arc<Table>,
@@ -45,7 +44,7 @@ impl RoutesHandler {
         of_files(self.files.begin(request, response))
     }
 
-    /// The handler of an exchange, and the number that it knows it by.
+    /// The handler of an exchange, and its own ID for it.
     fn handler_of(&mut self, exchange: ExchangeId) -> (&mut dyn Handler, ExchangeId) {
         match exchange.0.checked_sub(FIRST_OF_FILES) {
             Some(id) => (&mut *self.files, ExchangeId(id)),
@@ -58,7 +57,7 @@ impl RoutesHandler {
     }
 }
 
-/// The same step, with the number of the exchange among all.
+/// Converts the exchange ID in a step of the file handler.
 fn of_files(step: Step) -> Step {
     let ours = |exchange: ExchangeId| ExchangeId(FIRST_OF_FILES + exchange.0);
     match step {
@@ -104,7 +103,7 @@ impl Handler for RoutesHandler {
         let Some((route, path)) = route.filter(|(route, _)| route.action != Action::Files) else {
             return self.files(request, response);
         };
-        // Whatever route it is, a host that is not served here is refused in the same way.
+        // A host that is not served here is refused, whatever the route.
         if response.is_misdirected(request) || self.hosts.find(request.host).is_none() {
             return response.page(request, Status::MisdirectedRequest);
         }

@@ -1,7 +1,7 @@
-//! Several handlers behind one table: a request's path decides which of them answers it.
+//! Several handlers behind one table of routes: a request's path decides which one answers.
 //!
-//! Files are the static site's, what upstreams answer (HTTP, FastCGI, scripts, applications) is the reverse proxy's.
-//! Redirections and fixed answers are given here. The connection sees one handler.
+//! Files go to the static site, upstreams (HTTP, FastCGI, scripts, applications) to the reverse proxy. Redirects and
+//! fixed responses are answered here. The connection sees a single handler.
 
 use std::io;
 use std::sync::Arc;
@@ -23,20 +23,19 @@ mod table;
 use handler::RoutesHandler;
 pub use table::{Action, Pattern, PatternError, Redirection, Route, Table};
 
-/// The row of the handlers' table.
 pub const KIND: Kind = Kind {
     name: "routes",
     summary: "files, upstreams, scripts, applications, redirections and fixed answers, by path",
     content: None,
 };
 
-/// A site whose paths have different handlers.
+/// A site with routes.
 #[derive(Debug)]
 pub struct Routes {
     pub table: Arc<Table>,
-    /// What routes to upstreams lead to: the n-th of its services is that of [`Action::Relay`]`(n)`.
+    /// The proxy of routes to upstreams: its service n belongs to [`Action::Relay`]`(n)`.
     pub proxy: Option<Arc<Proxy>>,
-    /// The processes of the application that the server runs.
+    /// The processes of an application that the server runs.
     pub workers: Option<Arc<Workers>>,
 }
 

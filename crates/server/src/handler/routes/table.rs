@@ -1,7 +1,7 @@
-//! Which handler answers which path: the first route that fits.
+//! The table of routes: the first one that matches a path decides.
 //!
-//! Routes see the path as it is decoded, with its dots resolved: what leads a request past a route by its spelling would
-//! lead it past the site's rules.
+//! Routes see decoded paths with dot segments removed. Otherwise a request could avoid a route, and the site's rules,
+//! by an unusual spelling.
 
 use sojourn_content::HostId;
 use sojourn_http::request::Request;
@@ -9,31 +9,31 @@ use sojourn_http::{SitePath, Status};
 
 use crate::handler::reverse_proxy::Services;
 
-/// Routes, in the order in which they are tried. What none of them fits is a file.
+/// Routes in the order in which they are tried. A path without a route is a file.
 #[derive(Debug, Default)]
 pub struct Table {
     pub routes: Vec<Route>,
 }
 
-/// What happens to requests for some paths.
+/// A pattern and what it does.
 #[derive(Clone, Debug)]
 pub struct Route {
     pub pattern: Pattern,
     pub action: Action,
 }
 
-/// The paths that a route is for.
+/// Which paths a route matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// `/path`, or `=/path/`: this path alone. Without its slash.
+    /// `/path`, or `=/path/`: only this path. Stored without slashes.
     Exact(Box<[u8]>),
-    /// `/path/`: all below. Without the first slash, with the last.
+    /// `/path/`: everything below. Stored without the first slash, with the last.
     Below(Box<[u8]>),
-    /// `*.php`: paths with a segment that ends so; what follows it is the script's PATH_INFO.
+    /// `*.php`: paths with a segment that has this suffix; the rest is PATH_INFO.
     Suffix(Box<[u8]>),
 }
 
-/// Why a text is no pattern.
+/// Why a pattern is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
     #[error(
@@ -47,7 +47,7 @@ pub enum PatternError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     Files,
-    /// The service of this number answers.
+    /// The service with this number answers.
     Relay(u16),
     Redirect(Redirection),
     Answer {
@@ -57,11 +57,11 @@ pub enum Action {
     },
 }
 
-/// Where a request is sent instead.
+/// A redirect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirection {
     pub status: Status,
-    /// A path or a URL. What a path has beyond [`Pattern::Below`] is appended to one that ends in a slash, and so is its query.
+    /// A path or URL. If it ends in a slash, the path below [`Pattern::Below`] is appended; so is the query.
     pub target: String,
 }
 
@@ -83,7 +83,7 @@ impl Services for Table {
 }
 
 impl Pattern {
-    /// Returns true if it is the pattern of `path`, which has no slash at its start.
+    /// Returns true if the pattern matches `path`, which has no leading slash.
     pub fn fits(&self, path: &[u8]) -> bool {
         match self {
             Pattern::Exact(exact) => path == &**exact,
@@ -118,14 +118,14 @@ impl std::str::FromStr for Pattern {
 }
 
 impl Redirection {
-    /// Where a request for `target`, whose path is `path`, goes by a route for `pattern`.
+    /// The Location for a request for `target`, whose path is `path`, by a route with `pattern`.
     pub fn location(&self, pattern: &Pattern, path: &SitePath<'_>, target: &[u8]) -> String {
         let mut location = self.target.clone();
         if let (Pattern::Below(prefix), true) = (pattern, location.ends_with('/')) {
             sojourn_http::path::percent_encode(&path.as_bytes()[prefix.len()..], &mut location);
         }
         let query = target.iter().position(|byte| *byte == b'?').map(|mark| &target[mark..]);
-        // A request target is visible ASCII, so it has its place in a field.
+        // A request target is visible ASCII, so it is valid in a field.
         if let Some(query) = query.filter(|_| !location.contains('?')) {
             location.push_str(std::str::from_utf8(query).unwrap_or_default());
         }

@@ -1,4 +1,4 @@
-//! Answering with a document: which of its variants (RFC 9110, 12), all of it, ranges of it, or that the client has it.
+//! Answers with a document: selects the variant (RFC 9110, 12), evaluates conditions and ranges.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::connection::{ExchangeId, HEAD_ALIGNMENT_BYTES, Piece, Response, Step}
 use crate::handler::stream::{Part, Stream, append_boundary, parts_of};
 
 impl StaticFiles {
-    /// Answers with a document, of which the body may be at hand; if it is sent `instead` of what was asked for, with that
-    /// status.
+    /// Answers with a document, whose body may be available. With `instead`, it is sent with that status in place of
+    /// the requested document.
     pub(super) fn document(
         &mut self,
         request: &Request<'_>,
@@ -36,14 +36,14 @@ impl StaticFiles {
             Verdict::NotModified => return not_modified(request, document, response),
             Verdict::Failed => return response.page(request, Status::PreconditionFailed),
         }
-        // Range means something for GET alone (RFC 9110, 14.2).
+        // RFC 9110, 14.2: Range applies to GET only.
         if let Some(wanted) = request.range
             && request.method == Method::Get
             && request.conditions.range_counts(current)
         {
             match range::select(wanted, document.size) {
                 Selection::Whole => {}
-                // Nothing says whether a coding belongs to the parts or to what they are wrapped in.
+                // It is undefined whether a content coding applies to the parts or to the multipart body.
                 Selection::Parts(parts) if parts.len() > 1 && document.coding.is_some() => {}
                 Selection::Nothing => return no_such_range(request, document.size, response),
                 Selection::Parts(ranges) => {
@@ -54,7 +54,7 @@ impl StaticFiles {
         self.whole(request, instead, document, body, response)
     }
 
-    /// All of a document, whatever the request's conditions are.
+    /// The whole document, regardless of the request's conditions.
     fn whole(
         &mut self,
         request: &Request<'_>,
@@ -109,7 +109,7 @@ impl StaticFiles {
         if status == Status::Ok {
             self.caches.append_fields(document, head);
         } else {
-            // An error page has no caching fields and validators: those belong to the document.
+            // An error page has no caching fields and validators, which belong to the requested document.
             append_status_fields(head, status);
             head::content_length(head, document.size);
             document.append_description(head);
@@ -121,7 +121,7 @@ impl StaticFiles {
         response.end_head(request);
     }
 
-    /// 206 with `ranges` of `document`, whose `body` may be at hand.
+    /// 206 with `ranges` of `document`, whose `body` may be available.
     fn partial(
         &mut self,
         request: &Request<'_>,
@@ -175,7 +175,7 @@ fn begin_partial(
     parts
 }
 
-/// 416, with the size there is.
+/// 416, with the document's size.
 fn no_such_range(request: &Request<'_>, size: u64, response: &mut Response<'_, '_>) -> Step {
     response.begin(Status::RangeNotSatisfiable, request);
     head::unsatisfied_range(response.fields(), size);
@@ -191,8 +191,8 @@ fn not_modified(request: &Request<'_>, document: &Document, response: &mut Respo
     response.answered(request, Status::NotModified.code())
 }
 
-/// The variant of `document` that `request` prefers; `None` if it refuses every one. One without variants is sent
-/// whatever the request says: there is nothing to choose from.
+/// The variant of `document` that `request` prefers; `None` if it refuses every one. A document without variants is
+/// always sent.
 fn choose<'a>(document: &'a Arc<Document>, request: &Request<'_>) -> Option<&'a Arc<Document>> {
     let variants = &document.variants;
     if variants.is_empty() {

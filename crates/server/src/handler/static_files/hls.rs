@@ -1,7 +1,7 @@
-//! Films as HLS over HTTP: an origin that has, below the name of each film of another, its playlist and segments.
+//! Films as HLS: an origin that adds playlists and segments to the films of a directory.
 //!
-//! `film.mp4/index.m3u8` is made when it is asked for, from `film.mp4`. The result is a document in memory,
-//! with entity tags, ranges and caching like any other. An existing file of such a name is served as it is.
+//! `film.mp4/index.m3u8` is generated from `film.mp4` on request. The result is a document in memory, with entity tags,
+//! ranges and caching like any other. An existing file with such a name takes precedence.
 
 use std::io;
 use std::ops::Range;
@@ -20,44 +20,44 @@ use sojourn_media::mp4::Index;
 /// Extensions of files that may be films.
 const EXTENSIONS: [&[u8]; 4] = [b"mp4", b"m4v", b"m4a", b"mov"];
 
-/// Memory for the indices of films.
+/// The memory budget for film indexes.
 const INDEX_BYTES_MAX: usize = 64 << 20;
 
-/// Memory for all generated parts in one process. Above it, clients are asked to retry later.
+/// The memory budget for generated parts per process. Above it, clients are asked to retry later.
 const PARTS_BYTES_MAX: u64 = 256 << 20;
 
-/// Parts tracked while in use: more than fit into [`PARTS_BYTES_MAX`] at 64 KiB.
+/// How many parts in use are tracked: more than fit into [`PARTS_BYTES_MAX`] at 64 KiB.
 const PARTS_MAX: usize = 4096;
 
-/// The weight of an index beside its content.
+/// The overhead of an index in the cache.
 const ENTRY_BYTES: usize = 256;
 
-/// Bytes that are copied at a time.
+/// Bytes copied at a time.
 const COPY_BYTES: usize = 256 << 10;
 
-/// Another for every version of this program that makes other bytes from the same film.
+/// Must change when a new version of this program generates different bytes from the same film.
 const FORMAT: &str = "hls2";
 
-/// The films of a site, as themselves and as HLS.
+/// A site's films, as files and as HLS.
 #[derive(Debug)]
 pub struct Films {
     files: Directories,
-    /// By host, whether its films are there as HLS.
+    /// By host number, whether its films are offered as HLS.
     offered: Vec<bool>,
-    /// Films by version, also those that are refused.
+    /// Indexes of films by version, including films that were refused.
     known: Mutex<Lru<Identity, Option<Arc<Film>>>>,
-    /// Parts in use: each is generated once for all concurrent requests.
+    /// Parts in use: concurrent requests share a generated part.
     parts: Mutex<Lru<(HostId, Identity, Part), Weak<Document>>>,
     memory: MemoryBudget,
 }
 
 impl Films {
-    /// The files of `files`, and their films as HLS where `offered`, by host, says so.
+    /// Serves `files`, and their films as HLS for the hosts in `offered`.
     pub fn new(files: Directories, offered: Vec<bool>) -> Films {
         Films::within(PARTS_BYTES_MAX, files, offered)
     }
 
-    /// The same with parts of at most so many bytes.
+    /// The same, with a budget of `parts_bytes_max` for generated parts.
     fn within(parts_bytes_max: u64, files: Directories, offered: Vec<bool>) -> Films {
         let budget = Weight { bytes: INDEX_BYTES_MAX, count: usize::MAX };
         let parts = Weight { bytes: usize::MAX, count: PARTS_MAX };
@@ -70,7 +70,7 @@ impl Films {
         }
     }
 
-    /// The film and the part of it that `place` names.
+    /// The film and the part of it that `resource` names.
     fn asked<'a>(&self, resource: &'a Resource<'_>) -> Option<(Resource<'a>, Part)> {
         if !self.offered[usize::from(resource.host.0)] {
             return None;
@@ -119,7 +119,7 @@ impl Films {
         self.files.directories()[usize::from(resource.host.0)].extract(file, extract)
     }
 
-    /// The film in `file`; `None` if it is refused, which is said the first time.
+    /// The film in `file`; `None` if it is refused, which is logged the first time.
     fn film(&self, file: &Document) -> Option<Arc<Film>> {
         if let Some(film) = lock(&self.known).get(&file.identity) {
             return film.clone();
@@ -155,7 +155,7 @@ impl Films {
                 let read = self.files.read(file, offset, &mut buffer[..wanted]);
                 let count = read.map_err(|error| OpenError::Failed(error.raw_os_error().unwrap_or(0)))?;
                 if count < wanted {
-                    // The film was cut off after its index was read.
+                    // The film was truncated after its index was read.
                     return Err(OpenError::NotFound);
                 }
                 content.append(&buffer[..count]).map_err(failure)?;
@@ -176,7 +176,7 @@ impl Origin for Films {
 
     fn open_now(&self, resource: &Resource<'_>) -> Option<Result<Found, OpenError>> {
         match self.asked(resource) {
-            // A film is read, which may take a disk.
+            // Reading a film may need the disk.
             Some(_) => None,
             None => self.files.open_now(resource),
         }
@@ -207,8 +207,8 @@ fn failure(error: Errno) -> OpenError {
     }
 }
 
-/// Says something on standard error, though not by `eprintln`, whose lock another thread may have held when this process
-/// was forked.
+/// Writes to standard error, but not with `eprintln`, whose lock another thread may have held when this process was
+/// forked.
 fn say(text: &str) {
     let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
 }
@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(initialisation.0, film.initialisation());
         assert_eq!(segment.0, content(&bytes, &film.segment(1).unwrap()));
         assert!(playlist.1 != initialisation.1 && initialisation.1 != segment.1);
-        // Made again it is the same, also for its tag.
+        // Generated again it is the same, including its tag.
         assert_eq!(served(&Films::new(files(), vec![true]), "/a%20100%25.mp4/1.m4s"), Ok(segment));
         assert_eq!(served(&films, "/of%20100%25.mp4/index.m3u8").unwrap().0, b"mine");
         for absent in

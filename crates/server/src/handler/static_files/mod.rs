@@ -1,7 +1,7 @@
-//! Static files: documents of an origin, by way of the three Flash caches.
+//! Static files: documents of an origin, through the three Flash caches.
 //!
-//! While a document is opened or read, only the document being read and the status to send it with are
-//! remembered. With the outcome the request is answered as if it were new.
+//! While a document is opened or read, an exchange keeps only that document and the status to send it with. With the
+//! outcome, the request is answered as if it were new.
 
 use std::sync::Arc;
 
@@ -22,17 +22,15 @@ mod resolve;
 
 use resolve::{Resolved, resolve};
 
-/// The row of the table.
 pub const KIND: Kind = Kind {
     name: "static-files",
     summary: "files of directories, ranges and variants included",
     content: Some(|| Arc::new(StaticSite)),
 };
 
-/// The methods of a static site.
 const ALLOWED: &str = "GET, HEAD, OPTIONS";
 
-/// A site of files. The origin's documents are opened and read by the architecture.
+/// A site of files, which the architecture opens and reads.
 #[derive(Clone, Copy, Debug)]
 pub struct StaticSite;
 
@@ -57,12 +55,12 @@ pub struct StaticFiles {
 #[derive(Debug)]
 enum Exchange {
     Waiting {
-        /// The document whose body is read.
+        /// The document whose body is being read.
         document: Option<Arc<Document>>,
-        /// The document is sent with this status instead of what was asked for.
+        /// The status with which the document is sent in place of the requested one.
         instead: Option<Status>,
     },
-    /// A body is on its way.
+    /// A body is being sent.
     Sending(Stream),
 }
 
@@ -188,8 +186,8 @@ impl Handler for StaticFiles {
                 self.caches.insert_chunk(&range.document, range.offset, &chunk);
                 return stream.send(Piece::Memory(chunk));
             }
-            // If the queue of disk jobs is full: its head may be on the way already, so the body follows even
-            // if sending blocks.
+            // If the queue of disk jobs is full: the head may already have been sent, so the body follows even if
+            // sending blocks.
             News::Done(_) | News::Refused => return stream.send(Piece::File(range)),
         }
         let chunk = if range.into_memory { self.caches.chunk(&range.document, range.offset) } else { None };
@@ -219,7 +217,7 @@ fn append_status_fields(head: &mut Vec<u8>, status: Status) {
 fn redirect(request: &Request<'_>, path: &SitePath<'_>, response: &mut Response<'_, '_>) -> Step {
     let mut location = path.directory_location();
     if let Some(query) = request.target.iter().position(|byte| *byte == b'?') {
-        // A request target is visible ASCII, so it has its place in a field.
+        // A request target is visible ASCII, so it is valid in a field.
         location.push_str(std::str::from_utf8(&request.target[query..]).unwrap_or_default());
     }
     response.begin(Status::MovedPermanently, request);

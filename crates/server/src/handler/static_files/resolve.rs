@@ -1,9 +1,8 @@
-//! Finds the document of a resource in the caches or in the disk's result; and the error page or fallback
-//! where there is none.
+//! Finds the document of a resource in the caches or in the disk's outcome, or the error page or fallback if there is
+//! none.
 //!
-//! A page for an error, and the fallback, are looked up like any document. While one is opened the exchange
-//! remembers with which status it is to be sent; if there is none, the small page that needs no file is sent, so
-//! that no error leads to another.
+//! Error pages and the fallback are looked up like any document. While one is being opened, the exchange remembers its
+//! status. If it is missing, a small built-in page is sent, so that one error does not lead to another.
 
 use std::sync::Arc;
 
@@ -16,19 +15,18 @@ use sojourn_http::request::Request;
 use super::{Arrived, StaticFiles};
 use crate::connection::{Response, Shared, Step};
 
-/// The result of resolving a path.
 pub(super) enum Resolved {
-    /// Its document, and the body if that has just been read.
+    /// A document, with its body if that has just been read.
     Document(Arc<Document>, Option<Arc<[u8]>>),
-    /// It is a directory, named without its slash.
+    /// A directory whose trailing slash is missing.
     Directory,
     /// There is nothing to send.
     Failed(Status),
-    /// Not enough: it must be opened.
+    /// Unknown: it must be opened first.
     Unknown(Opening),
 }
 
-/// Resolves `place`; `arrived` is the disk's result for it.
+/// Resolves `resource`; `arrived` is the disk's outcome for it.
 pub(super) fn resolve(
     resource: &Resource<'_>,
     arrived: Option<Arrived>,
@@ -57,7 +55,7 @@ pub(super) fn resolve(
             caches.insert_chunk(&document, 0, &body);
             return Resolved::Document(document, Some(body));
         }
-        // Truncated or failing: open it again, for the file may have changed.
+        // Truncated or failing: reopen it, because the file may have changed.
         Some(Arrived::Body(_, Err(LoadError::Truncated))) => caches.forget_document(resource),
         Some(Arrived::Body(_, Err(LoadError::Failed))) => {
             return Resolved::Failed(Status::InternalServerError);
@@ -74,7 +72,7 @@ pub(super) fn resolve(
 }
 
 impl StaticFiles {
-    /// There is no document to answer `request` with, only `status`.
+    /// There is no document for `request`; answers with `status`.
     pub(super) fn fail(
         &mut self,
         request: &Request<'_>,
@@ -87,7 +85,8 @@ impl StaticFiles {
         self.answer_instead(request, host, status, None, response)
     }
 
-    /// Answers with the document that `host` has for `status`, or the small page; `arrived` is about that document.
+    /// Answers with the document of `host` for `status`, or the built-in page; `arrived` is the disk's outcome for that
+    /// document.
     pub(super) fn answer_instead(
         &mut self,
         request: &Request<'_>,
@@ -106,7 +105,7 @@ impl StaticFiles {
             Resolved::Document(document, body) => {
                 self.document(request, Some(status), &document, body, response)
             }
-            // A server that cannot do more shall not do this either.
+            // A server that is overloaded does not open files for error pages.
             Resolved::Unknown(_) if status == Status::ServiceUnavailable => {
                 self.page(request, status, response)
             }

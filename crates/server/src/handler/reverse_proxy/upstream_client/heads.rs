@@ -1,4 +1,4 @@
-//! Handles the head of an upstream response.
+//! Handles the heads of upstream responses.
 
 use sojourn_cache_store::Insertion;
 use sojourn_http::upstream::Head;
@@ -11,9 +11,9 @@ use crate::counters::Served;
 use crate::handler::reverse_proxy::{End, Flow, FlowId, Received, ResponseAction};
 
 impl UpstreamClient {
-    /// Decides what to do with the response with this head; invalidates what it may have changed.
+    /// Decides what to do with a response; invalidates what its request may have changed.
     pub fn judge(&mut self, id: FlowId, head: &Head<'_>, now: i64) -> ResponseAction {
-        // Unless it is kept, others are told when this goes.
+        // If it is not stored, coalesced requests are told when this is dropped.
         let mut claim = self.flows[id.0].claim.take();
         let action = self.judge_for(&self.flows[id.0], head, now, &mut claim);
         if matches!(action, ResponseAction::Again) {
@@ -44,7 +44,7 @@ impl UpstreamClient {
         }
     }
 
-    /// Forwards the response with this head, and stores it if there is an insertion.
+    /// Forwards a response, and stores it if there is an insertion.
     pub fn pass_on(&mut self, id: FlowId, head: &Head<'_>, now: i64, fill: Option<Insertion>) {
         let via = Via { received: head.version, pseudonym: &self.proxy.pseudonym };
         let mut fields = Vec::with_capacity(head.head_len);
@@ -55,13 +55,13 @@ impl UpstreamClient {
         flow.begin_answer(head, &fields);
     }
 
-    /// Forwards the interim response with this head.
+    /// Forwards an interim response.
     pub fn pass_interim(&mut self, id: FlowId, head: &Head<'_>) {
         let via = Via { received: head.version, pseudonym: &self.proxy.pseudonym };
         append_interim(&mut self.flows[id.0].interim, head.status, head.reason, Section(head.fields), via);
     }
 
-    /// Asks for the flow once more, without conditions.
+    /// Repeats the flow's request without conditions.
     pub fn begin_again(&mut self, id: FlowId, served: &mut Served) {
         self.give_share_back(id);
         let flow = &mut self.flows[id.0];

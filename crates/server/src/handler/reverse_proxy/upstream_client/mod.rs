@@ -1,9 +1,9 @@
-//! The upstream side of one loop: flows, connections in use and idle, and an outbox for its event loop.
+//! The upstream side of one loop: flows, connections in use, connection pools, and the outbox for its event loop.
 //!
-//! Connections are known by the tokens that their event loop gives them.
+//! Connections are identified by their event loop's tokens.
 //!
-//! A reverse proxy has its upstreams once and for all, and [`Balancer`] chooses among them. A forward proxy is told by each
-//! request where to go, and has tunnels besides: its [`OriginConnections`].
+//! A reverse proxy has fixed upstreams, among which [`Balancer`] chooses. For a forward proxy each request names its
+//! destination, and there are tunnels: see [`OriginConnections`].
 
 use std::collections::HashMap;
 use std::io;
@@ -32,7 +32,7 @@ pub(in crate::handler) use pools::Pool;
 pub use shares::Network;
 use shares::Shares;
 
-/// How often a request is given to an upstream at most.
+/// How often a request is tried at most.
 pub(in crate::handler) const ATTEMPTS_MAX: u32 = 3;
 
 #[derive(Debug)]
@@ -41,16 +41,16 @@ pub struct UpstreamClient {
     pub(in crate::handler) limits: Limits,
     pub(in crate::handler) flows: Slab<Flow>,
     health: Balancer,
-    /// Those of the upstreams come first, in their order; then those of origins, as long as there are connections.
+    /// The pools of the upstreams, in their order; then those of origins, while they have connections.
     pub(in crate::handler) pools: Slab<Pool>,
     pub(in crate::handler) origins: OriginConnections,
     shares: Shares,
-    /// Flows that others may join, by the hash of what they are asked for.
+    /// Flows that other requests may join, by the hash of the cache key.
     shared: HashMap<u128, FlowId>,
-    /// Idle connections that have been given something to do, and do not know yet.
+    /// Idle connections that were given a flow and have not been told yet.
     assigned: HashMap<u64, FlowId>,
     pub(in crate::handler) outbox: Outbox,
-    /// The machines of connections that were made; a place is empty while its machine handles an event.
+    /// The state machines of launched connections; an entry is empty while its machine handles an event.
     machines: Slab<Option<Box<dyn Machine>>>,
     /// The connection that is handling an event.
     pub(in crate::handler) token: u64,
@@ -58,7 +58,7 @@ pub struct UpstreamClient {
 }
 
 impl UpstreamClient {
-    /// With the upstreams of `proxy`, none under way.
+    /// A client of the upstreams of `proxy`.
     pub fn new(proxy: &Arc<Proxy>, limits: &Limits) -> io::Result<UpstreamClient> {
         Ok(UpstreamClient {
             health: Balancer::new(&proxy.upstreams),
@@ -77,14 +77,13 @@ impl UpstreamClient {
         })
     }
 
-    /// The connection behind `token` is about to handle an event at `now`.
+    /// Sets the connection that is about to handle an event at `now`.
     pub fn attend(&mut self, token: u64, now: Duration) -> &mut UpstreamClient {
         self.token = token;
         self.now = now;
         self
     }
 
-    /// The connection that is handling an event.
     pub fn token(&self) -> u64 {
         self.token
     }
@@ -98,12 +97,12 @@ impl UpstreamClient {
         self.outbox.waker(self.token)
     }
 
-    /// Returns true if anything is under way, for clients or for the cache.
+    /// Returns true if any flow is in progress, for clients or for the cache.
     pub fn is_busy(&self) -> bool {
         !self.flows.is_empty() || self.has_tunnels()
     }
 
-    /// Keeps a machine that has, or is to have, a connection.
+    /// Adds the machine of a connection.
     pub fn add(&mut self, machine: Box<dyn Machine>) -> MachineId {
         MachineId(self.machines.insert(Some(machine)))
     }
@@ -116,7 +115,7 @@ impl UpstreamClient {
         (want, wait)
     }
 
-    /// A machine's connection is about to be forgotten; returns what has passed to a tunnel's client.
+    /// A machine's connection is about to be dropped; returns the bytes sent to a tunnel's client.
     pub fn end(&mut self, id: MachineId, shared: &mut Shared<'_>) -> u64 {
         let Some(mut machine) = self.machines.remove(id.0) else { return 0 };
         if machine.is_launched() {
@@ -125,7 +124,7 @@ impl UpstreamClient {
         machine.finish(self, shared)
     }
 
-    /// Begins `flow`, which the connection that is handling an event follows.
+    /// Starts `flow`; the current connection follows it.
     pub fn begin(&mut self, mut flow: Flow, served: &mut Served) -> (FlowId, FollowerId) {
         let follower = flow.follow(self.token).expect("it has just begun");
         flow.charge = self.proxy.cache.as_ref().map(Cache::charge);
@@ -141,7 +140,7 @@ impl UpstreamClient {
         (id, follower)
     }
 
-    /// Takes more of a body that is gathered.
+    /// Adds to a request body that is being buffered.
     pub fn gather(&mut self, id: FlowId, part: &[u8]) {
         let max = self.limits.upstream.gathered_bytes_max;
         let flow = &mut self.flows[id.0];
@@ -154,7 +153,7 @@ impl UpstreamClient {
         }
     }
 
-    /// All of the body is gathered: the request can be sent.
+    /// The body has been buffered completely: sends the request.
     pub fn send_gathered(&mut self, id: FlowId, served: &mut Served) {
         let flow = &mut self.flows[id.0];
         let Some(upload) = flow.upload.as_mut().filter(|_| flow.end.is_none()) else { return };
@@ -171,8 +170,7 @@ impl UpstreamClient {
         (FlowId(self.flows.insert(flow)), follower)
     }
 
-    /// Takes the next of a flow that comes from the store; the connection that is handling an event is woken when there
-    /// is more.
+    /// Reads more of a flow from the store; the current connection is woken when there is more.
     pub fn pull(&mut self, id: FlowId) {
         if self.flows[id.0].source.is_some() {
             let waker = if self.flows[id.0].may_wait() { self.waker() } else { Waker::noop().clone() };
@@ -180,8 +178,7 @@ impl UpstreamClient {
         }
     }
 
-    /// Backpressure: returns true if the connection that fills the flow is to receive no more for now; it is woken when
-    /// it may.
+    /// Backpressure: returns true if the connection that fills the flow must pause; it is woken when it may continue.
     pub fn is_full(&mut self, id: FlowId) -> bool {
         let flow = &self.flows[id.0];
         let token = self.token;
@@ -189,7 +186,7 @@ impl UpstreamClient {
         waits || flow.is_full()
     }
 
-    /// Follows a flow that another client's request for the same has begun, if there is one.
+    /// Joins a flow that another client's request for the same object has started, if there is one.
     pub fn join(&mut self, miss: &CacheMiss) -> Option<(FlowId, FollowerId)> {
         let id = *self.shared.get(&miss.key.hash()).filter(|_| miss.may_join)?;
         let flow = &mut self.flows[id.0];
@@ -198,7 +195,7 @@ impl UpstreamClient {
         Some((id, may_follow.then(|| flow.follow(self.token))??))
     }
 
-    /// Begins `flow` for the cache alone, unless a request for the same is under way.
+    /// Starts `flow` for the cache only, unless a request for the same object is in progress.
     pub fn refresh(&mut self, mut flow: Flow, served: &mut Served) {
         let Some(hash) = flow.miss.as_ref().map(|miss| miss.key.hash()) else { return };
         if self.shared.contains_key(&hash) {
@@ -211,13 +208,13 @@ impl UpstreamClient {
         self.dispatch(id, served);
     }
 
-    /// Returns true if a request that others may follow is under way for what `keyed` names.
+    /// Returns true if a request for the same object, which others may join, is in progress.
     pub fn is_under_way(&self, miss: &CacheMiss) -> bool {
         self.shared.contains_key(&miss.key.hash())
     }
 
-    /// Stops sharing a body that memory does not hold whole: it is too long, or there is no room. Only its readers and the
-    /// disk hold it.
+    /// Stops keeping a whole body for sharing, because it is too long or memory is short. Only its readers and the disk
+    /// hold it then.
     pub fn limit_shared(&mut self, id: FlowId) {
         let flow = &mut self.flows[id.0];
         if flow.fill.as_ref().is_some_and(|fill| !fill.is_whole()) {
@@ -226,7 +223,7 @@ impl UpstreamClient {
         }
     }
 
-    /// It is known of the flow whether others may have it.
+    /// Records whether other requests may use the flow's response.
     pub fn settle(&mut self, id: FlowId, is_shared: bool) {
         if !is_shared {
             self.unshare(id);
@@ -248,12 +245,12 @@ impl UpstreamClient {
         flow.is_shared = false;
     }
 
-    /// A flow that the caller follows or fills.
+    /// The flow with this ID, which must exist.
     pub fn flow(&mut self, id: FlowId) -> &mut Flow {
         &mut self.flows[id.0]
     }
 
-    /// The connection that is handling an event follows it no longer.
+    /// The current connection no longer follows the flow.
     pub fn leave(&mut self, id: FlowId, follower: FollowerId) {
         let flow = &mut self.flows[id.0];
         flow.followers.retain(|other| other.id != follower);
@@ -270,7 +267,7 @@ impl UpstreamClient {
         self.outbox.wake_all(self.flows[id.0].followers.iter().map(|follower| follower.token));
     }
 
-    /// Has the connection that fills the flow look at it.
+    /// Wakes the connection that fills the flow.
     pub fn wake_fetch(&mut self, id: FlowId) {
         self.outbox.wake_all(self.flows[id.0].fetch);
     }
@@ -280,17 +277,17 @@ impl UpstreamClient {
         self.assigned.remove(&self.token)
     }
 
-    /// Returns true if that connection has been given something to do.
+    /// Returns true if a flow was assigned to the current connection.
     pub fn has_assignment(&self) -> bool {
         self.assigned.contains_key(&self.token)
     }
 
-    /// The connection that is handling an event fills this flow.
+    /// The current connection fills this flow.
     pub fn fill(&mut self, id: FlowId) {
         self.flows[id.0].fetch = Some(self.token);
     }
 
-    /// It fills it no longer; `end` is how the flow ended, if it has not before.
+    /// The current connection has stopped filling it; `end` is how the flow ended, unless it has ended before.
     pub fn finish(&mut self, id: FlowId, end: End) {
         self.give_share_back(id);
         let flow = &mut self.flows[id.0];
@@ -316,8 +313,8 @@ impl UpstreamClient {
         self.forget_if_alone(id);
     }
 
-    /// The connection that fills it has failed. The flow begins again on another if that is worth while and can do no
-    /// harm; otherwise it ends, with `status` for the clients.
+    /// The connection that fills the flow has failed. Retries the request on another connection if that is useful and
+    /// safe; otherwise ends it, with `status` for the clients.
     pub fn fail(&mut self, id: FlowId, status: Status, is_worth_repeating: bool, served: &mut Served) {
         self.give_share_back(id);
         let flow = &mut self.flows[id.0];
@@ -338,7 +335,7 @@ impl UpstreamClient {
         self.finish(id, if has_answer { End::Truncated } else { End::Failed(status) });
     }
 
-    /// Writes what it counts itself to the table.
+    /// Adds the counters of connections and flows to the table.
     pub fn report(&self, now: Duration, served: &mut Served) {
         served.set(Counter::UpstreamConnectionsOpen, self.open() as u64);
         served.set(Counter::UpstreamsDown, self.health.down(now));

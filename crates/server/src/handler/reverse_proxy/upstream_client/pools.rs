@@ -1,4 +1,4 @@
-//! Connections to upstreams and origins: which flow gets which, those that are idle, and those that are to be made.
+//! Connection pools of upstreams and origins: which flow gets which connection, and which connections stay idle.
 
 use std::sync::Arc;
 
@@ -12,20 +12,20 @@ use crate::handler::forward_proxy::Origin;
 use crate::handler::reverse_proxy::upstream_connection::UpstreamConnection;
 use crate::handler::reverse_proxy::{FlowId, Machine, Protocol};
 
-/// The connections to one upstream, or origin.
+/// The connections to one upstream or origin.
 #[derive(Debug, Default)]
 pub(in crate::handler) struct Pool {
-    /// `None` for an upstream's.
+    /// `None` for an upstream.
     pub origin: Option<Arc<Origin>>,
-    /// Their tokens; the one that was used last is used next.
+    /// Tokens of idle connections; the most recently used one is used next.
     pub idle: Vec<u64>,
     pub open: usize,
-    /// Those among them on which nothing has been answered yet: an application may not have accepted them.
+    /// Connections that have not answered anything yet; an application may not have accepted them.
     pub unanswered: usize,
 }
 
 impl UpstreamClient {
-    /// `upstream` has begun to answer.
+    /// `upstream` has started to respond.
     pub fn succeed_at(&mut self, upstream: usize) {
         if upstream < self.proxy.upstreams.len() {
             self.health.succeed(upstream);
@@ -34,18 +34,19 @@ impl UpstreamClient {
 
     pub fn fail_at(&mut self, upstream: usize) {
         let upstreams = &self.proxy.upstreams;
-        // A script says nothing about others.
+        // A script's success says nothing about others.
         if upstreams.get(upstream).is_some_and(|upstream| !matches!(upstream.protocol, Protocol::Cgi(_))) {
             self.health.fail(upstream, self.now, &self.limits.upstream);
         }
     }
 
-    /// The connection that is handling an event has nothing to do; returns whether it is kept.
+    /// The current connection is idle; returns true if it is kept.
     pub fn keep(&mut self, upstream: usize) -> bool {
         let own_max = self.proxy.upstreams.get(upstream).and_then(|upstream| upstream.idle_max);
         let idle_max = own_max.unwrap_or(self.limits.upstream.idle_max);
-        // A process of our application serves one connection at a time: as long as one is kept, others wait to be accepted.
-        // Others may have processes enough, and would only get their connections anew.
+        // A process of an application started by this server serves one connection at a time: while one is kept idle,
+        // others wait to be accepted. Other servers may have enough processes, and would only get their connections
+        // anew.
         let is_held = own_max.is_some();
         let pool = &mut self.pools[upstream];
         let is_kept = pool.idle.len() < idle_max && !(is_held && pool.unanswered > 0);
@@ -55,12 +56,12 @@ impl UpstreamClient {
         is_kept
     }
 
-    /// A connection has had its first answer, or will have none.
+    /// A connection has received its first response, or failed before.
     pub fn answered(&mut self, upstream: usize) {
         self.pools[upstream].unanswered -= 1;
     }
 
-    /// The connection that is handling an event is over, idle or not.
+    /// The current connection has ended.
     pub fn close(&mut self, upstream: usize) {
         let (pool, token) = (&mut self.pools[upstream], self.token);
         pool.idle.retain(|idle| *idle != token);
@@ -73,7 +74,7 @@ impl UpstreamClient {
         }
     }
 
-    /// Shows what an application has written to its standard error, a line for each of its.
+    /// Logs what an application has written to standard error, line by line.
     pub fn log_errors(&self, upstream: usize, errors: &[u8]) {
         let Some(upstream) = self.proxy.upstreams.get(upstream).filter(|_| !errors.is_empty()) else {
             return;
@@ -87,7 +88,7 @@ impl UpstreamClient {
         self.pools.iter().map(|(_, pool)| pool.open).sum()
     }
 
-    /// Gives a flow to a connection, now or when there is one for it.
+    /// Gives the flow a connection, now or when one becomes free.
     pub(in crate::handler) fn dispatch(&mut self, id: FlowId, served: &mut Served) {
         let (now, flow) = (self.now, &mut self.flows[id.0]);
         flow.attempts += 1;
@@ -102,7 +103,7 @@ impl UpstreamClient {
         }
     }
 
-    /// Gives a flow to an idle connection to `upstream`, if there is one.
+    /// Gives the flow an idle connection to `upstream`, if there is one.
     pub(in crate::handler) fn reuse(&mut self, id: FlowId, upstream: usize, served: &mut Served) -> bool {
         let Some(token) = self.pools[upstream].idle.pop() else { return false };
         served.count(Counter::UpstreamRequests);
@@ -114,7 +115,7 @@ impl UpstreamClient {
         true
     }
 
-    /// Gives a flow to a new connection.
+    /// Gives the flow a new connection.
     pub(in crate::handler) fn connect(
         &mut self,
         id: FlowId,
@@ -138,7 +139,7 @@ impl UpstreamClient {
         self.launch(Destination::Address(address), Box::new(machine), tls.map(|tls| Box::new(tls.connect())));
     }
 
-    /// Gives a flow to a script of its own.
+    /// Gives the flow a CGI script of its own.
     pub(super) fn start_script(
         &mut self,
         id: FlowId,

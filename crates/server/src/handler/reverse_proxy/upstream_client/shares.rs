@@ -1,8 +1,8 @@
-//! Fair shares of the connections to upstreams, and the queue of requests that have to wait for one.
+//! Fair shares of upstream connections per client address, and the queue of requests that wait for one.
 //!
-//! A client, that is an address, may use as many connections as are still free: one alone gets half of all, two a third
-//! each, and however much they hold, there is something left for the next. What is beyond that waits in the
-//! client's own queue; the queues are served in turn, and a request waits only so long.
+//! A client may use as many connections as are still free: a single one gets half of all, two get a third each, and
+//! there is always something left for the next. Further requests wait in the client's own queue. The queues are served
+//! in turn, and a request waits for a limited time.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use crate::counters::scoreboard::network;
 use crate::counters::{Counter, Served};
 use crate::handler::reverse_proxy::{End, Protocol};
 
-/// Requests that wait for a connection, in each loop; more are answered 503.
+/// The most requests that wait for a connection, per loop; more are answered 503.
 pub const UPSTREAM_QUEUE_MAX: usize = 1024;
 
 /// A client's address, or its network.
 pub type Network = (bool, u64);
 
-/// Who uses how many connections, and who waits for one.
+/// The connections that each client uses, and the queues.
 #[derive(Debug, Default)]
 pub(super) struct Shares {
     used: HashMap<Network, usize>,
     total: usize,
-    /// The clients that wait, in the order of their turns, each with its requests and when they have waited long enough.
+    /// The waiting clients in the order of their turns, each with its requests and their deadlines.
     queues: VecDeque<(Network, VecDeque<(FlowId, Duration)>)>,
     queued: usize,
 }
@@ -52,7 +52,7 @@ impl Shares {
         }
     }
 
-    /// Queues a request until then, unless too many wait already; returns whether it does.
+    /// Queues a request until its deadline; false if too many wait already.
     fn wait(&mut self, client: Network, id: FlowId, until: Duration) -> bool {
         if self.queued >= UPSTREAM_QUEUE_MAX {
             return false;
@@ -65,7 +65,7 @@ impl Shares {
         true
     }
 
-    /// Takes the next request of the client whose turn it is; the next turn is another's.
+    /// Takes the next request of the client whose turn it is.
     fn next(&mut self) -> Option<(Network, FlowId, Duration)> {
         let (client, mut queue) = self.queues.pop_front()?;
         let (id, until) = queue.pop_front().expect("who has nothing does not wait");
@@ -76,7 +76,7 @@ impl Shares {
         Some((client, id, until))
     }
 
-    /// Puts a request back that could not be served: its client's next.
+    /// Returns a request that could not be served to the front of its client's queue.
     fn put_back(&mut self, client: Network, id: FlowId, until: Duration) {
         self.queued += 1;
         match self.queues.iter_mut().find(|(other, _)| *other == client) {
@@ -87,9 +87,9 @@ impl Shares {
 }
 
 impl UpstreamClient {
-    /// Gives a flow to a connection if there is one for its client; else it waits.
+    /// Gives the flow a connection if its client has a share left; otherwise queues it.
     pub(super) fn share_out(&mut self, id: FlowId, served: &mut Served) {
-        // What is fetched for the cache is fetched for the client that made it necessary.
+        // A fetch for the cache counts for the client that caused it.
         let client = self.flows[id.0].client.map_or((false, 0), |client| network(client.address));
         if self.place(id, client, served) {
             return;
@@ -100,16 +100,16 @@ impl UpstreamClient {
         }
     }
 
-    /// The flow's connection is no longer its own.
+    /// The flow no longer uses its connection.
     pub(super) fn give_share_back(&mut self, id: FlowId) {
         if let Some(client) = self.flows[id.0].share.take() {
             self.shares.give_back(client);
         }
     }
 
-    /// Serves those that wait, as far as there are connections; who has waited long enough is answered 503.
+    /// Serves waiting requests as far as there are connections; those past their deadline are answered 503.
     pub fn serve_queue(&mut self, served: &mut Served) {
-        // Each client has one turn after another until none of them gets anything.
+        // Each client gets one turn after another until none gets a connection.
         let mut refused = 0;
         while refused < self.shares.queues.len()
             && let Some((client, id, until)) = self.shares.next()
@@ -132,9 +132,9 @@ impl UpstreamClient {
         self.shares.queued > 0
     }
 
-    /// Gives a flow to a connection to an upstream, an idle one if there is one; returns whether there is any for it.
+    /// Gives the flow a connection to an upstream, preferably an idle one; false if none is available.
     fn place(&mut self, id: FlowId, client: Network, served: &mut Served) -> bool {
-        // What an idle connection has failed at gets a new one: there may be more that are dead.
+        // After a failure on an idle connection a new one is used, because more idle ones may be dead.
         let may_reuse = self.flows[id.0].attempts <= 1;
         let (pools, max) = (&self.pools, self.limits.upstream.connections_max);
         let upstreams = self.proxy.upstreams_of(self.flows[id.0].host);
@@ -190,7 +190,7 @@ mod tests {
             shares.give_back((false, 0));
         }
         assert!(shares.has_room((false, 2), capacity) && shares.has_room((false, 3), capacity));
-        // One is always to be had by somebody.
+        // There is always one for somebody.
         let mut small = Shares::default();
         assert!(small.has_room((false, 7), 1));
         small.take((false, 7));

@@ -1,4 +1,4 @@
-//! The body of an answer as it arrives: without its coding, and where it ends.
+//! The body of a response while it arrives: removes its coding and finds its end.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use crate::connection::Buffer;
 
 #[derive(Debug)]
 pub enum Body {
-    /// So many bytes are missing.
+    /// The number of bytes still to come.
     Length(u64),
     Chunked(Box<Chunked>),
     UntilClose,
-    /// The end is told beside the body, by a record. So many bytes are missing, if the length was announced.
+    /// A record marks the end. The number of bytes still to come, if the length was announced.
     Records(Option<u64>),
-    /// The same, but there is no body whatever comes.
+    /// A record marks the end, and there must be no body.
     NoRecords,
 }
 
@@ -23,7 +23,7 @@ pub enum Body {
 pub enum Progress {
     More,
     Complete,
-    /// It is not in the coding that the head announces.
+    /// It violates the coding that the head announces.
     Malformed,
 }
 
@@ -37,7 +37,7 @@ impl Body {
         }
     }
 
-    /// At the start of a body whose end is told by a record.
+    /// The start of a body whose end is marked by a record.
     pub fn by_records(framing: upstream::Body) -> Body {
         match framing {
             upstream::Body::None => Body::NoRecords,
@@ -46,17 +46,17 @@ impl Body {
         }
     }
 
-    /// Returns true if the body may end here, as a record says.
+    /// Returns true if the body may end here with a record.
     pub fn may_end(&self) -> bool {
         matches!(self, Body::Records(None | Some(0)) | Body::NoRecords)
     }
 
-    /// Returns true if the connection's end is the body's.
+    /// Returns true if the end of the connection ends the body.
     pub fn ends_with_connection(&self) -> bool {
         matches!(self, Body::UntilClose)
     }
 
-    /// Takes a part of a body whose end is told by a record. Returns false if that is longer than was announced.
+    /// Takes a part of a body whose end is marked by a record. False if it exceeds the announced length.
     pub fn append_record(&mut self, part: &[u8], append: impl FnOnce(Arc<[u8]>)) -> bool {
         match self {
             Body::Records(missing) => {
@@ -73,7 +73,7 @@ impl Body {
         }
     }
 
-    /// Takes what `input` has of the body and gives `append` the bytes proper.
+    /// Takes the body's bytes from `input` and calls `append` with the decoded ones.
     pub fn read(&mut self, input: &mut Buffer, append: impl FnOnce(Arc<[u8]>)) -> Progress {
         let bytes = input.unread();
         let (count, progress) = match self {
@@ -101,7 +101,7 @@ impl Body {
                 }
                 (bytes.len(), Progress::More)
             }
-            // What came with the head; the rest goes by without the input.
+            // Only bytes that arrived with the head; the rest does not pass through `input`.
             Body::Records(_) | Body::NoRecords => {
                 let fits = bytes.is_empty() || self.append_record(bytes, append);
                 (bytes.len(), if fits { Progress::More } else { Progress::Malformed })

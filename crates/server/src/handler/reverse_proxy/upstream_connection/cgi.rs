@@ -1,17 +1,17 @@
-//! What scripts say, by CGI or FastCGI: a head in CGI's words, read as one of HTTP.
+//! Reads the response head of a script, by CGI or FastCGI, as an HTTP head.
 
 use sojourn_cgi::http_head;
 use sojourn_http::upstream::{self, Head, RequestKind};
 
-/// The head of a script's response, as HTTP has it.
+/// A script's response head, converted to HTTP.
 #[derive(Debug, Default)]
 pub struct ScriptHead(Vec<u8>);
 
 impl ScriptHead {
-    /// Reads the head at the start of `response`; the connection lives on if the protocol `keeps` it.
+    /// Parses the head at the start of `response`. The protocol `keeps` the connection alive or not.
     ///
     /// # Errors
-    /// If it is none, or one that cannot be passed on.
+    /// If it is invalid, or cannot be forwarded.
     pub fn parse(
         &mut self,
         response: &[u8],

@@ -7,11 +7,11 @@ use crate::connection::{Reason, Shared, Want};
 use crate::handler::reverse_proxy::FlowId;
 
 impl UpstreamConnection {
-    /// The upstream will send no more.
+    /// The upstream has shut down its sending side.
     pub(super) fn ended(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
         match (&self.stage, &self.speech) {
             (Stage::Head, Speech::Cgi(_, scripts)) if self.input.unread().is_empty() => {
-                // Killed, if it had all the time that scripts have.
+                // If it ran for as long as scripts may, it was killed.
                 let ran = shared.clock.now.saturating_sub(self.flow(upstream_client).began);
                 let is_late = ran >= scripts.timeout();
                 let status = if is_late { Status::GatewayTimeout } else { Status::BadGateway };
@@ -25,7 +25,7 @@ impl UpstreamConnection {
         }
     }
 
-    /// The connection is of no more use.
+    /// The connection failed.
     pub(super) fn broken(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
         match self.stage {
             Stage::Idle => self.end_idle(upstream_client, shared),
@@ -34,7 +34,7 @@ impl UpstreamConnection {
                 (self.is_sent, self.stage) = (true, Stage::Head);
                 self.receive()
             }
-            // A connection that was idle may have been closed by the upstream meanwhile, which says nothing about it.
+            // The upstream may have closed an idle connection, which is not a failure.
             Stage::Sending | Stage::Head if self.answered > 0 && !self.parser.is_partial() => {
                 let flow = self.flow.take().expect("there is a request");
                 fail(flow, Status::BadGateway, true, upstream_client, shared);
@@ -50,7 +50,8 @@ impl UpstreamConnection {
         }
     }
 
-    /// The upstream has closed an idle connection, or has something to say on it. What it was to do, another does.
+    /// The upstream has closed an idle connection, or sent something on it. An assigned flow moves to another
+    /// connection.
     pub(super) fn end_idle(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
         if let Some(flow) = upstream_client.take_assignment() {
             fail(flow, Status::BadGateway, true, upstream_client, shared);

@@ -1,4 +1,4 @@
-//! An upstream that speaks FastCGI: the request as records, and what its records say.
+//! An upstream that speaks FastCGI: writes requests as records and reads its records.
 
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;
@@ -14,17 +14,17 @@ use super::cgi::ScriptHead;
 use crate::connection::Buffer;
 use crate::handler::reverse_proxy::Upload;
 
-/// What an application may write to its standard error for one request.
+/// The most bytes that an application may write to standard error per request.
 const ERROR_BYTES_MAX: usize = 256 * 1024;
 
 const SHOWN_BYTES_MAX: usize = 8 * 1024;
 
-/// What has been written and read of one request, in records.
+/// The state of one request in records.
 #[derive(Debug)]
 pub struct FastCgi {
     application: Arc<Application>,
     reader: Reader,
-    /// How the application has ended the request at hand.
+    /// How the application ended the current request.
     pub ending: Option<Ending>,
     head: ScriptHead,
     errors: Vec<u8>,
@@ -43,10 +43,10 @@ impl FastCgi {
         }
     }
 
-    /// Appends the request whose HTTP head is `request`, without its body.
+    /// Appends the request with the HTTP head `request`, without its body.
     ///
     /// # Errors
-    /// With the status for the client, if the application cannot be asked for it.
+    /// The status for the client, if the request cannot be sent to an application.
     pub fn begin(&mut self, request: &[u8], client: Client, output: &mut Vec<u8>) -> Result<(), Status> {
         (self.reader, self.ending) = (Reader::default(), None);
         self.error_bytes = 0;
@@ -68,8 +68,8 @@ impl FastCgi {
         Ok(())
     }
 
-    /// Takes received bytes in and gives `output` what they hold of the response. Returns false if they make no sense, or
-    /// the application has written too much else.
+    /// Reads received bytes and calls `output` with those of the response. False if they are invalid, or the
+    /// application has written too much to standard error.
     pub fn read(&mut self, received: &[u8], mut output: impl FnMut(&[u8])) -> bool {
         let (ending, errors, error_bytes) = (&mut self.ending, &mut self.errors, &mut self.error_bytes);
         let outcome = self.reader.read(received, |part| match part {
@@ -84,17 +84,17 @@ impl FastCgi {
         outcome.is_ok() && self.error_bytes <= ERROR_BYTES_MAX
     }
 
-    /// Takes what the application has written to its standard error.
+    /// Takes what the application has written to standard error.
     pub fn take_errors(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.errors)
     }
 
-    /// Returns true if the next request may follow on the same connection.
+    /// Returns true if another request may follow on the connection.
     pub fn may_stay(&self) -> bool {
         matches!(self.ending, Some(Ending::Complete(_))) && self.reader.is_at_rest()
     }
 
-    /// Asks for `request` on a connection that waits, while `goes_on`; returns the answer's status.
+    /// Sends `request` on a blocking connection while `goes_on`; returns the response's status. Used by health checks.
     pub fn ask(
         mut self,
         mut stream: impl Read + Write,
@@ -118,17 +118,17 @@ impl FastCgi {
         None
     }
 
-    /// Reads the head at the start of `response`.
+    /// Parses the head at the start of `response`.
     ///
     /// # Errors
-    /// If it is none, or one that cannot be passed on.
+    /// If it is invalid, or cannot be forwarded.
     pub fn parse(&mut self, response: &[u8], asked: RequestKind) -> Result<Option<Head<'_>>, ()> {
-        // The end of the body is told by a record, so that the connection outlives it.
+        // A record marks the end of the body, so the connection survives it.
         self.head.parse(response, asked, true)
     }
 }
 
-/// Appends what has come of the request's body.
+/// Appends received bytes of the request's body.
 pub fn append_upload(upload: &mut Upload, output: &mut Vec<u8>) {
     input(&upload.bytes, output);
     upload.bytes.clear();

@@ -1,8 +1,8 @@
-//! A connection to an upstream: it sends requests and receives responses.
+//! A connection to an upstream: sends requests and receives responses.
 //!
-//! It is driven like a client's connection and fills [flows](crate::handler::reverse_proxy::Flow) one after
-//! the other. It does not know the clients: the flow's followers are woken when there is news, and wake this
-//! connection when there is room again.
+//! It is driven like a client's connection and fills [flows](crate::handler::reverse_proxy::Flow) one after the other.
+//! It does not know the clients: it wakes the flow's followers when something has arrived, and they wake it when there
+//! is room again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,24 +29,24 @@ pub use fastcgi::FastCgi;
 #[derive(Debug)]
 pub struct UpstreamConnection {
     upstream: usize,
-    /// The flow it serves; `None` while idle.
+    /// The flow it fills; `None` while idle.
     flow: Option<FlowId>,
     stage: Stage,
     parser: Parser,
     speech: Speech,
     interim_responses: u32,
-    /// Received and not yet understood, unless the driver has it.
+    /// Received bytes not parsed yet, unless the driver has the buffer.
     input: Buffer,
     is_receiving: bool,
-    /// The driver has been told to stop that, and has yet to say that it has.
+    /// The driver was told to stop receiving and has not confirmed that yet.
     is_recalled: bool,
-    /// The request is sent, its body included.
+    /// The request was sent, including its body.
     is_sent: bool,
-    /// Nothing has been answered on it yet.
+    /// It has not received any response yet.
     is_unanswered: bool,
-    /// Requests answered on this connection before.
+    /// The number of responses received before.
     answered: u32,
-    /// True if the upstream keeps the connection after the answer at hand.
+    /// True if the upstream keeps the connection after the current response.
     keeps: bool,
     head_came: Duration,
 }
@@ -62,19 +62,19 @@ enum Speech {
 #[derive(Debug)]
 enum Stage {
     New,
-    /// Connecting, the first of the request waiting to be sent.
+    /// Connecting; the first part of the request waits to be sent.
     Connecting,
     /// Sending the request or a part of its body.
     Sending,
-    /// Waiting for the head of the answer, and perhaps for more of the request's body.
+    /// Waiting for the response's head, and possibly for more of the request's body.
     Head,
-    /// Receiving the body of the answer, unless the flow is full.
+    /// Receiving the response's body, unless the flow is full.
     Body(Body),
     Idle,
 }
 
 impl UpstreamConnection {
-    /// A connection to `upstream` that is yet to be made, for a flow.
+    /// A connection to `upstream`, to be made for a flow.
     pub fn new(upstream: usize, flow: FlowId, protocol: Protocol) -> UpstreamConnection {
         let speech = match protocol {
             Protocol::Http => Speech::Http,
@@ -133,11 +133,11 @@ impl Machine for UpstreamConnection {
         match self.stage {
             Stage::New | Stage::Connecting => Wait::UpstreamConnect,
             Stage::Sending => Wait::UpstreamSend,
-            // While the client has yet to send the rest of the body, the timeout is the client's.
+            // While the client has not sent the whole body, the timeout is the client's.
             Stage::Head if self.is_sent => Wait::UpstreamHead,
             Stage::Head => Wait::Answer,
             Stage::Body(_) if self.is_receiving => Wait::UpstreamBody,
-            // The clients hold it back.
+            // The clients hold it back (backpressure).
             Stage::Body(_) => Wait::Answer,
             Stage::Idle => Wait::UpstreamIdle,
         }
@@ -158,7 +158,7 @@ impl Machine for UpstreamConnection {
 }
 
 impl UpstreamConnection {
-    /// Another connection has woken this one, possibly in vain.
+    /// Handles a wake-up from another connection, which may be spurious.
     fn woken(
         &mut self,
         was_receiving: bool,
@@ -188,7 +188,7 @@ impl UpstreamConnection {
         }
     }
 
-    /// Continues with the next want; the driver is idle.
+    /// Continues with the next want; the driver must be idle.
     fn go_on(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
         match self.stage {
             Stage::New => self.begin(upstream_client, shared),

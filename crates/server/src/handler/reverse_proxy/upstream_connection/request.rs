@@ -1,4 +1,4 @@
-//! Sending a request to an upstream, and its body as that comes from the client.
+//! Sends a request to an upstream, and its body as the client sends it.
 
 use sojourn_cgi::fastcgi::end_input;
 
@@ -9,7 +9,7 @@ use crate::connection::{Output, Reason, Shared, Want};
 use crate::counters::Counter;
 
 impl UpstreamConnection {
-    /// Begins with the flow at hand.
+    /// Starts with the current flow.
     pub(super) fn begin(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
         let id = self.flow.expect("it has something to do");
         upstream_client.fill(id);
@@ -38,7 +38,7 @@ impl UpstreamConnection {
                 match &mut flow.upload {
                     None => end_input(&mut bytes),
                     Some(upload) => {
-                        // The application takes a body as it comes.
+                        // The application reads the body as it arrives.
                         upload.is_asked_for = true;
                         append_upload(upload, &mut bytes);
                     }
@@ -75,7 +75,7 @@ impl UpstreamConnection {
         self.go_on(upstream_client, shared)
     }
 
-    /// Sends available bytes of the request's body; otherwise waits for the response, which may come early.
+    /// Sends available bytes of the request's body; otherwise waits for the response, which may arrive early.
     pub(super) fn send_on(&mut self, upstream_client: &mut UpstreamClient) -> Want {
         let id = self.flow.expect("there is a request");
         let Some(upload) = upstream_client.flow(id).upload.as_mut().filter(|_| !self.is_sent) else {
@@ -90,7 +90,7 @@ impl UpstreamConnection {
                 records
             }
         };
-        // A script may read until the end of its input, whatever length it was told.
+        // A script may read until the end of its input, whatever CONTENT_LENGTH says.
         let is_last = self.is_sent && matches!(self.speech, Speech::Cgi(..));
         if bytes.is_empty() && !is_last {
             return self.receive();

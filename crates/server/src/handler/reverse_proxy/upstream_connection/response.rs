@@ -1,4 +1,4 @@
-//! Receiving an upstream's answer: its head, which says what becomes of it, then its body into the flow.
+//! Receives an upstream's response: decides by its head what to do, then passes its body to the flow.
 
 use sojourn_cgi::fastcgi::Ending;
 use sojourn_http::Status;
@@ -11,13 +11,13 @@ use crate::connection::{Buffer, Reason, Shared, Want};
 use crate::counters::Counter;
 use crate::handler::reverse_proxy::{End, FlowId, ResponseAction};
 
-/// Interim responses (1xx) before an answer; a server that sends more sends no answer.
+/// The most interim responses (1xx) before a response; an upstream that sends more has failed.
 const INTERIM_RESPONSES_MAX: u32 = 16;
 
 impl UpstreamConnection {
     pub(super) fn receive(&mut self) -> Want {
         self.is_receiving = true;
-        // Bytes that are already received must not be lost when receiving is recalled; records are no bytes of a response.
+        // Bytes already received must not be lost when receiving is recalled; FastCGI records are not response bytes.
         let is_response = self.is_sent && !matches!(self.speech, Speech::FastCgi(_));
         let empty = if matches!(self.stage, Stage::Head) { Buffer::roomy() } else { Buffer::default() };
         Want::Receive(if is_response && self.input.is_allocated() {
@@ -35,7 +35,7 @@ impl UpstreamConnection {
         let id = self.flow.expect("there is a request");
         if upstream_client.is_full(id) {
             if self.input.unread().is_empty() {
-                // It may be long until there is room.
+                // It may take long until there is room.
                 shared.pool.put_buffer(std::mem::take(&mut self.input));
             }
             return Want::Wait;
@@ -60,7 +60,7 @@ impl UpstreamConnection {
     ) -> Want {
         if let Speech::FastCgi(fastcgi) = &mut self.speech {
             let makes_sense = match (&mut self.stage, self.flow) {
-                // No input in between: the next in line is the flow.
+                // Read directly into the flow, without the input buffer.
                 (Stage::Body(body), Some(id)) => {
                     let (flow, mut fits) = (upstream_client.flow(id), true);
                     let is_read = fastcgi.read(buffer.unread(), |part| {
@@ -84,7 +84,7 @@ impl UpstreamConnection {
         match self.stage {
             Stage::Head => self.read_head(upstream_client, shared),
             Stage::Body(_) => self.read_body(upstream_client, shared),
-            // Nothing was asked for: what this would answer must never be guessed.
+            // Nothing was requested: the request that this would answer must never be guessed.
             Stage::New | Stage::Connecting | Stage::Sending | Stage::Idle => {
                 self.end_idle(upstream_client, shared)
             }
@@ -135,7 +135,7 @@ impl UpstreamConnection {
                 return self.read_body(upstream_client, shared);
             }
             self.interim_responses += 1;
-            // 101 was never asked for.
+            // 101 was never requested.
             if head.status == 101 || self.interim_responses > INTERIM_RESPONSES_MAX {
                 return self.give_up(Status::BadGateway, upstream_client, shared);
             }
@@ -144,7 +144,7 @@ impl UpstreamConnection {
                     upload.is_asked_for = true;
                 }
             } else {
-                // RFC 9110, 15.2: a proxy passes on what it has not asked for itself.
+                // RFC 9110, 15.2: a proxy forwards interim responses that it did not request itself.
                 upstream_client.pass_interim(id, &head);
             }
             upstream_client.wake_followers(id);
@@ -178,7 +178,7 @@ impl UpstreamConnection {
         self.rest(upstream_client, shared)
     }
 
-    /// The response matches nothing stored: the request is repeated.
+    /// The response matches nothing stored: repeats the request.
     fn ask_again(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
         let flow = self.flow.take().expect("there was a request");
         let want = self.rest(upstream_client, shared);
@@ -189,7 +189,8 @@ impl UpstreamConnection {
     /// The connection becomes idle.
     fn rest(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
         self.answered += 1;
-        // What comes unasked, or a request that the upstream has not taken whole, leaves the next answer in doubt.
+        // After unexpected bytes, or a request that the upstream has not read completely, the next response would be in
+        // doubt.
         let is_at_rest = match &self.speech {
             Speech::FastCgi(fastcgi) => fastcgi.may_stay(),
             Speech::Http | Speech::Cgi(..) => true,
@@ -205,7 +206,7 @@ impl UpstreamConnection {
     }
 }
 
-/// Does for the flow what its answer's `head` says; whether that is to ask again.
+/// Acts on the response's head for the flow; returns true if the request must be repeated.
 fn judge(id: FlowId, head: &Head<'_>, now: i64, upstream_client: &mut UpstreamClient) -> bool {
     match upstream_client.judge(id, head, now) {
         ResponseAction::Again => return true,
