@@ -1,7 +1,7 @@
 //! The part of an event loop that does not depend on how the kernel reports progress.
 //!
-//! [`LoopState`] holds the clients, timers, counters and the handler; [`EventLoop`] opens and wakes the connections that a
-//! handler asks for. `epoll` adds readiness, `uring` adds completions.
+//! [`LoopState`] holds clients, timers, counters and the handler; [`EventLoop`] opens and wakes the connections that a
+//! handler requests. `epoll` adds readiness, `uring` completions.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -26,38 +26,38 @@ use crate::runtime::timers::drain::Drain;
 use crate::runtime::timers::wheel::Timers;
 use crate::site::Site;
 
-/// A connection and its socket; `P` is what the loop's way of waiting knows of their progress.
+/// A connection and its socket; `P` is the driver's state of it.
 pub struct Client<P> {
     pub socket: OwnedFd,
     pub connection: Connection,
     pub deadline: Deadline,
-    /// An upstream's connection has no permit.
+    /// An upstream connection has no permit.
     pub permit: Permit,
     pub progress: P,
 }
 
 impl<P> Client<P> {
-    /// A client that has not been waited for yet.
+    /// A new client that has not started to wait.
     pub fn new(socket: OwnedFd, connection: Connection, permit: Permit, progress: P) -> Client<P> {
         Client { socket, connection, deadline: Deadline::new(), permit, progress }
     }
 }
 
-/// The state of a loop whose clients have progress `P`.
+/// The state of a loop whose clients have the driver state `P`.
 pub struct LoopState<'a, P> {
     pub site: &'a Site,
     pub log: Option<AccessLog>,
     pub clients: Clients<Client<P>>,
-    /// Runnable clients, in the order of their turns.
+    /// Runnable clients in the order of their turns.
     pub runnable: Vec<u64>,
-    /// Answers the requests of this loop.
+    /// The handler of this loop's requests.
     pub handler: Box<dyn Handler>,
     pub pool: Pool,
     pub clock: Clock,
     pub timers: Timers,
     pub served: Served,
     pub slot: Slot,
-    /// Once the server is stopping.
+    /// Set once the server is stopping.
     pub drain: Option<Drain>,
 }
 
@@ -80,7 +80,7 @@ impl<'a, P> LoopState<'a, P> {
         })
     }
 
-    /// All clients, and the context of the connection behind `token`.
+    /// All clients, and the context for the connection with `token`.
     pub fn context(&mut self, token: u64) -> (&mut Clients<Client<P>>, Context<'_>) {
         let shared = Shared {
             pool: &mut self.pool,
@@ -95,13 +95,13 @@ impl<'a, P> LoopState<'a, P> {
         (&mut self.clients, Context { handler: &mut *self.handler, shared })
     }
 
-    /// Tells the connection behind `token`, which says what it wants.
+    /// Passes an event to the connection with `token`; returns its next want.
     pub fn handle(&mut self, token: u64, event: Event) -> Want {
         let (clients, mut context) = self.context(token);
         clients.at(token).connection.handle(event, &mut context)
     }
 
-    /// The permit for a new connection; if there is none, the connection is refused and counted.
+    /// The permit for a new connection; without one, the connection is refused and counted.
     pub fn permit(&mut self, arrival: &Arrival) -> Option<Permit> {
         match self.site.scoreboard.acquire(arrival.peer, &self.site.limits) {
             Ok(permit) => Some(permit),
@@ -114,19 +114,18 @@ impl<'a, P> LoopState<'a, P> {
         }
     }
 
-    /// Returns true if a connection that waits so is to close: the server is stopping and nothing is in
-    /// progress.
+    /// Returns true if a connection with this wait must close: the server is stopping and no request is in progress.
     pub fn ends(&self, wait: Wait) -> bool {
         wait.is_idle() && self.drain.is_some_and(|drain| drain.is_over_for_idle(self.clock.now))
     }
 
-    /// The client behind `token` waits so from now on, and is waited for.
+    /// Starts a wait of the client with `token`, with its deadline.
     pub fn begin_wait(&mut self, token: u64, wait: Wait) {
         let deadline = &mut self.clients.at(token).deadline;
         deadline.begin(wait, token, self.clock.now, &self.site.limits, &mut self.timers);
     }
 
-    /// Whom deadline with is over; the others' entries in the timers move to where their deadlines are now.
+    /// Clients whose deadline has passed; the timer entries of others move to their current deadlines.
     pub fn overdue(&mut self) -> Vec<u64> {
         let due = self.timers.advance(self.clock.now).into_iter();
         let is_overdue = |(token, tick): &(u64, u32)| {
@@ -140,7 +139,7 @@ impl<'a, P> LoopState<'a, P> {
         due.filter(is_overdue).map(|(token, _)| token).collect()
     }
 
-    /// A tick of the timers has come.
+    /// Handles a tick of the timers.
     pub fn tick(&mut self) {
         memory::look(self.clock.now);
         let (_, context) = self.context(0);
@@ -153,7 +152,7 @@ impl<'a, P> LoopState<'a, P> {
         !self.runnable.is_empty() || self.handler.outbox().is_some_and(|outbox| outbox.has_work())
     }
 
-    /// Forgets the client behind `token`, whose connection ends for this `reason`.
+    /// Removes the client with `token`, whose connection ends for `reason`.
     pub fn forget(&mut self, token: u64, reason: Reason) -> Client<P> {
         if let Some(counter) = reason.counter() {
             self.served.count(counter);
@@ -165,7 +164,7 @@ impl<'a, P> LoopState<'a, P> {
         client
     }
 
-    /// Copies the counts of the handler and the disk to the table.
+    /// Copies the counters of the handler and the disk to the table.
     pub fn report(&mut self, disk: &impl Disk) {
         self.handler.report(self.clock.now, &mut self.served);
         let made = self.launched();
@@ -173,31 +172,31 @@ impl<'a, P> LoopState<'a, P> {
         disk.report(&mut self.served);
     }
 
-    /// Connections that the handler has made.
+    /// The number of connections that the handler has made.
     pub fn launched(&mut self) -> usize {
         self.handler.outbox().map_or(0, |outbox| outbox.open())
     }
 
-    /// Shows the table to others.
+    /// Publishes the table.
     pub fn publish(&self) {
         self.slot.publish(&self.served);
     }
 }
 
-/// A loop that makes and wakes them.
+/// A loop that can make and wake connections.
 pub trait EventLoop<'a> {
     /// The driver's state of a client.
     type Progress;
 
     fn state(&mut self) -> &mut LoopState<'a, Self::Progress>;
 
-    /// Takes in the client that gets the vacant token.
+    /// Adds a client, which gets the vacant token.
     fn insert(&mut self, socket: OwnedFd, connection: Connection);
 
-    /// Tells the connection behind `token`, and does what it wants.
+    /// Passes an event to the connection with `token`, and performs its want.
     fn happen(&mut self, token: u64, event: Event);
 
-    /// Makes and wakes what the handler has in its outbox.
+    /// Makes and wakes the connections in the handler's outbox.
     fn empty_outbox(&mut self) {
         let Some(outbox) = self.state().handler.outbox().filter(|outbox| outbox.has_work()) else { return };
         let (launches, wakes) = outbox.take();
@@ -211,7 +210,7 @@ pub trait EventLoop<'a> {
         }
     }
 
-    /// Makes a connection, and wakes it.
+    /// Makes a connection and wakes it.
     fn launch(&mut self, Launch { to, machine, tls }: Launch) {
         let mut connection = Connection::launched(machine, tls);
         let state = self.state();
@@ -234,7 +233,7 @@ pub trait EventLoop<'a> {
     }
 }
 
-/// The socket of a new connection; `of` finds that of another.
+/// The socket of a new connection; `of` finds that of another one.
 fn socket_for<'a>(to: Destination, of: impl FnOnce(u64) -> Option<&'a OwnedFd>) -> Result<OwnedFd, Errno> {
     match to {
         Destination::Address(address) => begin(&address),
@@ -243,20 +242,19 @@ fn socket_for<'a>(to: Destination, of: impl FnOnce(u64) -> Option<&'a OwnedFd>) 
     }
 }
 
-/// A socket that connects to `address`. A send on it waits for the connection, and reports the failure if
-/// there is none.
+/// A socket that connects to `address`. Sending on it waits for the connection and reports its failure.
 fn begin(address: &Address) -> Result<OwnedFd, Errno> {
     let open =
         |family| socket_with(family, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None);
     let (socket, connected) = match address {
         Address::Internet(address) => {
             let socket = open(if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 })?;
-            // A request is sent whole, and a part of a body as soon as it has come.
+            // Requests are sent in one piece, and parts of bodies as soon as they arrive.
             set_tcp_nodelay(&socket, true)?;
             let connected = connect(&socket, address);
             (socket, connected)
         }
-        // At once, or not at all: a server whose queue is full gives EAGAIN.
+        // A Unix socket connects at once or fails with EAGAIN if the server's queue is full.
         Address::Unix(path) => {
             let socket = open(AddressFamily::UNIX)?;
             let connected = connect(&socket, &SocketAddrUnix::new(&**path)?);

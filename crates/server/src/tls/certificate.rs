@@ -9,10 +9,10 @@ use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 
-/// No file of a certificate or a key is larger.
+/// The largest accepted PEM file.
 const PEM_BYTES_MAX: u64 = 256 * 1024;
 
-/// Certificates that one server may have.
+/// The most certificates of a server.
 pub const CERTIFICATES_MAX: usize = 128;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,21 +25,21 @@ pub struct CertificateFiles {
 
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
-    /// There are more than [`CERTIFICATES_MAX`].
+    /// More than [`CERTIFICATES_MAX`].
     #[error("{0} certificates are too many")]
     TooMany(usize),
     #[error("cannot read the {what} {}: {error}", path.display())]
     Read { what: &'static str, path: PathBuf, error: io::Error },
-    /// It is no PEM file, or a broken one.
+    /// Not a PEM file, or a damaged one.
     #[error("the {what} {} is no PEM file: {reason}", path.display())]
     Pem { what: &'static str, path: PathBuf, reason: String },
-    /// There is nothing of the kind in it.
+    /// The file contains nothing of this kind.
     #[error("there is no {what} in {}", path.display())]
     Empty { what: &'static str, path: PathBuf },
-    /// The certificate cannot be used.
+    /// The certificate is unusable.
     #[error("the certificate {} cannot be used: {reason}", path.display())]
     Certificate { path: PathBuf, reason: String },
-    /// The key cannot be used.
+    /// The key is unusable.
     #[error("the key {} cannot be used: {reason}", path.display())]
     Key { path: PathBuf, reason: String },
     #[error("the key {} does not belong to the certificate {}", key.display(), certificate.display())]
@@ -135,7 +135,7 @@ mod tests {
     use rcgen::generate_simple_self_signed;
     use rustls::crypto::ring::default_provider;
 
-    /// The error for a pair of files with these contents; `None` if they are good.
+    /// The error for files with these contents; `None` if they are valid.
     fn said(certificate: Option<&str>, key: Option<&str>) -> Option<String> {
         let directory = tempfile::tempdir().unwrap();
         let file = |name: &str, content: Option<&str>| {

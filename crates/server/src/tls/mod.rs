@@ -21,11 +21,10 @@ pub(crate) const H2: &[u8] = b"h2";
 /// The protocols offered in ALPN (RFC 7301, 6), the preferred first.
 pub(crate) const ALPN: &[&[u8]] = &[H2, b"http/1.1"];
 
-/// Sessions that are kept for clients that resume by number (TLS 1.2) instead of with a ticket; each process keeps
-/// its own.
+/// Cached sessions of clients that resume by session ID (TLS 1.2) instead of a ticket; each process has its own cache.
 const SESSIONS_KEPT_MAX: usize = 1024;
 
-/// How TLS is spoken. Every process of a server has a copy.
+/// The TLS configuration; every process of a server has a copy.
 #[derive(Debug)]
 pub struct Tls {
     config: Arc<ServerConfig>,
@@ -33,8 +32,8 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Reads the certificates in `files`; a client that sends no name, or an unknown one, gets the first.
-    /// Sessions are resumed with `tickets`.
+    /// Reads the certificates in `files`. A client without SNI, or with an unknown name, gets the first one. Sessions
+    /// are resumed with `tickets`.
     ///
     /// # Errors
     /// Which file is wrong, and how.
@@ -56,12 +55,12 @@ impl Tls {
         Ok(Tls { config: Arc::new(config), tickets })
     }
 
-    /// A new connection's side of the protocol.
+    /// The server's session for a new connection.
     pub fn accept(&self) -> ServerConnection {
         ServerConnection::new(Arc::clone(&self.config)).expect("a configuration without a fragment size")
     }
 
-    /// The keys of tickets, for a program that serves one connection.
+    /// The ticket keys, for a program that serves one connection.
     pub fn tickets(&self) -> &Tickets {
         &self.tickets
     }

@@ -1,4 +1,4 @@
-//! Which of several certificates a client gets: by the name that it asks for (SNI, RFC 6066, 3).
+//! Selects the certificate by the name that the client requests (SNI, RFC 6066, 3).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use rustls::sign::CertifiedKey;
 
 #[derive(Debug)]
 pub struct ByName {
-    /// In lower case; of a wildcard what follows the star.
+    /// Names in lower case; of a wildcard, the part after the star.
     names: HashMap<String, Arc<CertifiedKey>>,
-    /// For clients that name no name, or none of these.
+    /// For clients without SNI, or with an unknown name.
     first: Arc<CertifiedKey>,
 }
 
 impl ByName {
-    /// `certificates` must not be empty; of two for one name the earlier counts.
+    /// `certificates` must not be empty. If two have the same name, the earlier one is used.
     pub fn new(certificates: Vec<CertifiedKey>) -> ByName {
         let certificates: Vec<_> = certificates.into_iter().map(Arc::new).collect();
         let first = Arc::clone(certificates.first().expect("a certificate"));
@@ -30,7 +30,7 @@ impl ByName {
 
     fn find(&self, name: &str) -> &Arc<CertifiedKey> {
         let name = name.to_ascii_lowercase();
-        // A wildcard stands for one whole label (RFC 9525, 6.3).
+        // RFC 9525, 6.3: a wildcard stands for one whole label.
         let wildcard = || self.names.get(&name[name.find('.')?..]);
         self.names.get(&name).or_else(wildcard).unwrap_or(&self.first)
     }
@@ -44,7 +44,7 @@ impl ResolvesServerCert for ByName {
 
 fn names_of(certificate: &CertifiedKey) -> Vec<String> {
     let Some(own) = certificate.cert.first() else { return Vec::new() };
-    // One that cannot be read was refused with its key.
+    // An unreadable certificate was refused together with its key.
     let Ok(own) = webpki::EndEntityCert::try_from(own) else { return Vec::new() };
     own.valid_dns_names().map(|name| name.trim_start_matches('*').to_ascii_lowercase()).collect()
 }

@@ -1,9 +1,8 @@
-//! Session tickets that every process of a server can open, under keys that change by the clock.
+//! Session tickets that every process of a server can open, under keys that rotate by the clock.
 //!
-//! All processes begin with the same secret, and each period's secret follows from the last one's by a
-//! one-way function (HKDF, RFC 5869). So they agree without talking to each other, and knowledge of today's
-//! secret cannot open yesterday's tickets. Tickets are sealed with ChaCha20-Poly1305 under a random nonce
-//! (RFC 5077, 4).
+//! All processes start with the same secret, and each period's secret is derived from the last one by a one-way
+//! function (HKDF, RFC 5869). So they agree without communicating, and today's secret does not open yesterday's
+//! tickets. Tickets are sealed with ChaCha20-Poly1305 under a random nonce (RFC 5077, 4).
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -14,10 +13,10 @@ use ring::hkdf::{HKDF_SHA256, KeyType, Prk};
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls::server::ProducesTickets;
 
-/// How long tickets are sealed with one key. They are opened for another period.
+/// How long tickets are sealed with a key. It opens them for another period.
 const PERIOD: Duration = Duration::from_secs(6 * 3600);
 
-/// Longer tickets are neither made nor looked at: a session's state is a few hundred bytes.
+/// Longer tickets are neither made nor accepted; a session's state has a few hundred bytes.
 const TICKET_BYTES_MAX: usize = 1024;
 
 pub const TICKETS_STATE_BYTES: usize = 8 + SECRET_BYTES;
@@ -35,14 +34,14 @@ struct Keys {
     previous: Option<Key>,
 }
 
-/// The key of one period, and how its tickets begin.
+/// The key of one period, and its name, with which its tickets begin.
 struct Key {
     name: [u8; NAME_BYTES],
     key: LessSafeKey,
 }
 
 impl Tickets {
-    /// With a secret of their own.
+    /// A new random secret.
     ///
     /// # Panics
     /// If the system has no randomness.
@@ -52,7 +51,7 @@ impl Tickets {
         Tickets::of(period_at(SystemTime::now()), secret)
     }
 
-    /// The same keys as those whose `state` this is.
+    /// Keys derived from another process's `state`.
     pub fn from_state(state: [u8; TICKETS_STATE_BYTES]) -> Tickets {
         let (period, secret) = state.split_at(8);
         let period = u64::from_le_bytes(period.try_into().expect("8 bytes"));
@@ -85,7 +84,7 @@ impl Tickets {
         let key = [Some(&keys.current), keys.previous.as_ref()]
             .into_iter()
             .flatten()
-            // The name is no secret: it is in every ticket.
+            // The name is public: it is in every ticket.
             .find(|key| key.name == name)?;
         key.open(sealed)
     }
@@ -122,10 +121,10 @@ impl ProducesTickets for Tickets {
 }
 
 impl Keys {
-    /// To the keys of `period`. A clock that goes back changes nothing.
+    /// Advances to the keys of `period`. A clock that goes back changes nothing.
     fn advance(&mut self, period: u64) {
         while self.period < period {
-            // After a long sleep no ticket is left that could be opened.
+            // After a long sleep no openable tickets are left.
             let is_last = self.period + 1 == period;
             self.secret = derive(&self.secret, b"next");
             let before = std::mem::replace(&mut self.current, Key::of(&self.secret));
@@ -141,10 +140,10 @@ impl Key {
         Key { name: derive(secret, b"name"), key: LessSafeKey::new(key) }
     }
 
-    /// Name, nonce, sealed bytes with their tag.
+    /// Key name, nonce, and the sealed bytes with their tag.
     fn seal(&self, plain: &[u8]) -> Option<Vec<u8>> {
         let mut nonce = [0; NONCE_LEN];
-        // Random, because a counter would tell how many clients there are.
+        // Random, because a counter would reveal the number of clients.
         SystemRandom::new().fill(&mut nonce).ok()?;
         let mut sealed = plain.to_vec();
         let unique = Nonce::assume_unique_for_key(nonce);
@@ -200,7 +199,7 @@ mod tests {
         let ticket = tickets.seal(b"session", in_period(100)).unwrap();
         assert_eq!(tickets.open(&ticket, in_period(100)).unwrap(), b"session");
         assert_eq!(tickets.open(&ticket, in_period(101)).unwrap(), b"session");
-        // A clock that goes back does not bring old keys back.
+        // A clock that goes back does not restore old keys.
         assert_eq!(tickets.open(&ticket, in_period(100)).unwrap(), b"session");
         assert_eq!(tickets.open(&ticket, in_period(102)), None);
         let ticket = tickets.seal(b"session", in_period(102)).unwrap();

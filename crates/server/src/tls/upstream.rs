@@ -1,4 +1,4 @@
-//! TLS to upstreams: their names, and the trusted authorities.
+//! TLS to upstreams: the expected name, and the trusted authorities.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use rustls::pki_types::ServerName;
 
 #[derive(Clone, Debug)]
 pub struct UpstreamTls {
-    /// Authorities, protocols, and sessions to be resumed; upstreams may share it.
+    /// Authorities, protocols, and session cache; upstreams may share it.
     pub config: Arc<ClientConfig>,
-    /// The name that its certificate has to be for, and that it is told.
+    /// The name that is sent as SNI and that the certificate must have.
     pub name: ServerName<'static>,
 }
 
 impl UpstreamTls {
-    /// This side of a new connection.
+    /// The client's session for a new connection.
     pub fn connect(&self) -> ClientConnection {
         ClientConnection::new(Arc::clone(&self.config), self.name.clone())
             .expect("a configuration without a fragment size")

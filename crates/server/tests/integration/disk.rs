@@ -1,4 +1,4 @@
-//! The difference between the architectures: who waits for a slow disk.
+//! Which requests wait for a slow disk: the difference between the architectures.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex};
@@ -12,7 +12,7 @@ use sojourn_testing::fixture;
 
 use crate::server::{Server, listener};
 
-/// A disk on which `large.bin` cannot be found until the gate opens.
+/// An origin on which `large.bin` cannot be opened until the gate opens.
 struct SlowDisk {
     directory: Directory,
     gate: Mutex<bool>,
@@ -70,7 +70,7 @@ fn sped_lets_everybody_wait() {
     let mut waiting = server.connect();
     waiting.send(b"GET /large.bin HTTP/1.0\r\n\r\n");
     let mut other = server.connect();
-    // The loop is stuck before it can see this one; how it answers is all that is left to wait for.
+    // The loop is blocked before it can see this request, so there is nothing to wait for but its answer.
     std::thread::sleep(Duration::from_millis(100));
     other.send(b"GET /hello.txt HTTP/1.0\r\n\r\n");
     other.stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
@@ -85,7 +85,7 @@ fn sped_lets_everybody_wait() {
 #[test]
 fn amped_nowait_waits_only_for_names_that_the_kernel_does_not_remember() {
     let root = fixture::site();
-    // Names of copies nobody has asked for yet.
+    // Names of copies that nobody has requested yet.
     let rules = Rules { precompressed: Precompressed::Never, ..Rules::default() };
     let site = Site::new(Arc::new(Directory::new(root.path(), rules).unwrap()));
     let server = Server::with(architecture::by_name("amped-nowait").unwrap(), site);

@@ -1,4 +1,4 @@
-//! The server in the process of the test, by its public interface.
+//! The server in the test's own process, through its public interface.
 
 mod disk;
 mod reverse_proxy;

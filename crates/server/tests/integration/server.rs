@@ -11,30 +11,28 @@ use sojourn_server::{Architecture, Counter, Listener, Served, Site, Stop, admin}
 use sojourn_testing::requests::Serving;
 use sojourn_testing::{Client, until};
 
-/// A running server. Dropping it stops it.
+/// A running server; dropping it stops it.
 pub struct Server {
     pub address: SocketAddr,
-    /// Where its admin listener is.
+    /// The address of its admin listener.
     pub admin: SocketAddr,
     pub site: Arc<Site>,
-    /// Of its cache; they end after it.
+    /// The threads of its cache's disk, which end after the server.
     pub disk_threads: Option<DiskThreads>,
     stop: Arc<Stop>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Server {
-    /// Serves `site`.
     pub fn with(architecture: &'static dyn Architecture, site: Site) -> Server {
         Server::on(listener(), architecture, site)
     }
 
-    /// Serves `site` on `listener`.
     pub fn on(listener: Listener, architecture: &'static dyn Architecture, site: Site) -> Server {
         let address = listener.socket.local_addr().unwrap();
         let admin_listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let admin = admin_listener.local_addr().unwrap();
-        // The clients' descriptors come on top of the server's.
+        // The clients' descriptors are in the same process.
         let limit = getrlimit(Resource::Nofile);
         setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
         let (site, stop) = (Arc::new(site), Arc::new(Stop::new().unwrap()));
@@ -50,31 +48,28 @@ impl Server {
         Server { address, admin, site, disk_threads: None, stop, threads }
     }
 
-    /// A connection to it.
     pub fn connect(&self) -> Client {
         Client::to(self.address)
     }
 
-    /// What one GET on a connection of its own gives, whole.
+    /// The whole response to one GET on a new connection.
     pub fn get(&self, path: &str) -> String {
         let mut client = self.connect();
         client.send(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes());
         String::from_utf8_lossy(&client.rest()).into_owned()
     }
 
-    /// The counters as they are now.
     pub fn counters(&self) -> Served {
         self.site.counters()
     }
 
-    /// Waits until `counter` is `value`.
     pub fn wait_until(&self, counter: Counter, value: u64) {
         until(&format!("{} = {value}", counter.key()), || {
             (self.counters().value(counter) == value).then_some(())
         });
     }
 
-    /// Stops it; returns what it counted.
+    /// Stops the server; returns its counters.
     pub fn stop(mut self) -> Served {
         self.stop.request();
         self.threads.drain(..).for_each(|thread| thread.join().unwrap());

@@ -1,9 +1,9 @@
-//! Accepting connections and serving each before the next is accepted.
+//! Accepts connections and serves each before accepting the next.
 //!
-//! Several workers wait in `accept` on one socket: the kernel wakes the one that has waited longest, so all
-//! have their share and none wakes in vain. `accept` cannot wait for several sockets; there each worker has a
-//! poll of its own, and the kernel wakes one of them (`EPOLLEXCLUSIVE`), though not in order. If all workers
-//! are busy, connections wait in the socket's backlog.
+//! Several workers wait in `accept` on the same socket: the kernel wakes the one that has waited longest, so work is
+//! shared evenly and none wakes in vain. `accept` cannot wait for several sockets; in that case each worker has its own
+//! epoll, and the kernel wakes one of them (`EPOLLEXCLUSIVE`), though not in order. If all workers are busy,
+//! connections wait in the socket's backlog.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -19,7 +19,7 @@ use crate::runtime::sockets::accept::{Accepted, Acceptor, shed};
 use crate::site::Site;
 use crate::stop::Stop;
 
-/// How long a worker waits for a connection before it looks whether it is to stop.
+/// How long a worker waits for a connection before it checks for a stop.
 const ACCEPT_TIMEOUT: Duration = Duration::from_millis(250);
 
 pub struct SharedListeners {
@@ -35,10 +35,10 @@ impl SharedListeners {
         Ok(SharedListeners { acceptors: listeners.into_iter().map(acceptor).collect::<io::Result<_>>()? })
     }
 
-    /// A place for one worker.
+    /// The acceptor of one worker.
     ///
     /// # Errors
-    /// If there is no descriptor for its poll.
+    /// If there is no descriptor for its epoll.
     pub fn acceptor(&self) -> io::Result<WorkerAcceptor<'_>> {
         let acceptors = &self.acceptors;
         if acceptors.len() == 1 {
@@ -56,7 +56,7 @@ impl SharedListeners {
 /// Where one worker waits for connections.
 pub struct WorkerAcceptor<'a> {
     acceptors: &'a [Acceptor],
-    /// None where it can wait in `accept`.
+    /// `None` if it can wait in `accept`.
     poll: Option<OwnedFd>,
 }
 
@@ -66,7 +66,7 @@ impl WorkerAcceptor<'_> {
         let Some(poll) = &self.poll else { return self.acceptors[0].accept() };
         let mut events = Vec::with_capacity(1);
         let timeout = Timespec::try_from(ACCEPT_TIMEOUT).ok();
-        // If it fails, it is tried again after other work.
+        // If it fails, it is tried again later.
         let _ = epoll::wait(poll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref());
         events.first().map_or(Accepted::Nobody, |event| self.acceptors[event.data.u64() as usize].accept())
     }
@@ -79,10 +79,10 @@ impl WorkerAcceptor<'_> {
     }
 }
 
-/// Has `worker` serve the connections that `door` accepts until `stop`; then those in the backlog.
+/// Lets `worker` serve accepted connections until `stop`, and then those in the backlog.
 pub fn accept_and_serve(worker: &mut dyn Worker, acceptor: &WorkerAcceptor<'_>, site: &Site, stop: &Stop) {
     while !worker.is_overdue() {
-        // Connections in the backlog are served; the loop waits for no more.
+        // After a stop, only connections in the backlog are served.
         if stop.is_requested() && !acceptor.has_waiting() {
             return;
         }
@@ -105,7 +105,7 @@ pub fn accept_and_serve(worker: &mut dyn Worker, acceptor: &WorkerAcceptor<'_>, 
             Accepted::Nobody => {}
             Accepted::Exhausted => {
                 worker.count(Counter::AcceptErrors);
-                // Trying again at once would find the same.
+                // Retrying immediately would fail again.
                 std::thread::sleep(ACCEPT_TIMEOUT);
             }
         }

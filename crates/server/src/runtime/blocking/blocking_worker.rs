@@ -1,7 +1,7 @@
-//! A worker performs the wants of one connection, blocking each time, until the connection is over.
+//! A worker that performs the wants of one connection, blocking each time, until the connection ends.
 //!
-//! It waits for three things at once: the client, the client's deadline, and the server's stop. While it
-//! waits its log lines do not: they are written out when they have been in memory for long enough.
+//! It waits for the client, the client's deadline and the server's stop at the same time. Log lines are written while
+//! it waits, once they have been in memory for long enough.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -29,17 +29,17 @@ pub struct BlockingWorker<'a> {
     pool: Pool,
     inline: Inline,
     traffic: Traffic,
-    /// Once it knows of a stop.
+    /// Set once it has noticed a stop.
     drain: Option<Drain>,
 }
 
 enum Woken {
     Ready,
-    /// The client took too long.
+    /// The client's deadline passed.
     TimedOut,
-    /// A stop was requested meanwhile.
+    /// A stop was requested.
     Stopping,
-    /// The time to finish after a stop is over.
+    /// The drain timeout passed.
     Overdue,
 }
 
@@ -57,7 +57,7 @@ impl<'a> BlockingWorker<'a> {
         }
     }
 
-    /// Lines that have waited long enough are written out.
+    /// Writes log lines that have been in memory for long enough.
     fn write_due_lines(&self) {
         if let Some(log) = &self.service.log
             && log.due_in() == Some(Duration::ZERO)
@@ -88,7 +88,7 @@ impl<'a> BlockingWorker<'a> {
             match self.wait(client, PollFlags::IN) {
                 Woken::Ready => client.is_readable = true,
                 Woken::Stopping if client.connection.has_streams() => return Ok(Event::Nothing),
-                // A request may have arrived: that is looked at first.
+                // A request may have arrived; check that first.
                 Woken::Stopping => {}
                 Woken::TimedOut => return Ok(Event::Expired),
                 Woken::Overdue => return Err(Reason::TimedOut),
@@ -119,7 +119,7 @@ impl<'a> BlockingWorker<'a> {
         outcome
     }
 
-    /// Returns true if it still has no request in progress while the server stops.
+    /// Returns true if it has no request in progress while the server stops.
     fn is_idle(&self, client: &Client) -> bool {
         self.drain.is_some_and(|drain| drain.is_over_for_idle(self.clock.now))
             && client.connection.waits_for() == Wait::Request
@@ -149,7 +149,7 @@ impl<'a> BlockingWorker<'a> {
         let mut deadline = client.deadline(self.clock.now, limits);
         loop {
             self.write_due_lines();
-            // Before looking what has come: trickling bytes are always there.
+            // Checked before reading: trickling bytes would always be there.
             if self.clock.now >= deadline {
                 if !client.earns_more(self.clock.now, limits) {
                     return Woken::TimedOut;
@@ -164,7 +164,7 @@ impl<'a> BlockingWorker<'a> {
             let lines_due = self.service.log.as_ref().and_then(|log| log.due_in());
             let timeout = until.saturating_sub(self.clock.now).min(lines_due.unwrap_or(Duration::MAX));
             let timeout = Timespec::try_from(timeout).ok();
-            // A stop that is known would end every wait at once.
+            // The stop stays readable, so once it is noticed it must not be waited for.
             let count = if self.drain.is_none() { 2 } else { 1 };
             let mut waits = [PollFd::new(&client.socket, flags), PollFd::new(self.stop, PollFlags::IN)];
             let outcome = poll(&mut waits[..count], timeout.as_ref());
@@ -174,7 +174,7 @@ impl<'a> BlockingWorker<'a> {
                 Ok(_) if is_stopping && self.begin_drain() => return Woken::Stopping,
                 Ok(_) if is_ready => return Woken::Ready,
                 Ok(_) | Err(Errno::INTR) => {}
-                // Out of memory for the wait itself: as with any failure, the connection ends.
+                // Out of memory for the wait itself: the connection ends, as with any failure.
                 Err(_) => return Woken::Overdue,
             }
             if self.is_idle(client) {
@@ -186,7 +186,7 @@ impl<'a> BlockingWorker<'a> {
         }
     }
 
-    /// Notices a stop; returns whether there is one.
+    /// Checks for a stop and starts draining; returns true if there is one.
     fn begin_drain(&mut self) -> bool {
         if self.drain.is_none() && self.stop.is_requested() {
             self.drain = Some(Drain::begin(self.clock.now, self.service.site));

@@ -1,4 +1,4 @@
-//! The connection that a worker serves, its socket and its deadlines.
+//! The connection that a worker serves, with its socket and deadlines.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::site::Site;
 pub struct Client {
     pub socket: OwnedFd,
     pub connection: Connection,
-    /// True if there may be something to receive: a short read has emptied the socket.
+    /// True if there may be something to receive; a short read means that the socket is empty.
     pub is_readable: bool,
     wait: Option<Wait>,
     deadline: Duration,
@@ -26,7 +26,7 @@ impl Client {
         Client { socket, connection, is_readable: false, wait: None, deadline, send_rate }
     }
 
-    /// The deadline of a wait that begins at `now`.
+    /// The deadline of a wait that starts at `now`.
     pub fn deadline(&mut self, now: Duration, limits: &Limits) -> Duration {
         let wait = self.connection.waits_for();
         if !self.wait.replace(wait).is_some_and(|before| wait.goes_on_after(before)) {
@@ -35,8 +35,7 @@ impl Client {
         self.deadline
     }
 
-    /// The deadline passed at `now`: it is extended if the client takes the response fast enough. Returns
-    /// true if it does.
+    /// Called when the deadline has passed: extends it and returns true if the client reads the response fast enough.
     pub fn earns_more(&mut self, now: Duration, limits: &Limits) -> bool {
         let bytes_min = limits.sent_bytes_min(self.connection.body_fraction());
         let earns =

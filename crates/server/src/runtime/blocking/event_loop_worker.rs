@@ -1,7 +1,7 @@
-//! A proxy's worker: it serves one client at a time and waits for that client and for upstreams, whichever comes first.
+//! A proxy's worker: serves one client at a time, but waits for that client and upstreams together.
 //!
-//! The event loop does the work, with one client. Connections to upstreams are the worker's own, and are kept
-//! from one client to the next.
+//! The event loop does the work, with a single client. The worker keeps its own connections to upstreams from one
+//! client to the next.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,7 +17,6 @@ use crate::runtime::sockets::accept::Arrival;
 use crate::site::Site;
 use crate::stop::Stop;
 
-/// One thread of a proxy.
 pub struct EventLoopWorker<'a> {
     event_loop: Loop<'a, Inline>,
     stop: &'a Stop,

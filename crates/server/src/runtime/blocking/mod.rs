@@ -1,10 +1,10 @@
 //! Blocking service: a process or a thread serves one connection at a time, and waits for each of its
 //! operations.
 //!
-//! The architectures with a process or a thread per connection share it; they differ in what accepts
-//! connections, and in what shares memory. A [`Service`] is what the workers of one process have in common, a
-//! [`BlockingWorker`] serves connection after connection. Limits, deadlines and counters are those of the
-//! event loop. A proxy's worker, which waits for upstreams besides, is an [`EventLoopWorker`].
+//! The architectures with a process or thread per connection share it; they differ in how connections are accepted and
+//! what shares memory. A [`Service`] is what the workers of a process share; a [`BlockingWorker`] serves connection
+//! after connection. Limits, deadlines and counters are those of the event loop. A proxy's worker, which also waits for
+//! upstreams, is an [`EventLoopWorker`].
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -27,13 +27,12 @@ pub use blocking_worker::BlockingWorker;
 pub use event_loop_worker::EventLoopWorker;
 pub use worker::{Worker, run_worker, serve_one};
 
-/// The shared state of the workers of one process: caches and counters behind one lock, held while a
-/// connection handles an event, which never waits.
+/// What the workers of a process share: caches and counters behind one lock, which is held while a connection handles
+/// an event (that never waits).
 pub struct Service<'a> {
     site: &'a Site,
     log: Option<AccessLog>,
-    /// The process is a child with one worker: it counts the log lines it loses, and its parent releases its
-    /// permit.
+    /// True for a child process with one worker: it counts the log lines it loses, and its parent releases its permit.
     is_child: bool,
     state: Mutex<State>,
 }
@@ -44,7 +43,7 @@ struct State {
     slot: Slot,
 }
 
-/// Bytes moved since the last event.
+/// Bytes transferred since the last event.
 #[derive(Clone, Copy, Debug, Default)]
 struct Traffic {
     received: usize,
@@ -52,12 +51,12 @@ struct Traffic {
 }
 
 impl<'a> Service<'a> {
-    /// For the threads of the process that serves `site`; it counts in `slot`.
+    /// For the threads of the process that serves `site`; counts in `slot`.
     pub fn of_threads(site: &'a Site, slot: Slot) -> io::Result<Service<'a>> {
         Service::new(site, slot, site.log.clone(), false)
     }
 
-    /// For a child process with one worker: it writes its own lines, and has no other threads.
+    /// For a child process with one worker, which writes its own log lines and has no other threads.
     pub fn of_child(site: &'a Site, slot: Slot) -> io::Result<Service<'a>> {
         Service::new(site, slot, site.log.as_ref().map(AccessLog::without_thread), true)
     }
@@ -67,14 +66,14 @@ impl<'a> Service<'a> {
         Ok(Service { site, log, is_child, state: Mutex::new(state) })
     }
 
-    /// Counts something and shows it.
+    /// Counts and publishes.
     pub fn count(&self, counter: Counter) {
         let mut state = self.lock();
         state.served.count(counter);
         state.publish();
     }
 
-    /// Records the permit of the next connection, which the parent releases if this process dies.
+    /// Records the permit of the next connection; if the process dies, its parent releases it.
     pub fn permit(&self, permit: Permit) {
         if self.is_child {
             self.lock().slot.serve(permit);
@@ -151,7 +150,7 @@ impl<'a> Service<'a> {
 }
 
 impl Drop for Service<'_> {
-    /// The last lines of a process's own log may be lost like any others.
+    /// The last log lines of a process may be lost like any others.
     fn drop(&mut self) {
         if let Some(log) = self.log.as_ref().filter(|_| self.is_child) {
             log.write_out();

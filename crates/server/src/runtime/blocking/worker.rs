@@ -1,4 +1,4 @@
-//! A worker serves connections one after the other.
+//! The interface of workers, which serve connections one after the other.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -10,31 +10,30 @@ use crate::runtime::sockets::accept::Arrival;
 use crate::site::Site;
 use crate::stop::Stop;
 
-/// Serves one connection at a time.
 pub trait Worker {
-    /// Serves one connection until it is over.
+    /// Serves one connection until it ends.
     fn serve(&mut self, arrival: Arrival);
 
-    /// Counts something and shows it.
+    /// Counts and publishes.
     fn count(&mut self, counter: Counter);
 
-    /// Records the permit of the next connection, which the parent releases if this process dies.
+    /// Records the permit of the next connection; if the process dies, its parent releases it.
     fn permit(&mut self, permit: Permit);
 
     /// Does the work that is due between two connections.
     fn rest(&mut self);
 
-    /// Waits until `source` is readable, or a stop is requested if it `heeds_stop`; returns whether `source` is.
+    /// Waits until `source` is readable; returns true if it is. A stop ends the wait if it `heeds_stop`.
     fn wait_for_work(&mut self, source: BorrowedFd<'_>, heeds_stop: bool) -> bool;
 
-    /// Returns true if a stop was requested and the time to finish is over.
+    /// Returns true if a stop was requested and the drain timeout has passed.
     fn is_overdue(&mut self) -> bool;
 }
 
-/// The `life` of a child process with the worker that it has for `site`.
+/// Runs `life` in a child process with the kind of worker that `site` needs.
 ///
 /// # Errors
-/// If there can be no worker, or `life` fails.
+/// If the worker cannot be made, or `life` fails.
 pub fn run_worker(
     site: &Site,
     slot: Slot,
@@ -48,7 +47,7 @@ pub fn run_worker(
     life(&mut BlockingWorker::new(&service, stop))
 }
 
-/// The life of a child process that serves one connection.
+/// Runs in a child process that serves one connection.
 ///
 /// # Errors
 /// If the process cannot serve.

@@ -1,4 +1,4 @@
-//! Disk work by helpers: data in memory is used at once, everything else is queued for a helper.
+//! Disk jobs by helpers: data in memory is used at once, everything else is queued for a helper.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -10,7 +10,7 @@ use super::{Disk, Submitted, open_now, report_residency};
 use crate::counters::{Counter, Served};
 use crate::site::Site;
 
-/// Gives everything that may block to a helper.
+/// Queues everything that may block for a helper.
 pub struct Helped {
     helpers: Helpers,
     origin: Arc<dyn Origin>,
@@ -18,7 +18,7 @@ pub struct Helped {
 }
 
 impl Helped {
-    /// Starts the helpers that `site` asks for.
+    /// Starts the helpers of `site`.
     pub fn new(site: &Site) -> io::Result<Helped> {
         let (count, queue_max) = (site.helpers.max(1), site.limits.helper_queue_max);
         let helpers = Helpers::start(site.helper_kind, &site.origin, count, queue_max)?;

@@ -1,4 +1,4 @@
-//! Performs blocking jobs: the difference between the architectures that share the loop.
+//! Performs jobs that may block on disk: this is where the architectures that share an event loop differ.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -13,22 +13,20 @@ mod helped;
 
 pub use helped::Helped;
 
-/// The outcome of a submitted job.
 pub enum Submitted {
     Done(Done),
-    /// Its outcome will be collected.
+    /// The outcome will be collected later.
     Queued,
-    /// There is too much to do already.
+    /// The queue is full.
     Refused,
 }
 
 /// Performs jobs that may block.
 pub trait Disk {
-    /// Does `job`, or has it done and its outcome collected under `token`.
+    /// Performs `job`, or queues it so that its outcome is collected with `token`.
     fn submit(&mut self, token: u64, job: Job) -> Submitted;
 
-    /// Performs `job` in the `lane` of the client behind `token`, or delegates it; returns the event for the
-    /// client.
+    /// Performs `job` in `lane` for the client with `token`, or queues it; returns the event for the client.
     fn delegate(&mut self, token: u64, lane: Lane, job: Job) -> Event {
         match self.submit(clients::in_lane(token, lane), job) {
             Submitted::Done(done) => Event::Delivered(lane, Some(done)),
@@ -44,12 +42,12 @@ pub trait Disk {
 
     fn collect(&mut self, _into: &mut Vec<(u64, Done)>) {}
 
-    /// Writes its counters to the table.
+    /// Adds its counters to the table.
     fn report(&self, _served: &mut Served) {}
 }
 
-/// The outcome of opening, if that needs no waiting: the document is open already and still current, or the kernel
-/// remembers the name.
+/// The outcome of opening a document if that needs no waiting: it is open and still current, or the kernel has cached
+/// the name.
 pub fn open_now(origin: &dyn Origin, opening: &Opening) -> Option<Done> {
     if let Some(known) = opening.known.as_ref().filter(|known| origin.is_current(&opening.resource, known)) {
         return Some(Done::Opened(Ok(Opened::Document(Arc::clone(known), None))));
@@ -57,7 +55,7 @@ pub fn open_now(origin: &dyn Origin, opening: &Opening) -> Option<Done> {
     origin.open_now(&opening.resource).map(|found| Done::Opened(found.map(Opened::from)))
 }
 
-/// Writes a residency test's counters to the table.
+/// Adds a residency test's counters to the table.
 pub fn report_residency(tester: &Tester, served: &mut Served) {
     let ResidencyCounts { tests, misses, trusted } = tester.counts();
     served.set(Counter::ResidencyTests, tests);
@@ -65,7 +63,7 @@ pub fn report_residency(tester: &Tester, served: &mut Served) {
     served.set(Counter::ResidencyTrusted, trusted);
 }
 
-/// The origin, and memory for bytes that only pass through.
+/// The origin, and a buffer for bytes that are discarded.
 pub struct Inline {
     origin: Arc<dyn Origin>,
     scratch: Vec<u8>,
@@ -76,10 +74,10 @@ impl Inline {
         Inline { origin: Arc::clone(origin), scratch: Vec::new() }
     }
 
-    /// Does `job`, waiting as long as it takes.
+    /// Performs `job`, blocking as long as needed.
     pub fn perform(&mut self, job: &Job) -> Done {
         match job {
-            // Sending reads missing pages; reading them beforehand would only copy them once more.
+            // Sending will read missing pages; reading them before would only copy them once more.
             Job::Load(range) if !range.into_memory => Done::Loaded(Ok(None)),
             job => job.perform(&*self.origin, &mut self.scratch),
         }

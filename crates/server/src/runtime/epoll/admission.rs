@@ -12,11 +12,11 @@ use crate::runtime::event_loop::EventLoop;
 use crate::runtime::sockets::accept::{Accepted, Arrival};
 use crate::runtime::timers::drain::Drain;
 
-/// Connections accepted in one loop iteration.
+/// Connections accepted per loop iteration.
 const ACCEPTS_PER_TURN: usize = 64;
 
 impl<D: Disk> Loop<'_, D> {
-    /// Accepts waiting connections up to the limit of one iteration; returns true if there may be more.
+    /// Accepts waiting connections up to the limit per iteration; returns true if there may be more.
     pub(super) fn accept(&mut self, listener: usize) -> bool {
         for _ in 0..ACCEPTS_PER_TURN {
             let Some(acceptor) = self.acceptors.get(listener) else { return false };
@@ -35,15 +35,15 @@ impl<D: Disk> Loop<'_, D> {
         true
     }
 
-    /// Serves the new connection at once, if there is room: its request is often there already, and a
-    /// connection with a single request never needs epoll.
+    /// Serves the new connection immediately, if it is admitted: its request is often there already, and a connection
+    /// with a single request never needs epoll.
     fn admit(&mut self, arrival: Arrival) {
         if let Some(permit) = self.state.permit(&arrival) {
             self.welcome(arrival, permit);
         }
     }
 
-    /// Serves a new connection that has a permit, or needs none here.
+    /// Serves a new connection that has a permit or needs none here.
     pub(super) fn welcome(&mut self, Arrival { socket, peer, transport, .. }: Arrival, permit: Permit) {
         self.state.served.count(Counter::ConnectionsAccepted);
         let token = self.state.clients.vacant();
@@ -53,7 +53,7 @@ impl<D: Disk> Loop<'_, D> {
         self.drive_parked(token);
     }
 
-    /// Has the poll tell of the client's socket from now on; returns whether that can be done.
+    /// Registers the client's socket with epoll; false if that fails.
     pub(super) fn watch(&mut self, token: u64) -> bool {
         use epoll::EventFlags as F;
         let client = self.state.clients.at(token);
@@ -65,7 +65,7 @@ impl<D: Disk> Loop<'_, D> {
         client.progress.is_watched
     }
 
-    /// Does not wait for the listeners: that would return at once, again and again.
+    /// Stops waiting for the listeners, because the wait would return at once, over and over.
     fn pause_accepting(&mut self) {
         for acceptor in &self.acceptors {
             let _ = epoll::delete(&self.epoll, acceptor.fd());
@@ -82,16 +82,17 @@ impl<D: Disk> Loop<'_, D> {
         for (acceptor, token) in self.acceptors.iter().zip(LISTENERS..) {
             let data = epoll::EventData::new_u64(token);
             let added = epoll::add(&self.epoll, acceptor.fd(), data, epoll::EventFlags::IN);
-            // The next tick tries again; those that are waited for already say so.
+            // On failure the next tick tries again; EEXIST means that it is registered already.
             self.accepting_is_paused |= !matches!(added, Ok(()) | Err(Errno::EXIST));
         }
     }
 
-    /// Stops listening. Connections without a request in progress close soon, the others after it.
+    /// Stops listening and starts draining: connections without a request in progress close soon, the others after
+    /// their request.
     pub(super) fn begin_drain(&mut self) {
         debug_assert!(self.stop.is_requested(), "woken without a stop");
         let _ = epoll::delete(&self.epoll, self.stop.fd());
-        // Connections that are already in the backlog are served.
+        // Connections already in the backlog are served.
         for listener in 0..self.acceptors.len() {
             while self.accept(listener) {}
         }
@@ -103,7 +104,7 @@ impl<D: Disk> Loop<'_, D> {
                 && matches!(client.progress.parked, Some(Want::Receive(_)))
                 && client.connection.has_streams()
             {
-                // It has something to say about it.
+                // Its next want decides.
                 client.progress.parked = None;
                 self.happen(token, Event::Nothing);
             }
@@ -117,14 +118,14 @@ impl<D: Disk> Loop<'_, D> {
             if let Some(client) = self.state.clients.find(token)
                 && matches!(client.progress.parked, Some(Want::Receive(_)))
             {
-                // A request may have arrived of which no event has told yet. If not, it parks and so closes.
+                // A request may have arrived of which no event has told yet; if not, the connection parks and closes.
                 client.progress.is_readable = true;
                 self.drive_parked(token);
             }
         }
     }
 
-    /// Closes the connections that remain when the drain timeout is over.
+    /// Closes the remaining connections when the drain timeout has passed.
     pub(super) fn end_drain(&mut self) {
         let Some(drain) = self.state.drain else { return };
         if drain.is_over_for_idle(self.state.clock.now) {

@@ -1,4 +1,4 @@
-//! The readiness of a client's socket, and the operation that waits for it.
+//! The readiness of a client's socket, and the want that waits for it.
 
 use crate::connection::{Buffer, Connection, Event, Pool, Want};
 use crate::counters::Served;
@@ -11,11 +11,11 @@ pub type Client = event_loop::Client<Readiness>;
 pub struct Readiness {
     /// The want that would have blocked; `None` while it waits for the disk.
     pub parked: Option<Want>,
-    /// True if the poll tells of the socket: from the first time that the client is waited for.
+    /// True once the socket is registered with epoll, from the first wait on.
     pub is_watched: bool,
     pub is_readable: bool,
     pub is_writable: bool,
-    /// The other side has shut its sending side: an end is to be read although no edge announces it.
+    /// The other side has shut down its sending side: reading will return the end, although no edge announces it.
     pub is_ended: bool,
 }
 
@@ -33,7 +33,7 @@ impl Readiness {
 }
 
 impl Client {
-    /// An event if there is something to receive, otherwise the want to be parked.
+    /// The event if there is something to receive, otherwise the want to park.
     pub fn receive(&mut self, buffer: Buffer, pool: &mut Pool, served: &mut Served) -> Result<Event, Want> {
         let progress = &mut self.progress;
         if !progress.is_readable {
@@ -43,7 +43,7 @@ impl Client {
         let room = buffer.space().capacity() - buffer.space().len();
         match transfer::receive(&self.socket, &mut buffer) {
             Transfer::Complete(count) => {
-                // A short read emptied the socket; the next bytes are a new edge.
+                // A short read means that the socket is empty; further bytes cause a new edge.
                 progress.is_readable = count == room || progress.is_ended;
                 served.add(self.connection.received(), count as u64);
                 Ok(Event::Received(buffer))

@@ -1,5 +1,5 @@
-//! Doing what clients want, until that would mean waiting: then they are parked, with a deadline for what they
-//! wait for. Readiness, the disk's outcomes and the timers bring them back.
+//! Performs wants until one would block; then the client is parked with a deadline. Readiness, the disk's outcomes and
+//! the timers continue it.
 
 use rustix::event::epoll;
 use sojourn_content::Job;
@@ -11,11 +11,11 @@ use crate::runtime::disk::{Disk, Submitted};
 use crate::runtime::event_loop::{EventLoop, LoopState};
 use crate::runtime::sockets::transfer::{self, Transfer};
 
-/// Sends of one connection before other connections are served.
+/// Sends per connection before others are served.
 const SENDS_PER_TURN: usize = 4;
 
 impl<D: Disk> Loop<'_, D> {
-    /// The socket behind `token` has become ready for something.
+    /// The socket of `token` has become ready.
     pub(super) fn ready(&mut self, token: u64, flags: epoll::EventFlags) {
         use epoll::EventFlags as F;
         let Some(client) = self.state.clients.find(token) else { return };
@@ -25,7 +25,7 @@ impl<D: Disk> Loop<'_, D> {
         client.progress.is_writable |= flags.intersects(F::OUT | F::HUP | F::ERR);
         match client.progress.parked {
             Some(Want::Receive(_)) if client.progress.is_readable => self.drive_parked(token),
-            // If it was not blocked it is runnable already.
+            // If it was not blocked, it is in the list of runnable clients already.
             Some(Want::Send(_)) if was_blocked && client.progress.is_writable => self.drive_parked(token),
             _ => {}
         }
@@ -37,7 +37,7 @@ impl<D: Disk> Loop<'_, D> {
         }
     }
 
-    /// Gives the disk's outcomes to the connections that wait for them.
+    /// Delivers the disk's outcomes.
     pub(super) fn collect(&mut self) {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         self.disk.collect(&mut outcomes);
@@ -50,7 +50,7 @@ impl<D: Disk> Loop<'_, D> {
         self.outcomes = outcomes;
     }
 
-    /// Tells the timers' clients that are due; the others' entries move to where their deadlines are now.
+    /// Expires clients whose deadlines have passed; the timer entries of others move to their current deadlines.
     pub(super) fn expire(&mut self) {
         for token in self.state.overdue() {
             if let Some(client) = self.state.clients.find(token) {
@@ -60,7 +60,7 @@ impl<D: Disk> Loop<'_, D> {
         }
     }
 
-    /// Does what the client wants, again and again, until that would mean waiting.
+    /// Performs the client's wants until one would block.
     pub(super) fn drive(&mut self, token: u64, mut want: Want) {
         let mut sends = 0;
         loop {
@@ -112,7 +112,7 @@ impl<D: Disk> Loop<'_, D> {
         }
     }
 
-    /// The outcome if it is there at once, otherwise nothing to park: the disk has the want.
+    /// The outcome if it is available immediately; otherwise the disk has the job.
     fn submit(&mut self, token: u64, job: Job) -> Result<Event, Option<Want>> {
         match self.disk.submit(token, job) {
             Submitted::Done(done) => Ok(Event::Done(done)),
@@ -121,7 +121,7 @@ impl<D: Disk> Loop<'_, D> {
         }
     }
 
-    /// Leaves the client waiting, with a deadline for what it waits for.
+    /// Parks the client, with the deadline of its wait.
     fn park(&mut self, token: u64, want: Option<Want>) {
         let client = self.state.clients.at(token);
         client.progress.parked = want;

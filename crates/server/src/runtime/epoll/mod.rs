@@ -1,8 +1,8 @@
 //! The event loop that readiness architectures share: epoll, clients, deadlines, stopping.
 //!
-//! It does what connections want as soon as it can be done without waiting. What may wait for a disk goes to
-//! the [`Disk`], the one thing in which these architectures differ. Sockets are registered once, edge-triggered
-//! for both directions, so a request on a kept connection costs one receive, one send and its share of a wait.
+//! It performs wants as soon as that is possible without waiting. Whatever may wait for a disk goes to the [`Disk`], in
+//! which these architectures differ. Sockets are registered once, edge-triggered in both directions, so a request on a
+//! kept connection costs one receive, one send and its share of a wait.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -33,38 +33,38 @@ mod single_connection;
 
 use client::{Client, Readiness};
 
-/// Events taken from one wait.
+/// Events per wait.
 const EVENTS_MAX: usize = 512;
 
 const STOP: u64 = u64::MAX;
 const DISK: u64 = u64::MAX - 1;
 const WAKER: u64 = u64::MAX - 2;
 
-/// Listeners' tokens begin here, above those of clients.
+/// Tokens of listeners start here, above those of clients.
 const LISTENERS: u64 = 1 << TOKEN_BITS;
 
-/// Serves `site` on `listeners` until `stop`.
 pub fn run<D: Disk>(site: &Site, listeners: Vec<Listener>, stop: &Stop, disk: D) -> io::Result<Served> {
     Loop::new(site, listeners, stop, disk)?.run()
 }
 
-/// A loop that has all it needs to run.
+/// A loop that is ready to run.
 pub struct Loop<'a, D> {
     state: LoopState<'a, Readiness>,
     stop: &'a Stop,
-    /// The process has no other loop and no threads: it counts what others count for all.
+    /// True in a process without other loops and threads: it also reports counters that are otherwise kept for all
+    /// loops.
     is_child: bool,
     disk: D,
     epoll: OwnedFd,
-    /// None once the server is stopping.
+    /// Empty once the server is stopping.
     acceptors: Vec<Acceptor>,
-    /// Descriptors have run out: the listeners are not waited for until the next tick.
+    /// Descriptors have run out: do not wait for the listeners until the next tick.
     accepting_is_paused: bool,
     outcomes: Vec<(u64, Done)>,
 }
 
 impl<'a, D: Disk> Loop<'a, D> {
-    /// A loop for `site` on `listeners` that has yet to run.
+    /// A loop for `site` on `listeners`.
     pub fn new(site: &'a Site, listeners: Vec<Listener>, stop: &'a Stop, disk: D) -> io::Result<Self> {
         Loop::with(LoopState::new(site, site.scoreboard.slot(), site.log.clone())?, listeners, stop, disk)
     }
@@ -96,7 +96,7 @@ impl<'a, D: Disk> Loop<'a, D> {
         Ok(Loop { state, stop, is_child: false, disk, epoll, acceptors, accepting_is_paused, outcomes })
     }
 
-    /// Serves until the stop was requested and every connection is closed.
+    /// Serves until a stop is requested and all connections are closed.
     pub fn run(mut self) -> io::Result<Served> {
         registry::complete();
         let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS_MAX);
@@ -109,7 +109,7 @@ impl<'a, D: Disk> Loop<'a, D> {
         Ok(self.state.site.counters())
     }
 
-    /// Waits for `events`, until `timeout`.
+    /// Waits for events until `timeout`.
     fn wait(&self, events: &mut Vec<epoll::Event>, timeout: Option<Timespec>) -> io::Result<()> {
         events.clear();
         match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout.as_ref()) {
@@ -122,7 +122,7 @@ impl<'a, D: Disk> Loop<'a, D> {
         self.state.drain.is_some() && self.state.clients.is_empty()
     }
 
-    /// Until the next tick, if anything depends on it.
+    /// The time until the next tick, if anything depends on it.
     fn timeout(&mut self) -> Option<Timespec> {
         let wait = if self.state.can_go_on() {
             Duration::ZERO

@@ -1,5 +1,5 @@
-//! A loop without listeners that serves one given connection at a time, together with its connections to
-//! upstreams; the caller waits until that connection ends.
+//! A loop without listeners that serves one given connection at a time, with its connections to upstreams, while the
+//! caller waits.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,7 +18,7 @@ use crate::runtime::timers::wheel;
 use crate::site::Site;
 use crate::stop::Stop;
 
-/// Events taken from one wait; there are few connections.
+/// Events per wait; there are few connections.
 const EVENTS_MAX: usize = 16;
 
 const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -29,14 +29,14 @@ impl<'a, D: Disk> Loop<'a, D> {
         Loop::new(site, Vec::new(), stop, disk)
     }
 
-    /// For a child process, which counts at `place` and writes its own lines.
+    /// For a child process, which counts in `slot` and writes its own log lines.
     pub fn of_child(site: &'a Site, slot: Slot, stop: &'a Stop, disk: D) -> io::Result<Self> {
         let log = site.log.as_ref().map(AccessLog::without_thread);
         let child = Loop::with(LoopState::new(site, slot, log)?, Vec::new(), stop, disk)?;
         Ok(Loop { is_child: true, ..child })
     }
 
-    /// Serves one connection until it and the exchanges that it began for coalesced requests are over.
+    /// Serves one connection until it has ended, and so have the exchanges that it started for coalesced requests.
     pub fn serve(&mut self, arrival: Arrival) {
         // Upstreams may have closed connections meanwhile, and the server may be stopping.
         self.rest();
@@ -45,7 +45,7 @@ impl<'a, D: Disk> Loop<'a, D> {
         while self.is_busy() {
             let timeout = self.timeout();
             if self.wait(&mut events, timeout).is_err() {
-                // Out of memory for the wait itself: as with any failure, connections end.
+                // Out of memory for the wait itself: connections end, as with any failure.
                 for token in self.state.clients.tokens() {
                     self.close(token, Reason::Failed);
                 }
@@ -56,7 +56,7 @@ impl<'a, D: Disk> Loop<'a, D> {
         self.publish();
     }
 
-    /// Handles events that came between two connections.
+    /// Handles events that arrived between two connections.
     pub fn rest(&mut self) {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         // If it fails, it is tried again with the next connection.
@@ -66,32 +66,32 @@ impl<'a, D: Disk> Loop<'a, D> {
         self.write_due_lines();
     }
 
-    /// How long it may be left alone.
+    /// How long it needs no attention.
     pub fn rests_for(&self) -> Option<Duration> {
         let tick = (!self.state.clients.is_empty()).then(|| wheel::until_next(self.state.clock.now));
         let lines = self.state.log.as_ref().and_then(AccessLog::due_in);
         tick.into_iter().chain(lines).min()
     }
 
-    /// Counts something and shows it.
+    /// Counts and publishes.
     pub fn count(&mut self, counter: Counter) {
         self.state.served.count(counter);
         self.publish();
     }
 
-    /// The next to be served has `permit`: if the process dies, its parent gives that back.
+    /// Records the permit of the next connection; if the process dies, its parent releases it.
     pub fn permit(&self, permit: Permit) {
         if self.is_child {
             self.state.slot.serve(permit);
         }
     }
 
-    /// Returns true if a stop was requested and the time to finish is over.
+    /// Returns true if a stop was requested and the drain timeout has passed.
     pub fn is_overdue(&self) -> bool {
         self.state.drain.is_some_and(|drain| drain.is_over(self.state.clock.now))
     }
 
-    /// Writes its last lines, in a child, and counts for the last time.
+    /// In a child: writes the last log lines and publishes the counters.
     pub fn end(&mut self) {
         if let Some(log) = self.state.log.as_ref().filter(|_| self.is_child) {
             log.write_out();
@@ -99,7 +99,7 @@ impl<'a, D: Disk> Loop<'a, D> {
         self.publish();
     }
 
-    /// Counts values of the site that every process of its own has to report.
+    /// Adds counters that every separate process has to report itself.
     pub(super) fn count_what_is_its_own(&mut self) {
         self.state.site.content.report_own(&mut self.state.served);
         if let Some(log) = &self.state.log {
@@ -122,7 +122,7 @@ impl<'a, D: Disk> Loop<'a, D> {
 }
 
 impl<D> AsFd for Loop<'_, D> {
-    /// Readable when something has come up.
+    /// Readable when there are events.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }

@@ -1,4 +1,4 @@
-//! The acceptor of a server that accepts for others: whom it lets in, whom it sheds, when it pauses.
+//! Accepting on behalf of other processes: admission, load shedding, pauses.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -8,13 +8,13 @@ use crate::runtime::sockets::accept::Listener;
 use crate::runtime::sockets::accept::{Accepted, Acceptor, Arrival, shed};
 use crate::site::Site;
 
-/// The pause in accepting after descriptors have run out.
+/// The pause after descriptors have run out.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Attempts to accept before other work is done.
 const ATTEMPTS_MAX: usize = 64;
 
-/// The listening sockets and the limit on open connections.
+/// Listening sockets with the limit on open connections.
 pub struct LimitedAcceptor<'a> {
     site: &'a Site,
     acceptors: Vec<Acceptor>,
@@ -30,8 +30,7 @@ impl<'a> LimitedAcceptor<'a> {
         Ok(LimitedAcceptor { site, acceptors, turn: 0, paused_until: None })
     }
 
-    /// The next accepted connection. It counts as open until its permit is
-    /// [released](crate::Scoreboard::release).
+    /// The next accepted connection. It counts as open until its permit is [released](crate::Scoreboard::release).
     pub fn next(&mut self, served: &mut Served) -> Option<Arrival> {
         if self.pause().is_some() {
             return None;
@@ -62,7 +61,7 @@ impl<'a> LimitedAcceptor<'a> {
         None
     }
 
-    /// A connection from one of the listeners, in rotation.
+    /// Accepts from one of the listeners, in rotation.
     fn attempt(&mut self) -> Accepted {
         for _ in &self.acceptors {
             self.turn = (self.turn + 1) % self.acceptors.len();
@@ -79,7 +78,7 @@ impl<'a> LimitedAcceptor<'a> {
         (!left.is_zero()).then_some(left)
     }
 
-    /// One is readable when a connection waits.
+    /// One of them is readable when a connection waits.
     pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.acceptors.iter().map(Acceptor::fd)
     }

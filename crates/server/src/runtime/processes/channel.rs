@@ -1,5 +1,4 @@
-//! Passing connections to another process: a pair of sockets, a message with a descriptor each way forth, a byte
-//! back.
+//! Passes connections to another process over a socket pair: a message with a descriptor in one direction, a byte back.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -19,12 +18,12 @@ use crate::runtime::sockets::accept::Arrival;
 /// An address, and a byte for the transport.
 const ARRIVAL_BYTES: usize = 17;
 
-/// A message of a helper to its dispatcher.
+/// A helper's message to the dispatcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// The connection is over, the next may come.
+    /// The connection has ended; send the next one.
     Ready,
-    /// The helper was told to stop, and wants no other connection.
+    /// The helper was told to stop; send no more connections.
     Leaving,
 }
 
@@ -34,7 +33,7 @@ pub struct ToHelper(OwnedFd);
 #[derive(Debug)]
 pub struct ToDispatcher(OwnedFd);
 
-/// Both ends of a new channel. Messages keep their boundaries, and each end sees the other's closing.
+/// Both ends of a new channel. Message boundaries are preserved, and each end notices when the other closes.
 pub fn channel() -> io::Result<(ToHelper, ToDispatcher)> {
     let (dispatcher, helper) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
@@ -42,7 +41,7 @@ pub fn channel() -> io::Result<(ToHelper, ToDispatcher)> {
 }
 
 impl ToHelper {
-    /// Passes a connection on. The caller's descriptor stays open.
+    /// Passes on a connection. The caller's descriptor stays open.
     pub fn pass(&self, arrival: &Arrival) -> io::Result<()> {
         let mut bytes = [0; ARRIVAL_BYTES];
         bytes[..16].copy_from_slice(&to_v6(arrival.peer).octets());
@@ -55,7 +54,7 @@ impl ToHelper {
         Ok(())
     }
 
-    /// The helper's next message, without waiting; `None` if it is gone.
+    /// The helper's next message; does not wait. `None` if the helper has ended.
     pub fn read_message(&self) -> Option<Message> {
         let mut byte = [0];
         match recv(&self.0, &mut byte, RecvFlags::DONTWAIT) {
@@ -91,7 +90,7 @@ impl ToDispatcher {
         Some(Arrival { socket: socket?, peer, transport, permit: Permit::default() })
     }
 
-    /// Tells the dispatcher. That it is gone shows when the next connection is waited for.
+    /// Sends a message. If the dispatcher has ended, that shows at the next receive.
     pub fn send(&self, message: Message) {
         let _ = send(&self.0, &[message as u8], SendFlags::NOSIGNAL);
     }

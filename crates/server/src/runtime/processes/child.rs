@@ -1,4 +1,4 @@
-//! The child's side of a fork: how its life begins, and what its end tells.
+//! The child's side of a fork: how it starts and exits.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,10 +12,10 @@ use crate::stop::Stop;
 /// The exit status of a child that failed.
 const FAILED: i32 = 1;
 
-/// The exit status of a child that panicked, as Rust has it.
+/// The exit status of a child that panicked, the same as Rust's.
 const PANICKED: i32 = 101;
 
-/// Lives `life` in the child that was just forked from `parent`, and ends it.
+/// Runs `life` in the child that was just forked from `parent`, and exits.
 pub fn live(parent: Pid, held_back: HeldBack, life: impl FnOnce(&'static Stop) -> io::Result<()>) -> ! {
     let lived = catch_unwind(AssertUnwindSafe(|| {
         let stop = begin(parent)?;
@@ -27,31 +27,30 @@ pub fn live(parent: Pid, held_back: HeldBack, life: impl FnOnce(&'static Stop) -
         Ok(Err(error)) => fail(&error),
         Err(_) => PANICKED,
     };
-    // SAFETY: ends the process; nothing of the parent's is flushed or dropped twice.
+    // SAFETY: exits the process without flushing or dropping anything of the parent's.
     unsafe { libc::_exit(status) }
 }
 
-/// Says why a child ends before its time; its exit status.
+/// Reports why a child ends early; returns its exit status.
 fn fail(error: &io::Error) -> i32 {
     say(&format!("error: a child process failed: {error}\n"));
     FAILED
 }
 
-/// Says something on standard error, though not by `eprintln`, whose lock another thread may have held when this process
-/// was forked.
+/// Writes to standard error, but not with `eprintln`, whose lock another thread may have held when this process was
+/// forked.
 pub fn say(text: &str) {
     let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
 }
 
-/// The beginning of a child's life.
+/// Prepares a new child.
 fn begin(parent: Pid) -> io::Result<&'static Stop> {
-    // Ctrl-C reaches every process of the terminal; the parent passes it on.
-    // SAFETY: ignoring a signal needs no handler.
+    // Ctrl-C reaches every process of the terminal; the parent forwards it. SAFETY: ignoring a signal needs no handler.
     unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
     let stop = Stop::on_signals(&[libc::SIGTERM, PASSED_ON])?;
     set_parent_process_death_signal(Some(Signal::TERM))?;
     if getppid() != Some(parent) {
-        // It died before that.
+        // The parent died before that.
         stop.request();
     }
     Ok(stop)

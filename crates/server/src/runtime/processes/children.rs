@@ -1,4 +1,4 @@
-//! A process's children: started, told to stop, and buried when they have ended.
+//! A process's children: starts them, tells them to stop, and reaps them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,17 +19,16 @@ use crate::signals::PASSED_ON;
 use crate::signals::hold_back;
 use crate::stop::Stop;
 
-/// How long children may take beyond the time for requests, until they are killed.
+/// How much longer than the drain timeout children may take before they are killed.
 pub const GRACE: Duration = Duration::from_secs(2);
 
-/// The live children of this process.
 pub struct Children {
     scoreboard: Scoreboard,
     /// Readable when a child has ended.
     ended: OwnedFd,
-    /// A descriptor for the next child's end.
+    /// A descriptor reserved for the next child.
     spare: Option<OwnedFd>,
-    /// By number, whose order is theirs: a simulated run does the same with other numbers.
+    /// By process ID in ascending order, so that simulated runs with other IDs behave the same.
     alive: BTreeMap<i32, Child>,
     started: u64,
     replaced: u64,
@@ -43,26 +42,26 @@ struct Child {
 }
 
 pub struct Ended {
-    /// Its number while it lived.
+    /// Its process ID while it lived.
     pub process: Pid,
-    /// The permit of whom it was serving, if it served one at a time and let him in itself.
+    /// The permit of the connection it was serving, if it served one at a time and had admitted it itself.
     pub permit: Permit,
     pub age: Duration,
 }
 
 impl Children {
-    /// None yet; they will count on `scoreboard`.
+    /// No children yet; they will count on `scoreboard`.
     pub fn new(scoreboard: &Scoreboard) -> io::Result<Children> {
         let ended = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let (scoreboard, alive) = (scoreboard.clone(), BTreeMap::new());
         Ok(Children { scoreboard, ended, spare: None, alive, started: 0, replaced: 0, failed: 0 })
     }
 
-    /// Starts a child that counts in `slot` and lives `life`, at the end of which it exits.
+    /// Forks a child that counts in `slot`, runs `life`, and exits.
     ///
-    /// A life that fails says why on standard error, and the exit tells the parent.
+    /// If `life` fails, the child prints why, and its exit status tells the parent.
     ///
-    /// `life` must close what the child has inherited and must not keep open: the connections of others.
+    /// `life` must close inherited descriptors that it must not keep open, such as connections of others.
     pub fn start(
         &mut self,
         slot: Slot,
@@ -84,10 +83,10 @@ impl Children {
                 return Err(error);
             }
         };
-        // A signal in between would reach the parent's handler in the child.
+        // Otherwise a signal could reach the parent's handler in the child.
         let held_back = hold_back();
         let parent = getpid();
-        // SAFETY: the child runs `life` on memory of its own; see the head of this folder about locks.
+        // SAFETY: the child runs `life` on its own copy of memory; about locks, see the top of `mod.rs`.
         let process = match unsafe { libc::fork() } {
             -1 => {
                 let error = io::Error::last_os_error();
@@ -95,7 +94,7 @@ impl Children {
                 return Err(error);
             }
             0 => {
-                // When there are few descriptors, the child needs one too, for its stop.
+                // When descriptors are scarce, the child needs one too, for its stop.
                 drop(self.spare.take());
                 // It stays open until the process ends.
                 std::mem::forget(lifeline);
@@ -106,7 +105,7 @@ impl Children {
         drop(held_back);
         self.started += 1;
         self.scoreboard.assign(&slot, process);
-        // A child whose end would go unnoticed could not be kept.
+        // A child whose end would go unnoticed must not be kept.
         drop(self.spare.take());
         let end = match self.watch(process, lifeline) {
             Ok(end) => end,
@@ -129,7 +128,7 @@ impl Children {
         self.started
     }
 
-    /// Reaps ended children; their counts stay.
+    /// Reaps ended children and keeps their counts.
     pub fn reap(&mut self) -> Vec<Ended> {
         let mut gone = Vec::new();
         let mut events = Vec::with_capacity(64);
@@ -143,7 +142,7 @@ impl Children {
         gone
     }
 
-    /// One that has ended unasked has been replaced.
+    /// Counts a child that ended unexpectedly and was replaced.
     pub fn count_replaced(&mut self) {
         self.replaced += 1;
     }
@@ -152,14 +151,14 @@ impl Children {
         self.signal(Signal::KILL);
     }
 
-    /// Tells all to stop after their requests.
+    /// Tells all children to stop after their requests.
     pub fn request_stop(&self) {
         let passed_on = Signal::from_named_raw(PASSED_ON).expect("a signal");
         self.signal(passed_on);
     }
 
-    /// Waits until all children have ended and calls `each_turn` with those that have; kills those that take
-    /// longer than `timeout` and some grace.
+    /// Waits until all children have ended, and calls `each_turn` with those that have. Kills those that take longer
+    /// than `timeout` plus a grace period.
     pub fn wait_for_all(&mut self, timeout: Duration, mut each_turn: impl FnMut(&mut Children, Vec<Ended>)) {
         let until = Instant::now() + timeout + GRACE;
         let mut is_killed = false;
@@ -180,14 +179,14 @@ impl Children {
         }
     }
 
-    /// Shows the counters of a process that counts nothing else.
+    /// Publishes the counters of a process that counts nothing else.
     pub fn publish(&self, slot: &Slot) {
         let mut served = Served::default();
         self.report(&mut served);
         slot.publish(&served);
     }
 
-    /// Writes the counters to the table.
+    /// Adds the counters to the table.
     pub fn report(&self, served: &mut Served) {
         served.set(Counter::Children, self.alive.len() as u64);
         served.set(Counter::ChildrenStarted, self.started);
@@ -208,7 +207,7 @@ impl Children {
     fn reap_one(&mut self, process: Pid) -> Option<Ended> {
         let status = waitpid(Some(process), WaitOptions::NOHANG).ok().flatten();
         let child = self.alive.remove(&process.as_raw_pid())?;
-        // Later children have inherited the descriptor, so closing it would not take it off the list.
+        // Later children have inherited the descriptor, so closing it would not remove it from epoll.
         let _ = epoll::delete(&self.ended, &child.end);
         if status.is_some_and(|(_, status)| status.exit_status() != Some(0)) {
             self.failed += 1;
@@ -220,14 +219,14 @@ impl Children {
 
     fn signal(&self, signal: Signal) {
         for process in self.alive.keys().filter_map(|process| Pid::from_raw(*process)) {
-            // It may have ended just now.
+            // It may have just ended.
             let _ = kill_process(process, signal);
         }
     }
 }
 
-/// A pipe of which the child holds one side, so that the other tells of its end: for kernels older than 5.3, and
-/// valgrinds that know no descriptors of processes.
+/// A pipe that the child holds open, so that its closing signals the child's end: for kernels before 5.3, and valgrinds
+/// without pidfd.
 struct Lifeline {
     end: OwnedFd,
     _held: OwnedFd,

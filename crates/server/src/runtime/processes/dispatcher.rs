@@ -1,9 +1,9 @@
-//! The dispatcher: one process accepts, and other processes serve.
+//! The dispatcher: one process accepts connections, others serve them.
 //!
-//! A connection goes to an idle helper (a process that serves one connection after the other), to a new child
-//! of its own, or into a FIFO queue. How many helpers there are, and whether children are forked, makes the
-//! architecture: with helpers alone the queue is where the system waits; with children alone it is `fork`.
-//! The dispatcher never reads or writes a connection but to turn it away.
+//! A connection goes to an idle helper (a process that serves one connection after the other), to a newly forked child,
+//! or into a FIFO queue. The number of helpers and whether children are forked define the architecture: with helpers
+//! only, connections wait in the queue; with children only, it is `fork`. The dispatcher never reads from or writes to
+//! a connection, except to refuse it.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -25,7 +25,7 @@ use crate::runtime::sockets::registry;
 use crate::site::Site;
 use crate::stop::Stop;
 
-/// Connections accepted in one loop iteration.
+/// Connections accepted per loop iteration.
 const ACCEPTS_PER_TURN: usize = 64;
 
 const LISTENERS: u64 = u64::MAX;
@@ -34,9 +34,9 @@ const ENDED: u64 = u64::MAX - 2;
 const HELPERS: u64 = u64::MAX - 3;
 
 pub struct Plan<'a> {
-    /// Helpers that are kept alive.
+    /// The number of helpers.
     pub helpers: usize,
-    /// The life of a child for one connection, if children are forked when no helper is idle.
+    /// Runs in a child that is forked for one connection when no helper is idle; `None` to queue instead.
     pub child: Option<&'a dyn Fn(Dispatched) -> io::Result<()>>,
 }
 
@@ -52,7 +52,7 @@ struct Waiting {
     since: Instant,
 }
 
-/// Serves `site` on `listeners` until `stop`, as planned.
+/// Serves `site` on `listeners` until `stop`, according to the plan.
 pub fn dispatch(site: &Site, listeners: Vec<Listener>, stop: &Stop, plan: &Plan<'_>) -> io::Result<()> {
     let mut this = Dispatcher::new(site, listeners, stop, plan)?;
     registry::complete();
@@ -74,7 +74,7 @@ struct Dispatcher<'a> {
     stop: &'a Stop,
     plan: &'a Plan<'a>,
     epoll: OwnedFd,
-    /// Gone once the server is stopping.
+    /// `None` once the server is stopping.
     acceptor: Option<LimitedAcceptor<'a>>,
     children: Children,
     helpers: Pool,
@@ -83,7 +83,7 @@ struct Dispatcher<'a> {
     queue: VecDeque<Waiting>,
     served: Served,
     slot: Slot,
-    /// When those still served are cut short.
+    /// When the remaining connections are cut off.
     drain_until: Option<Instant>,
 }
 
@@ -139,7 +139,7 @@ impl<'a> Dispatcher<'a> {
                 _ => {}
             }
         }
-        // Also after a pause, of which no event tells.
+        // Also after a pause, which no event ends.
         self.accept();
         match self.drain_until {
             None => {
@@ -166,7 +166,7 @@ impl<'a> Dispatcher<'a> {
         true
     }
 
-    /// Puts a connection into the queue, from where a helper may take it at once.
+    /// Queues a connection; a helper may take it at once.
     fn receive(&mut self, client: Waiting) {
         let is_next = self.queue.is_empty() && (self.helpers.has_idle() || self.may_fork());
         let room = if self.plan.helpers > 0 { self.site.limits.helper_queue_max } else { 0 };
@@ -180,7 +180,7 @@ impl<'a> Dispatcher<'a> {
         self.site.scoreboard.release(client.arrival.permit);
     }
 
-    /// The queue's first to idle helpers, or to children.
+    /// Passes queued connections to idle helpers or new children.
     fn dispatch(&mut self) {
         while let Some(client) = self.queue.pop_front() {
             match self.helpers.pass(&client.arrival) {
@@ -188,7 +188,7 @@ impl<'a> Dispatcher<'a> {
                     let waited = client.since.elapsed().as_nanos() as u64;
                     self.served.add(Counter::HelperQueueWait, waited);
                 }
-                // A helper that is gone already is noticed by its end; the connection goes to another.
+                // A helper that has just ended is noticed separately; the connection goes to another.
                 Some(Err(_)) => self.queue.push_front(client),
                 None if self.may_fork() => self.fork(client),
                 None => return self.queue.push_front(client),
@@ -206,7 +206,7 @@ impl<'a> Dispatcher<'a> {
         let permit = client.arrival.permit;
         let mut arrival = Some(client.arrival);
         let started = children.start(site.scoreboard.connection_slot(), |slot, stop| {
-            // Other connections are not to stay open because this child lives.
+            // The child must not keep other connections open.
             *acceptor = None;
             queue.clear();
             helpers.close_channels();
@@ -217,7 +217,7 @@ impl<'a> Dispatcher<'a> {
             (Ok(process), _) => {
                 self.dispatched.insert(process, permit);
                 if self.drain_until.is_some() {
-                    // It came too late to be told with the others.
+                    // It was forked after the others were told to stop.
                     self.children.request_stop();
                 }
             }
@@ -230,7 +230,7 @@ impl<'a> Dispatcher<'a> {
         }
     }
 
-    /// Connections that helpers are done with.
+    /// Reads which connections helpers have finished.
     fn receive_messages(&mut self) {
         for (busy, permit) in self.helpers.receive_messages() {
             self.served.count(Counter::HelperJobs);
@@ -239,7 +239,7 @@ impl<'a> Dispatcher<'a> {
         }
     }
 
-    /// Forgets children that have ended.
+    /// Reaps ended children.
     fn reap(&mut self) {
         for ended in self.children.reap() {
             let dispatched = self.dispatched.remove(&ended.process);
@@ -260,14 +260,14 @@ impl<'a> Dispatcher<'a> {
     fn begin_drain(&mut self) {
         debug_assert!(self.stop.is_requested(), "woken without a stop");
         let _ = epoll::delete(&self.epoll, self.stop.fd());
-        // Connections that are already in the backlog are served.
+        // Connections already in the backlog are served.
         while self.accept() {}
         self.acceptor = None;
         self.drain_until = Some(Instant::now() + self.site.drain_timeout() + GRACE);
         self.children.request_stop();
     }
 
-    /// Helpers end when the queue is empty.
+    /// Starts draining: helpers end when the queue is empty.
     fn drain(&mut self, until: Instant) {
         if self.helpers.is_empty() || Instant::now() >= until {
             for client in std::mem::take(&mut self.queue) {
@@ -280,7 +280,7 @@ impl<'a> Dispatcher<'a> {
         }
         if Instant::now() >= until {
             self.children.kill();
-            // They end now, and each end wakes the dispatcher.
+            // They now end, and each end wakes the dispatcher.
             self.drain_until = Some(Instant::now() + GRACE);
         }
     }

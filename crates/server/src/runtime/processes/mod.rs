@@ -1,9 +1,8 @@
-//! Child processes: forking them, telling them to stop, noticing their end.
+//! Child processes: forks them, tells them to stop, notices their end.
 //!
-//! A child begins with a stop of its own and ends without returning to its parent's code. It inherits no lock
-//! that could be held: its parent takes slots on the scoreboard and logs nothing, and the threads that may
-//! run beside it (the admin listener) touch neither the child's slot nor its log. A parent's death stops its
-//! children.
+//! A child starts with its own stop and exits without returning to its parent's code. It inherits no lock that could be
+//! held: the parent takes slots on the scoreboard and logs nothing, and threads that may run beside it (the admin
+//! listener) touch neither the child's slot nor its log. When the parent dies, its children stop.
 
 mod accept;
 mod channel;

@@ -1,4 +1,4 @@
-//! A dispatcher's helpers: which are idle, which are busy and since when; ended ones are replaced.
+//! The dispatcher's helpers: tracks which are idle or busy, and replaces ended ones.
 
 use std::collections::HashMap;
 use std::io;
@@ -17,16 +17,16 @@ use crate::runtime::sockets::accept::Arrival;
 use crate::site::Site;
 use crate::stop::Stop;
 
-/// Messages of helpers read in one loop iteration.
+/// Messages read per loop iteration.
 const EVENTS_MAX: usize = 64;
 
 #[derive(Debug)]
 pub struct Pool {
     size: usize,
     helpers: HashMap<Pid, Helper>,
-    /// The last to become idle is the first to be given work: its caches are warm.
+    /// The helper that became idle last is used first, because its caches are warm.
     idle: Vec<Pid>,
-    /// Readable when one has something to say.
+    /// Readable when a helper has sent a message.
     messages: OwnedFd,
     started: usize,
     backoff: RestartBackoff,
@@ -35,25 +35,25 @@ pub struct Pool {
 #[derive(Debug)]
 struct Helper {
     channel: ToHelper,
-    /// Since when it serves a connection, and its permit.
+    /// When its current connection started, and that connection's permit.
     busy: Option<(Instant, Permit)>,
-    /// It was told to stop: after this connection it gets no other.
+    /// It was told to stop: it gets no further connection.
     is_leaving: bool,
 }
 
 impl Pool {
-    /// A pool to be [completed](Pool::complete) to `size` helpers.
+    /// A pool of `size` helpers, which [`complete`](Pool::complete) starts.
     pub fn new(size: usize) -> io::Result<Pool> {
         let messages = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let (helpers, backoff) = (HashMap::new(), RestartBackoff::default());
         Ok(Pool { size, helpers, idle: Vec::new(), messages, started: 0, backoff })
     }
 
-    /// Starts helpers until there are enough. In each, `close_inherited` closes what the dispatcher has open and
-    /// the pool does not know.
+    /// Starts missing helpers. In each, `close_inherited` closes the dispatcher's descriptors that the pool does not
+    /// know.
     ///
     /// # Errors
-    /// If there is none and none can be started.
+    /// If there is no helper and none can be started.
     pub fn complete(
         &mut self,
         children: &mut Children,
@@ -65,19 +65,19 @@ impl Pool {
                 Ok(()) if self.started > self.size => children.count_replaced(),
                 Ok(()) => {}
                 Err(error) if self.helpers.is_empty() => return Err(error),
-                // Those there are serve meanwhile.
+                // The others serve meanwhile.
                 Err(_) => self.backoff.begin(),
             }
         }
         Ok(())
     }
 
-    /// How long no helper is started although one is missing.
+    /// How long the next attempt to start a missing helper is delayed.
     pub fn pause(&self) -> Option<Duration> {
         self.backoff.left().filter(|_| self.helpers.len() < self.size)
     }
 
-    /// Returns true if one could be given a connection.
+    /// Returns true if a helper is idle.
     pub fn has_idle(&self) -> bool {
         !self.idle.is_empty()
     }
@@ -86,7 +86,7 @@ impl Pool {
         self.helpers.is_empty()
     }
 
-    /// Passes a connection to an idle helper, if there is one.
+    /// Passes a connection to an idle helper; `None` if there is none.
     pub fn pass(&mut self, arrival: &Arrival) -> Option<io::Result<()>> {
         let helper = self.helpers.get_mut(&self.idle.pop()?)?;
         let passed = helper.channel.pass(arrival);
@@ -94,7 +94,7 @@ impl Pool {
         Some(passed)
     }
 
-    /// Reads the helpers' messages; returns the busy time and the permit of each connection that is over.
+    /// Reads the helpers' messages; returns busy time and permit of each finished connection.
     pub fn receive_messages(&mut self) -> Vec<(Duration, Permit)> {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -109,14 +109,14 @@ impl Pool {
                     self.idle.push(process);
                 }
                 Some(Message::Leaving) => helper.is_leaving = true,
-                // It is gone, as its end will tell.
+                // It has ended, which is noticed separately.
                 None => {}
             }
         }
         over
     }
 
-    /// Ends idle helpers that want to end, or `all` idle ones.
+    /// Ends idle helpers that were told to stop, or `all` idle ones.
     pub fn dismiss_idle(&mut self, all: bool) {
         for process in std::mem::take(&mut self.idle) {
             match self.helpers.get(&process) {
@@ -126,7 +126,7 @@ impl Pool {
         }
     }
 
-    /// A child has ended; returns the permit of its connection, if it was a helper and had one.
+    /// Handles a child's end; if it was a helper, returns the permit of its connection.
     pub fn reap(&mut self, ended: &Ended) -> Option<Permit> {
         let helper = self.remove(ended.process)?;
         self.backoff.notice(ended);
@@ -134,7 +134,7 @@ impl Pool {
         helper.busy.map(|(_, permit)| permit)
     }
 
-    /// Closes the channels, in a child that is no business of the helpers.
+    /// Closes the channels in a child that is not a helper.
     pub fn close_channels(&mut self) {
         self.helpers.clear();
     }
@@ -164,7 +164,7 @@ impl Pool {
 
     fn remove(&mut self, process: Pid) -> Option<Helper> {
         let helper = self.helpers.remove(&process)?;
-        // A child that was just forked may still have it open, so closing it would not take it off the list.
+        // A child that was just forked may still have it open, so closing it would not remove it from epoll.
         let _ = epoll::delete(&self.messages, &helper.channel);
         Some(helper)
     }
@@ -176,10 +176,10 @@ impl AsFd for Pool {
     }
 }
 
-/// Serves until the dispatcher closes the channel.
+/// Serves connections from the dispatcher until it closes the channel.
 ///
-/// A helper that is told to stop says so and goes on, each response then being the last of its connection: the
-/// dispatcher may have passed it one already, and when the whole server stops there is a queue to be served.
+/// A helper that is told to stop reports that and continues, each response being the last of its connection: the
+/// dispatcher may have passed it a connection already, and when the whole server stops there may be a queue to serve.
 fn serve_as_helper(site: &Site, slot: Slot, stop: &Stop, channel: &ToDispatcher) -> io::Result<()> {
     run_worker(site, slot, stop, |worker| {
         let mut is_leaving = false;

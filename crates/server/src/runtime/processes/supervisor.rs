@@ -1,4 +1,4 @@
-//! Keeping a number of worker processes alive until the stop.
+//! Keeps a number of worker processes alive until the stop.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -13,30 +13,30 @@ use crate::runtime::sockets::registry;
 use crate::site::Site;
 use crate::stop::Stop;
 
-/// A child that dies younger than this is replaced only after a pause: one that cannot live would else be started again
-/// and again.
+/// A child that dies younger than this is replaced only after a pause, so that a child that cannot run is not restarted
+/// in a tight loop.
 const CHILD_AGE_MIN: Duration = Duration::from_secs(1);
 
-/// The first pause. Each that follows without a child having lived is twice as long.
+/// The first pause; each further one without a longer-lived child in between is twice as long.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 
 const PAUSE_MAX: Duration = Duration::from_secs(32);
 
-/// When the next child may be started in place of one that has died.
+/// When a replacement for a dead child may be started.
 #[derive(Debug, Default)]
 pub struct RestartBackoff {
     until: Option<Instant>,
-    /// Pauses since a child has lived.
+    /// Pauses since a child last lived long enough.
     pauses: u32,
 }
 
 impl RestartBackoff {
-    /// Takes notice of a death.
+    /// Records the end of a child.
     pub fn notice(&mut self, ended: &Ended) {
         if ended.age >= CHILD_AGE_MIN {
             self.pauses = 0;
         } else if self.left().is_none() {
-            // Several that die together die of one thing.
+            // Children that die together count once.
             self.begin();
             say(&format!(
                 "warning: child process {} lived for {:.3} s: the next is started in {:.0} s\n",
@@ -47,24 +47,24 @@ impl RestartBackoff {
         }
     }
 
-    /// No child is started for a while.
+    /// Starts a pause.
     pub fn begin(&mut self) {
         let pause = PAUSE_MIN.saturating_mul(1 << self.pauses.min(16)).min(PAUSE_MAX);
         self.pauses += 1;
         self.until = Some(Instant::now() + pause);
     }
 
-    /// How long it still lasts.
+    /// The rest of the current pause.
     pub fn left(&self) -> Option<Duration> {
         let left = self.until?.saturating_duration_since(Instant::now());
         (!left.is_zero()).then_some(left)
     }
 }
 
-/// Keeps `site.workers` processes alive that live `life`, until `stop`; then waits for their end.
+/// Keeps `site.workers` processes running `life` until `stop`, then waits for their end.
 ///
 /// # Errors
-/// If not one can be started.
+/// If not a single one can be started.
 pub fn supervise(
     site: &Site,
     stop: &Stop,
@@ -134,7 +134,7 @@ mod tests {
         let mut backoff = RestartBackoff::default();
         let mut pause = || {
             backoff.notice(&ended(Duration::from_millis(5)));
-            // Another in the same moment changes nothing.
+            // Another one in the same moment changes nothing.
             backoff.notice(&ended(Duration::from_millis(5)));
             let pause = backoff.left().unwrap().as_secs_f64().ceil();
             backoff.until = None;

@@ -1,7 +1,7 @@
 //! Accepting, in bounded batches, without spinning when descriptors run out.
 //!
-//! One descriptor is kept in reserve. When there is no other left, it is given up for as long as it takes to
-//! accept one connection, tell it 503 and close it; so the backlog drains and clients are told.
+//! One descriptor is kept in reserve. When descriptors run out, it is released for as long as it takes to accept one
+//! connection, answer 503 and close it. So the backlog drains and clients get an answer.
 
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,10 +17,10 @@ use super::registry;
 use crate::connection::Transport;
 use crate::counters::scoreboard::Permit;
 
-/// Listening sockets that one server may have.
+/// The most listening sockets of a server.
 pub const LISTENERS_MAX: usize = 64;
 
-/// A listening socket, and what is spoken on its connections.
+/// A listening socket and its transport.
 #[derive(Debug)]
 pub struct Listener {
     pub socket: TcpListener,
@@ -28,53 +28,50 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// The same socket once more.
     pub fn try_clone(&self) -> std::io::Result<Listener> {
         Ok(Listener { socket: self.socket.try_clone()?, transport: self.transport })
     }
 }
 
-/// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
+/// The backlog of connections to accept; the kernel caps it at `net.core.somaxconn`.
 pub const BACKLOG: i32 = 4096;
 
-/// The response to a connection above the connection limit.
+/// The response to a connection above the limit.
 const SHED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nServer: Sojourn\r\nRetry-After: 1\r\n\
     Content-Length: 0\r\nConnection: close\r\n\r\n";
 
-/// The same where TLS is spoken: a fatal alert, `internal_error` (RFC 8446, 6).
+/// The same for TLS: a fatal alert, `internal_error` (RFC 8446, 6).
 const SHED_TLS: &[u8] = &[21, 3, 3, 0, 2, 2, 80];
 
-/// The listening socket and the reserve.
+/// A listening socket and the reserved descriptor.
 #[derive(Debug)]
 pub struct Acceptor {
     listener: Listener,
-    /// The response to a connection for which there is no descriptor.
+    /// The bytes sent to a connection that is shed.
     told: &'static [u8],
     reserve: Mutex<Option<OwnedFd>>,
 }
 
 #[derive(Debug)]
 pub struct Arrival {
-    /// Its socket, non-blocking.
+    /// Non-blocking.
     pub socket: OwnedFd,
-    /// The client's address.
     pub peer: IpAddr,
-    /// The transport between the two.
     pub transport: Transport,
-    /// Its permit, once it is admitted.
+    /// The permit, once it is admitted.
     pub permit: Permit,
 }
 
-/// The outcome of one attempt.
+/// The outcome of one attempt to accept.
 #[derive(Debug)]
 pub enum Accepted {
     Connection(Arrival),
-    /// A connection for which there was no descriptor; it is gone.
+    /// A connection for which there was no descriptor; it was answered and closed.
     Shed,
     Nobody,
-    /// This attempt failed; the next may not (the client is gone already).
+    /// This attempt failed, the next may succeed (the client has already left).
     Failed,
-    /// Out of descriptors or memory, and nothing to be done about it now.
+    /// Out of descriptors or memory, even with the reserve.
     Exhausted,
 }
 
@@ -89,14 +86,14 @@ impl Acceptor {
         Ok(Acceptor { listener, told, reserve: Mutex::new(reserve()) })
     }
 
-    /// The same for another protocol than HTTP: it says no by `told`.
+    /// The same for a protocol other than HTTP, which sheds connections with `told`.
     pub fn telling(mut self, told: &'static [u8]) -> Acceptor {
         self.told = told;
         self
     }
 
-    /// Accepts from `listener`, waiting up to `timeout` each time. Of several waiting threads the kernel
-    /// wakes the one that has waited longest; if they polled, all would wake.
+    /// Accepts from `listener`, waiting up to `timeout` each time. The kernel wakes only the thread that has waited
+    /// longest; if they polled, all would wake.
     pub fn waiting(listener: Listener, timeout: Duration) -> std::io::Result<Acceptor> {
         let acceptor = Acceptor::new(listener)?;
         acceptor.listener.socket.set_nonblocking(false)?;
@@ -104,7 +101,6 @@ impl Acceptor {
         Ok(acceptor)
     }
 
-    /// The socket to wait on.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.listener.socket.as_fd()
     }
@@ -113,7 +109,7 @@ impl Acceptor {
         self.listener.transport
     }
 
-    /// Accepts one connection; waits for it only if made by [`Acceptor::waiting`].
+    /// Accepts one connection; waits only if made by [`Acceptor::waiting`].
     pub fn accept(&self) -> Accepted {
         match self.accept_raw() {
             Ok(arrival) => Accepted::Connection(arrival),
@@ -156,7 +152,7 @@ impl Drop for Acceptor {
     }
 }
 
-/// Tells a connection that there is no room for it.
+/// Sheds a connection: answers that the server is full.
 pub fn shed(arrival: &Arrival) {
     shed_with(arrival, shedding(arrival.transport));
 }
@@ -168,8 +164,8 @@ fn shedding(transport: Transport) -> &'static [u8] {
     }
 }
 
-/// Tells a connection `told`, because there is no room for it. Whatever its client sent already is read: closing on
-/// unread bytes would reset the connection and lose the answer.
+/// Sheds a connection with the bytes `told`. Reads what the client has already sent, because closing with unread bytes
+/// would reset the connection and lose the answer.
 pub fn shed_with(arrival: &Arrival, told: &[u8]) {
     let _ = recv(&arrival.socket, &mut [0u8; 2048], RecvFlags::DONTWAIT);
     let _ = send(&arrival.socket, told, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
@@ -179,7 +175,6 @@ fn reserve() -> Option<OwnedFd> {
     open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
-/// The address without the port.
 pub fn address(peer: SocketAddrAny) -> IpAddr {
     std::net::SocketAddr::try_from(peer).map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip().to_canonical())
 }

@@ -1,4 +1,4 @@
-//! Socket calls that all drivers share: accept, receive, send. None of them waits unless it says so.
+//! Socket calls that all drivers share: accept, receive, send. None waits unless it says so.
 
 pub mod accept;
 pub mod options;

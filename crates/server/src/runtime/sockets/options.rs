@@ -6,12 +6,11 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-/// Defers accepting: the kernel hands a connection over when its first bytes are there (TCP_DEFER_ACCEPT, tcp(7)), which
-/// saves about a twentieth of the cost of a connection with one request. nginx and Apache offer the same. A client that
-/// only connects is handed over when the time is up.
+/// Deferred accepting (TCP_DEFER_ACCEPT, tcp(7)): the kernel hands over a connection when its first bytes have arrived,
+/// which saves about a twentieth of the cost of a connection with one request. nginx and Apache offer the same. A
+/// client that only connects is handed over after the timeout.
 ///
-/// Defers accepting from `listener` until there are bytes, but by no more than about `timeout`, which the kernel
-/// rounds up to its retransmissions (a second at least).
+/// The kernel rounds `timeout` up to its retransmissions, at least a second.
 pub fn defer_accept(listener: impl AsFd, timeout: Duration) -> io::Result<()> {
     let seconds = libc::c_int::try_from(timeout.as_secs()).unwrap_or(libc::c_int::MAX).max(1);
     // SAFETY: the value is read during the call, and its size is given.
@@ -27,11 +26,11 @@ pub fn defer_accept(listener: impl AsFd, timeout: Duration) -> io::Result<()> {
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// By how much `listener` defers accepting, if it does.
+/// The timeout of deferred accepting on `listener`, if it is set.
 pub fn deferral(listener: impl AsFd) -> Option<Duration> {
     let mut seconds: libc::c_int = 0;
     let mut size = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the value is written during the call, and there is room for it.
+    // SAFETY: the value is written during the call, and has the given size.
     let outcome = unsafe {
         libc::getsockopt(
             listener.as_fd().as_raw_fd(),
@@ -44,13 +43,13 @@ pub fn deferral(listener: impl AsFd) -> Option<Duration> {
     (outcome == 0 && seconds > 0).then(|| Duration::from_secs(seconds as u64))
 }
 
-/// Asks the kernel for it on a connection of its own; the error says what it lacks.
+/// Tests kernel TLS on a connection of its own; the error says what is missing.
 pub fn kernel_tls_available() -> io::Result<()> {
-    // The kernel refuses it to sockets that are not connected.
+    // The kernel refuses it on unconnected sockets.
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let client = TcpStream::connect(listener.local_addr()?)?;
     const PROTOCOL: &[u8] = b"tls";
-    // SAFETY: the option's value is as long as it is said to be, and outlives the call.
+    // SAFETY: the option's value has the given length and outlives the call.
     let outcome = unsafe {
         libc::setsockopt(
             client.as_raw_fd(),

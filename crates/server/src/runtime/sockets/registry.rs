@@ -1,4 +1,4 @@
-//! Which sockets this process listens on, whichever part of it does: a successor is given all of them.
+//! The sockets on which this process listens, in any of its parts, to be passed to a successor (binary upgrade).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::fs::fstat;
 use rustix::net::sockopt::socket_acceptconn;
 
-/// How long a server may take to listen on all its sockets.
+/// How long a server may take to open all its listening sockets.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 static LISTENING: Mutex<Listening> = Mutex::new(Listening { sockets: Vec::new(), are_all: false });
@@ -17,24 +17,24 @@ static COMPLETED: Condvar = Condvar::new();
 
 struct Listening {
     sockets: Vec<RawFd>,
-    /// There will be no more.
+    /// All sockets have been registered.
     are_all: bool,
 }
 
-/// `socket` is listened on from now on.
+/// Registers a listening socket.
 pub fn enter(socket: BorrowedFd<'_>) {
     LISTENING.lock().unwrap_or_else(PoisonError::into_inner).sockets.push(socket.as_raw_fd());
 }
 
-/// There will be no more: the server is about to serve.
+/// Called when all sockets have been registered, before serving.
 pub fn complete() {
     LISTENING.lock().unwrap_or_else(PoisonError::into_inner).are_all = true;
     COMPLETED.notify_all();
 }
 
-/// `socket` is about to be closed.
+/// Removes a socket that is about to be closed.
 pub fn leave(socket: BorrowedFd<'_>) {
-    // In a forked child the lock may be held for ever; children do not call this.
+    // In a forked child the lock may be held forever, but children do not call this.
     if let Ok(mut listening) = LISTENING.try_lock()
         && let Some(position) = listening.sockets.iter().position(|fd| *fd == socket.as_raw_fd())
     {
@@ -42,7 +42,7 @@ pub fn leave(socket: BorrowedFd<'_>) {
     }
 }
 
-/// The sockets that are listened on, each once, however many parts share it. Waits until there are all.
+/// Copies of all listening sockets, each once. Waits until all have been registered.
 pub fn listening_sockets() -> io::Result<Vec<OwnedFd>> {
     let listening = LISTENING.lock().unwrap_or_else(PoisonError::into_inner);
     let (listening, _) = COMPLETED
@@ -53,8 +53,7 @@ pub fn listening_sockets() -> io::Result<Vec<OwnedFd>> {
     }
     let (mut sockets, mut seen) = (Vec::new(), Vec::new());
     for fd in &listening.sockets {
-        // SAFETY: it is taken off the locked list before it is closed, and its kind is checked before it is
-        // used.
+        // SAFETY: sockets leave the locked list before they are closed, and its kind is checked before use.
         let socket = unsafe { BorrowedFd::borrow_raw(*fd) };
         let inode = fstat(socket)?.st_ino;
         if !seen.contains(&inode) && socket_acceptconn(socket) == Ok(true) {

@@ -1,39 +1,38 @@
-//! The rate at which a client takes a response, measured by the bytes that it has acknowledged: a full send
-//! buffer does not hide it.
+//! The rate at which a client reads a response, measured by acknowledged bytes, so that a full send buffer does not
+//! count.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Where `tcpi_bytes_acked` stands in the kernel's `struct tcp_info` (linux/tcp.h), which only ever grows.
+/// The offset of `tcpi_bytes_acked` in the kernel's `struct tcp_info` (linux/tcp.h), which only ever grows.
 const BYTES_ACKED_OFFSET: usize = 120;
 
 const ROOM: usize = BYTES_ACKED_OFFSET + size_of::<u64>();
 
-/// Watches a client from period to period.
+/// Checks a client's rate per period.
 ///
-/// Looking costs a system call, so the first period is not looked at when it begins: what was taken before
-/// counts in it too. A period that it earned then is over; the next is measured.
+/// A check costs a system call, so there is none at the start of the first period: earlier bytes count in it, too.
 #[derive(Debug, Default)]
 pub struct SendRate {
-    /// Bytes acknowledged when the last period ended.
+    /// Bytes acknowledged at the end of the last period.
     acknowledged: u64,
 }
 
 impl SendRate {
-    /// A period is over; returns whether the client has taken as much as `bytes_min` in it.
+    /// Ends a period; returns true if the client has read at least `bytes_min` in it.
     pub fn is_kept(&mut self, socket: impl AsFd, bytes_min: u64) -> bool {
-        // A socket that is no TCP connection (under another inetd) has no known send rate.
+        // A socket that is not TCP (under a real inetd) has no known rate.
         let Some(acknowledged) = bytes_acknowledged(socket) else { return true };
         let taken = acknowledged.saturating_sub(std::mem::replace(&mut self.acknowledged, acknowledged));
         taken >= bytes_min
     }
 }
 
-/// Bytes sent on a connection since it began that the other side has acknowledged.
+/// Bytes that the other side has acknowledged since the connection began.
 fn bytes_acknowledged(socket: impl AsFd) -> Option<u64> {
     let mut info = MaybeUninit::<[u8; ROOM]>::zeroed();
     let mut length = ROOM as libc::socklen_t;
-    // SAFETY: the kernel writes no more than `length` bytes, and there is room for them.
+    // SAFETY: the kernel writes at most `length` bytes, and there is room for them.
     let outcome = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),
@@ -43,7 +42,7 @@ fn bytes_acknowledged(socket: impl AsFd) -> Option<u64> {
             &raw mut length,
         )
     };
-    // SAFETY: zeros where the kernel wrote nothing.
+    // SAFETY: initialised with zeros where the kernel wrote nothing.
     let info = unsafe { info.assume_init() };
     let bytes = info[BYTES_ACKED_OFFSET..].try_into().expect("eight bytes");
     (outcome == 0 && length as usize == ROOM).then(|| u64::from_ne_bytes(bytes))

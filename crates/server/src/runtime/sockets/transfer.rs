@@ -1,4 +1,4 @@
-//! Moving bytes between a connection's socket and its buffers, without waiting.
+//! Transfers bytes between sockets and buffers without waiting.
 
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
@@ -10,18 +10,18 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sen
 
 use crate::connection::{Buffer, Output, Piece};
 
-/// Pieces of memory that one call sends: a head, and half a megabyte or more of a stored body.
+/// Pieces of memory per call: a head, and half a megabyte or more of a stored body.
 const PIECES_MAX: usize = 17;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transfer {
-    /// Received so many bytes, or sent all.
+    /// Received this many bytes, or sent everything.
     Complete(usize),
-    /// The socket takes or has no more now.
+    /// The socket would block.
     Blocked,
-    /// The other side will send no more.
+    /// The other side has shut down its sending side.
     Ended,
-    /// The socket failed, or the file ended too early.
+    /// The socket failed, or the file was truncated.
     Failed,
 }
 
@@ -40,17 +40,17 @@ pub fn receive(socket: &OwnedFd, buffer: &mut Buffer) -> Transfer {
 
 /// Corks the socket if `output` asks for it.
 pub fn cork(socket: &OwnedFd, output: &mut Output) {
-    // It is a matter of speed alone: a socket that cannot be corked sends all the same.
+    // Corking only affects speed, so failures are ignored.
     if std::mem::take(&mut output.corks) {
         let _ = set_tcp_cork(socket, true);
     }
 }
 
-/// Sends `output` as far as the socket takes it, remembering how far that was.
+/// Sends as much of `output` as the socket accepts, and records how much that was.
 pub fn transmit(socket: &OwnedFd, output: &mut Output) -> Transfer {
     let total = output.total_bytes();
     if output.awaits_connection {
-        // TCP waits with nothing as it does with something.
+        // An empty send waits for the connection like any other.
         match send(socket, &[], SendFlags::NOSIGNAL) {
             Ok(_) => output.awaits_connection = false,
             Err(Errno::AGAIN | Errno::INTR) => return Transfer::Blocked,
@@ -60,7 +60,7 @@ pub fn transmit(socket: &OwnedFd, output: &mut Output) -> Transfer {
     cork(socket, output);
     while output.sent < total {
         match send_some(socket, output) {
-            // A file that is shorter than it was: there is nothing to send in place of the rest.
+            // The file was truncated, so the rest cannot be sent.
             Ok(0) => return Transfer::Failed,
             Ok(count) => output.sent += count,
             Err(Errno::AGAIN) => return Transfer::Blocked,
@@ -80,7 +80,7 @@ pub fn transmit(socket: &OwnedFd, output: &mut Output) -> Transfer {
 fn send_some(socket: &OwnedFd, output: &Output) -> Result<usize, Errno> {
     let mut flags = SendFlags::NOSIGNAL;
     if output.closes || output.is_last {
-        // What waits for more leaves with the end of the connection: one segment less for both sides.
+        // If the connection closes afterwards, the last bytes share a segment with the FIN.
         flags |= SendFlags::MORE;
     }
     let head = output.bytes.get(output.sent..).unwrap_or_default();
@@ -89,7 +89,7 @@ fn send_some(socket: &OwnedFd, output: &Output) -> Result<usize, Errno> {
         return if head.is_empty() {
             sendfile(socket, file, Some(&mut offset), length)
         } else {
-            // MORE: the head shares its segment with the start of the file.
+            // MORE: the head shares a segment with the start of the file.
             send(socket, head, flags | SendFlags::MORE)
         };
     }

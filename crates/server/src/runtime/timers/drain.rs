@@ -1,14 +1,13 @@
-//! Draining: the deadlines of all connections once the server is told to stop.
+//! Draining: the deadlines of all connections after a stop was requested (graceful shutdown).
 //!
-//! New connections, and kept ones whose next request may be on its way, have a moment: closing them at once
-//! would fail requests that their clients had every reason to send. After its next response a connection ends
-//! anyway.
+//! New connections, and kept ones whose next request may be in transit, get a moment: closing them at once would fail
+//! requests that clients sent in good faith. Every response closes its connection.
 
 use std::time::Duration;
 
 use crate::site::Site;
 
-/// The deadline of the remaining connections.
+/// The deadlines of the remaining connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Drain {
     until: Duration,
@@ -16,7 +15,7 @@ pub struct Drain {
 }
 
 impl Drain {
-    /// The stop of the server for `site` is noticed at `now`.
+    /// Starts draining at `now`.
     pub fn begin(now: Duration, site: &Site) -> Drain {
         let until = now.saturating_add(site.drain_timeout());
         Drain { until, idle_until: now.saturating_add(site.limits.drain_idle).min(until) }
@@ -32,12 +31,12 @@ impl Drain {
         self.idle_until
     }
 
-    /// Returns true if all connections are to close.
+    /// Returns true if all connections must close.
     pub fn is_over(&self, now: Duration) -> bool {
         now >= self.until
     }
 
-    /// Returns true if connections without a request in progress are to close.
+    /// Returns true if connections without a request in progress must close.
     pub fn is_over_for_idle(&self, now: Duration) -> bool {
         now >= self.idle_until
     }

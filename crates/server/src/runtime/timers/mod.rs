@@ -1,8 +1,8 @@
 //! The timeouts of connections.
 //!
-//! Every wait has its limit, and so every client a deadline. Its entry in the wheel is at the deadline or
-//! earlier: moving the deadline later, as every request does, costs nothing. While a response is sent the
-//! client must take so many bytes in each period.
+//! Every wait has a timeout, so every client has a deadline. Its entry in the timer wheel is at the deadline or
+//! earlier, so moving the deadline later, as every request does, costs nothing. While a response is sent, the client
+//! must read a minimum of bytes per period.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -16,13 +16,13 @@ pub mod wheel;
 
 use wheel::{Timers, deadline};
 
-/// The deadline of one client, and its entry in the timers.
+/// A client's deadline and its entry in the timers.
 #[derive(Debug)]
 pub struct Deadline {
     wait: Wait,
-    /// The tick at which it ends.
+    /// The tick of the deadline.
     deadline: u32,
-    /// The tick of the entry; `u32::MAX` when it has none.
+    /// The tick of the entry; `u32::MAX` without one.
     entered: u32,
     send_rate: SendRate,
 }
@@ -37,7 +37,7 @@ impl Deadline {
         }
     }
 
-    /// The client behind `token` is waited for, from `now` on.
+    /// Starts a wait of the client with `token` at `now`.
     pub fn begin(&mut self, wait: Wait, token: u64, now: Duration, limits: &Limits, timers: &mut Timers) {
         if wait.goes_on_after(std::mem::replace(&mut self.wait, wait)) {
             return;
@@ -52,11 +52,11 @@ impl Deadline {
         }
     }
 
-    /// The entry at `tick` of the client behind `token` has come up; returns true if its deadline has passed.
-    /// If not, the entry moves to the present deadline.
+    /// Handles the entry at `tick`: returns true if the deadline has passed; otherwise the entry moves to the current
+    /// deadline.
     pub fn is_over(&mut self, token: u64, tick: u32, timers: &mut Timers) -> bool {
         if self.entered != tick {
-            // An earlier deadline has its own entry.
+            // The deadline was moved earlier and has an entry of its own.
             return false;
         }
         if self.deadline > timers.tick() {
@@ -67,8 +67,7 @@ impl Deadline {
         true
     }
 
-    /// The deadline passed at `now`: it is extended if the client takes the response fast enough. Returns
-    /// true if it does.
+    /// Called when the deadline has passed: extends it and returns true if the client reads the response fast enough.
     pub fn is_earned(
         &mut self,
         socket: &OwnedFd,
@@ -88,7 +87,7 @@ impl Deadline {
 }
 
 impl Limits {
-    /// The timeout of a wait; the disk has none.
+    /// The timeout of a wait; waits for the disk have none.
     pub(crate) fn timeout(&self, wait: Wait) -> Option<Duration> {
         match wait {
             Wait::Request | Wait::Quiet(_) => Some(self.idle),

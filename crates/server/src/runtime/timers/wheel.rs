@@ -1,19 +1,19 @@
-//! Deadlines in ticks, cheap to move: a wheel whose entries are corrected only when they come up.
+//! A timer wheel whose deadlines are cheap to move: entries are corrected only when they come up.
 //!
-//! Every connection has one entry, at its deadline or earlier. Moving a deadline later, which happens at every
-//! request, touches nothing here; the entry that comes up too early is put back.
+//! Every connection has one entry, at its deadline or earlier. Moving a deadline later, which happens with every
+//! request, changes nothing here; an entry that comes up too early is inserted again.
 
 use std::time::Duration;
 
-/// How exactly deadlines are kept.
+/// The precision of deadlines.
 const TICK: Duration = Duration::from_millis(250);
 
 const NANOSECOND: Duration = Duration::from_nanos(1);
 
-/// Ticks around the wheel. Deadlines further away come up early and are put back.
+/// The number of slots. Entries further in the future come up early and are inserted again.
 const SLOTS: u32 = 512;
 
-/// The wheel. It holds tokens and knows nothing about them.
+/// The wheel; its tokens are opaque.
 #[derive(Debug)]
 pub struct Timers {
     slots: Vec<Vec<u64>>,
@@ -22,7 +22,6 @@ pub struct Timers {
 }
 
 impl Timers {
-    /// An empty wheel at `now`.
     pub fn new(now: Duration) -> Timers {
         Timers { slots: vec![Vec::new(); SLOTS as usize], tick: ticks(now) }
     }
@@ -31,20 +30,20 @@ impl Timers {
         self.tick
     }
 
-    /// Returns true if a tick has come by `now`.
+    /// Returns true if a tick has passed by `now`.
     pub fn is_due(&self, now: Duration) -> bool {
         ticks(now) > self.tick
     }
 
-    /// Enters `token` at `tick` or, if that is past or beyond the wheel, at the nearest tick there is.
-    /// Returns the tick.
+    /// Adds `token` at `tick`, or at the nearest possible tick if that has passed or is beyond the wheel. Returns the
+    /// tick used.
     pub fn enter(&mut self, token: u64, tick: u32) -> u32 {
         let tick = tick.clamp(self.tick + 1, self.tick + SLOTS - 1);
         self.slots[(tick % SLOTS) as usize].push(token);
         tick
     }
 
-    /// Moves to `now` and takes out every token whose tick has come, with that tick.
+    /// Advances to `now`; returns every token whose tick has come, with that tick.
     pub fn advance(&mut self, now: Duration) -> Vec<(u64, u32)> {
         let tick = ticks(now).max(self.tick);
         let mut due = Vec::new();
@@ -56,7 +55,7 @@ impl Timers {
     }
 }
 
-/// From `now` to the next tick.
+/// The time from `now` to the next tick.
 pub fn until_next(now: Duration) -> Duration {
     let tick = TICK.as_nanos() as u64;
     Duration::from_nanos(tick - now.as_nanos() as u64 % tick)
@@ -64,9 +63,9 @@ pub fn until_next(now: Duration) -> Duration {
 
 /// The first tick that is at least `timeout` after `now`.
 ///
-/// By the clock and not by the wheel: without connections the loop sleeps and the wheel stands still.
+/// Computed from the clock, not the wheel: without connections the loop sleeps and the wheel stands still.
 pub fn deadline(now: Duration, timeout: Duration) -> u32 {
-    // One more: the current tick has partly gone.
+    // One more, because the current tick is partly over.
     ticks(now).saturating_add(ticks(timeout.saturating_add(TICK - NANOSECOND))).saturating_add(1)
 }
 

@@ -1,8 +1,8 @@
 //! Accepts connections, and drains them when the server stops.
 //!
-//! One multishot operation accepts connections until an error ends it, usually because descriptors run out.
-//! Then the ring only polls the listener, and connections are accepted by system calls, with the reserved
-//! descriptor if need be, until there are descriptors again.
+//! One multishot operation accepts connections until an error ends it, usually because descriptors run out. Then the
+//! ring only polls the listener, and connections are accepted by system calls, with the reserved descriptor if
+//! necessary, until descriptors are available again.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -22,27 +22,27 @@ use crate::runtime::sockets::accept::Listener;
 use crate::runtime::sockets::accept::{self, Accepted, Acceptor, Arrival};
 use crate::runtime::timers::drain::Drain;
 
-/// Connections accepted by system calls in one loop iteration.
+/// Connections accepted by system calls per loop iteration.
 const ACCEPTS_PER_TURN: usize = 64;
 
 /// A listening socket of the ring; its index is the token of its operations.
 pub struct RingListener {
-    /// Gone once the server is stopping.
+    /// `None` once the server is stopping.
     acceptor: Option<Acceptor>,
     accepting: Accepting,
 }
 
-/// How the ring learns of new connections.
+/// How the ring accepts connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accepting {
     Multishot,
     Poll,
-    /// Not before the next tick: there is no descriptor even for a refusal.
+    /// Paused until the next tick: not even a refusal has a descriptor.
     Paused,
 }
 
 impl RingListener {
-    /// A listener that accepts no connections yet.
+    /// A listener that does not accept yet.
     pub fn new(listener: Listener) -> io::Result<RingListener> {
         Ok(RingListener { acceptor: Some(Acceptor::new(listener)?), accepting: Accepting::Multishot })
     }
@@ -58,7 +58,7 @@ impl RingListener {
 }
 
 impl Ring<'_> {
-    /// Accepts from now on, unless the server is stopping.
+    /// Starts accepting, unless the server is stopping.
     pub(super) fn accept(&mut self, listener: usize, how: Accepting) {
         let RingListener { acceptor: Some(acceptor), accepting } = &mut self.listeners[listener] else {
             return;
@@ -75,11 +75,11 @@ impl Ring<'_> {
             }
             Accepting::Paused => return,
         };
-        // SAFETY: neither points to anything.
+        // SAFETY: neither operation points to memory.
         unsafe { self.queue.push(operation, purpose, listener as u64) };
     }
 
-    /// The ring has accepted a connection, or cannot.
+    /// The ring has accepted a connection, or failed.
     pub(super) fn accepted(&mut self, completion: &Completion) {
         let listener = completion.token as usize;
         let next = match completion.result {
@@ -117,7 +117,7 @@ impl Ring<'_> {
         if self.state.drain.is_some() { self.end_accepting(listener) } else { self.accept(listener, next) }
     }
 
-    /// Accepts waiting connections, up to [`ACCEPTS_PER_TURN`].
+    /// Accepts waiting connections by system calls, up to [`ACCEPTS_PER_TURN`].
     fn accept_by_calls(&mut self, listener: usize) -> Accepting {
         let mut next = Accepting::Poll;
         for _ in 0..ACCEPTS_PER_TURN {
@@ -153,7 +153,7 @@ impl Ring<'_> {
         self.drive(token, want);
     }
 
-    /// The client's address. Only the log, a limit and upstreams have a use for it, and it costs a call.
+    /// The client's address. Only the log, a limit and upstreams need it, and it costs a system call.
     fn peer(&self, socket: &OwnedFd) -> IpAddr {
         let is_needed = self.state.site.log.is_some()
             || self.state.site.limits.connections_per_address.is_some()
@@ -171,7 +171,8 @@ impl Ring<'_> {
         }
     }
 
-    /// Stops listening. Connections without a request in progress close soon, the others after it.
+    /// Stops listening and starts draining: connections without a request in progress close soon, the others after
+    /// their request.
     pub(super) fn begin_drain(&mut self) {
         self.state.drain = Some(Drain::begin(self.state.clock.now, self.state.site));
         for listener in 0..self.listeners.len() {
@@ -185,14 +186,14 @@ impl Ring<'_> {
             let client = self.state.clients.at(token);
             if matches!(client.progress.operation, Operation::Receiving(_)) && client.connection.has_streams()
             {
-                // It has something to say about it.
+                // Its next want decides.
                 self.recall(token);
             }
         }
         self.end_drain();
     }
 
-    /// Closes connections without a request in progress, unless a request has just arrived.
+    /// Closes connections without a request in progress, unless one has just arrived.
     fn close_idle(&mut self) {
         for token in self.state.clients.tokens() {
             let client = self.state.clients.at(token);
@@ -204,13 +205,13 @@ impl Ring<'_> {
         }
     }
 
-    /// Accepts the connections that are already in the backlog, then closes the listener.
+    /// Accepts the connections already in the backlog, then closes the listener.
     fn end_accepting(&mut self, listener: usize) {
         while self.accept_by_calls(listener) == Accepting::Multishot {}
         self.listeners[listener].acceptor = None;
     }
 
-    /// Closes the connections that remain when the drain timeout is over.
+    /// Closes the remaining connections when the drain timeout has passed.
     pub(super) fn end_drain(&mut self) {
         let Some(drain) = self.state.drain else { return };
         if drain.is_over_for_idle(self.state.clock.now) {

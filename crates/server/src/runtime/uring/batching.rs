@@ -1,19 +1,18 @@
 //! Decides whether to wait a moment for a batch of completions.
 //!
-//! Sleeping and waking costs a loop as much as a good part of a request, and costs the waking side too. Under
-//! load the next arrival is microseconds away. So while arrivals are frequent and come in batches, the ring
-//! waits for several completions, but no longer than a moment. A single client, however busy, never forms a
-//! batch and is answered at once.
+//! Sleeping and waking costs a loop a good part of what a request costs, and the waking side pays too. Under load the
+//! next arrival is microseconds away. So while arrivals are frequent and come in batches, the ring waits briefly for
+//! several completions. A single client, however busy, never forms a batch and is answered immediately.
 
 use std::time::Duration;
 
-/// The longest wait for batching: less than waking up costs twice.
+/// The longest wait for a batch: less than two wake-ups cost.
 pub const BATCH_WAIT_MAX: Duration = Duration::from_micros(20);
 
-/// Completions worth waking up for before the moment is over.
+/// The number of completions that ends the wait early.
 pub const BATCH_SIZE: usize = 8;
 
-/// How long arrivals are watched before it is decided anew.
+/// How often the decision is made anew.
 const PERIOD: Duration = Duration::from_millis(4);
 
 /// Recent arrivals, and the decision.
@@ -22,13 +21,12 @@ pub struct Batching {
     since: Duration,
     /// Loop iterations with an arrival.
     turns: u32,
-    /// New connections, and requests or parts of them.
+    /// New connections, and received requests or parts of them.
     arrivals: u32,
     is_worthwhile: bool,
 }
 
 impl Batching {
-    /// No arrivals yet.
     pub fn new(now: Duration) -> Batching {
         Batching { since: now, turns: 0, arrivals: 0, is_worthwhile: false }
     }
@@ -39,14 +37,14 @@ impl Batching {
         self.arrivals += arrivals as u32;
         let passed = now.saturating_sub(self.since);
         if passed >= PERIOD {
-            // One arrival in two moments; one iteration in four with two arrivals.
+            // An arrival per two such waits, and at least every fourth iteration with two arrivals.
             let is_frequent = 2 * BATCH_WAIT_MAX * self.arrivals >= passed;
             let is_accompanied = 4 * self.arrivals >= 5 * self.turns;
             *self = Batching { is_worthwhile: is_frequent && is_accompanied, ..Batching::new(now) };
         }
     }
 
-    /// Returns true if waiting for more than one completion pays.
+    /// Returns true if waiting for a batch pays.
     pub fn is_worthwhile(&self) -> bool {
         self.is_worthwhile
     }

@@ -1,7 +1,7 @@
-//! A client: a connection with its socket, and the one thing that is under way for it.
+//! A client: a connection with its socket and its one operation in progress.
 //!
-//! Memory that the kernel reads from or writes to is kept in [`Operation`] and nowhere else, and a client is only
-//! forgotten when nothing is under way for it. So nothing is freed that the kernel still uses.
+//! Memory that the kernel reads or writes is kept only in [`Operation`], and a client is only dropped when nothing is
+//! in progress. So no memory is freed that the kernel still uses.
 
 use super::read::Reading;
 use super::send::Gather;
@@ -15,27 +15,26 @@ pub struct Pending {
     pub operation: Operation,
     /// Why the operation in progress was cancelled.
     pub interruption: Option<Interruption>,
-    /// True if receiving may succeed at once.
+    /// True if receiving may succeed immediately.
     pub may_be_readable: bool,
 }
 
 impl Default for Pending {
-    /// The state of a new client.
     fn default() -> Pending {
         Pending { operation: Operation::Nothing, interruption: None, may_be_readable: true }
     }
 }
 
 pub enum Operation {
-    /// Nothing: it is being driven.
+    /// Nothing: the client is being driven.
     Nothing,
-    /// The ring receives; the bytes are added to this.
+    /// Receiving; the bytes are appended to this buffer.
     Receiving(Buffer),
-    /// The ring sends this from memory, both pieces gathered if there are two.
+    /// Sending this from memory, as one piece or as gathered pieces.
     Sending(Output, #[expect(dead_code, reason = "kept for the kernel to read")] Option<Box<Gather>>),
-    /// The ring waits until the socket takes more of this.
+    /// Waiting until the socket accepts more of this.
     AwaitingRoom(Output),
-    /// It could go on sending this; other connections are served first.
+    /// Could continue sending this, after other connections have been served.
     Runnable(Output),
     Reading(Reading),
     /// The ring has closed the socket.
@@ -45,12 +44,12 @@ pub enum Operation {
 
 #[derive(Clone, Copy, Debug)]
 pub enum Interruption {
-    /// The client took too long.
+    /// The deadline has passed.
     Expired,
-    /// The server is stopping and the client has no request in progress.
+    /// The server is stopping and no request is in progress.
     Drained,
-    /// The connection has something else to do than to receive.
+    /// The connection wants something else than to receive.
     Recalled,
-    /// The connection is to end, whatever it does.
+    /// The connection must end in any case.
     Closed(Reason),
 }

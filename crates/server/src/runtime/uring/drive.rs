@@ -1,9 +1,7 @@
-//! Performs the wants of clients: hands each to the ring, a helper or a non-blocking call, and returns the
-//! outcome to the connection.
+//! Performs wants: passes each to the ring, a helper or a non-blocking call, and returns the outcome to the connection.
 //!
-//! A client wants one thing at a time, so one thing at a time is under way for it. An operation that takes
-//! too long, or is not worth finishing, is cancelled; it then completes like any other, perhaps after all
-//! with success.
+//! A client wants one thing at a time, so it has one operation in progress. An operation that takes too long or is no
+//! longer needed is cancelled; it then completes like any other, possibly with success.
 
 use std::os::fd::IntoRawFd;
 
@@ -22,7 +20,7 @@ use crate::counters::Counter;
 use crate::runtime::disk::{Disk, Submitted};
 use crate::runtime::event_loop::EventLoop;
 
-/// Sends of one connection before other connections are served.
+/// Sends per connection before others are served.
 const SENDS_PER_TURN: usize = 4;
 
 impl Ring<'_> {
@@ -54,7 +52,7 @@ impl Ring<'_> {
                 self.state.pool.put_buffer(buffer);
                 Some(Event::Expired)
             }
-            // Part of it may have been sent, but not all, in all that time.
+            // In all that time part of it may have been sent, but not everything.
             (Operation::Sending(..) | Operation::AwaitingRoom(_), Some(_)) => Some(Event::Expired),
             (Operation::Receiving(buffer), _) => self.received(token, buffer, completion),
             (Operation::Sending(output, _), None) => self.sent(token, output, result),
@@ -82,7 +80,7 @@ impl Ring<'_> {
         }
     }
 
-    /// Gives the helpers' outcomes to the connections that wait for them.
+    /// Delivers the helpers' outcomes.
     pub(super) fn collect(&mut self) {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         self.disk.collect(&mut outcomes);
@@ -107,7 +105,7 @@ impl Ring<'_> {
         }
     }
 
-    /// Cancels the operation in progress, for this reason.
+    /// Cancels the operation in progress for this reason.
     pub(super) fn interrupt(&mut self, token: u64, interruption: Interruption) {
         let client = self.state.clients.at(token);
         let purpose = match client.progress.operation {
@@ -115,7 +113,7 @@ impl Ring<'_> {
             Operation::Sending(..) => Purpose::Send,
             Operation::AwaitingRoom(_) => Purpose::Room,
             Operation::Reading(_) => Purpose::Read,
-            // The ring has nothing to interrupt.
+            // The ring has nothing to cancel.
             Operation::Nothing | Operation::Closed | Operation::Runnable(_) | Operation::Helped => {
                 match interruption {
                     Interruption::Closed(reason) => return self.close(token, reason),
@@ -145,7 +143,7 @@ impl Ring<'_> {
                 Want::Open(opening) => self.submit(token, Job::Open(opening)),
                 Want::Load(range) => self.load(token, range),
                 Want::Look(buffer) => Some(self.look(token, buffer)),
-                // Even what the ring could read: it has one thing under way for a client.
+                // Even if the ring could read it: a client has one operation in progress.
                 Want::Delegate(lane, job) => Some(self.disk.delegate(token, lane, job)),
                 Want::Recall => return self.recall(token),
                 Want::Wait => None,
@@ -158,7 +156,7 @@ impl Ring<'_> {
         }
     }
 
-    /// Has a helper do what may block.
+    /// Passes a job that may block to a helper.
     fn submit(&mut self, token: u64, job: Job) -> Option<Event> {
         match self.disk.submit(token, job) {
             Submitted::Done(done) => Some(Event::Done(done)),
@@ -170,15 +168,15 @@ impl Ring<'_> {
         }
     }
 
-    /// Has receiving end, unless it has ended.
+    /// Stops receiving, if it is in progress.
     pub(super) fn recall(&mut self, token: u64) {
-        // What ends it already will do.
+        // An earlier reason takes precedence.
         if self.state.clients.at(token).progress.interruption.is_none() {
             self.interrupt(token, Interruption::Recalled);
         }
     }
 
-    /// Uses resident data at once; the ring reads the rest.
+    /// Uses resident data immediately; the ring reads the rest.
     fn load(&mut self, token: u64, range: FileRange) -> Option<Event> {
         if let Some(done) = self.disk.load_now(&range) {
             return Some(Event::Done(done));
@@ -190,7 +188,7 @@ impl Ring<'_> {
     fn read(&mut self, token: u64, mut reading: Reading) {
         let operation = reading.operation(&mut self.scratch);
         self.state.clients.at(token).progress.operation = Operation::Reading(reading);
-        // SAFETY: the client keeps its place for the bytes until it has completed, and the scratch place stays.
+        // SAFETY: the client keeps the buffer until the operation has completed, and the scratch buffer never moves.
         unsafe { self.queue.push(operation, Purpose::Read, token) };
     }
 
@@ -202,13 +200,13 @@ impl Ring<'_> {
         done.map(Event::Done)
     }
 
-    /// Leaves the client waiting, with a deadline for what it waits for.
+    /// Parks the client, with the deadline of its wait.
     pub(super) fn park(&mut self, token: u64) {
         let wait = self.state.clients.at(token).connection.waits_for();
         self.state.begin_wait(token, wait);
     }
 
-    /// The client of this completion is gone.
+    /// Handles a completion for a client that has ended.
     fn give_up(&mut self, doing: Operation, completion: &Completion, reason: Reason) {
         let (token, count) = (completion.token, completion.result.unwrap_or(0));
         match doing {
@@ -226,13 +224,13 @@ impl Ring<'_> {
         self.close(token, reason);
     }
 
-    /// Closes and forgets a client for whom nothing is under way.
+    /// Closes and drops a client without an operation in progress.
     pub(super) fn close(&mut self, token: u64, reason: Reason) {
         let client = self.state.forget(token, reason);
         let socket = client.socket.into_raw_fd();
         if !matches!(client.progress.operation, Operation::Closed) {
             let close = opcode::Close::new(types::Fd(socket)).build().flags(Flags::SKIP_SUCCESS);
-            // SAFETY: it points to nothing, and the descriptor is no longer used elsewhere.
+            // SAFETY: it points to no memory, and the descriptor is no longer used elsewhere.
             unsafe { self.queue.push(close, Purpose::Nothing, 0) };
         }
     }

@@ -1,11 +1,11 @@
-//! The loop that is driven by completions: one ring, its clients, their deadlines, stopping.
+//! The completion-driven event loop: one ring with its clients and their deadlines.
 //!
-//! Where the event loop asks which sockets are ready and then receives and sends, this one hands the wants of
-//! its clients to the ring and receives completions. Receiving, sending, closing, accepting and reading from
-//! the disk take one system call per iteration, and no system call of the loop waits for a disk. Finding
-//! documents is the helpers' job, as in `amped`: an origin's rules for paths are not the kernel's.
+//! Where the readiness loop asks which sockets are ready and then receives and sends, this one submits the wants to the
+//! ring and handles completions. Receiving, sending, closing, accepting and disk reads take one system call per
+//! iteration, and none of the loop's system calls waits for a disk. Helpers find documents, as in `amped`, because the
+//! kernel does not know an origin's rules for paths.
 //!
-//! Admission, limits, deadlines, counters and stopping are those of the event loop; what can be shared is.
+//! Admission, limits, deadlines, counters and draining are those of the readiness loop and shared where possible.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -46,13 +46,13 @@ pub use queue::Unavailable;
 use queue::{Completion, Purpose, Queue};
 use read::Scratch;
 
-/// Checks that this system has io_uring.
+/// Checks that this system supports io_uring.
 pub fn available() -> Result<(), Unavailable> {
     Queue::new().and_then(|queue| Buffers::new(&queue)).map(drop).map_err(Unavailable::new)
 }
 
-/// Serves `site` on `listeners` with one ring until `stop`; `disk` finds its documents. No connection is
-/// served until all rings that meet at `built` exist.
+/// Serves `site` on `listeners` with one ring until `stop`; `disk` finds its documents. No connection is served until
+/// all rings sharing the barrier `built` exist.
 pub fn run(
     site: &Site,
     listeners: Vec<Listener>,
@@ -66,7 +66,7 @@ pub fn run(
     let mut ring = ring?;
     let outcome = ring.serve(stop);
     if outcome.is_err() {
-        // Something may still be under way, and the kernel would write into memory that is free.
+        // An operation may be in progress, and the kernel would write into freed memory.
         std::mem::forget(ring);
     }
     outcome
@@ -115,7 +115,7 @@ impl<'a> Ring<'a> {
             completions.clear();
         }
         self.publish();
-        // The last sockets are closed by operations too.
+        // The last sockets are closed by operations, too.
         self.queue.flush()
     }
 
@@ -123,7 +123,7 @@ impl<'a> Ring<'a> {
         self.listeners.iter().all(RingListener::is_closed) && self.state.clients.is_empty()
     }
 
-    /// Until the next tick, if anything depends on it.
+    /// The time until the next tick, if anything depends on it.
     fn timeout(&mut self) -> Option<Duration> {
         if self.state.can_go_on() {
             Some(Duration::ZERO)
@@ -178,7 +178,7 @@ impl<'a> Ring<'a> {
     fn watch_waker(&mut self) {
         if let Some(outbox) = self.state.handler.outbox() {
             let fd = outbox.waker_fd().as_raw_fd();
-            // SAFETY: the queue lives as long as the handler, and that as long as the ring.
+            // SAFETY: the queue lives as long as the handler, and the handler as long as the ring.
             self.watch(unsafe { BorrowedFd::borrow_raw(fd) }, Purpose::Waker);
         }
     }
@@ -186,7 +186,7 @@ impl<'a> Ring<'a> {
     /// Completes once when `fd` is readable.
     fn watch(&mut self, fd: BorrowedFd<'_>, purpose: Purpose) {
         let poll = opcode::PollAdd::new(types::Fd(fd.as_raw_fd()), libc::POLLIN as u32).build();
-        // SAFETY: it points to nothing.
+        // SAFETY: it points to no memory.
         unsafe { self.queue.push(poll, purpose, 0) };
     }
 

@@ -1,11 +1,11 @@
 //! The ring itself: operations in, completions out, shared with the kernel.
 //!
-//! Handing an operation over costs nothing until the next wait: one system call takes all of them and brings
-//! back whatever is complete. Every operation says what it is for and for whom; its completion says it again.
-//! At most one operation of a client is under way at a time, so that is all it takes to know what has happened.
+//! Submitting costs nothing until the next wait, where one system call submits all operations and returns completions.
+//! Every operation carries its purpose and token, and its completion returns them. A client has at most one operation
+//! in progress, so this identifies it.
 //!
-//! Nothing is lost when there are more operations or completions than fit: operations wait their turn here,
-//! completions in the kernel (`IORING_FEAT_NODROP`).
+//! Nothing is lost if there are more operations or completions than fit: operations wait in a backlog here, completions
+//! in the kernel (`IORING_FEAT_NODROP`).
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,32 +19,32 @@ use rustix::io::Errno;
 use super::batching::{BATCH_SIZE, BATCH_WAIT_MAX};
 use crate::clients::TOKEN_BITS;
 
-/// Operations handed over at once.
+/// Operations submitted at once.
 const OPERATIONS_MAX: u32 = 1024;
 
-/// Completions that wait for us before the kernel has to set some aside.
+/// Completions that the ring holds before the kernel has to store them separately.
 const COMPLETIONS_MAX: u32 = 8 * OPERATIONS_MAX;
 
-/// The purpose of an operation. It is in the bits of the user data that a token leaves free.
+/// The purpose of an operation, stored in the bits of the user data that a token leaves free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Purpose {
-    /// Its outcome does not matter.
+    /// Its outcome is ignored.
     Nothing,
     Accept,
     /// Poll the listener while accepting is not possible.
     ListenerReady,
-    /// To know of the request to stop.
+    /// Poll for the request to stop.
     Stop,
-    /// To know that helpers have outcomes.
+    /// Poll for helpers' outcomes.
     Outcomes,
     /// Poll the waker queue of other threads.
     Waker,
     Receive,
     Send,
-    /// Close a client's socket after the send before it.
+    /// Close a client's socket after the linked send.
     CloseAfterSend,
-    /// To know that a client's socket takes more.
+    /// Poll until a client's socket accepts more.
     Room,
     Read,
 }
@@ -67,7 +67,7 @@ const PURPOSES: [Purpose; 11] = {
 };
 
 impl Purpose {
-    /// The user data of an operation that has this purpose, for the client behind `token`.
+    /// The user data of an operation with this purpose for the client with `token`.
     fn of(self, token: u64) -> u64 {
         debug_assert!(token >> TOKEN_BITS == 0, "a token with room for the purpose");
         (self as u64) << TOKEN_BITS | token
@@ -78,7 +78,7 @@ impl Purpose {
 pub struct Completion {
     pub purpose: Purpose,
     pub token: u64,
-    /// The result of its system call.
+    /// The result of the operation, as of its system call.
     pub result: Result<u32, Errno>,
     flags: u32,
 }
@@ -94,17 +94,17 @@ impl Completion {
         }
     }
 
-    /// Returns true if the operation goes on and will complete again.
+    /// Returns true if a multishot operation will complete again.
     pub fn goes_on(&self) -> bool {
         cqueue::more(self.flags)
     }
 
-    /// The buffer that the kernel chose to receive into.
+    /// The buffer that the kernel chose.
     pub fn buffer(&self) -> Option<u16> {
         cqueue::buffer_select(self.flags)
     }
 
-    /// Returns true if the socket had more than was received.
+    /// Returns true if the socket has more data.
     pub fn leaves_data(&self) -> bool {
         cqueue::sock_nonempty(self.flags)
     }
@@ -121,10 +121,10 @@ impl Queue {
     pub fn new() -> io::Result<Queue> {
         let mut builder = IoUring::builder();
         builder.setup_cqsize(COMPLETIONS_MAX).setup_submit_all().setup_coop_taskrun();
-        // Work that completes operations then runs when we wait for them, not whenever an interrupt allows.
+        // Completion work then runs when the loop waits, not in arbitrary interrupts.
         let deferring = builder.clone().setup_single_issuer().setup_defer_taskrun().build(OPERATIONS_MAX);
         let ring = match deferring {
-            // Linux 6.0 does not know it yet.
+            // Linux 6.0 does not support it.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => builder.build(OPERATIONS_MAX)?,
             outcome => outcome?,
         };
@@ -134,7 +134,7 @@ impl Queue {
         Ok(Queue { ring, backlog: VecDeque::new() })
     }
 
-    /// For registering what operations use.
+    /// For registering resources of operations.
     pub fn submitter(&self) -> Submitter<'_> {
         self.ring.submitter()
     }
@@ -143,35 +143,35 @@ impl Queue {
     ///
     /// # Safety
     ///
-    /// The memory it points to must stay in place until its completion.
+    /// The memory it points to must stay valid until its completion.
     pub unsafe fn push(&mut self, operation: Entry, purpose: Purpose, token: u64) {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.push_chain(operation.user_data(purpose.of(token)), None) }
     }
 
-    /// Submits `first` and, linked to its success, `second`. There is one completion: that of `second` if
-    /// both were done, that of `first` if it failed, and then `second` is not done.
+    /// Submits `first` and, linked to its success, `second`. There is one completion: that of `second` if both
+    /// succeeded, otherwise that of `first`, and `second` is not performed.
     ///
     /// # Safety
     ///
-    /// The memory they point to must stay in place until that completion.
+    /// The memory they point to must stay valid until that completion.
     pub unsafe fn push_pair(&mut self, first: (Entry, Purpose), second: (Entry, Purpose), token: u64) {
-        // A failing operation that skips its completion on success makes those linked to it skip theirs.
+        // If the first operation fails, the linked one is skipped without a completion.
         let flags = Flags::IO_LINK | Flags::SKIP_SUCCESS;
         let head = first.0.flags(flags).user_data(first.1.of(token));
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.push_chain(head, Some(second.0.user_data(second.1.of(token)))) }
     }
 
-    /// Asks for the operation with this purpose and token to end early. It completes in any case.
+    /// Cancels the operation with this purpose and token. It still completes.
     pub fn cancel(&mut self, purpose: Purpose, token: u64) {
         let operation = opcode::AsyncCancel::new(purpose.of(token)).build();
-        // SAFETY: it points to nothing.
+        // SAFETY: it points to no memory.
         unsafe { self.push(operation.flags(Flags::SKIP_SUCCESS), Purpose::Nothing, 0) }
     }
 
-    /// Submits everything, waits for a completion up to `timeout`, and adds the completions to `into`. With
-    /// batching it waits a moment for more than one.
+    /// Submits everything, waits for a completion up to `timeout`, and appends completions to `into`. With batching it
+    /// waits briefly for more than one.
     pub fn wait(
         &mut self,
         timeout: Option<Duration>,
@@ -196,7 +196,7 @@ impl Queue {
         outcome.map(drop).or_else(|error| if is_passing(&error) { Ok(()) } else { Err(error) })
     }
 
-    /// Hands everything over without waiting.
+    /// Submits everything without waiting.
     pub fn flush(&mut self) -> io::Result<()> {
         self.hand_over_backlog();
         self.ring.submit().map(drop)
@@ -206,7 +206,7 @@ impl Queue {
     ///
     /// As for [`push_pair`](Self::push_pair).
     unsafe fn push_chain(&mut self, first: Entry, second: Option<Entry>) {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let fits = self.backlog.is_empty() && unsafe { self.try_push(&first, second.as_ref()) };
         if !fits {
             self.backlog.push_back((first, second));
@@ -220,30 +220,30 @@ impl Queue {
     unsafe fn try_push(&mut self, first: &Entry, second: Option<&Entry>) -> bool {
         let mut submission = self.ring.submission();
         match second {
-            // SAFETY: as promised by the caller.
+            // SAFETY: guaranteed by the caller.
             None => unsafe { submission.push(first).is_ok() },
-            // SAFETY: as promised by the caller. All or nothing: a link does not reach the next hand-over.
+            // SAFETY: guaranteed by the caller. All or nothing, because a link does not extend to the next submission.
             Some(second) => unsafe { submission.push_multiple(&[first.clone(), second.clone()]).is_ok() },
         }
     }
 
     fn hand_over_backlog(&mut self) {
         while let Some((first, second)) = self.backlog.pop_front() {
-            // SAFETY: promised when it was pushed.
+            // SAFETY: guaranteed when it was pushed.
             let mut fits = unsafe { self.try_push(&first, second.as_ref()) };
             if !fits && self.ring.submit().is_ok() {
-                // SAFETY: promised when it was pushed.
+                // SAFETY: guaranteed when it was pushed.
                 fits = unsafe { self.try_push(&first, second.as_ref()) };
             }
             if !fits {
-                // The kernel is short of memory. With the next wait it is tried again.
+                // The kernel is short of memory; retried with the next wait.
                 return self.backlog.push_front((first, second));
             }
         }
     }
 }
 
-/// Returns true if a wait that failed so need only be repeated.
+/// Returns true if a wait that failed with this error must only be repeated.
 fn is_passing(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY))
 }
@@ -259,7 +259,7 @@ pub struct Unavailable {
 }
 
 impl Unavailable {
-    /// Because of what the kernel said.
+    /// Explains the kernel's error.
     pub fn new(error: io::Error) -> Unavailable {
         Unavailable { error }
     }

@@ -1,8 +1,8 @@
-//! Reading from documents: the ring waits for the disk.
+//! Reads documents through the ring.
 //!
-//! The kernel reads buffered files without a thread where the file system can do that, and with one of its
-//! own where it cannot; the loop sees a completion either way. Bytes to be handed over go straight to where
-//! they stay. Bytes that are only to be in the page cache go to a scratch buffer that all such reads share.
+//! The kernel reads buffered files without a thread if the file system supports that, otherwise with a thread of its
+//! own; either way the loop gets a completion. Bytes to be returned are read directly into their final place. Bytes
+//! that only need to be in the page cache go to a scratch buffer shared by all such reads.
 
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
@@ -12,11 +12,11 @@ use io_uring::{opcode, squeue, types};
 use rustix::io::Errno;
 use sojourn_content::{Done, FileRange, LoadError};
 
-/// The most that one operation reads into the scratch place.
+/// The most that one operation reads into the scratch buffer.
 const SCRATCH_BYTES: usize = 512 * 1024;
 
-/// The buffer for bytes that are only to be brought into memory. It never moves: the kernel may be writing
-/// there at any time.
+/// The buffer for bytes that only need to be in the page cache. It never moves, because the kernel may write to it at
+/// any time.
 pub struct Scratch(Box<[MaybeUninit<u8>]>);
 
 impl Scratch {
@@ -26,10 +26,10 @@ impl Scratch {
     }
 }
 
-/// A range that is being read.
+/// A range being read.
 pub struct Reading {
     range: FileRange,
-    /// Where the bytes are to stay, if they are to be handed over.
+    /// Where the bytes are stored, if they are to be returned.
     bytes: Option<Arc<[MaybeUninit<u8>]>>,
     read: usize,
 }
@@ -40,7 +40,7 @@ impl Reading {
         Reading { range, bytes, read: 0 }
     }
 
-    /// The operation that reads the missing bytes, or a part of them. It needs `self` and `scratch` until it
+    /// The operation that reads the missing bytes, or a part of them. `self` and `scratch` must live until it
     /// completes.
     pub fn operation(&mut self, scratch: &mut Scratch) -> squeue::Entry {
         let rest = self.range.length - self.read;
@@ -57,7 +57,7 @@ impl Reading {
             .build()
     }
 
-    /// The operation completed; returns the outcome unless there is more to read.
+    /// Handles a completion; returns the outcome unless there is more to read.
     pub fn advance(&mut self, result: Result<u32, Errno>) -> Option<Done> {
         match result {
             Ok(0) => Some(Done::Loaded(Err(LoadError::Truncated))),

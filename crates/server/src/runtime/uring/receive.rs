@@ -1,7 +1,7 @@
-//! Receiving: into whichever buffer the kernel takes when something has arrived.
+//! Receives into whichever provided buffer the kernel chooses when data has arrived.
 //!
-//! One operation receives once. Operations that go on by themselves measured no faster, and would go on while
-//! the client's answers wait to be sent: a client that asks and never reads could not be held back.
+//! One operation receives once. Multishot receives were no faster when measured, and would continue while a client's
+//! responses wait to be sent, so a client that sends requests without reading could not be held back.
 
 use std::os::fd::AsRawFd;
 
@@ -17,7 +17,7 @@ use crate::connection::{Buffer, Event, Reason};
 use crate::runtime::event_loop::EventLoop;
 use crate::runtime::sockets::transfer::{self, Transfer};
 
-/// `IORING_RECVSEND_POLL_FIRST`: do not even try before the socket says that it has something.
+/// `IORING_RECVSEND_POLL_FIRST`: do not try before the socket is readable.
 const POLL_FIRST: u16 = 1;
 
 impl Ring<'_> {
@@ -56,7 +56,7 @@ impl Ring<'_> {
                 Some(Event::Received(buffer))
             }
             (Ok(_), _) => Some(Event::Ended),
-            // By the time this is handed over, the buffers that were used up are back.
+            // When this is submitted, the used buffers have been returned.
             (Err(Errno::NOBUFS | Errno::INTR | Errno::AGAIN), _) => {
                 let client = self.state.clients.at(token);
                 client.progress.operation = Operation::Receiving(buffer);

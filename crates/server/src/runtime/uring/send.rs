@@ -1,9 +1,9 @@
-//! Sending: from memory by the ring, from files by `sendfile` as soon as the socket takes it.
+//! Sends: from memory through the ring, from files with `sendfile` as soon as the socket accepts data.
 //!
-//! A last response that is short is sent and its connection closed by one pair of linked operations: the
-//! close costs no loop iteration and no completion of its own. The ring has no `sendfile`, and both its
-//! detours, a read and a send or two splices through a pipe, cost more than the call; the range is in memory
-//! by then, as far as a test can tell, or lies in a file in memory, and so the call does not wait.
+//! A short last response and the close of its connection are one pair of linked operations, so closing costs no loop
+//! iteration or completion. The ring has no `sendfile`, and its alternatives (a read and a send, or two splices through
+//! a pipe) cost more than the call. By then the range is in memory as far as the residency test can tell, or in a
+//! memory file, so the call does not wait.
 
 use std::os::fd::AsRawFd;
 
@@ -16,12 +16,12 @@ use super::queue::Purpose;
 use crate::connection::{Event, Output};
 use crate::runtime::sockets::transfer::{self, Transfer};
 
-/// The most that is sent and closed as a pair. Until all of it is sent nothing shows how far that came, so the
-/// client has its timeout for the whole.
+/// The largest response that is sent and closed as a pair. Progress is not visible until all of it is sent, so the
+/// client's timeout covers the whole.
 const SENT_AND_CLOSED_BYTES_MAX: usize = 16 * 1024;
 
 impl Ring<'_> {
-    /// Sends, or has the ring send; returns what has happened already.
+    /// Sends, or submits a send; returns the event if it is already done.
     pub(super) fn send(&mut self, token: u64, output: Output) -> Option<Event> {
         let is_from_memory = output.body.as_ref().is_none_or(|body| body.in_file(0).is_none());
         if is_from_memory && output.sent < output.total_bytes() {
@@ -45,10 +45,10 @@ impl Ring<'_> {
         if closes {
             let close = opcode::Close::new(socket).build();
             let pair = ((operation, Purpose::Send), (close, Purpose::CloseAfterSend));
-            // SAFETY: the client keeps the bytes until it has completed.
+            // SAFETY: the client keeps the bytes until the operation has completed.
             unsafe { self.queue.push_pair(pair.0, pair.1, token) };
         } else {
-            // SAFETY: the client keeps the bytes until it has completed.
+            // SAFETY: the client keeps the bytes until the operation has completed.
             unsafe { self.queue.push(operation, Purpose::Send, token) };
         }
     }
@@ -65,14 +65,14 @@ impl Ring<'_> {
                 let poll =
                     opcode::PollAdd::new(types::Fd(client.socket.as_raw_fd()), libc::POLLOUT as u32).build();
                 client.progress.operation = Operation::AwaitingRoom(output);
-                // SAFETY: it points to nothing.
+                // SAFETY: it points to no memory.
                 unsafe { self.queue.push(poll, Purpose::Room, token) };
                 None
             }
         }
     }
 
-    /// The ring has sent something, or failed to.
+    /// The ring has sent something, or failed.
     pub(super) fn sent(
         &mut self,
         token: u64,
@@ -87,22 +87,22 @@ impl Ring<'_> {
             Err(Errno::INTR | Errno::AGAIN) => {}
             Err(_) => return Some(Event::Failed),
         }
-        // A completely sent output takes the path of files to its end.
+        // A completely sent output continues like one from a file.
         self.send(token, output)
     }
 }
 
-/// Pieces of memory that one operation sends; the next sends the rest.
+/// Pieces of memory per operation; the next operation sends the rest.
 const PIECES_MAX: usize = 17;
 
-/// Pieces of memory and the header that points to them.
+/// Pieces of memory with the message header that points to them.
 pub struct Gather {
     pieces: [libc::iovec; PIECES_MAX],
     header: libc::msghdr,
 }
 
-/// The operation that sends the rest of `output`, or as much of it as it can point to. It needs the bytes and the
-/// gathered pieces until it completes.
+/// The operation that sends the rest of `output`, or as many pieces as fit. The bytes and the gathered pieces must live
+/// until it completes.
 fn operation(socket: types::Fd, output: &Output, flags: i32) -> (squeue::Entry, Option<Box<Gather>>) {
     let head = output.bytes.get(output.sent..).filter(|head| !head.is_empty());
     let body_sent = output.sent.saturating_sub(output.bytes.len());
@@ -119,7 +119,7 @@ fn operation(socket: types::Fd, output: &Output, flags: i32) -> (squeue::Entry, 
 
 fn gather<'b>(bytes: impl Iterator<Item = &'b [u8]>) -> Box<Gather> {
     let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
-    // SAFETY: all zero is an empty message header.
+    // SAFETY: all zeros is an empty message header.
     let header = unsafe { std::mem::zeroed() };
     let mut gather = Box::new(Gather { pieces: [nothing; PIECES_MAX], header });
     let mut count = 0;

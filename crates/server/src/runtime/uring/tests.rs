@@ -1,4 +1,4 @@
-//! The loop's assumptions about the ring: pairs complete once, nothing pushed is lost, buffers come back.
+//! The loop's assumptions about the ring: pairs complete once, nothing submitted is lost, buffers are returned.
 
 use std::io::Write;
 use std::os::fd::{AsRawFd, IntoRawFd};
@@ -16,7 +16,7 @@ use super::queue::{Completion, Purpose, Queue};
 
 const TOKEN: u64 = 7;
 
-/// The completions until there is none for a while.
+/// All completions until none arrives for a while.
 fn drain(queue: &mut Queue) -> Vec<Completion> {
     let mut completions = Vec::new();
     loop {
@@ -33,7 +33,7 @@ fn send(socket: &UnixStream, bytes: &[u8]) -> Entry {
     opcode::Send::new(types::Fd(socket.as_raw_fd()), bytes.as_ptr(), bytes.len() as u32).flags(flags).build()
 }
 
-/// Sends `bytes` and closes; `meanwhile` happens while that is under way. Returns the one completion.
+/// Sends `bytes` and closes; `meanwhile` runs in between. Returns the single completion.
 fn send_and_close(bytes: &[u8], meanwhile: impl FnOnce(&mut Queue, UnixStream)) -> Completion {
     let (socket, peer) = UnixStream::pair().unwrap();
     set_socket_send_buffer_size(&socket, 4096).unwrap();
@@ -47,7 +47,7 @@ fn send_and_close(bytes: &[u8], meanwhile: impl FnOnce(&mut Queue, UnixStream)) 
     let [completion] = completions[..] else { panic!("one completion: {completions:?}") };
     assert_eq!(completion.token, TOKEN);
     if completion.purpose == Purpose::CloseAfterSend {
-        // The ring has closed it, and others may have the number now.
+        // The ring has closed it, and the number may have been reused.
         let _ = socket.into_raw_fd();
     }
     completion
@@ -58,7 +58,7 @@ fn a_pair_completes_once() {
     let mut kept = None;
     let done = send_and_close(b"hello", |_, peer| kept = Some(peer));
     assert_eq!((done.purpose, done.result), (Purpose::CloseAfterSend, Ok(0)));
-    // It reads to the end, so it is closed.
+    // Reading reaches the end, so it is closed.
     assert_eq!(std::io::read_to_string(kept.take().unwrap()).unwrap(), "hello");
 
     let failed = send_and_close(b"hello", |_, peer| drop(peer));
@@ -77,10 +77,10 @@ fn a_pair_completes_once() {
 #[test]
 fn nothing_that_is_pushed_is_lost() {
     let mut queue = Queue::new().unwrap();
-    // More than the completions that the ring has room for, let alone the operations.
+    // More than the ring's completions, let alone its operations.
     let count = 20_000;
     for token in 0..count {
-        // SAFETY: it points to nothing.
+        // SAFETY: it points to no memory.
         unsafe { queue.push(opcode::Nop::new().build(), Purpose::Read, token) };
     }
     let mut tokens: Vec<u64> = drain(&mut queue).iter().map(|completion| completion.token).collect();

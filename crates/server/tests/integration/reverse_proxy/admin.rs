@@ -1,4 +1,4 @@
-//! What people do with the proxy's cache over the admin listener: have something forgotten, look at what is stored.
+//! Cache operations on the admin listener: purging and inspection.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use sojourn_server::Counter;
 use sojourn_testing::upstream::Upstream;
 use sojourn_testing::{Client, DEADLINE};
 
-/// Answers everything, tagged with its path's words, in a language if one is asked for.
+/// Answers everything, tagged with the words of its path, in a language if one is requested.
 fn origin() -> Upstream {
     Upstream::start(|peer| {
         while let Some(head) = peer.head() {
@@ -23,7 +23,7 @@ fn origin() -> Upstream {
     })
 }
 
-/// The status and the JSON that the admin listener answers with.
+/// The status and JSON of a response of the admin listener.
 fn admin(server: &Server, request: &str) -> (u16, Value) {
     let mut client = Client::to(server.admin);
     client.send(format!("{request} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
@@ -41,7 +41,7 @@ fn is_hit(server: &Server, target: &str, language: &str) -> bool {
     answer.contains("Cache-Status: me; hit")
 }
 
-/// Asks twice, so that it is stored.
+/// Requests it twice, so that it is stored.
 fn store(server: &Server, target: &str, language: &str) {
     is_hit(server, target, language);
     assert!(is_hit(server, target, language), "{target}");
@@ -101,7 +101,7 @@ fn keys_are_forgotten_in_memory_and_on_disk() {
     assert!(
         !is_hit(&server, "/a-b", "en") && !is_hit(&server, "/b-c", "en") && is_hit(&server, "/c-d", "en")
     );
-    // Those in memory, too; what comes later stays.
+    // Objects in memory too; later ones stay.
     admin(&server, "POST /purge?key=d");
     assert!(!is_hit(&server, "/c-d", "en"));
     std::thread::sleep(Duration::from_millis(1100));

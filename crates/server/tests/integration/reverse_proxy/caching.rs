@@ -1,6 +1,6 @@
-//! A proxy's cache between real sockets, rule by rule (RFC 9111, 5861, 9110, 9211).
+//! A proxy's cache over real sockets, rule by rule (RFC 9111, 5861, 9110, 9211).
 //!
-//! What comes with `max-age=0` is stale as soon as it is stored, so that nothing here waits for a clock.
+//! Responses with `max-age=0` are stale when they are stored, so the tests need not wait.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use sojourn_testing::requests::{ask, get, get_with, status};
 use sojourn_testing::upstream::{Peer, Upstream};
 use sojourn_testing::{Client, DEADLINE};
 
-/// How long an upstream thinks about what several clients are to wait for.
+/// How long an upstream delays a response that several clients wait for.
 const THOUGHT: Duration = Duration::from_millis(500);
 
-/// Has `answer` answer every request; it is given the head.
+/// An upstream that answers every request by `answer`, which gets the head.
 fn answering(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> Upstream {
     Upstream::start(move |peer: &mut Peer| {
         while let Some(head) = peer.head() {
@@ -38,13 +38,13 @@ fn is_conditional(head: &str) -> bool {
     head.contains("\r\nIf-")
 }
 
-/// The heads of the requests for `target` that came to the upstream.
+/// The heads of the requests for `target` that reached the upstream.
 fn heads(upstream: &Upstream, target: &str) -> Vec<String> {
     let line = format!(" {target} HTTP/1.1\r\n");
     upstream.heads().into_iter().filter(|head| head.contains(&line)).collect()
 }
 
-/// What Cache-Status says; a time to live that a slow machine has made shorter is what it was.
+/// The Cache-Status of a response, with the time to live normalised for slow machines.
 fn said(answer: &str) -> String {
     let line = answer.lines().find_map(|line| line.strip_prefix("Cache-Status: me; "));
     let line = line.unwrap_or_else(|| panic!("no Cache-Status: {answer}"));
@@ -60,7 +60,7 @@ fn body(answer: &str) -> &str {
     answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head: {answer}")).1
 }
 
-/// RFC 9111, 4.1 and 4.3.4.
+/// RFC 9111, 4.1 and 4.3.4: a variant selected by a 304.
 #[test]
 fn a_variant_that_a_304_chooses_is_stored_for_the_next_such_request() {
     let serve = |head: &str| match is_conditional(head) {
@@ -86,7 +86,7 @@ fn a_variant_that_a_304_chooses_is_stored_for_the_next_such_request() {
     );
 }
 
-/// RFC 9111, 4.3.1, 4.3.3 and 4.3.4.
+/// RFC 9111, 4.3.1, 4.3.3 and 4.3.4: revalidation.
 #[test]
 fn what_is_stale_is_validated() {
     let serve = |head: &str| match is_conditional(head) {
@@ -109,7 +109,7 @@ fn what_is_stale_is_validated() {
             let asked = heads(upstream, "/a");
             assert_eq!(asked.len(), 2);
             assert!(asked[1].contains("\r\nIf-None-Match: \"x\"\r\n"), "{}", asked[1]);
-            // The client's own conditions are judged by what is stored; the upstream does not see them.
+            // The client's own conditions are evaluated against the stored response; the upstream does not see them.
             get(server, "/b");
             let current = get_with(server, "/b", "If-None-Match: \"w\", \"x\"\r\n");
             assert!(status(&current) == "304" && said(&current) == "fwd=stale; ttl=60; stored", "{current}");
@@ -123,7 +123,7 @@ fn what_is_stale_is_validated() {
     );
 }
 
-/// RFC 9111, 4.3.3: the new answer replaces the stored one; 4.3.4: a 304 about something else does not count.
+/// RFC 9111, 4.3.3: a new response replaces the stored one; 4.3.4: a 304 about something else does not count.
 #[test]
 fn what_is_outdated_is_replaced() {
     let serve = |head: &str| match (head.split(' ').nth(1).unwrap(), is_conditional(head)) {
@@ -150,7 +150,7 @@ fn what_is_outdated_is_replaced() {
             assert_eq!(body(&again("/other")), "new");
             let asked: Vec<_> = heads(upstream, "/other").iter().map(|head| is_conditional(head)).collect();
             assert_eq!(asked, [false, true, false], "a 304 about what is not stored");
-            // What replaces it is for one client, so there is nothing more to ask about.
+            // The replacement is private, so there is nothing left to revalidate.
             assert_eq!((body(&again("/private")), body(&again("/private"))), ("new", "new"));
             assert!(!is_conditional(&heads(upstream, "/private")[2]));
             let once = again("/once");
@@ -166,7 +166,7 @@ fn what_is_outdated_is_replaced() {
     );
 }
 
-/// RFC 9111, 4: clients of one stale object ask once; 4.1 and 4.3.1: the tags of all variants are named.
+/// RFC 9111, 4: clients of a stale object revalidate once; 4.1 and 4.3.1: with the tags of all variants.
 #[test]
 fn validations_are_shared() {
     let serve = |head: &str| match is_conditional(head) {
@@ -205,7 +205,7 @@ fn validations_are_shared() {
     );
 }
 
-/// RFC 5861, 3.
+/// RFC 5861, 3: stale-while-revalidate.
 #[test]
 fn stale_answers_come_while_an_upstream_is_asked() {
     let serve = |head: &str| match is_conditional(head) {
@@ -240,7 +240,7 @@ fn stale_answers_come_while_an_upstream_is_asked() {
     );
 }
 
-/// RFC 5861, 4; RFC 9111, 4.2.4, 4.3.3 and 5.2.2.2.
+/// RFC 5861, 4 (stale-if-error); RFC 9111, 4.2.4, 4.3.3 and 5.2.2.2.
 #[test]
 fn stale_answers_come_when_an_upstream_fails() {
     let serve = |head: &str| {
@@ -284,7 +284,7 @@ fn stale_answers_come_when_an_upstream_fails() {
     );
 }
 
-/// RFC 9110, 14 and 15.3.7; RFC 9111, 3.3.
+/// RFC 9110, 14 and 15.3.7; RFC 9111, 3.3: ranges of stored objects.
 #[test]
 fn ranges_are_answered_from_the_whole() {
     let serve = |head: &str| match head.split(' ').nth(1).unwrap() {
@@ -344,7 +344,7 @@ fn ranges_are_answered_from_the_whole() {
             let pieces = part("/large", "10-19,100000-100009");
             assert!(pieces.contains(&large[10..20]) && pieces.contains(&large[100_000..100_010]));
             assert_eq!(upstream.heads().len(), 3);
-            // What is not there is the upstream's to answer, part by part.
+            // Missing parts are for the upstream to answer, one by one.
             let answer = part("/none", "0-1");
             assert!(status(&answer) == "206" && said(&answer) == "fwd=uri-miss", "{answer}");
             assert!(heads(upstream, "/none")[0].contains("\r\nRange: bytes=0-1\r\n"));
@@ -352,12 +352,12 @@ fn ranges_are_answered_from_the_whole() {
     );
 }
 
-/// Bytes of which no two parts are alike for long.
+/// Bytes in which no two longer parts are equal.
 fn large() -> String {
     (0..30_000).map(|number| format!("{number:09}\n")).collect()
 }
 
-/// RFC 9111, 3.5, 4.2.1, 4.4, 5.2.1.7 and 9.1; RFC 9110, 9.3.2; `rules::key`.
+/// RFC 9111, 3.5, 4.2.1, 4.4, 5.2.1.7 and 9.1; RFC 9110, 9.3.2: other responses from the cache.
 #[test]
 fn what_else_is_answered_from_the_cache() {
     let serve = |head: &str| {
@@ -390,11 +390,11 @@ fn what_else_is_answered_from_the_cache() {
                 get_with(server, target, "Authorization: Basic x\r\n");
             }
             assert_eq!((heads(upstream, "/secret").len(), heads(upstream, "/public").len()), (2, 1));
-            // HEAD by what GET has brought; GET not by what HEAD has.
+            // HEAD is answered from a stored GET, but not GET from HEAD.
             assert!(said(&ask(server, "HEAD", "/public", "")).starts_with("hit"));
             assert_eq!(said(&ask(server, "HEAD", "/head", "")), "fwd=uri-miss");
             assert_eq!(said(&get(server, "/head")), "fwd=uri-miss; ttl=60; stored");
-            // Unsafe methods, if they succeed.
+            // Successful unsafe methods invalidate.
             for target in ["/changed", "/named", "/failing"] {
                 get(server, target);
             }
@@ -404,10 +404,10 @@ fn what_else_is_answered_from_the_cache() {
             for target in ["/changed", "/named"] {
                 assert!(said(&get(server, target)).starts_with("fwd=uri-miss"), "{target}");
             }
-            // The cache or nothing.
+            // only-if-cached.
             assert_eq!(status(&get_with(server, "/absent", "Cache-Control: only-if-cached\r\n")), "504");
             assert_eq!(heads(upstream, "/absent").len(), 0);
-            // One key, one target at the upstream.
+            // Equivalent spellings share a key and a target at the upstream.
             get(server, "/%7euser%2f");
             assert!(said(&get(server, "/~user%2F")).starts_with("hit"));
             assert_eq!(heads(upstream, "/~user%2F").len(), 1);
@@ -415,7 +415,7 @@ fn what_else_is_answered_from_the_cache() {
     );
 }
 
-/// RFC 9111, 4.2.2; RFC 9110, 15.1.
+/// RFC 9111, 4.2.2; RFC 9110, 15.1: lifetimes of errors.
 #[test]
 fn errors_are_kept_as_long_as_is_said() {
     let serve = |head: &str| match head.contains("/unavailable") {
@@ -434,7 +434,7 @@ fn errors_are_kept_as_long_as_is_said() {
     }
 }
 
-/// RFC 9111, 4.3.5.
+/// RFC 9111, 4.3.5: HEAD updates stored responses.
 #[test]
 fn heads_tell_of_what_is_stored() {
     let serve = |head: &str| {
@@ -464,7 +464,7 @@ fn heads_tell_of_what_is_stored() {
     );
 }
 
-/// RFC 9111, 4.2.4.
+/// RFC 9111, 4.2.4: stale responses while disconnected.
 #[test]
 fn who_is_disconnected_answers_stale_if_that_is_wanted() {
     let serve = |head: &str| match (head.contains("X-Close"), head.contains("/must")) {

@@ -1,4 +1,4 @@
-//! The hit rate of the real proxy, disk and all, beside that of the simulator, on requests by Zipf's law.
+//! Compares the hit ratio of the real proxy, with its disk, to the simulator's on Zipf-distributed requests.
 
 use super::{Options, proxy};
 use crate::server::Server;
@@ -11,10 +11,10 @@ use sojourn_testing::upstream::Upstream;
 const DOCUMENTS: usize = 600;
 const REQUESTS: usize = 5_000;
 const SEED: u64 = 7;
-/// Of Zipf's law, as logs of proxies have it.
+/// The exponent of Zipf's law, typical for proxy logs.
 const EXPONENT: f64 = 0.8;
 
-/// Bytes of a document: 10,000 to 70,000, whatever its rank.
+/// The size of a document: 10,000 to 70,000 bytes, independent of its rank.
 fn size(document: u32) -> u64 {
     10_000 + mixed(u64::from(document)) % 60_000
 }
@@ -54,7 +54,7 @@ fn origin() -> Upstream {
     })
 }
 
-/// Asks for all of them, one after the other.
+/// Requests all of them, one after the other.
 fn replay(server: &Server, requests: &[Request]) {
     let mut client = server.connect();
     for request in requests {
@@ -68,7 +68,7 @@ fn hit_rate(misses: u64) -> f64 {
     1.0 - misses as f64 / REQUESTS as f64
 }
 
-/// The data set is four times the memory, the disk takes half of it.
+/// The data set is four times the memory; the disk holds half of it.
 fn check(policy: &str) {
     let requests = requests();
     let data_bytes: u64 = (0..DOCUMENTS as u32).map(size).sum();

@@ -1,4 +1,4 @@
-//! What a proxy keeps in memory, and for whom.
+//! What a proxy stores in memory, and for which requests.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ fn what_is_fresh_is_answered_from_memory() {
                 exchange(&mut server.connect(), "HEAD /a HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
             assert!(head.contains("Content-Length: 5\r\n") && head.ends_with("\r\n\r\n"), "{head}");
             assert_eq!(upstream.heads().len(), 1);
-            // Other hosts, other answers; what the client does not want is not used; what may have changed is gone.
+            // Other hosts get other responses; refused or outdated responses are not used.
             exchange(&mut server.connect(), "GET /a HTTP/1.1\r\nHost: i\r\nConnection: close\r\n\r\n");
             assert_eq!(upstream.heads().len(), 2);
             exchange(&mut server.connect(), &request("Cache-Control: no-cache\r\n"));
@@ -129,7 +129,7 @@ fn many_clients_of_one_cold_object_ask_once() {
         for client in &mut clients {
             client.send(b"GET /cold HTTP/1.0\r\nHost: h\r\n\r\n");
         }
-        // One goes away before it has anything, and nobody minds.
+        // One client leaves before it has received anything, without effect on others.
         clients.remove(0);
         for client in &mut clients {
             assert!(client.rest().ends_with(&body));
@@ -141,7 +141,7 @@ fn many_clients_of_one_cold_object_ask_once() {
     }
 }
 
-/// Answers in a fraction of a second with `fields`, and a body that comes in pieces.
+/// An upstream that answers slowly with `fields` and a body in several pieces.
 fn slow_origin(fields: &'static str) -> (Upstream, Vec<u8>) {
     let body: Vec<u8> = (0..200_000u32).map(|number| number as u8).collect();
     let theirs = body.clone();
@@ -178,7 +178,7 @@ fn loops_follow_each_other() {
             assert_eq!(upstream.heads().len(), asked, "{architecture}: {fields}");
             if asked == 1 {
                 let counted = server.stop();
-                // Who came too late for that found it stored.
+                // Later requests found it stored.
                 let followed = counted.value(Counter::CacheCollapsed) + counted.value(Counter::CacheHits);
                 assert_eq!(followed, CLIENTS as u64 - 1);
             }

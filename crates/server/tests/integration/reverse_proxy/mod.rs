@@ -1,4 +1,4 @@
-//! A reverse proxy in this process: what its cache answers, rule by rule, over the architectures that are one process.
+//! A reverse proxy in this process: its cache, rule by rule, over all single-process architectures.
 
 mod admin;
 mod caching;
@@ -24,17 +24,16 @@ use sojourn_testing::upstream::Upstream;
 
 use crate::server::Server;
 
-/// Threads of a cache's disk.
 const DISK_THREADS: usize = 2;
 
-/// Longer than a disk takes.
+/// Longer than any disk takes.
 const DISK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a test sets before the proxy starts.
+/// Settings that a test changes before the proxy starts.
 struct Options {
-    /// Its limits and its number of workers.
+    /// The limits and number of workers.
     site: Site,
-    /// No bytes in memory are no cache.
+    /// 0 bytes of memory mean no cache.
     memory: Settings,
     disk: Option<DiskSettings>,
     policy: Policy,
@@ -42,7 +41,7 @@ struct Options {
 }
 
 impl Options {
-    /// Keeps answers in `directory`, too.
+    /// Stores responses in `directory`, too.
     fn keep_in(&mut self, directory: &Path) {
         self.disk = Some(DiskSettings {
             path: directory.to_owned(),
@@ -57,7 +56,7 @@ impl Options {
 /// A change to the options.
 type Setting<'a> = &'a dyn Fn(&mut Options);
 
-/// Runs `test` over every architecture that has one cache for the whole server, one after the other.
+/// Runs `test` over every architecture with one cache for the whole server.
 fn over_sharing(
     settings: &[Setting<'_>],
     upstream: impl Fn() -> Upstream,

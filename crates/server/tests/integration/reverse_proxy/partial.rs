@@ -1,4 +1,4 @@
-//! Parts of objects in a proxy's cache, between real sockets (RFC 9110, 13.1.5 and 15.3.7; RFC 9111, 3.3 and 3.4).
+//! Stored parts of objects, over real sockets (RFC 9110, 13.1.5 and 15.3.7; RFC 9111, 3.3 and 3.4).
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,10 @@ use sojourn_testing::upstream::{Peer, Upstream};
 
 const LENGTH: usize = 200_000;
 
-/// How long an upstream thinks about what several clients are to wait for.
+/// How long an upstream delays a response that several clients wait for.
 const THOUGHT: Duration = Duration::from_millis(300);
 
-/// How long a test waits for what happens behind an answer.
+/// How long a test waits for what happens after a response.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Version `version` of the object.
@@ -25,7 +25,7 @@ fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
 }
 
-/// What a range of the request selects of the object.
+/// The range that the request selects.
 fn selected(head: &str) -> Option<(usize, usize)> {
     let ranges = field(head, "Range")?.strip_prefix("bytes=")?;
     let (first, last) = ranges.split_once('-').filter(|_| !ranges.contains(','))?;
@@ -35,7 +35,7 @@ fn selected(head: &str) -> Option<(usize, usize)> {
     })
 }
 
-/// A sound origin: 206 for a range, unless If-Range names another version.
+/// The response of a correct origin: 206 for a range, unless If-Range names another version.
 fn answer(head: &str, version: u8, tag: &str, fields: &str) -> Vec<u8> {
     let body = object(version);
     let fields = format!("ETag: {tag}\r\n{fields}");
@@ -51,7 +51,7 @@ fn answer(head: &str, version: u8, tag: &str, fields: &str) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// The origin's version is what the last digit of the target says, once `X-Second` is sent.
+/// An origin whose version is the last digit of the target once `X-Second` is sent.
 fn origin() -> Upstream {
     Upstream::start(|peer: &mut Peer| {
         while let Some(head) = peer.head() {
@@ -94,14 +94,14 @@ fn body(answer: &str) -> &[u8] {
     answer.split_once("\r\n\r\n").expect("there is a head").1.as_bytes()
 }
 
-/// The ranges that were asked of the upstream for `target`; empty for the whole.
+/// The ranges requested from the upstream for `target`; empty for the whole.
 fn asked(upstream: &Upstream, target: &str) -> Vec<String> {
     let line = format!(" {target} HTTP/1.1\r\n");
     let heads = upstream.heads().into_iter().filter(|head| head.contains(&line));
     heads.map(|head| field(&head, "Range").unwrap_or_default().to_owned()).collect()
 }
 
-/// 206 with these bytes of `version`.
+/// Checks for a 206 with these bytes of `version`.
 fn assert_part(answer: &str, version: u8, first: usize, last: usize) {
     let head = &answer[..answer.len().min(600)];
     assert_eq!(status(answer), "206", "{head}");
@@ -118,7 +118,7 @@ fn assert_whole(answer: &str, version: u8) {
     assert!(body(answer) == object(version), "other bytes: {head}");
 }
 
-/// Asks until the answer comes from the store: what is kept is found a moment after its last byte was sent.
+/// Requests until there is a hit: an object is found a moment after its last byte was sent.
 fn until_hit(ask: impl Fn() -> String) -> String {
     let start = Instant::now();
     loop {
@@ -131,7 +131,7 @@ fn until_hit(ask: impl Fn() -> String) -> String {
     }
 }
 
-/// RFC 9111, 3.3: a part answers ranges within it; 3.4: parts with one strong validator make more, and the whole.
+/// RFC 9111, 3.3: a part answers ranges within it; 3.4: parts with one strong validator are combined.
 #[test]
 fn parts_answer_ranges_and_are_completed() {
     over_sharing(&[], origin, |server, upstream| {
@@ -149,7 +149,7 @@ fn parts_answer_ranges_and_are_completed() {
         assert!(status(&current) == "304" && said(&current).starts_with("hit"), "{current}");
         let beyond = range_of(server, "/a", "200000-", "");
         assert!(status(&beyond) == "416" && beyond.contains("Content-Range: bytes */200000"), "{beyond}");
-        // What is missing of a range is asked for, in between what is held.
+        // The missing part of a range, between stored parts, is requested.
         let more = range_of(server, "/a", "50000-149999", "");
         assert_part(&more, 0, 50_000, 149_999);
         assert!(said(&more).starts_with("fwd=partial; ttl="), "{}", said(&more));
@@ -157,7 +157,7 @@ fn parts_answer_ranges_and_are_completed() {
         let last = range_of(server, "/a", "-1000", "");
         assert_part(&last, 0, 199_000, 199_999);
         until_hit(|| range_of(server, "/a", "-10", ""));
-        // The least range that has all gaps.
+        // The smallest range that covers all gaps.
         let whole = get(server, "/a");
         assert_whole(&whole, 0);
         assert!(
@@ -174,7 +174,7 @@ fn parts_answer_ranges_and_are_completed() {
     });
 }
 
-/// What players ask for first: a range that is all is the whole.
+/// The first request of many players: a range that covers everything is the whole.
 #[test]
 fn a_part_that_is_all_is_the_whole() {
     over_sharing(&[], origin, |server, upstream| {
@@ -185,7 +185,7 @@ fn a_part_that_is_all_is_the_whole() {
     });
 }
 
-/// RFC 9110, 13.1.5: what is missing is asked for on condition that nothing has changed.
+/// RFC 9110, 13.1.5: the missing part is requested with If-Range.
 #[test]
 fn the_rest_is_asked_for_with_if_range() {
     over_sharing(&[], origin, |server, upstream| {
@@ -195,7 +195,7 @@ fn the_rest_is_asked_for_with_if_range() {
         let heads = upstream.heads();
         assert!(heads[1].contains("\r\nRange: bytes=100000-199999\r\n"), "{}", heads[1]);
         assert!(heads[1].contains("\r\nIf-Range: \"0\"\r\n"), "{}", heads[1]);
-        // Another version answers with all of it, and takes the place of the parts.
+        // Another version arrives whole and replaces the parts.
         range_of(server, "/changed", "0-99999", "");
         until_hit(|| range_of(server, "/changed", "0-0", ""));
         assert_whole(&get_with(server, "/changed", "X-Second: yes\r\n"), 1);
@@ -210,7 +210,7 @@ fn the_rest_is_asked_for_with_if_range() {
     });
 }
 
-/// An origin that takes no notice of If-Range, or answers with what was not asked for: nothing is put together.
+/// An origin that ignores If-Range, or sends another range: nothing is combined.
 #[test]
 fn what_is_not_the_rest_is_not_joined() {
     let liar = || {
@@ -252,7 +252,7 @@ fn what_is_not_the_rest_is_not_joined() {
     });
 }
 
-/// Weak validators never join parts; what is private, or stale, or for other values of what it varies by, answers nobody.
+/// Parts with weak validators are never combined; private, stale or non-matching parts answer nobody.
 #[test]
 fn what_is_not_joined_or_not_used() {
     over_sharing(&[], origin, |server, upstream| {
@@ -273,14 +273,14 @@ fn what_is_not_joined_or_not_used() {
         varied("de");
         until_hit(|| varied("de"));
         assert!(said(&varied("fr")).starts_with("fwd="));
-        // Several ranges are passed on, and their answer is not stored.
+        // Multiple ranges are forwarded, and the response is not stored.
         assert_whole(&range_of(server, "/several", "0-1,5-6", ""), 0);
         let held_back = range_of(server, "/only", "0-9", "Cache-Control: only-if-cached\r\n");
         assert_eq!(status(&held_back), "504");
     });
 }
 
-/// However many clients want the whole, the rest is asked for once.
+/// However many clients want the whole, the rest is requested once.
 #[test]
 fn the_rest_is_asked_for_once() {
     let slow = || {
@@ -305,7 +305,7 @@ fn the_rest_is_asked_for_once() {
     });
 }
 
-/// What breaks off is a part, if it has a strong validator, and is completed.
+/// A truncated response with a strong validator is stored as a part and completed.
 #[test]
 fn what_breaks_off_is_completed() {
     over_sharing(&[], origin, |server, upstream| {
@@ -318,7 +318,7 @@ fn what_breaks_off_is_completed() {
     });
 }
 
-/// An unsafe request forgets parts like everything else, and a purge does.
+/// Unsafe requests and purges remove parts, too.
 #[test]
 fn parts_are_forgotten() {
     over_sharing(&[], origin, |server, upstream| {

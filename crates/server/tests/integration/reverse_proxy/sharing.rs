@@ -1,4 +1,4 @@
-//! What of an upstream's answers a proxy's clients share, and what they do not, between real sockets.
+//! Which upstream responses a proxy's clients share, over real sockets.
 
 use std::sync::{Arc, Barrier};
 
@@ -6,7 +6,7 @@ use super::over_sharing;
 use sojourn_testing::requests::{ask, get, get_with, status};
 use sojourn_testing::upstream::{Peer, Upstream};
 
-/// Clients at a time.
+/// Concurrent clients.
 const CLIENTS: usize = 4;
 
 fn ok(fields: &str, body: &str) -> String {
@@ -17,7 +17,8 @@ fn is_hit(answer: &str) -> bool {
     answer.contains("\r\nCache-Status: me; hit")
 }
 
-/// Requests for what could not be stored lately do not wait for one another: the upstream answers when it has all.
+/// Requests for objects that were recently not storable are not coalesced: the upstream answers once it has all of
+/// them.
 #[test]
 fn clients_of_what_is_not_stored_do_not_wait_in_a_row() {
     let serve = || {
@@ -43,13 +44,14 @@ fn clients_of_what_is_not_stored_do_not_wait_in_a_row() {
             }
         });
         assert_eq!(upstream.heads().len(), 1 + CLIENTS);
-        // It is stored as soon as it may be.
+        // It is stored as soon as that is allowed.
         get_with(server, "/a", "X-Now-Storable: yes\r\n");
         assert!(is_hit(&get(server, "/a")));
     });
 }
 
-/// RFC 9111, 3.2 and 7.3: the cookie of a 304 is for the client that it answers; what is stored stays, without it.
+/// RFC 9111, 3.2 and 7.3: the cookie of a 304 is only for the client that it answers; the stored response stays without
+/// it.
 #[test]
 fn the_cookie_of_a_304() {
     let serve = || {
@@ -78,7 +80,7 @@ fn the_cookie_of_a_304() {
     });
 }
 
-/// RFC 9110, 9.3.3: what says that it is the target's own content, and for how long.
+/// RFC 9110, 9.3.3: a POST whose response has Content-Location and a lifetime.
 #[test]
 fn what_a_post_brings() {
     let serve = || {
@@ -107,7 +109,7 @@ fn what_a_post_brings() {
     });
 }
 
-/// W3C, Edge Architecture Specification 1.0.
+/// Surrogate-Control (W3C, Edge Architecture Specification 1.0).
 #[test]
 fn what_the_origin_tells_its_surrogate() {
     let serve = || {

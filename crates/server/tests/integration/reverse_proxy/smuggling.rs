@@ -1,5 +1,5 @@
-//! What two servers could read differently: sent through the proxy, it arrives as one request in one framing or not at
-//! all; and what an upstream could have read differently from its clients is nobody's answer.
+//! Request smuggling and response splitting: what two servers could read differently arrives as one request in one
+//! framing, or not at all; ambiguous upstream responses reach no client.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -7,13 +7,13 @@ use std::time::Duration;
 use super::{Options, proxy};
 use sojourn_testing::upstream::{Peer, Upstream};
 
-/// Follows what is tried, on the same connection.
+/// Follows each attempt on the same connection.
 const AFTER: &str = "GET /after HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
 
-/// A request line and a body, as they arrived.
+/// A request line and a body as they arrived.
 type Arrived = (String, String);
 
-/// Reads as strictly as can be, and says what it has read. What it cannot read so is a failure of the test.
+/// Reads as strictly as possible and records requests; whatever cannot be read so fails the test.
 fn record(peer: &mut Peer, arrived: &Mutex<Vec<Arrived>>, faults: &Mutex<Vec<String>>) {
     while let Some(head) = peer.head() {
         let mut lines = head.strip_suffix("\r\n\r\n").unwrap().split("\r\n");
@@ -49,14 +49,14 @@ fn record(peer: &mut Peer, arrived: &Mutex<Vec<Arrived>>, faults: &Mutex<Vec<Str
         if hosts != 1 || line.split(' ').count() != 3 || !line.ends_with(" HTTP/1.1") {
             faults.lock().unwrap().push(head);
         }
-        // What does not come whole is no request.
+        // An incomplete request does not count.
         let Some(body) = body else { return };
         arrived.lock().unwrap().push((line, String::from_utf8_lossy(&body).into_owned()));
         peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     }
 }
 
-/// A body in chunks without extensions and trailers; `None` if it is anything else or breaks off.
+/// A chunked body without extensions and trailers; `None` if it is anything else or incomplete.
 fn unchunked(peer: &mut Peer) -> Option<Vec<u8>> {
     let mut body = Vec::new();
     loop {
@@ -77,14 +77,14 @@ fn unchunked(peer: &mut Peer) -> Option<Vec<u8>> {
     }
 }
 
-/// Nothing arrives of these: neither what they may hold inside nor what follows.
+/// Nothing of these arrives: neither what they may contain nor what follows.
 const REFUSED: &[&str] = &[
     // Two framings.
     "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 37\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /inside HTTP/1.1\r\nHost: h\r\n\r\n",
     "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
     "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
     "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
-    // Lengths that are none.
+    // Invalid lengths.
     "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5, 5\r\n\r\nhello",
     "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: +5\r\n\r\nhello",
     "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: -5\r\n\r\nhello",
@@ -107,7 +107,7 @@ const REFUSED: &[&str] = &[
     "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding:\r\n\r\n0\r\n\r\n",
     "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n",
     "POST / HTTP/1.0\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    // Lines that end, or go on, elsewhere for others.
+    // Lines that may end or continue elsewhere for others.
     "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
     "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding\t: chunked\r\n\r\n0\r\n\r\n",
     "POST / HTTP/1.1\r\n Transfer-Encoding: chunked\r\nHost: h\r\n\r\n0\r\n\r\n",
@@ -141,7 +141,7 @@ const REFUSED: &[&str] = &[
     "GET / HTTP/1.1\r\nHost:\r\n\r\n",
     "GET http://u@h/ HTTP/1.1\r\nHost: h\r\n\r\n",
     "GET http:/// HTTP/1.1\r\nHost: h\r\n\r\n",
-    // Chunks. The head is on its way already; the request never becomes whole.
+    // Chunks. The head has been forwarded already; the request never becomes complete.
     "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5 \r\nhello\r\n0\r\n\r\n",
     "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n 5\r\nhello\r\n0\r\n\r\n",
     "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n+5\r\nhello\r\n0\r\n\r\n",
@@ -158,7 +158,7 @@ const REFUSED: &[&str] = &[
     "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nContent-Length: 9\r\n\r\n",
 ];
 
-/// These arrive, in this one reading, and what follows them arrives too.
+/// These arrive, read in this one way, and so does what follows.
 const PASSED: &[(&str, &str, &str)] = &[
     ("POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello", "POST /a HTTP/1.1", "hello"),
     ("GET /a HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello", "GET /a HTTP/1.1", "hello"),
@@ -225,7 +225,7 @@ fn what_arrives_is_one_request_or_nothing() {
     }
 }
 
-/// Answers of which no client may get anything, with what would be the next one's.
+/// Responses of which no client may receive anything, each followed by what would be the next response.
 const BAD_ANSWERS: &[&str] = &[
     "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\npoison",
     "HTTP/1.1 200 OK\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n6\r\npoison\r\n0\r\n\r\n",
