@@ -1,9 +1,9 @@
-//! Virtual clients and viewers: one thread, one epoll loop, any number of connections, honest latencies.
+//! The load generator: virtual clients and viewers in one thread with one epoll loop and any number of connections.
 //!
-//! A [`Plan`] says what is wanted as independent values: arrivals × requests × think times × connections × schedule × stop
-//! rule. [`run`] carries it out and returns an [`Outcome`], whose [`Report`] distrusts itself: it says how late the
-//! generator was, how busy its core was, and whether it, not the server, was the limit. [`viewers`] does the same for
-//! players of video, over RTSP or HLS.
+//! A [`Plan`] describes a load by independent values: arrivals, requests, think times, connections, schedule, stop
+//! rule. [`run`] performs it and returns an [`Outcome`], whose [`Report`] also says how late the generator was, how
+//! busy its core was, and whether the generator rather than the server was the limit. [`viewers`] does the same for
+//! video players, over RTSP or HLS.
 //!
 //! The modules, from the top down; each uses only those below it:
 //!

@@ -1,7 +1,7 @@
-//! A client's next step: wait, connect, send, continue, give up.
+//! A client's next step: wait, connect, send, continue, or give up.
 //!
-//! A client makes one visit, or one after another in a closed loop. It has at most one connection and one pending
-//! request that waits for its time or for a connection. Requests already sent belong to the connection.
+//! A client makes one visit, or in a closed loop one after another. It has at most one connection, and one pending
+//! request that waits for its time or for a connection. Requests that have been sent belong to the connection.
 
 use crate::{
     clients::run::Run,
@@ -14,19 +14,19 @@ use crate::{
 };
 use sojourn_measure::{Nanos, clock};
 
-/// A closed-loop client waits this long after a failure, so that it does not hammer a dead server.
+/// How long a closed-loop client waits after a failure, so that it does not hammer a dead server.
 pub const RETRY_AFTER: Nanos = Nanos(50_000_000);
 
 pub struct Client {
     pub visit_state: VisitState,
-    /// Who makes the visit, where the run has users.
+    /// The virtual user that makes the visit, if the run has users.
     pub user: Option<Box<User>>,
     pub connection: Option<usize>,
-    /// Its request that is not yet sent.
+    /// Its request that has not been sent yet.
     pub pending: Option<PendingRequest>,
-    /// Why one request of a burst failed, while the others are under way.
+    /// Why one request of a burst failed, while the others are still in flight.
     pub failure: Option<Cause>,
-    /// Tells this client from an earlier one under the same key, in late timers.
+    /// Distinguishes the client from an earlier one with the same key, for late timers.
     pub serial: u32,
     pub received_bytes: u64,
     /// Bytes received before the current step.
@@ -34,8 +34,8 @@ pub struct Client {
 }
 
 impl Run<'_> {
-    /// Starts the next client, or skips its arrival where too many are under way. If its first request is due later,
-    /// it connects now and waits.
+    /// Starts the next client, or skips its arrival if too many are in progress. If its first request is due later, it
+    /// connects now and waits.
     pub(crate) fn start_client(&mut self, at: Nanos, now: Nanos) {
         if self.table.clients.len() >= self.settings.under_way_max {
             self.workload.skip();
@@ -58,19 +58,19 @@ impl Run<'_> {
         }
     }
 
-    /// The timer of a client expired.
+    /// Handles an expired timer of a client.
     pub(crate) fn wake(&mut self, key: usize, serial: u32) {
         if self.table.clients.get(key).is_some_and(|client| client.serial == serial) {
             self.dispatch(key);
         }
     }
 
-    /// Continues after a response, or a failure, at `at`; nothing else is under way.
+    /// Continues at `at` after a response or a failure, when nothing else is in flight.
     pub(crate) fn advance(&mut self, key: usize, at: Nanos, failure: Option<Cause>) {
         let client = &mut self.table.clients[key];
         client.pending = None;
-        // A complete response of the wrong kind is as slow as a good one. Other failures may be instant, and the client
-        // waits after them.
+        // A complete response of the wrong kind takes as long as a good one. Other failures may be instant, so the
+        // client waits after them.
         let is_instant = failure == Some(Cause::ValueUnusable);
         let pauses = failure.is_some() && (client.connection.is_none() || is_instant);
         let pause = if pauses { RETRY_AFTER } else { Nanos::ZERO };
@@ -79,7 +79,7 @@ impl Run<'_> {
             self.count_abandoned(key, at);
             return self.end_visit(key, at + pause, at);
         }
-        // A request that was due before the end and waited for this answer is part of the load.
+        // A request that was due before the end and waited for this response is part of the load.
         let end = self.draining.unwrap_or(Nanos::MAX);
         let client = &mut self.table.clients[key];
         match self.workload.next(&mut client.visit_state, at + pause, client.received_bytes) {
@@ -95,7 +95,7 @@ impl Run<'_> {
         }
     }
 
-    /// Sends a client's request, over a new connection if there is none.
+    /// Sends a client's request, over a new connection if necessary.
     pub(crate) fn dispatch(&mut self, key: usize) {
         let now = clock::now();
         let client = &mut self.table.clients[key];
@@ -112,12 +112,12 @@ impl Run<'_> {
             Some(connection) if self.table.connections[connection].http.state == State::Idle => {
                 self.send(connection, now)
             }
-            // Still connecting: sent as soon as that is done.
+            // Still connecting: it is sent as soon as the connection is established.
             Some(_) => {}
         }
     }
 
-    /// Removes a client; its connection waits for the next client where they share connections.
+    /// Removes a client; its connection may be kept for the next client.
     pub(crate) fn remove_client(&mut self, key: usize) {
         self.take_user_back(key);
         let client = self.table.clients.remove(key);
@@ -132,7 +132,7 @@ impl Run<'_> {
         }
     }
 
-    /// Counts the requests of a session that were due before `end` but wait for the one before them.
+    /// Counts requests of a session that were due before `end` but waited for an earlier one.
     pub(crate) fn count_held_up(&mut self, key: usize, end: Nanos) {
         for due in self.workload.due_later(&self.table.clients[key].visit_state) {
             if let Some(step) = self.settings.step_of(due).filter(|_| due < end) {
@@ -145,7 +145,7 @@ impl Run<'_> {
     fn count_abandoned(&mut self, key: usize, at: Nanos) {
         let visit_state = &self.table.clients[key].visit_state;
         let due = self.workload.due_later(visit_state);
-        // Requests that wait for an answer have no time of their own: they would have followed.
+        // Requests that wait for a response have no time of their own: they would have followed.
         let times = due.into_iter().chain(std::iter::repeat(at));
         for (document, due) in self.workload.later(visit_state).zip(times) {
             if let Some(step) = self.settings.step_of(due) {
@@ -154,7 +154,7 @@ impl Run<'_> {
         }
     }
 
-    /// A closed-loop client starts its next visit, as a new client with a new connection.
+    /// Starts the next visit of a closed-loop client, as a new client with a new connection.
     fn end_visit(&mut self, key: usize, answered: Nanos, now: Nanos) {
         if self.draining.is_some() {
             return self.remove_client(key);
@@ -186,8 +186,8 @@ impl Run<'_> {
         let pending = self.pending(due, intended);
         let client = &mut self.table.clients[key];
         client.pending = Some(pending);
-        // After an answer, connections are opened once all answers of the turn are in. Their requests then find a server
-        // that is awake, and need not wake it one by one.
+        // After a response, connections are opened when all responses of this loop iteration have been read. The server
+        // is then awake and need not be woken for each request.
         let opens_later = answered > Nanos::ZERO && client.connection.is_none();
         if intended > now || opens_later {
             self.wakeups.timers.set(intended, key, client.serial);

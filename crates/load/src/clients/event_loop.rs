@@ -1,7 +1,7 @@
-//! The loop: wait for sockets or for the next due time, whichever comes first, and do what is due.
+//! The event loop: waits for sockets or the next due time, and handles what is due.
 //!
-//! The thread sleeps when there is nothing to do, or polls on a core of its own; what it spends polling for nothing is
-//! counted apart, so its CPU time is the cost of the load it makes either way.
+//! The thread sleeps when there is nothing to do, or polls on a core of its own. Time spent polling for nothing is
+//! counted separately, so in both modes CPU time is the cost of generating the load.
 
 use std::{
     mem::{self, MaybeUninit},
@@ -21,13 +21,14 @@ use crate::{
     statistics::outcome::Stopped,
 };
 
-/// Events taken at once: enough to save waits under load, few enough that due requests are not held up.
+/// Events per wait: enough to save waits under load, few enough not to delay due requests.
 const EVENTS_MAX: usize = 128;
 /// New clients and due requests handled before sockets are handled again.
 const WAKES_MAX: usize = 64;
-/// A poll that finds nothing takes less; one that took longer was kept from its core, which is not idling.
+/// A poll that finds nothing is shorter than this; if it took longer, the thread did not have its core, so that time is
+/// not idle.
 const POLL_MAX: Nanos = Nanos(20_000);
-/// A poll that takes this long was kept from its core by more than an interrupt.
+/// A poll this long was interrupted by more than an interrupt.
 const GAP_MIN: Nanos = Nanos(100_000);
 
 impl Run<'_> {
@@ -76,7 +77,7 @@ impl Run<'_> {
         }
     }
 
-    /// Starts the clients that are due and wakes those whose timers expired; returns the next such time.
+    /// Starts due clients and wakes those whose timers expired; returns the next such time.
     fn wake_due(&mut self, now: Nanos) -> Nanos {
         if self.draining.is_some() {
             return Nanos::MAX;
@@ -96,7 +97,7 @@ impl Run<'_> {
         now
     }
 
-    /// Continues to read connections that had more to read than one turn takes, and those that their read rate held up.
+    /// Continues to read connections that had more data than one iteration reads, or were held back by their read rate.
     fn read_on(&mut self, now: Nanos) {
         for (key, serial) in mem::take(&mut self.wakeups.unread) {
             self.read_on_one(key, serial, now);
@@ -128,7 +129,7 @@ impl Run<'_> {
             };
             let ready = match readiness::wait(&self.wakeups.epoll, &mut *events, timeout) {
                 Ok(ready) => ready,
-                // A signal: the loop looks at what it asks for.
+                // A signal: the loop checks whether it was interrupted.
                 Err(Errno::INTR) => return Ok(()),
                 Err(error) => return Err(error.into()),
             };
@@ -155,7 +156,7 @@ impl Run<'_> {
         }
     }
 
-    /// Returns true if every visit is over and no more will begin.
+    /// Returns true if every visit has ended and no more will start.
     fn is_exhausted(&mut self) -> bool {
         self.table.clients.is_empty() && self.workload.next_start().is_none()
     }

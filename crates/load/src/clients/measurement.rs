@@ -1,4 +1,4 @@
-//! Snapshots of a run: at the bounds of each step, ten times a second for the timeline, and per interval.
+//! Snapshots of a run: at the limits of each step, ten times a second for the timeline, and per interval.
 
 use sojourn_measure::Nanos;
 
@@ -14,7 +14,7 @@ pub(crate) struct Measurement {
 }
 
 impl Measurement {
-    /// When the next snapshot is due, as time since the beginning of the run.
+    /// When the next snapshot is due, in time since the start of the run.
     pub(crate) fn next_snapshot(&self, schedule: &Schedule) -> Option<Nanos> {
         schedule.steps().iter().zip(&self.steps).find_map(|(step, snapshots)| {
             let (from, end) = (step.measured_from(), step.end());

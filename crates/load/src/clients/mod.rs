@@ -1,4 +1,4 @@
-//! A run of HTTP clients: the event loop, the table of clients and connections, and what each does next.
+//! A run of HTTP clients: the event loop, the table of clients and connections, and their behaviour.
 
 mod client;
 mod connection;

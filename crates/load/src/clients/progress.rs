@@ -1,5 +1,4 @@
-//! Work driven by the clock: snapshots at the bounds of steps, ticks ten times a second, and a progress report every
-//! second.
+//! Periodic work: snapshots at the limits of steps, ticks ten times a second, and a progress report every second.
 
 use sojourn_measure::{Histogram, Nanos, Summary, clock};
 
@@ -13,28 +12,28 @@ use crate::{
 };
 
 const SECOND: Nanos = Nanos(1_000_000_000);
-/// How long a server that announced to close has for it.
+/// How long a server may take to close a connection after announcing that.
 const LINGER_MAX: Nanos = Nanos(1_000_000_000);
-/// A server that refuses every connection for this long is gone.
+/// If the server refuses every connection for this long, it counts as gone.
 const REFUSED_MAX: Nanos = Nanos(1_000_000_000);
-/// Connections whose timeouts one tick checks.
+/// The most connections whose timeouts are checked per tick.
 const EXPIRED_SCAN_MAX: usize = 2_000;
 
-/// How a run is going, once a second.
+/// The progress of a run, reported once a second.
 #[derive(Clone, Debug)]
 pub struct Progress {
-    /// The share of the schedule that is over.
+    /// The completed share of the schedule.
     pub fraction: f64,
-    /// The step whose measured part it is in.
+    /// The step whose measured part is running.
     pub step: Option<usize>,
-    /// Good answers in the last second.
+    /// Good responses in the last second.
     pub requests_per_second: f64,
-    /// Requests that failed in the last second.
+    /// Failed requests in the last second.
     pub errors_per_second: f64,
     pub in_flight: u64,
-    /// CPU time over wall time of the generator in the last second.
+    /// The generator's CPU time over wall time in the last second.
     pub generator_cpu_fraction: f64,
-    /// From the intended start to the first byte, of the last second's answers.
+    /// From the intended start to the first byte, for responses of the last second.
     pub time_to_first_byte: Summary,
 }
 
@@ -47,7 +46,7 @@ impl Run<'_> {
         next.map_or(Nanos::MAX, |time| self.settings.origin + time)
     }
 
-    /// Takes the snapshots that are due; returns why the run should stop, at the end of a failed step.
+    /// Takes due snapshots; at the end of a step that exceeds the server's capacity, returns why the run should stop.
     pub(crate) fn take_snapshots(&mut self, now: Nanos) -> Option<String> {
         while self.next_snapshot() <= now {
             let index = self.measurement.steps.iter().position(|snapshots| snapshots.end.is_none())?;
@@ -71,7 +70,7 @@ impl Run<'_> {
         None
     }
 
-    /// Why the step that has just ended is beyond what the server takes, if the run is to stop there.
+    /// Why the step that has just ended exceeds the server's capacity, if the run must stop then.
     fn failing(&self, index: usize, now: Nanos) -> Option<String> {
         if self.settings.stop != StopRule::Failing {
             return None;
@@ -92,13 +91,13 @@ impl Run<'_> {
             late: record.time_to_first_byte_intended.count_above(target),
             overdue: waiting.filter(|pending| now - pending.intended > target).count() as u64,
             errors: record.errors.total(),
-            // What the generator failed is known when the run is over; it makes the load no higher either.
+            // A limit of the generator is only known after the run; it does not make the load higher, either.
             generator_limited: false,
         };
         evidence.limit().map(|limit| format!("step {}: {}", index + 1, evidence.said(limit)))
     }
 
-    /// Runs ten times a second; returns why the server is considered gone, if it is.
+    /// Runs ten times a second; returns why the server counts as gone, if it does.
     pub(crate) fn tick(&mut self, now: Nanos, ticker: &mut Ticker<'_>) -> Option<String> {
         let p95 = self.recorder.recent.as_mut().and_then(|recent| {
             let p95 = recent.quantile_seconds(0.95);
@@ -126,8 +125,8 @@ impl Run<'_> {
         refused.then(|| "the server refuses every connection".to_owned())
     }
 
-    /// Ends connections that have met a timeout. Each tick looks at some of them, and so a second at all of twenty
-    /// thousand; looking at all at once would delay requests that are due.
+    /// Ends connections whose timeouts have passed. Each tick checks some of them, so twenty thousand per second;
+    /// checking all at once would delay due requests.
     fn expire(&mut self, now: Nanos) {
         let limits = self.settings.limits;
         let late = |connection: &Connection| match connection.http.state {
@@ -158,7 +157,7 @@ impl Run<'_> {
     }
 }
 
-/// Ticks, and reports of progress among them.
+/// The schedule of ticks and progress reports.
 pub(crate) struct Ticker<'p> {
     pub(crate) next_tick: Nanos,
     next_report: Nanos,
@@ -176,7 +175,7 @@ impl<'p> Ticker<'p> {
     }
 
     fn advance(&mut self, now: Nanos, fraction: f64, step: Option<usize>, totals: &Totals) {
-        // Ticks that were missed are left out, not made up for.
+        // Missed ticks are skipped.
         while self.next_tick <= now {
             self.next_tick = self.next_tick + TICK;
         }

@@ -1,7 +1,7 @@
-//! A run from its plan to its outcome, and the state it has meanwhile.
+//! A run from its plan to its outcome, and its state.
 //!
-//! One thread with one epoll descriptor. The loop is in `event_loop`, work driven by the clock in `progress`, and the
-//! steps of clients and connections are in `client` and `connection`.
+//! One thread with one epoll descriptor. The loop is in `event_loop`, periodic work in `progress`; clients and
+//! connections are in `client` and `connection`.
 
 use std::{
     num::NonZeroU64,
@@ -40,51 +40,51 @@ use crate::{
     },
 };
 
-/// Descriptors asked for: a quarter of a million connections and some room.
+/// The descriptor limit asked for: a quarter of a million connections.
 const DESCRIPTORS_WANTED: u64 = 262_144;
-/// Clients of a closed loop connect no faster than this, so that the server's accept queue does not overflow.
+/// The rate at which closed-loop clients connect at most, so that the server's accept queue does not overflow.
 const CONNECTS_PER_SECOND_MAX: f64 = 20_000.0;
-/// Bytes per read: the head and the whole of a small body.
+/// Bytes per read: the head and all of a small body.
 pub(crate) const BUFFER_BYTES: usize = 16 * 1024;
 
-/// Does what the plan says until it ends, `interrupted` is set, or the server is gone.
+/// Runs the plan until it ends, `interrupted` is set, or the server is gone.
 pub fn run(
     plan: Plan<'_>,
     interrupted: &AtomicBool,
     progress: Option<&mut dyn FnMut(&Progress)>,
 ) -> Result<Outcome, RunError> {
     let descriptors = limits::raise_descriptors(DESCRIPTORS_WANTED);
-    // Sleep to the nanosecond; not granted in some sandboxes, where the default of 50 µs stays.
+    // Sleep with nanosecond precision. Some sandboxes forbid that; the default of 50 µs stays then.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
     let mut run = Run::new(plan, descriptors, progress.is_some())?;
     let stopped_because = run.until_stopped(interrupted, progress)?;
     Ok(run.outcome(stopped_because))
 }
 
-/// The state of a run, by what changes it: the event loop writes `wakeups` and `draining`, clients and connections write
-/// `table` and `opener`, the clock writes `measurement`; all of them tell the recorder what happened.
+/// The state of a run, grouped by what changes it: the event loop writes `wakeups` and `draining`, clients and
+/// connections write `table` and `opener`, the clock writes `measurement`; all report to the recorder.
 pub(crate) struct Run<'a> {
     pub(crate) settings: Settings,
     pub(crate) workload: Workload<'a>,
     pub(crate) users: Option<Users>,
-    /// The requests, and what is known about their answers.
+    /// The requests, and what is known about their responses.
     pub(crate) catalogue: Catalogue,
     pub(crate) table: ClientTable,
     pub(crate) opener: Opener,
     pub(crate) wakeups: Wakeups,
     pub(crate) recorder: Recorder,
     pub(crate) measurement: Measurement,
-    /// Since when no new requests are sent and those under way may end.
+    /// When draining started: no new requests are sent, and those in flight may end.
     pub(crate) draining: Option<Nanos>,
     pub(crate) buffer: Box<[u8; BUFFER_BYTES]>,
 }
 
-/// The part of the plan that stays as it is throughout the run.
+/// The constant parts of the plan.
 pub(crate) struct Settings {
     pub(crate) connections: Connections,
-    /// True if connections are kept for the next client when a visit is over.
+    /// True if connections are kept for the next client after a visit.
     pub(crate) parks: bool,
-    /// The most clients at once.
+    /// The most clients at a time.
     pub(crate) under_way_max: usize,
     pub(crate) transport: Transport,
     quota: Quota,
@@ -99,7 +99,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// The step whose measured part a time falls into.
+    /// The step whose measured part contains a time.
     pub(crate) fn step_of(&self, time: Nanos) -> Option<usize> {
         if time < self.origin { None } else { self.schedule.measured_step_at(time - self.origin) }
     }
@@ -120,7 +120,7 @@ impl<'a> Run<'a> {
             StopRule::Visits(visits) => Quota { visits, ..Quota::UNLIMITED },
             StopRule::ScheduleEnd | StopRule::Failing => Quota::UNLIMITED,
         };
-        // Two sequences, so that the requests do not depend on how connections are used.
+        // Separate streams, so that requests do not depend on how connections are used.
         let mut random = Xoshiro256PlusPlus::seed_from_u64(plan.seed);
         // A closed loop waits for its responses: delaying them would lower the load.
         let batching = Batching::new(match (plan.waiting, closed_clients) {
@@ -128,7 +128,7 @@ impl<'a> Run<'a> {
             _ => Nanos::ZERO,
         });
         let mut transport = plan.transport;
-        // A response that waits for the next turn must not seem to be late.
+        // A response that waits for the next loop iteration must not count as late.
         transport.timestamps |= batching.are_limited();
         let users = match &plan.requests {
             Requests::Scenario(scenario) => Some(Users::new(Arc::clone(scenario), random.random())),
@@ -198,13 +198,13 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// The completed share of the run, by the clock or by the remaining requests.
+    /// The completed share of the run, by time or by the remaining requests.
     pub(crate) fn fraction(&self, now: Nanos) -> f64 {
         let by_clock = (now - self.settings.origin).seconds() / self.settings.schedule.end().seconds();
         by_clock.max(self.workload.used(self.settings.quota)).min(1.0)
     }
 
-    /// Counts the requests that are left unanswered, and returns the outcome.
+    /// Counts the unanswered requests and returns the outcome.
     fn outcome(mut self, stopped: Stopped) -> Outcome {
         let end = self.draining.unwrap_or_else(clock::now);
         let unanswered: Vec<usize> = self.table.clients.iter().map(|(key, _)| key).collect();
@@ -214,7 +214,7 @@ impl<'a> Run<'a> {
             }
             self.count_held_up(key, end);
         }
-        // Arrivals that were due and that a late generator did not start are part of the load, too.
+        // Arrivals that were due but not started by a late generator are part of the load, too.
         while let Some(due) = self.workload.next_start().filter(|&due| due < end) {
             if let Some(step) = self.settings.step_of(due) {
                 self.recorder.steps[step].unfinished += 1;

@@ -1,4 +1,4 @@
-//! The clients of a run and their connections, each under a key and a serial number.
+//! The clients of a run and their connections, each with a key and a serial number.
 
 use std::collections::VecDeque;
 
@@ -14,9 +14,9 @@ use crate::{
 pub(crate) struct ClientTable {
     pub(crate) clients: Slab<Client>,
     pub(crate) connections: Slab<Connection>,
-    /// Connections without a client, with their serials; the one that has waited longest is first.
+    /// Connections without a client, with their serials; the longest waiting one is first.
     pub(crate) parked: VecDeque<(usize, u32)>,
-    /// The serial of the newest client or connection. A timer or an event with another serial is late.
+    /// The serial of the newest client or connection. Timers and events with another serial are late.
     serial: u32,
     /// Where the search for expired connections continues.
     pub(crate) scan_from: usize,
@@ -43,7 +43,7 @@ impl ClientTable {
         })
     }
 
-    /// The connection that a timer or an event was meant for, if it still exists.
+    /// The connection for which a timer or an event was meant, if it still exists.
     pub(crate) fn live_connection(&mut self, key: usize, serial: u32) -> Option<&mut Connection> {
         self.connections.get_mut(key).filter(|connection| connection.serial == serial)
     }
@@ -67,14 +67,14 @@ impl ClientTable {
         }
     }
 
-    /// Counts the bytes of each client anew from the beginning of a step.
+    /// Restarts the byte counts of all clients at the start of a step.
     pub(crate) fn begin_step(&mut self) {
         for (_, client) in &mut self.clients {
             client.received_before_step = client.received_bytes;
         }
     }
 
-    /// The clients that received at least `least` bits per second in the `seconds` of the current step.
+    /// The number of clients that received at least `least` bits per second in the `seconds` of the current step.
     pub(crate) fn rates(&self, least: f64, seconds: f64) -> ConformingClients {
         let rate =
             |client: &Client| (client.received_bytes - client.received_before_step) as f64 * 8.0 / seconds;

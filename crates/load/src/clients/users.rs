@@ -1,4 +1,4 @@
-//! The virtual users of a scenario: those who are free, and new ones; and what they do with their answers.
+//! The virtual users of a scenario, idle and new ones, and how they handle responses.
 
 use std::{collections::VecDeque, sync::Arc, time::SystemTime};
 
@@ -18,7 +18,7 @@ use crate::{
 
 pub(crate) struct Users {
     pub(crate) scenario: Arc<Scenario>,
-    /// Users without an iteration under way; the one that has been free the longest is first.
+    /// Users without an iteration in progress; the longest idle one is first.
     free: VecDeque<Box<User>>,
     pub(crate) count: u64,
     seed: u64,
@@ -41,7 +41,7 @@ impl Users {
         user
     }
 
-    /// What is kept of those who are logged in, these who have an iteration under way included.
+    /// What to keep of logged-in users, including those with an iteration in progress.
     pub(crate) fn kept<'a>(&'a self, under_way: impl Iterator<Item = &'a User>) -> Vec<KeptUser> {
         let all = self.free.iter().map(Box::as_ref).chain(under_way);
         let mut kept: Vec<KeptUser> =
@@ -50,7 +50,7 @@ impl Users {
         kept
     }
 
-    /// A user's iteration is over.
+    /// Records that a user's iteration has ended.
     pub(crate) fn give_back(&mut self, user: Box<User>) {
         if !self.scenario.is_user_new() {
             self.free.push_back(user);
@@ -59,7 +59,7 @@ impl Users {
 }
 
 impl Run<'_> {
-    /// Gives a client that begins a visit its user, if the run has users; one that is not logged in begins with that.
+    /// Assigns a user to a client that starts a visit, if the run has users; one that is not logged in logs in first.
     pub(super) fn give_user(&mut self, key: usize) {
         let Some(users) = &mut self.users else { return };
         let user = users.take();
@@ -70,15 +70,15 @@ impl Run<'_> {
         client.user = Some(user);
     }
 
-    /// Takes a client's user back.
+    /// Takes the user back from a client.
     pub(super) fn take_user_back(&mut self, key: usize) {
         if let (Some(users), Some(user)) = (&mut self.users, self.table.clients[key].user.take()) {
             users.give_back(user);
         }
     }
 
-    /// Makes the bytes of a client's pending request, if it has a user; returns false if there are none to send, and the
-    /// client has gone on.
+    /// Prepares the bytes of a client's pending request, if it has a user. Returns false if the request cannot be sent;
+    /// the client has then continued.
     pub(super) fn prepare(&mut self, key: usize, at: Nanos) -> bool {
         let client = &mut self.table.clients[key];
         let (Some(users), Some(user), Some(pending)) = (&self.users, &mut client.user, client.pending) else {
@@ -92,7 +92,7 @@ impl Run<'_> {
         false
     }
 
-    /// Has the user of a connection's client look at an answer; none where there is no user. If it follows a redirection,
+    /// Passes a response to the user of a connection's client; `None` without a user. If the user follows a redirect,
     /// its next bytes are ready.
     pub(super) fn judged_by_user(&mut self, key: usize, response: &Response) -> Option<Next> {
         let connection = &mut self.table.connections[key];
@@ -110,7 +110,7 @@ impl Run<'_> {
         Some(next)
     }
 
-    /// Sends a user's next bytes: those that follow a redirection, over another connection where there is none.
+    /// Sends the bytes that follow a redirect, over another connection if necessary.
     pub(super) fn follow(&mut self, owner: usize, pending: PendingRequest, at: Nanos) {
         self.recorder.redirected(&pending);
         self.table.clients[owner].pending = Some(pending);

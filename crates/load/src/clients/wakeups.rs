@@ -1,4 +1,4 @@
-//! What wakes the event loop: sockets, timers of clients, and connections that were left with bytes to read.
+//! What wakes the event loop: sockets, client timers, and connections with unread data.
 
 use std::os::fd::OwnedFd;
 
@@ -13,10 +13,10 @@ pub(crate) struct Wakeups {
     pub(crate) timers: Timers,
     /// When connections with a limited read rate may be read again.
     pub(crate) slow_reads: Timers,
-    /// Connections that had more to read than one turn of the loop takes, with their serials.
+    /// Connections with more data than one loop iteration reads, with their serials.
     pub(crate) unread: Vec<(usize, u32)>,
     pub(crate) batching: Batching,
-    /// How far the wall clock, which the kernel uses for its timestamps, is ahead of ours.
+    /// The offset of the wall clock, which the kernel's timestamps use, from the monotonic clock.
     pub(crate) wall_ahead: Nanos,
 }
 
@@ -32,7 +32,7 @@ impl Wakeups {
         })
     }
 
-    /// When a connection may be read again without an event on its socket.
+    /// When a connection may be read again without an event.
     pub(crate) fn next_read(&self) -> Nanos {
         if self.unread.is_empty() { self.slow_reads.next().unwrap_or(Nanos::MAX) } else { Nanos::ZERO }
     }

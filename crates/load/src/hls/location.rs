@@ -14,7 +14,7 @@ pub struct Location {
 }
 
 impl Location {
-    /// Resolves a URI found in this document; an error says why it is not followed.
+    /// Resolves a URI found in this document; the error says why it is not followed.
     pub fn join(&self, uri: &str) -> Result<String, &'static str> {
         let uri = uri.split('#').next().unwrap_or_default();
         if uri.is_empty() || !is_name(uri) {

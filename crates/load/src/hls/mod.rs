@@ -1,4 +1,4 @@
-//! A viewer's side of HLS (RFC 8216), without sockets: where URIs lead, playlists, and what to fetch next.
+//! The client side of HLS (RFC 8216), without sockets: URIs, playlists, and what to fetch next.
 
 pub(crate) mod location;
 pub(crate) mod playback;

@@ -1,7 +1,7 @@
-//! Which request a viewer of HLS sends next, and what a response means to it: without sockets.
+//! Decides which request an HLS player sends next, and handles the responses. Does no I/O.
 //!
-//! It requests a playlist, of variants first where there are any; then, one after another, segments and the
-//! initialisation parts that they need, as long as the player has room. It reloads the playlist of a live film.
+//! It requests a playlist, perhaps after a master playlist, and then segments with their initialisation parts one after
+//! another, as long as the player's buffer has room. It reloads the playlist of a live stream.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use crate::{
     playout::{START_WITHIN, USER_AGENT, segments::Player, track::Arrival},
 };
 
-/// A live film is begun so many of its longest segments before its end (RFC 8216, 6.3.3).
+/// A live stream is joined this many target durations before its end (RFC 8216, 6.3.3).
 const LIVE_TARGETS: u64 = 3;
-/// Playlists of variants that lead to another are not followed for ever.
+/// How many master playlists are followed in a row at most.
 const MASTERS_MAX: u32 = 2;
 
-/// Which of a film's variants is played.
+/// Which variant of a film is played.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// That of the least bandwidth.
+    /// The one with the lowest bandwidth.
     Lowest,
     Highest,
-    /// By its position in the playlist, from 1 on.
+    /// By position in the playlist, from 1.
     Number(usize),
 }
 
@@ -34,7 +34,7 @@ pub enum Variant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HlsPlan {
     pub variant: Variant,
-    /// How much media they have at most before they ask for more.
+    /// The most media to buffer before requesting more.
     pub buffer: Nanos,
 }
 
@@ -54,7 +54,7 @@ pub enum Resource {
 #[derive(Clone, Debug, PartialEq)]
 pub struct HlsRequest {
     pub resource: Resource,
-    /// From when on it could have been sent.
+    /// When it could have been sent at the earliest.
     pub due: Nanos,
     pub sent: Option<Nanos>,
     /// When the first byte of the response arrived.
@@ -68,7 +68,7 @@ pub struct HlsRequest {
 pub enum Next {
     Ask,
     At(Nanos),
-    /// Everything has arrived.
+    /// Everything has been received.
     Nothing,
 }
 
@@ -88,26 +88,26 @@ pub struct HlsResponse {
     pub body_bytes: u64,
     /// When its last byte arrived.
     pub arrival: Nanos,
-    /// True if the generator was too late for that to say anything.
+    /// True if the generator was too late for the arrival time to be valid.
     pub is_void: bool,
 }
 
-/// One film as one viewer plays it.
+/// One film as played by one viewer.
 #[derive(Clone, Debug)]
 pub struct Playback {
     location: Location,
     plan: HlsPlan,
-    /// Where in the film to begin, as a share of what may be a start; `None` begins at the beginning.
+    /// The start position, as a share of the positions allowed; `None` starts at the beginning.
     start: Option<f64>,
     masters: u32,
     segments: Option<Arc<Segments>>,
     /// The number of the next segment.
     number: u64,
-    /// When the playlist was loaded last, and whether it had new segments.
+    /// When the playlist was last loaded, and whether it had new segments.
     listed: (Nanos, bool),
     /// When the last response was complete.
     answered: Nanos,
-    /// Segments that a live film no longer had when they were due.
+    /// Segments that had left a live playlist when they were due.
     missed: u64,
     taken: u64,
     map: Option<Arc<Part>>,
@@ -116,7 +116,7 @@ pub struct Playback {
 }
 
 impl Playback {
-    /// Begins to play the playlist at a location.
+    /// Starts to play the playlist at a location.
     pub fn new(
         location: Location,
         plan: HlsPlan,
@@ -158,17 +158,17 @@ impl Playback {
         self.request.as_mut()
     }
 
-    /// Returns true if segments are known, so that it plays or will.
+    /// Returns true once segments are known.
     pub fn is_prepared(&self) -> bool {
         self.segments.is_some()
     }
 
-    /// Segments that should have been received, and those of them that the film no longer had.
+    /// Segments that should have been received, and those of them that had left the playlist.
     pub fn expected_and_lost(&self) -> (u64, u64) {
         (self.taken + self.missed, self.missed)
     }
 
-    /// The current request as it is sent.
+    /// The bytes of the current request.
     pub fn request_bytes(&self) -> Vec<u8> {
         let Some(request) = &self.request else { return Vec::new() };
         let mut text = format!(
@@ -182,7 +182,7 @@ impl Playback {
         text.into_bytes()
     }
 
-    /// Returns the next step. If it is to ask, the request is known from then on.
+    /// The next step. If it is to ask, the request is known from then on.
     pub fn next(&mut self, now: Nanos) -> Next {
         if self.request.is_some() {
             return Next::Ask;
@@ -204,7 +204,7 @@ impl Playback {
         if segments.is_ended {
             return Next::Nothing;
         }
-        // RFC 8216, 6.3.4: after a longest segment's time, or half of it where nothing was new.
+        // RFC 8216, 6.3.4: reload after the target duration, or half of it if nothing was new.
         let (came, has_news) = self.listed;
         let again_at = came + if has_news { segments.target } else { Nanos(segments.target.0 / 2) };
         if again_at > now {
@@ -214,7 +214,7 @@ impl Playback {
         Next::Ask
     }
 
-    /// Takes a complete response; `playlist` reads its body where that should be one.
+    /// Handles a complete response; `playlist` parses its body if it should be one.
     pub fn on_response(
         &mut self,
         answer: &HlsResponse,
@@ -302,7 +302,7 @@ impl Playback {
     }
 }
 
-/// With which segment a viewer begins.
+/// The segment with which a viewer starts.
 fn first(segments: &Segments, start: Option<f64>) -> usize {
     let count = segments.all.len();
     if segments.is_ended {

@@ -1,6 +1,6 @@
-//! Playlists of HLS (RFC 8216) as a player needs them: variants, or segments with their lengths and locations.
+//! HLS playlists (RFC 8216) as a player needs them: variants, or segments with their durations and locations.
 //!
-//! The library reads the lines. This module checks and bounds what it keeps of them, whatever a server sends.
+//! The library parses the lines; this module checks and bounds what it keeps of them.
 
 use std::sync::Arc;
 
@@ -9,32 +9,32 @@ use sojourn_measure::Nanos;
 
 use crate::hls::location::Location;
 
-/// A longer playlist is refused: a film of ten hours in parts of two seconds needs less.
+/// The longest accepted playlist; a film of ten hours in segments of two seconds needs less.
 pub const PLAYLIST_BYTES_MAX: usize = 4 << 20;
 const SEGMENTS_MAX: usize = 100_000;
-/// More variants are ignored.
+/// The most variants considered.
 const VARIANTS_MAX: usize = 100;
-/// No film has so many: a number beyond is rubbish.
+/// The largest accepted sequence number.
 const NUMBER_MAX: u64 = 1 << 62;
-/// A longer segment is refused.
+/// The longest accepted segment.
 const SEGMENT_SECONDS_MAX: f32 = 3_600.0;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Playlist {
-    /// A film in several qualities.
+    /// The variants of a film.
     Master(Vec<Stream>),
     Media(Arc<Segments>),
 }
 
-/// A film in one quality.
+/// A variant of a film.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stream {
     pub path: String,
-    /// The peak rate.
+    /// The peak bit rate.
     pub bits_per_second: u64,
 }
 
-/// The segments of a film, or of that part of a live one which can be had.
+/// The segments of a film, or the current window of a live stream.
 #[derive(Debug, PartialEq)]
 pub struct Segments {
     /// In playing order.
@@ -42,7 +42,7 @@ pub struct Segments {
     pub first_number: u64,
     /// The target duration: no segment is longer.
     pub target: Nanos,
-    /// True if no more segments follow later.
+    /// True if no more segments will follow.
     pub is_ended: bool,
 }
 
@@ -54,16 +54,16 @@ pub struct Segment {
     pub map: Option<Arc<Part>>,
 }
 
-/// A document or bytes of one.
+/// A document or a byte range of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     pub path: String,
-    /// The first byte and how many, if not all.
+    /// The first byte and the length, if it is not the whole document.
     pub range: Option<(u64, u64)>,
 }
 
 impl Playlist {
-    /// Parses the playlist of a location. The error says why it cannot be played.
+    /// Parses the playlist at a location. The error says why it cannot be played.
     pub fn read(text: &[u8], location: &Location) -> Result<Playlist, &'static str> {
         match parse_playlist_res(text) {
             Err(_) => Err("what should be a playlist is none"),
@@ -107,7 +107,7 @@ fn media(found: &MediaPlaylist, location: &Location) -> Result<Playlist, &'stati
             map: map.clone(),
         });
     }
-    // A viewer that has seen a film begins the next, so that one without length would be requested without end.
+    // A viewer starts the next film when one ends, so a film without length would be requested endlessly.
     if found.end_list && all.iter().all(|segment| segment.length == Nanos::ZERO) {
         return Err("a playlist has nothing to show");
     }
@@ -120,7 +120,7 @@ fn media(found: &MediaPlaylist, location: &Location) -> Result<Playlist, &'stati
     })))
 }
 
-/// Where the last byte range ended, and in which document: a range without a beginning continues it.
+/// Where the last byte range ended, and in which document: a range without offset continues there.
 #[derive(Default)]
 struct Ends {
     uri: String,

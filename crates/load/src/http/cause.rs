@@ -1,4 +1,4 @@
-//! Why a request failed: the table of causes that every result counts by.
+//! Causes of failed requests: the table by which every result counts them.
 
 use rustix::io::Errno;
 
@@ -7,57 +7,57 @@ pub enum Cause {
     ConnectRefused,
     /// The connection was not established in time.
     ConnectTimeout,
-    /// Connecting failed in another way: no route, for one.
+    /// Connecting failed in another way, such as no route.
     ConnectFailed,
-    /// The handshake of TLS was not done in time.
+    /// The TLS handshake was not finished in time.
     HandshakeTimeout,
-    /// The server does not speak TLS, or not as we do.
+    /// The server does not speak TLS, or no compatible version.
     TlsFailed,
-    /// The server's certificate is no longer, or not yet, valid.
+    /// The server's certificate is not valid at this time.
     CertificateExpired,
     /// The server's certificate is for another name.
     CertificateName,
     /// No trusted authority has signed the server's certificate.
     CertificateUntrusted,
-    /// The server's certificate is not good for another reason.
+    /// The server's certificate is invalid for another reason.
     CertificateInvalid,
-    /// The server broke the connection off.
+    /// The server reset the connection.
     Reset,
-    /// The server closed the connection in the middle of an answer.
+    /// The server closed the connection within a response.
     ClosedEarly,
     /// The request could not be sent in time.
     SendTimeout,
     /// No byte of the response arrived in time.
     ResponseTimeout,
-    /// The answer began but was not complete in time.
+    /// The response began but was not complete in time.
     TransferTimeout,
     /// The bytes are not an HTTP response.
     BadResponse,
-    /// The body has another size than the document.
+    /// The body's size differs from the document's.
     WrongSize,
-    /// The body is not the one that the document had before.
+    /// The body differs from the document's earlier one.
     WrongContent,
-    /// Another status than the one that was expected, where that is not success.
+    /// An unexpected status, for requests that expect a particular one.
     WrongStatus,
-    /// An unexpected redirection or "not modified".
+    /// An unexpected redirect or "not modified".
     Status3xx,
-    /// The server says that the request is wrong.
+    /// A client error.
     Status4xx,
-    /// The server says that it failed.
+    /// A server error.
     Status5xx,
-    /// More redirections than are followed.
+    /// More redirects than are followed.
     TooManyRedirects,
-    /// A redirection or a link leads to another server, which nobody named to be loaded.
+    /// A redirect or link leads to a server that is not the target.
     RedirectElsewhere,
-    /// The content of the answer is not what the scenario says it should be.
+    /// The response failed a check of the scenario.
     CheckFailed,
-    /// The answer does not have a value that the scenario takes from it.
+    /// The response lacks a value that the scenario extracts.
     ValueMissing,
-    /// The request was not sent: a value that it needs is missing, or cannot stand where it should.
+    /// The request was not sent: a value that it needs is missing or invalid in its place.
     ValueUnusable,
-    /// The body is longer than what is kept of one to look at.
+    /// The body is longer than the scenario's limit for bodies that it reads.
     BodyTooLong,
-    /// The generator has no descriptor left: the run says nothing about the server.
+    /// The generator has no descriptors left: the run says nothing about the server.
     Descriptors,
     /// The generator has no local address and port left: the run says nothing about the server.
     Addresses,
@@ -97,7 +97,7 @@ impl Cause {
         Cause::Addresses,
     ];
 
-    /// Returns true if a time-out ended the request: its latency is known only to be longer.
+    /// Returns true if a timeout ended the request: only a lower bound of its latency is known.
     pub fn is_timeout(self) -> bool {
         matches!(
             self,
@@ -144,7 +144,7 @@ impl Cause {
     }
 }
 
-/// The cause that a failed system call on a connection amounts to.
+/// The cause that a failed system call means.
 pub fn cause(error: Errno) -> Cause {
     match error {
         Errno::CONNREFUSED => Cause::ConnectRefused,

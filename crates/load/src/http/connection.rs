@@ -1,7 +1,7 @@
-//! One connection of an HTTP client, plain or by TLS: partial writes, reads within a read rate, the response reader.
+//! One connection of an HTTP client, plain or TLS: partial writes, a limited read rate, the response reader.
 //!
-//! It opens no socket, does not wait and knows no clock. The runs decide when to send and to read, and what a response
-//! or a failure means.
+//! It opens no sockets, does not wait and knows no clock. The runs decide when to send and read, and what a response or
+//! failure means.
 
 use std::os::fd::OwnedFd;
 
@@ -28,30 +28,30 @@ use crate::{
 pub(crate) struct HttpConnection {
     pub(crate) socket: OwnedFd,
     pub(crate) state: State,
-    /// When it began to connect.
+    /// When it started to connect.
     pub(crate) opened: Nanos,
     pub(crate) closed_by_server: bool,
-    /// Complete responses so far.
+    /// The number of complete responses.
     pub(crate) answered: u32,
     pub(crate) response: ResponseReader,
     pub(crate) tls: Option<Box<TlsStream>>,
-    /// How fast it may be read, if not as fast as possible.
+    /// The limit on how fast it may be read.
     pub(crate) read_rate: Option<ReadRate>,
-    /// The bytes of the requests in progress that the socket has not accepted yet.
+    /// Bytes of the current requests that the socket has not accepted yet.
     unsent: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Waiting for the handshake of TCP.
+    /// Waiting for the TCP handshake.
     Connecting,
-    /// Waiting for the handshake of TLS.
+    /// Waiting for the TLS handshake.
     Handshaking,
     Idle,
-    /// The socket did not take all of the requests.
+    /// The socket has not accepted all requests.
     Sending,
     Receiving,
-    /// Done; the server said that it closes, and so it is left to do so.
+    /// Done; the server announced that it will close, and is given time for that.
     Lingering,
 }
 
@@ -63,20 +63,20 @@ pub(crate) enum Read {
     Limited,
 }
 
-/// Bytes that arrived, in the buffer unless they were discarded.
+/// Received bytes, in the buffer unless they were discarded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Received {
-    /// How many; none at the end of the connection.
+    /// How many; 0 at the end of the connection.
     pub(crate) bytes: usize,
-    /// When the last of them arrived, on the wall clock, if the kernel says.
+    /// The kernel's timestamp of the last byte on the wall clock, if available.
     pub(crate) stamp: Option<Nanos>,
     is_discarded: bool,
-    /// True if no more has arrived: asking again would be in vain.
+    /// True if no more data is available.
     pub(crate) is_all: bool,
 }
 
 impl HttpConnection {
-    /// A connection that began to connect at `opened`.
+    /// A connection that started to connect at `opened`.
     pub(crate) fn new(socket: OwnedFd, opened: Nanos, response: ResponseReader) -> HttpConnection {
         HttpConnection {
             socket,
@@ -91,12 +91,12 @@ impl HttpConnection {
         }
     }
 
-    /// Returns true if requests are under way on it.
+    /// Returns true if it has requests in flight.
     pub(crate) fn is_busy(&self) -> bool {
         matches!(self.state, State::Sending | State::Receiving)
     }
 
-    /// Returns why the handshake of TCP failed, if it did, once the socket has reported its end.
+    /// Why the TCP handshake failed, if it did, after the socket reported its end.
     pub(crate) fn connect_error(&self) -> Option<Cause> {
         if !self.closed_by_server {
             return None;
@@ -107,8 +107,8 @@ impl HttpConnection {
         })
     }
 
-    /// Sends requests, and keeps what the socket does not take. Returns false if the connection is not established, and
-    /// nothing was sent or kept.
+    /// Sends requests and keeps what the socket does not accept. Returns false if the connection is not established;
+    /// nothing is sent or kept then.
     pub(crate) fn send(&mut self, requests: &[u8]) -> Result<bool, Errno> {
         match &mut self.tls {
             Some(tls) => tls.send(&self.socket, requests)?,
@@ -128,7 +128,7 @@ impl HttpConnection {
         Ok(true)
     }
 
-    /// Sends bytes that the socket did not take before.
+    /// Sends bytes that the socket did not accept before.
     pub(crate) fn send_rest(&mut self) -> Result<(), Errno> {
         match &mut self.tls {
             Some(tls) => tls.flush(&self.socket)?,
@@ -148,8 +148,8 @@ impl HttpConnection {
         !self.unsent.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.has_unsent())
     }
 
-    /// Reads what has arrived, as much as the buffer and the read rate allow. Bytes of a body that need not be seen are
-    /// discarded in the kernel. With `stamps` the kernel is asked when they arrived.
+    /// Reads available data, as far as the buffer and the read rate allow. Bytes of a body that need not be inspected
+    /// are discarded in the kernel. With `stamps`, kernel timestamps are read.
     pub(crate) fn read(
         &mut self,
         buffer: &mut [u8],
@@ -157,7 +157,7 @@ impl HttpConnection {
         now: Nanos,
     ) -> Result<Read, TransportError> {
         let discardable = self.response.discardable().filter(|&bytes| bytes >= DISCARD_BYTES_MIN);
-        // Sealed bytes have to be opened.
+        // Encrypted bytes must be decrypted.
         let discardable = discardable.filter(|_| self.tls.is_none());
         let most = discardable.map_or(buffer.len() as u64, |bytes| bytes.min(DISCARD_BYTES_MAX));
         let most = most.min(self.read_rate.as_ref().map_or(u64::MAX, |rate| rate.allowed(now))) as usize;
@@ -189,13 +189,13 @@ impl HttpConnection {
             bytes,
             stamp,
             is_discarded: discardable.is_some(),
-            // Of sealed bytes there may be more however few plain ones they were.
+            // Of encrypted data there may be more, however few plain bytes there were.
             is_all: bytes < most && !self.closed_by_server && self.tls.is_none(),
         }))
     }
 
-    /// Takes received bytes into the response, from one of them on; returns how many belong to it. Fewer than given
-    /// are the beginning of another.
+    /// Passes received bytes from `start` to the response; returns how many belong to it. The rest starts another
+    /// response.
     pub(crate) fn take(
         &mut self,
         buffer: &[u8],
@@ -208,7 +208,7 @@ impl HttpConnection {
         }
     }
 
-    /// Returns true if unsolicited data arrived on an idle connection, or its end.
+    /// Returns true if an idle connection received unexpected data or its end.
     pub(crate) fn has_unsolicited(&mut self, buffer: &mut [u8]) -> bool {
         let received = match &mut self.tls {
             Some(tls) => tls.receive(&self.socket, buffer, buffer.len(), false),
@@ -217,19 +217,19 @@ impl HttpConnection {
         !matches!(received, Err(TransportError::System(Errno::AGAIN | Errno::INTR)))
     }
 
-    /// Notes that the last response under way is complete.
+    /// Records that the last response in flight is complete.
     pub(crate) fn complete(&mut self) {
         self.state = State::Idle;
         self.unsent.clear();
     }
 
-    /// Returns true if a failure now most likely met a server that had just closed the connection for idleness: it had
-    /// served before, and no byte of the response has arrived.
+    /// Returns true if a failure now most likely means that the server had just closed an idle connection: it was
+    /// reused, and no byte of the response has arrived.
     pub(crate) fn is_stale(&self) -> bool {
         self.answered > 0 && !self.response.has_begun()
     }
 
-    /// Tells a server by TLS that nothing follows, unless it has closed its side.
+    /// Sends close_notify, unless the server has closed its side.
     pub(crate) fn close_notify(&mut self) {
         if let Some(tls) = &mut self.tls
             && !self.closed_by_server

@@ -1,11 +1,11 @@
-//! The dates of cookies, read as leniently as RFC 6265, 5.1.1 says: servers write them in many forms.
+//! Parses cookie dates as leniently as RFC 6265, 5.1.1 specifies, because servers write them in many forms.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
-/// A date, if there is a whole one; before 1970 is 1970.
+/// The date, if it is complete; dates before 1970 become 1970.
 pub fn parse(text: &str) -> Option<SystemTime> {
     let (mut time, mut day, mut month, mut year) = (None, None, None, None);
     let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == ':' || !c.is_ascii()));
@@ -42,7 +42,7 @@ pub fn parse(text: &str) -> Option<SystemTime> {
     Some(UNIX_EPOCH + Duration::from_secs(seconds))
 }
 
-/// The seconds of the day of `hh:mm:ss`.
+/// Seconds since midnight of `hh:mm:ss`.
 fn time_of(word: &str) -> Option<u32> {
     let mut parts = word.split(':').map(|part| leading_number(part, 1, 2));
     let (hours, minutes, seconds) = (parts.next()??, parts.next()??, parts.next()??);
@@ -50,7 +50,7 @@ fn time_of(word: &str) -> Option<u32> {
     is_time.then_some(hours * 3600 + minutes * 60 + seconds)
 }
 
-/// The number that a word begins with, of so many digits.
+/// The leading number of a word, with a minimum and maximum number of digits.
 fn leading_number(word: &str, least: usize, most: usize) -> Option<u32> {
     let digits = word.bytes().take_while(u8::is_ascii_digit).count();
     if (least..=most).contains(&digits) { word[..digits].parse().ok() } else { None }
@@ -61,7 +61,7 @@ fn month_of(word: &str) -> Option<u32> {
     MONTHS.iter().position(|month| *month == start).map(|place| place as u32 + 1)
 }
 
-/// Of the Gregorian calendar: years begin in March, so that the leap day is their last.
+/// Days in the Gregorian calendar; years begin in March, so that the leap day is the last.
 pub fn days_since_1970(year: u32, month: u32, day: u32) -> i64 {
     let year = i64::from(if month <= 2 { year - 1 } else { year });
     let in_year = (153 * ((i64::from(month) + 9) % 12) + 2) / 5 + i64::from(day) - 1;

@@ -1,7 +1,7 @@
-//! The cookies of one virtual user (RFC 6265): taken from answers, sent with the requests that they are for.
+//! The cookies of one virtual user (RFC 6265).
 //!
-//! A run loads one host, so that cookies of other hosts are refused and nothing has to know the list of public
-//! suffixes: that list is what makes the kept crates for cookies heavier than all of this.
+//! A run loads one host, so cookies of other hosts are refused and no list of public suffixes is needed. That list
+//! makes the available cookie crates heavier than this whole module.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,25 +9,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::http::cookie_date;
 
-/// The most cookies of a user; the oldest goes for a further one.
+/// The most cookies per user; the oldest is dropped for another.
 pub const COOKIES_MAX: usize = 180;
 /// A longer `Set-Cookie` is ignored, as by browsers.
 pub const COOKIE_BYTES_MAX: usize = 4096;
 
-/// The server as cookies see it.
+/// The server's properties that cookies depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CookieHost {
-    /// Its name, in small letters and without a port.
+    /// Its host name in lower case, without a port.
     name: String,
-    /// True if the connection is safe from listeners: TLS or this machine, as in browsers.
+    /// True for TLS and for this machine, as in browsers.
     is_secure: bool,
 }
 
-/// The cookies of one user.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(transparent)]
 pub struct CookieJar {
-    /// The oldest first.
+    /// Oldest first.
     cookies: Vec<Cookie>,
 }
 
@@ -37,11 +36,11 @@ struct Cookie {
     value: String,
     path: String,
     is_secure: bool,
-    /// When it ends; none for one that lasts as long as its user.
+    /// When it expires; `None` for a session cookie.
     expires: Option<SystemTime>,
 }
 
-/// The attributes of a cookie, as far as they are known here.
+/// The attributes of a cookie that matter here.
 #[derive(Default)]
 struct Attributes<'a> {
     path: Option<&'a str>,
@@ -52,7 +51,7 @@ struct Attributes<'a> {
 }
 
 impl CookieHost {
-    /// The host of a `Host` field.
+    /// The host of a Host field.
     pub fn new(host: &str, is_tls: bool) -> CookieHost {
         let name = match host.rsplit_once(':') {
             Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -63,7 +62,7 @@ impl CookieHost {
         CookieHost { is_secure: is_tls || is_local || name == "[::1]", name }
     }
 
-    /// RFC 6265, 5.1.3: the host is the domain or below it; an address is below nothing.
+    /// RFC 6265, 5.1.3: the host equals the domain or is below it; an IP address is below nothing.
     fn matches(&self, domain: &str) -> bool {
         let domain = domain.trim_start_matches('.').to_ascii_lowercase();
         let is_address = self.name.starts_with('[') || self.name.parse::<std::net::Ipv4Addr>().is_ok();
@@ -73,7 +72,7 @@ impl CookieHost {
 }
 
 impl CookieJar {
-    /// Takes in the value of a `Set-Cookie` field in the answer to a request for `path`.
+    /// Stores the cookie of a `Set-Cookie` field in the response to a request for `path`.
     pub fn set(&mut self, field: &[u8], host: &CookieHost, path: &str, now: SystemTime) {
         let Some(field) = std::str::from_utf8(field).ok().filter(|field| is_acceptable(field)) else {
             return;
@@ -90,7 +89,7 @@ impl CookieJar {
             Some(path) if path.starts_with('/') => path,
             _ => default_path(path),
         };
-        // RFC 6265bis, 4.1.3: what the names promise.
+        // RFC 6265bis, 4.1.3: prefixes of names.
         let is_hosts = name.starts_with("__Host-");
         let breaks_promise = (name.starts_with("__Secure-") || is_hosts) && !found.is_secure
             || is_hosts && (path != "/" || found.domain.is_some_and(|domain| !domain.is_empty()));
@@ -100,7 +99,7 @@ impl CookieJar {
         self.cookies.retain(|cookie| cookie.name != name || cookie.path != path);
         let expires = match found.max_age {
             Some(seconds) if seconds <= 0 => Some(UNIX_EPOCH),
-            // So far away that the clock does not have it: never.
+            // Beyond the clock's range: never expires.
             Some(seconds) => now.checked_add(Duration::from_secs(seconds as u64)),
             None => found.expires,
         };
@@ -119,7 +118,7 @@ impl CookieJar {
         });
     }
 
-    /// Writes the `Cookie` field of a request for `path`, if there is something to say.
+    /// Writes the `Cookie` field of a request for `path`, if any cookie matches.
     pub fn write(&self, output: &mut Vec<u8>, host: &CookieHost, path: &str, now: SystemTime) {
         let mut fitting: Vec<&Cookie> =
             self.cookies.iter().filter(|cookie| cookie.is_for(host, path, now)).collect();
@@ -136,7 +135,7 @@ impl CookieJar {
         }
     }
 
-    /// The value of a cookie, wherever it is valid.
+    /// The value of a cookie, whatever its path.
     pub fn value(&self, name: &str) -> Option<&str> {
         self.cookies.iter().rev().find(|cookie| cookie.name == name).map(|cookie| cookie.value.as_str())
     }
@@ -172,14 +171,14 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// RFC 6265, 5.2.2: digits, with a minus at most; a number that is too large is the largest.
+/// RFC 6265, 5.2.2: digits with an optional minus; numbers that are too large become the largest.
 fn max_age(text: &str) -> Option<i64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().unwrap_or(if text.starts_with('-') { 0 } else { i64::MAX }))
 }
 
-/// RFC 6265, 5.1.4: the folder of the path that was requested.
+/// RFC 6265, 5.1.4: the directory of the requested path.
 fn default_path(path: &str) -> &str {
     let path = path.split('?').next().unwrap_or_default();
     match path.rfind('/') {
@@ -188,7 +187,7 @@ fn default_path(path: &str) -> &str {
     }
 }
 
-/// Control characters would end the field that the cookie comes back in.
+/// Control characters would end the field in which the cookie is sent back.
 fn is_acceptable(field: &str) -> bool {
     field.len() <= COOKIE_BYTES_MAX && !field.bytes().any(|byte| byte < b' ' && byte != b'\t' || byte == 0x7f)
 }

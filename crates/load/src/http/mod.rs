@@ -1,4 +1,4 @@
-//! The one HTTP client: requests, the connection, the reader of responses, TLS, and why a request fails.
+//! The HTTP client: requests, connections, the response reader, TLS, cookies, and causes of failures.
 
 pub(crate) mod cause;
 pub(crate) mod connection;

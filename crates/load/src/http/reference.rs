@@ -1,7 +1,6 @@
-//! Where a link or a redirection leads: a reference resolved against the URL it came from (RFC 3986, 5.2), as far as the
-//! loaded server is concerned.
+//! Resolves a link or redirect against the URL it came from (RFC 3986, 5.2), within the loaded server.
 
-/// A reference longer than this leads nowhere.
+/// Longer references are not followed.
 pub const REFERENCE_BYTES_MAX: usize = 8 * 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,8 +11,8 @@ pub enum Place {
     Elsewhere,
 }
 
-/// Resolves a reference in the answer of `host`, spoken to by `scheme`, to a request for `path`. What may not stand in a
-/// request line is percent-encoded.
+/// Resolves a reference in a response of `host` (with `scheme`) to a request for `path`. Characters not allowed in a
+/// request line are percent-encoded.
 pub fn resolve(reference: &str, scheme: &str, host: &str, path: &str) -> Place {
     let reference = reference.trim().split('#').next().unwrap_or_default();
     if reference.len() > REFERENCE_BYTES_MAX {
@@ -51,14 +50,14 @@ fn is_scheme(text: &str) -> bool {
     text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) && text.bytes().all(may_stand)
 }
 
-/// Compares hosts; the usual port of a scheme need not be written.
+/// Compares hosts; a scheme's default port may be omitted.
 fn is_same_host(one: &str, other: &str, scheme: &str) -> bool {
     let usual = if scheme == "https" { ":443" } else { ":80" };
     let plain = |host: &str| host.strip_suffix(usual).unwrap_or(host).to_ascii_lowercase();
     plain(one) == plain(other)
 }
 
-/// Takes dots out (RFC 3986, 5.2.4), and encodes what may not stand in a request line.
+/// Removes dot segments (RFC 3986, 5.2.4) and percent-encodes characters not allowed in a request line.
 fn clean(path: &str) -> String {
     let (path, query) = path.split_at(path.find('?').unwrap_or(path.len()));
     let mut segments: Vec<&str> = Vec::new();

@@ -1,42 +1,40 @@
-//! The form that all requests of a run share: the method, the version of HTTP, the fields.
+//! What all requests of a run have in common: method, HTTP version, fields.
 
 use thiserror::Error;
 
 use crate::http::target::Target;
 
-/// What a request says about its connection.
+/// What a request says about keeping its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Persistence {
-    /// More requests may follow on it.
+    /// More requests may follow.
     KeepAlive,
     /// The server closes it after the response.
     Close,
 }
 
-/// The version of HTTP to speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// HTTP/1.0, which closes unless asked to keep the connection.
+    /// HTTP/1.0, which closes unless keep-alive is requested.
     Http10,
-    /// HTTP/1.1.
     Http11,
 }
 
-/// The form that requests share, whatever their path.
+/// What requests have in common, whatever their path.
 #[derive(Clone, Debug)]
 pub struct Form<'a> {
-    /// The server, and the path below which documents lie.
+    /// The server, and the path below which documents are.
     pub target: &'a Target,
     pub version: Version,
-    /// Decides whether requests announce that the connection closes.
+    /// Whether requests announce that the connection closes.
     pub persistence: Persistence,
-    /// The method, where the documents do not say.
+    /// The method, if the documents do not have their own.
     pub method: &'a str,
-    /// More fields, as `Name: value`. A Host or User-Agent among them takes the place of ours.
+    /// Extra fields as `Name: value`. A Host or User-Agent replaces the default.
     pub fields: &'a [String],
     /// The body, unless the document has one.
     pub body: &'a [u8],
-    /// True if a document of unknown size may have another in each answer.
+    /// True if the size of a document may differ between responses.
     pub any_size: bool,
 }
 
@@ -47,7 +45,7 @@ pub enum FormError {
     Method(String),
     #[error("{0:?} is not a header field of the form `Name: value`")]
     Field(String),
-    /// A field that decides where a message ends: a wrong one would upset everything that follows.
+    /// A framing field: a wrong one would corrupt everything that follows.
     #[error("{0:?} is set by the generator; for the connection see --connection and --http")]
     Framing(String),
 }
@@ -91,12 +89,12 @@ impl<'a> Form<'a> {
         format!("{}{path}", self.target.base_path())
     }
 
-    /// The text between the path and the fields about the body.
+    /// The text from the version to the fields about the body.
     pub(crate) fn suffix(&self) -> String {
         self.suffix_besides(&[])
     }
 
-    /// The same where a request has fields of its own of these names, which are left out.
+    /// The same without fields of these names, which a request sets itself.
     pub(crate) fn suffix_besides(&self, own: &[&str]) -> String {
         let (protocol, connection) = match (self.version, self.persistence) {
             (Version::Http10, Persistence::Close) => ("1.0", ""),

@@ -1,4 +1,4 @@
-//! The server under load: an `http://` or `https://` URL resolved once, so that DNS is no part of any latency.
+//! The server under load: an `http://` or `https://` URL, resolved once, so that latencies contain no DNS lookups.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
@@ -22,7 +22,7 @@ pub struct Target {
 pub enum TargetError {
     #[error("{0:?} does not begin with http:// or https://; other schemes are not supported")]
     Scheme(String),
-    /// No host, or bytes that have no place in a request line.
+    /// No host, or bytes that are not allowed in a request line.
     #[error("{0:?} is not a URL of the form http://host:port/path")]
     Form(String),
     /// The name has no address.
@@ -31,7 +31,7 @@ pub enum TargetError {
 }
 
 impl Target {
-    /// Parses a URL and resolves its host; IPv4 is taken first when there are both.
+    /// Parses a URL and resolves its host; IPv4 is preferred.
     pub fn resolve(url: &str) -> Result<Target, TargetError> {
         let (rest, secured) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
             (Some(rest), _) => (rest, false),
@@ -49,7 +49,7 @@ impl Target {
         Ok(Target { secured, url: url.into(), host: host.into(), path, address })
     }
 
-    /// The host without its port, and an address without brackets.
+    /// The host without port; an IPv6 address without brackets.
     pub fn host_name(&self) -> &str {
         let name = match self.host.rsplit_once(':') {
             Some((name, port)) if port.parse::<u16>().is_ok() => name,
@@ -58,7 +58,7 @@ impl Target {
         name.trim_start_matches('[').trim_end_matches(']')
     }
 
-    /// The path with which the documents of a mix or a trace begin: the URL's, without a slash at its end.
+    /// The path below which the documents of a mix or trace are: the URL's, without a trailing slash.
     pub fn base_path(&self) -> &str {
         self.path.trim_end_matches('/')
     }

@@ -1,4 +1,4 @@
-//! TLS for https: trust, session resumption, and the name that the server's certificate must match.
+//! TLS for https: trust, session resumption, and the expected name of the server's certificate.
 //!
 //! One configuration serves all connections of a run, so a later connection resumes the session of an earlier one. The
 //! state of a single connection is in `tls_stream`.
@@ -21,29 +21,28 @@ use crate::http::{cause::Cause, target::Target};
 
 /// The protocol offered by ALPN: HTTP/2 is not supported.
 const PROTOCOL: &[u8] = b"http/1.1";
-/// Servers whose sessions are kept for resumption: a run has one, under one name.
+/// How many servers' sessions are kept for resumption; a run has one server.
 const SERVERS_REMEMBERED: usize = 8;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// Those that the system's authorities have signed.
+    /// Certificates signed by the system's authorities.
     System,
-    /// Those that the authorities in this file have signed, or that are in it themselves.
+    /// Certificates signed by, or contained in, this file.
     File(PathBuf),
     Anything,
 }
 
-/// What it takes to speak TLS with one server.
+/// The TLS configuration for one server.
 #[derive(Clone, Debug)]
 pub struct Tls {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
 }
 
-/// Why https cannot be used.
 #[derive(Debug, ThisError)]
 pub enum TlsError {
-    /// The host of the URL is none that a certificate could be for.
+    /// No certificate can be issued for the URL's host.
     #[error(
         "{0:?} is no name that a certificate could be for\nhint: use a host name or an address without brackets"
     )]
@@ -52,7 +51,7 @@ pub enum TlsError {
         "no authorities in {from}: {why}\nhint: give the server's certificate or its authority's: --cacert FILE"
     )]
     Authorities {
-        /// Where they were looked for.
+        /// Where authorities were looked for.
         from: String,
         why: String,
     },
@@ -61,7 +60,7 @@ pub enum TlsError {
 }
 
 impl Tls {
-    /// Speaks with the target's server; without `resumes` each connection shakes hands in full.
+    /// TLS for the target's server; without `resumes`, every connection makes a full handshake.
     pub fn new(target: &Target, trust: &Trust, resumes: bool) -> Result<Tls, TlsError> {
         let name = target.host_name();
         let name = ServerName::try_from(name.to_owned()).map_err(|_| TlsError::Name(name.to_owned()))?;
@@ -69,18 +68,18 @@ impl Tls {
         Ok(Tls { config: Arc::new(client_config(trust, remembered)?), name })
     }
 
-    /// The client's side of a new connection.
+    /// The client's session for a new connection.
     pub(crate) fn session(&self) -> Result<ClientConnection, Cause> {
         let session = ClientConnection::new(Arc::clone(&self.config), self.name.clone());
         let mut session = session.map_err(|error| cause(&error))?;
-        // The request is ours and in memory already: a limit would only cut it in pieces.
+        // The request is already in memory; a limit would only split it.
         session.set_buffer_limit(None);
         Ok(session)
     }
 }
 
-/// The configuration of HTTP/1 over TLS, with the certificates that `trust` accepts; keeps the sessions of
-/// `remembered` servers for resumption.
+/// The configuration of HTTP/1 over TLS with the certificates that `trust` accepts; keeps sessions of `remembered`
+/// servers.
 pub fn client_config(trust: &Trust, remembered: usize) -> Result<ClientConfig, TlsError> {
     let provider = Arc::new(ring::default_provider());
     let builder =
@@ -110,7 +109,7 @@ pub(crate) fn cause(error: &Error) -> Cause {
             Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. },
         ) => Cause::CertificateExpired,
         Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. }) => Cause::CertificateName,
-        // A wrong signature is that of another authority with a trusted one's name.
+        // A wrong signature comes from another authority with a trusted one's name.
         Error::InvalidCertificate(
             UnknownIssuer | BadSignature | UnsupportedSignatureAlgorithmForPublicKeyContext { .. },
         ) => Cause::CertificateUntrusted,
@@ -144,7 +143,7 @@ fn authorities(trust: &Trust) -> Result<Option<RootCertStore>, TlsError> {
     if roots.is_empty() { Err(failed(&from, "it holds no certificate".to_owned())) } else { Ok(Some(roots)) }
 }
 
-/// Accepts any certificate; the server's possession of the key is still checked.
+/// Accepts any certificate; the server must still prove that it has the key.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

@@ -1,4 +1,4 @@
-//! TLS on one connection: the handshake, and plain bytes in and out of a socket that carries encrypted ones.
+//! TLS on one connection: the handshake, and plain bytes over an encrypted socket.
 //!
 //! The library encrypts and decrypts; the socket is read and written here, without blocking.
 
@@ -22,24 +22,24 @@ use crate::{
     runtime::{receive, receive::Received},
 };
 
-/// Encrypted bytes read at once: a whole record with its header and tag.
+/// Encrypted bytes per read: a whole record with header and tag.
 const RECORD_BYTES_MAX: usize = 16 * 1024 + 512;
 
-/// The TLS state of a connection, and bytes received but not decrypted yet.
+/// The TLS state of a connection, and received bytes that are not decrypted yet.
 #[derive(Debug)]
 pub struct TlsStream {
     session: ClientConnection,
-    /// When the connection was established and the handshake could begin.
+    /// When the connection was established, so that the handshake could start.
     pub handshake_since: Nanos,
     encrypted: Box<[u8]>,
-    /// Bounds of the bytes not decrypted yet.
+    /// The range of bytes not decrypted yet.
     left: (usize, usize),
 }
 
 #[derive(Debug)]
 pub enum TransportError {
     System(Errno),
-    /// A failure of TLS, or a certificate that is not accepted.
+    /// A TLS failure, or a rejected certificate.
     Tls(Cause),
 }
 
@@ -63,7 +63,7 @@ impl TlsStream {
         TlsStream { session, handshake_since, encrypted: vec![0; RECORD_BYTES_MAX].into(), left: (0, 0) }
     }
 
-    /// Continues the handshake as far as it goes; returns true once it is done.
+    /// Continues the handshake as far as possible; returns true once it is complete.
     pub fn handshake(&mut self, socket: &OwnedFd) -> Result<bool, TransportError> {
         loop {
             self.flush(socket)?;
@@ -71,7 +71,7 @@ impl TlsStream {
                 return Ok(true);
             }
             match self.decrypt_some(socket, RECORD_BYTES_MAX, false) {
-                // The server closed in the middle of the handshake.
+                // The server closed during the handshake.
                 Ok((0, _)) => return Err(TransportError::Tls(Cause::TlsFailed)),
                 Ok(_) => {}
                 Err(TransportError::System(Errno::AGAIN)) => return Ok(false),
@@ -81,12 +81,12 @@ impl TlsStream {
         }
     }
 
-    /// Returns true if the session was one that an earlier connection had been given.
+    /// Returns true if an earlier session was resumed.
     pub fn is_resumed(&self) -> bool {
         self.session.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
-    /// Sends bytes, and keeps what the socket does not take.
+    /// Sends bytes and keeps what the socket does not accept.
     pub fn send(&mut self, socket: &OwnedFd, bytes: &[u8]) -> Result<(), Errno> {
         self.session.writer().write_all(bytes).map_err(errno)?;
         self.flush(socket)
@@ -97,7 +97,7 @@ impl TlsStream {
         self.session.wants_write()
     }
 
-    /// Sends kept bytes, as far as the socket takes them.
+    /// Sends kept bytes, as far as the socket accepts them.
     pub fn flush(&mut self, socket: &OwnedFd) -> Result<(), Errno> {
         while self.session.wants_write() {
             match self.session.write_tls(&mut Socket(socket)).map_err(errno) {
@@ -109,8 +109,8 @@ impl TlsStream {
         Ok(())
     }
 
-    /// Receives plain bytes: none at the end of the connection. With `stamps` the kernel says when the last of the
-    /// encrypted ones arrived. No more than `encrypted_max` of these are read from the socket.
+    /// Receives plain bytes; 0 at the end. With `stamps`, returns the kernel's timestamp of the last encrypted byte.
+    /// Reads at most `encrypted_max` encrypted bytes from the socket.
     pub fn receive(
         &mut self,
         socket: &OwnedFd,
@@ -132,13 +132,13 @@ impl TlsStream {
         }
     }
 
-    /// Tells the server that nothing follows. It may have closed already.
+    /// Sends close_notify; the server may have closed already.
     pub fn close_notify(&mut self, socket: &OwnedFd) {
         self.session.send_close_notify();
         let _ = self.flush(socket);
     }
 
-    /// Decrypts bytes that were received, or reads some from the socket first; returns how many, none at the end.
+    /// Decrypts received bytes, after reading some if necessary; returns how many, 0 at the end.
     fn decrypt_some(
         &mut self,
         socket: &OwnedFd,
@@ -159,7 +159,7 @@ impl TlsStream {
         let opened = self.session.read_tls(&mut rest).map_err(|_| TransportError::Tls(Cause::TlsFailed))?;
         self.left = (to - rest.len(), to);
         if let Err(error) = self.session.process_new_packets() {
-            // This sends the alert that tells the server what is wrong.
+            // Sends the alert that tells the server what is wrong.
             let _ = self.flush(socket);
             return Err(TransportError::Tls(tls::cause(&error)));
         }
@@ -167,7 +167,7 @@ impl TlsStream {
     }
 }
 
-/// A socket for the library to write to.
+/// A writer for the library.
 struct Socket<'a>(&'a OwnedFd);
 
 impl Write for Socket<'_> {

@@ -1,9 +1,8 @@
-//! Rates of arrivals that change with time, and the times of arrivals they lead to.
+//! Time-varying arrival rates, and the arrival times that follow from them.
 //!
-//! A schedule is a row of segments, each holding a rate or moving evenly from one to another. Arrivals of
-//! any process are those of rate one on the axis of *expected arrivals*, carried over to time by the
-//! inverse of the cumulated rate: Çinlar's method, exact for ramps too (Law, Simulation Modeling and
-//! Analysis, 8.6.2).
+//! A schedule is a sequence of segments, in which the rate is constant or changes linearly. Arrivals of a process with
+//! rate one on the axis of *expected arrivals* are mapped to time by the inverse of the cumulative rate: Çinlar's
+//! method, exact for ramps too (Law, Simulation Modeling and Analysis, 8.6.2).
 
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -17,20 +16,20 @@ use crate::plan::{
 
 /// The most segments of a schedule.
 pub const SEGMENTS_MAX: usize = 1000;
-/// The highest rate that is accepted: a thread makes a fraction of it.
+/// The highest accepted rate; a thread reaches a fraction of it.
 pub const RATE_MAX: f64 = 10e6;
 
-/// A rate that holds, or moves evenly from `from` to `to`.
+/// A constant rate, or one that changes linearly from `from` to `to`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Segment {
-    /// Arrivals per second at its beginning.
+    /// Arrivals per second at its start.
     pub from: f64,
     pub to: f64,
     pub length: Nanos,
 }
 
 impl Segment {
-    /// Arrivals per second on average.
+    /// The mean rate in arrivals per second.
     pub fn mean(&self) -> f64 {
         f64::midpoint(self.from, self.to)
     }
@@ -39,7 +38,7 @@ impl Segment {
         self.mean() * self.length.seconds()
     }
 
-    /// When so many arrivals are expected, in seconds since the segment's beginning.
+    /// When this many arrivals are expected, in seconds since the segment's start.
     fn time_of(&self, expected: f64) -> f64 {
         // from t + (to - from) t² / 2T = x, solved so that equal rates and a start at zero lose no digits.
         let slope = (self.to - self.from) / self.length.seconds();
@@ -48,26 +47,26 @@ impl Segment {
     }
 }
 
-/// How arrivals spread around their rate.
+/// The distribution of interarrival times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArrivalProcess {
-    /// Evenly spaced, from a random phase on.
+    /// Evenly spaced, starting at a random phase.
     Constant,
-    /// Exponential gaps, as of independent users.
+    /// Exponential interarrival times, as of independent users.
     Poisson,
-    /// Gaps uniform between zero and twice the mean.
+    /// Interarrival times uniform between zero and twice the mean.
     Uniform,
 }
 
-/// Times of arrivals, in order, since the first segment's beginning.
+/// Arrival times in order, since the start of the first segment.
 #[derive(Clone, Debug)]
 pub struct ArrivalTimes {
     segments: Vec<Segment>,
     process: ArrivalProcess,
     random: Xoshiro256PlusPlus,
-    /// The segment that the next arrival falls into or after.
+    /// The segment of the next arrival.
     current: usize,
-    /// When it began, and how many arrivals were expected before it.
+    /// When it started, and how many arrivals were expected before it.
     began: Nanos,
     expected_before: f64,
     /// The next arrival on the axis of expected arrivals.
@@ -75,7 +74,7 @@ pub struct ArrivalTimes {
 }
 
 impl ArrivalTimes {
-    /// Arrivals that follow the segments and end with them.
+    /// Arrivals during the segments.
     pub fn new(
         segments: Vec<Segment>,
         process: ArrivalProcess,
@@ -84,8 +83,8 @@ impl ArrivalTimes {
         let next = match process {
             ArrivalProcess::Constant => random.random::<f64>(),
             ArrivalProcess::Poisson => exponential(&mut random),
-            // The residual gap at a random moment has the density 1 - x / 2 on (0, 2): the process is stationary from
-            // its first moment.
+            // The residual gap at a random moment has the density 1 - x / 2 on (0, 2), so the process is stationary
+            // from the start.
             ArrivalProcess::Uniform => 2.0 * (1.0 - random.random::<f64>().sqrt()),
         };
         ArrivalTimes { segments, process, random, current: 0, began: Nanos::ZERO, expected_before: 0.0, next }
@@ -122,19 +121,18 @@ pub enum ScheduleError {
     Part(String),
     #[error(transparent)]
     Duration(#[from] DurationError),
-    /// A rate outside of what is accepted.
+    /// A rate outside of the accepted range.
     #[error("a rate lies between 0 and {RATE_MAX} per second, not at {0:?}")]
     Rate(String),
-    /// A ramp with nothing before it.
+    /// A ramp needs a rate before it.
     #[error("a schedule cannot begin with a ramp: write the rate it starts from first, as in `1/s for 1s`")]
     RampFirst,
-    /// More parts than accepted, or none that last.
+    /// Too many segments, or no duration.
     #[error("a schedule has 1 to {SEGMENTS_MAX} parts that last longer than nothing")]
     Length,
 }
 
-/// Parses `100/s for 10s, ramp to 1000/s in 30s`: parts one after another; a ramp starts from the rate
-/// before it.
+/// Parses `100/s for 10s, ramp to 1000/s in 30s`: segments one after another; a ramp starts from the rate before it.
 pub fn parse(text: &str) -> Result<Vec<Segment>, ScheduleError> {
     let mut segments: Vec<Segment> = Vec::new();
     for part in text.split(',') {
@@ -179,8 +177,8 @@ mod tests {
         ArrivalTimes::new(parse(schedule).unwrap(), process, random).map(Nanos::seconds).collect()
     }
 
-    /// Kolmogorov and Smirnov's distance of draws from a distribution, times the root of their number:
-    /// above 1.95 once in a thousand seeds.
+    /// The Kolmogorov-Smirnov distance of draws from a distribution, times the square root of their number: above 1.95
+    /// once in a thousand seeds.
     fn kolmogorov_smirnov(mut draws: Vec<f64>, cumulative: impl Fn(f64) -> f64) -> f64 {
         draws.sort_by(f64::total_cmp);
         let count = draws.len() as f64;
@@ -218,7 +216,7 @@ mod tests {
     #[test]
     fn a_ramp_rises_evenly() {
         for seed in 0..5 {
-            // Given their number, Poisson arrivals are independent draws of density rate(t).
+            // Given their number, Poisson arrivals are independent draws with density rate(t).
             let ramp = times("0/s for 1s, ramp to 2000/s in 10s", ArrivalProcess::Poisson, seed);
             assert!((ramp.len() as f64 - 10_000.0).abs() < 4.0 * 100.0, "{}", ramp.len());
             let distance = kolmogorov_smirnov(ramp, |time| ((time - 1.0) / 10.0).powi(2));

@@ -1,6 +1,6 @@
-//! The documents that can be requested: each request's bytes, prepared once, and the expected size.
+//! The documents that can be requested: each request's bytes, prepared once, and the expected response.
 //!
-//! Requests lie one after another in a single block of memory, so sending allocates nothing.
+//! Requests are stored one after another in a single block of memory, so sending allocates nothing.
 
 use std::collections::HashMap;
 
@@ -22,57 +22,57 @@ use crate::{
     },
 };
 
-/// The most bytes that all requests together may take.
+/// The most bytes of all requests together.
 const REQUEST_BYTES_MAX: usize = u32::MAX as usize;
-/// Shares of requests are made whole numbers by this factor.
+/// Fractional weights are scaled to integers by this factor.
 const WEIGHT_SCALE: f64 = 1e12;
 
 #[derive(Clone, Debug)]
 pub struct Catalogue {
     requests: Vec<u8>,
-    /// Where each request ends; it begins where the one before it ends.
+    /// Where each request ends and the next begins.
     ends: Vec<u32>,
     sizes: Vec<Size>,
     expected: Vec<Expected>,
     /// True if the response has no body whatever its head says (RFC 9112, 6.3: HEAD).
     bodiless: Vec<bool>,
     suffix: String,
-    /// The digest of each document's first body, where all are verified.
+    /// The digest of each document's first body, if bodies are verified.
     contents: Option<HashMap<u32, Digest>>,
-    /// What results are shown by, where requests have names.
+    /// The names under which results are reported, if requests have names.
     names: Vec<String>,
-    /// The name of each document, as its place among the names.
+    /// Each document's index in the names.
     name_of: Vec<u32>,
 }
 
-/// The criterion for a good answer.
+/// Which responses are good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// One with a status of success, and of the document's size.
+    /// A success status and the document's size.
     Success,
     Status(u16),
     Any,
 }
 
-/// The size of a document's body.
+/// The expected size of a document's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Size {
     Known(u64),
-    /// The first answer tells it.
+    /// Set by the first response.
     Unknown,
-    /// Each answer may have another.
+    /// May differ between responses.
     Any,
 }
 
 impl Catalogue {
-    /// The target's own path, of unknown size: the first answer tells it, and later ones must agree.
+    /// The target's own path. The first response determines its size, and later ones must agree.
     pub fn single(form: &Form<'_>) -> Catalogue {
         let mut catalogue = Catalogue::empty(form);
         catalogue.add(form, &form.target.path, None);
         catalogue
     }
 
-    /// The documents of a WebStone file list below the target's path, and how to pick them.
+    /// The documents of a WebStone file list below the target's path, and their weights.
     pub fn mix(form: &Form<'_>, list: &str) -> Result<(Catalogue, Pick), FilelistError> {
         let entries = file_list::parse(list)?;
         let mut catalogue = Catalogue::empty(form);
@@ -82,7 +82,7 @@ impl Catalogue {
         Ok((catalogue, Pick::Weighted(entries.iter().map(|entry| entry.weight).collect())))
     }
 
-    /// The file set for a load of so many connections, and how to pick from it.
+    /// The SPECweb99 file set for a load of so many connections, and its weights.
     pub fn web99(form: &Form<'_>, load: u32) -> (Catalogue, Pick) {
         let mut catalogue = Catalogue::empty(form);
         let add = |file: web99::File| {
@@ -113,7 +113,7 @@ impl Catalogue {
         Ok((catalogue, Requests::Sessions(sessions)))
     }
 
-    /// The pages and objects of a walk, below the target's path, and the walk.
+    /// The pages and objects of a Markov walk, below the target's path, and the walk.
     pub fn walk(form: &Form<'_>, file: &str) -> Result<(Catalogue, Requests), WalkError> {
         let mut catalogue = Catalogue::empty(form);
         let mut known = HashMap::new();
@@ -131,7 +131,7 @@ impl Catalogue {
         catalogue
     }
 
-    /// Gives each document a name to show results by: its place among `names`.
+    /// Sets the names under which results are reported, and each document's index among them.
     pub fn set_names(&mut self, names: Vec<String>, name_of: Vec<u32>) {
         assert!(
             name_of.len() == self.ends.len() && name_of.iter().all(|&name| (name as usize) < names.len())
@@ -139,17 +139,17 @@ impl Catalogue {
         (self.names, self.name_of) = (names, name_of);
     }
 
-    /// What results are shown by.
+    /// The names under which results are reported.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// The name of a document, as its place among the names.
+    /// A document's index among the names.
     pub(crate) fn name_of(&self, document: u32) -> Option<u32> {
         self.name_of.get(document as usize).copied()
     }
 
-    /// Why the response to a document's request is not as it should be, if so.
+    /// What is wrong with the response to a document's request, if anything.
     pub(crate) fn judge(
         &mut self,
         document: u32,
@@ -180,7 +180,7 @@ impl Catalogue {
         &self.requests[start as usize..self.ends[index] as usize]
     }
 
-    /// Returns true if the answer to a document's request has no body whatever its head says.
+    /// Returns true if the response has no body whatever its head says.
     pub fn is_bodiless(&self, document: u32) -> bool {
         self.bodiless[document as usize]
     }
@@ -189,17 +189,17 @@ impl Catalogue {
         self.expected[document as usize]
     }
 
-    /// Changes what answer to a document's request is good.
+    /// Sets which responses to a document's request are good.
     pub fn expect(&mut self, document: u32, expected: Expected) {
         self.expected[document as usize] = expected;
     }
 
-    /// Requests that follow are sent to another host than the form's.
+    /// Sets another host for requests added later.
     pub(crate) fn set_form(&mut self, form: &Form<'_>) {
         self.suffix = form.suffix();
     }
 
-    /// Returns true if a body of this size is the document's; the first one asked about an unknown size is believed.
+    /// Returns true if a body has the document's size; sets an unknown size.
     pub fn agrees(&mut self, document: u32, size_bytes: u64) -> bool {
         let size = &mut self.sizes[document as usize];
         match *size {
@@ -212,17 +212,17 @@ impl Catalogue {
         }
     }
 
-    /// From now on each body of a document has to equal the first one.
+    /// From now on, each body of a document must equal the first one.
     pub fn verify_contents(&mut self) {
         self.contents = Some(HashMap::new());
     }
 
-    /// Returns true if bodies are to be told from each other.
+    /// Returns true if bodies are verified.
     pub(crate) fn verifies(&self) -> bool {
         self.contents.is_some()
     }
 
-    /// Returns true if a body is the document's; the first one asked about is believed.
+    /// Returns true if a body equals the document's first one; sets that if it is unknown.
     fn has_content(&mut self, document: u32, digest: Digest) -> bool {
         let Some(contents) = &mut self.contents else { return true };
         *contents.entry(document).or_insert(digest) == digest
@@ -249,7 +249,7 @@ impl Catalogue {
         requests.push(b' ');
         requests.extend_from_slice(path.as_bytes());
         requests.extend_from_slice(self.suffix.as_bytes());
-        // RFC 9110, 8.6: a length where the method expects a body, even an empty one.
+        // RFC 9110, 8.6: methods that usually have a body send a length even for an empty one.
         if !form.body.is_empty() || matches!(form.method, "POST" | "PUT" | "PATCH") {
             requests.extend_from_slice(format!("Content-Length: {}\r\n", form.body.len()).as_bytes());
         }

@@ -1,4 +1,4 @@
-//! Distributions of random times and counts: think times, and requests per connection.
+//! Distributions of think times and of requests per connection.
 
 use rand::{Rng, RngExt};
 use sojourn_measure::Nanos;
@@ -6,7 +6,7 @@ use sojourn_measure::Nanos;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Distribution {
     pub mean: Nanos,
-    /// How times spread around it.
+    /// The shape of the distribution around the mean.
     pub shape: Shape,
 }
 
@@ -14,11 +14,11 @@ pub struct Distribution {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Shape {
     Constant,
-    /// Without memory: clients do not fall into step.
+    /// Memoryless, so that clients do not synchronise.
     Exponential,
-    /// Between nothing and twice the mean.
+    /// Between zero and twice the mean.
     Uniform,
-    /// Evenly between this share of the mean and as far above it.
+    /// Uniform between this share of the mean and as far above it.
     Between {
         least: f64,
     },
@@ -59,30 +59,30 @@ impl Shape {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Count {
     Constant(u32),
-    /// One or more with this mean: after each request the connection ends with the same probability.
+    /// At least one, with this mean: after each request the connection ends with the same probability.
     Geometric {
         mean: f64,
     },
-    /// From one number to another, each equally likely.
+    /// Uniform between two numbers.
     Uniform(u32, u32),
-    /// Some connections serve one request, the others geometrically many.
+    /// Some connections carry one request, the others a geometric number.
     Mixed {
-        /// The share of *requests* that are served by the others.
+        /// The share of *requests* carried by the others.
         many: f64,
         mean: f64,
     },
 }
 
 impl Count {
-    /// Draws a count of at least one.
+    /// Draws a number of at least one.
     pub fn draw(&self, random: &mut impl Rng) -> u32 {
         match *self {
             Count::Constant(count) => count.max(1),
             Count::Geometric { mean } => geometric(mean, random),
             Count::Uniform(least, most) => random.random_range(least.max(1)..=most.max(least).max(1)),
             Count::Mixed { many, mean } => {
-                // Of a share c of connections that serve `mean` requests each, the share of requests is
-                // c mean / (c mean + 1 - c).
+                // If a share c of the connections carries `mean` requests each, their share of the requests is c mean /
+                // (c mean + 1 - c).
                 let share = many / (mean - many * (mean - 1.0));
                 if random.random::<f64>() < share { geometric(mean, random) } else { 1 }
             }
@@ -94,17 +94,17 @@ fn geometric(mean: f64, random: &mut impl Rng) -> u32 {
     if mean <= 1.0 {
         return 1;
     }
-    // By inversion: the number of trials up to the first success of probability 1/mean.
+    // By inversion: the number of trials until the first success of probability 1/mean.
     let trials = (-exponential(random) / (-1.0 / mean).ln_1p()).ceil();
     trials.clamp(1.0, f64::from(u32::MAX)) as u32
 }
 
-/// Exponential with mean one. 1 - u lies in (0, 1], so that the logarithm is finite.
+/// Exponential with mean one. 1 - u is in (0, 1], so the logarithm is finite.
 pub fn exponential(random: &mut impl Rng) -> f64 {
     -(1.0 - random.random::<f64>()).ln()
 }
 
-/// Standard normal: Box and Muller, the cosine half.
+/// Standard normal, by Box and Muller.
 fn normal(random: &mut impl Rng) -> f64 {
     (2.0 * exponential(random)).sqrt() * (2.0 * std::f64::consts::PI * random.random::<f64>()).cos()
 }
@@ -162,7 +162,7 @@ mod tests {
         let count = Count::Mixed { many: 0.7, mean: 10.0 };
         let drawn: Vec<u32> = (0..DRAWS).map(|_| count.draw(&mut random)).collect();
         let all: f64 = drawn.iter().map(|&count| f64::from(count)).sum();
-        // 70 % of requests on connections of ten and 30 % alone: a connection serves 1 / (0.7/10 + 0.3).
+        // 70 % of the requests on connections with ten and 30 % alone: 1 / (0.7/10 + 0.3) requests per connection.
         assert!((all / DRAWS as f64 * 0.37 - 1.0).abs() < 0.02, "{all}");
     }
 }

@@ -1,5 +1,5 @@
-//! Durations as people write them: `4s`, `200ms`, `1.5m`. A number without a unit is refused, because
-//! seconds and milliseconds are equally likely to be meant.
+//! Parses durations such as `4s`, `200ms`, `1.5m`. A number without a unit is refused, because seconds and milliseconds
+//! are equally likely to be meant.
 
 use sojourn_measure::Nanos;
 use thiserror::Error;

@@ -1,4 +1,4 @@
-//! WebStone file lists: `URL weight #bytes`, one document a line, weights of any sum.
+//! WebStone file lists: `URL weight #bytes` per line, with any sum of weights.
 
 use thiserror::Error;
 
@@ -6,13 +6,12 @@ use thiserror::Error;
 pub struct Entry {
     /// The path, with a leading slash.
     pub path: String,
-    /// How often it is picked, in proportion to the sum of all weights.
+    /// How often it is chosen, relative to the sum of all weights.
     pub weight: u64,
-    /// The size of its body, if the line says.
+    /// The size of its body, if given.
     pub size_bytes: Option<u64>,
 }
 
-/// Why a list cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FilelistError {
     #[error("line {line}: {text:?} is not `/path weight #bytes`")]
@@ -21,7 +20,7 @@ pub enum FilelistError {
     Empty,
 }
 
-/// Parses a list; blank lines and lines that begin with `#` are skipped.
+/// Parses a list; blank lines and lines that start with `#` are skipped.
 pub fn parse(text: &str) -> Result<Vec<Entry>, FilelistError> {
     let mut entries = Vec::new();
     for (index, line) in text.lines().map(str::trim).enumerate() {
@@ -38,7 +37,7 @@ pub fn parse(text: &str) -> Result<Vec<Entry>, FilelistError> {
 fn entry(line: &str) -> Option<Entry> {
     let mut fields = line.split_ascii_whitespace();
     let path = fields.next().filter(|path| path.starts_with('/') && path.is_ascii())?.to_owned();
-    // Bounded so that no sum of weights can overflow.
+    // Bounded so that the sum of weights cannot overflow.
     let weight = u64::from(fields.next()?.parse::<u32>().ok()?);
     let size_bytes = match fields.next() {
         None => None,

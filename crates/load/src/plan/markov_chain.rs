@@ -1,8 +1,8 @@
-//! Markov walks over pages: the next page depends on the current one.
+//! Markov chains of pages: the next page depends on the current one.
 //!
-//! A page is a burst: its own request goes alone, its objects together once it is answered. Then the visitor
-//! thinks and goes to another page, each with its probability; the probability that they lack to one ends the visit.
-//! SPECweb2005 describes its users this way.
+//! A page is a burst: its own request is sent alone, its objects together after the response. After the think time the
+//! visitor goes to another page with its probability; the remaining probability ends the visit. SPECweb2005 describes
+//! its users this way.
 
 use std::collections::BTreeMap;
 
@@ -17,12 +17,12 @@ use crate::plan::{
     session_file::Burst,
 };
 
-/// The most pages of a walk.
+/// The most pages of a chain.
 pub const PAGES_MAX: usize = 10_000;
-/// A visit of more pages ends: probabilities that never end one are a slip.
+/// Longer visits are ended: a chain without an end is a mistake.
 pub const VISIT_PAGES_MAX: u32 = 100_000;
 
-/// Pages and how visitors go from one to another.
+/// Pages and transitions between them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Walk<R> {
     pages: Vec<Page<R>>,
@@ -33,18 +33,17 @@ pub struct Walk<R> {
 pub struct Page<R> {
     /// The page and its objects.
     pub burst: Burst<R>,
-    /// The think time on it; `None` is the think time of the run.
+    /// The think time on the page; `None` means the run's.
     pub think: Option<Distribution>,
-    /// Where visitors go: pages with running sums of their probabilities.
+    /// The next pages with cumulative probabilities.
     next: Vec<(usize, f64)>,
 }
 
-/// Why a file is not a walk.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum WalkError {
     #[error("{0}")]
     Form(String),
-    /// A page that is referred to and missing.
+    /// A referenced page is missing.
     #[error("there is no page {page:?}, which {by} speaks of")]
     NoSuchPage { page: String, by: String },
     #[error("page {page:?}: {path:?} is not a path that begins with a slash")]
@@ -88,7 +87,7 @@ enum FileShape {
     Lognormal,
 }
 
-/// Parses a walk; requests are paths.
+/// Parses a chain; requests are paths.
 pub fn parse(text: &str) -> Result<Walk<String>, WalkError> {
     let file: File = toml::from_str(text).map_err(|error| WalkError::Form(error.to_string()))?;
     if file.pages.len() > PAGES_MAX {
@@ -145,13 +144,13 @@ impl<R> Walk<R> {
         &self.pages[page]
     }
 
-    /// Where a visitor goes from a page; `None` ends the visit.
+    /// The page after this one; `None` ends the visit.
     pub fn next(&self, page: usize, random: &mut Xoshiro256PlusPlus) -> Option<usize> {
         let mark = random.random::<f64>();
         self.pages[page].next.iter().find(|(_, sum)| mark < *sum).map(|(next, _)| *next)
     }
 
-    /// The same walk over other requests.
+    /// The same chain with converted requests.
     pub fn map<S>(self, mut request: impl FnMut(R) -> S) -> Walk<S> {
         let page = |page: Page<R>| Page {
             burst: Burst {
@@ -171,7 +170,7 @@ mod tests {
 
     use super::*;
 
-    /// The support visitors of SPECweb2005; a remainder ends the visit.
+    /// The support visitors of SPECweb2005; the remaining probability ends the visit.
     const SUPPORT: &str = r#"
         start = "home"
         [pages.home]

@@ -1,5 +1,5 @@
-//! Picks documents at random by weight, and checks afterwards that it did: a generator that was seeded
-//! wrongly asks for another mix than it says.
+//! Chooses documents at random by weight, and verifies the result afterwards: a wrongly seeded generator would request
+//! another mix than it reports.
 
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -8,30 +8,30 @@ use serde::Serialize;
 
 use crate::plan::Pick;
 
-/// Cells of a chi-square test should expect at least this many.
+/// The minimum expected count per cell of a chi-square test.
 const EXPECTED_MIN: f64 = 5.0;
 
 pub struct Picker {
-    /// Running sums of the weights; empty when the first document is always picked.
+    /// Cumulative weights; empty if the first document is always chosen.
     sums: Vec<u64>,
-    /// How often each was picked.
+    /// How often each was chosen.
     counts: Vec<u64>,
 }
 
-/// How well what was asked for fits the weights, over the whole run.
+/// How well the requested documents fit their weights, over the whole run.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MixCheck {
     pub draws: u64,
-    /// The sum of (drawn - expected)² / expected over documents; rare ones are put together.
+    /// The sum of (drawn - expected)² / expected over documents; rare ones are combined.
     pub chi_square: f64,
-    /// The number of such cells less one.
+    /// The number of such cells minus one.
     pub degrees_of_freedom: u64,
-    /// How likely a deviation at least as large is by chance alone.
+    /// The probability of a deviation at least as large by chance.
     pub p_value: f64,
 }
 
 impl Picker {
-    /// Picks as the plan says.
+    /// A picker according to the plan.
     pub fn new(pick: &Pick) -> Picker {
         let weights = match pick {
             Pick::First => &[][..],
@@ -56,7 +56,7 @@ impl Picker {
         document as u32
     }
 
-    /// Pearson's test of what was picked; `None` where there is nothing to compare.
+    /// Pearson's chi-square test of the choices; `None` if there is nothing to compare.
     pub fn check(&self) -> Option<MixCheck> {
         let total = *self.sums.last()? as f64;
         let draws: u64 = self.counts.iter().sum();

@@ -1,4 +1,4 @@
-//! The plan of a run, as independent values: each can change without the others.
+//! The plan of a run as independent values, each of which can change without the others.
 
 pub(crate) mod arrivals;
 pub(crate) mod catalogue;
@@ -44,22 +44,22 @@ pub struct Plan<'a> {
     pub target: Target,
     pub arrivals: Arrivals<'a>,
     pub requests: Requests,
-    /// How long clients wait between their requests, where these do not say.
+    /// The think time between requests, if the requests have none of their own.
     pub think: Think,
     pub catalogue: Catalogue,
     pub connections: Connections,
     pub tls: Option<Tls>,
-    /// The other options of connections.
+    /// Other options of connections.
     pub transport: Transport,
     pub schedule: Schedule,
     /// When to stop before the schedule ends.
     pub stop: StopRule,
     pub limits: Limits,
-    /// Sleep or poll between events.
+    /// Whether to sleep or poll between events.
     pub waiting: Waiting,
     /// The server's processes and core to observe.
     pub observe: Observe,
-    /// Says everything that is random.
+    /// The seed of all random draws.
     pub seed: u64,
 }
 
@@ -69,15 +69,15 @@ pub enum Arrivals<'a> {
     Closed { clients: u32 },
     /// An open loop: visitors arrive at a rate, whatever the server does.
     Open {
-        /// The rate over time; it should cover the schedule.
+        /// The rate over time; must cover the schedule.
         segments: Vec<Segment>,
-        /// How arrivals spread around it.
+        /// The distribution of interarrival times.
         process: ArrivalProcess,
         /// The limit on visits in progress; arrivals above it are skipped and counted.
         under_way_max: u32,
     },
-    /// Arrivals from a log, in order of their connection time; with `Requests::Logged` they bring their sessions. The
-    /// iterator must be ahead of the clock: the clients wait for it.
+    /// Arrivals from a log, ordered by connection time; with `Requests::Logged` they include their sessions. The
+    /// iterator must stay ahead of the clock, because the clients wait for it.
     Logged(Box<dyn Iterator<Item = LoggedVisit> + 'a>),
 }
 
@@ -86,43 +86,43 @@ pub enum Arrivals<'a> {
 pub struct LoggedVisit {
     /// When its connection is opened, in nanoseconds since the run's start.
     pub connect_ns: u64,
-    /// When the session began: negative, or before `connect_ns`, for one that is already in progress.
+    /// When the session started: negative, or before `connect_ns`, if it is already in progress.
     pub start_ns: i64,
-    /// The requests that are to be sent, each with its offset from the session's start.
+    /// The requests to send, each with its offset from the session's start.
     pub requests: Box<[Request]>,
 }
 
 pub enum Requests {
-    /// A document at a time; in a closed loop visits never end, else each is a single request.
+    /// One document at a time; in a closed loop visits never end, otherwise each is a single request.
     Pick(Pick),
-    /// The sessions of a file, in turn: bursts of documents.
+    /// The sessions of a file in turn: bursts of documents.
     Sessions(Vec<Session<u32>>),
-    /// A random walk over pages.
+    /// Random walks on a Markov chain of pages.
     Walk(Walk<u32>),
-    /// The iterations of a scenario, each by a user.
+    /// Iterations of a scenario by virtual users.
     Scenario(Arc<Scenario>),
-    /// The sessions that logged visits have: request `k` is due at `start + think_scale * offset(k)`, whatever the
-    /// server does.
+    /// The sessions of logged visits: request `k` is due at `start + think_scale * offset(k)`, whatever the server
+    /// does.
     Logged {
         /// A factor on think times.
         think_scale: f64,
     },
 }
 
-/// How long a client waits between its requests.
+/// How long a client waits between requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Think {
-    /// From an answer, the last of a burst, to the next request: thinking.
+    /// Think time: from a response, the last of a burst, to the next request.
     AfterAnswer(Distribution),
-    /// From a request to the next, or as long as the answer takes if that is longer: pacing.
+    /// Pacing: from one request to the next, or until the response if that takes longer.
     FromStart(Distribution),
-    /// Until what was received so far would have taken this long at this rate.
+    /// Until the bytes received so far would have taken this long at this rate.
     Rated { bits_per_second: f64 },
 }
 
 impl Think {
-    /// The least rate at which a client that is to be served at one is served well: four fifths of it, as in
-    /// SPECweb99 (320 of 400 kbit/s).
+    /// The lowest rate at which a client counts as conforming: four fifths of the target rate, as in SPECweb99 (320 of
+    /// 400 kbit/s).
     pub fn conforming_bits_per_second(&self) -> Option<f64> {
         match self {
             Think::Rated { bits_per_second } => Some(0.8 * bits_per_second),
@@ -131,22 +131,22 @@ impl Think {
     }
 }
 
-/// Options of connections, beyond how long they are used.
+/// Options of connections, except how long they are kept.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transport {
-    /// The most requests of a burst that are under way on a connection; one means no pipelining.
+    /// Pipelining: the most requests in flight per connection; 1 means none.
     pub pipeline: u32,
-    /// Within what time the clients of a closed loop arrive; by default half of the first settle part.
+    /// The time within which closed-loop clients arrive; by default half of the first settle time.
     pub ramp: Option<Nanos>,
-    /// How fast each connection is read, if not as fast as possible.
+    /// The limit on how fast each connection is read.
     pub read_bytes_per_second: Option<f64>,
-    /// Addresses to connect from, in turn as their ports fill up; none leaves it to the system.
+    /// Source addresses, used in turn as their ports fill up; if empty, the system chooses.
     pub sources: Vec<IpAddr>,
-    /// True if the kernel is to timestamp responses.
+    /// True to use kernel timestamps for responses.
     pub timestamps: bool,
 }
 
-/// The most requests under way on one connection.
+/// The most requests in flight per connection.
 pub const PIPELINE_MAX: u32 = 256;
 
 impl Default for Transport {
@@ -161,22 +161,22 @@ impl Default for Transport {
     }
 }
 
-/// How a client picks documents.
+/// How a client chooses documents.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pick {
     /// Always the catalogue's first document.
     First,
-    /// At random, document `i` with a probability in proportion to weight `i`.
+    /// At random: document `i` with a probability proportional to weight `i`.
     Weighted(Vec<u64>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Connections {
-    /// As long as the server keeps it open.
+    /// For as long as the server keeps it open.
     KeepAlive,
-    /// For one request, and the request says so.
+    /// For one request, which says so.
     Close,
-    /// For so many requests; then the client closes it.
+    /// For this many requests; then the client closes it.
     Requests(Count),
 }
 
@@ -193,42 +193,42 @@ impl From<Connections> for crate::http::Persistence {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum StopRule {
     ScheduleEnd,
-    /// When this many requests are answered or failed; no more are begun.
+    /// After this many requests were answered or failed; no more are started.
     Requests(u64),
-    /// When this many visits are over; no more are begun.
+    /// After this many visits; no more are started.
     Visits(u64),
-    /// At the end of a step beyond what the server takes: there is nothing to learn above it.
+    /// After a step that exceeds the server's capacity, because higher loads show nothing new.
     Failing,
 }
 
-/// Sleep or poll between events.
+/// Whether to sleep or poll between events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// It sleeps. Waking up costs both sides: microseconds of latency here, and there the call that wakes us.
+    /// Sleep. Waking up costs both sides: microseconds of latency here, and the server's call that wakes the generator.
     Sleep {
-        /// By how much arrivals of an open loop, and responses, may be delayed so that one turn of the event loop
-        /// handles them together; only at rates at which it would wake up more often than once in this time.
+        /// How long open-loop arrivals and responses may be delayed, so that one loop iteration handles several. It
+        /// applies only at rates at which the loop would wake up more often than that.
         timer_slack: Nanos,
     },
-    /// It polls, which needs a core of its own. Polls that find nothing do not count as its CPU time.
+    /// Poll, which needs a core of its own. Polls that find nothing do not count as CPU time.
     Spin,
 }
 
-/// A generator later than this distorts latencies, where the plan does not say otherwise.
+/// The default limit of the generator's lateness; a later generator distorts latencies.
 const SEND_LAG_P99_MAX: Nanos = Nanos(10_000_000);
 
-/// How long to wait for what, and how late to be.
+/// Timeouts, and the limit of lateness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// From the first packet to an established connection, and from there to a secured one.
+    /// For establishing a connection, and again for the TLS handshake.
     pub connect_timeout: Nanos,
-    /// From the request to the last byte of its answer.
+    /// From the request to the last byte of its response.
     pub response_timeout: Nanos,
-    /// The time to wait for unanswered requests after the last step.
+    /// How long to wait for unanswered requests after the last step.
     pub drain: Nanos,
-    /// A generator that sends 1 % of its requests later than this is the limit.
+    /// If the generator sends 1 % of its requests later than this, it is the limit.
     pub send_lag_p99: Nanos,
-    /// The p95 of the time to first byte, from the intended start, that the server has to meet.
+    /// The target for the 95th percentile of the time to first byte from the intended start.
     pub target_p95: Option<Nanos>,
 }
 
@@ -245,16 +245,16 @@ impl Default for Limits {
     }
 }
 
-/// The server's processes and core to observe.
+/// What to observe of the server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observe {
-    /// Processes of the server; their descendants are watched with them.
+    /// The server's processes; their descendants are included.
     pub pids: Vec<u32>,
     /// The core that the server runs on.
     pub core: Option<usize>,
-    /// The core that the generator is pinned to, to see what the hypervisor takes from it.
+    /// The core to which the generator is pinned.
     pub own_core: Option<usize>,
     pub timeline: bool,
-    /// How long the intervals are whose latencies are kept apart, if they are to be.
+    /// The length of intervals whose latencies are kept separately, if any.
     pub interval: Option<Nanos>,
 }

@@ -1,7 +1,7 @@
-//! The requests of a trace: under which paths and hosts they are sent, and which answers are good.
+//! The requests of a trace: their paths and hosts, and which responses are good.
 //!
-//! On a site built for the trace, documents lie where their number and size say, so that no name of a log
-//! reaches a file system. A real site is asked for the paths that the log has.
+//! On a site built for the trace, a document's path is made of its number and size, so no name from a log reaches a
+//! file system. A real site is requested by the logged paths.
 
 use std::collections::HashMap;
 
@@ -15,29 +15,29 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub struct Replayed {
     pub paths: Paths,
-    /// The treatment of requests that failed in the log.
+    /// What to do with requests that failed in the log.
     pub failed: Failed,
     pub host: Host,
-    /// True if the answer of a real site has to have the size that the log says; a built site's always has.
+    /// True if responses of a real site must have the logged size; a built site's always must.
     pub check_sizes: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Paths {
-    /// Those of a built site: `/III/IIIIII-BYTES`.
+    /// Paths of a built site: `/III/IIIIII-BYTES`.
     #[default]
     Site,
     Original,
 }
 
-/// Requests that the log says were refused, redirected, cut short or answered in part.
+/// How requests are treated that were refused, redirected, aborted or answered partially in the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Failed {
     #[default]
     Skip,
-    /// They are sent, and any complete answer is good.
+    /// They are sent, and any complete response is good.
     Send,
-    /// They are sent, and have to get the status that the log has.
+    /// They are sent, and must get the logged status.
     Expect,
 }
 
@@ -46,18 +46,18 @@ pub enum Failed {
 pub enum Host {
     #[default]
     Url,
-    /// The host that the log has, where it has one.
+    /// The logged host, if there is one.
     Log,
     Named(String),
 }
 
-/// nginx's word for a client that went away: it says nothing of what the server would have answered.
+/// nginx's status for a client that disconnected; the server's own response is unknown.
 const CLIENT_CLOSED: u16 = 499;
-/// An answer to a range; a log does not have the range, so that the whole document is asked for.
+/// A partial response; logs do not have the range, so the whole document is requested.
 const PARTIAL: u16 = 206;
 
 impl Catalogue {
-    /// The documents of a trace below the target's path, in their order.
+    /// The documents of a trace below the target's path, in order.
     pub fn trace(form: &Form<'_>, documents: &[Document], replayed: &Replayed) -> Catalogue {
         let mut catalogue = Catalogue::empty(form);
         let mut forms: HashMap<&str, Vec<String>> = HashMap::new();
@@ -104,7 +104,7 @@ impl Replayed {
     }
 }
 
-/// A form's fields with another Host, unless it is the form's own or the form has one already.
+/// A form's fields with another Host, unless it is the form's own or the form sets one.
 fn with_host(form: &Form<'_>, host: &str) -> Vec<String> {
     let mut fields = form.fields.to_vec();
     let is_sendable = !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_graphic());
@@ -114,15 +114,14 @@ fn with_host(form: &Form<'_>, host: &str) -> Vec<String> {
     fields
 }
 
-/// A path of a log as it can stand in a request line: what may not stand there is percent-encoded (RFC 3986,
-/// 2.1), and a path begins with a slash.
+/// A logged path as valid in a request line: percent-encoded where necessary (RFC 3986, 2.1), with a leading slash.
 fn sendable(name: &str) -> String {
     let mut path = String::with_capacity(name.len() + 1);
     if !name.starts_with('/') {
         path.push('/');
     }
     for byte in name.bytes() {
-        // A fragment is no part of a request: a `#` in a log was sent by mistake, and would end the path.
+        // A `#` in a logged path was sent by mistake, and would end the path here.
         if byte.is_ascii_graphic() && byte != b'#' {
             path.push(char::from(byte));
         } else {

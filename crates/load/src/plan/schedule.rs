@@ -1,24 +1,24 @@
-//! The steps of a run: when each begins, what of it is counted, and what it offers.
+//! The steps of a run: when each starts, which part is measured, and its offered load.
 
 use sojourn_measure::Nanos;
 
 use crate::plan::arrivals::Segment;
 
-/// One step: a settle part, whose requests count nowhere, then a measured part.
+/// One step: a settle part, which is not measured, then a measured part.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    /// When the settle part begins, since the run's start.
+    /// When the settle part starts, since the run's start.
     pub start: Nanos,
     pub settle: Nanos,
     pub measured: Nanos,
-    /// The offered rate, if arrivals have one; for a ramp the mean.
+    /// The offered rate, if there is one; for a ramp the mean.
     pub offered_requests_per_second: Option<f64>,
-    /// True if the rate moves while it is measured.
+    /// True if the rate changes while it is measured.
     pub ramp: bool,
 }
 
 impl Step {
-    /// When the measured part begins.
+    /// When the measured part starts.
     pub fn measured_from(&self) -> Nanos {
         self.start + self.settle
     }
@@ -34,13 +34,13 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// One step: a closed loop, a replay.
+    /// A single step, for a closed loop or a replay.
     pub fn single(settle: Nanos, measured: Nanos, offered_requests_per_second: Option<f64>) -> Schedule {
         let step = Step { start: Nanos::ZERO, settle, measured, offered_requests_per_second, ramp: false };
         Schedule { steps: vec![step] }
     }
 
-    /// A step per segment of a rate that changes; before the first, its first rate holds for `settle`.
+    /// One step per segment of a rate schedule; the first rate also holds for `settle` before it.
     pub fn segments(segments: &[Segment], settle: Nanos) -> Schedule {
         let mut start = Nanos::ZERO;
         let step = |(index, segment): (usize, &Segment)| {
@@ -54,14 +54,14 @@ impl Schedule {
         Schedule { steps: segments.iter().enumerate().map(step).collect() }
     }
 
-    /// Arrivals at the rates of the schedule make so many requests each.
+    /// Scales offered rates from arrivals to `requests` per arrival.
     pub fn scale_offered(&mut self, requests: f64) {
         for step in &mut self.steps {
             step.offered_requests_per_second = step.offered_requests_per_second.map(|rate| rate * requests);
         }
     }
 
-    /// A step of equal length per offered rate; `settle` is part of `length`.
+    /// One step of equal length per offered rate; `settle` is part of `length`.
     pub fn staircase(rates: &[f64], length: Nanos, settle: Nanos) -> Schedule {
         let step = |(index, &rate)| Step {
             start: Nanos(length.0 * index as u64),
@@ -82,7 +82,7 @@ impl Schedule {
         self.steps.last().map_or(Nanos::ZERO, Step::end)
     }
 
-    /// The step whose measured part a time since the run's start falls into, if any.
+    /// The step whose measured part contains a time since the run's start.
     pub fn measured_step_at(&self, time: Nanos) -> Option<usize> {
         let index = self.steps.partition_point(|step| step.start <= time).checked_sub(1)?;
         let step = &self.steps[index];

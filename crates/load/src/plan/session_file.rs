@@ -1,19 +1,19 @@
-//! Session files of httperf (`--wsesslog`), read unchanged.
+//! Session files of httperf (`--wsesslog`), unchanged.
 //!
-//! A line is a request: `URI [method=M] [think=SECONDS] [contents='...']`. A line that begins with a blank
-//! belongs to the burst of the line before it, any other begins a burst; an empty line ends the session, and
-//! `#` in the first column makes a comment. A burst's first request goes alone; once it is answered the rest
-//! go together. `think=` is a burst's, the last one given wins, and it is waited after the burst's last
-//! answer. `size=BYTES` is ours: the size that the body must have.
+//! A line is a request: `URI [method=M] [think=SECONDS] [contents='...']`. A line that starts with a blank belongs to
+//! the burst before it, any other starts a burst; an empty line ends the session, and `#` in the first column starts a
+//! comment. A burst's first request is sent alone; after its response the others are sent together. `think=` applies to
+//! the burst (the last one wins), after its last response. `size=BYTES` is our extension: the size that the body must
+//! have.
 
 use sojourn_measure::Nanos;
 use thiserror::Error;
 
-/// The most sessions in a file, as in httperf.
+/// The most sessions in a file, the same as httperf's.
 pub const SESSIONS_MAX: usize = 1000;
 pub const REQUESTS_MAX: usize = 1_000_000;
 const THINK_SECONDS_MAX: f64 = 86_400.0;
-/// httperf takes a method by any beginning of its name, the first that fits.
+/// httperf accepts any prefix of a method's name; the first match counts.
 const METHODS: [&str; 10] =
     ["OPTIONS", "GET", "HEAD", "POST", "PUT", "DELETE", "TRACE", "CONNECT", "PATCH", "PROPFIND"];
 
@@ -23,25 +23,24 @@ pub struct Request {
     pub method: String,
     /// The request's body.
     pub contents: Vec<u8>,
-    /// The size that the answer's body must have, if the file says.
+    /// The expected size of the response's body, if given.
     pub size_bytes: Option<u64>,
 }
 
-/// Requests of which the first goes alone and the rest together.
+/// Requests of which the first is sent alone and the others together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Burst<R> {
     pub requests: Vec<R>,
-    /// The think time after the last answer, if the file has one.
+    /// The think time after the last response, if given.
     pub think: Option<Nanos>,
 }
 
-/// A session: bursts one after another; at least one.
+/// A session: one or more bursts in sequence.
 pub type Session<R> = Vec<Burst<R>>;
 
-/// Why a file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SessionFileError {
-    /// A line that cannot be read.
+    /// An invalid line.
     #[error("line {line}: {what}")]
     Line { line: usize, what: String },
     #[error("more than {SESSIONS_MAX} sessions or {REQUESTS_MAX} requests")]
@@ -83,7 +82,7 @@ pub fn parse(text: &str) -> Result<Vec<Session<Request>>, SessionFileError> {
     if sessions.is_empty() { Err(SessionFileError::Empty) } else { Ok(sessions) }
 }
 
-/// Lines with their numbers; a backslash at the end of one continues it.
+/// Lines with their numbers; a backslash at the end of a line continues it.
 fn logical_lines(text: &str) -> impl Iterator<Item = (usize, String)> {
     let mut lines = text.lines().enumerate();
     std::iter::from_fn(move || {
@@ -126,7 +125,7 @@ fn request(line: &str) -> Result<(Request, Option<Nanos>), String> {
     Ok((request, think))
 }
 
-/// Takes off the next word and the blanks behind it.
+/// Removes the next word and the blanks after it.
 fn word<'a>(rest: &mut &'a str) -> &'a str {
     let (word, behind) = rest.split_at(rest.find([' ', '\t']).unwrap_or(rest.len()));
     *rest = behind.trim_start();
@@ -143,7 +142,7 @@ fn seconds(number: &str) -> Result<Nanos, String> {
     seconds.map(Nanos::from_seconds).ok_or_else(|| format!("{number:?} is not a think time in seconds"))
 }
 
-/// Takes off a quoted text or a word; a backslash takes away a quote's meaning or makes a control character.
+/// Removes a quoted text or a word; a backslash escapes a quote or starts a control character.
 fn contents(rest: &mut &str) -> Result<Vec<u8>, String> {
     let quote = rest.chars().next().filter(|first| matches!(first, '\'' | '"'));
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! A connection's end: detached from its client, closed by the server between requests, failed, or closed by us.
+//! The end of a connection: detached from its client, closed by the server when idle, failed, or closed by the client.
 
 use sojourn_measure::{Nanos, clock};
 
@@ -9,8 +9,8 @@ use crate::{
 };
 
 impl Run<'_> {
-    /// Separates a connection from its client. If the server announced that it closes, it closes first, as with
-    /// browsers: the side that closes first keeps the port in TIME_WAIT.
+    /// Separates a connection from its client. If the server announced that it will close, the client waits for it, as
+    /// browsers do: the side that closes first keeps the port in TIME_WAIT.
     pub(super) fn detach(&mut self, key: usize, owner: usize, server_closes: bool, at: Nanos) {
         self.table.clients[owner].connection = None;
         if server_closes {
@@ -23,8 +23,8 @@ impl Run<'_> {
         }
     }
 
-    /// A failure of a connection that had served before, ahead of any byte of an answer, most likely met a
-    /// server that had just closed it for idleness: the request is tried once more, as browsers do.
+    /// A failure on a reused connection before any byte of the response most likely means that the server had just
+    /// closed it as idle: the request is retried once, as browsers do.
     pub(super) fn fail_or_retry(&mut self, key: usize, cause: Cause, at: Nanos) {
         let connection = &mut self.table.connections[key];
         let stale = matches!(cause, Cause::Reset | Cause::ClosedEarly)
@@ -41,7 +41,7 @@ impl Run<'_> {
         }
     }
 
-    /// Gives up a connection and what was under way on it.
+    /// Gives up a connection with its requests in flight.
     pub(crate) fn fail(&mut self, key: usize, cause: Cause, at: Nanos) {
         let connection = self.close(key);
         let mut under_way = 0;
@@ -59,7 +59,7 @@ impl Run<'_> {
         }
     }
 
-    /// Gives up the pending request of a client that has no connection.
+    /// Gives up the pending request of a client without a connection.
     pub(super) fn fail_client(&mut self, key: usize, cause: Cause, at: Nanos) {
         if cause == Cause::ConnectRefused {
             self.opener.refused_since.get_or_insert(at);
@@ -69,12 +69,12 @@ impl Run<'_> {
                 self.recorder.fail(&pending, cause, at);
                 self.advance(key, at, Some(cause));
             }
-            // Nothing was under way: it connects again when its request is due.
+            // Nothing was in flight: the client reconnects when its request is due.
             _ => {}
         }
     }
 
-    /// The server closed a connection between requests: the next one opens another.
+    /// The server closed an idle connection: the next request opens another.
     pub(super) fn drop_closed(&mut self, key: usize) {
         if let Some(owner) = self.table.connections[key].owner {
             self.table.clients[owner].connection = None;

@@ -1,7 +1,7 @@
-//! One connection, the exchanges on it, and the handling of its socket's events.
+//! A connection with its exchanges, and its socket events.
 //!
-//! Its life is in `open`, `request`, `response`, `close`. Sockets are watched edge-triggered, so
-//! a wait reports each arrival once and costs no re-arming.
+//! Its stages are in `open`, `request`, `response` and `close`. Sockets are watched edge-triggered, so each arrival is
+//! reported once and needs no re-arming.
 
 mod close;
 mod open;
@@ -26,13 +26,13 @@ const ARRIVALS: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(Event
 
 pub struct Connection {
     pub http: HttpConnection,
-    /// Tells this connection from an earlier one under the same key, in late events.
+    /// Distinguishes the connection from an earlier one with the same key, for late events.
     pub serial: u32,
-    /// The client it belongs to; `None` while it waits for the next client, or for the server to close it.
+    /// The client it belongs to; `None` while it waits for the next client or for the server to close it.
     pub owner: Option<usize>,
-    /// The source address it counts towards.
+    /// The source address for which it counts.
     pub source: usize,
-    /// The most requests it may serve.
+    /// The most requests it may carry.
     pub requests_max: u32,
     /// The exchange whose response is next, or the last one.
     pub exchange: Exchange,
@@ -41,25 +41,25 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// How long the handshake of TLS has taken by now.
+    /// How long the TLS handshake has taken so far.
     pub fn handshaking_for(&self, now: Nanos) -> Nanos {
         self.http.tls.as_ref().map_or(Nanos::ZERO, |tls| now - tls.handshake_since)
     }
 
-    /// The exchanges under way, in the order of their responses.
+    /// The exchanges in flight, in the order of their responses.
     pub fn under_way(&self) -> impl Iterator<Item = &Exchange> {
         let first = self.http.is_busy().then_some(&self.exchange);
         first.into_iter().chain(&self.pipelined)
     }
 }
 
-/// The user data of an epoll event: a connection's key in the low half, its serial in the high half.
+/// The user data of an epoll event: the key in the low half, the serial in the high half.
 fn event_data(key: usize, serial: u32) -> EventData {
     EventData::new_u64(u64::from(serial) << 32 | key as u64)
 }
 
 impl Run<'_> {
-    /// Something happened on a socket, at `at` or before.
+    /// Handles an event on a socket that happened at `at` or before.
     pub(crate) fn on_event(&mut self, key: usize, serial: u32, flags: EventFlags, at: Nanos) {
         let Some(connection) = self.table.live_connection(key, serial) else { return };
         let ended = flags.intersects(ENDED);
@@ -72,7 +72,7 @@ impl Run<'_> {
                 if state == State::Sending && flags.contains(EventFlags::OUT) && !ended {
                     self.send_rest(key, at);
                 }
-                // The rest may have failed to go, and with it the connection.
+                // Sending the rest may have failed, and with it the connection.
                 let is_live = self.table.live_connection(key, serial).is_some();
                 if is_live && (ended || flags.contains(EventFlags::IN)) {
                     self.receive(key, serial, at);

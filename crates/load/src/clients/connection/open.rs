@@ -1,4 +1,4 @@
-//! A connection's beginning: the handshake of TCP, then that of TLS for https.
+//! Opens connections: the TCP handshake, then the TLS handshake for https.
 
 use std::collections::VecDeque;
 
@@ -27,7 +27,7 @@ use crate::{
 pub(crate) struct Opener {
     pub(crate) connector: Connector,
     pub(crate) tls: Option<Tls>,
-    /// Draws how many requests a connection serves.
+    /// Draws how many requests a connection carries.
     pub(crate) random: Xoshiro256PlusPlus,
     /// Since when the server has refused every connection.
     pub(crate) refused_since: Option<Nanos>,
@@ -44,8 +44,8 @@ impl Opener {
 }
 
 impl Run<'_> {
-    /// Opens a connection for a client. A pending request that has begun is sent at once: on a short path the handshake
-    /// is done by then, and a wait is saved.
+    /// Opens a connection for a client. If it is established at once, as on a short path, a pending request is sent
+    /// immediately, which saves a wait.
     pub(crate) fn open(&mut self, key: usize) {
         let opened = clock::now();
         let (socket, source) = match self.opener.connector.open() {
@@ -88,8 +88,7 @@ impl Run<'_> {
         self.watch(connection, serial, opened);
     }
 
-    /// Registers a new connection with epoll, if it still exists: it may have failed at once, and the client may have
-    /// opened another.
+    /// Registers a new connection with epoll, if it still exists: it may have failed at once and been replaced.
     fn watch(&mut self, key: usize, serial: u32, opened: Nanos) {
         let live = self.table.live_connection(key, serial);
         let Some(Connection { http, .. }) = live else { return };
@@ -102,7 +101,7 @@ impl Run<'_> {
         }
     }
 
-    /// The handshake of TCP succeeded or failed.
+    /// Handles the result of the TCP handshake.
     pub(super) fn on_connected(&mut self, key: usize, at: Nanos) {
         let connection = &mut self.table.connections[key];
         if let Some(cause) = connection.http.connect_error() {
@@ -120,7 +119,7 @@ impl Run<'_> {
         }
     }
 
-    /// Continues the handshake of TLS. If the connection is established, it was so by `at`.
+    /// Continues the TLS handshake. If the connection is established, it was so by `at`.
     pub(super) fn handshake(&mut self, key: usize, at: Nanos) {
         let connection = &mut self.table.connections[key];
         let HttpConnection { tls, socket, state, opened, .. } = &mut connection.http;
@@ -132,7 +131,7 @@ impl Run<'_> {
         let pending = self.table.clients[owner].pending;
         let step = pending.and_then(|pending| pending.step);
         if *state == State::Connecting && !tls.has_unsent() {
-            // The first message of the handshake could only be sent once the connection was established.
+            // The first handshake message could only be sent once the connection was established.
             *state = State::Handshaking;
             tls.handshake_since = at;
             self.recorder.connected(step, *opened, at);
@@ -147,7 +146,7 @@ impl Run<'_> {
         }
     }
 
-    /// The cause of a failure in the handshake of TLS: a reset before the connection is established means refused.
+    /// The cause of a failed TLS handshake: a reset before the connection is established means refused.
     fn cause_in_handshake(&self, key: usize, error: &TransportError) -> Cause {
         match error.cause() {
             Cause::Reset if self.table.connections[key].http.state == State::Connecting => {

@@ -1,4 +1,4 @@
-//! Requests on a connection: one alone or several in one piece, and bytes that the socket did not take at first.
+//! Sends requests on a connection, single or pipelined, and bytes that the socket did not accept at first.
 
 use rustix::event::epoll::{self, EventFlags};
 use sojourn_measure::Nanos;
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Run<'_> {
-    /// Sends the pending request of a connection's client, and those that are pipelined with it.
+    /// Sends the pending request of a connection's client, with pipelined ones.
     pub(crate) fn send(&mut self, key: usize, now: Nanos) {
         let connection = &mut self.table.connections[key];
         let Some(pending) = connection.owner.and_then(|owner| self.table.clients[owner].pending) else {
@@ -30,13 +30,13 @@ impl Run<'_> {
         let was_connecting = connection.http.state == State::Connecting;
         match connection.http.send(self.catalogue.request(pending.document)) {
             Ok(true) => self.sent(key, was_connecting, now),
-            // The socket will report when it is connected.
+            // The socket reports when it is connected.
             Ok(false) => {}
             Err(error) => self.fail_or_retry(key, cause::cause(error), now),
         }
     }
 
-    /// Sends what the user of a connection's client has ready.
+    /// Sends what the user of a connection's client has prepared.
     fn send_of_user(&mut self, key: usize, now: Nanos) {
         let connection = &mut self.table.connections[key];
         let user = connection.owner.and_then(|owner| self.table.clients[owner].user.as_ref());
@@ -46,7 +46,7 @@ impl Run<'_> {
         let was_connecting = connection.http.state == State::Connecting;
         match connection.http.send(user.bytes()) {
             Ok(true) => self.sent(key, was_connecting, now),
-            // The socket will report when it is connected.
+            // The socket reports when it is connected.
             Ok(false) => {}
             Err(error) => self.fail_or_retry(key, cause::cause(error), now),
         }
@@ -83,7 +83,7 @@ impl Run<'_> {
         }
     }
 
-    /// The requests under way are the connection's now, even if the socket has not taken all of them.
+    /// The requests now belong to the connection, even if the socket has not accepted all bytes.
     fn sent(&mut self, key: usize, was_connecting: bool, now: Nanos) {
         let connection = &mut self.table.connections[key];
         if was_connecting {
@@ -93,13 +93,13 @@ impl Run<'_> {
             self.table.clients[owner].pending = None;
         }
         if connection.http.state == State::Sending {
-            // Not registered yet when it was just opened: it will be, for this too.
+            // A connection that was just opened is not registered yet; it will be, including this.
             let (data, flags) = (event_data(key, connection.serial), ARRIVALS | EventFlags::OUT);
             let _ = epoll::modify(&self.wakeups.epoll, &connection.http.socket, data, flags);
         }
     }
 
-    /// Sends bytes that the socket did not take before.
+    /// Sends bytes that the socket did not accept before.
     pub(super) fn send_rest(&mut self, key: usize, now: Nanos) {
         if let Err(error) = self.table.connections[key].http.send_rest() {
             self.fail_or_retry(key, cause::cause(error), now);

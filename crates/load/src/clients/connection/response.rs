@@ -1,7 +1,8 @@
-//! Responses on a connection: bytes are read from the socket, and complete responses recorded.
+//! Reads responses from a connection and records complete ones.
 //!
-//! Bytes arrive when the wait that reported them returned, not when they are read: the time in between is the
-//! generator's, not the server's. With kernel timestamps they arrive when the kernel received them.
+//! Bytes count as arrived when the wait that reported them returned, not when they are read: the time in between
+//! belongs to the generator, not the server. With kernel timestamps they count as arrived when the kernel received
+//! them.
 
 use std::mem;
 
@@ -18,7 +19,7 @@ use crate::{
     statistics::recorder::Exchange,
 };
 
-/// Reads of one connection before others are read: a server that never stops sending does not starve them.
+/// Reads per connection before others are read, so that a server that never stops sending does not starve them.
 const READS_MAX: usize = 16;
 
 enum Next {
@@ -58,7 +59,8 @@ impl Run<'_> {
         }
     }
 
-    /// Converts a kernel timestamp to our clock, and records how long the first bytes waited for the generator.
+    /// Converts a kernel timestamp to the monotonic clock, and records how long the first bytes waited for the
+    /// generator.
     fn note_arrival(&mut self, key: usize, arrived: Nanos) -> Nanos {
         let exchange = &self.table.connections[key].exchange;
         let looked = clock::now();
@@ -70,7 +72,7 @@ impl Run<'_> {
         time
     }
 
-    /// The server has closed the connection: the end of some responses, and too early for others.
+    /// The server has closed the connection: that completes some responses and truncates others.
     fn on_end(&mut self, key: usize, at: Nanos) {
         match self.table.connections[key].http.response.end() {
             Ok(response) => self.complete(key, &response, at),
@@ -101,7 +103,7 @@ impl Run<'_> {
             };
             let more = from < received.bytes;
             if connection.pipelined.is_empty() {
-                // More than was asked for: the framing is lost, and so is the connection.
+                // More bytes than requested: framing is lost, so the connection is unusable.
                 match more {
                     true => self.fail_or_retry(key, Cause::BadResponse, at),
                     false => self.complete(key, &response, at),
@@ -115,7 +117,7 @@ impl Run<'_> {
         }
     }
 
-    /// One of several pipelined responses is complete; `more` bytes are the beginning of the next.
+    /// One of several pipelined responses is complete; `more` bytes start the next.
     fn complete_pipelined(&mut self, key: usize, response: &Response, more: bool, at: Nanos) -> Next {
         let failure = self.answered(key, response, None, at);
         let connection = &mut self.table.connections[key];
@@ -134,7 +136,7 @@ impl Run<'_> {
         Next::Wait
     }
 
-    /// The last response under way is complete.
+    /// The last response in flight is complete.
     fn complete(&mut self, key: usize, response: &Response, at: Nanos) {
         let judged = self.judged_by_user(key, response);
         let follows = judged == Some(Judged::Follow);
@@ -158,7 +160,7 @@ impl Run<'_> {
         self.advance(owner, at, failure);
     }
 
-    /// Records a response; returns why it is not as it should be, if so.
+    /// Records a response; returns what is wrong with it, if anything.
     fn answered(
         &mut self,
         key: usize,

@@ -1,4 +1,4 @@
-//! Films as scripted servers have them: what is asked for, in which order and when.
+//! Films of scripted servers: what is requested, in which order and when.
 
 use super::*;
 
@@ -9,14 +9,14 @@ fn at(seconds: f64) -> Nanos {
     START + Nanos::from_seconds(seconds)
 }
 
-/// Begins with two seconds of media, and has room for four.
+/// Starts with two seconds of media, and buffers four.
 fn viewer(start: Option<f64>) -> Playback {
     let plan = HlsPlan { variant: Variant::Lowest, buffer: Nanos(4 * SECOND.0) };
     let location = Location { host: "h".into(), path: "/f/film.m3u8".into() };
     Playback::new(location, plan, Nanos(2 * SECOND.0), start, START)
 }
 
-/// A list of segments of a second each.
+/// A playlist of segments of one second each.
 fn list(first: u64, count: u64, is_ended: bool) -> Playlist {
     let lines: String = (first..first + count).map(|number| format!("#EXTINF:1,\n{number}.ts\n")).collect();
     let end = if is_ended { "#EXT-X-ENDLIST\n" } else { "" };
@@ -33,7 +33,7 @@ fn answer(status: u16, body_bytes: u64, seconds: f64) -> HlsResponse {
     HlsResponse { status, body_bytes, arrival: at(seconds), is_void: false }
 }
 
-/// Asks for what is next and answers it then: its path, and what the answer was.
+/// Takes the next request and answers it; returns its path and the outcome.
 fn step(viewer: &mut Playback, seconds: f64, playlist: Option<Playlist>) -> (String, ResponseClass) {
     assert_eq!(viewer.next(at(seconds)), Next::Ask);
     let path = viewer.request().unwrap().path.clone();
@@ -53,7 +53,7 @@ fn segments_are_asked_for_while_there_is_room() {
         assert_eq!(path, format!("/f/{number}.ts"));
         assert!(matches!(found, ResponseClass::Segment(arrival) if !arrival.late));
     }
-    // Four are there, none is shown.
+    // Four are buffered, none is shown.
     assert_eq!(viewer.next(at(0.0)), Next::Ask, "room for four is room until there are four");
 }
 
@@ -98,7 +98,7 @@ fn one_of_several_variants_is_played_with_what_its_segments_need() {
         assert!(request.contains(&format!("Range: {range}\r\n")), "{request}");
         viewer.on_response(&answer(206, length, 0.0), |_| Err("no playlist"));
     }
-    // The film is shorter than what a player begins with: it begins with all there is.
+    // The film is shorter than the start-up buffer: it starts with all there is.
     assert_eq!(viewer.player().left(START), Some(SECOND));
 }
 

@@ -1,7 +1,7 @@
-//! Reads one response: bytes go in, progress comes out. Pure: it knows no socket and no clock.
+//! Parses one response incrementally. Pure: knows no socket and no clock.
 //!
-//! It parses the head alone. Of a body with a known length the caller may discard bytes in the kernel and only
-//! say how many ([`ResponseReader::discarded`]), which makes large bodies cheap to receive.
+//! It parses only the head. If the body's length is known, the caller may discard bytes in the kernel and only report
+//! how many ([`ResponseReader::discarded`]), which makes large bodies cheap to receive.
 
 use ring::digest::{Context, SHA256};
 use sojourn_http::chunked::Chunked;
@@ -15,14 +15,14 @@ pub type Digest = [u8; 32];
 #[derive(Default)]
 pub struct ResponseReader {
     state: State,
-    /// The head so far, only when it arrives in pieces.
+    /// The head so far, if it arrives in pieces.
     partial: Vec<u8>,
     /// True if there is no body whatever the head says.
     bodiless: bool,
     /// The hash of the body so far, if bodies are verified.
     content: Option<Context>,
     kept: Option<Vec<u8>>,
-    /// A longer one is not kept but refused.
+    /// Longer bodies are refused rather than kept.
     kept_bytes_max: usize,
     kept_head: Option<Vec<u8>>,
 }
@@ -42,7 +42,7 @@ struct Body {
     expected: u64,
 }
 
-/// The state of the response after the bytes so far.
+/// The progress of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     More,
@@ -58,23 +58,23 @@ pub struct Response {
 }
 
 impl ResponseReader {
-    /// One that hashes bodies, if `digests`.
+    /// A reader that hashes bodies if `digests`.
     pub fn new(digests: bool) -> ResponseReader {
         ResponseReader { content: digests.then(|| Context::new(&SHA256)), ..ResponseReader::default() }
     }
 
-    /// One that keeps bodies, of so many bytes at most, where [`ResponseReader::reset_keeping`] says so.
+    /// A reader that can keep bodies of at most `bytes_max`, as [`ResponseReader::reset_keeping`] requests.
     pub fn keeping(bytes_max: usize) -> ResponseReader {
         ResponseReader { kept_bytes_max: bytes_max, ..ResponseReader::default() }
     }
 
-    /// Prepares for the next response, whose body is kept or not.
+    /// Prepares for the next response, and keeps its body if `keeps`.
     pub fn reset_keeping(&mut self, keeps: bool) {
         self.reset(false);
         self.kept = keeps.then(Vec::new);
     }
 
-    /// Prepares for the next response, whose head is kept, and its body or not.
+    /// Prepares for the next response, whose head is kept, and whose body is kept if `keeps`.
     pub fn reset_keeping_head(&mut self, bodiless: bool, keeps: bool) {
         self.reset(bodiless);
         self.kept = keeps.then(Vec::new);
@@ -89,7 +89,7 @@ impl ResponseReader {
         self.kept.take().unwrap_or_default()
     }
 
-    /// Prepares for the next response; one to HEAD is `bodiless` whatever its head says.
+    /// Prepares for the next response; `bodiless` for one to HEAD.
     pub fn reset(&mut self, bodiless: bool) {
         self.state = State::Head;
         self.partial.clear();
@@ -99,7 +99,7 @@ impl ResponseReader {
         }
     }
 
-    /// Takes bytes in; returns how many belong to this response: fewer than given only when it is complete. After an
+    /// Consumes bytes; returns how many belong to this response, fewer than given only if it is complete. After an
     /// error the connection is unusable.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(usize, Progress), Cause> {
         match &mut self.state {
@@ -119,7 +119,7 @@ impl ResponseReader {
         self.content.clone()?.finish().as_ref().try_into().ok()
     }
 
-    /// The remaining bytes of the body, if known and not needed.
+    /// The remaining bytes of the body, if they are known and not needed.
     pub fn discardable(&self) -> Option<u64> {
         match &self.state {
             State::Sized(_, body) if self.content.is_none() && self.kept.is_none() => {
@@ -129,7 +129,7 @@ impl ResponseReader {
         }
     }
 
-    /// Notes that body bytes were received and thrown away, at most [`ResponseReader::discardable`] many.
+    /// Records that body bytes were received and discarded, at most [`ResponseReader::discardable`].
     pub fn discarded(&mut self, bytes: u64) -> Progress {
         let State::Sized(head, body) = &mut self.state else {
             unreachable!("only a body of known length is discarded");
@@ -139,12 +139,12 @@ impl ResponseReader {
         sized_progress(head, body)
     }
 
-    /// Returns true if any byte of the response is in.
+    /// Returns true once any byte of the response has been received.
     pub fn has_begun(&self) -> bool {
         !matches!(self.state, State::Head) || !self.partial.is_empty()
     }
 
-    /// The server closed the connection: the end of some bodies, and too early for others.
+    /// The server closed the connection: that completes some bodies and truncates others.
     pub fn end(&self) -> Result<Response, Cause> {
         match &self.state {
             State::UntilClose(head, body) => {
@@ -184,7 +184,7 @@ impl ResponseReader {
                 content.update(data);
             }
             if let Some(kept) = &mut self.kept {
-                // One byte too many says that it is too long.
+                // One byte too many shows that it is too long.
                 let room = (self.kept_bytes_max + 1).saturating_sub(kept.len());
                 kept.extend_from_slice(&data[..data.len().min(room)]);
             }
@@ -214,7 +214,7 @@ impl ResponseReader {
     }
 }
 
-/// RFC 9112, 6.3: what ends the body.
+/// The end of the body, by RFC 9112, 6.3.
 fn framing(head: Head, bodiless: bool) -> State {
     match (head.status, head.content_length) {
         _ if bodiless => State::Sized(head, Body::default()),

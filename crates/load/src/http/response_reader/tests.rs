@@ -1,4 +1,4 @@
-//! Responses of every framing, cut anywhere.
+//! Responses with every framing, split anywhere.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ fn complete(status: u16, body_bytes: u64, keep_alive: bool) -> Progress {
     Progress::Complete(Response { status, body_bytes, keep_alive })
 }
 
-/// Feeds the bytes in pieces of these lengths, the rest at the end; answers the last progress.
+/// Feeds the bytes in pieces of these lengths, then the rest; returns the last progress.
 fn receive(bytes: &[u8], cuts: &[usize]) -> Result<Progress, Cause> {
     let mut reader = ResponseReader::default();
     let (mut rest, mut progress) = (bytes, Progress::More);

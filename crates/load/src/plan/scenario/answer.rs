@@ -1,4 +1,4 @@
-//! An answer as a scenario sees it: what is taken from it, and what it is checked for.
+//! Responses in scenarios: extracting values, and checks.
 
 use std::borrow::Cow;
 
@@ -12,17 +12,17 @@ use crate::{
     },
 };
 
-/// The final answer to a request.
+/// The final response to a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer<'a> {
     pub status: u16,
-    /// The head with its status line.
+    /// The head, including the status line.
     pub head: &'a [u8],
     pub body: &'a [u8],
 }
 
 impl<'a> Answer<'a> {
-    /// The values of the fields of a name, in their order.
+    /// The values of the fields with a name, in order.
     pub fn fields(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
         let lines = self.head.split(|byte| *byte == b'\n').skip(1);
         lines.filter_map(move |line| {
@@ -40,27 +40,27 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// Where a value is taken from.
+/// Where a value is extracted from.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// What the group of a regular expression matches: its first, or all of it where it has none.
+    /// The first group of a regular expression, or the whole match without a group.
     Regex(Regex),
-    /// RFC 6901.
+    /// A JSON pointer (RFC 6901).
     Pointer(String),
     Header(String),
     Cookie(String),
-    /// The value of a form's field in HTML.
+    /// The value of a form field in HTML.
     Input(String),
 }
 
-/// A value that is taken from an answer.
+/// A value extracted from a response.
 #[derive(Clone, Debug)]
 pub struct Take {
     pub variable: usize,
     pub source: Source,
-    /// Applied to what the source gives, where that is not a regular expression itself.
+    /// Applied to the source's value, unless that is a regular expression itself.
     pub pattern: Option<Regex>,
-    /// The value where the answer has none; without it the request has failed.
+    /// The value if the response has none; without it the request fails.
     pub otherwise: Option<String>,
 }
 
@@ -85,11 +85,11 @@ impl Take {
     }
 }
 
-/// The statuses of a response that is no error.
+/// The statuses that are not errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     Exactly(u16),
-    /// `2xx`: all that begin with this digit.
+    /// `2xx`: all with this first digit.
     Class(u16),
 }
 
@@ -110,13 +110,13 @@ impl Status {
     }
 }
 
-/// What the content of an answer has to be like.
+/// A check of a response's content.
 #[derive(Clone, Debug)]
 pub enum Check {
     Contains(Template),
     Lacks(Template),
     Matches(Regex),
-    /// The value at a pointer of JSON.
+    /// The value at a JSON pointer.
     Pointer(String, Template),
     Header(String, Template),
 }
@@ -154,7 +154,7 @@ fn group(pattern: &Regex, text: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(group.as_bytes()).into_owned())
 }
 
-/// A string without its quotation marks, anything else as JSON writes it.
+/// Strings without quotation marks, everything else as JSON.
 fn as_text(value: &serde_json::Value) -> String {
     match value {
         serde_json::Value::String(text) => text.clone(),

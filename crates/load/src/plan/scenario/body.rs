@@ -1,4 +1,4 @@
-//! Bodies of requests: a text, a form, JSON, or parts with files, as one template and its media type.
+//! Request bodies: text, forms, JSON, or multipart with files, as one template with its media type.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use crate::plan::scenario::{
     template::{Place, Template},
 };
 
-/// The most bytes of a body in the file, uploads included.
+/// The largest body in a file, uploads included.
 pub const BODY_BYTES_MAX: usize = 256 << 20;
-/// Stands between parts: no text that people or programs send has it in it.
+/// The boundary between parts; no real text contains it.
 const BOUNDARY: &str = "----sojourn-7d1f0b5c9a3e46428f6b";
 
 #[derive(Debug)]
@@ -129,7 +129,7 @@ impl Compiler<'_> {
     }
 }
 
-/// As browsers write it (the URL standard's multipart/form-data encoding).
+/// Quoted as browsers do it (the URL standard's multipart/form-data encoding).
 fn quoted(name: &str) -> String {
     name.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A")
 }

@@ -1,4 +1,4 @@
-//! Makes a scenario of its file: every template is parsed, every pattern compiled, every file read before the run begins.
+//! Compiles a scenario file: parses templates, compiles patterns, and reads all files before the run starts.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-/// The most times a request is repeated in an iteration.
+/// The most repetitions of a request in an iteration.
 const REPEAT_MAX: u32 = 1000;
 const REDIRECTS_ASKED_MAX: u32 = 100;
 
@@ -34,11 +34,10 @@ const REDIRECTS_ASKED_MAX: u32 = 100;
 pub struct Surroundings<'a> {
     pub read_file: &'a dyn Fn(&str) -> Result<Vec<u8>, String>,
     pub environment: Environment<'a>,
-    /// How think times without a range spread around their mean.
+    /// The shape of think times without a range.
     pub think_shape: Shape,
 }
 
-/// Why a scenario cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ScenarioError {
     #[error("{0}")]
@@ -65,7 +64,7 @@ pub(super) struct Compiler<'a> {
 }
 
 impl Scenario {
-    /// Reads a scenario of TOML, to be made with requests of this form.
+    /// Compiles a TOML scenario for requests of this form.
     pub fn parse(
         form: &Form<'_>,
         text: &str,
@@ -75,7 +74,7 @@ impl Scenario {
         Scenario::compile(form, file, surroundings, Vec::new())
     }
 
-    /// Reads a recording of a browser (HTTP Archive 1.2) as an iteration without a login.
+    /// Compiles a browser recording (HTTP Archive 1.2) to an iteration without a login.
     pub fn from_har(
         form: &Form<'_>,
         text: &str,
@@ -85,14 +84,14 @@ impl Scenario {
         Scenario::compile(form, file, surroundings, warnings)
     }
 
-    /// A single page, whose redirections are followed.
+    /// A scenario of a single page, whose redirects are followed.
     pub fn of_page(
         form: &Form<'_>,
         redirects: u32,
         surroundings: &Surroundings<'_>,
     ) -> Result<Scenario, ScenarioError> {
         let escaped = |text: &str| text.replace("${", "$${");
-        // The page is all of the URL, and nothing lies below it.
+        // The URL itself is the page; there is nothing below it.
         let root = Target { path: "/".to_owned(), ..form.target.clone() };
         let page = RequestTable {
             name: Some(format!("{} {}", form.method, form.target.path)),
@@ -201,7 +200,7 @@ impl Compiler<'_> {
         Feeder::parse(&text).map_err(wrong)
     }
 
-    /// The Host field of every request.
+    /// The Host field of all requests.
     fn host(&self) -> String {
         let given = self.form.fields.iter().filter_map(|field| field.split_once(':'));
         let mut host =
@@ -405,7 +404,7 @@ impl Compiler<'_> {
     }
 }
 
-/// The method of a request: with a body POST, unless it says.
+/// The method of a request: by default POST with a body, otherwise GET.
 fn method(table: &RequestTable) -> String {
     let has_body = table.form.is_some()
         || table.json.is_some()

@@ -1,19 +1,19 @@
-//! The feeder file: a row of values per virtual user, as comma-separated values (RFC 4180) whose first line names them.
+//! The feeder file: a row of values per virtual user, as CSV (RFC 4180) whose first line names the variables.
 
 /// The most rows and columns of a file.
 pub const ROWS_MAX: usize = 1_000_000;
 pub const COLUMNS_MAX: usize = 100;
 
-/// Values of the variables, a row for each user.
+/// Values of variables, one row per user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Feeder {
     pub columns: Vec<String>,
-    /// Each as wide as the columns.
+    /// Each has as many values as there are columns.
     pub rows: Vec<Vec<String>>,
 }
 
 impl Feeder {
-    /// Reads a file; an error names the line.
+    /// Parses a file; the error names the line.
     pub fn parse(text: &str) -> Result<Feeder, String> {
         let mut lines = Lines { rest: text.trim_start_matches('\u{feff}'), line: 1 };
         let columns = lines.next_row()?.ok_or("it is empty; its first line names the columns")?;
@@ -43,7 +43,7 @@ impl Feeder {
         }
     }
 
-    /// The row of a user: in turn, from the first again behind the last.
+    /// The row of a user; after the last row it starts again.
     pub fn row(&self, user: u64) -> &[String] {
         match self.rows.len() {
             0 => &[],

@@ -1,8 +1,8 @@
-//! Recordings of browsers (HTTP Archive 1.2) as scenarios: the requests to the loaded host in the order they began, the
-//! pauses between them as think times, their bodies as they were sent.
+//! Browser recordings (HTTP Archive 1.2) as scenarios: the requests to the loaded host in order, the pauses between
+//! them as think times, and their bodies.
 //!
-//! Cookies and tokens of the recording are those of its session: cookies are left out, because users get their own, and a
-//! token in a body has to be replaced by a value that is taken.
+//! Cookies and tokens belong to the recorded session. Cookies are dropped, because users get their own; you must
+//! replace a token in a body by an extracted value.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use serde::Deserialize;
 
 use crate::plan::scenario::file::{RequestTable, Scalar, ScenarioFile, Statuses};
 
-/// A shorter pause belongs to the loading of a page, not to a person.
+/// A shorter pause belongs to loading a page, not to a person.
 const PAUSE_SECONDS_MIN: f64 = 0.5;
-/// A recording that was left lying is not waited for.
+/// Longer pauses are cut.
 const PAUSE_SECONDS_MAX: f64 = 600.0;
-/// Fields that are the connection's, the cookies' or the browser's cache's.
+/// Fields that belong to the connection, the cookies or the browser's cache.
 const FIELDS_LEFT_OUT: [&str; 12] = [
     "host",
     "cookie",
@@ -88,12 +88,12 @@ struct Param {
     value: Option<String>,
 }
 
-/// Returns true if a file is a recording and not TOML.
+/// Returns true if a file is a HAR recording rather than TOML.
 pub fn is_har(text: &str) -> bool {
     text.trim_start_matches('\u{feff}').trim_start().starts_with('{')
 }
 
-/// The scenario of a recording, as far as it is of `host`; and what was left out, as sentences.
+/// The scenario of the requests to `host`, and sentences about what was left out.
 pub fn read(text: &str, host: &str) -> Result<(ScenarioFile, Vec<String>), String> {
     let archive: Archive = serde_json::from_str(text.trim_start_matches('\u{feff}'))
         .map_err(|error| format!("not a HAR file: {error}"))?;
@@ -111,7 +111,7 @@ pub fn read(text: &str, host: &str) -> Result<(ScenarioFile, Vec<String>), Strin
             others += 1;
             continue;
         };
-        // The recording has what a redirection led to, which users follow by themselves.
+        // The recording includes the targets of redirects, which users follow by themselves.
         let follows = std::mem::replace(&mut redirected, (300..304).contains(&entry.response.status));
         if !follows {
             let pause = answered_before.map_or(0.0, |before| began - before);
@@ -125,7 +125,7 @@ pub fn read(text: &str, host: &str) -> Result<(ScenarioFile, Vec<String>), Strin
     if request.is_empty() {
         return Err(format!("the recording has no request to {host}"));
     }
-    // Without a pause of its own, a request follows the one before it at once.
+    // Without a pause of its own, a request follows immediately.
     for request in &mut request {
         request.think.get_or_insert_with(|| "0s".to_owned());
     }
@@ -166,7 +166,7 @@ fn table(path: String, request: Request, status: i64) -> RequestTable {
             }
         }
     }
-    // What had an answer of success should have one again; a 304 was the browser's cache.
+    // A recorded success must succeed again; a 304 came from the browser's cache.
     let status = match status {
         400..=599 => Some(Statuses::One(Scalar::Whole(status))),
         _ => None,
@@ -198,7 +198,7 @@ fn path_on(url: &str, host: &str) -> Option<String> {
     Some(if path.starts_with('/') { path.to_owned() } else { format!("/{path}") })
 }
 
-/// Seconds since 1970 of a time as `2026-11-21T10:00:00.123+01:00`.
+/// Parses `2026-11-21T10:00:00.123+01:00` to seconds since 1970.
 fn seconds(text: &str) -> Option<f64> {
     let date = text.parse::<toml::value::Datetime>().ok()?;
     let (day, time) = (date.date?, date.time?);

@@ -1,6 +1,6 @@
-//! The value of a form's field in HTML: what a user's browser would send back, as tokens against forged requests.
+//! Extracts the value of an HTML form field, such as a CSRF token.
 
-/// The value of the first `<input>` or `<meta>` of this name.
+/// The value of the first `<input>` or `<meta>` with this name.
 pub fn input_value(html: &str, name: &str) -> Option<String> {
     let mut rest = html;
     while let Some(at) = rest.find('<') {
@@ -56,7 +56,7 @@ impl<'a> Iterator for &mut Attributes<'a> {
     }
 }
 
-/// With the character references that templates write: the five of XML, and numbers.
+/// Decodes the character references that templates write: the five of XML, and numbers.
 fn decoded(text: &str) -> String {
     let (mut output, mut rest) = (String::with_capacity(text.len()), text);
     while let Some(at) = rest.find('&') {

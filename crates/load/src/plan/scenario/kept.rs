@@ -1,4 +1,4 @@
-//! Users who outlive a run: what they have, as a file keeps it, so that the next run need not log them in again.
+//! The state of logged-in users in a file, so that the next run need not log them in again.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use crate::{http::cookie_jar::CookieJar, plan::scenario::Scenario};
 pub struct KeptUser {
     pub(super) number: u64,
     pub(super) iterations: u64,
-    /// By the names of variables.
+    /// Values by variable name.
     pub(super) values: BTreeMap<String, String>,
     pub(super) cookies: CookieJar,
 }
 
 impl KeptUser {
-    /// Which user it is, from 0 on.
+    /// The user's number, from 0.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }

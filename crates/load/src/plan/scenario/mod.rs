@@ -1,8 +1,8 @@
-//! Scenarios: users who log in, fill in forms, take values from answers and use them in what they ask for next.
+//! Scenarios: users log in, fill in forms, extract values from responses and use them in later requests.
 //!
-//! `file` is the form of the file and `compile` makes a [`Scenario`] of it: requests as templates, what is taken from
-//! their answers and what these are checked for. A `user` has the cookies and values that make a request of a template.
-//! Nothing here knows a socket or a clock.
+//! `file` defines the file's format, and `compile` turns it into a [`Scenario`]: templates of requests, with
+//! extractions and checks. A `user` has the cookies and values to fill in a template. Nothing here knows a socket or a
+//! clock.
 
 pub mod answer;
 mod body;
@@ -42,12 +42,12 @@ pub use template::GENERATED;
 
 /// The most requests of a file, and of one iteration.
 pub const REQUESTS_MAX: usize = 10_000;
-/// How many redirections of one request are followed, where the file does not say.
+/// How many redirects per request are followed by default.
 pub const REDIRECTS_MAX: u32 = 10;
-/// A longer body from which something is to be taken, or that is checked, is an error.
+/// Longer bodies that must be inspected are an error.
 pub const BODY_KEPT_BYTES_MAX: usize = 8 << 20;
 
-/// The form of a file as JSON Schemas, by the names of its tables.
+/// The file format as JSON Schemas, by table.
 pub fn schemas() -> BTreeMap<String, serde_json::Value> {
     let mut settings = SchemaSettings::draft2020_12();
     settings.definitions_path = "/scenario".into();
@@ -56,15 +56,15 @@ pub fn schemas() -> BTreeMap<String, serde_json::Value> {
     generator.take_definitions(true).into_iter().collect()
 }
 
-/// A scenario, compiled: requests are templates, and variables have numbers.
+/// A compiled scenario: requests are templates, and variables have numbers.
 #[derive(Debug)]
 pub struct Scenario {
     requests: Vec<ScenarioRequest>,
-    /// What results are shown by; requests point here.
+    /// Names under which results are reported; requests refer to them.
     names: Vec<String>,
     login: Vec<u32>,
     flows: Vec<Flow>,
-    /// The values that every user begins with, by the number of their variable.
+    /// The initial values of every user, by variable number.
     constants: Vec<Option<String>>,
     feeder: Feeder,
     variables: Vec<String>,
@@ -72,13 +72,13 @@ pub struct Scenario {
     feeder_variables: Vec<usize>,
     is_user_new: bool,
     server: Server,
-    /// Doubts about the file, as sentences.
+    /// Warnings about the file.
     warnings: Vec<String>,
-    /// Users of an earlier run, who go on.
+    /// Users kept by an earlier run.
     kept: Vec<KeptUser>,
 }
 
-/// The loaded server, as links and cookies see it.
+/// The loaded server, as links and cookies refer to it.
 #[derive(Clone, Debug)]
 struct Server {
     scheme: &'static str,
@@ -88,7 +88,7 @@ struct Server {
 
 #[derive(Debug)]
 struct Flow {
-    /// The sum of the weights up to and with this one.
+    /// The cumulative weight.
     weight_up_to: f64,
     requests: Vec<u32>,
 }
@@ -98,9 +98,9 @@ pub(crate) struct ScenarioRequest {
     name: u32,
     method: String,
     url: Template,
-    /// From the version to the fields that all requests have.
+    /// The text from the version to the fields that all requests share.
     suffix: Vec<u8>,
-    /// Whole lines.
+    /// Complete field lines.
     fields: Template,
     authorization: Option<Authorization>,
     body: Option<Body>,
@@ -121,7 +121,7 @@ enum Authorization {
 }
 
 impl Scenario {
-    /// The names of requests, in the order of the file.
+    /// The names of requests in the order of the file.
     pub fn names(&self) -> &[String] {
         &self.names
     }
@@ -130,12 +130,12 @@ impl Scenario {
         self.requests.len()
     }
 
-    /// The name of each request, as its place among the names.
+    /// Each request's index among the names.
     pub(crate) fn name_of_each(&self) -> impl Iterator<Item = u32> {
         self.requests.iter().map(|request| request.name)
     }
 
-    /// Doubts about the file, as sentences.
+    /// Warnings about the file.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -144,12 +144,12 @@ impl Scenario {
         &self.kept
     }
 
-    /// Lets users go on who were kept by an earlier run.
+    /// Adds users kept by an earlier run.
     pub fn go_on(&mut self, kept: Vec<KeptUser>) {
         self.kept = kept;
     }
 
-    /// How many users the feeder file has, if there is one.
+    /// The number of users in the feeder file, if there is one.
     pub fn rows(&self) -> Option<u64> {
         (!self.feeder.rows.is_empty()).then_some(self.feeder.rows.len() as u64)
     }
@@ -158,7 +158,7 @@ impl Scenario {
         self.is_user_new
     }
 
-    /// The requests of an iteration on average, the login left out.
+    /// The mean number of requests per iteration, without the login.
     pub fn mean_requests(&self) -> f64 {
         let mut before = 0.0;
         let of_flow = |flow: &Flow| {
@@ -173,7 +173,7 @@ impl Scenario {
         weighted / self.flows.last().map_or(1.0, |flow| flow.weight_up_to)
     }
 
-    /// Draws an iteration: the numbers of its requests, behind those of the login where it begins with that.
+    /// Draws an iteration: the numbers of its requests, after those of the login if it starts with that.
     pub(crate) fn draw(&self, logs_in: bool, random: &mut Xoshiro256PlusPlus) -> Box<[u32]> {
         let whole = self.flows.last().map_or(0.0, |flow| flow.weight_up_to);
         let chosen = match self.flows.len() {
@@ -194,7 +194,7 @@ impl Scenario {
         drawn.into()
     }
 
-    /// Returns true if users begin with requests that they make once.
+    /// Returns true if users start with a login.
     pub(crate) fn has_login(&self) -> bool {
         !self.login.is_empty()
     }
@@ -204,7 +204,7 @@ impl Scenario {
         (request as usize) < self.login.len()
     }
 
-    /// The think time after a request, if it has one of its own.
+    /// A request's own think time, if it has one.
     pub(crate) fn think_after(&self, request: u32) -> Option<Distribution> {
         self.requests[request as usize].think
     }

@@ -1,12 +1,12 @@
-//! Text with variables: `/items/${id}`. What a value may not contain where it stands is encoded, or refused.
+//! Text with variables, such as `/items/${id}`. Values are encoded or refused depending on their place.
 //!
-//! `${name}` is a value of the user's: a column of the feeder file, a constant, or taken from an answer. `$${` stands
-//! for `${` itself. The table of generated values is `GENERATED`.
+//! `${name}` is a value of the user: a column of the feeder file, a constant, or extracted from a response. `$${`
+//! stands for a literal `${`. Generated values are listed in `GENERATED`.
 
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// The values that are generated anew each time, as the documentation lists them.
+/// Values generated anew each time, as documented.
 pub const GENERATED: [(&str, &str); 6] = [
     ("user", "the number of the virtual user, from 0 on"),
     ("iteration", "how many iterations the user has begun before this one"),
@@ -16,7 +16,7 @@ pub const GENERATED: [(&str, &str); 6] = [
     ("env:NAME", "the environment variable NAME, read once"),
 ];
 
-/// What is known of a user while a template is filled in.
+/// What filling in a template uses.
 pub struct Context<'a> {
     pub values: &'a [Option<String>],
     pub user: u64,
@@ -24,22 +24,22 @@ pub struct Context<'a> {
     pub random: &'a mut Xoshiro256PlusPlus,
 }
 
-/// A value is missing, or cannot stand where it should.
+/// A value is missing, or invalid in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unusable;
 
-/// Where a text stands, and so what of it is encoded.
+/// Where a text is used, which decides its encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// A body: anything may stand there.
+    /// A body, with no restrictions.
     Body,
-    /// The value of a field: no control characters.
+    /// A field's value: no control characters.
     Field,
-    /// A path and query: values are percent-encoded, the template's own text is not.
+    /// A path with query: values are percent-encoded, the template's own text is not.
     Url,
-    /// A name or value of a form.
+    /// A name or value in a form.
     Form,
-    /// Inside the quotation marks of JSON.
+    /// Within quotation marks in JSON.
     Json,
 }
 
@@ -50,7 +50,7 @@ pub struct Template {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
-    /// Encoded already.
+    /// Already encoded.
     Text(Vec<u8>),
     Value {
         source: Source,
@@ -69,7 +69,7 @@ enum Source {
     Uuid,
 }
 
-/// The variables of a scenario by number, and where they are defined and used.
+/// The numbered variables of a scenario, and where they are defined and used.
 #[derive(Debug, Default)]
 pub struct Variables {
     pub names: Vec<String>,
@@ -85,14 +85,14 @@ impl Variables {
         })
     }
 
-    /// The number of a variable that something gives a value.
+    /// The number of a variable that is defined here.
     pub fn define(&mut self, name: &str) -> usize {
         let number = self.number(name);
         self.defined[number] = true;
         number
     }
 
-    /// The first variable that nothing gives a value.
+    /// The first variable that is never defined.
     pub fn undefined(&self) -> Option<&str> {
         self.defined.iter().position(|defined| !defined).map(|number| self.names[number].as_str())
     }
@@ -101,7 +101,7 @@ impl Variables {
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Template {
-    /// Parses a text that stands at `place`.
+    /// Parses a text for this place.
     pub fn parse(
         text: &str,
         place: Place,
@@ -135,7 +135,7 @@ impl Template {
         Ok(template)
     }
 
-    /// Appends bytes that stand there as they are.
+    /// Appends literal bytes.
     pub fn push_bytes(&mut self, bytes: &[u8]) {
         match self.parts.last_mut() {
             Some(Part::Text(text)) => text.extend_from_slice(bytes),
@@ -153,17 +153,17 @@ impl Template {
         }
     }
 
-    /// Returns true if a value stands first, unencoded.
+    /// Returns true if it starts with an unencoded value.
     pub fn begins_raw(&self) -> bool {
         matches!(self.parts.first(), Some(Part::Value { is_raw: true, .. }))
     }
 
-    /// Returns true if it is a single value, unencoded.
+    /// Returns true if it is a single unencoded value.
     pub fn is_raw_value(&self) -> bool {
         matches!(self.parts.as_slice(), [Part::Value { is_raw: true, .. }])
     }
 
-    /// Writes the text with the values of its variables.
+    /// Writes the text with its variables filled in.
     pub fn render(&self, output: &mut Vec<u8>, context: &mut Context<'_>) -> Result<(), Unusable> {
         for part in &self.parts {
             match part {
@@ -177,7 +177,7 @@ impl Template {
     fn push_text(&mut self, text: &str, place: Place) {
         let mut encoded = Vec::new();
         match place {
-            // What is written in the file is meant so.
+            // The file's own text is taken literally.
             Place::Url => text.bytes().for_each(|byte| match byte.is_ascii_graphic() {
                 true => encoded.push(byte),
                 false => percent(byte, &mut encoded),
@@ -245,7 +245,7 @@ impl Source {
     }
 }
 
-/// A name of a variable: a letter or `_`, then also digits, dots and hyphens.
+/// A variable's name: a letter or `_`, then also digits, dots and hyphens.
 pub fn is_name(text: &str) -> bool {
     let first = text.as_bytes().first();
     first.is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_')
@@ -261,7 +261,7 @@ fn write_value(value: &str, place: Place, is_raw: bool, output: &mut Vec<u8>) ->
     if !is_raw {
         encode(value, place, output);
     }
-    // What would end the line, or the field, is not sent, wherever the value came from.
+    // Bytes that would end the line or field are refused, wherever they come from.
     let is_safe = |byte: u8| match place {
         Place::Url => byte.is_ascii_graphic(),
         Place::Field => byte >= b' ' && byte != 0x7f || byte == b'\t',
@@ -279,12 +279,12 @@ fn write_value(value: &str, place: Place, is_raw: bool, output: &mut Vec<u8>) ->
 fn encode(text: &str, place: Place, output: &mut Vec<u8>) {
     match place {
         Place::Body | Place::Field => output.extend_from_slice(text.as_bytes()),
-        // RFC 3986, 2.3: these need no encoding anywhere.
+        // RFC 3986, 2.3: unreserved characters.
         Place::Url => text.bytes().for_each(|byte| match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => output.push(byte),
             _ => percent(byte, output),
         }),
-        // As browsers do: the form-urlencoded serialisation of the URL standard.
+        // The form-urlencoded serialisation of the URL standard, as in browsers.
         Place::Form => text.bytes().for_each(|byte| match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'*' => output.push(byte),
             b' ' => output.push(b'+'),

@@ -1,4 +1,4 @@
-//! A virtual user: its cookies, its values, and the request that it is making, redirections included.
+//! A virtual user: its cookies, its values, and its current request with redirects.
 
 use std::time::SystemTime;
 
@@ -20,12 +20,12 @@ use crate::{
     },
 };
 
-/// What becomes of a request once an answer is there.
+/// What follows a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// It is over: good, or failed for a cause.
+    /// The request has ended, successfully or with a failure.
     Over(Option<Cause>),
-    /// The user's next bytes follow a redirection.
+    /// The user's next bytes follow a redirect.
     Follow,
 }
 
@@ -39,20 +39,20 @@ pub struct User {
     exchange: Exchange,
 }
 
-/// The request that is being made.
+/// The current request.
 #[derive(Default)]
 struct Exchange {
-    /// The path and query that were asked for last.
+    /// The last requested path and query.
     url: String,
     method: String,
     redirects: u32,
     body: Vec<u8>,
-    /// The whole request.
+    /// The complete request.
     bytes: Vec<u8>,
 }
 
 impl User {
-    /// The user of a number, whose random values come from a seed of its own.
+    /// A user with this number, whose random values have a seed of their own.
     pub fn new(scenario: &Scenario, number: u64, seed: u64) -> User {
         let mut values = scenario.constants.clone();
         for (&variable, value) in scenario.feeder_variables.iter().zip(scenario.feeder.row(number)) {
@@ -69,7 +69,7 @@ impl User {
         }
     }
 
-    /// A user who was kept by an earlier run.
+    /// A user kept by an earlier run.
     pub fn again(scenario: &Scenario, kept: &KeptUser, seed: u64) -> User {
         let mut user = User::new(scenario, kept.number, seed);
         for (name, value) in scenario.variables.iter().zip(&mut user.values) {
@@ -80,7 +80,7 @@ impl User {
         User { iterations: kept.iterations, is_logged_in: true, jar: kept.cookies.clone(), ..user }
     }
 
-    /// What is kept of a user for the next run.
+    /// What to keep of the user for the next run.
     pub fn kept(&self, scenario: &Scenario) -> KeptUser {
         KeptUser {
             number: self.number,
@@ -94,7 +94,7 @@ impl User {
         self.iterations += 1;
     }
 
-    /// Makes the bytes of a request; without a value that it needs there are none.
+    /// Prepares the bytes of a request; fails if a value is missing.
     pub fn prepare(&mut self, scenario: &Scenario, request: u32, now: SystemTime) -> Result<(), Cause> {
         let request = &scenario.requests[request as usize];
         let exchange = &mut self.exchange;
@@ -115,7 +115,7 @@ impl User {
         body.and_then(|()| request.url.render(&mut url, &mut context)).map_err(unusable)?;
         exchange.url = String::from_utf8(url).map_err(|_| Cause::ValueUnusable)?;
         if request.url.begins_raw() {
-            // A link leads somewhere from the root.
+            // Links are resolved from the root.
             exchange.url = match scenario.resolve(&exchange.url, "/") {
                 Place::Here(path) => path,
                 Place::Elsewhere => return Err(Cause::RedirectElsewhere),
@@ -124,22 +124,22 @@ impl User {
         self.write(scenario, request, now)
     }
 
-    /// The bytes of the request that is being made.
+    /// The bytes of the current request.
     pub fn bytes(&self) -> &[u8] {
         &self.exchange.bytes
     }
 
-    /// Returns true if the answer has no body whatever its head says (RFC 9112, 6.3: HEAD).
+    /// Returns true if the response has no body whatever its head says (RFC 9112, 6.3: HEAD).
     pub fn is_bodiless(&self) -> bool {
         self.exchange.method == "HEAD"
     }
 
-    /// Returns true if the body of the answer is looked at.
+    /// Returns true if the response's body is needed.
     pub fn needs_body(&self, scenario: &Scenario, request: u32) -> bool {
         scenario.requests[request as usize].needs_body()
     }
 
-    /// Takes an answer in: its cookies, its redirection or its values; and judges it.
+    /// Handles a response: cookies, redirects, extractions and checks.
     pub fn answered(
         &mut self,
         scenario: &Scenario,
@@ -163,7 +163,7 @@ impl User {
         Next::Over(self.judge(request, answer).err())
     }
 
-    /// Makes the bytes of the request that a redirection leads to.
+    /// Prepares the request to a redirect's target.
     fn follow(
         &mut self,
         scenario: &Scenario,
@@ -181,7 +181,7 @@ impl User {
             return Err(Cause::RedirectElsewhere);
         };
         exchange.url = url;
-        // RFC 9110, 15.4: 307 and 308 keep the method; browsers turn a POST into a GET for 301 and 302, too.
+        // RFC 9110, 15.4: 307 and 308 keep the method; like browsers, a POST becomes a GET for 301 and 302, too.
         let becomes_get = match status {
             303 => exchange.method != "HEAD",
             301 | 302 => exchange.method == "POST",
@@ -222,7 +222,7 @@ impl User {
         Ok(())
     }
 
-    /// Writes the request with its fields, cookies and body.
+    /// Writes the request with fields, cookies and body.
     fn write(
         &mut self,
         scenario: &Scenario,
@@ -254,7 +254,7 @@ impl User {
             }
         }
         jar.write(bytes, &scenario.server.cookies, url, now);
-        // RFC 9110, 8.6: a length where the method expects a body, even an empty one.
+        // RFC 9110, 8.6: methods that usually have a body send a length even for an empty one.
         let is_same_method = *method == request.method;
         if !body.is_empty() || matches!(method.as_str(), "POST" | "PUT" | "PATCH") {
             let media_type = request.body.as_ref().and_then(|body| body.media_type.as_deref());

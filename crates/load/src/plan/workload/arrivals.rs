@@ -1,4 +1,4 @@
-//! Arrival times of clients since the run's start: all within a ramp, by an arrival process, or from a log.
+//! Arrival times of clients since the run's start: within a ramp, by an arrival process, or from a log.
 
 use std::iter::Peekable;
 
@@ -9,14 +9,14 @@ use sojourn_measure::Nanos;
 use crate::plan::{Arrivals, LoggedVisit, arrivals::ArrivalTimes};
 
 pub enum RemainingArrivals<'a> {
-    /// When the clients of a closed loop arrive, the next one last.
+    /// When the closed-loop clients arrive; the next one is last in the list.
     Closed(Vec<Nanos>),
     Open(Peekable<ArrivalTimes>),
     Logged(Peekable<Box<dyn Iterator<Item = LoggedVisit> + 'a>>),
 }
 
 impl<'a> RemainingArrivals<'a> {
-    /// All arrivals. The clients of a closed loop arrive at random within `ramp`.
+    /// All arrivals. Closed-loop clients arrive at random within `ramp`.
     pub fn new(
         arrivals: Arrivals<'a>,
         ramp: Nanos,
@@ -30,7 +30,7 @@ impl<'a> RemainingArrivals<'a> {
                 RemainingArrivals::Closed(starts)
             }
             Arrivals::Open { segments, process, .. } => {
-                // A sequence of their own: arrivals do not depend on which documents are requested.
+                // A separate stream, so that arrivals do not depend on the requested documents.
                 let own = Xoshiro256PlusPlus::seed_from_u64(random.random());
                 RemainingArrivals::Open(ArrivalTimes::new(segments, process, own).peekable())
             }
@@ -38,7 +38,7 @@ impl<'a> RemainingArrivals<'a> {
         }
     }
 
-    /// When the next client arrives, if any more do.
+    /// When the next client arrives; `None` if there are no more.
     pub fn next_start(&mut self) -> Option<Nanos> {
         match self {
             RemainingArrivals::Closed(starts) => starts.last().copied(),
@@ -47,7 +47,7 @@ impl<'a> RemainingArrivals<'a> {
         }
     }
 
-    /// Takes the next arrival, with its visit where it is logged.
+    /// Takes the next arrival, with its visit if it comes from a log.
     pub fn take(&mut self) -> Option<LoggedVisit> {
         match self {
             RemainingArrivals::Closed(starts) => drop(starts.pop()),
@@ -57,7 +57,7 @@ impl<'a> RemainingArrivals<'a> {
         None
     }
 
-    /// Returns true if clients begin another visit after each.
+    /// Returns true if a client starts another visit after each.
     pub fn is_closed(&self) -> bool {
         matches!(self, RemainingArrivals::Closed(_))
     }

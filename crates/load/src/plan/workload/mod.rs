@@ -1,8 +1,8 @@
 //! The workload of a run: which request is due when, from arrivals, visits and think times.
 //!
-//! A *visit* is what one arrival does: a single request, a session of a file, a walk, a session of a log. A
-//! [`VisitState`] is one client's position in its visit. In a closed loop a client begins another visit after
-//! each. Times are absolute on the monotonic clock.
+//! A *visit* is what one arrival does: a single request, a session of a file, a walk, or a session of a log. A
+//! [`VisitState`] is a client's position in its visit. In a closed loop a client starts another visit after each. Times
+//! are absolute on the monotonic clock.
 
 mod arrivals;
 mod sessions;
@@ -27,11 +27,11 @@ pub struct Workload<'a> {
     visits_begun: u64,
 }
 
-/// One client's position in its visit.
+/// A client's position in its visit.
 #[derive(Debug)]
 pub struct VisitState {
     began: Nanos,
-    /// When its last request or burst was due: pacing counts from there.
+    /// When its last request or burst was due, from which pacing counts.
     paced_from: Nanos,
     position: Position,
 }
@@ -50,7 +50,7 @@ pub struct Quota {
 }
 
 impl<'a> Workload<'a> {
-    /// Begins at `origin`. The clients of a closed loop arrive at random within `ramp`; those that pick documents send
+    /// Starts at `origin`. Closed-loop clients arrive at random within `ramp`; clients that choose documents send
     /// bursts of `together` requests.
     pub fn new(
         arrivals: Arrivals<'a>,
@@ -67,7 +67,7 @@ impl<'a> Workload<'a> {
         Workload { arrivals_left, visits, think, random, origin, left: quota, visits_begun: 0 }
     }
 
-    /// When the next client arrives, if any more do.
+    /// When the next client arrives; `None` if there are no more.
     pub fn next_start(&mut self) -> Option<Nanos> {
         if self.left.is_none() {
             return None;
@@ -75,7 +75,7 @@ impl<'a> Workload<'a> {
         self.arrivals_left.next_start().map(|start| self.origin + start)
     }
 
-    /// Begins the visit of the next client.
+    /// Starts the next client's visit.
     pub fn start(&mut self) -> Option<VisitState> {
         let at = self.next_start()?;
         let logged = self.arrivals_left.take();
@@ -88,7 +88,7 @@ impl<'a> Workload<'a> {
         self.arrivals_left.take();
     }
 
-    /// Another visit of a client of a closed loop, whose visit `before` ended at `answered`.
+    /// Starts another visit of a closed-loop client, whose visit `before` ended at `answered`.
     pub fn next_visit(&mut self, before: &VisitState, answered: Nanos) -> Option<VisitState> {
         if !self.arrivals_left.is_closed() || self.left.is_none() {
             return None;
@@ -110,7 +110,7 @@ impl<'a> Workload<'a> {
         Some(self.due(visit_state, &request, visit_state.began, 0))
     }
 
-    /// A request that is sent together with those under way, if there is one.
+    /// The next request to send together with those in flight, if there is one.
     pub fn next_in_burst(&mut self, visit_state: &mut VisitState, at: Nanos) -> Option<DueRequest> {
         if self.left.requests == 0 {
             return None;
@@ -120,8 +120,8 @@ impl<'a> Workload<'a> {
         Some(DueRequest { at, document })
     }
 
-    /// A client's next request, after all of its responses were complete at `answered` with `received_bytes` in this
-    /// visit. `None` ends the visit.
+    /// A client's next request after all its responses were complete at `answered` and `received_bytes` were received
+    /// in this visit. `None` ends the visit.
     pub fn next(
         &mut self,
         visit_state: &mut VisitState,
@@ -135,17 +135,17 @@ impl<'a> Workload<'a> {
         Some(self.due(visit_state, &request, answered, received_bytes))
     }
 
-    /// The requests that follow the current one in a visit, as far as they are known already.
+    /// The further requests of a visit, as far as they are known.
     pub fn later<'v>(&self, visit_state: &'v VisitState) -> impl Iterator<Item = u32> + 'v {
         self.visits.later(&visit_state.position)
     }
 
-    /// When the requests after the current one are due, as far as that is known already.
+    /// When the further requests are due, as far as that is known.
     pub fn due_later(&self, visit_state: &VisitState) -> Vec<Nanos> {
         self.visits.due_later(&visit_state.position).into_iter().map(|since| self.origin + since).collect()
     }
 
-    /// Returns true if each visit is an iteration of a user who stays for the next.
+    /// Returns true if each visit is an iteration by a user that continues with the next.
     pub fn users_stay(&self) -> bool {
         matches!(&self.visits, Visits::Scenario(scenario) if !scenario.is_user_new())
     }
@@ -155,12 +155,12 @@ impl<'a> Workload<'a> {
         !self.visits.are_picked()
     }
 
-    /// Returns true if visits are single requests, so that one visitor's connection can serve the next.
+    /// Returns true if visits are single requests, so that visitors can share connections.
     pub fn visits_share_connections(&self) -> bool {
         self.visits.are_picked() && matches!(self.arrivals_left, RemainingArrivals::Open(_))
     }
 
-    /// The mean think time of a closed loop in which one follows each answer.
+    /// The mean think time of a closed loop with one after each response.
     pub fn mean_think(&self) -> Option<Nanos> {
         match self.think {
             Think::AfterAnswer(law) if self.visits.think_once_an_answer() => Some(law.mean),
@@ -168,12 +168,12 @@ impl<'a> Workload<'a> {
         }
     }
 
-    /// How well the picked documents fit their weights.
+    /// How well the chosen documents fit their weights.
     pub fn mix_check(&self) -> Option<MixCheck> {
         self.visits.mix_check()
     }
 
-    /// The share of the quota that is used up, where there is one.
+    /// The used share of the quota, if there is one.
     pub fn used(&self, quota: Quota) -> f64 {
         let share = |left: u64, all: u64| if all == u64::MAX { 0.0 } else { 1.0 - left as f64 / all as f64 };
         share(self.left.visits, quota.visits).max(share(self.left.requests, quota.requests))
@@ -185,7 +185,7 @@ impl<'a> Workload<'a> {
         VisitState { began: at, paced_from: at, position }
     }
 
-    /// Gives a request its due time, and counts it against the quota.
+    /// Sets a request's due time and counts it against the quota.
     fn due(
         &mut self,
         visit_state: &mut VisitState,
@@ -204,7 +204,7 @@ impl<'a> Workload<'a> {
         DueRequest { at, document: request.document }
     }
 
-    /// When the next request is due after the think time or pace.
+    /// When the next request is due, after the think time or by pacing.
     fn after_thinking(
         &mut self,
         visit_state: &mut VisitState,
@@ -228,21 +228,21 @@ impl<'a> Workload<'a> {
 }
 
 impl VisitState {
-    /// Before its first request: the visit begins with the login.
+    /// Called before the first request: the visit starts with the login.
     pub fn log_in_first(&mut self) {
         if let Position::Scenario { logs_in, .. } = &mut self.position {
             *logs_in = true;
         }
     }
 
-    /// Returns true if the request that was made last is the login's last one.
+    /// Returns true if the last request was the login's last one.
     pub fn has_logged_in(&self, scenario: &Scenario) -> bool {
         let Position::Scenario { requests, next, .. } = &self.position else { return false };
         let is_of_login = |request: &u32| scenario.is_of_login(*request);
         !requests.get(*next as usize).is_some_and(is_of_login)
     }
 
-    /// The request of a scenario that was made last.
+    /// The scenario's request that was made last.
     pub fn current_request(&self) -> Option<u32> {
         let Position::Scenario { requests, next, .. } = &self.position else { return None };
         requests.get((*next as usize).checked_sub(1)?).copied()
@@ -252,7 +252,7 @@ impl VisitState {
 impl Quota {
     pub const UNLIMITED: Quota = Quota { visits: u64::MAX, requests: u64::MAX };
 
-    /// Returns true if it is used up.
+    /// Returns true if the quota is exhausted.
     fn is_none(&self) -> bool {
         self.visits == 0 || self.requests == 0
     }

@@ -1,4 +1,4 @@
-//! The kinds of visits, and a client's position in one. A visit gives the due times that it determines itself.
+//! The kinds of visits, and a client's position in one. A visit determines due times that depend only on itself.
 
 use std::sync::Arc;
 
@@ -21,28 +21,28 @@ pub enum Visits {
         picker: Picker,
         /// The size of a burst.
         together: u32,
-        /// True if one pick follows another, as in a closed loop.
+        /// True if choices follow each other, as in a closed loop.
         repeats: bool,
     },
     Sessions(Vec<Session<u32>>),
     Walk(Walk<u32>),
     Scenario(Arc<Scenario>),
-    /// The factor on think times.
+    /// With the factor on think times.
     Logged(f64),
 }
 
 /// A client's position in its visit.
 #[derive(Debug)]
 pub enum Position {
-    /// The requests of the burst that may still be sent.
+    /// The remaining requests of the burst.
     Pick { left: u32 },
-    /// The request `next` of a burst of a session.
+    /// Request `next` of a burst of a session.
     Session { number: u32, burst: u32, next: u32 },
-    /// The request `next` of a page, after so many pages.
+    /// Request `next` of a page, after `pages` pages.
     Walk { page: u32, next: u32, pages: u32 },
-    /// The request `next` of an iteration, which is drawn when it begins; `logs_in` where the login comes first.
+    /// Request `next` of an iteration, which is drawn at its start; `logs_in` if the login comes first.
     Scenario { logs_in: bool, requests: Box<[u32]>, next: u32 },
-    /// The request `next` of a session of a log.
+    /// Request `next` of a session of a log.
     Logged { start_ns: i64, requests: Box<[Request]>, next: u32 },
 }
 
@@ -52,16 +52,16 @@ pub struct NextRequest {
 }
 
 pub enum RequestTime {
-    /// As soon as the requests before it are answered.
+    /// As soon as earlier requests are answered.
     Immediate,
-    /// After a think time, from a distribution of its own or else from that of the run.
+    /// After a think time from its own distribution, or else the run's.
     AfterThinking(Option<Distribution>),
-    /// So long after the run's start.
+    /// At this time since the run's start.
     At(Nanos),
 }
 
 impl Visits {
-    /// Visits for these requests; `together` and `repeats` are for picking clients.
+    /// Visits for these requests; `together` and `repeats` apply to clients that choose documents.
     pub fn new(requests: Requests, together: u32, repeats: bool) -> Visits {
         match requests {
             Requests::Pick(pick) => Visits::Pick { picker: Picker::new(&pick), together, repeats },
@@ -72,7 +72,7 @@ impl Visits {
         }
     }
 
-    /// The beginning of visit `number`, or of a logged one.
+    /// The start of visit `number`, or of a logged one.
     pub fn begin(&self, number: u64, logged: Option<LoggedVisit>) -> Position {
         match self {
             Visits::Pick { together, .. } => Position::Pick { left: together - 1 },
@@ -109,14 +109,14 @@ impl Visits {
         Some(NextRequest { document, when: RequestTime::Immediate })
     }
 
-    /// A request that is sent together with those under way, if there is one.
+    /// The next request to send together with those in flight, if there is one.
     pub fn next_in_burst(&mut self, position: &mut Position, random: &mut Xoshiro256PlusPlus) -> Option<u32> {
         match (self, position) {
             (Visits::Pick { picker, .. }, Position::Pick { left }) => {
                 *left = left.checked_sub(1)?;
                 Some(picker.pick(random))
             }
-            // The first of a burst goes alone.
+            // The first of a burst is sent alone.
             (Visits::Sessions(sessions), Position::Session { number, burst, next }) if *next > 1 => {
                 take(&sessions[*number as usize][*burst as usize], next)
             }
@@ -127,7 +127,7 @@ impl Visits {
         }
     }
 
-    /// The request that follows once all before it are answered. `None` ends the visit.
+    /// The request after all earlier ones were answered. `None` ends the visit.
     pub fn next(&mut self, position: &mut Position, random: &mut Xoshiro256PlusPlus) -> Option<NextRequest> {
         let thought = |own, document| Some(NextRequest { document, when: RequestTime::AfterThinking(own) });
         match (self, position) {
@@ -176,7 +176,7 @@ impl Visits {
         }
     }
 
-    /// The requests that follow in a visit, where these are known.
+    /// The further requests of a visit, as far as they are known.
     pub fn later<'a>(&self, position: &'a Position) -> Box<dyn Iterator<Item = u32> + 'a> {
         match position {
             Position::Scenario { requests, next, .. } => {
@@ -189,7 +189,7 @@ impl Visits {
         }
     }
 
-    /// The think time after the last request of a visit, if it has one of its own.
+    /// The think time after the last request of a visit, if it has its own.
     pub fn think_at_end(&self, position: &Position) -> Option<Distribution> {
         match (self, position) {
             (Visits::Scenario(scenario), Position::Scenario { requests, next, .. }) => {
@@ -199,7 +199,7 @@ impl Visits {
         }
     }
 
-    /// When the requests after the current one are due since the run's start, as far as that is known already.
+    /// When the further requests are due since the run's start, as far as that is known.
     pub fn due_later(&self, position: &Position) -> Vec<Nanos> {
         match (self, position) {
             (&Visits::Logged(think_scale), Position::Logged { start_ns, requests, next }) => {
@@ -210,17 +210,17 @@ impl Visits {
         }
     }
 
-    /// Returns true if each request is picked by itself.
+    /// Returns true if each request is chosen independently.
     pub fn are_picked(&self) -> bool {
         matches!(self, Visits::Pick { .. })
     }
 
-    /// Returns true if a think time of the run's distribution follows each answer.
+    /// Returns true if a think time of the run's distribution follows each response.
     pub fn think_once_an_answer(&self) -> bool {
         matches!(self, Visits::Pick { together: 1, repeats: true, .. })
     }
 
-    /// How what was picked fits its weights.
+    /// How well the choices fit their weights.
     pub fn mix_check(&self) -> Option<MixCheck> {
         match self {
             Visits::Pick { picker, .. } => picker.check(),
@@ -229,7 +229,7 @@ impl Visits {
     }
 }
 
-/// The next request of a burst, if one is left.
+/// The next request of a burst, if there is one.
 fn take(burst: &Burst<u32>, next: &mut u32) -> Option<u32> {
     let document = burst.requests.get(*next as usize).copied()?;
     *next += 1;
