@@ -1,7 +1,7 @@
-//! A player of segments: its buffer, when it shows what, and its stalls.
+//! A player of segments: its buffer, playback times, and stalls.
 //!
-//! It begins once its buffer has enough media, or all there is, and shows them at their pace. With an empty buffer it
-//! stalls until the next segment has arrived whole, and shows everything after it that much later.
+//! It starts when its buffer has enough media, or all there is, and plays at normal speed. With an empty buffer it
+//! stalls until the next segment has arrived completely, and everything after that is shown later by as much.
 
 use sojourn_measure::Nanos;
 
@@ -10,18 +10,18 @@ use crate::playout::{sequence::PacketOrder, track::Arrival};
 #[derive(Clone, Debug)]
 pub struct Player {
     startup: Nanos,
-    /// The media of the segments that have arrived whole.
+    /// The duration of all segments received completely.
     received: Nanos,
-    /// When playback would have started had the player never stalled; set once it starts.
+    /// When playback would have started without stalls; set when it starts.
     origin: Option<Nanos>,
-    /// When the first segment was there, and the media until its end.
+    /// When the first segment was complete, and its duration.
     first_whole: Option<(Nanos, Nanos)>,
     stalled_until: Nanos,
     has_all: bool,
 }
 
 impl Player {
-    /// One that begins with so much media in its buffer.
+    /// A player that starts with this much buffered media.
     pub fn new(startup: Nanos) -> Player {
         Player {
             startup,
@@ -33,7 +33,7 @@ impl Player {
         }
     }
 
-    /// Takes a segment of a length that has arrived whole at `arrival`. The time of a sample that `is_void` is not used.
+    /// Handles a segment received completely at `arrival`. If the sample `is_void`, its time is not used.
     pub fn take(&mut self, length: Nanos, arrival: Nanos, is_void: bool) -> Arrival {
         let mut found = Arrival {
             order: Some(PacketOrder::Newest),
@@ -63,13 +63,13 @@ impl Player {
         found
     }
 
-    /// No more segments follow: it begins with what it has.
+    /// No more segments follow: playback starts with what is buffered.
     pub fn finish(&mut self, now: Nanos) {
         self.has_all = true;
         self.origin.get_or_insert(now);
     }
 
-    /// The stall that goes on `now`: whether it begins, and for how long.
+    /// The current stall at `now`: whether it begins, and its length so far.
     pub fn stall_until(&mut self, now: Nanos) -> (bool, Nanos) {
         match self.origin.map(|origin| origin + self.received) {
             Some(wanted) if !self.has_all && now > wanted => self.stall(wanted, now),
@@ -77,7 +77,7 @@ impl Player {
         }
     }
 
-    /// When less than so much media is left to be shown; at once if it is now.
+    /// When less than `media` will be left in the buffer.
     pub fn has_less_at(&self, media: Nanos) -> Nanos {
         match self.origin {
             Some(origin) => origin + self.received - media,
@@ -85,12 +85,12 @@ impl Player {
         }
     }
 
-    /// Returns true if it shows anything yet.
+    /// Returns true once playback has started.
     pub fn has_begun(&self) -> bool {
         self.origin.is_some()
     }
 
-    /// The media still to be shown; `None` while more will arrive.
+    /// The buffered media; `None` while it has not started.
     pub fn left(&self, now: Nanos) -> Option<Nanos> {
         let origin = self.origin.filter(|_| self.has_all)?;
         Some(origin + self.received - now)
@@ -122,11 +122,11 @@ mod tests {
         let mut player = Player::new(Nanos(2 * SECOND.0));
         let mut take = |seconds| player.take(SECOND, at(seconds), false);
         assert!(!take(0.0).late && !take(5.0).late, "it has not begun");
-        // It begins at 5 s with media of two seconds: the third is wanted at 7 s, and comes at 8.5 s.
+        // It starts at 5 s with two seconds of media: the third is needed at 7 s and arrives at 8.5 s.
         let late = take(8.5);
         assert_eq!((late.late, late.starves, late.starved), (true, true, Nanos::from_seconds(1.5)));
         assert_eq!(late.behind, Some(Nanos::from_seconds(6.5)));
-        // What follows is shown that much later: at 9.5 s.
+        // What follows is shown later by as much: at 9.5 s.
         assert!(!take(9.4).late);
         assert_eq!(player.stall_until(at(10.0)), (false, Nanos::ZERO));
         assert_eq!(player.stall_until(at(11.0)), (true, Nanos::from_seconds(0.5)));

@@ -1,48 +1,48 @@
-//! The sequence numbers of one source: packets expected, received, duplicated and reordered.
+//! RTP sequence numbers of one source: counts expected, received, duplicated and reordered packets.
 //!
-//! RTP's numbers have 16 bits and wrap; they are extended as in RFC 3550, appendix A.1. A window says of a packet that
-//! arrives after a later one whether it is late or a duplicate.
+//! The 16-bit numbers wrap around and are extended as in RFC 3550, appendix A.1. For a packet that arrives after a
+//! later one, a window of recent packets says whether it is late or a duplicate.
 
-/// A packet further ahead than this is no gap but another beginning, or rubbish (MAX_DROPOUT of RFC 3550).
+/// A larger jump forward is not a gap but a restart or an invalid packet (MAX_DROPOUT of RFC 3550).
 const AHEAD_MAX: u16 = 3_000;
-/// How far back duplicates are recognised; older packets count as stale and stay lost.
+/// The size of the window; older packets count as stale and stay lost.
 const WINDOW_PACKETS: u32 = 512;
 const WORD_BITS: u32 = u64::BITS;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketOrder {
-    /// Later than all before it.
+    /// Later than all packets before it.
     Newest,
-    /// Missing until now: a later one had arrived before it.
+    /// Filled a gap: a later packet had arrived before it.
     Reordered,
     Duplicate,
-    /// Too old to say whether it had arrived.
+    /// Too old to tell whether it had already arrived.
     Stale,
     /// Far from the expected number: ignored, unless the next packet follows it.
     Elsewhere,
 }
 
-/// The sequence numbers of one source.
+/// The state of one source.
 #[derive(Clone, Debug)]
 pub struct Sequence {
-    /// The number before the first, extended.
+    /// The extended number before the first one.
     before_first: u32,
     newest: u32,
-    /// Bit `n` of the window is set where the packet `n` before the newest has arrived.
+    /// Bit `n` is set if the packet `n` before the newest has arrived.
     window: [u64; (WINDOW_PACKETS / WORD_BITS) as usize],
     unique: u64,
-    /// The expected packets of earlier sequences, before a restart of the numbers.
+    /// Packets expected before the numbers last restarted.
     expected_before: u64,
-    /// The number that would show that the source began anew.
+    /// The number that would confirm a restart of the source.
     expected_elsewhere: Option<u16>,
-    /// Expected and received packets at the last receiver report.
+    /// Packets expected and received at the last receiver report.
     reported: (u64, u64),
 }
 
 impl Sequence {
-    /// Begins with the first packet.
+    /// Starts with the first packet's number.
     pub fn new(first: u16) -> Sequence {
-        // One cycle ahead, so that what precedes the first has a number.
+        // One cycle ahead, so that the number before the first exists.
         let newest = (1 << 16) + u32::from(first);
         let mut window = [0; (WINDOW_PACKETS / WORD_BITS) as usize];
         window[0] = 1;
@@ -78,17 +78,17 @@ impl Sequence {
         PacketOrder::Elsewhere
     }
 
-    /// Packets that were sent, as far as the numbers say.
+    /// The number of packets sent, by their sequence numbers.
     pub fn expected(&self) -> u64 {
         self.expected_before + u64::from(self.newest - self.before_first)
     }
 
-    /// Packets that were sent and have not arrived.
+    /// Packets sent that have not arrived.
     pub fn lost(&self) -> u64 {
         self.expected().saturating_sub(self.unique)
     }
 
-    /// The highest number, extended by cycles as receiver reports want it.
+    /// The highest number extended by cycles, for receiver reports.
     pub fn extended(&self) -> u32 {
         self.newest - (1 << 16)
     }
@@ -110,7 +110,7 @@ impl Sequence {
         self.expected_elsewhere = None;
     }
 
-    /// Moves every bit of the window `by` packets into the past.
+    /// Moves the window forward by this many packets.
     fn shift(&mut self, by: u32) {
         let (words, bits) = ((by / WORD_BITS) as usize, by % WORD_BITS);
         for index in (0..self.window.len()).rev() {
@@ -122,7 +122,7 @@ impl Sequence {
     }
 
     fn look_up(&mut self, behind: u32) -> PacketOrder {
-        // Packets before the first were not sent to us, and count neither as expected nor as received.
+        // Packets before the first were not sent to this receiver, and count neither as expected nor as received.
         if self.newest - behind <= self.before_first {
             return PacketOrder::Stale;
         }
@@ -135,7 +135,7 @@ impl Sequence {
         PacketOrder::Reordered
     }
 
-    /// Two in a row elsewhere: the source began anew. The first of them is counted now.
+    /// Restarts after two consecutive packets elsewhere, and counts the first of them.
     fn begin_anew(&mut self, number: u16) {
         let (expected_before, unique, reported) = (self.expected(), self.unique, self.reported);
         *self = Sequence::new(number.wrapping_sub(1));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     proptest! {
-        /// However packets are lost, copied and shuffled within the window, the counts are those of a set.
+        /// However packets are lost, duplicated and reordered within the window, the counts equal those of a set.
         #[test]
         fn counts_are_those_of_a_set(
             first in any::<u16>(),

@@ -1,9 +1,9 @@
 //! One track as a player receives it: packets, their deadlines, and starvation.
 //!
-//! The player begins to show a track `prebuffer` after its first packet and never pauses. A packet's deadline is when
-//! the player wants it: the begin of showing plus the packet's media time, by its RTP timestamp against the first's. A
-//! packet after its deadline is late. Starvation is the time in which the player had shown everything and the next
-//! packet was still missing: the union of the spans from deadline to arrival of the packets that lead the track on.
+//! The player starts to show a track `prebuffer` after its first packet and never pauses. A packet's deadline is when
+//! the player needs it: the start plus its media time, from the difference of RTP timestamps to the first packet. A
+//! packet after its deadline is late. Starvation is the time in which everything had been shown and the next packet was
+//! missing: the union of the spans from deadline to arrival of packets that advance the track.
 
 use sojourn_measure::Nanos;
 use sojourn_media::rtp::rtcp::Reception;
@@ -14,13 +14,13 @@ const SECOND: i128 = 1_000_000_000;
 /// One sixteenth of each difference goes into the jitter (RFC 3550, section 6.4.1).
 const JITTER_GAIN: f64 = 16.0;
 
-/// The relevant parts of an RTP packet.
+/// The relevant fields of an RTP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
     pub ssrc: u32,
-    /// Its 16 bits of numbering.
+    /// Its 16-bit sequence number.
     pub sequence: u16,
-    /// Its media time, in units of the track's clock.
+    /// Its media time in units of the track's clock.
     pub timestamp: u32,
 }
 
@@ -29,21 +29,21 @@ pub struct Packet {
 pub struct Track {
     /// Units of timestamps per second.
     pub clock_rate: u32,
-    /// The source that the server named.
+    /// The SSRC that the server announced.
     pub ssrc: Option<u32>,
 }
 
-/// The classification of a packet.
+/// How a packet is classified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// How it fits into the sequence; `None` where it is another source's.
+    /// Its place in the sequence; `None` for another source.
     pub order: Option<PacketOrder>,
     pub late: bool,
-    /// By how much it arrived after it would have at the pace of the first packet; `None` for a void sample.
+    /// How much later it arrived than at the pace of the first packet; `None` for a void sample.
     pub behind: Option<Nanos>,
-    /// A starvation begins with it.
+    /// True if starvation starts with it.
     pub starves: bool,
-    /// By how much it made starvation longer.
+    /// How much it extended starvation.
     pub starved: Nanos,
 }
 
@@ -65,10 +65,10 @@ struct Source {
     ssrc: u32,
     sequence: Sequence,
     first_arrival: Nanos,
-    /// The media time that is furthest ahead: as a timestamp, and in units since the first packet.
+    /// The furthest media time: as a timestamp, and in units since the first packet.
     newest_timestamp: u32,
     newest_media: i64,
-    /// The most by which one packet led the track on.
+    /// The largest advance by a single packet.
     longest_step: i64,
     starved_until: Nanos,
     /// The previous valid packet, for jitter.
@@ -82,12 +82,12 @@ impl Playout {
         Playout { track: Track { clock_rate: track.clock_rate.max(1), ..track }, prebuffer, source: None }
     }
 
-    /// Notes the source identifier that the server named.
+    /// Sets the SSRC that the server announced.
     pub fn name_source(&mut self, ssrc: u32) {
         self.track.ssrc = Some(ssrc);
     }
 
-    /// Counts a packet that arrived then. The time of a sample that `is_void` is not used.
+    /// Counts a packet that arrived at `arrival`. If the sample `is_void`, its time is not used.
     pub fn take(&mut self, packet: &Packet, arrival: Nanos, is_void: bool) -> Arrival {
         let rate = self.track.clock_rate;
         let Some(source) = &mut self.source else { return self.begin(packet, arrival) };
@@ -137,7 +137,7 @@ impl Playout {
         Arrival { order: Some(PacketOrder::Newest), behind: Some(Nanos::ZERO), ..Arrival::ELSEWHERE }
     }
 
-    /// The starvation that goes on `now`, though no packet arrived to end it: whether it begins, and for how long.
+    /// Starvation at `now` that no packet has ended yet: whether it begins, and its length so far.
     pub fn starve_until(&mut self, now: Nanos) -> (bool, Nanos) {
         let Some(source) = &mut self.source else { return (false, Nanos::ZERO) };
         let following = source.newest_media + source.longest_step;
@@ -145,7 +145,7 @@ impl Playout {
         if now > deadline { source.starve(deadline, now) } else { (false, Nanos::ZERO) }
     }
 
-    /// Seconds of media per second since the first packet, if the span is long enough.
+    /// Seconds of media per second since the first packet, if the span is at least `least`.
     pub fn pace(&self, until: Nanos, least: Nanos) -> Option<f64> {
         let source = self.source.as_ref()?;
         let elapsed = until - source.first_arrival;
@@ -153,7 +153,7 @@ impl Playout {
         (elapsed >= least).then(|| media / elapsed.seconds())
     }
 
-    /// The media time that arrived, in seconds.
+    /// Received media time in seconds.
     pub fn media_seconds(&self) -> f64 {
         let newest = self.source.as_ref().map_or(0, |source| source.newest_media);
         newest as f64 / f64::from(self.track.clock_rate)
@@ -164,13 +164,13 @@ impl Playout {
         self.source.as_ref().map(|source| source.first_arrival)
     }
 
-    /// The jitter as RFC 3550 estimates it, once there is a packet.
+    /// The jitter as estimated in RFC 3550; `None` without packets.
     pub fn jitter(&self) -> Option<Nanos> {
         let source = self.source.as_ref()?;
         Some(Nanos::from_seconds(source.jitter / f64::from(self.track.clock_rate)))
     }
 
-    /// Packets that were sent, as far as sequence numbers say.
+    /// The number of packets sent, by their sequence numbers.
     pub fn expected(&self) -> u64 {
         self.source.as_ref().map_or(0, |source| source.sequence.expected())
     }
@@ -180,7 +180,7 @@ impl Playout {
         self.source.as_ref().map_or(0, |source| source.sequence.lost())
     }
 
-    /// The reception block of a receiver report, without the sender's last report.
+    /// The report block of a receiver report, without the reference to the last sender report.
     pub fn receiver_report(&mut self) -> Option<Reception> {
         let source = self.source.as_mut()?;
         let sequence = &mut source.sequence;
@@ -196,14 +196,14 @@ impl Playout {
 }
 
 impl Source {
-    /// When a player that begins `prebuffer` after the first packet shows a media time.
+    /// When a player that starts `prebuffer` after the first packet shows a media time.
     fn shown_at(&self, media: i64, prebuffer: Nanos, clock_rate: u32) -> Nanos {
         let offset = i128::from(media) * SECOND / i128::from(clock_rate);
         let at = i128::from(self.first_arrival.0) + i128::from(prebuffer.0) + offset;
         Nanos(at.clamp(0, i128::from(u64::MAX)) as u64)
     }
 
-    /// Adds the span to what was starved, as far as it is not counted yet.
+    /// Adds the part of the span that is not counted yet to the starved time.
     fn starve(&mut self, from: Nanos, until: Nanos) -> (bool, Nanos) {
         let (begins, added) = (from > self.starved_until, until - from.max(self.starved_until));
         self.starved_until = self.starved_until.max(until);
@@ -232,7 +232,7 @@ mod tests {
         Packet { ssrc: 7, sequence, timestamp }
     }
 
-    /// Plays packets of 100 ms each that arrive at these milliseconds after the first; prebuffer one second.
+    /// Plays packets of 100 ms each that arrive at these milliseconds after the first; the prebuffer is one second.
     fn played(arrivals: &[u64]) -> (Playout, Vec<Arrival>) {
         let mut playout = Playout::new(TRACK, Nanos(1_000 * MS));
         let take = |(index, at): (usize, &u64)| {
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_packet_is_late_after_its_deadline_and_starves_the_player() {
-        // Due to be shown at 1000, 1100, 1200, 1300 and 1400 ms.
+        // Shown at 1000, 1100, 1200, 1300 and 1400 ms.
         let (playout, found) = played(&[0, 100, 1_250, 1_280, 1_300]);
         assert_eq!(
             found.iter().map(|each| each.late).collect::<Vec<_>>(),

@@ -1,9 +1,9 @@
-//! Answers to authentication challenges: digest (RFC 7616, and RFC 2069 for old servers) and basic.
+//! Responses to authentication challenges: Digest (RFC 7616, and RFC 2069 for old servers) and Basic.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use sojourn_media::rtsp::digest::{Algorithm, parameter};
 
-/// A name and a password.
+/// A user name and password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     pub user: String,
@@ -19,7 +19,7 @@ impl std::fmt::Debug for Credentials {
 /// A server's challenge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Challenge {
-    /// The name and the password as they are.
+    /// Basic authentication: name and password in clear text.
     Basic,
     Digest(DigestChallenge),
 }
@@ -30,14 +30,14 @@ pub struct DigestChallenge {
     nonce: String,
     opaque: Option<String>,
     algorithm: Algorithm,
-    /// True if the answer counts requests, as `qop=auth` asks.
+    /// True if requests are counted (`qop=auth`).
     counts: bool,
     is_stale: bool,
     count: u32,
 }
 
 impl Challenge {
-    /// Reads a WWW-Authenticate field; `None` where it asks for something that is not known here.
+    /// Parses a WWW-Authenticate field; `None` for unknown schemes.
     pub fn read(field: &str) -> Option<Challenge> {
         let (scheme, rest) = field.trim().split_once(' ').unwrap_or((field.trim(), ""));
         if scheme.eq_ignore_ascii_case("basic") {
@@ -59,7 +59,7 @@ impl Challenge {
         }))
     }
 
-    /// Returns true if only the nonce was too old.
+    /// Returns true if only the nonce has expired.
     pub fn is_stale(&self) -> bool {
         matches!(self, Challenge::Digest(digest) if digest.is_stale)
     }
@@ -79,7 +79,7 @@ impl DigestChallenge {
         self.count += 1;
         let DigestChallenge { realm, nonce, algorithm, .. } = &*self;
         let secret = algorithm.secret(user, realm, password);
-        // What the client adds need not be random: it guards against servers that choose the nonce to break passwords.
+        // The client nonce need not be random: it protects against servers that choose nonces to break passwords.
         let (count, own) = (format!("{:08x}", self.count), "736f6a6f75726e");
         let counted = self.counts.then_some((count.as_str(), own));
         let response = algorithm.response(&secret, nonce, counted, method, url);
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn digests_are_those_of_the_standards() {
-        // The example of RFC 2617 without what counts requests: RFC 2069's form.
+        // The example of RFC 2617 without request counting, as in RFC 2069.
         let plain = "Digest realm=\"testrealm@host.com\", nonce=\"dcd98b7102dd2f0e8b11d0f600bfb0c093\", opaque=\"x, y\"";
         let found = answer(plain, "Mufasa", "Circle Of Life", "GET", "/dir/index.html");
         assert!(found.contains("response=\"670fd8c2df070c60b045671b8b24ff02\""), "{found}");

@@ -1,36 +1,36 @@
-//! Reads a session description (SDP, RFC 8866): the playable tracks, and the film's length.
+//! Parses a session description (SDP, RFC 8866): the playable tracks, and the film's length.
 //!
-//! Other lines are skipped, whatever they contain; all that is read is bounded.
+//! Other lines are skipped, whatever they contain; everything that is kept is bounded.
 
 use sojourn_media::rtsp::{NptRange, Start};
 
 use crate::playout::track::Track;
 
-/// Tracks beyond these are not played.
+/// The most tracks played.
 pub const TRACKS_MAX: usize = 8;
-/// A longer name of a film or a track could not be asked for.
+/// The longest usable URL of a film or track.
 pub const NAME_BYTES_MAX: usize = 1024;
-/// The clock of a payload type without a description (RFC 3551): video of 90 kHz.
+/// The clock rate of a payload type without rtpmap (RFC 3551: video has 90 kHz).
 const CLOCK_RATE_DEFAULT: u32 = 90_000;
 const CLOCK_RATE_MAX: u32 = 1_000_000;
 
-/// A film as the server describes it.
+/// A film as described by the server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Description {
-    /// Audio and video, in the order of the description.
+    /// Audio and video tracks in the order of the description.
     pub tracks: Vec<TrackDescription>,
     pub length_seconds: Option<f64>,
-    /// The URL that PLAY and TEARDOWN speak of, relative or not; `*` and nothing mean the description's own.
+    /// The URL for PLAY and TEARDOWN, possibly relative; `*` or none means the description's base.
     pub control: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrackDescription {
-    /// The URL of SETUP, relative or not.
+    /// The URL for SETUP, possibly relative.
     pub control: String,
-    /// The payload type that its packets carry.
+    /// Its RTP payload type.
     pub payload_type: u8,
-    /// Units of its timestamps per second.
+    /// Timestamp units per second.
     pub clock_rate: u32,
 }
 
@@ -42,10 +42,10 @@ impl TrackDescription {
 }
 
 impl Description {
-    /// Reads one; without tracks if there are none to be played.
+    /// Parses a description; it has no tracks if none can be played.
     pub fn read(text: &str) -> Description {
         let mut description = Description::default();
-        // Whether the lines belong to the film as a whole, to a track that is played, or to another.
+        // Whether the lines describe the film, a played track, or another track.
         let mut part = Part::Film;
         for line in text.lines() {
             if let Some(media) = line.strip_prefix("m=") {
@@ -55,7 +55,7 @@ impl Description {
                 description.read_attribute(part, name, value.trim());
             }
         }
-        // A film of one track may be set up as a whole; among several, one without a name cannot be.
+        // A film with a single track may be set up as a whole; among several, a track needs a URL.
         if description.tracks.len() > 1 {
             description.tracks.retain(|track| !track.control.is_empty());
         }
@@ -88,7 +88,7 @@ impl Description {
             (Part::Film | Part::Track, "range") => {
                 self.length_seconds = self.length_seconds.or_else(|| length(value));
             }
-            // What could not stand in a request is no name.
+            // What is invalid in a request is not a URL.
             (Part::Track, "control") if is_name(value) => {
                 self.tracks.last_mut().expect("a track has begun").control = value.to_owned();
             }
@@ -112,14 +112,14 @@ enum Part {
     Other,
 }
 
-/// The payload type and the clock of `96 H264/90000`.
+/// Parses `96 H264/90000` to payload type and clock rate.
 fn clock_rate(rtpmap: &str) -> Option<(u8, u32)> {
     let (payload_type, encoding) = rtpmap.split_once(' ')?;
     let rate: u32 = encoding.split('/').nth(1)?.trim().parse().ok()?;
     ((1..=CLOCK_RATE_MAX).contains(&rate)).then_some((payload_type.parse().ok()?, rate))
 }
 
-/// The length of `npt=0-30.5`; nothing where there is no end, as of what is live.
+/// Parses the length in `npt=0-30.5`; `None` without an end, as for a live stream.
 fn length(range: &str) -> Option<f64> {
     let NptRange { start: Start::At(start), end: Some(end) } = NptRange::parse(range).ok()? else {
         return None;
@@ -127,12 +127,12 @@ fn length(range: &str) -> Option<f64> {
     end.checked_sub(start).map(|length| length.as_secs_f64()).filter(|&length| length > 0.0)
 }
 
-/// Returns true if a text can stand in a request.
+/// Returns true if the text is valid in a request.
 pub fn is_name(text: &str) -> bool {
     text.len() <= NAME_BYTES_MAX && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// The URL that a control attribute means against the description's own base.
+/// Resolves a control attribute against the description's base.
 pub fn joined(base: &str, control: &str) -> String {
     if control.is_empty() || control == "*" {
         base.to_owned()

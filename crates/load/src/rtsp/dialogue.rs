@@ -1,7 +1,7 @@
-//! The client's side of an RTSP 1.0 session (RFC 2326), without sockets or a clock.
+//! The client side of an RTSP 1.0 session (RFC 2326), without sockets and clock.
 //!
-//! OPTIONS, DESCRIBE, a SETUP per track, PLAY; then keep-alives; TEARDOWN. The caller sends the request of
-//! [`Next::Ask`], opens a track's transport for [`Next::Open`], and hands every reply to [`Dialogue::on_reply`].
+//! OPTIONS, DESCRIBE, SETUP per track, PLAY; then keep-alives; TEARDOWN. The caller sends the request of [`Next::Ask`],
+//! opens a track's transport for [`Next::Open`], and passes every reply to [`Dialogue::on_reply`].
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use crate::{
     },
 };
 
-/// How long a session lasts without a keep-alive, where the server does not say (RFC 2326, section 12.37).
+/// The session timeout if the server gives none (RFC 2326, section 12.37).
 const SESSION_TIMEOUT_SECONDS: u32 = 60;
 const SESSION_TIMEOUT_SECONDS_MAX: u32 = 86_400;
-/// The most challenges that are answered in a row, as of a server that calls every nonce stale.
+/// How many challenges in a row are answered, in case a server calls every nonce stale.
 const AUTHORIZATIONS_MAX: u32 = 4;
-/// Longer session names are refused.
+/// The longest accepted session ID.
 const SESSION_BYTES_MAX: usize = 256;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Appends it as it is sent.
+    /// Appends the request's bytes.
     pub fn write(&self, bytes: &mut Vec<u8>) {
         let mut writer =
             write::request(bytes, self.method, &self.url, self.sequence).field("User-Agent", USER_AGENT);
@@ -46,24 +46,24 @@ impl Request {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
     Ask(Request),
-    /// Open the transport of this track, then continue with [`Dialogue::set_up`].
+    /// Open the transport of this track, then call [`Dialogue::set_up`].
     Open(usize),
     Playing,
-    /// The session is over, in good order.
+    /// The session has ended normally.
     Over,
     Wait,
     Refused(u16),
-    /// The server's answer makes no sense.
+    /// The server's reply is invalid.
     Broken(&'static str),
 }
 
-/// One client's session with the server about one film.
+/// One client's session for one film.
 #[derive(Clone, Debug)]
 pub struct Dialogue {
     url: String,
     credentials: Option<Credentials>,
     challenge: Option<Challenge>,
-    /// Where in the film to begin, as a share of what may be a start; `None` begins at the beginning.
+    /// The start position as a share of the positions allowed; `None` starts at the beginning.
     start: Option<f64>,
     sequence: u32,
     asked: Option<Request>,
@@ -90,7 +90,7 @@ enum State {
 }
 
 impl Dialogue {
-    /// A client that will play the film of a URL.
+    /// A client that will play the film at a URL.
     pub fn new(url: &str, credentials: Option<Credentials>, start: Option<f64>) -> Dialogue {
         Dialogue {
             url: url.to_owned(),
@@ -118,22 +118,22 @@ impl Dialogue {
         &self.description.tracks
     }
 
-    /// The transport of each track, as far as the server has granted it.
+    /// The transport of each track that the server has granted.
     pub fn granted(&self) -> &[Option<Transport>] {
         &self.granted
     }
 
-    /// Where in the film it begins, in seconds; not where the film's length is not known.
+    /// The start position in seconds; `None` if the film's length is unknown.
     pub fn start_seconds(&self) -> Option<f64> {
         Some(self.start? * START_WITHIN * self.description.length_seconds?)
     }
 
-    /// How much of the film is left from the start, where its length is known.
+    /// The length of the film from the start position, if it is known.
     pub fn left_seconds(&self) -> Option<f64> {
         Some(self.description.length_seconds? - self.start_seconds().unwrap_or(0.0))
     }
 
-    /// How long the session lasts without a keep-alive.
+    /// The session timeout.
     pub fn timeout_seconds(&self) -> u32 {
         self.timeout_seconds
     }
@@ -148,7 +148,7 @@ impl Dialogue {
         self.ask(Method::Setup, url, vec![("Transport", transport.to_string())])
     }
 
-    /// A keep-alive request; none while another request is under way.
+    /// A keep-alive request; `None` while another request is pending.
     pub fn keep_alive(&mut self) -> Option<Request> {
         if self.state != State::Playing || self.is_waiting() {
             return None;
@@ -157,7 +157,7 @@ impl Dialogue {
         Some(self.ask(method, self.film_url(), Vec::new()))
     }
 
-    /// The TEARDOWN request; none without a session.
+    /// The TEARDOWN request; `None` without a session.
     pub fn tear_down(&mut self) -> Option<Request> {
         self.session.as_ref()?;
         if matches!(self.state, State::Ending | State::Over) {
@@ -169,9 +169,9 @@ impl Dialogue {
 
     pub fn on_reply(&mut self, reply: &Response<'_>) -> Next {
         let Some(request) = self.asked.take() else { return Next::Wait };
-        // Some servers leave the number out of their refusals.
+        // Some servers omit CSeq in error replies.
         if reply.sequence().is_some_and(|number| number != request.sequence) {
-            // A reply to an earlier request, or to none, is ignored.
+            // A reply to an earlier or unknown request is ignored.
             self.asked = Some(request);
             return Next::Wait;
         }
@@ -302,7 +302,7 @@ impl Dialogue {
         request
     }
 
-    /// The URL of PLAY and TEARDOWN.
+    /// The URL for PLAY and TEARDOWN.
     fn film_url(&self) -> String {
         joined(&self.base, self.description.control.as_deref().unwrap_or("*"))
     }

@@ -1,4 +1,4 @@
-//! A viewer's side of RTSP, without sockets or a clock: the dialogue, the session description, authentication.
+//! The client side of RTSP, without sockets and clock: the session, its description, authentication.
 
 pub mod authentication;
 pub(crate) mod description;

@@ -1,8 +1,8 @@
-//! Batching of wake-ups: at high rates one turn of the event loop handles everything of a short while.
+//! Batches wake-ups: at high rates one loop iteration handles all events of a short period.
 //!
-//! Waking up costs more than a request. A thread that wakes for each arrival and each response of an open loop pays for
-//! it twice per request; one that sleeps on for a bounded time, the *slack*, finds several and pays once. Turns
-//! beyond one per slack are delayed, those below it never: at low rates every request is sent when it is due.
+//! Waking up costs more than a request. A thread that wakes for each arrival and each response of an open loop pays
+//! twice per request; one that sleeps for a bounded time, the *slack*, finds several events and pays once. Only
+//! iterations beyond one per slack are delayed: at low rates every request is sent when it is due.
 
 use rustix::{
     thread::clock_nanosleep_absolute,
@@ -11,12 +11,12 @@ use rustix::{
 use sojourn_measure::{Nanos, clock};
 
 const SECOND: u64 = 1_000_000_000;
-/// Turns saved up while there was little to do; a burst of so many is on time at any rate.
+/// How many iterations may be saved up; a burst of so many is on time at any rate.
 const SAVED_TURNS_MAX: u64 = 4;
-/// The longest slack: beyond it the arrival process would no longer be the requested one.
+/// The largest slack; beyond that the arrival process would no longer be the requested one.
 pub const TIMER_SLACK_MAX: Nanos = Nanos(10_000_000);
 
-/// Says when the next turn may begin.
+/// Decides when the next loop iteration may start.
 #[derive(Clone, Copy, Debug)]
 pub struct Batching {
     slack: Nanos,
@@ -24,37 +24,37 @@ pub struct Batching {
 }
 
 impl Batching {
-    /// At most one turn in each `slack` in the long run; without slack any number.
+    /// In the long run at most one iteration per `slack`; without slack, no limit.
     pub fn new(slack: Nanos) -> Batching {
         Batching { slack: slack.min(TIMER_SLACK_MAX), not_before: Nanos::ZERO }
     }
 
-    /// Returns true if turns may be delayed at all.
+    /// Returns true if iterations may be delayed at all.
     pub fn are_limited(&self) -> bool {
         self.slack > Nanos::ZERO
     }
 
-    /// The longest time by which wake-ups are batched.
+    /// The longest delay of events.
     pub fn slack(&self) -> Nanos {
         self.slack
     }
 
-    /// Notes that a turn began.
+    /// Records the start of an iteration.
     pub fn begin(&mut self, now: Nanos) {
         let saved = Nanos(self.slack.0 * SAVED_TURNS_MAX);
         self.not_before = self.not_before.max(now - saved) + self.slack;
     }
 
-    /// Sleeps until the next turn may begin; returns the time then.
+    /// Sleeps until the next iteration may start; returns the time then.
     pub fn sleep(&self, now: Nanos) -> Nanos {
         let Some(turn) = self.put_off_until(now) else { return now };
         let time = Timespec { tv_sec: (turn.0 / SECOND) as i64, tv_nsec: (turn.0 % SECOND) as i64 };
-        // A signal ends it early: the loop then checks if it was interrupted.
+        // A signal ends it early; the loop then checks whether it was interrupted.
         let _ = clock_nanosleep_absolute(ClockId::Monotonic, &time);
         clock::now()
     }
 
-    /// When the next turn may begin, if that is later than `now`.
+    /// When the next iteration may start, if that is later than `now`.
     fn put_off_until(&self, now: Nanos) -> Option<Nanos> {
         (self.not_before > now).then_some(self.not_before)
     }
@@ -69,7 +69,7 @@ mod tests {
     const SLACK: Nanos = Nanos(100);
     const START: Nanos = Nanos(1_000_000);
 
-    /// Turns for events at these times; returns when each began.
+    /// Iterations for events at these times; returns when each started.
     fn turns_for(times: &[u64]) -> Vec<u64> {
         let mut turns = Batching::new(SLACK);
         let (mut began, mut free_at) = (Vec::new(), 0);

@@ -1,4 +1,4 @@
-//! Opens connections without waiting for them.
+//! Opens connections without blocking.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -12,17 +12,17 @@ use rustix::{
 
 use crate::runtime::{read_rate::ReadRate, source_addresses::Sources, timestamps};
 
-/// Descriptors kept free of connections, for the observer's files.
+/// Descriptors kept free for the observer's files.
 const DESCRIPTORS_RESERVED: u64 = 64;
 
-/// How the sockets of connections are set up.
+/// Socket options of connections.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ConnectOptions<'a> {
-    /// Addresses to connect from; none leaves the choice to the kernel.
+    /// Source addresses; if empty, the kernel chooses.
     pub sources: &'a [IpAddr],
-    /// How fast connections are read, if not as fast as possible: makes receive buffers small.
+    /// The limit on how fast connections are read, which makes receive buffers small.
     pub read_bytes_per_second: Option<f64>,
-    /// True if the kernel is to say when bytes arrived.
+    /// True to enable kernel timestamps.
     pub timestamps: bool,
 }
 
@@ -32,17 +32,17 @@ pub struct Connector {
     server: SocketAddr,
     open: u64,
     open_max: u64,
-    /// True if more than one thing is sent on a connection. On one that serves a single request, without TLS, there is
-    /// nothing Nagle's algorithm could hold back, so that the system call is saved.
+    /// True if a connection is used for several sends. A single request without TLS is not delayed by Nagle's
+    /// algorithm, so TCP_NODELAY's system call is saved.
     sends_often: bool,
-    /// The size of sockets' receive buffers, where the system's would swallow what a slow line cannot.
+    /// The receive buffer size, if the default would buffer more than a slow line delivers.
     receive_buffer: Option<u64>,
     timestamps: bool,
     sources: Sources,
 }
 
 impl Connector {
-    /// Opens connections to this server, as many as a limit on descriptors allows.
+    /// Connects to this server, within the descriptor limit.
     pub fn new(
         server: SocketAddr,
         sends_often: bool,
@@ -56,7 +56,7 @@ impl Connector {
         Connector { server, open: 0, open_max, sends_often, receive_buffer, timestamps, sources }
     }
 
-    /// Begins to connect; returns the socket and the number of its source address.
+    /// Starts to connect; returns the socket and the index of its source address.
     pub fn open(&mut self) -> rustix::io::Result<(OwnedFd, usize)> {
         if self.open >= self.open_max {
             return Err(Errno::MFILE);
@@ -75,7 +75,7 @@ impl Connector {
         }
     }
 
-    /// Notes that a connection from this source was closed, by the server first or by us.
+    /// Records that a connection from this source was closed, and by whom first.
     pub fn closed(&mut self, source: usize, by_server: bool) {
         self.open -= 1;
         self.sources.closed(source, by_server);
@@ -92,7 +92,7 @@ impl Connector {
             sockopt::set_socket_recv_buffer_size(&socket, bytes as usize)?;
         }
         if self.timestamps {
-            // Where the kernel has none, the report says that none came.
+            // If the kernel lacks timestamps, the report says that there were none.
             let _ = timestamps::enable(socket.as_fd());
         }
         if let Some(address) = self.sources.address(source) {
@@ -105,10 +105,10 @@ impl Connector {
     }
 }
 
-/// Binds to an address and leaves the port to `connect`, which can give the same port towards other servers.
+/// Binds to an address and lets `connect` choose the port, which may also be in use towards other servers.
 fn bind_without_port(socket: &OwnedFd, address: SocketAddr) -> rustix::io::Result<()> {
     let on: libc::c_int = 1;
-    // SAFETY: the option's value is an int that lives through the call, and its size is given.
+    // SAFETY: the option's value is an int that lives during the call, and its size is given.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -124,7 +124,7 @@ fn bind_without_port(socket: &OwnedFd, address: SocketAddr) -> rustix::io::Resul
     bind(socket, &address)
 }
 
-/// Takes the pending error of a socket.
+/// Returns and clears a socket's pending error.
 pub fn socket_error(socket: impl AsFd) -> Option<Errno> {
     match sockopt::socket_error(socket) {
         Ok(Ok(())) => None,

@@ -1,6 +1,6 @@
-//! Waiting for sockets to the nanosecond where the kernel can (epoll_pwait2, Linux 5.11), otherwise rounded up to
-//! milliseconds. The finer call is made here and not by a feature of the library, which every crate of the program
-//! would share: a server has no use for it and would no longer run on kernels that lack it.
+//! Waits for sockets with nanosecond precision if the kernel supports it (epoll_pwait2, Linux 5.11), otherwise rounded
+//! up to milliseconds. The call is made here rather than by a feature of rustix, which would apply to the server as
+//! well and exclude older kernels.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use sojourn_measure::Nanos;
 
-/// Waits until a socket is ready or `timeout` is over; how many events there are.
+/// Waits until a socket is ready or `timeout` has passed; returns the events.
 pub fn wait<'a>(
     epoll: &OwnedFd,
     events: &'a mut [MaybeUninit<Event>],
@@ -24,7 +24,7 @@ pub fn wait<'a>(
         match fine_wait(epoll, events, &time) {
             Ok(count) => {
                 let ready = events[..count].as_mut_ptr().cast();
-                // SAFETY: the kernel has filled in so many events, which are borrowed as the whole was.
+                // SAFETY: the kernel has initialised this many events, which are borrowed like the whole buffer.
                 return Ok(unsafe { slice::from_raw_parts_mut(ready, count) });
             }
             Err(Errno::NOSYS) => {}
@@ -40,7 +40,7 @@ fn fine_wait(
     time: &Timespec,
 ) -> rustix::io::Result<usize> {
     let time = libc::timespec { tv_sec: time.tv_sec, tv_nsec: time.tv_nsec };
-    // SAFETY: the kernel writes at most so many events, which have its layout, and reads the time.
+    // SAFETY: the kernel writes at most this many events in its layout, and reads the time.
     let count = unsafe {
         libc::syscall(
             libc::SYS_epoll_pwait2,

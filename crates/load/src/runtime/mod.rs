@@ -1,4 +1,4 @@
-//! Performs the plan: sockets and their timestamps, the connector, timers, epoll, and batching of wake-ups.
+//! System interfaces of the generator: sockets and timestamps, the connector, timers, epoll, and batching of wake-ups.
 
 pub(crate) mod batching;
 pub(crate) mod connector;
@@ -12,10 +12,10 @@ pub(crate) mod udp;
 
 pub use batching::TIMER_SLACK_MAX;
 
-/// Why a run could not begin.
+/// Why a run could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The kernel refuses what the loop needs.
+    /// The kernel refuses a resource that the loop needs.
     #[error("cannot wait for sockets: {0}")]
     Epoll(#[from] rustix::io::Errno),
 }

@@ -1,23 +1,23 @@
-//! A limit on the rate at which a connection is read: emulates a client behind a slow line.
+//! A limit on the rate at which a connection is read, which emulates a client on a slow line.
 //!
-//! It allows small reads at a steady rate, so that the server's send buffer fills up as behind a real line. The
-//! socket's receive buffer is small for the same reason.
+//! It allows small reads at a steady rate, so that the server's send buffer fills up as with a real slow line
+//! (backpressure). The socket's receive buffer is small for the same reason.
 
 use sojourn_measure::Nanos;
 
-/// Bytes per read, in seconds of the line: often enough to be even, seldom enough to be cheap.
+/// The line time per read: short enough for a steady flow, long enough to be cheap.
 const QUANTUM_SECONDS: f64 = 0.02;
-/// Limits of bytes per read: a segment, and the amount that a fast line delivers.
+/// Limits of bytes per read: a segment, and what a fast line delivers.
 const QUANTUM_BYTES_MIN: u64 = 1448;
 const QUANTUM_BYTES_MAX: u64 = 1 << 20;
 /// The smallest receive buffer; the kernel doubles it.
 const BUFFER_BYTES_MIN: u64 = 4096;
 
-/// The line of one connection.
+/// The emulated line of one connection.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadRate {
     bytes_per_second: f64,
-    /// When the line is free again.
+    /// When the line will be free.
     free_at: Nanos,
     /// True if a wake-up is pending.
     pub waiting: bool,
@@ -28,12 +28,12 @@ impl ReadRate {
         ReadRate { bytes_per_second, free_at: Nanos::ZERO, waiting: false }
     }
 
-    /// The size of the receive buffer for a rate.
+    /// The receive buffer size for a rate.
     pub fn buffer_bytes(bytes_per_second: f64) -> u64 {
         (2 * quantum(bytes_per_second)).max(BUFFER_BYTES_MIN)
     }
 
-    /// The bytes that may be read now: none until the line is free.
+    /// How many bytes may be read now; 0 until the line is free.
     pub fn allowed(&self, now: Nanos) -> u64 {
         if now < self.free_at { 0 } else { quantum(self.bytes_per_second) }
     }
@@ -43,7 +43,7 @@ impl ReadRate {
         self.free_at
     }
 
-    /// Notes that bytes were read: the line is busy for as long as they need. A line that was idle does not catch up.
+    /// Records a read: the line is busy for as long as the bytes need. An idle line does not catch up.
     pub fn took(&mut self, bytes: u64, now: Nanos) {
         let time = Nanos::from_seconds(bytes as f64 / self.bytes_per_second);
         let slack = Nanos::from_seconds(QUANTUM_SECONDS);

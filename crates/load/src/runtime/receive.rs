@@ -1,4 +1,4 @@
-//! Reads from a TCP socket without blocking: into memory, or discarding in the kernel.
+//! Reads a TCP socket without blocking: into memory, or discarding in the kernel.
 
 use std::{
     io,
@@ -14,15 +14,15 @@ use sojourn_measure::Nanos;
 
 use crate::runtime::timestamps;
 
-/// Bodies longer than this, beyond what arrived with the head, are discarded in the kernel.
+/// Longer remaining bodies are discarded in the kernel.
 pub const DISCARD_BYTES_MIN: u64 = 4096;
-/// The most that is discarded by one call.
+/// The most that is discarded per call.
 pub const DISCARD_BYTES_MAX: u64 = 1 << 30;
 
 /// The number of bytes received, and the kernel's timestamp of the last, if enabled.
 pub type Received = (usize, Option<Nanos>);
 
-/// Receives; with `stamps` the kernel is asked when.
+/// Receives; with `stamps`, returns the kernel timestamp too.
 pub fn receive(socket: &OwnedFd, room: &mut [u8], stamps: bool) -> Result<Received, Errno> {
     match stamps {
         true => timestamps::receive(socket.as_fd(), room),
@@ -35,7 +35,7 @@ pub fn discard(socket: &OwnedFd, bytes: usize, stamps: bool) -> Result<Received,
     if stamps {
         return timestamps::discard(socket.as_fd(), bytes);
     }
-    // SAFETY: with MSG_TRUNC a TCP socket writes nothing to the buffer, so that none is needed.
+    // SAFETY: with MSG_TRUNC a TCP socket writes nothing to the buffer, so none is needed.
     let received = unsafe { libc::recv(socket.as_raw_fd(), ptr::null_mut(), bytes, libc::MSG_TRUNC) };
     usize::try_from(received)
         .map(|received| (received, None))

@@ -1,16 +1,16 @@
-//! Local addresses to connect from: more than one when one has not ports enough.
+//! Source addresses: more than one if a single one has too few ports.
 //!
-//! A pair of addresses has some 28,000 ports, and the side that closes a connection first keeps its port in
-//! TIME_WAIT for a minute. Long before they run out, finding a free one costs more than a request. Towards
-//! a loopback server any address of 127.0.0.0/8 will do, so after a while connections come from 127.1.0.1,
-//! then from 127.1.0.2, and so on. Elsewhere the user can name several.
+//! A pair of addresses has some 28,000 ports, and the side that closes first keeps its port in TIME_WAIT for a minute.
+//! Long before they run out, finding a free port costs more than a request. For a loopback server any address in
+//! 127.0.0.0/8 works, so after a while connections come from 127.1.0.1, then 127.1.0.2, and so on. Elsewhere you can
+//! name several addresses.
 
 use std::{
     iter,
     net::{IpAddr, Ipv4Addr, SocketAddr},
 };
 
-/// The most ports of one address in use or in TIME_WAIT: a third of them, so that a free one is found fast.
+/// The most ports per address in use or in TIME_WAIT: a third, so that a free one is found quickly.
 pub const PORTS_PER_SOURCE_MAX: u32 = 10_000;
 pub const SOURCES_MAX: usize = 250;
 
@@ -25,17 +25,17 @@ pub struct Sources {
 #[derive(Clone, Copy, Debug, Default)]
 struct Ports {
     open: u32,
-    /// In TIME_WAIT, as far as they came there since this address was last turned to.
+    /// Ports in TIME_WAIT since this address was last selected.
     waiting: u32,
 }
 
 impl Sources {
-    /// The given addresses, or without any those that can reach a server.
+    /// The given addresses, or default ones that can reach the server.
     pub fn new(server: SocketAddr, given: &[IpAddr]) -> Sources {
         let loopback = |number| IpAddr::V4(Ipv4Addr::new(127, 1, 0, number));
         let addresses: Vec<Option<IpAddr>> = match given {
             [_, ..] => given.iter().copied().map(Some).collect(),
-            // The first leaves the choice to the kernel.
+            // The first entry lets the kernel choose.
             [] if server.is_ipv4() && server.ip().is_loopback() => {
                 iter::once(None).chain((1..SOURCES_MAX as u8).map(loopback).map(Some)).collect()
             }
@@ -44,7 +44,7 @@ impl Sources {
         Sources { ports: vec![Ports::default(); addresses.len()], addresses, current: 0 }
     }
 
-    /// The address to connect from next; one that is full is used only when all are.
+    /// The index of the next source address; a full one is used only if all are full.
     pub fn pick(&mut self) -> usize {
         for _ in 0..self.ports.len() {
             let Ports { open, waiting } = self.ports[self.current];
@@ -56,12 +56,12 @@ impl Sources {
         self.current
     }
 
-    /// The address to bind to; `None` leaves the choice to the kernel.
+    /// The address to bind to; `None` lets the kernel choose.
     pub fn address(&self, source: usize) -> Option<SocketAddr> {
         self.addresses[source].map(|address| SocketAddr::new(address, 0))
     }
 
-    /// Notes that the current address has no port left; returns true if another may be tried.
+    /// Records that the current address has no ports left; returns true if another may be tried.
     pub fn exhausted(&mut self) -> bool {
         self.turn();
         self.current != 0
@@ -71,13 +71,13 @@ impl Sources {
         self.ports[source].open += 1;
     }
 
-    /// Notes a connection closed, by the server first or by us.
+    /// Records a closed connection, and who closed first.
     pub fn closed(&mut self, source: usize, by_server: bool) {
         self.ports[source].open -= 1;
         self.ports[source].waiting += u32::from(!by_server);
     }
 
-    /// By the time that the round comes back to an address, most of its ports have left TIME_WAIT.
+    /// When an address is selected again, most of its ports have left TIME_WAIT.
     fn turn(&mut self) {
         self.current = (self.current + 1) % self.ports.len();
         self.ports[self.current].waiting = 0;

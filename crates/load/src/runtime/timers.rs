@@ -1,15 +1,14 @@
-//! Timers of clients and connections, in order of time.
+//! Timers of clients and connections, ordered by time.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
 use sojourn_measure::Nanos;
 
-/// Pending wake-ups, earliest first. Nothing is cancelled: the serial tells a late one.
+/// Pending wake-ups, earliest first. They are never cancelled; the serial identifies outdated ones.
 #[derive(Debug, Default)]
 pub struct Timers(BinaryHeap<Reverse<(Nanos, u32, u32)>>);
 
 impl Timers {
-    /// Wakes a client at a time.
     pub fn set(&mut self, at: Nanos, client: usize, serial: u32) {
         self.0.push(Reverse((at, client as u32, serial)));
     }
@@ -18,7 +17,7 @@ impl Timers {
         self.0.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// Takes out the earliest wake-up if it is due.
+    /// Removes the earliest wake-up if it is due.
     pub fn take_due(&mut self, now: Nanos) -> Option<(usize, u32)> {
         if self.next()? > now {
             return None;

@@ -1,7 +1,7 @@
-//! Receives with the kernel's timestamps of arrival: SO_TIMESTAMPNS, socket(7).
+//! Kernel timestamps of received data: SO_TIMESTAMPNS, socket(7).
 //!
-//! TCP hands on the time at which the last segment that was read had arrived in software, on the wall clock.
-//! The time since then is the generator's own queueing: it was busy elsewhere, or not yet awake.
+//! For TCP the kernel reports when the last segment read had arrived, on the wall clock. The time since then is the
+//! generator's own delay: it was busy or not yet awake.
 
 use std::{
     io, mem,
@@ -15,22 +15,22 @@ use rustix::{
 };
 use sojourn_measure::Nanos;
 
-/// Room for one message with one timestamp, aligned as messages are.
+/// Room for one control message with a timestamp, aligned as required.
 const CONTROL_WORDS: usize = 8;
 
-/// Asks the kernel for timestamps on a socket.
+/// Enables timestamps on a socket.
 pub fn enable(socket: BorrowedFd<'_>) -> io::Result<()> {
     switch_on(socket, libc::SO_TIMESTAMPNS)
 }
 
-/// Asks the kernel to count the datagrams that it drops.
+/// Enables the kernel's count of dropped datagrams.
 pub(crate) fn enable_overflows(socket: BorrowedFd<'_>) -> io::Result<()> {
     switch_on(socket, libc::SO_RXQ_OVFL)
 }
 
 fn switch_on(socket: BorrowedFd<'_>, option: libc::c_int) -> io::Result<()> {
     let on: libc::c_int = 1;
-    // SAFETY: the option's value is an int that lives through the call, and its size is given.
+    // SAFETY: the option's value is an int that lives during the call, and its size is given.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -43,7 +43,7 @@ fn switch_on(socket: BorrowedFd<'_>, option: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Receives; returns also when the last of the bytes arrived, on the wall clock, if the kernel says.
+/// Receives; returns the kernel timestamp of the last byte on the wall clock, if there is one.
 pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<(usize, Option<Nanos>), Errno> {
     let part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     receive_into(socket, part, 0)
@@ -67,8 +67,8 @@ fn receive_into(
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = size_of_val(&control);
-    // SAFETY: the message points to one buffer and to room for control data, both alive and of the sizes given; there
-    // is no buffer with MSG_TRUNC, by which a TCP socket writes nothing.
+    // SAFETY: the message points to one buffer and to room for control data, both alive and of the given sizes. With
+    // MSG_TRUNC there is no buffer, and a TCP socket writes nothing.
     let received = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
     let Ok(received) = usize::try_from(received) else {
         return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO));
@@ -78,34 +78,34 @@ fn receive_into(
 
 /// The kernel's timestamp of a message, on the wall clock.
 pub(crate) fn arrived(message: &libc::msghdr) -> Option<Nanos> {
-    // A message of this type holds a timespec.
+    // The control message contains a timespec.
     let time: libc::timespec = control_message(message, libc::SCM_TIMESTAMPNS)?;
     Some(Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64))
 }
 
-/// The total of datagrams that the kernel has dropped because the socket's buffer was full, if any.
+/// The number of datagrams dropped because the socket's buffer was full, if reported.
 pub(crate) fn overflowed(message: &libc::msghdr) -> Option<u32> {
     control_message(message, libc::SO_RXQ_OVFL)
 }
 
-/// The content of the socket's own control message of a type; `T` is what the kernel puts into it.
+/// The content of a socket-level control message; `T` must be its type.
 fn control_message<T: Copy>(message: &libc::msghdr, wanted: libc::c_int) -> Option<T> {
-    // SAFETY: the kernel has filled in the control data and its length; the macros stay within it.
+    // SAFETY: the kernel has filled in the control data and its length; the macros stay within them.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
     while !header.is_null() {
-        // SAFETY: the header was given by the macros and lies within the control data.
+        // SAFETY: the header comes from the macros and is within the control data.
         let (level, kind) = unsafe { ((*header).cmsg_level, (*header).cmsg_type) };
         if level == libc::SOL_SOCKET && kind == wanted {
-            // SAFETY: a message of this type holds such a value, which may lie unaligned.
+            // SAFETY: a message of this type contains such a value, possibly unaligned.
             return Some(unsafe { ptr::read_unaligned(libc::CMSG_DATA(header).cast()) });
         }
-        // SAFETY: as for the first.
+        // SAFETY: like the first one.
         header = unsafe { libc::CMSG_NXTHDR(message, header) };
     }
     None
 }
 
-/// How far the wall clock is ahead of ours, which now says `now`.
+/// The offset of the wall clock from the monotonic clock, which reads `now`.
 pub fn wall_ahead(now: Nanos) -> Nanos {
     let time = clock_gettime(ClockId::Realtime);
     Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64) - now
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(&buffer[..received], b"hello");
         let now = clock::now();
         let waited = arrived.map(|arrived| now + wall_ahead(now) - arrived);
-        // Where a kernel has no such timestamps, the report says so instead.
+        // If the kernel lacks timestamps, the report says so instead.
         if let Some(waited) = waited {
             assert!((Nanos(29_000_000)..Nanos(5_000_000_000)).contains(&waited), "{waited:?}");
         }

@@ -1,4 +1,4 @@
-//! A track's pair of UDP sockets, RTP on an even port and reports on the next, and receiving many datagrams at once.
+//! A track's pair of UDP sockets (RTP on an even port, RTCP on the next), and batched receiving.
 
 use std::{
     io, mem,
@@ -14,42 +14,42 @@ use sojourn_measure::{Nanos, clock};
 
 use crate::runtime::timestamps;
 
-/// Ports are tried from here on, below those that systems give away by themselves.
+/// The first port to try, below the system's ephemeral ports.
 const PORT_FIRST: u16 = 16_384;
 const PORT_LAST: u16 = 65_534;
-/// Datagrams taken by one call.
+/// Datagrams per call.
 const BATCH: usize = 32;
-/// Longer ones are cut short, and counted as malformed.
+/// Longer ones are truncated and counted as malformed.
 const DATAGRAM_BYTES_MAX: usize = 2048;
-/// Room for a timestamp and a count, aligned as control messages are.
+/// Room for control messages with a timestamp and a counter, aligned as required.
 const CONTROL_WORDS: usize = 8;
 
 /// The sockets of one track.
 #[derive(Debug)]
 pub struct UdpPair {
     pub media: OwnedFd,
-    /// For reports of both sides.
+    /// For RTCP.
     pub reports: OwnedFd,
-    /// The port of `media`; that of `reports` is the next.
+    /// The port of `media`; `reports` has the next one.
     pub port: u16,
-    /// Datagrams dropped by the kernel at `media`, as far as known.
+    /// Datagrams that the kernel dropped at `media`, as last reported.
     pub overflowed: u32,
 }
 
-/// Finds pairs of ports, one after the other.
+/// Finds pairs of free ports.
 #[derive(Debug)]
 pub struct Ports {
     next: u16,
 }
 
 impl Ports {
-    /// Starts at a random port: a server may still send to the ports of a run that has just ended.
+    /// Starts at a random port, because a server may still send to the ports of an earlier run.
     pub fn new() -> Ports {
         let pairs = u64::from((PORT_LAST - PORT_FIRST) / 2);
         Ports { next: PORT_FIRST + 2 * (clock::now().0 % pairs) as u16 }
     }
 
-    /// Opens a pair at an address of this machine.
+    /// Opens a pair at a local address.
     pub fn open(
         &mut self,
         local: IpAddr,
@@ -77,7 +77,7 @@ fn udp(local: IpAddr, port: u16, receive_buffer_bytes: Option<usize>) -> rustix:
     if let Some(bytes) = receive_buffer_bytes {
         sockopt::set_socket_recv_buffer_size(&socket, bytes)?;
     }
-    // Where the kernel has none of these, the report says so.
+    // If the kernel lacks these, the report says so.
     let _ = timestamps::enable(socket.as_fd());
     let _ = timestamps::enable_overflows(socket.as_fd());
     bind(&socket, &SocketAddr::new(local, port))?;
@@ -87,17 +87,17 @@ fn udp(local: IpAddr, port: u16, receive_buffer_bytes: Option<usize>) -> rustix:
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'b> {
     pub bytes: &'b [u8],
-    /// True if it was longer than what is kept.
+    /// True if it was truncated.
     pub is_cut: bool,
-    /// The sender; `None` if it has no such address.
+    /// The sender's address; `None` if it is not an IP address.
     pub from: Option<SocketAddr>,
-    /// When it arrived, on the wall clock, if the kernel says.
+    /// The kernel timestamp on the wall clock, if there is one.
     pub arrived: Option<Nanos>,
-    /// Datagrams dropped by the kernel at this socket, if any.
+    /// Datagrams dropped at this socket so far, if reported.
     pub overflowed: Option<u32>,
 }
 
-/// Room for what one call receives; one serves all sockets.
+/// Buffers for one receive call, shared by all sockets.
 pub struct Batch {
     buffers: Box<[[u8; DATAGRAM_BYTES_MAX]; BATCH]>,
     controls: Box<[[u64; CONTROL_WORDS]; BATCH]>,
@@ -109,7 +109,7 @@ pub struct Batch {
 
 impl Batch {
     pub fn new() -> Batch {
-        // SAFETY: these structures of the C library may be all zeros: null pointers and no lengths.
+        // SAFETY: these C structures may be all zeros: null pointers and zero lengths.
         let (names, parts, headers) = unsafe { (mem::zeroed(), mem::zeroed(), mem::zeroed()) };
         Batch {
             buffers: vec![[0; DATAGRAM_BYTES_MAX]; BATCH]
@@ -141,7 +141,7 @@ impl Batch {
             header.msg_controllen = size_of::<[u64; CONTROL_WORDS]>();
             header.msg_flags = 0;
         }
-        // SAFETY: every header points to a name, a buffer and control room of the sizes given, alive and not moved.
+        // SAFETY: every header points to a name, a buffer and control room of the given sizes, alive and not moved.
         let count = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
@@ -178,7 +178,7 @@ fn address(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
     let pointer = std::ptr::from_ref(name);
     match i32::from(name.ss_family) {
         libc::AF_INET => {
-            // SAFETY: a storage of this family holds such an address, and is at least as large and as aligned.
+            // SAFETY: storage of this family contains such an address, and has at least its size and alignment.
             let name = unsafe { &*pointer.cast::<libc::sockaddr_in>() };
             let address = IpAddr::from(name.sin_addr.s_addr.to_ne_bytes());
             Some(SocketAddr::new(address, u16::from_be(name.sin_port)))

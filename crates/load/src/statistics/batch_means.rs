@@ -1,15 +1,16 @@
 //! The confidence interval of a mean over many windows, by batch means.
 //!
-//! Windows that follow each other are alike, for queues outlast them: an interval that takes them for independent is too
-//! narrow. Whole batches of windows are less alike the longer they are, and fewer; so the interval is made of several
-//! lengths, and the widest counts. The mean is that of all requests, a ratio of two sums: a batch counts by how far its
-//! sum is from what its requests would have made of the mean.
+//! Consecutive windows are correlated, because queues outlast them; treating them as independent would make the
+//! interval too narrow. Longer batches of windows are less correlated, but fewer. So the interval is computed for
+//! several batch lengths and the widest is used. The mean is that of all requests, a ratio of two sums: a batch counts
+//! by the difference between its sum and what its requests would contribute at the overall mean.
 
 use sojourn_measure::Nanos;
 
-/// The most batches kept; then two become one.
+/// The most batches kept; beyond that, pairs are merged.
 const BATCHES_MAX: usize = 1024;
-/// Numbers of batches that an interval is made of, each with Student's t for 97.5 % and one degree of freedom less.
+/// The numbers of batches for which an interval is computed, with Student's t for 97.5 % and one degree of freedom
+/// less.
 const GROUPINGS: [(usize, f64); 3] = [(40, 2.0227), (20, 2.0930), (10, 2.2622)];
 
 #[derive(Clone, Debug)]
@@ -33,7 +34,7 @@ impl Default for Batches {
 }
 
 impl Batches {
-    /// Adds a window: its requests, and all their latencies added up.
+    /// Adds a window: the number of requests and the sum of their latencies.
     pub fn push(&mut self, requests: u64, sum: Nanos) {
         self.open = self.open.and(Batch { requests: requests as f64, seconds: sum.seconds() });
         self.open_length += 1;
@@ -48,13 +49,13 @@ impl Batches {
         }
     }
 
-    /// Half the width of the mean's 95 % interval in seconds; none where there are too few windows to say.
+    /// The half-width of the mean's 95 % confidence interval in seconds; `None` with too few windows.
     pub fn half_width_seconds(&self) -> Option<f64> {
         let possible = GROUPINGS.iter().filter(|(groups, _)| *groups <= self.ended.len());
         possible.filter_map(|&(groups, t)| Some(t * self.deviation(groups)?)).max_by(f64::total_cmp)
     }
 
-    /// The standard deviation of the mean, from so many groups of windows.
+    /// The standard deviation of the mean, from this many groups of windows.
     fn deviation(&self, groups: usize) -> Option<f64> {
         let count = self.ended.len();
         let group = |number: usize| &self.ended[number * count / groups..(number + 1) * count / groups];
@@ -84,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    /// The share of intervals that hold the true mean of 100 ms, over windows whose means hang together so much.
+    /// The share of intervals that contain the true mean of 100 ms, for windows whose means have this correlation.
     fn coverage(correlation: f64, windows: usize) -> f64 {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
         let mut normal = move || (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
@@ -94,7 +95,7 @@ mod tests {
             let (mut requests, mut sum) = (0, 0.0);
             for _ in 0..windows {
                 level = correlation * level + (1.0 - correlation * correlation).sqrt() * normal();
-                // Busy windows are slow ones, as in a queue.
+                // Busy windows are slow ones, as with a queue.
                 let count = (200.0 + 30.0 * level).max(1.0) as u64;
                 let seconds = count as f64 * 0.1 + 2.0 * level;
                 batches.push(count, Nanos::from_seconds(seconds));

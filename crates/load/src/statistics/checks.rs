@@ -1,5 +1,5 @@
-//! The run's checks of itself: was the step in steady state, did Little's law hold, did the server fail? For the
-//! generator as the limit, see `generator_limit`.
+//! The run's checks of itself: steady state, Little's law, and whether the server exceeded a limit. For the generator's
+//! limit see `generator_limit`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -14,41 +14,41 @@ use crate::{
     },
 };
 
-/// A server core this busy has nothing left to give.
+/// From this utilisation on, a core counts as saturated.
 const CORE_SATURATED: f64 = 0.95;
-/// It is the server that keeps its core busy when its processes use this much of it.
+/// The server itself saturates its core if its processes use at least this much of it.
 const SERVER_SHARE_MIN: f64 = 0.85;
-/// A mix as far from its weights as this is chance in one run of ten thousand.
+/// A mix that deviates this much from its weights is chance in one run of ten thousand.
 const MIX_P_VALUE_MIN: f64 = 1e-4;
-/// Little's law holds better than this in a steady step with this many answers or more.
+/// In a steady step with enough responses, Little's law holds better than this.
 const LITTLE_ERROR_MAX: f64 = 0.05;
 const LITTLE_REQUESTS_MIN: u64 = 1000;
-/// Throughput follows the offered rate as long as it reaches this share of it, chance set aside.
+/// Throughput follows the offered rate if it reaches at least this share of it, apart from chance.
 const FOLLOWS_FRACTION_MIN: f64 = 0.97;
-/// Counts of a step come in bursts of a session: twice the variance of independent ones; two deviations are chance.
+/// Counts come in bursts of a session: twice the variance of independent ones; two deviations are chance.
 const CHANCE_DEVIATIONS: f64 = 2.0;
-/// More errors than this are too many, whatever the response times.
+/// A larger share of errors puts a step beyond the server's capacity.
 const ERRORS_FRACTION_MAX: f64 = 0.001;
-/// The share of requests that may miss the target when it is a 95th percentile.
+/// The share of requests that may miss a target for the 95th percentile.
 const MISSED_FRACTION_MAX: f64 = 0.05;
-/// Halves of a steady step differ by less than this, chance set aside.
+/// The halves of a steady step differ by less than this, apart from chance.
 const HALVES_DIFFER_MAX: f64 = 0.10;
-/// Requests under way may pile up by this share of the throughput before a step counts as unsteady.
+/// The growth of requests in flight, as a share of the throughput, above which a step is unsteady.
 const PILE_UP_FRACTION_MAX: f64 = 0.02;
 
-/// Both halves of a step.
+/// Figures of both halves of a step.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SteadyEvidence {
-    /// Good answers per second in the first half.
+    /// Good responses per second in the first half.
     pub requests_per_second_first_half: f64,
     pub requests_per_second_second_half: f64,
-    /// Requests under way on average in the first half.
+    /// The mean number of requests in flight in the first half.
     pub in_flight_first_half: f64,
     pub in_flight_second_half: f64,
 }
 
 impl SteadyEvidence {
-    /// Compares the halves of a step, if its snapshots are all there.
+    /// Compares the halves of a step, if it has all snapshots.
     pub fn of(snapshots: &StepSnapshots) -> Option<SteadyEvidence> {
         let (from, middle, end) =
             (snapshots.from.as_ref()?, snapshots.middle.as_ref()?, snapshots.end.as_ref()?);
@@ -62,7 +62,7 @@ impl SteadyEvidence {
         })
     }
 
-    /// Returns true if the step was steady: the halves agree in throughput, and requests do not pile up.
+    /// Returns true if the step was in steady state: the halves agree in throughput, and requests do not pile up.
     pub fn is_steady(&self, step_seconds: f64) -> bool {
         let (first, second) = (self.requests_per_second_first_half, self.requests_per_second_second_half);
         let mean = (first + second) / 2.0;
@@ -77,35 +77,34 @@ impl SteadyEvidence {
     }
 }
 
-/// Little's law for a closed loop: N = X (R + Z). A large error is a bug of the generator, or clients that
-/// spent their time on failures.
+/// Little's law for a closed loop: N = X (R + Z). A large error means a bug of the generator, or clients that spent
+/// their time on failures.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Little {
-    /// N, the clients there are.
+    /// N, the number of clients.
     pub clients: u32,
     /// X (R + Z), the clients accounted for.
     pub accounted: f64,
-    /// How far they are apart.
+    /// The relative difference between both.
     pub relative_error: f64,
 }
 
 impl Little {
-    /// Checks a step of a closed loop.
     pub fn of(clients: u32, requests_per_second: f64, response_seconds: f64, think_seconds: f64) -> Little {
         let accounted = requests_per_second * (response_seconds + think_seconds);
         Little { clients, accounted, relative_error: accounted / f64::from(clients) - 1.0 }
     }
 }
 
-/// Little's law for requests in progress, with any arrivals: L = X W. Both sides are measured separately: the left one
-/// is an integral over time, the right one counts answers.
+/// Little's law for requests in flight, with any arrivals: L = X W. Both sides are measured separately: the left one is
+/// an integral over time, the right one counts responses.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LittleInFlight {
-    /// L, requests under way on average.
+    /// L, the mean number of requests in flight.
     pub in_flight_mean: f64,
-    /// X W, requests accounted for: good answers per second times their mean time since they were sent.
+    /// X W, requests accounted for: good responses per second times their mean time since they were sent.
     pub accounted: f64,
-    /// How far they are apart. Requests that fail, pile up or outlive the step are not accounted for.
+    /// The relative difference between both. Requests that fail, pile up or outlive the step are not accounted for.
     pub relative_error: Option<f64>,
 }
 
@@ -117,7 +116,7 @@ impl LittleInFlight {
     }
 }
 
-/// Returns true if the server is at its limit: its core is, and where its processes are observed, by their doing.
+/// Returns true if the server is saturated: its core is, and if its processes are observed, they cause it.
 pub fn is_saturated(server: &ServerUse) -> bool {
     let at_least = |reading: &Reading<f64>, least| reading.value().is_some_and(|&value| value >= least);
     let observed = server.cpu_fraction.value().is_some();
@@ -125,26 +124,26 @@ pub fn is_saturated(server: &ServerUse) -> bool {
         && (!observed || at_least(&server.cpu_fraction, SERVER_SHARE_MIN))
 }
 
-/// What a step is judged by. Counts are of its measured part.
+/// The figures by which a step is judged, of its measured part.
 #[derive(Debug)]
 pub struct StepEvidence {
     pub offered_requests_per_second: Option<f64>,
     pub seconds: f64,
-    /// Good answers completed in it.
+    /// Good responses completed in it.
     pub answered: u64,
-    /// Requests due in it that were answered as they should be.
+    /// Requests due in it that got a good response.
     pub requests: u64,
-    /// Of these, those whose first byte came later than the target.
+    /// Those of them whose first byte was later than the target.
     pub late: u64,
-    /// Requests due in it that were never answered, or have waited longer than the target for it.
+    /// Requests due in it that were never answered, or have already waited longer than the target.
     pub overdue: u64,
     pub errors: u64,
-    /// True if the generator was the limit, and the server was not at its own.
+    /// True if the generator was the limit and the server was not saturated.
     pub generator_limited: bool,
 }
 
-/// What puts a step beyond what the server takes. This is the one rule of saturation: it ends a climb, and where a
-/// climb's steps meet it lies the knee.
+/// Why a step exceeds what the server can carry. This is the only rule of saturation: it ends a climb, and the knee is
+/// where the steps of a climb first meet it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum StepLimit {
     /// More than one request in a thousand failed.
@@ -153,16 +152,16 @@ pub enum StepLimit {
     /// Throughput did not follow the offered rate.
     #[serde(rename = "throughput")]
     Throughput,
-    /// More than 5 % of the requests failed or had their first byte later than the target, from the intended start.
+    /// More than 5 % of the requests failed, or had their first byte later than the target from the intended start.
     #[serde(rename = "time to first byte")]
     TimeToFirstByte,
-    /// One of these, but by the generator's doing: nothing is learned about the server.
+    /// One of these, but caused by the generator: it shows nothing about the server.
     #[serde(rename = "generator")]
     Generator,
 }
 
 impl StepEvidence {
-    /// Why the step is beyond what the server takes; none if it is not.
+    /// Why the step exceeds the server's capacity; `None` if it does not.
     pub fn limit(&self) -> Option<StepLimit> {
         let limit = if self.has_many_errors() {
             StepLimit::Errors
@@ -215,7 +214,7 @@ impl StepEvidence {
     }
 }
 
-/// Doubts that do not void the results.
+/// Warnings that do not invalidate the results.
 pub fn warnings(steps: &[StepReport], skipped: u64, mix: Option<&MixCheck>) -> Vec<String> {
     let mut warnings = Vec::new();
     if skipped > 0 {
@@ -271,7 +270,7 @@ mod tests {
         assert!(halves([2.0, 4.0], [0.1, 0.2]).is_steady(4.0), "few requests differ by chance");
     }
 
-    /// A second at 10,000 requests/s that is within every limit.
+    /// A second at 10,000 requests/s within every limit.
     const WITHIN: StepEvidence = StepEvidence {
         offered_requests_per_second: Some(10_000.0),
         seconds: 1.0,

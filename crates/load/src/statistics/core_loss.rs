@@ -1,6 +1,7 @@
-//! What the server's core and the generator's core lost to others in a window: the cause of most odd latencies.
+//! How much time other work took from the server's and the generator's core in a window, the cause of most odd
+//! latencies.
 //!
-//! **The server's core.** Two bounds are known, and the smaller one counts:
+//! **The server's core.** Two upper bounds are known, and the smaller one is used:
 //! - how long the server's threads were ready to run and waited (`/proc/PID/task/TID/schedstat`). Waiting for each other
 //!   and the microseconds of waking up are in it, so that it is too long for many threads and many wake-ups;
 //! - how long others ran on the core: all tasks' time on it less the server's own. Where the server had nothing to do
@@ -31,29 +32,29 @@ use crate::{
     statistics::snapshot::Snapshot,
 };
 
-/// A core that lost so much more than it usually does in a window was disturbed; where what it lost is known in ticks
-/// only, a tick is allowed. One per cent of a window moves a mean of 100 µs by some microseconds.
+/// A window in which a core lost this much more than usual was disturbed; if the loss is only known in ticks, one tick
+/// is allowed. One per cent of a window changes a mean of 100 µs by some microseconds.
 pub const LOST_MAX: Nanos = Nanos(1_000_000);
 
-/// What a core lost in one window.
+/// What a core lost in a window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Loss {
     pub lost: Nanos,
     pub resolution: Nanos,
 }
 
-/// Where the readings come from.
+/// The sources of the readings.
 pub struct CoreWatch {
     server_core: Reading<CoreUse>,
     generator_core: Reading<CoreUse>,
     is_polling: bool,
-    /// True if the generator is pinned, so that what the hypervisor took from its core is known.
+    /// True if the generator is pinned, so that the hypervisor's steal from its core is known.
     is_pinned: bool,
-    /// True once the server had too many threads to ask each.
+    /// True once the server has had too many threads to read each.
     has_many_threads: bool,
 }
 
-/// All readings at one moment; the losses are the difference of two.
+/// All readings at one moment; losses are differences between two.
 pub struct Moment {
     server: Result<ServerMoment, String>,
     generator: GeneratorMoment,
@@ -62,9 +63,9 @@ pub struct Moment {
 #[derive(Debug)]
 struct ServerMoment {
     cpu: Nanos,
-    /// Of children that ended, in ticks.
+    /// CPU time of ended children, in ticks.
     children_cpu: Nanos,
-    /// By process and thread; none of many threads.
+    /// By process and thread; `None` with too many threads.
     waits: Option<BTreeMap<(u32, u32), Nanos>>,
     core_use: Option<Nanos>,
     stolen: Option<u64>,
@@ -73,7 +74,7 @@ struct ServerMoment {
 #[derive(Debug)]
 struct GeneratorMoment {
     time: Nanos,
-    /// Polling included.
+    /// Including polling.
     cpu: Nanos,
     waited: Option<Nanos>,
     core_use: Option<Nanos>,
@@ -96,7 +97,7 @@ impl CoreWatch {
         }
     }
 
-    /// Reads what a snapshot does not have. `gaps` are those of the event loop so far.
+    /// Reads what a snapshot lacks. `gaps` are the event loop's so far.
     pub fn moment(&mut self, snapshot: &Snapshot, tree: &TreeSample) -> Moment {
         let read = |core: &Reading<CoreUse>| core.value().and_then(|core| core.read().ok());
         let core_use = read(&self.server_core);
@@ -126,7 +127,8 @@ impl CoreWatch {
         Moment { server, generator }
     }
 
-    /// What the server's core lost between two moments. `is_ready` says if the server is ready to run at the second.
+    /// What the server's core lost between two moments. `is_ready` says whether the server is ready to run at the
+    /// second.
     pub fn server_loss(
         &self,
         before: &Moment,
@@ -136,7 +138,7 @@ impl CoreWatch {
         let (before, after) = (before.server.as_ref()?, after.server.as_ref()?);
         let resolution = self.server_core.value().map(CoreUse::resolution);
         let others = span(before.core_use, after.core_use).zip(resolution).map(|(used, resolution)| {
-            // What ended children used is known in ticks.
+            // The CPU time of ended children is known in ticks.
             let is_coarse = after.children_cpu != before.children_cpu;
             Loss {
                 lost: used - (after.cpu - before.cpu),
@@ -196,7 +198,8 @@ impl CoreWatch {
 }
 
 impl ServerMoment {
-    /// How long the threads waited since; none of many, and where threads ended, whose waiting is lost.
+    /// How long the threads have waited since; `None` with too many threads, or if threads have ended and their waiting
+    /// is lost.
     fn waited_since(&self, before: &ServerMoment) -> Option<Nanos> {
         let (earlier, now) = (before.waits.as_ref()?, self.waits.as_ref()?);
         let all_live = earlier.keys().all(|thread| now.contains_key(thread));
@@ -209,7 +212,7 @@ impl ServerMoment {
 }
 
 impl Loss {
-    /// True if it disturbs nobody, beyond what the core usually loses.
+    /// True if the loss is at most the usual one plus the limit.
     pub fn is_small(&self, usual: Nanos) -> bool {
         self.lost <= (usual + LOST_MAX).max(self.resolution)
     }
@@ -246,7 +249,7 @@ fn waits(tree: &TreeSample) -> Result<BTreeMap<(u32, u32), Nanos>, String> {
     for pid in tree.pids() {
         match core_waits(pid) {
             Ok(waits) => all.extend(waits.into_iter().map(|(thread, wait)| ((pid, thread), wait))),
-            // It ended since; its waiting is missed when the threads are compared.
+            // It ended since; that is noticed when the threads are compared.
             Err(error) if sojourn_measure::process::has_ended(&error) => {}
             Err(error) => return Err(error.to_string()),
         }
@@ -313,13 +316,13 @@ mod tests {
         check(60, Some(90), &[(1, 28), (2, 0)], Some(28));
         // Helpers that wait for each other are not disturbed.
         check(90, Some(91), &[(1, 40), (2, 50)], Some(1));
-        // Others that run while there is nothing to do disturb nobody.
+        // Other work during idle time disturbs nobody.
         check(10, Some(60), &[(1, 0), (2, 0)], Some(0));
         check(60, None, &[(1, 20), (2, 5)], Some(25));
-        // A thread that ended has taken its waiting with it.
+        // An ended thread's waiting is lost.
         check(60, Some(90), &[(2, 0)], Some(30));
         check(60, None, &[(2, 0)], None);
-        // Hundreds of threads are not asked.
+        // With hundreds of threads, none is read.
         let crowd = |cpu_ms, core_ms| ServerMoment { waits: None, ..server(cpu_ms, Some(core_ms), &[]) };
         assert_eq!(server_lost_ms(crowd(0, 0), crowd(60, 71)), Some(11));
     }

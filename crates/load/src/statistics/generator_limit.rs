@@ -1,43 +1,43 @@
-//! Decides whether the generator, not the server, was the limit: exhausted resources, its CPU time and lateness, and
-//! the time others took from its core.
+//! Decides whether the generator rather than the server was the limit: exhausted resources, CPU time, lateness, and
+//! time that others took from its core.
 
 use sojourn_measure::Nanos;
 
 use crate::{http::cause::Cause, statistics::step::Errors};
 
-/// Above this share of a core the generator has nothing left to be on time with.
+/// Above this utilisation the generator has no reserve to be on time.
 const GENERATOR_BUSY_MAX: f64 = 0.95;
-/// A closed loop slows down with its generator, so that it shows a little earlier.
+/// In a closed loop a saturated generator slows down, so the threshold is lower.
 const GENERATOR_BUSY_CLOSED_MAX: f64 = 0.90;
-/// From this share of a step's measured part on, what is left of it after a late beginning says little.
+/// If the measurement started later than this share of the measured part, the rest is not representative.
 const BEGUN_LATE_FRACTION_MAX: f64 = 0.5;
-/// From this share on, the time that others held the generator's core explains its lateness.
+/// From this share on, time that others took from the generator's core explains its lateness.
 const CORE_WAIT_WORTH_A_WORD: f64 = 0.02;
-/// Above this share, what the hypervisor takes is in every figure.
+/// Above this share, the hypervisor's steal affects every figure.
 const CORE_STEAL_MAX: f64 = 0.10;
 
 pub struct GeneratorEvidence<'a> {
     /// Its CPU time over wall time.
     pub cpu_fraction: f64,
     pub send_lag_p99_seconds: Option<f64>,
-    /// How late it may be.
+    /// The limit of lateness.
     pub send_lag_p99_max: Nanos,
-    /// How much later than planned it began to measure.
+    /// How much later than planned the measurement started.
     pub begun_late: Nanos,
     pub measured: Nanos,
-    /// How long others held its core.
+    /// The share of the time in which it waited for its core.
     pub core_wait_fraction: Option<f64>,
     /// The share of its core that the hypervisor took.
     pub core_steal_fraction: Option<f64>,
-    /// True if the server is known to be at its limit.
+    /// True if the server is known to be saturated.
     pub server_saturated: bool,
-    /// True if arrivals wait for answers.
+    /// True for a closed loop.
     pub closed: bool,
     pub errors: &'a Errors,
 }
 
 impl GeneratorEvidence<'_> {
-    /// Why the generator, not the server, was the limit; nothing when it was not.
+    /// Why the generator rather than the server was the limit; empty if it was not.
     pub fn reasons(&self) -> Vec<String> {
         [self.ran_out(), self.begun_late(), self.busy(), self.late(), self.stolen()]
             .into_iter()
@@ -58,8 +58,8 @@ impl GeneratorEvidence<'_> {
         Some(format!("the generator {what}; {} requests failed for it", self.errors.of(cause)))
     }
 
-    /// A generator without its core cannot measure that: it measures nothing meanwhile. So the start of the measurement
-    /// is compared.
+    /// A generator without its core measures nothing meanwhile, so the start of the measurement is compared with the
+    /// plan.
     fn begun_late(&self) -> Option<String> {
         let (late, measured) = (self.begun_late.seconds(), self.measured.seconds());
         let limited = late > BEGUN_LATE_FRACTION_MAX * measured;
@@ -102,7 +102,7 @@ impl GeneratorEvidence<'_> {
     }
 }
 
-/// A time in milliseconds, whole where it is long.
+/// Formats milliseconds, without decimals if it is long.
 fn milliseconds(seconds: f64) -> String {
     let milliseconds = seconds * 1e3;
     if milliseconds >= 1.0 { format!("{milliseconds:.0}") } else { format!("{milliseconds:.3}") }

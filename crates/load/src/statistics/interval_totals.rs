@@ -1,4 +1,4 @@
-//! Spans added up: what several steps, or one, had of everything that grows, and of the generator's core.
+//! Sums of intervals: everything cumulative over one or several steps, and of the generator's core.
 
 use std::ops::Add;
 
@@ -29,17 +29,17 @@ impl IntervalTotals {
         self.own_core = sum(self.own_core.take(), span.core(|snapshot| snapshot.own_core.clone()));
     }
 
-    /// So many over their time.
+    /// A count per second of the intervals.
     pub fn per_second(&self, count: u64) -> Option<f64> {
         (self.seconds > 0.0).then(|| count as f64 / self.seconds)
     }
 
-    /// The generator's CPU time over theirs.
+    /// The generator's CPU time over wall time.
     pub fn generator_cpu_fraction(&self) -> Option<f64> {
         (self.seconds > 0.0).then(|| self.generator_cpu_seconds / self.seconds)
     }
 
-    /// The share of the time that others held the generator's core.
+    /// The share of the time in which the generator waited for its core.
     pub fn core_wait_fraction(&self) -> Reading<f64> {
         known(&self.generator_wait).map(|wait| wait.seconds() / self.seconds)
     }

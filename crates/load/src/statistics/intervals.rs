@@ -1,7 +1,7 @@
-//! Latencies interval by interval, for confidence intervals that respect how a run's seconds hang together.
+//! Latencies per interval, for confidence intervals that account for the correlation within a run.
 //!
-//! Nothing is recorded twice: a step's histograms only grow, so an interval is what they gained since the
-//! interval before. Only the gains are kept, a few kilobytes each.
+//! Nothing is recorded twice: a step's histograms only grow, so an interval is the difference from the previous one.
+//! Only the differences are kept, a few kilobytes each.
 
 use std::{io, time::SystemTime};
 
@@ -12,9 +12,9 @@ use sojourn_measure::{
 
 use crate::statistics::{outcome::LOG_COMMENT, step::StepRecord};
 
-/// The most intervals kept: three hours of seconds. What comes later is added to the last.
+/// The most intervals kept: three hours of seconds. Later latencies are added to the last one.
 pub const INTERVALS_MAX: usize = 10_800;
-/// The histograms kept per interval, by their names in the log.
+/// The histograms kept per interval, by their tags in the log.
 const KINDS: [&str; 2] = ["response_time", "time_to_first_byte_intended"];
 
 #[derive(Debug)]
@@ -24,12 +24,12 @@ pub struct Intervals {
     ended: Vec<Ended>,
 }
 
-/// The contents of a step's histograms at the last look.
+/// A step's histograms when they were last read.
 #[derive(Clone, Debug, Default)]
 struct Cumulative {
     /// When that was, since the run's start.
     at: Option<Nanos>,
-    /// When its next interval is to end.
+    /// When the next interval ends.
     due: Nanos,
     counts: [Vec<(Nanos, u64)>; KINDS.len()],
 }
@@ -43,13 +43,12 @@ struct Ended {
 }
 
 impl Intervals {
-    /// None yet; each will be about `length` long.
+    /// No intervals yet; each will be about `length` long.
     pub fn new(steps: usize, length: Nanos) -> Intervals {
         Intervals { length, steps: vec![Cumulative::default(); steps], ended: Vec::new() }
     }
 
-    /// Looks at the clock: ends the interval of the step that is being measured when it is long enough.
-    /// Times are since the run's start.
+    /// Ends the interval of the step being measured if it is long enough. Times are since the run's start.
     pub fn tick(&mut self, now: Nanos, step: usize, measured_from: Nanos, record: &StepRecord) {
         let cumulative = &mut self.steps[step];
         if cumulative.at.is_none() {
@@ -59,15 +58,15 @@ impl Intervals {
         if now < cumulative.due || self.ended.len() >= INTERVALS_MAX {
             return;
         }
-        // By the schedule, not by when we looked: lateness must not add up.
+        // By the schedule, so that lateness does not accumulate.
         while cumulative.due <= now {
             cumulative.due = cumulative.due + self.length;
         }
         self.end(now, step, record);
     }
 
-    /// Ends the last interval of a step whose last answers have come. What is left of less than half an
-    /// interval is added to the one before.
+    /// Ends the last interval of a step after its last responses. A rest of less than half an interval is added to the
+    /// previous one.
     pub fn finish(&mut self, end: Nanos, step: usize, record: &StepRecord) {
         let Some(since) = self.steps[step].at else { return };
         self.end(end.max(since), step, record);
@@ -92,7 +91,7 @@ impl Intervals {
         self.ended.push(Ended { step, start, length: now - start, gains });
     }
 
-    /// Writes them as an HDR interval log, the kind of latency as the tag.
+    /// Writes an HDR interval log, with the kind of latency as the tag.
     pub fn write(&self, output: &mut impl io::Write, started_at: SystemTime) -> io::Result<()> {
         let rows = self.ended.iter().flat_map(|ended| {
             KINDS.iter().zip(&ended.gains).map(move |(tag, gains)| {
@@ -105,13 +104,13 @@ impl Intervals {
     }
 }
 
-/// The entries added since `before`, which is updated. Both are in order of latency.
+/// The entries added since `before`, which is updated. Both are sorted by latency.
 fn gain(histogram: &Histogram, before: &mut Vec<(Nanos, u64)>) -> Vec<(Nanos, u64)> {
     let now: Vec<(Nanos, u64)> = histogram.recorded().collect();
     let mut gained = Vec::new();
     let mut old = before.iter().peekable();
     for &(latency, count) in &now {
-        // A latency once recorded stays, so every old one is met.
+        // Recorded latencies never disappear, so every old entry is found.
         let had = old.next_if(|(at, _)| *at == latency).map_or(0, |(_, count)| *count);
         if count > had {
             gained.push((latency, count - had));

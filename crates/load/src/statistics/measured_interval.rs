@@ -32,7 +32,7 @@ impl<'a> MeasuredInterval<'a> {
         (self.seconds() > 0.0).then(|| self.answered() as f64 / self.seconds())
     }
 
-    /// Requests under way, on average.
+    /// The mean number of requests in flight.
     pub fn in_flight_mean(&self) -> Option<f64> {
         self.level_mean(|totals| &totals.in_flight)
     }
@@ -41,7 +41,7 @@ impl<'a> MeasuredInterval<'a> {
         self.level_mean(|totals| &totals.connections_open)
     }
 
-    /// CPU time of the generator over wall time.
+    /// The generator's CPU time over wall time.
     pub fn generator_cpu_fraction(&self) -> Option<f64> {
         let used = self.to.generator_cpu - self.from.generator_cpu;
         (self.seconds() > 0.0).then(|| used.seconds() / self.seconds())
@@ -69,7 +69,7 @@ impl<'a> MeasuredInterval<'a> {
         core(self.from).zip(core(self.to)).map(|(from, to)| to - from)
     }
 
-    /// The server's usage, if its processes or its core are observed.
+    /// The server's use, if its processes or its core are observed.
     pub fn server_use(&self) -> Option<ServerUse> {
         if self.to.processes.is_none() && self.to.server_core.is_none() {
             return None;

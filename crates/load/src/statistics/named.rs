@@ -1,4 +1,4 @@
-//! What the requests of one name met, in one step: a scenario's requests, or an endpoint's.
+//! Figures of the requests with one name in one step: a scenario's requests, or an endpoint's.
 
 use sojourn_measure::{Histogram, Nanos};
 
@@ -9,24 +9,24 @@ use crate::{
 
 #[derive(Clone, Debug, Default)]
 pub struct NamedRecord {
-    /// Requests answered as they should be.
+    /// Requests with a good response.
     pub answered: u64,
     pub body_bytes: u64,
     pub errors: Errors,
-    /// Redirections that were followed: answers beside those of the requests.
+    /// Followed redirects, which are not counted as responses of requests.
     pub redirects: u64,
     /// Requests unanswered when the run ended.
     pub unfinished: u64,
-    /// Requests never sent because one before them failed.
+    /// Requests never sent because an earlier one failed.
     pub abandoned: u64,
-    /// From the intended start to the last byte of good answers, redirections included.
+    /// From the intended start to the last byte of good responses, including redirects.
     pub response_time: Histogram,
-    /// From the intended start to the first byte of good answers, redirections included.
+    /// From the intended start to the first byte of good responses, including redirects.
     pub time_to_first_byte_intended: Histogram,
 }
 
 impl NamedRecord {
-    /// Counts an answer, good or not.
+    /// Counts a response, good or not.
     pub fn answer(&mut self, failure: Option<Cause>, exchange: &Exchange, response: &Response, at: Nanos) {
         let intended = exchange.pending.intended;
         let Some(cause) = failure else {

@@ -1,4 +1,4 @@
-//! Observes the server and the generator on the clients' own thread: a separate thread would disturb either core at
+//! Observes server and generator from the clients' own thread, because a separate thread would disturb either core at
 //! arbitrary moments.
 
 use std::{mem, time::SystemTime};
@@ -20,9 +20,9 @@ use crate::{
     },
 };
 
-/// How often the timeline is sampled and dead servers are noticed.
+/// How often the timeline is sampled and ended servers are noticed.
 pub const TICK: Nanos = Nanos(100_000_000);
-/// The share of the generator's time that looking at processes may take; beyond it, ticks are left out.
+/// The largest share of the generator's time for reading processes; beyond that, ticks are skipped.
 const COST_FRACTION_MAX: f64 = 0.01;
 
 pub struct Observer {
@@ -30,15 +30,15 @@ pub struct Observer {
     core: Option<usize>,
     own_core: Option<usize>,
     timeline: Option<Timeline>,
-    /// The windows of the steps, where processes are observed.
+    /// The windows of the steps, if processes are observed.
     windows: Option<Windows>,
     is_polling: bool,
-    /// Before this time, processes are not looked at for the timeline.
+    /// Before this time, processes are not read for the timeline.
     processes_after: Nanos,
 }
 
 impl Observer {
-    /// Watches what it is told to.
+    /// Observes what the plan names.
     pub fn new(
         observe: &Observe,
         waiting: Waiting,
@@ -57,7 +57,7 @@ impl Observer {
         }
     }
 
-    /// Reads everything, at the beginning of a step's measured part (`Some`) or at its end.
+    /// Reads everything, at the start of a step's measured part (`Some`) or at its end.
     pub fn snapshot(&mut self, recorder: &mut Recorder, entered: Option<usize>) -> Snapshot {
         let processes = self.processes.as_mut().map(|tree| tree.sample(Detail::All));
         let snapshot =
@@ -69,7 +69,7 @@ impl Observer {
         snapshot
     }
 
-    /// Reads what costs next to nothing.
+    /// Reads only what costs almost nothing.
     pub fn light_snapshot(&self, recorder: &Recorder) -> Snapshot {
         let totals = recorder.totals;
         Snapshot {
@@ -90,7 +90,7 @@ impl Observer {
         }
     }
 
-    /// Ends a window, and adds a row to the timeline, if there are such.
+    /// Ends a window and adds a row to the timeline.
     pub fn tick(
         &mut self,
         recorder: &mut Recorder,
@@ -124,7 +124,7 @@ impl Observer {
         }
     }
 
-    /// The first observed process that no longer runs, if any.
+    /// The first observed process that has ended, if any.
     pub fn ended_process(&self) -> Option<u32> {
         self.processes.as_ref().and_then(ProcessTree::ended_root)
     }
@@ -138,7 +138,7 @@ impl Observer {
     }
 }
 
-/// True if it can be judged what the server's core lost: that takes its processes.
+/// True if losses of the server's core can be determined, which needs its processes.
 pub fn keeps_windows(observe: &Observe) -> bool {
     !observe.pids.is_empty()
 }

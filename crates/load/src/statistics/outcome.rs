@@ -34,16 +34,16 @@ use crate::{
     },
 };
 
-/// A request sent later than this after its intended start is counted as late.
+/// A request sent this much later than its intended start counts as late.
 const LATE: Nanos = Nanos(1_000_000);
 
-/// The first line of every log.
+/// The first line of every histogram log.
 pub(crate) const LOG_COMMENT: &str =
     concat!("Written by sojourn ", env!("CARGO_PKG_VERSION"), ", values in nanoseconds");
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stopped {
-    /// The schedule, or the last session, came to its end.
+    /// The schedule, or the last session, has ended.
     Completed,
     /// The server failed a step, and the plan says to stop then.
     Failing(String),
@@ -51,7 +51,7 @@ pub(crate) enum Stopped {
     ServerGone(String),
 }
 
-/// All that a run left.
+/// Everything that a run has recorded.
 pub struct Outcome {
     pub(crate) stopped: Stopped,
     pub(crate) started_at: SystemTime,
@@ -61,16 +61,16 @@ pub struct Outcome {
     pub(crate) think: Think,
     pub(crate) origin: Nanos,
     pub(crate) schedule: Schedule,
-    /// What results are shown by, where requests have names.
+    /// Names under which results are reported, if requests have names.
     pub(crate) names: Vec<String>,
     pub(crate) users: Option<UsersReport>,
-    /// Users who are logged in, for a run that goes on with them.
+    /// Logged-in users for the next run.
     pub kept_users: Vec<KeptUser>,
     pub(crate) recorder: Recorder,
     pub(crate) snapshots: Vec<StepSnapshots>,
     pub(crate) timeline: Option<Timeline>,
     pub(crate) windows: Option<Windows>,
-    /// Available if the kernel gave timestamps of answers.
+    /// Available if the kernel provided timestamps.
     pub(crate) timestamps: Reading<()>,
     pub(crate) intervals: Option<Intervals>,
     pub(crate) timer_slack: Nanos,
@@ -105,8 +105,8 @@ impl Outcome {
         }
     }
 
-    /// Writes every step's histograms as one HDR interval log, the kind of latency as the tag. From the rows of
-    /// several runs all figures of a step can be had again, by status and size too.
+    /// Writes every step's histograms as one HDR interval log with the kind of latency as the tag. The rows of several
+    /// runs are enough to compute all figures of a step, by status and size too.
     pub fn write_histograms(&self, output: &mut impl io::Write) -> io::Result<()> {
         let tagged: Vec<_> =
             self.measured().map(|measured| (tagged(measured.record, &self.names), measured)).collect();
@@ -121,17 +121,17 @@ impl Outcome {
         interval_log::write(output, self.started_at, LOG_COMMENT, rows)
     }
 
-    /// Writes the latencies of every interval, if the plan asked for intervals.
+    /// Writes the latencies per interval, if the plan asks for intervals.
     pub fn write_intervals(&self, output: &mut impl io::Write) -> io::Result<()> {
         self.intervals.as_ref().map_or(Ok(()), |intervals| intervals.write(output, self.started_at))
     }
 
-    /// How the run went, if the plan asked for a timeline.
+    /// The timeline, if the plan asks for one.
     pub fn timeline(&self) -> Option<&Timeline> {
         self.timeline.as_ref()
     }
 
-    /// The steps that have a beginning and an end.
+    /// The steps that have a start and an end.
     fn measured(&self) -> impl Iterator<Item = Measured<'_>> {
         let steps = self.schedule.steps().iter().zip(&self.recorder.steps).zip(&self.snapshots);
         steps.enumerate().filter_map(|(index, ((step, record), snapshots))| {
@@ -238,7 +238,7 @@ impl Outcome {
         evidence.reasons()
     }
 
-    /// The run is limited where one of its steps is.
+    /// A run is limited by the generator if one of its steps is.
     fn generator(&self, whole: &StepRecord, total: &IntervalTotals, steps: &[StepReport]) -> Generator {
         let numbered = |(number, step): (usize, &StepReport)| {
             let place = if steps.len() > 1 { format!("step {number}: ") } else { String::new() };
@@ -265,7 +265,7 @@ impl Outcome {
         }
     }
 
-    /// Names that nothing was due under are left in: their zeros are results.
+    /// Includes names without requests: their zeros are results.
     fn by_name(&self, record: &StepRecord, seconds: f64) -> Vec<NamedFigures> {
         let none = NamedRecord::default();
         let each = self.names.iter().enumerate().map(|(place, name)| {
@@ -328,7 +328,7 @@ fn abandoned_fraction(record: &StepRecord) -> Option<f64> {
     (all > 0).then(|| record.abandoned as f64 / all as f64)
 }
 
-/// One step with what it left.
+/// One step with its records.
 struct Measured<'a> {
     index: usize,
     step: &'a Step,
@@ -351,7 +351,7 @@ fn by_status(record: &StepRecord) -> BTreeMap<u16, StatusFigures> {
     record.by_status().into_iter().map(|(status, times)| (status, figures(times))).collect()
 }
 
-/// Classes that nothing falls into are left out.
+/// Empty classes are left out.
 fn by_size(record: &StepRecord) -> Vec<SizeFigures> {
     let bytes_from = iter::once(0).chain(SIZE_CLASS_BYTES);
     let bytes_below = SIZE_CLASS_BYTES.into_iter().map(Some).chain([None]);
@@ -393,7 +393,7 @@ fn tagged<'a>(record: &'a StepRecord, names: &[String]) -> Vec<(String, Cow<'a, 
     all
 }
 
-/// A name as it can stand in a log's tag, where blanks and commas cannot: percent-encoded.
+/// A name as valid in a log's tag, without blanks and commas: percent-encoded.
 fn tag_of(name: &str) -> String {
     let mut tag = String::with_capacity(name.len());
     for byte in name.bytes() {

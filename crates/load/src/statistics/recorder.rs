@@ -1,8 +1,7 @@
-//! What happened, by step: latencies, errors, and running totals.
+//! Records per step: latencies, errors, and running totals.
 //!
-//! Latencies belong to the step in which a request was *due*; throughput to the step in which its answer
-//! came. Were answers counted by due time too, an overloaded server that catches up later would seem to
-//! follow every load.
+//! Latencies belong to the step in which a request was *due*, throughput to the step in which its response arrived. If
+//! responses were counted by due time too, an overloaded server that catches up later would seem to follow any load.
 
 use std::iter;
 
@@ -13,18 +12,18 @@ use crate::{
     statistics::{step::StepRecord, windows::WindowLatencies},
 };
 
-/// A request that a client is to make.
+/// A request that a client is about to make.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PendingRequest {
     pub document: u32,
-    /// What its results are shown by, where requests have names.
+    /// The name under which it is reported, if requests have names.
     pub name: Option<u32>,
     pub step: Option<usize>,
-    /// When it should be sent: when due, or when the answer before it was complete if that was later.
+    /// When it should be sent: when it is due, or when the response before it was complete if that is later.
     pub intended: Nanos,
-    /// When the generator sent it, or began to connect for it; zero before.
+    /// When the generator sent it, or started to connect for it; zero before.
     pub acted: Nanos,
-    /// True if it goes over a second connection because the server had closed the first.
+    /// True if it is sent over a second connection because the server had closed the first.
     pub retried: bool,
 }
 
@@ -40,13 +39,13 @@ pub struct Exchange {
 pub struct Recorder {
     /// One record per step of the schedule.
     pub steps: Vec<StepRecord>,
-    /// Since the run's start, in and between steps.
+    /// Since the run's start, within and between steps.
     pub totals: Totals,
     /// Times to first byte since the last tick, if progress or a timeline needs them.
     pub recent: Option<Histogram>,
     /// Latencies since the last window ended, if windows are kept.
     pub window: Option<WindowLatencies>,
-    /// The longest gap between polls since it was last looked at.
+    /// The longest gap between polls since it was last read.
     pub longest_gap: Nanos,
 }
 
@@ -54,7 +53,7 @@ pub struct Recorder {
 pub struct Totals {
     pub answered: u64,
     pub errors: u64,
-    /// Bytes received, heads and bodies.
+    /// Received bytes of heads and bodies.
     pub received_bytes: u64,
     /// Clients or sessions that began.
     pub sessions_started: u64,
@@ -63,23 +62,23 @@ pub struct Totals {
     /// Sessions that ended because a request failed.
     pub sessions_failed: u64,
     pub connections_opened: u64,
-    /// Connections opened because the server had closed one between requests.
+    /// Connections opened because the server had closed an idle one.
     pub reconnects: u64,
-    /// Turns of the loop: each is a wait for sockets.
+    /// Loop iterations: each waits for sockets once.
     pub turns: u64,
     /// Time spent polling for nothing.
     pub idle: Nanos,
-    /// Polls that took so long that the thread cannot have had its core, added up.
+    /// The total of polls so long that the thread cannot have had its core.
     pub gaps: Nanos,
     pub in_flight: Level,
     pub connections_open: Level,
 }
 
-/// A number that goes up and down, with its integral over time.
+/// A number that rises and falls, with its integral over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Level {
     pub count: u64,
-    /// The times of all ups less those of all downs: order does not matter, so slightly late times do no harm.
+    /// The times of all rises minus those of all falls. Order does not matter, so slightly late times do no harm.
     moments: i128,
 }
 
@@ -94,9 +93,9 @@ impl Level {
         self.moments -= i128::from(at.0);
     }
 
-    /// The integral up to `at` since this level was `before`, at `then`; in seconds.
+    /// The integral in seconds up to `at`, since this level was `before` at `then`.
     pub fn integral_seconds(&self, at: Nanos, before: &Level, then: Nanos) -> f64 {
-        // Integers are subtracted: both are large where the machine has run for long, their difference is not.
+        // Subtract as integers: both are large after a long uptime, their difference is not.
         (self.integral(at) - before.integral(then)) as f64 / 1e9
     }
 
@@ -106,7 +105,7 @@ impl Level {
 }
 
 impl Recorder {
-    /// `watched`: someone looks at recent times to first byte. `windowed`: windows are kept.
+    /// `watched`: recent times to first byte are needed. `windowed`: windows are kept.
     pub fn new(steps: usize, watched: bool, windowed: bool) -> Recorder {
         Recorder {
             steps: iter::repeat_with(StepRecord::default).take(steps).collect(),
@@ -117,13 +116,13 @@ impl Recorder {
         }
     }
 
-    /// A poll took this long although it was not to wait.
+    /// Records a poll that took this long although it should not wait.
     pub fn gap(&mut self, length: Nanos) {
         self.totals.gaps = self.totals.gaps + length;
         self.longest_gap = self.longest_gap.max(length);
     }
 
-    /// A request is under way.
+    /// Records a request that is now in flight.
     pub fn begin(&mut self, step: Option<usize>, at: Nanos) {
         self.totals.in_flight.up(at);
         if let Some(step) = step {
@@ -144,7 +143,7 @@ impl Recorder {
         }
     }
 
-    /// A response is complete: good, or wrong for a cause.
+    /// Records a complete response: good, or wrong for a cause.
     pub fn answer(&mut self, exchange: &Exchange, response: &Response, failure: Option<Cause>, at: Nanos) {
         self.totals.in_flight.down(at);
         match failure {
@@ -171,7 +170,7 @@ impl Recorder {
         }
     }
 
-    /// A request goes on where its answer leads.
+    /// Records a request that follows a redirect.
     pub fn redirected(&mut self, pending: &PendingRequest) {
         if let Some(record) = pending.step.map(|step| &mut self.steps[step]) {
             record.redirects += 1;
@@ -181,7 +180,7 @@ impl Recorder {
         }
     }
 
-    /// A request is left without an answer.
+    /// Records a request left without a response.
     pub fn leave_unfinished(&mut self, pending: &PendingRequest) {
         if let Some(record) = pending.step.map(|step| &mut self.steps[step]) {
             record.unfinished += 1;
@@ -191,7 +190,7 @@ impl Recorder {
         }
     }
 
-    /// A request under way failed without a complete response.
+    /// Records a request in flight that failed without a complete response.
     pub fn fail(&mut self, pending: &PendingRequest, cause: Cause, at: Nanos) {
         self.totals.in_flight.down(at);
         self.totals.errors += 1;

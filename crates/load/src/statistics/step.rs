@@ -1,7 +1,7 @@
-//! What the requests of one step met: counts, and a histogram for each kind of latency.
+//! The records of one step: counts, and a histogram per kind of latency.
 //!
-//! Response times are kept by what was answered: status, size of the body, good or not. All other response
-//! times are sums of those cells, so that telling them apart costs no second recording per request.
+//! Response times are kept by status, body size, and whether the response was good. All other response times are sums
+//! of these cells, so distinguishing them costs no second recording per request.
 
 use std::{iter, mem};
 
@@ -12,34 +12,34 @@ use crate::{
     statistics::{named::NamedRecord, recorder::Exchange},
 };
 
-/// Where the classes of body sizes begin; the first begins at nothing and the last has no end. These are
-/// the classes of SPECweb99's file set, so that one of its class is never split between two of ours.
+/// The lower bounds of body size classes; the first starts at zero and the last has no upper bound. They are
+/// SPECweb99's classes, so that none of those is split.
 pub const SIZE_CLASS_BYTES: [u64; 4] = [1 << 10, 10 << 10, 100 << 10, 1 << 20];
 
 #[derive(Clone, Debug, Default)]
 pub struct StepRecord {
-    /// Requests due in the step that were begun.
+    /// Requests due in the step that were started.
     pub begun: u64,
-    /// Arrivals due in the step that were let go, because as many as allowed were under way.
+    /// Arrivals due in the step that were skipped because of the limit on visits in progress.
     pub skipped: u64,
-    /// Requests answered as they should be.
+    /// Requests with a good response.
     pub answered: u64,
     pub body_bytes: u64,
     pub errors: Errors,
-    /// Requests unanswered, or queued behind an unanswered one, when the run ended.
+    /// Requests that were unanswered, or queued behind an unanswered one, when the run ended.
     pub unfinished: u64,
-    /// Requests never sent because one before them in their session failed.
+    /// Requests never sent because an earlier one in their session failed.
     pub abandoned: u64,
-    /// Redirections that were followed: answers beside those of the requests.
+    /// Followed redirects, which are not counted as responses.
     pub redirects: u64,
     pub by_name: Vec<NamedRecord>,
     /// From the first packet to an established connection.
     pub connect_time: Histogram,
-    /// From an established connection to a secured one, where TLS is spoken.
+    /// From an established connection to the end of the TLS handshake.
     pub handshake_time: Histogram,
     /// Handshakes that resumed the session of an earlier connection.
     pub handshakes_resumed: u64,
-    /// From the actual send to the first byte.
+    /// From sending to the first byte.
     pub time_to_first_byte: Histogram,
     pub time_to_first_byte_intended: Histogram,
     /// From the first byte to the last.
@@ -48,13 +48,13 @@ pub struct StepRecord {
     pub response_time_sent: Histogram,
     /// From the intended start until the generator acted.
     pub send_lag: Histogram,
-    /// From when the kernel had the first bytes of an answer until the generator looked.
+    /// From when the kernel received the first bytes of a response until the generator read them.
     pub receive_lag: Histogram,
     /// From the intended start to the last byte of every complete response.
     cells: Vec<Cell>,
 }
 
-/// Complete responses that have this in common.
+/// Complete responses with the same status, size class and quality.
 #[derive(Clone, Debug, PartialEq)]
 struct Cell {
     key: CellKey,
@@ -69,7 +69,7 @@ struct CellKey {
 }
 
 impl StepRecord {
-    /// The record of a name; most runs have none, and pay nothing for it.
+    /// The record of a name. Most runs have no names and pay nothing for them.
     #[inline]
     pub fn named(&mut self, name: Option<u32>) -> Option<&mut NamedRecord> {
         Some(self.record_of(name? as usize))
@@ -83,7 +83,7 @@ impl StepRecord {
         &mut self.by_name[place]
     }
 
-    /// Counts a request that is not sent because one before it failed.
+    /// Counts a request that is not sent because an earlier one failed.
     pub fn abandon(&mut self, name: Option<u32>) {
         self.abandoned += 1;
         if let Some(named) = self.named(name) {
@@ -91,7 +91,7 @@ impl StepRecord {
         }
     }
 
-    /// Counts a response as it should be.
+    /// Counts a good response.
     pub fn success(&mut self, exchange: &Exchange, response: &Response, at: Nanos) {
         let pending = &exchange.pending;
         let first_byte = exchange.first_byte.unwrap_or(at);
@@ -105,7 +105,7 @@ impl StepRecord {
         self.complete(response, true, at - pending.intended);
     }
 
-    /// Counts a complete response that is not as it should be.
+    /// Counts a complete response that is wrong.
     pub fn wrong(&mut self, cause: Cause, exchange: &Exchange, response: &Response, at: Nanos) {
         self.errors.count(cause, at - exchange.pending.intended);
         self.complete(response, false, at - exchange.pending.intended);
@@ -113,7 +113,7 @@ impl StepRecord {
 
     fn complete(&mut self, response: &Response, good: bool, response_time: Nanos) {
         let key = CellKey { status: response.status, size_class: size_class(response.body_bytes), good };
-        // The last one used is the first one looked at: most runs see one kind of answer.
+        // The last one used is checked first: most runs see one kind of response.
         let index = self.cells.iter().position(|cell| cell.key == key).unwrap_or_else(|| {
             self.cells.push(Cell { key, response_time: Histogram::default() });
             self.cells.len() - 1
@@ -121,12 +121,12 @@ impl StepRecord {
         self.cells[index].response_time.record(response_time);
     }
 
-    /// From the intended start to the last byte, of good answers.
+    /// From the intended start to the last byte, of good responses.
     pub fn response_time(&self) -> Histogram {
         self.sum_of(|key| key.good)
     }
 
-    /// The statuses of complete responses, good or not, with their response times.
+    /// Response times of complete responses by status, good or not.
     pub fn by_status(&self) -> Vec<(u16, Histogram)> {
         let mut statuses: Vec<u16> = self.cells.iter().map(|cell| cell.key.status).collect();
         statuses.sort_unstable();
@@ -134,13 +134,13 @@ impl StepRecord {
         statuses.into_iter().map(|status| (status, self.sum_of(|key| key.status == status))).collect()
     }
 
-    /// Good answers whose body is in a class of sizes.
+    /// Response times of good responses whose body is in this size class.
     pub fn of_size_class(&self, size_class: u8) -> Histogram {
         self.sum_of(|key| key.good && key.size_class == size_class)
     }
 
-    /// Complete responses by what was answered, each under its tag: `good_200_10240` has status 200 and a body of
-    /// the class that begins at 10240 bytes, `wrong_404_0` was not as it should be.
+    /// Response times by cell with a tag each: `good_200_10240` has status 200 and a body in the class that starts at
+    /// 10240 bytes; `wrong_404_0` was not a good response.
     pub fn cells(&self) -> impl Iterator<Item = (String, &Histogram)> {
         self.cells.iter().map(|Cell { key, response_time }| {
             let kind = if key.good { "good" } else { "wrong" };
@@ -192,7 +192,7 @@ pub fn size_class(body_bytes: u64) -> u8 {
     SIZE_CLASS_BYTES.iter().filter(|&&least| least <= body_bytes).count() as u8
 }
 
-/// Failed requests by cause, each cause with the times from the intended start to the failure.
+/// Failed requests by cause, with the times from the intended start to the failure.
 #[derive(Clone, Debug, Default)]
 pub struct Errors {
     counts: [u64; Cause::ALL.len()],
@@ -213,7 +213,7 @@ impl Errors {
         self.counts.iter().sum()
     }
 
-    /// The causes that occurred, with how long each took to show.
+    /// The causes that occurred, with their counts and times.
     pub fn occurred(&self) -> impl Iterator<Item = (Cause, u64, &Histogram)> {
         let all = Cause::ALL.into_iter().zip(self.counts).zip(&self.times);
         all.filter_map(|((cause, count), times)| Some((cause, count, times.as_deref()?)))

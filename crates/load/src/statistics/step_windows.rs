@@ -1,4 +1,4 @@
-//! The windows of one step: kept until it is known what its cores usually lose, then decided together.
+//! The windows of one step: kept until the usual losses of its cores are known, then judged together.
 
 use sojourn_measure::{Histogram, Nanos, Reading, WindowCounts};
 
@@ -8,15 +8,15 @@ use crate::statistics::{
     report::{CoreLoss, Undisturbed},
 };
 
-/// A core that always loses more than this is shared with other work: 10 % of a window. At 1 GB/s the network's kernel
+/// A core that always loses more than 10 % of a window is shared with other work. At 1 GB/s the network's kernel
 /// threads alone take 8 % of the generator's core.
 const USUAL_MAX: Nanos = Nanos(10_000_000);
-/// One in so many windows is quieter than what is usual.
+/// The quietest quarter of the windows defines the usual loss.
 const QUIETEST: usize = 4;
-/// So many windows are decided together at the most: half a minute, and some megabytes.
+/// The most windows judged together: half a minute, and some megabytes.
 const UNDECIDED_MAX: usize = 300;
 
-/// What is known of one step's windows.
+/// What is known about one step's windows.
 #[derive(Debug, Default)]
 pub(crate) struct StepWindows {
     undecided: Vec<Window>,
@@ -29,7 +29,7 @@ pub(crate) struct StepWindows {
     length: Nanos,
     begun: u64,
     server_cpu: Nanos,
-    /// Made when the first window is used: a run may have many steps.
+    /// Allocated with the first window used, because a run may have many steps.
     latencies: Option<Box<[Histogram; 2]>>,
     batches: Batches,
 }
@@ -37,9 +37,9 @@ pub(crate) struct StepWindows {
 #[derive(Debug)]
 pub(crate) struct Window {
     pub ended: Ended,
-    /// In it, and in the worst one shortly before; none if either is not known.
+    /// The losses in the window, and the worst shortly before it; `None` if either is unknown.
     pub lost: Option<(Lost, Lost)>,
-    /// The row of the timeline that it ends in.
+    /// The timeline row in which it ends.
     pub row: Option<usize>,
     pub response_time: WindowCounts,
     pub time_to_first_byte_intended: WindowCounts,
@@ -48,14 +48,14 @@ pub(crate) struct Window {
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub length: Nanos,
-    /// Requests that began in it.
+    /// Requests started in it.
     pub begun: u64,
     pub server_cpu: Nanos,
     pub server: Result<Loss, String>,
     pub generator: Result<Loss, String>,
 }
 
-/// What both cores lost.
+/// The losses of both cores.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lost {
     server: Loss,
@@ -89,7 +89,7 @@ impl StepWindows {
         }
     }
 
-    /// Uses the undisturbed ones of the windows that are kept.
+    /// Judges the windows kept so far and uses the undisturbed ones.
     pub fn decide(&mut self, verdicts: &mut Vec<Option<bool>>) {
         let windows = std::mem::take(&mut self.undecided);
         let usual = |loss: fn(&Ended) -> &Result<Loss, String>| {
@@ -101,7 +101,7 @@ impl StepWindows {
             let is_quiet = |lost: Lost| {
                 lost.server.is_small(self.server.usual) && lost.generator.is_small(self.generator.usual)
             };
-            // Of the first window of all nobody knows what was before it.
+            // For the very first window, what came before is unknown.
             let is_known = window.ended.lost().is_some();
             let is_undisturbed =
                 window.lost.is_some_and(|(in_it, before)| is_quiet(in_it) && is_quiet(before));
@@ -158,7 +158,7 @@ impl StepWindows {
     }
 }
 
-/// The most that is lost in the quietest part of windows.
+/// The highest loss among the quietest windows.
 fn usual(mut lost: Vec<Nanos>) -> Nanos {
     lost.sort_unstable();
     let place = lost.len().saturating_sub(1) / QUIETEST;
@@ -166,14 +166,14 @@ fn usual(mut lost: Vec<Nanos>) -> Nanos {
 }
 
 impl Ended {
-    /// None if what one core lost is not known.
+    /// `None` if the loss of one core is unknown.
     pub fn lost(&self) -> Option<Lost> {
         Some(Lost { server: *self.server.as_ref().ok()?, generator: *self.generator.as_ref().ok()? })
     }
 }
 
 impl Lost {
-    /// The worse of both, core by core.
+    /// The larger loss per core.
     pub fn max(self, other: Lost) -> Lost {
         Lost { server: self.server.max(other.server), generator: self.generator.max(other.generator) }
     }

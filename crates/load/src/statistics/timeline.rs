@@ -1,5 +1,5 @@
-//! How a run went, ten rows a second, as columns. Rates are over the row's own interval; what was not
-//! measured in a row is null.
+//! The timeline of a run in columns, ten rows a second. Rates cover the row's own interval; what was not measured in a
+//! row is null.
 
 use std::time::SystemTime;
 
@@ -14,16 +14,16 @@ const ROWS_MAX: usize = 864_000;
 
 pub struct Row {
     pub snapshot: Snapshot,
-    /// The step it falls into the measured part of.
+    /// The step whose measured part it is in.
     pub step: Option<usize>,
     pub offered_requests_per_second: Option<f64>,
     /// CPU time of the observed processes so far.
     pub server_cpu: Option<Nanos>,
-    /// For requests answered in the interval.
+    /// Of requests answered in the interval.
     pub first_byte_p95_seconds: Option<f64>,
-    /// What the cores lost, in the windows that ended in the interval.
+    /// The losses of the cores in the windows that ended in the interval.
     pub lost: RowLoss,
-    /// The longest gap between two polls of the generator, if it polls.
+    /// The longest gap between two polls, if the generator polls.
     pub longest_gap: Option<Nanos>,
 }
 
@@ -34,7 +34,7 @@ pub struct Timeline {
     columns: Columns,
     #[serde(skip)]
     origin: Nanos,
-    /// The wall clock at the origin, in seconds since 1970: it is asked once, so that its steps do not show.
+    /// The wall clock at the origin in seconds since 1970, read once so that clock steps do not show.
     #[serde(skip)]
     origin_unix_seconds: f64,
     #[serde(skip)]
@@ -66,7 +66,7 @@ struct Columns {
 }
 
 impl Timeline {
-    /// An empty one that counts time from `origin`, which the wall clock calls `started_at`.
+    /// An empty timeline that counts time from `origin`, which was `started_at` on the wall clock.
     pub fn new(origin: Nanos, started_at: SystemTime) -> Timeline {
         let unix = started_at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Timeline {
@@ -79,7 +79,7 @@ impl Timeline {
         }
     }
 
-    /// Adds a row; the first only says where the next begins.
+    /// Adds a row; the first one only marks the start of the next.
     pub fn push(&mut self, row: Row) {
         let server_cpu_fraction = self.server_cpu_fraction(&row);
         let Some(before) = self.before.replace(row.snapshot.clone()) else { return };
@@ -113,14 +113,14 @@ impl Timeline {
         columns.undisturbed.push(None);
     }
 
-    /// Which rows were undisturbed: that is known when their step has ended.
+    /// Sets which rows were undisturbed, once their step has ended.
     pub fn judge(&mut self, verdicts: &[Option<bool>]) {
         for (row, verdict) in self.columns.undisturbed.iter_mut().zip(verdicts) {
             *row = *verdict;
         }
     }
 
-    /// Processes may be looked at less often than a row is added; their interval is then longer.
+    /// Processes may be read less often than rows are added; their interval is longer then.
     fn server_cpu_fraction(&mut self, row: &Row) -> Option<f64> {
         let now = (row.snapshot.time, row.server_cpu?);
         let (time, cpu) = self.server_before.replace(now)?;

@@ -1,8 +1,7 @@
 //! WebStone's file list and its figures, by its definitions, beside ours.
 //!
-//! WebStone counts a response from entering the transaction, connecting included, to its end; that is our
-//! time from when the generator acted. Its megabit has 1024² bits. Where its program cut seconds short we
-//! keep them whole.
+//! WebStone times a response from starting the transaction, including connecting, to its end; here that is the time
+//! since the generator acted. Its megabit has 1024² bits. Its program truncated seconds; here they are exact.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -12,21 +11,21 @@ use crate::statistics::report::Report;
 /// The standard file list (`filelist.standard`).
 pub const FILELIST: &str = "/file500.html 350 #500\n/file5k.html 500 #5125\n/file50k.html 140 #51250\n\
                             /file500k.html 9 #512500\n/file5m.html 1 #5248000\n";
-/// The least a run lasts by WebStone's run rules.
+/// The minimum duration by WebStone's run rules.
 pub const RUN_SECONDS_MIN: u64 = 600;
 
 const MEGABIT_BITS: f64 = 1024.0 * 1024.0;
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct WebStone {
-    /// Connections served per second. To be quoted with the number of clients.
+    /// Connections served per second; to be quoted with the number of clients.
     pub server_connection_rate_per_second: Option<f64>,
     pub server_error_rate_per_second: Option<f64>,
     /// Failed connections over served ones.
     pub error_level_percent: Option<f64>,
     pub server_throughput_mebibit_per_second: Option<f64>,
-    /// All response times together over the run's length: close to the number of clients unless they
-    /// waited for something else.
+    /// The sum of all response times over the run's duration: close to the number of clients, unless they waited for
+    /// something else.
     pub littles_load_factor: Option<f64>,
     pub average_response_time_ms: Option<f64>,
     /// The rate at which a client received while it waited.

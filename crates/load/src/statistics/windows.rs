@@ -1,19 +1,18 @@
-//! Windows of a tenth of a second: what both cores lost in each, and the latencies of those in which they lost nothing.
+//! Windows of a tenth of a second: the losses of both cores in each, and the latencies of undisturbed ones.
 //!
-//! Other processes and the hypervisor take a core for some milliseconds now and then, and a mean of 100 µs doubles. That
-//! is measured here and not fitted: a window is *undisturbed* if neither core lost more in it than it usually does and
-//! [`LOST_MAX`], nor in the tenth of a second before, whose backlog it would have to serve. A step's figures are then
-//! given again over these.
+//! Now and then other processes and the hypervisor take a core for some milliseconds, which can double a mean of 100
+//! µs. These losses are measured, not fitted. A window is *undisturbed* if neither core lost more than usual plus
+//! [`LOST_MAX`], in it or in the tenth of a second before, whose backlog it would have to serve. A step's figures are
+//! also reported over these windows only.
 //!
-//! What a core *usually* loses is what it lost at most in the quietest quarter of the step's windows: kernel threads that
-//! work for the load (network, RCU), and the microseconds of waking up. They come a hundred times in every window, grow with the
-//! load and belong to it, where a single interruption of some milliseconds is another's. So a step's windows are decided
-//! together, when it has ended.
+//! The *usual* loss of a core is the highest loss among the quietest quarter of the step's windows: kernel threads that
+//! work for the load (network, RCU), and the microseconds of waking up. They occur a hundred times in every window,
+//! grow with the load and belong to it, whereas a single interruption of some milliseconds does not. So a step's
+//! windows are judged together when it has ended.
 //!
-//! A request belongs to the window in which its answer was complete. Windows are chosen by what the cores lost, never
-//! by latencies, and a request that takes less than 90 ms has spent all its life in quiet windows. Answers in a window
-//! count whenever they were due: would only those count that were due in the step, its first windows would lack the slow
-//! ones.
+//! A request belongs to the window in which its response was complete. Windows are selected by the losses of cores,
+//! never by latencies, and a request of less than 90 ms falls entirely into quiet time. Responses count whenever they
+//! were due: if only those due in the step counted, its first windows would lack the slow ones.
 
 use std::{collections::VecDeque, mem};
 
@@ -30,11 +29,12 @@ use crate::{
     },
 };
 
-/// The cores must have been quiet for so long before a window. Ticks come late after a disturbance and snapshots divide
-/// windows, so that the window before may be short: it is time that counts. A little less than a window, for ticks jitter.
+/// How long the cores must have been quiet before a window. Ticks are late after a disturbance, and snapshots split
+/// windows, so the previous window may be short: time counts, not windows. Slightly less than a window, because ticks
+/// jitter.
 const QUIET_BEFORE_MIN: Nanos = Nanos(90_000_000);
 
-/// The latencies of the window under way.
+/// The latencies of the current window.
 #[derive(Debug, Default)]
 pub struct WindowLatencies {
     pub response_time: WindowHistogram,
@@ -44,18 +44,18 @@ pub struct WindowLatencies {
 pub struct Windows {
     watch: CoreWatch,
     begun: Option<Begun>,
-    /// The windows before the one under way, as far back as the cores must have been quiet.
+    /// The windows before the current one, as far back as the cores must have been quiet.
     recent: VecDeque<(Nanos, Option<Lost>)>,
     steps: Vec<StepWindows>,
     /// The step that is being measured.
     step: Option<usize>,
     row: RowLoss,
     rows_taken: usize,
-    /// By row of the timeline, whether all windows of steps that ended in it were undisturbed.
+    /// By timeline row: whether all windows of steps that ended in it were undisturbed.
     verdicts: Vec<Option<bool>>,
 }
 
-/// The beginning of the window under way.
+/// The start of the current window.
 struct Begun {
     moment: Moment,
     time: Nanos,
@@ -63,7 +63,7 @@ struct Begun {
     server_cpu: Nanos,
 }
 
-/// What cores lost since the last row of the timeline; none where it is not known.
+/// The losses since the last timeline row; `None` if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RowLoss {
     pub server: Option<Nanos>,
@@ -84,7 +84,7 @@ impl Windows {
         }
     }
 
-    /// Ends the window under way and begins the next. A snapshot without processes ends none.
+    /// Ends the current window and starts the next. Does nothing for a snapshot without processes.
     pub fn end(&mut self, snapshot: &Snapshot, latencies: &mut WindowLatencies) {
         let Some(tree) = &snapshot.processes else { return };
         let begun = Begun {
@@ -115,13 +115,13 @@ impl Windows {
         self.step = step;
     }
 
-    /// What was lost since the last row was taken.
+    /// The losses since the last row.
     pub fn take_row(&mut self) -> RowLoss {
         self.rows_taken += 1;
         mem::take(&mut self.row)
     }
 
-    /// Decides what is not decided yet, and says which rows of the timeline were undisturbed; none outside of steps.
+    /// Judges the remaining windows; returns which timeline rows were undisturbed, `None` outside of steps.
     pub fn finish(&mut self) -> &[Option<bool>] {
         self.decide();
         &self.verdicts
@@ -133,7 +133,7 @@ impl Windows {
         if let Some(step) = self.step {
             let window = Window {
                 lost: lost.zip(self.lost_before()),
-                // The first row of a timeline only says where the next begins.
+                // The first row of a timeline only marks the start of the next.
                 row: self.rows_taken.checked_sub(1),
                 response_time: latencies.response_time.take(),
                 time_to_first_byte_intended: latencies.time_to_first_byte_intended.take(),
@@ -150,7 +150,7 @@ impl Windows {
         }
     }
 
-    /// The most that was lost in a window shortly before; none where that is not known.
+    /// The highest loss in a window shortly before; `None` if unknown.
     fn lost_before(&self) -> Option<Lost> {
         if self.recent_length() < QUIET_BEFORE_MIN {
             return None;
@@ -202,7 +202,7 @@ mod tests {
         Windows::new(steps, &Observe::default(), Waiting::Spin)
     }
 
-    /// Ends a window of 100 ms in which the cores lost so much and these latencies came.
+    /// Ends a window of 100 ms with these losses and latencies.
     fn end(windows: &mut Windows, server_us: Option<u64>, generator_us: u64, latencies_ms: &[u64]) {
         end_after(windows, 100, server_us, generator_us, latencies_ms);
     }
@@ -273,7 +273,7 @@ mod tests {
         for (number, (length_ms, lost_us)) in (1..).zip(lengths_ms) {
             end_after(&mut windows, length_ms, Some(lost_us), 0, &[number]);
         }
-        // 41 ms were quiet before the fourth, 101 ms before the fifth.
+        // Before the fourth window 41 ms were quiet, before the fifth 101 ms.
         let found = report(&mut windows);
         assert_eq!((found.windows, found.windows_total, found.requests), (1, 5, 1));
         assert!((found.response_time_seconds.mean.unwrap() - 0.005).abs() < 1e-5);

@@ -1,24 +1,24 @@
-//! How a stream ended and whether it was a good one: the rule by which streams conform.
+//! How a stream ended and whether it conforms: the rule.
 
 use sojourn_measure::Nanos;
 
 use crate::viewers::{plan::Quality, viewer::Viewer};
 
-/// A stream shorter than this is not judged by its pace: a frame more or less would decide.
+/// A shorter stream is not judged by its pace, because a single frame would decide.
 pub const PACE_JUDGED_AFTER: Nanos = Nanos(2_000_000_000);
 
-/// A track without a packet so long after another's first counts as one without pace.
+/// A track without a packet this long after another track's first has no pace.
 pub const SILENT_TRACK_AFTER: Nanos = Nanos(10_000_000_000);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// It was playing when the run ended.
+    /// Playing when the run ended.
     Played,
     FilmOver,
     Refused(u16),
     Failed(Failure),
     Vanished,
-    /// It had not begun to play when the run ended, and no limit was met.
+    /// It had not started to play when the run ended, and no timeout had passed.
     Unfinished,
 }
 
@@ -55,12 +55,12 @@ impl Failure {
         }
     }
 
-    /// Returns true if a limit on waiting was met.
+    /// Returns true if a timeout ended it.
     pub fn is_timeout(self) -> bool {
         matches!(self, Failure::ConnectTimeout | Failure::ReplyTimeout | Failure::NoPacket | Failure::Silence)
     }
 
-    /// Returns true if it is the generator's own doing.
+    /// Returns true if the generator itself caused it.
     pub fn is_own(self) -> bool {
         matches!(self, Failure::Descriptors | Failure::Addresses)
     }
@@ -89,7 +89,7 @@ impl Fault {
     }
 }
 
-/// The first rule that a stream breaks, if any; judged at `until`, the time of its last packet if the film was over.
+/// The first rule that a stream breaks, if any; judged at `until`, the time of its last packet if the film has ended.
 pub fn fault(ending: Ending, viewer: &Viewer, quality: &Quality, until: Nanos) -> Option<Fault> {
     match ending {
         Ending::Refused(_) => return Some(Fault::Refused),
@@ -106,7 +106,7 @@ pub fn fault(ending: Ending, viewer: &Viewer, quality: &Quality, until: Nanos) -
     }
     let begun = viewer.first_packet().unwrap_or(until);
     let is_slow_to_begin = viewer.hls().is_some_and(|session| {
-        // Media that take longer to arrive than to be shown arrive at less than their pace.
+        // Media that arrive more slowly than they are shown arrive below their pace.
         !session.playback.player().has_begun() && until - begun > quality.prebuffer.max(PACE_JUDGED_AFTER)
     });
     if is_slow_to_begin {
@@ -128,7 +128,7 @@ pub fn fault(ending: Ending, viewer: &Viewer, quality: &Quality, until: Nanos) -
     is_slow.then_some(Fault::Pace)
 }
 
-/// Bits per second since the first packet, headers included, if the span is long enough.
+/// Bits per second since the first packet, including headers, if the span is long enough.
 pub fn bits_per_second(viewer: &Viewer, until: Nanos) -> Option<f64> {
     let elapsed = until - viewer.first_packet()?;
     (elapsed >= PACE_JUDGED_AFTER).then(|| 8.0 * viewer.counts.bytes as f64 / elapsed.seconds())

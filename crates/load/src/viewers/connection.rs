@@ -1,4 +1,4 @@
-//! A viewer's connection: its events, by RTSP or HLS, and what it is watched for.
+//! A viewer's connection, RTSP or HLS: its events, and its registration with epoll.
 
 use std::mem;
 
@@ -7,12 +7,12 @@ use sojourn_measure::{Nanos, clock};
 
 use crate::viewers::{run::Run, viewer::Protocol};
 
-/// A connection is there, or could not be made.
+/// The connection was established or has failed.
 const CONNECTED: EventFlags = EventFlags::OUT.union(EventFlags::ERR).union(EventFlags::HUP);
 const READABLE: EventFlags = EventFlags::IN.union(EventFlags::ERR).union(EventFlags::HUP);
 
 impl Run {
-    /// Something happened on a viewer's connection.
+    /// Handles an event on a viewer's connection.
     pub(crate) fn on_connection(&mut self, key: usize, serial: u32, flags: EventFlags) {
         let now = clock::now();
         if self.is_connecting(key) {
@@ -43,7 +43,7 @@ impl Run {
         }
     }
 
-    /// Reads what has arrived, as much as one turn or the read rate allows.
+    /// Reads available data, as much as one loop iteration or the read rate allows.
     pub(crate) fn read(&mut self, key: usize, now: Nanos) {
         let viewer = &mut self.table.viewers[key];
         if viewer.is_vanished() {
@@ -58,7 +58,7 @@ impl Run {
         }
     }
 
-    /// Leaves the connection of a slow viewer alone until its read rate allows more.
+    /// Stops reading the connection of a slow viewer until its read rate allows more.
     pub(crate) fn read_later_if_slow(&mut self, key: usize) {
         let viewer = &mut self.table.viewers[key];
         let serial = viewer.serial;
@@ -69,7 +69,7 @@ impl Run {
         self.watch(key);
     }
 
-    /// Has the connection watched for what matters now.
+    /// Registers the connection for the events that matter now.
     pub(crate) fn watch(&mut self, key: usize) {
         let viewer = &mut self.table.viewers[key];
         let interest = viewer.interest();

@@ -1,4 +1,4 @@
-//! Counters of a run of viewers: packets as they arrive, streams as they end, and a row of the timeline per interval.
+//! Counters of a run of viewers: packets when they arrive, streams when they end, and a timeline row per interval.
 
 use std::{collections::BTreeMap, ops::AddAssign, time::SystemTime};
 
@@ -15,29 +15,29 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub packets: u64,
-    /// Their bytes, RTP's headers included.
+    /// Their bytes, including RTP headers.
     pub bytes: u64,
     pub late: u64,
-    /// Read too long after they arrived to say when.
+    /// Read too long after arrival to know when they arrived.
     pub void: u64,
     pub reordered: u64,
     pub duplicates: u64,
     /// From the stream's source, but too old or too far ahead.
     pub out_of_sequence: u64,
-    /// From other sources, or on channels that were not agreed.
+    /// From other sources, or on channels that were not agreed on.
     pub foreign: u64,
-    /// No packets of RTP, or of another type than described.
+    /// Not RTP, or of another payload type than described.
     pub malformed: u64,
     /// Dropped by the kernel because the generator did not read them in time.
     pub overflowed: u64,
-    /// Times that there was nothing to show.
+    /// How often there was nothing to show.
     pub starvations: u64,
     /// How long there was nothing to show.
     pub starved: Nanos,
 }
 
 impl Counts {
-    /// Counts a packet of so many bytes.
+    /// Counts a packet of `bytes`.
     pub fn take(&mut self, arrival: &Arrival, bytes: usize) {
         match arrival.order {
             None => self.foreign += 1,
@@ -81,11 +81,11 @@ impl AddAssign for Counts {
 /// Sums over ended streams.
 #[derive(Debug, Default)]
 pub struct Streams {
-    /// All that began.
+    /// All streams started.
     pub started: u64,
-    /// That played to the end of the film.
+    /// Streams that played to the end of the film.
     pub films_over: u64,
-    /// Judged: neither slow nor vanishing, and not cut short before they played.
+    /// Streams of normal viewers that were not cut short before they played.
     pub judged: u64,
     /// Streams without a fault.
     pub conforming: u64,
@@ -95,18 +95,18 @@ pub struct Streams {
     pub failures: BTreeMap<Failure, u64>,
     pub slow: u64,
     pub vanishing: u64,
-    /// That had not begun to play when the run ended.
+    /// Streams that had not started to play when the run ended.
     pub unfinished: u64,
-    /// With at least one starvation.
+    /// Streams with at least one starvation.
     pub starved: u64,
-    /// Packets that were sent, by sequence numbers.
+    /// Packets sent, by their sequence numbers.
     pub expected: u64,
     /// Expected packets that did not arrive.
     pub lost: u64,
     pub counts: Counts,
-    /// Seconds from the first packet to the end, of all streams.
+    /// Seconds from the first packet to the end, over all streams.
     pub played_seconds: f64,
-    /// Rates of streams that played long enough to have one.
+    /// Bit rates of streams that played long enough.
     pub bits_per_second: Vec<f64>,
 }
 
@@ -137,24 +137,24 @@ impl Streams {
 
 #[derive(Debug, Default)]
 pub struct Times {
-    /// From the first packet of the connection to PLAY's answer.
+    /// From the start of the connection to the response to PLAY.
     pub setup: Histogram,
-    /// From sending PLAY to the first packet of RTP.
+    /// From sending PLAY to the first RTP packet.
     pub first_packet: Histogram,
-    /// By how much packets arrived after they would have at the pace of the first.
+    /// How much later packets arrived than at the pace of the first.
     pub behind: Histogram,
     /// The jitter of each track at its end.
     pub jitter: Histogram,
-    /// From when the kernel had a packet until the generator read it; by HLS also by how much it sent requests late.
+    /// From when the kernel had a packet until the generator read it; with HLS also how late requests were sent.
     pub receive_lag: Histogram,
-    /// By HLS: from the request for a segment until it has arrived whole.
+    /// With HLS: from the request for a segment until it was complete.
     pub segment: Histogram,
-    /// By HLS: from beginning to connect until the player showed something.
+    /// With HLS: from connecting until the player showed something.
     pub startup: Histogram,
 }
 
 impl Times {
-    /// The histograms by tag; those of HLS where it is played.
+    /// The histograms by tag, with those of HLS if it is used.
     pub fn tagged(&self) -> Vec<(&'static str, &Histogram)> {
         let hls = [("segment_time", &self.segment), ("startup_time", &self.startup)];
         let common = [
@@ -168,7 +168,7 @@ impl Times {
     }
 }
 
-/// The run interval by interval: columns of equal length.
+/// The run per interval, as columns of equal length.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct StreamTimeline {
     columns: BTreeMap<&'static str, Vec<Option<f64>>>,

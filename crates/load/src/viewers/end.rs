@@ -1,4 +1,4 @@
-//! How viewers end: timeouts, films that are over, and the end of the session.
+//! How viewers end: timeouts, ended films, and the end of the session.
 
 use sojourn_measure::Nanos;
 
@@ -14,11 +14,11 @@ use crate::viewers::{
 const TEARDOWN_TIMEOUT: Nanos = Nanos(2_000_000_000);
 
 impl Run {
-    /// Checks a viewer's timeouts, and does what is due.
+    /// Checks a viewer's timeouts and does what is due.
     pub(crate) fn check(&mut self, key: usize, now: Nanos) {
         let timeout = self.plan.limits.reply_timeout;
         let viewer = &mut self.table.viewers[key];
-        // Servers close what is idle, so that HLS may connect while it plays.
+        // Servers close idle connections, so with HLS a viewer may connect while it plays.
         let is_connecting_too_long = match &viewer.protocol {
             Protocol::Rtsp(_) => viewer.is_connecting() && now - viewer.began >= timeout,
             Protocol::Hls(session) => session.connecting_since().is_some_and(|since| now - since >= timeout),
@@ -65,7 +65,7 @@ impl Run {
         }
     }
 
-    /// Falls silent: nothing is read or sent any more, and nothing is closed.
+    /// Falls silent: stops reading and sending without closing anything.
     fn vanish(&mut self, key: usize, now: Nanos) {
         self.record_end(key, Ending::Vanished, now);
         self.table.viewers[key].phase = Phase::Vanished;
@@ -83,7 +83,7 @@ impl Run {
         self.remove(key, matches!(failure, Failure::Reset | Failure::Closed));
     }
 
-    /// Ends a stream, and its session with TEARDOWN where there is one.
+    /// Ends a stream, and its session with TEARDOWN if there is one.
     pub(crate) fn end(&mut self, key: usize, ending: Ending, now: Nanos) {
         let viewer = &self.table.viewers[key];
         if viewer.ending.is_some() {
@@ -102,12 +102,12 @@ impl Run {
             None => self.remove(key, false),
         }
         if ending == Ending::FilmOver && !self.draining {
-            // A viewer that has seen a film begins the next: as many as were asked for go on playing.
+            // A viewer that has seen a film starts the next, so the number of viewers stays the same.
             self.begin_viewer(now);
         }
     }
 
-    /// Ends all streams, because the run is over.
+    /// Ends all streams at the end of the run.
     pub(crate) fn end_all(&mut self, now: Nanos) {
         self.take_snapshot();
         for key in self.table.keys() {
@@ -127,7 +127,7 @@ impl Run {
         self.measurements.ended(&mut self.table.viewers[key], ending, &self.plan.quality, now);
     }
 
-    /// Ignores the packets that a viewer receives by UDP from now on.
+    /// From now on ignores packets that a viewer receives by UDP.
     fn ignore_tracks(&mut self, key: usize) {
         for pair in self.table.viewers[key].tracks().iter().filter_map(|track| track.udp.as_ref()) {
             self.wakeups.ignore(&pair.media);
@@ -154,7 +154,7 @@ fn silent_for_too_long(
         if session.first_media.is_none() && no_packet.is_some() {
             return no_packet;
         }
-        // A player with a full buffer sends no request, and nothing arrives.
+        // A player with a full buffer sends no requests and receives nothing.
         let is_silent = session.under_way().is_some()
             && session.last_byte.is_some_and(|last| is_older(last, limits.silence_timeout))
             && is_older(viewer.requested, limits.silence_timeout);

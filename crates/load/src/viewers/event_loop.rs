@@ -1,7 +1,7 @@
-//! The loop: wait for sockets or for the next due time, whichever comes first, and do what is due.
+//! The event loop of viewers: waits for sockets or the next due time, and handles what is due.
 //!
-//! Packets carry the kernel's time of arrival, so that at high rates turns may be put off a little and many packets be
-//! taken by one.
+//! Packets carry the kernel's timestamps, so at high rates loop iterations may be delayed a little to read many packets
+//! at once.
 
 use std::{
     mem::MaybeUninit,
@@ -21,15 +21,15 @@ use crate::{
 };
 
 const EVENTS_MAX: usize = 256;
-/// How often a viewer's limits are checked.
+/// How often a viewer's timeouts are checked.
 pub(crate) const CHECK_EVERY: Nanos = Nanos(250_000_000);
 /// Timers handled before sockets are handled again.
 const WAKES_MAX: usize = 64;
-/// For answers to TEARDOWN at the end.
+/// The time for responses to TEARDOWN at the end.
 const DRAIN: Nanos = Nanos(2_000_000_000);
 
 impl Run {
-    /// Turns until the plan is done; returns true if it was interrupted.
+    /// Runs until the plan is done; returns true if it was interrupted.
     pub(crate) fn until_over(
         &mut self,
         interrupted: &AtomicBool,
@@ -63,7 +63,7 @@ impl Run {
                     let fraction = (now - self.origin).seconds() / (end - self.origin).seconds();
                     progress(&row.with_fraction(fraction));
                 }
-                // A late row does not bunch up with the next.
+                // After a late row, the next one is a full interval later.
                 next_row = (next_row + self.plan.interval).max(now);
             }
             let due = self.wake_due(now);
@@ -79,7 +79,7 @@ impl Run {
         self.table.viewers.iter().all(|(_, viewer)| viewer.is_vanished())
     }
 
-    /// Begins viewers and does what timers are due for; returns when the next is due.
+    /// Starts viewers and handles due timers; returns when the next is due.
     fn wake_due(&mut self, now: Nanos) -> Nanos {
         for _ in 0..WAKES_MAX {
             let start = self.next_start();
@@ -119,7 +119,7 @@ impl Run {
         }
         let ready = match readiness::wait(self.wakeups.epoll(), events, until - now) {
             Ok(ready) => ready,
-            // A signal: the loop looks at what it asks for.
+            // A signal: the loop checks whether it was interrupted.
             Err(Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),
         };

@@ -1,5 +1,5 @@
-//! A film to be played: an `rtsp://` URL, or an `http://` one of a playlist, resolved once, so that DNS is no part of any
-//! time.
+//! A film to play: an `rtsp://` URL, or the `http://` URL of a playlist, resolved once, so that no time contains DNS
+//! lookups.
 
 use std::net::SocketAddr;
 
@@ -17,19 +17,19 @@ const SCHEME: &str = "rtsp://";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Film {
-    /// The URL, without name and password.
+    /// The URL, without user and password.
     pub url: String,
     pub address: SocketAddr,
-    /// The user in the URL, if any.
+    /// The user and password in the URL, if any.
     pub credentials: Option<Credentials>,
-    /// The location of its playlist, if it is played by HLS.
+    /// The location of its playlist, for HLS.
     pub(crate) playlist: Option<Location>,
 }
 
 /// Why a URL is no film's.
 #[derive(Debug, Error)]
 pub enum FilmError {
-    /// Another scheme, no host, or characters that a request cannot hold.
+    /// Unknown scheme, no host, or characters that a request cannot contain.
     #[error("{0:?} is not a URL of the form rtsp://host:port/path or http://host:port/path.m3u8")]
     Form(String),
     #[error(
@@ -74,12 +74,12 @@ impl Film {
     }
 }
 
-/// The name and the password before a host, which may be escaped.
+/// The user and password before a host, percent-decoded.
 fn credentials(text: &str) -> Option<Credentials> {
     let (user, password) = text.split_once(':').unwrap_or((text, ""));
     let decoded = |text: &str| String::from_utf8(percent_decode(text.as_bytes()).ok()?).ok();
     let (user, password) = (decoded(user)?, decoded(password)?);
-    // The name is said in a field, in quotes.
+    // The name is sent in a quoted field.
     let is_plain = !user.chars().any(|letter| letter.is_control() || letter == '"' || letter == '\\');
     is_plain.then_some(Credentials { user, password })
 }

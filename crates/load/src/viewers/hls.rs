@@ -26,10 +26,10 @@ use crate::{
     },
 };
 
-/// Playlists of more places are read anew for each viewer.
+/// With more locations than this, playlists are parsed for each viewer.
 const PLAYLISTS_MAX: usize = 4096;
 
-/// The last text read at each location and its parsed form: many viewers read the same. Sorted by location.
+/// The last text at each location and its parsed form, because many viewers read the same playlist. Sorted by location.
 #[derive(Debug, Default)]
 pub(crate) struct PlaylistCache(Vec<CachedPlaylist>);
 
@@ -41,7 +41,7 @@ struct CachedPlaylist {
 }
 
 impl Run {
-    /// The handshake of TCP succeeded or failed.
+    /// Handles the result of the TCP handshake.
     pub(crate) fn on_hls_connected(&mut self, key: usize, flags: EventFlags, now: Nanos) {
         let viewer = &mut self.table.viewers[key];
         let Some(connection) = viewer.hls_mut().and_then(|session| session.connection.as_mut()) else {
@@ -86,7 +86,7 @@ impl Run {
         let bytes = session.playback.request_bytes();
         let Some(request) = session.playback.request_mut() else { return };
         request.sent = Some(now);
-        // A response to a request that the generator sent late cannot arrive in time.
+        // The response to a request that the generator sent late cannot arrive in time.
         let is_first = session.is_retried || connection.answered == 0;
         let lag = if is_first { Nanos::ZERO } else { now - request.due };
         session.is_void = self.measurements.receive_lag(lag);
@@ -106,7 +106,7 @@ impl Run {
         }
     }
 
-    /// Opens another connection in the place of one that was closed.
+    /// Opens another connection to replace one that was closed.
     fn connect_again(&mut self, key: usize, now: Nanos) {
         let viewer = &mut self.table.viewers[key];
         let (socket, opened_by) = match self.sockets.connect_again(viewer.opened_by) {
@@ -124,7 +124,7 @@ impl Run {
         }
     }
 
-    /// Reads a part of the response under way.
+    /// Reads a part of the pending response.
     pub(crate) fn read_response(&mut self, key: usize, now: Nanos) {
         let Run { table, sockets, wakeups, measurements, .. } = self;
         let viewer = &mut table.viewers[key];
@@ -212,7 +212,7 @@ impl Run {
         self.go_on(key, now);
     }
 
-    /// Emulates the line of a slow viewer from when it plays.
+    /// Starts to emulate the slow line of a slow viewer when it plays.
     fn limit_read_rate(&mut self, key: usize) {
         let viewer = &mut self.table.viewers[key];
         if viewer.behaviour != Behaviour::Slow || viewer.playing_since.is_none() {
@@ -223,7 +223,7 @@ impl Run {
         }
     }
 
-    /// Notes when the player begins to show the film.
+    /// Records when the player starts to show the film.
     fn note_beginning(&mut self, key: usize, now: Nanos) {
         let viewer = &mut self.table.viewers[key];
         let (began, is_judged) = (viewer.began, viewer.is_judged());
@@ -233,7 +233,7 @@ impl Run {
         }
     }
 
-    /// The connection was closed, or failed: the end of some responses, and too early for others.
+    /// The connection was closed or failed: that completes some responses and truncates others.
     fn on_http_failed(&mut self, key: usize, cause: Cause, now: Nanos) {
         let Some(session) = self.table.viewers[key].hls_mut() else { return };
         let Some(mut connection) = session.connection.take() else { return };
@@ -289,7 +289,7 @@ fn count_bytes(
 }
 
 impl PlaylistCache {
-    /// Parses a text found at a location, or returns the cached result.
+    /// Parses the text at a location, or returns the cached result.
     fn read(&mut self, location: &Location, text: &[u8]) -> Result<Playlist, &'static str> {
         let PlaylistCache(cached) = self;
         let key = (&location.host, &location.path);

@@ -1,4 +1,4 @@
-//! A viewer's session by HLS: its playback, and the connection on which it asks for the parts.
+//! A viewer's HLS session: its playback, and the connection for its requests.
 
 use std::{fmt, os::fd::OwnedFd};
 
@@ -17,17 +17,17 @@ use crate::{
 
 pub struct HlsSession {
     pub playback: Playback,
-    /// `None` once it is closed, until there is another request.
+    /// `None` after it was closed, until the next request.
     pub(crate) connection: Option<HttpConnection>,
-    /// True if the request under way has been sent on an earlier connection, which was closed before it was answered.
+    /// True if the pending request was already sent on an earlier connection that was closed before the response.
     pub is_retried: bool,
-    /// True if the generator was too late for the response under way to have a valid time of arrival.
+    /// True if the generator was too late for the pending response to have a valid arrival time.
     pub is_void: bool,
-    /// When bytes of a response arrived last, media or not.
+    /// When bytes of a response last arrived, media or not.
     pub last_byte: Option<Nanos>,
     /// When the first bytes of media arrived.
     pub first_media: Option<Nanos>,
-    /// True if the player was seen to begin.
+    /// True once the player was seen to start.
     pub has_begun: bool,
 }
 
@@ -38,7 +38,7 @@ impl fmt::Debug for HlsSession {
 }
 
 impl HlsSession {
-    /// A session on a connection that began at `opened`.
+    /// A session on a connection that was started at `opened`.
     pub fn new(playback: Playback, socket: OwnedFd, opened: Nanos) -> HlsSession {
         let mut session = HlsSession {
             playback,
@@ -53,7 +53,7 @@ impl HlsSession {
         session
     }
 
-    /// Has another connection from now on, which began at `opened`.
+    /// Continues on another connection, started at `opened`.
     pub(crate) fn connect(&mut self, socket: OwnedFd, opened: Nanos) -> &mut HttpConnection {
         let response = ResponseReader::keeping(PLAYLIST_BYTES_MAX);
         self.connection.insert(HttpConnection::new(socket, opened, response))
@@ -64,12 +64,12 @@ impl HlsSession {
         (connection.state == State::Connecting).then_some(connection.opened)
     }
 
-    /// The request that was sent and is not answered in full.
+    /// The request that was sent and not completely answered.
     pub fn under_way(&self) -> Option<&HlsRequest> {
         self.playback.request().filter(|request| request.sent.is_some())
     }
 
-    /// Returns true if the first byte of a response is missing, or any of a playlist.
+    /// Returns true if the first byte of a response is missing, or any byte of a playlist.
     pub fn is_waiting(&self) -> bool {
         self.under_way().is_some_and(|request| request.first_byte.is_none() || !request.is_media())
     }

@@ -1,4 +1,4 @@
-//! What a run of viewers measures: packets as they arrive, streams as they end, snapshots and rows of the timeline.
+//! What a run of viewers measures: packets when they arrive, streams when they end, snapshots and timeline rows.
 
 use std::{collections::BTreeMap, time::SystemTime};
 
@@ -26,14 +26,14 @@ pub(crate) struct Measurements {
     pub(crate) counts: Counts,
     pub(crate) streams: Streams,
     pub(crate) times: Times,
-    /// How late packets were since the last row of the timeline.
+    /// How late packets were since the last timeline row.
     pub(crate) recent: Histogram,
     pub(crate) playing: Level,
     pub(crate) timeline: StreamTimeline,
     pub(crate) last_row: LastRow,
-    /// At the beginning and at the end of the measured part.
+    /// At the start and end of the measured part.
     pub(crate) snapshots: Vec<Snapshot>,
-    /// Responses that make no sense, by what is wrong with them.
+    /// Invalid responses, by what is wrong with them.
     pub(crate) complaints: BTreeMap<String, u64>,
     /// A sample with a larger receive lag is void.
     receive_lag_max: Nanos,
@@ -65,7 +65,7 @@ impl Measurements {
         lag > self.receive_lag_max
     }
 
-    /// Counts a packet, or a segment, of so many bytes.
+    /// Counts a packet or segment of `bytes`.
     pub(crate) fn arrival(&mut self, viewer: &mut Viewer, arrival: &Arrival, bytes: usize) {
         if let Some(behind) = arrival.behind.filter(|_| viewer.is_judged()) {
             self.times.behind.record(behind);
@@ -86,7 +86,7 @@ impl Measurements {
         self.complain(why.to_owned());
     }
 
-    /// The kernel says how many datagrams it has dropped at a track's socket since that was opened.
+    /// Records the kernel's count of datagrams dropped at a track's socket since it was opened.
     pub(crate) fn overflow(&mut self, viewer: &mut Viewer, track: usize, overflowed: u32) {
         let Some(pair) = &mut viewer.tracks_mut()[track].udp else { return };
         let more = u64::from(overflowed.wrapping_sub(pair.overflowed));
@@ -95,7 +95,7 @@ impl Measurements {
         self.counts.overflowed += more;
     }
 
-    /// Counts the time without anything to show that no packet has ended yet.
+    /// Counts time with nothing to show that no packet has ended yet.
     pub(crate) fn starve(&mut self, viewer: &mut Viewer, now: Nanos) {
         let before = viewer.counts;
         viewer.starve_until(now);
@@ -109,7 +109,7 @@ impl Measurements {
         self.times.setup.record(now - viewer.began);
     }
 
-    /// A viewer could not even begin to connect.
+    /// Records a viewer that could not even start to connect.
     pub(crate) fn not_begun(&mut self, behaviour: Behaviour, ending: Ending) {
         self.streams.end(ending);
         if behaviour == Behaviour::Normal {
@@ -124,7 +124,7 @@ impl Measurements {
             self.playing.down(now);
         }
         let last = viewer.last_packet.unwrap_or(now);
-        // By HLS the film is over when it has been shown, not when it has arrived.
+        // With HLS the film ends when it has been shown, not when it has arrived.
         let until = if ending == Ending::FilmOver && viewer.hls().is_none() { last } else { now };
         if matches!(ending, Ending::Played | Ending::Failed(_)) && now - last >= STARVATION_ASKED_AFTER {
             viewer.starve_until(now);

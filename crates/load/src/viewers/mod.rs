@@ -1,12 +1,13 @@
-//! Viewers of films: many clients of a server, and what a player would make of what they receive, by RTSP or HLS.
+//! Viewers of films over RTSP or HLS: many clients of a streaming server, and what a player would make of what they
+//! receive.
 //!
-//! A [`StreamPlan`] says what is wanted, [`run_streams`] does it and returns a [`StreamOutcome`]. A stream conforms by
-//! the rule in `conformance`: it was neither refused nor cut off, its player never had nothing to show, and packets were
-//! neither late nor lost nor too few. The generator measures its own lateness beside it.
+//! [`run_streams`] performs a [`StreamPlan`] and returns a [`StreamOutcome`]. A stream conforms by the rule in
+//! `conformance`: it was neither refused nor cut off, its player never starved, and packets were neither late nor lost
+//! nor too few. The generator's own lateness is measured, too.
 //!
 //! Reading order: `plan`, `conformance`; `run` and `event_loop`; a viewer's life in `start`, `rtsp` or `hls`, `rtp`,
-//! `end`; `measurements`, `outcome`, `report`. The protocols without their sockets are the crate's modules `rtsp`,
-//! `hls` and `playout`; messages of RTSP and headers of RTP and RTCP are the media crate's.
+//! `end`; `measurements`, `outcome`, `report`. The protocols without sockets are the crate's modules `rtsp`, `hls` and
+//! `playout`; RTSP messages and RTP and RTCP headers are in the media crate.
 
 mod conformance;
 mod connection;

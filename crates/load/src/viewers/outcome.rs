@@ -21,15 +21,15 @@ use crate::viewers::{
     snapshot::Span,
 };
 
-/// A generator whose thread was busier than this was the limit.
+/// Above this CPU utilisation the generator was the limit.
 const CPU_MAX: f64 = 0.95;
-/// The hypervisor took more than this of its core: the same.
+/// The same if the hypervisor took more than this of its core.
 const CORE_STEAL_MAX: f64 = 0.10;
-/// A larger share of void samples says that the generator was late too often.
+/// A larger share of void samples means that the generator was late too often.
 const VOID_SHARE_MAX: f64 = 0.01;
 /// A larger share of packets dropped at the generator's own sockets makes losses its own.
 const OVERFLOW_SHARE_MAX: f64 = 0.001;
-/// Distinct complaints about senseless answers that are reported.
+/// How many distinct invalid responses are reported.
 const COMPLAINTS_MAX: usize = 5;
 
 /// Everything that a run measured.
@@ -80,7 +80,7 @@ impl StreamOutcome {
         }
     }
 
-    /// The run interval by interval.
+    /// The run per interval.
     pub fn timeline(&self) -> &StreamTimeline {
         &self.measurements.timeline
     }

@@ -10,29 +10,29 @@ const SECOND: u64 = 1_000_000_000;
 pub struct StreamPlan {
     /// Assigned to the clients in turn.
     pub films: Vec<Film>,
-    /// Concurrent viewers. A viewer whose film ends starts the next.
+    /// Concurrent viewers. A viewer whose film ends starts the next film.
     pub clients: u32,
-    /// Viewers that start per second at the beginning.
+    /// Viewers that start per second at first.
     pub clients_per_second: f64,
-    /// How long it goes on once all have started.
+    /// How long the run continues once all viewers have started.
     pub duration: Nanos,
-    /// How media are sent: by HTTP where the films are by HLS.
+    /// How media are sent; always HTTP for HLS.
     pub transport: Transport,
     pub hls: HlsPlan,
-    /// True if clients begin anywhere in the film.
+    /// True to start anywhere in the film.
     pub random_start: bool,
-    /// The share that reads too slowly; not by UDP, where it would make no difference.
+    /// The share of viewers that read too slowly; not with UDP, where it would make no difference.
     pub slow_share: f64,
     pub slow_bytes_per_second: f64,
-    /// The share that vanishes while it plays, as when a cable is pulled.
+    /// The share that vanishes while playing, as if a cable were pulled.
     pub vanishing_share: f64,
-    /// The rules by which a stream conforms.
+    /// The rules for conforming streams.
     pub quality: Quality,
     pub limits: StreamLimits,
-    /// The size of UDP sockets' receive buffers, where the system's default is not wanted.
+    /// The receive buffer size of UDP sockets, if not the system's default.
     pub receive_buffer_bytes: Option<usize>,
     pub interval: Nanos,
-    /// Says everything that is random.
+    /// The seed of all random draws.
     pub seed: u64,
     /// The core that the generator is pinned to.
     pub core: Option<usize>,
@@ -40,16 +40,16 @@ pub struct StreamPlan {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// To ports of the client.
+    /// RTP over UDP, to ports of the client.
     Udp,
-    /// In the connection, between replies.
+    /// RTP interleaved in the RTSP connection.
     Interleaved,
-    /// As the bodies of answers: HLS.
+    /// HLS: in the bodies of responses.
     Http,
 }
 
 impl Transport {
-    /// As it is typed and reported.
+    /// The name in options and reports.
     pub fn name(self) -> &'static str {
         match self {
             Transport::Udp => "udp",
@@ -61,13 +61,13 @@ impl Transport {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quality {
-    /// How long after its first packet a track begins to be shown; how much media a player of HLS begins with.
+    /// How long after its first packet a track is shown; how much media an HLS player buffers first.
     pub prebuffer: Nanos,
     /// The largest share of packets that may be late or lost.
     pub late_or_lost_max: f64,
-    /// The least media time that has to arrive in a second; with a nominal rate, the least share of it.
+    /// The minimum media time that must arrive per second; with a nominal rate, the minimum share of it.
     pub pace_min: f64,
-    /// The rate that the film has, if it is to be judged by bits.
+    /// The film's bit rate, if streams are to be judged by it.
     pub nominal_bits_per_second: Option<f64>,
 }
 
@@ -86,11 +86,11 @@ impl Default for Quality {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLimits {
     pub reply_timeout: Nanos,
-    /// From PLAY's answer to the first packet.
+    /// From the response to PLAY to the first packet.
     pub first_packet_timeout: Nanos,
-    /// From a packet to the next.
+    /// Between packets.
     pub silence_timeout: Nanos,
-    /// A packet that the generator reads later than this after its arrival is a void sample.
+    /// A packet that the generator reads this much later than it arrived is a void sample.
     pub receive_lag: Nanos,
 }
 

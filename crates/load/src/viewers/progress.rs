@@ -1,4 +1,4 @@
-//! How a run of viewers goes: a row of the timeline per interval, and the same as progress.
+//! The progress of a run of viewers: a timeline row per interval, and the same as a progress report.
 
 use slab::Slab;
 use sojourn_measure::{Nanos, Summary, clock};
@@ -22,29 +22,29 @@ const SEGMENT_COLUMNS: [&str; 4] = [
     "segments_void_per_second",
 ];
 
-/// How a run is going, once per interval.
+/// The progress of a run, once per interval.
 #[derive(Clone, Debug)]
 pub struct StreamProgress {
-    /// The share of the run that is over.
+    /// The completed share of the run.
     pub fraction: f64,
     pub started: u64,
     pub playing: u64,
     /// Playing, judged streams without a fault so far.
     pub conforming: u64,
     pub refused: u64,
-    /// Ended by a limit on waiting so far.
+    /// Streams ended by a timeout so far.
     pub timed_out: u64,
     pub failed: u64,
-    /// Packets of RTP per second, with their headers, in bits.
+    /// RTP packets including headers, in bits per second.
     pub bits_per_second: f64,
-    /// By how much packets of the last interval arrived after the pace of the first.
+    /// How much later packets of the last interval arrived than at the pace of the first.
     pub behind: Summary,
-    /// CPU time over wall time of the generator in the last interval.
+    /// The generator's CPU time over wall time in the last interval.
     pub generator_cpu_fraction: f64,
 }
 
 impl StreamProgress {
-    /// The same, said to be so far into the run.
+    /// The same progress with another completed share.
     pub(crate) fn with_fraction(self, fraction: f64) -> StreamProgress {
         StreamProgress { fraction: fraction.min(1.0), ..self }
     }
@@ -65,7 +65,7 @@ impl LastRow {
 }
 
 impl Run {
-    /// Adds a row to the timeline; returns the same as progress.
+    /// Adds a timeline row; returns it as a progress report.
     pub(crate) fn add_row(&mut self, now: Nanos) -> StreamProgress {
         self.measurements.add_row(&self.table.viewers, &self.plan, self.origin, now)
     }
@@ -115,7 +115,7 @@ impl Measurements {
             ("bits_per_second", bits_per_second),
             (came, grown(|counts| counts.packets)),
             (late, grown(|counts| counts.late)),
-            // A packet that arrives late after all takes back its loss.
+            // A late packet that arrives after all is no longer lost.
             (missing, per_second(this.lost.saturating_sub(before.lost))),
             (void, grown(|counts| counts.void)),
             ("starvations_per_second", grown(|counts| counts.starvations)),

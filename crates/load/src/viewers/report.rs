@@ -1,4 +1,4 @@
-//! The result of a run of viewers as data: what is printed as JSON. Keys are stable; units stand last in each.
+//! The result of a run of viewers, printed as JSON. Keys are stable; units are at the end of each.
 
 use std::collections::BTreeMap;
 
@@ -15,39 +15,40 @@ pub struct StreamReport {
     /// True if a signal ended it.
     pub interrupted: bool,
     pub stopped_because: Option<String>,
-    /// When it began, in seconds since 1970 by the generator's clock.
+    /// When it started, in seconds since 1970 by the generator's clock.
     pub started_unix_seconds: f64,
-    /// Doubts that do not void the figures, as sentences.
+    /// Warnings that do not invalidate the figures.
     pub warnings: Vec<String>,
-    /// How long the clients took to come.
+    /// How long it took until all clients had started.
     pub ramp_seconds: f64,
-    /// Packets of RTP with their headers, once all clients had come.
+    /// RTP packets including headers, once all clients had started.
     pub bytes_per_second: Option<f64>,
     pub streaming: Streaming,
-    /// From beginning to connect to PLAY's answer, or to the playlist of segments.
+    /// From connecting to the response to PLAY, or to the playlist of segments.
     pub setup_time_seconds: Summary,
-    /// From PLAY to the first packet of RTP; by HLS, from asking for the first segment, or what it needs, to its first byte.
+    /// From PLAY to the first RTP packet; with HLS, from the request for the first segment (or what it needs) to its
+    /// first byte.
     pub time_to_first_packet_seconds: Summary,
-    /// By how much each packet came after it would have with the pace of its track's first.
+    /// How much later each packet arrived than at the pace of its track's first.
     pub behind_seconds: Summary,
     /// Each track's jitter at its end (RFC 3550).
     pub jitter_seconds: Summary,
-    /// By HLS: from asking for a segment until it was there whole.
+    /// With HLS: from the request for a segment until it was complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub segment_time_seconds: Option<Summary>,
-    /// By HLS: from beginning to connect until the player showed something.
+    /// With HLS: from connecting until the player showed something.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub startup_time_seconds: Option<Summary>,
     pub generator: StreamGenerator,
-    /// The part in which all clients had come; none if the run ended before.
+    /// The part in which all clients were running; missing if the run ended before.
     pub steps: Vec<StreamStep>,
 }
 
-/// The fate of the judged streams, and the number of others.
+/// The results of the judged streams, and the numbers of others.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Streaming {
     pub streams: StreamFigures,
-    /// Packets of RTP, unless films came by HLS.
+    /// RTP packets; missing with HLS.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packets: Option<Packets>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,9 +60,9 @@ pub struct Streaming {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct StreamFigures {
-    /// Begun, whatever came of them.
+    /// Streams started, however they ended.
     pub started: u64,
-    /// Judged: of usual clients, and not cut short before they played.
+    /// Streams of normal clients that were not cut short before they played.
     pub judged: u64,
     /// Judged streams without a fault.
     pub conforming: u64,
@@ -70,21 +71,21 @@ pub struct StreamFigures {
     pub faults: BTreeMap<&'static str, u64>,
     pub refused: u64,
     pub refused_by_status: BTreeMap<u16, u64>,
-    /// That ended because a limit on waiting was met.
+    /// Streams ended by a timeout.
     pub timed_out: u64,
     pub failures_by_cause: BTreeMap<&'static str, u64>,
-    /// That played to the film's end.
+    /// Streams that played to the end of the film.
     pub films_over: u64,
-    /// That had not begun to play when the run ended.
+    /// Streams that had not started to play when the run ended.
     pub unfinished: u64,
     /// Streams of clients that read slowly.
     pub slow: u64,
     pub vanishing: u64,
-    /// From the first packet to the end, added over the streams.
+    /// From the first packet to the end, over all streams.
     pub played_seconds: f64,
 }
 
-/// Delivery of what the server owed, in RTP packets or HLS segments.
+/// What the server delivered, in RTP packets or HLS segments.
 #[derive(Debug, Serialize, JsonSchema)]
 #[allow(missing_docs)] // docs/load-streaming.md says what each is
 pub struct Deliveries {
@@ -98,7 +99,7 @@ pub struct Deliveries {
     pub void_fraction: Option<f64>,
 }
 
-/// Packets of RTP: what else there is to say of datagrams.
+/// Further counts of RTP packets.
 #[derive(Debug, Serialize, JsonSchema)]
 #[allow(missing_docs)] // docs/load-streaming.md says what each is
 pub struct Packets {
@@ -117,11 +118,11 @@ pub struct Packets {
 pub struct Starvation {
     pub streams: u64,
     pub count: u64,
-    /// How long they were together.
+    /// Their total duration.
     pub seconds: f64,
 }
 
-/// Rates of streams that played for two seconds or more: packets of RTP with their headers.
+/// Bit rates of streams that played for at least two seconds: RTP packets including headers.
 #[derive(Debug, Serialize, JsonSchema)]
 #[allow(missing_docs)] // of so many streams: their mean, and the least, middle and most
 pub struct BitRates {
@@ -148,10 +149,10 @@ impl BitRates {
     }
 }
 
-/// The part of a run in which all clients had come.
+/// The part of a run in which all clients were running.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct StreamStep {
-    /// When it began, since the run's start.
+    /// When it started, since the run's start.
     pub start_seconds: f64,
     /// The planned number of clients.
     pub clients: u32,
@@ -166,22 +167,22 @@ pub struct StreamGenerator {
     pub cpu_fraction: Option<f64>,
     /// CPU time per second of a stream.
     pub cpu_seconds_per_stream_second: Option<f64>,
-    /// The share of the time that it was ready to run and others held its core.
+    /// The share of the time in which it was ready to run and other work held its core.
     pub core_wait_fraction: Reading<f64>,
-    /// The share of its core, or of all cores if it is not pinned, that the hypervisor took.
+    /// The share of its core (or of all cores if it is not pinned) that the hypervisor took.
     pub core_steal_fraction: Reading<f64>,
-    /// True if it, not the server, was the limit.
+    /// True if the generator rather than the server was the limit.
     pub limited: bool,
     pub limited_because: Option<String>,
     pub reasons: Vec<String>,
-    /// From when a packet came until the generator looked.
+    /// From when a packet arrived until the generator read it.
     pub receive_lag_seconds: Summary,
-    /// Beyond which a sample is void.
+    /// Above this, a sample is void.
     pub receive_lag_limit_seconds: f64,
-    /// By which clock packets arrive.
+    /// The clock of packet arrivals.
     pub arrival_clock: String,
-    /// How often it looked for what there was to do.
+    /// Iterations of the event loop per second.
     pub turns_per_second: Option<f64>,
-    /// The descriptor limit: a stream needs one, and one of two tracks by UDP four more.
+    /// The descriptor limit: a stream needs one, and with two tracks by UDP four more.
     pub descriptors: u64,
 }

@@ -1,4 +1,4 @@
-//! Receives RTP packets and reports, by UDP and interleaved, and sends receiver reports.
+//! Receives RTP packets and RTCP reports, by UDP and interleaved, and sends receiver reports.
 
 use std::{net::SocketAddr, os::fd::AsFd};
 
@@ -19,13 +19,13 @@ use crate::{
     },
 };
 
-/// Batches read from one socket before others are read.
+/// Batches per socket before others are read.
 const BATCHES_MAX: usize = 4;
-/// A packet that was truncated by its sender or is not RTP.
+/// A packet that is truncated or not RTP.
 const NO_PACKET: &str = "a packet is no RTP";
 
 impl Run {
-    /// Receives what has arrived on a track's port for packets.
+    /// Receives packets on a track's RTP port.
     pub(crate) fn receive_media(&mut self, key: usize, track: usize) {
         let Run { table, sockets, wakeups, measurements, .. } = self;
         let viewer = &mut table.viewers[key];
@@ -57,7 +57,7 @@ impl Run {
         }
     }
 
-    /// Receives what has arrived on a track's port for reports.
+    /// Receives reports on a track's RTCP port.
     pub(crate) fn receive_reports(&mut self, key: usize, track: usize) {
         let Run { table, sockets, wakeups, measurements, .. } = self;
         let viewer = &mut table.viewers[key];
@@ -74,7 +74,7 @@ impl Run {
         }
     }
 
-    /// Takes a packet that was interleaved with replies.
+    /// Handles an interleaved packet.
     pub(crate) fn take_interleaved(
         &mut self,
         key: usize,
@@ -110,7 +110,7 @@ impl Run {
             match (&track.udp, track.server_ports) {
                 (Some(pair), Some((_, port))) => {
                     let to = SocketAddr::new(server, port);
-                    // A report that is lost is one that a network could have lost.
+                    // A lost report is one that the network could have lost.
                     let _ = sendto(&pair.reports, &datagram, SendFlags::NOSIGNAL, &to);
                 }
                 (None, _) if output.len() < OUTPUT_BYTES_MAX => {
@@ -136,7 +136,7 @@ fn reception(track: &mut TrackReceiver, now: Nanos) -> Option<rtcp::Reception> {
     })
 }
 
-/// Takes a packet of media that arrived at `arrival` and was read `now`.
+/// Handles a media packet that arrived at `arrival` and was read `now`.
 fn take_media(
     viewer: &mut Viewer,
     measurements: &mut Measurements,

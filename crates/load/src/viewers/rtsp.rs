@@ -33,11 +33,11 @@ use crate::{
 
 /// The mean time between receiver reports (RFC 3550, section 6.2).
 pub(crate) const REPORTS_EVERY: Nanos = Nanos(5_000_000_000);
-/// The longest time between keep-alives; a session's timeout may ask for more of them.
+/// The longest time between keep-alives; a session timeout may require shorter ones.
 const KEEP_ALIVE_SECONDS_MAX: f64 = 30.0;
 
 impl Run {
-    /// The handshake of TCP succeeded or failed.
+    /// Handles the result of the TCP handshake.
     pub(crate) fn on_rtsp_connected(&mut self, key: usize, now: Nanos) {
         let viewer = &mut self.table.viewers[key];
         let Some(session) = viewer.rtsp_mut() else { return };
@@ -50,7 +50,7 @@ impl Run {
         self.send_rtsp(key, &request, now);
     }
 
-    /// Reads messages, as much as one turn or the read rate allows.
+    /// Reads messages, as much as one loop iteration or the read rate allows.
     pub(crate) fn read_messages(&mut self, key: usize, now: Nanos) {
         let Some(session) = self.table.viewers[key].rtsp_mut() else { return };
         let allowed = session.read_rate.as_ref().map_or(u64::MAX, |rate| rate.allowed(now));
@@ -149,7 +149,7 @@ impl Run {
         }
     }
 
-    /// Opens the transport of a track's packets; returns the SETUP request for it.
+    /// Opens the transport of a track; returns its SETUP request.
     fn open_transport(&mut self, key: usize, track: usize) -> Result<Request, Failure> {
         let viewer = &mut self.table.viewers[key];
         let connection = viewer.connection_source(key);
@@ -203,7 +203,7 @@ impl Run {
         }
     }
 
-    /// Answers a request of the server, such as a keep-alive.
+    /// Responds to a request of the server, such as a keep-alive.
     fn answer(&mut self, key: usize, request: &rtsp::Request<'_>, now: Nanos) {
         let status = match request.method {
             Method::Options | Method::GetParameter | Method::SetParameter => Status::Ok,
@@ -224,7 +224,7 @@ impl Run {
         self.flush(key, now);
     }
 
-    /// Sends what is to be sent, as far as the kernel takes it.
+    /// Sends pending bytes, as far as the socket accepts them.
     pub(crate) fn flush(&mut self, key: usize, now: Nanos) {
         let Some(session) = self.table.viewers[key].rtsp_mut() else { return };
         match send(&session.socket, &session.output, SendFlags::NOSIGNAL) {

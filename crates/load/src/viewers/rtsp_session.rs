@@ -1,4 +1,4 @@
-//! A viewer's session by RTSP: the connection it speaks on, and the tracks it receives.
+//! A viewer's RTSP session: its connection, and the tracks it receives.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -14,21 +14,21 @@ use crate::{
     runtime::{read_rate::ReadRate, udp::UdpPair},
 };
 
-/// A viewer with more unsent bytes sends no more reports and answers: the server does not read.
+/// With more unsent bytes a viewer sends no more reports and responses: the server does not read.
 pub const OUTPUT_BYTES_MAX: usize = 64 * 1024;
 
 #[derive(Debug)]
 pub struct RtspSession {
     pub socket: OwnedFd,
-    /// Our end of the connection; reports and packets go to the same address.
+    /// The local address of the connection; packets and reports are sent to it.
     pub local: Option<IpAddr>,
     pub dialogue: Dialogue,
-    /// Received and not yet parsed.
+    /// Received and not parsed yet.
     pub input: Vec<u8>,
     pub parser: Parser,
     /// Not yet sent.
     pub output: Vec<u8>,
-    /// How fast the connection may be read, if not as fast as possible.
+    /// The limit on how fast the connection is read.
     pub read_rate: Option<ReadRate>,
     pub tracks: Vec<TrackReceiver>,
     pub play_requested: Nanos,
@@ -40,19 +40,19 @@ pub struct RtspSession {
 #[derive(Debug)]
 pub struct TrackReceiver {
     pub playout: Playout,
-    /// The payload type that the description named.
+    /// The payload type in the description.
     pub payload_type: u8,
-    /// `None` if the packets come in the RTSP connection.
+    /// `None` if packets are interleaved in the RTSP connection.
     pub udp: Option<UdpPair>,
-    /// The channels of the connection that packets and reports use.
+    /// The interleaved channels of packets and reports.
     pub channels: (u8, u8),
-    /// True if the server has granted the transport; no datagram is its own before that.
+    /// True if the server has granted the transport; datagrams before that are not from this session.
     pub is_granted: bool,
-    /// The server's ports, of packets and of reports, if it says.
+    /// The server's RTP and RTCP ports, if it names them.
     pub server_ports: Option<(u16, u16)>,
-    /// The last sender report: the middle of its time, and when it arrived.
+    /// The last sender report: the middle 32 bits of its time, and when it arrived.
     pub sender_report: Option<(u32, Nanos)>,
-    /// True if the source said that it leaves.
+    /// True if the source sent BYE.
     pub is_over: bool,
 }
 
@@ -74,7 +74,7 @@ impl RtspSession {
         }
     }
 
-    /// Notes the transports that the server has granted so far.
+    /// Records the transports that the server has granted.
     pub fn note_transports(&mut self) {
         for (track, granted) in self.tracks.iter_mut().zip(self.dialogue.granted()) {
             let Some(transport) = granted.as_ref().filter(|_| !track.is_granted) else { continue };
@@ -87,21 +87,21 @@ impl RtspSession {
         }
     }
 
-    /// How much of the film has not arrived, as far as its length is known.
+    /// The remaining length of the film, if it is known.
     pub fn left_seconds(&self) -> Option<f64> {
         let furthest = self.tracks.iter().map(|track| track.playout.media_seconds()).fold(0.0, f64::max);
         Some(self.dialogue.left_seconds()? - furthest)
     }
 
-    /// Returns true if a source said that it leaves.
+    /// Returns true if a source sent BYE.
     pub fn is_over(&self) -> bool {
         self.tracks.iter().any(|track| track.is_over)
     }
 }
 
 impl TrackReceiver {
-    /// Returns true if a datagram may be the server's: it comes from it, and from the port that it named. Others may be
-    /// those of a session that ended, whose ports are ours now.
+    /// Returns true if a datagram may be from the server: it has the server's address and announced port. Others may
+    /// belong to an ended session that used the same ports.
     pub fn may_come_from(&self, server: IpAddr, from: SocketAddr, port: fn((u16, u16)) -> u16) -> bool {
         self.is_granted
             && from.ip().to_canonical() == server.to_canonical()

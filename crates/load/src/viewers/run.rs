@@ -1,7 +1,7 @@
-//! A run of viewers from its plan to its outcome, and the state it has meanwhile.
+//! A run of viewers from its plan to its outcome, and its state.
 //!
-//! One thread with one epoll descriptor. The loop is in `event_loop`; viewers begin in `start`, speak with their servers
-//! in `rtsp` and `hls`, receive packets in `rtp` and end in `end`.
+//! One thread with one epoll descriptor. The loop is in `event_loop`; viewers start in `start`, communicate in `rtsp`
+//! and `hls`, receive packets in `rtp` and end in `end`.
 
 use std::{num::NonZeroU64, sync::atomic::AtomicBool, time::SystemTime};
 
@@ -19,25 +19,25 @@ use crate::{
     },
 };
 
-/// Descriptors asked for: some fifty thousand viewers of two tracks by UDP.
+/// The descriptor limit asked for: some fifty thousand viewers of two tracks by UDP.
 const DESCRIPTORS_WANTED: u64 = 262_144;
 
-/// Does what the plan says until it ends or `interrupted` is set.
+/// Runs the plan until it ends or `interrupted` is set.
 pub fn run_streams(
     plan: StreamPlan,
     interrupted: &AtomicBool,
     progress: Option<&mut dyn FnMut(&StreamProgress)>,
 ) -> Result<StreamOutcome, RunError> {
     let descriptors = limits::raise_descriptors(DESCRIPTORS_WANTED);
-    // Sleep to the nanosecond; not granted in some sandboxes, where the default of 50 µs stays.
+    // Sleep with nanosecond precision. Some sandboxes forbid that; the default of 50 µs stays then.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
     let mut run = Run::new(plan, descriptors)?;
     let was_interrupted = run.until_over(interrupted, progress)?;
     Ok(run.outcome(was_interrupted))
 }
 
-/// The state of a run, by what changes it: the event loop writes `wakeups` and `draining`, beginning and ending viewers
-/// write `table` and `sockets`, everything that happens goes into `measurements`.
+/// The state of a run, grouped by what changes it: the event loop writes `wakeups` and `draining`, starting and ending
+/// viewers write `table` and `sockets`, and everything is recorded in `measurements`.
 pub(crate) struct Run {
     pub(crate) plan: StreamPlan,
     pub(crate) table: ViewerTable,
@@ -48,16 +48,16 @@ pub(crate) struct Run {
     pub(crate) playlists: PlaylistCache,
     pub(crate) origin: Nanos,
     started_at: SystemTime,
-    /// True once all streams are to end.
+    /// True once all streams must end.
     pub(crate) draining: bool,
 }
 
-/// The viewers of a run, each under a key and a serial number.
+/// The viewers of a run, each with a key and a serial number.
 pub(crate) struct ViewerTable {
     pub(crate) viewers: Slab<Viewer>,
     /// The serial of the newest viewer.
     pub(crate) serial: u32,
-    /// Viewers that began so far, those after the end of a film included.
+    /// Viewers started so far, including restarts after the end of a film.
     pub(crate) begun: u64,
     pub(crate) random: Xoshiro256PlusPlus,
 }
@@ -94,7 +94,7 @@ impl Run {
         })
     }
 
-    /// How long the viewers take to begin.
+    /// How long it takes until all viewers have started.
     pub(crate) fn ramp(&self) -> Nanos {
         Nanos::from_seconds(f64::from(self.plan.clients) / self.plan.clients_per_second)
     }

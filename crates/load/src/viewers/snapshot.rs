@@ -1,4 +1,4 @@
-//! Everything cumulative of a run of viewers at one moment, and what happened between two.
+//! Everything cumulative of a run of viewers at one moment, and the difference between two.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -68,11 +68,11 @@ impl Snapshot {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Span {
     pub duration_seconds: f64,
-    /// Seconds in which streams played, added over the streams.
+    /// Seconds in which streams played, summed over the streams.
     pub stream_seconds: f64,
-    /// Streams that played, on average.
+    /// The mean number of playing streams.
     pub streams_playing_mean: Option<f64>,
-    /// Packets of RTP with their headers.
+    /// RTP packets including headers.
     pub bytes_per_second: Option<f64>,
     pub packets_per_second: Option<f64>,
     #[serde(skip)]

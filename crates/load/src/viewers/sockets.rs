@@ -1,4 +1,4 @@
-//! Opens and closes the sockets of viewers: connections, pairs of UDP ports, and the descriptors left for more.
+//! Opens and closes viewers' sockets: connections and pairs of UDP ports, within the descriptor limit.
 
 use std::{
     collections::BTreeMap,
@@ -16,23 +16,23 @@ use crate::{
     viewers::viewer::Viewer,
 };
 
-/// Descriptors kept free of viewers.
+/// Descriptors kept free.
 const DESCRIPTORS_RESERVED: u64 = 64;
 /// Bytes per read of a connection.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 pub(crate) struct Sockets {
     connectors: Vec<Connector>,
-    /// By server, and whether they read slowly.
+    /// By server, and whether its viewers read slowly.
     connector_of: BTreeMap<(SocketAddr, bool), usize>,
     slow_bytes_per_second: f64,
     ports: Ports,
     receive_buffer_bytes: Option<usize>,
     pub(crate) descriptors: u64,
     descriptors_left: u64,
-    /// What one call receives from a UDP socket.
+    /// Buffers for one receive call on a UDP socket.
     pub(crate) batch: Batch,
-    /// What one call receives from a connection.
+    /// The buffer for one receive call on a connection.
     pub(crate) buffer: Box<[u8]>,
 }
 
@@ -77,7 +77,7 @@ impl Sockets {
         Ok((socket, OpenedBy { connector, source }))
     }
 
-    /// Begins to connect anew in the order of a connection that the server has closed.
+    /// Reconnects with the connector of a connection that the server has closed.
     pub(crate) fn connect_again(&mut self, before: OpenedBy) -> rustix::io::Result<(OwnedFd, OpenedBy)> {
         let connector = &mut self.connectors[before.connector];
         let (socket, source) = connector.open()?;
@@ -85,7 +85,7 @@ impl Sockets {
         Ok((socket, OpenedBy { source, ..before }))
     }
 
-    /// Opens a track's pair of ports at an address of this machine.
+    /// Opens a track's pair of ports at a local address.
     pub(crate) fn open_pair(&mut self, local: IpAddr) -> rustix::io::Result<UdpPair> {
         if self.descriptors_left < 2 {
             return Err(Errno::MFILE);
@@ -95,13 +95,13 @@ impl Sockets {
         Ok(pair)
     }
 
-    /// Notes that a connection was closed, by the server first or by us.
+    /// Records that a connection was closed, and by whom first.
     pub(crate) fn disconnected(&mut self, opened_by: OpenedBy, by_server: bool) {
         self.connectors[opened_by.connector].closed(opened_by.source, by_server);
         self.descriptors_left += 1;
     }
 
-    /// Notes that all sockets of a viewer are closed, its connection by the server first or by us.
+    /// Records that all sockets of a viewer are closed, and who closed its connection first.
     pub(crate) fn close(&mut self, viewer: &Viewer, by_server: bool) {
         self.disconnected(viewer.opened_by, by_server);
         let pairs = viewer.tracks().iter().filter(|track| track.udp.is_some()).count();

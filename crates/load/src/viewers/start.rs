@@ -1,4 +1,4 @@
-//! Starts viewers: when, which of them are slow or vanish, and their first connection.
+//! Starts viewers: when, which are slow or vanish, and their first connection.
 
 use rand::RngExt;
 use rustix::event::epoll::EventFlags;
@@ -22,9 +22,9 @@ use crate::{
 };
 
 impl Run {
-    /// When the plan's next viewer begins.
+    /// When the plan's next viewer starts.
     pub(crate) fn next_start(&self) -> Nanos {
-        // A viewer that begins another film is not one more of the plan's.
+        // A viewer that starts another film is not an additional one.
         let begun = self.table.begun - self.measurements.streams.films_over;
         if self.draining || begun >= u64::from(self.plan.clients) {
             return Nanos::MAX;
@@ -32,7 +32,7 @@ impl Run {
         self.origin + Nanos::from_seconds(begun as f64 / self.plan.clients_per_second)
     }
 
-    /// Begins a viewer: it connects.
+    /// Starts a viewer, which connects.
     pub(crate) fn begin_viewer(&mut self, now: Nanos) {
         let film = self.plan.films[(self.table.begun % self.plan.films.len() as u64) as usize].clone();
         self.table.begun += 1;
@@ -85,7 +85,7 @@ impl Run {
 }
 
 impl ViewerTable {
-    /// Each viewer draws as often, so that one share does not change which viewers fall into another.
+    /// Each viewer makes the same number of draws, so that one share does not change which viewers are in another.
     fn draw_behaviour(&mut self, plan: &StreamPlan) -> Behaviour {
         let (vanishes, slow, when): (f64, f64, f64) =
             (self.random.random(), self.random.random(), self.random.random());

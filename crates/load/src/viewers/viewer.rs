@@ -1,4 +1,4 @@
-//! One viewer: what it plays, how far it is, and what it has received.
+//! One viewer: what it plays, its state, and what it has received.
 
 use std::{
     net::IpAddr,
@@ -20,18 +20,18 @@ use crate::{
     },
 };
 
-/// From the last packet of a film, once so little is left of it, ...
+/// A film counts as ended if at most this much was left at its last packet, ...
 pub const FILM_REST_SECONDS: f64 = 1.0;
-/// ... and nothing arrived for so long, it is over.
+/// ... and nothing arrived for this long.
 pub const FILM_OVER_AFTER: Nanos = Nanos(2_000_000_000);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behaviour {
-    /// As it should: its streams are judged.
+    /// A normal viewer, whose streams are judged.
     Normal,
     /// It reads too slowly.
     Slow,
-    /// It stops reading and sending without closing, so long after it began to play.
+    /// Stops reading and sending without closing, this long after it started to play.
     Vanishing(Nanos),
 }
 
@@ -42,7 +42,7 @@ pub enum Phase {
     /// It sets up its session, or loads playlists.
     Preparing,
     Playing,
-    /// The end of the session is to be answered by then.
+    /// TEARDOWN must be answered by then.
     TearingDown {
         deadline: Nanos,
     },
@@ -61,10 +61,10 @@ pub struct Viewer {
     pub(crate) protocol: Protocol,
     pub counts: Counts,
     pub began: Nanos,
-    /// When the last request was sent, or connecting began.
+    /// When the last request was sent, or connecting started.
     pub requested: Nanos,
     pub playing_since: Option<Nanos>,
-    /// When the last packet arrived, or the last bytes of media.
+    /// When the last packet, or the last bytes of media, arrived.
     pub last_packet: Option<Nanos>,
     pub ending: Option<Ending>,
 }
@@ -112,7 +112,7 @@ impl Viewer {
         self.phase == Phase::Vanished
     }
 
-    /// The tracks that are received as packets.
+    /// The tracks received as packets.
     pub(crate) fn tracks(&self) -> &[TrackReceiver] {
         self.rtsp().map_or(&[], |session| &session.tracks)
     }
@@ -121,7 +121,7 @@ impl Viewer {
         self.rtsp_mut().map_or(&mut [], |session| &mut session.tracks)
     }
 
-    /// The name of its connection in epoll.
+    /// Its connection's ID in epoll.
     pub(crate) fn connection_source(&self, key: usize) -> EventSource {
         EventSource { viewer: key, serial: self.serial, slot: CONNECTION_SLOT }
     }
@@ -133,7 +133,7 @@ impl Viewer {
         }
     }
 
-    /// The limit on how fast its connection is read, where there is one.
+    /// The limit on how fast its connection is read, if there is one.
     pub(crate) fn read_rate(&mut self) -> Option<&mut ReadRate> {
         match &mut self.protocol {
             Protocol::Rtsp(session) => session.read_rate.as_mut(),
@@ -141,7 +141,7 @@ impl Viewer {
         }
     }
 
-    /// What its connection is to be watched for: room where something is unsent, bytes unless they may not be read yet.
+    /// The events to wait for: writable if something is unsent, readable unless the read rate forbids it.
     pub(crate) fn interest(&mut self) -> EventFlags {
         let has_unsent = match &self.protocol {
             Protocol::Rtsp(session) => !session.output.is_empty(),
@@ -152,12 +152,12 @@ impl Viewer {
         if is_limited { writable } else { writable | EventFlags::IN }
     }
 
-    /// Returns true if its streams say something of the server.
+    /// Returns true if its streams show something about the server.
     pub fn is_judged(&self) -> bool {
         self.behaviour == Behaviour::Normal
     }
 
-    /// Returns true if a request is to be answered.
+    /// Returns true if it waits for a response.
     pub fn is_waiting(&self) -> bool {
         match &self.protocol {
             Protocol::Rtsp(session) => session.dialogue.is_waiting(),
@@ -165,7 +165,7 @@ impl Viewer {
         }
     }
 
-    /// When its first packet arrived, or the first bytes of a segment.
+    /// When its first packet, or the first bytes of a segment, arrived.
     pub fn first_packet(&self) -> Option<Nanos> {
         match &self.protocol {
             Protocol::Rtsp(session) => {
@@ -175,7 +175,7 @@ impl Viewer {
         }
     }
 
-    /// Packets that were sent to it and that were lost, by their numbers; or segments.
+    /// Packets (by sequence numbers) or segments that were expected and lost.
     pub fn expected_and_lost(&self) -> (u64, u64) {
         match &self.protocol {
             Protocol::Rtsp(session) => {
@@ -186,7 +186,7 @@ impl Viewer {
         }
     }
 
-    /// Returns true if the film is over but for its last second, as far as its length is known.
+    /// Returns true in the film's last second, if its length is known.
     pub fn is_near_end(&self, now: Nanos) -> bool {
         let left_seconds = match &self.protocol {
             Protocol::Rtsp(session) => session.left_seconds(),
@@ -195,7 +195,7 @@ impl Viewer {
         left_seconds.is_some_and(|left| left <= FILM_REST_SECONDS)
     }
 
-    /// Returns true if the film is over: nothing arrives near its end, or after its source left where the end is unknown.
+    /// Returns true if the film has ended: nothing arrives near its end, or after BYE if the length is unknown.
     pub fn is_film_over(&self, now: Nanos) -> bool {
         match &self.protocol {
             Protocol::Rtsp(session) => {
@@ -206,7 +206,7 @@ impl Viewer {
         }
     }
 
-    /// Returns true if a source said that it leaves in the middle of the film.
+    /// Returns true if the source sent BYE before the end of the film.
     pub fn has_source_left(&self, now: Nanos) -> bool {
         self.is_silent(now) && self.rtsp().is_some_and(RtspSession::is_over)
     }
@@ -215,7 +215,7 @@ impl Viewer {
         self.last_packet.is_some_and(|last| now - last >= FILM_OVER_AFTER)
     }
 
-    /// Adds up the time with nothing to show that no packet has ended yet.
+    /// Counts time with nothing to show that no packet has ended yet.
     pub fn starve_until(&mut self, now: Nanos) {
         let Viewer { protocol, counts, .. } = self;
         let mut count = |(begins, length)| counts.starve(begins, length);

@@ -1,4 +1,4 @@
-//! What wakes the event loop of a run of viewers: sockets and timers, and by which clock packets arrive.
+//! What wakes the event loop of a run of viewers: sockets and timers; and the clock of packet arrivals.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -7,9 +7,9 @@ use sojourn_measure::Nanos;
 
 use crate::runtime::{RunError, batching::Batching, timers::Timers, timestamps};
 
-/// By how much turns may be put off at high rates: far less than what makes a sample void.
+/// How long loop iterations may be delayed at high rates: far less than what makes a sample void.
 const TURN_SLACK: Nanos = Nanos(1_000_000);
-/// The slot of a viewer's connection; its tracks have two slots each, for packets and for reports.
+/// The slot of a viewer's connection; each track has two more slots, for packets and reports.
 pub(crate) const CONNECTION_SLOT: usize = 0;
 
 const KEY_BITS: u32 = 24;
@@ -17,30 +17,30 @@ const SLOT_BITS: u32 = 8;
 
 pub(crate) struct Wakeups {
     epoll: OwnedFd,
-    /// When the limits of viewers are checked.
+    /// When viewers' timeouts are checked.
     pub(crate) checks: Timers,
     /// When connections with a limited read rate may be read again.
     pub(crate) slow_reads: Timers,
-    /// When players of HLS have room for the next segment.
+    /// When HLS players have room for the next segment.
     pub(crate) requests: Timers,
     pub(crate) batching: Batching,
     pub(crate) arrivals: ArrivalClock,
     pub(crate) turns: u64,
 }
 
-/// One of a viewer's sockets, as epoll names it.
+/// One of a viewer's sockets, as identified in epoll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EventSource {
     pub(crate) viewer: usize,
-    /// Tells this viewer from an earlier one under the same key, in late events.
+    /// Distinguishes the viewer from an earlier one with the same key, for late events.
     pub(crate) serial: u32,
     pub(crate) slot: usize,
 }
 
-/// When packets arrived: by the kernel's timestamp, or else when the wait that reported them returned.
+/// When packets arrived: the kernel's timestamp, or else when the wait that reported them returned.
 #[derive(Debug)]
 pub(crate) struct ArrivalClock {
-    /// How far the wall clock, which the kernel uses for its timestamps, is ahead of ours.
+    /// The offset of the wall clock, which the kernel's timestamps use, from the monotonic clock.
     wall_ahead: Nanos,
     woken_at: Nanos,
     pub(crate) stamped: u64,
@@ -74,7 +74,7 @@ impl Wakeups {
         epoll::add(&self.epoll, socket, source.data(), flags)
     }
 
-    /// Changes what a registered socket is watched for. One that is not registered any more is left alone.
+    /// Changes the events of a registered socket. An unregistered one is left alone.
     pub(crate) fn watch_for(&self, socket: impl AsFd, source: EventSource, flags: EventFlags) {
         let _ = epoll::modify(&self.epoll, socket, source.data(), flags);
     }
@@ -106,13 +106,13 @@ impl ArrivalClock {
         ArrivalClock { wall_ahead, woken_at: origin, stamped: 0, unstamped: 0 }
     }
 
-    /// Notes that a wait for sockets returned.
+    /// Records that a wait for sockets has returned.
     pub(crate) fn wake(&mut self, now: Nanos) {
         self.woken_at = now;
         self.wall_ahead = timestamps::wall_ahead(now);
     }
 
-    /// The arrival time of what was received with or without a timestamp.
+    /// The arrival time of data received with or without a timestamp.
     pub(crate) fn arrival(&mut self, stamp: Option<Nanos>) -> Nanos {
         match stamp {
             Some(wall) => {

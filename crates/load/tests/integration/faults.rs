@@ -1,4 +1,4 @@
-//! What servers do wrong: each fault is counted by its cause, and none hangs or stops the clients.
+//! Faulty servers: each fault is counted by its cause, and none hangs or stops the clients.
 
 use std::{
     io::Write,
@@ -103,7 +103,7 @@ fn an_early_close() {
 #[test]
 fn a_reset() {
     let server = every_other(|stream| {
-        // Closing with a linger time of zero breaks the connection off.
+        // Closing with a linger time of zero resets the connection.
         rustix::net::sockopt::set_socket_linger(&*stream, Some(Duration::ZERO)).unwrap();
         Then::Close
     });
@@ -133,7 +133,7 @@ fn what_is_unanswered_at_the_end_is_counted() {
         thread::sleep(Duration::from_secs(60));
         Then::Close
     });
-    // Each of ten sessions asks once, and would ask again 100 ms later.
+    // Each of ten sessions makes one request, and would make another 100 ms later.
     let trace = trace(10, 10 * MS, &[0, 100 * MS], 5);
     let plan = replay(&server, &trace, 500);
     let limits = Limits { drain: Nanos(100 * MS), ..plan.limits };
@@ -199,7 +199,7 @@ fn an_observed_process_that_ends_stops_the_run() {
     assert!(!report.complete);
     assert!(report.stopped_because.unwrap().contains("ended"));
     assert!(report.figures.requests > 0, "what was measured is kept");
-    // As long as nobody has waited for it, the kernel still knows what it used.
+    // Until it is waited for, the kernel still knows what it used.
     let used = &report.steps[0].server.as_ref().unwrap().cpu_seconds;
     assert!(used.value().is_none_or(|&seconds| seconds < 0.5), "{used:?}");
 }

@@ -1,4 +1,4 @@
-//! Latencies against servers of known delay, on any machine.
+//! Latencies against servers with known delays, on any machine.
 //!
 //! Sleeping threads wake late, never early, so that lower bounds are sharp. How late they wake is the machine's doing,
 //! so that what would be an upper bound is an identity between figures: Little's law, the parts that a latency is the
@@ -19,8 +19,8 @@ fn check_least(name: &str, seconds: Option<f64>, least: f64) {
     assert!(seconds >= least * (1.0 - PRECISION), "{name}: {seconds} is less than {least}");
 }
 
-/// Clients are N = X (R + Z) of a closed loop, but for the requests at both ends of the measurement: a latency that
-/// counted too much, or time that is in none, would show.
+/// Clients are N = X (R + Z) in a closed loop, apart from requests at both ends of the measurement. This detects
+/// latencies that count too much, and time that is in none.
 fn check_little(report: &Report) {
     let step = &report.steps[0];
     let longest = report.figures.response_time_seconds.max.unwrap();
@@ -33,7 +33,7 @@ fn mean(summary: &Summary) -> f64 {
     summary.mean.unwrap()
 }
 
-/// A whole is the sum of its parts, each to the precision of a histogram.
+/// A whole is the sum of its parts, within the precision of a histogram.
 fn check_sum(whole: &Summary, parts: [&Summary; 2]) {
     assert!(parts.iter().all(|part| part.count == whole.count), "{whole:?} of {parts:?}");
     let sum = parts.iter().map(|part| mean(part)).sum::<f64>();

@@ -1,4 +1,4 @@
-//! The load generator against servers that do as a test says.
+//! The load generator against scripted servers.
 
 mod faults;
 mod film_server;

@@ -1,4 +1,4 @@
-//! Viewers of a scripted server: figures that are right to the packet, both sides' ends, and hostile servers.
+//! Viewers of a scripted server: exact figures, the end by either side, and hostile servers.
 
 use crate::film_server;
 use std::{
@@ -17,7 +17,7 @@ use sojourn_media::rtsp::Method;
 const MS: u64 = 1_000_000;
 const BOTH: [Transport; 2] = [Transport::Udp, Transport::Interleaved];
 
-/// One viewer for a while, which on a busy machine may look at packets as late as it likes.
+/// One viewer for a while, whose generator may read packets late on a busy machine.
 fn plan(server: &FilmServer, transport: Transport, milliseconds: u64) -> StreamPlan {
     StreamPlan {
         films: vec![Film::resolve(&server.url()).unwrap()],

@@ -28,12 +28,12 @@ use sojourn_measure::{Histogram, Nanos, clock};
 const REQUESTS: usize = 1200;
 const TOLERANCE: f64 = 0.01;
 
-/// What the server knows: the least and the most that each answer can have taken.
+/// What the server knows: the minimum and maximum that each response can have taken.
 #[derive(Default)]
 struct Truth {
     least: Histogram,
     most: Histogram,
-    /// Requests of which the kernel did not say when they came.
+    /// Requests whose arrival the kernel did not report.
     unknown: usize,
 }
 
@@ -115,7 +115,7 @@ fn open() -> Arrivals<'static> {
     Arrivals::Open { segments, process: ArrivalProcess::Poisson, under_way_max: 1000 }
 }
 
-/// Delays that follow the inverse of a distribution function, in milliseconds.
+/// Delays in milliseconds drawn by the inverse of a distribution function.
 fn drawn(inverse: impl Fn(f64) -> f64) -> Vec<Duration> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
     (0..REQUESTS).map(|_| Duration::from_secs_f64(inverse(random.random::<f64>()) * 1e-3)).collect()

@@ -21,12 +21,12 @@ fn open(rate: f64, process: ArrivalProcess, under_way_max: u32) -> Arrivals<'sta
     Arrivals::Open { segments, process, under_way_max }
 }
 
-/// Counts from now on with no time to settle.
+/// Measures from now on, without settle time.
 fn during(measured_ms: u64) -> Schedule {
     Schedule::single(Nanos::ZERO, Nanos(measured_ms * MS), None)
 }
 
-/// A plan that asks for what a file says.
+/// A plan that makes the visits of a file.
 fn visiting(server: &Server, file: impl FnOnce(&Form<'_>) -> (Catalogue, Requests)) -> Plan<'static> {
     let plan = closed(server, 1, 0, 20_000);
     let target = sojourn_load::Target::resolve(&format!("http://{}", server.address)).unwrap();
@@ -34,7 +34,7 @@ fn visiting(server: &Server, file: impl FnOnce(&Form<'_>) -> (Catalogue, Request
     Plan { catalogue, requests, target, ..plan }
 }
 
-/// A server that notes the paths it is asked for.
+/// A server that records requested paths.
 fn noting() -> (Server, Arc<Mutex<Vec<String>>>) {
     let paths = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&paths);

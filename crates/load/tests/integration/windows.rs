@@ -23,9 +23,9 @@ use sojourn_measure::{Nanos, Reading, affinity};
 
 use crate::scripted::{MS, Server, answer, closed_at, ok, report};
 
-/// Set for the process that serves.
+/// Set in the process that serves.
 const SERVES: &str = "SOJOURN_TEST_SERVES";
-/// So many at once: a server that sleeps most of the time is let in before a single one.
+/// That many at once, because a server that sleeps most of the time is scheduled before a single one.
 const BURNERS: usize = 8;
 const BURST: Duration = Duration::from_millis(150);
 const PAUSE: Duration = Duration::from_millis(600);
@@ -33,7 +33,7 @@ const MEASURED_MS: u64 = 4_000;
 /// Fewer quiet windows are no figure to compare.
 const WINDOWS_MIN: u64 = 8;
 
-/// Kills its process when it goes.
+/// Kills its process on drop.
 struct Process(Child);
 
 impl Drop for Process {
@@ -44,7 +44,7 @@ impl Drop for Process {
 }
 
 impl Process {
-    /// Starts a program on one core: it inherits what its starting thread is pinned to.
+    /// Starts a program on one core, inherited from the starting thread's pinning.
     fn on(core: usize, mut command: Command) -> Process {
         let started = thread::spawn(move || {
             affinity::pin_to(core).unwrap();
@@ -84,7 +84,7 @@ fn serve_on(core: usize) -> (Process, String) {
     (process, url.expect("the server says where it listens"))
 }
 
-/// Takes a core in bursts until it is told to stop.
+/// Takes a core in bursts until it is stopped.
 fn burn_in_bursts(core: usize, stop: &AtomicBool) {
     let burner = |_| {
         let mut command = Command::new("sh");
@@ -101,7 +101,7 @@ fn burn_in_bursts(core: usize, stop: &AtomicBool) {
     }
 }
 
-/// One step, by a generator with a core of its own.
+/// Runs one step with a generator on a core of its own.
 fn step(url: &str, server: &Process, cores: &[usize]) -> StepReport {
     let (url, pid, cores) = (url.to_owned(), server.0.id(), [cores[0], cores[1]]);
     let run = thread::spawn(move || {

@@ -1,6 +1,6 @@
-//! A streaming server that does as its script says: every packet at its time, lost, doubled, late or rubbish.
+//! A scripted streaming server: every packet at its time, lost, duplicated, late or invalid.
 //!
-//! It serves one connection after the other, each on a thread of its own, until the test is over.
+//! It serves one connection after the other, each in a thread of its own, until the test ends.
 
 use std::{
     io::{Read, Write},
@@ -17,21 +17,21 @@ use sojourn_media::{
 
 /// Units of timestamps per second.
 pub const CLOCK_RATE: u32 = 90_000;
-/// The source of what the scripts send, unless they say otherwise.
+/// The SSRC in scripts, unless they say otherwise.
 pub const SOURCE: u32 = 77;
 
 /// One datagram or interleaved packet.
 #[derive(Clone)]
 pub struct Sent {
-    /// After PLAY's answer.
+    /// When it is sent, after the response to PLAY.
     pub at: Duration,
-    /// What it holds.
+    /// Its content.
     pub bytes: Vec<u8>,
-    /// Whether it goes the way of reports.
+    /// True if it is sent to the RTCP port.
     pub is_report: bool,
 }
 
-/// A packet of RTP with 100 bytes of payload, sent at once.
+/// An RTP packet with 100 bytes of payload, sent immediately.
 pub fn packet(sequence: u16, media_milliseconds: u32) -> Sent {
     let timestamp = (CLOCK_RATE / 1000 * media_milliseconds).wrapping_add(u32::MAX - 1000);
     let header = Header { marker: true, payload_type: 96, sequence, timestamp, source: SOURCE };
@@ -39,13 +39,13 @@ pub fn packet(sequence: u16, media_milliseconds: u32) -> Sent {
 }
 
 impl Sent {
-    /// The same so many milliseconds after PLAY's answer.
+    /// The same packet, sent this many milliseconds after the response to PLAY.
     pub fn at(self, milliseconds: u64) -> Sent {
         Sent { at: Duration::from_millis(milliseconds), ..self }
     }
 }
 
-/// The end of the source.
+/// An RTCP BYE.
 pub fn goodbye() -> Sent {
     let mut bytes = Vec::new();
     rtcp::append_goodbye(&mut bytes, SOURCE);
@@ -55,25 +55,25 @@ pub fn goodbye() -> Sent {
 /// What a server does.
 #[derive(Clone, Default)]
 pub struct Script {
-    /// What it sends to everybody, by rising time.
+    /// What it sends to every client, in order of time.
     pub packets: Vec<Sent>,
     /// The film's length as it is described.
     pub length_seconds: Option<f64>,
-    /// A method that is answered by this instead, verbatim.
+    /// A method that gets this response instead, verbatim.
     pub instead: Option<(Method, Vec<u8>)>,
-    /// What is sent as soon as somebody connects, again and again where `floods`.
+    /// What is sent on connecting, repeatedly if it `floods`.
     pub greeting: Vec<u8>,
-    /// Whether the greeting goes on for ever.
+    /// True if the greeting is repeated forever.
     pub floods: bool,
 }
 
-/// A server at work, and what it was asked.
+/// A running server, and the requests it received.
 pub struct FilmServer {
     /// Where it listens.
     pub address: SocketAddr,
-    /// Methods in the order in which they came, of all connections.
+    /// Methods of all connections in the order of arrival.
     pub asked: Arc<Mutex<Vec<Method>>>,
-    /// Receiver reports that came: packets lost in all, highest sequence number.
+    /// Receiver reports: packets lost in total, and highest sequence number.
     pub reports: Arc<Mutex<Vec<(i32, u32)>>>,
 }
 
@@ -107,7 +107,7 @@ impl FilmServer {
         format!("rtsp://{}/film", self.address)
     }
 
-    /// How often it was asked for this.
+    /// How often it received this method.
     pub fn asked_for(&self, method: Method) -> usize {
         self.asked.lock().unwrap().iter().filter(|each| **each == method).count()
     }
@@ -161,7 +161,7 @@ impl Talk {
         }
     }
 
-    /// Answers; whether it goes on.
+    /// Responds; returns true to continue.
     fn answer(&mut self, method: Method, sequence: u32, transport: Option<&str>) -> bool {
         if let Some((instead, bytes)) = &self.script.instead
             && *instead == method
@@ -218,7 +218,7 @@ impl Talk {
         transport
     }
 
-    /// Sends what the script says, on another thread: the talk goes on meanwhile.
+    /// Sends the script's packets in another thread while the dialogue continues.
     fn play(&mut self) {
         let (packets, began) = (self.script.packets.clone(), Instant::now());
         let wait = move |at: Duration| thread::sleep(at.saturating_sub(began.elapsed()));
@@ -235,7 +235,7 @@ impl Talk {
                 thread::spawn(move || {
                     for sent in packets {
                         wait(sent.at);
-                        // A viewer that has left refuses what comes.
+                        // A viewer that has left refuses packets.
                         let _ = if sent.is_report { &reports } else { &media }.send(&sent.bytes);
                     }
                 });

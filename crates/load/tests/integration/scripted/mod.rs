@@ -1,4 +1,4 @@
-//! A server that does what a test tells it: a thread per connection, known delays, deliberate faults.
+//! A scripted HTTP server: a thread per connection, known delays, deliberate faults.
 
 #![allow(dead_code)] // each test file uses its own part
 
@@ -26,11 +26,11 @@ use sojourn_workload::{
 
 pub const MS: u64 = 1_000_000;
 
-/// A run waits so long for the last answers: a machine that others use may be late with them, and a run ends as soon as
-/// the last one has come. Tests of servers that never answer wait less.
+/// How long a run waits for the last responses, which may be late on a busy machine; a run ends as soon as the last one
+/// has arrived. Tests of servers that never respond wait less.
 const DRAIN: Nanos = Nanos(60_000 * MS);
 
-/// Whether a scripted connection goes on to the next request.
+/// Whether a scripted connection continues with the next request.
 pub enum Then {
     GoOn,
     Close,
@@ -46,7 +46,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves with a script, which gets the connection, the request's head and its number on all connections.
+    /// Serves with a script that gets the connection, the request's head and its number over all connections.
     pub fn start(script: impl Fn(&mut TcpStream, &str, usize) -> Then + Send + Sync + 'static) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = Server {
@@ -82,7 +82,7 @@ impl Server {
         })
     }
 
-    /// Answers nothing until so many requests have come, and from then on at once.
+    /// Answers nothing until this many requests have arrived, and then everything at once.
     pub fn holding(requests: usize, body_bytes: usize) -> Server {
         let response = ok(body_bytes);
         let (is_open, opened) = (Mutex::new(false), Condvar::new());
@@ -133,7 +133,7 @@ fn read_head(stream: &mut TcpStream) -> Option<String> {
     String::from_utf8(head).ok()
 }
 
-/// Writes a response, whole or not at all as far as the client lets it.
+/// Writes a response, or as much as the client accepts.
 pub fn answer(stream: &mut TcpStream, response: &[u8]) -> Then {
     if stream.write_all(response).is_ok() { Then::GoOn } else { Then::Close }
 }
@@ -144,18 +144,18 @@ pub fn ok(body_bytes: usize) -> Vec<u8> {
     response
 }
 
-/// The size that a path of a built site ends with.
+/// The size at the end of a built site's path.
 pub fn size_in(head: &str) -> usize {
     let path = head.split(' ').nth(1).unwrap_or_default();
     path.rsplit('-').next().and_then(|size| size.parse().ok()).unwrap_or(0)
 }
 
-/// A closed loop without think time; tests change what they are about.
+/// A closed loop without think time; tests change what they need.
 pub fn closed(server: &Server, clients: u32, warm_up_ms: u64, measured_ms: u64) -> Plan<'static> {
     closed_at(&server.url(), clients, warm_up_ms, measured_ms)
 }
 
-/// The same for a server elsewhere.
+/// The same for another server.
 pub fn closed_at(url: &str, clients: u32, warm_up_ms: u64, measured_ms: u64) -> Plan<'static> {
     let target = Target::resolve(url).unwrap();
     Plan {
@@ -176,7 +176,7 @@ pub fn closed_at(url: &str, clients: u32, warm_up_ms: u64, measured_ms: u64) -> 
     }
 }
 
-/// An open loop of constant arrivals, whose generator may put things off.
+/// An open loop of constant arrivals, with this timer slack.
 pub fn open(server: &Server, per_second: f64, timer_slack: Nanos, measured_ms: u64) -> Plan<'static> {
     let length = Nanos(measured_ms * MS);
     let segments = vec![Segment { from: per_second, to: per_second, length }];
@@ -194,7 +194,7 @@ pub fn closing(plan: Plan<'static>) -> Plan<'static> {
     Plan { catalogue, connections: Connections::Close, ..plan }
 }
 
-/// The requests that were due and what became of them: each is answered, failed, skipped or unfinished.
+/// The number of requests that were due: each is answered, failed, skipped or unfinished.
 pub fn due(figures: &Figures) -> u64 {
     figures.requests + figures.errors + figures.skipped + figures.unfinished + figures.abandoned
 }
@@ -203,7 +203,7 @@ pub fn report(plan: Plan<'_>) -> Report {
     run(plan, &AtomicBool::new(false), None).unwrap().report()
 }
 
-/// A trace of equal sessions: `count` of them, one every `every_ns`, with requests at these offsets.
+/// A trace of `count` equal sessions, one every `every_ns`, with requests at these offsets.
 pub fn trace(count: u32, every_ns: u64, offsets_ns: &[u64], size_bytes: u64) -> Trace {
     let length = offsets_ns.len() as u32;
     let session =
@@ -226,7 +226,7 @@ pub fn logged<'a>(trace: &'a Trace, arrivals: impl Iterator<Item = Arrival> + 'a
     })))
 }
 
-/// Replays a trace as logged, measured from its first request on.
+/// Replays a trace as logged, measured from its first request.
 pub fn replay<'a>(server: &Server, trace: &'a Trace, measured_ms: u64) -> Plan<'a> {
     let target = Target::resolve(&format!("http://{}", server.address)).unwrap();
     assert!(site_path(0, 1).starts_with('/'));
