@@ -178,9 +178,9 @@ def test_a_study_says_what_it_found_on_a_full_disk(full_disk: Path, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_an_assessment_answers_on_a_full_disk(full_disk: Path, small_log: Path, tmp_path: Path) -> None:
+def test_an_assessment_answers_on_a_full_disk(full_disk: Path, small_log: Path) -> None:
     kept = full_disk / "run"
-    words = ("--effort", "quick", "--think-scale", "0.1", "--output", kept, "--work-dir", tmp_path / "work")
+    words = ("--effort", "quick", "--think-scale", "0.1", "--output", kept)
     done = run("assess", small_log, *words, "--format", "json")
     message = check(done, kept / "trace.sojourn")
     assert "No space left on device" in message

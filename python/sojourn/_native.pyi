@@ -261,3 +261,17 @@ def simulate_sessions(
     wakeup: float = 0.0,
     client: float = 0.0,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+def simulate_step(
+    trace: Trace,
+    rates: list[float],
+    step_seconds: float,
+    settle_seconds: float,
+    think_scale: float,
+    demands: NDArray[np.float64],
+    r: int | None,
+    latency: float,
+    seed: int,
+    quota: tuple[float, float] | None = None,
+    wakeup: float = 0.0,
+    client: float = 0.0,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]: ...

@@ -10,10 +10,14 @@ import numpy as np
 import pytest
 
 from sojourn import _native
+from sojourn.assessment import averages
 from sojourn.assessment.model import Delays, Mix, Station, fit_station, quota
 from sojourn.assessment.prediction import predict
-from sojourn.assessment.simulation import Sessions, simulate
+from sojourn.assessment.simulation import Sessions, simulate, simulate_measured
+from sojourn.assessment.steps import ClimbStep, Sent
 from sojourn.assessment.summary import DemandFit, Knee, Step
+from sojourn.engine.results import Summary as Latencies
+from sojourn.engine.results import Unavailable
 from sojourn.results.records import Interval, Spread
 
 LATENCY, CALIBRATION = 30e-6, 1.2
@@ -122,6 +126,41 @@ def test_a_made_up_server_is_recovered_from_half_its_steps(station: Station, mix
         assert step.closed_form_error.response_time_mean == pytest.approx(0.0, abs=0.05)
     assert predicted[-1].closed_form is not None
     assert predicted[-1].closed_form.response_time_mean_seconds is None
+
+
+def test_the_requests_of_each_repetition_are_simulated_again(station: Station, trace: _native.Trace) -> None:
+    rate, slower = 0.8 * station.busy_capacity, 1.1
+
+    def repetition(seed: int) -> ClimbStep:
+        """As a server measures it that takes a tenth longer, in the second half of its measured part."""
+        answered_at, times, demands = _native.simulate_step(
+            trace, [rate / 2, rate], 1.0, 0.4, 0.1, station.demands, station.r, LATENCY, seed
+        )
+        assert set(demands) <= set(station.demands)
+        inside = slower * times[answered_at > 1.7]
+        times_seen = Latencies(mean=float(inside.mean()), p95=float(np.quantile(inside, 0.95)))
+        sent = Sent((rate / 2, rate), 1.0, 0.4, seed, ((1.7, 3.0),))
+        return ClimbStep.model_construct(
+            requests=len(inside),
+            response_time_seconds=times_seen,
+            undisturbed=Unavailable(unavailable="none"),
+            sent=sent,
+        )
+
+    repetitions = [repetition(seed) for seed in range(4)]
+    bare = replace(station, mean_delays=Delays(LATENCY), p95_delays=Delays())
+    step = made_up(station, rate)
+    seen = {rate: repetitions}
+    said = simulate_measured(bare, Sessions(trace, 0.1, seen), step, 1)
+    means = [each.response_time_seconds.mean or 0.0 for each in repetitions]
+    # What the draws have in common with the measured ones cancels: left is the tenth, and the delay.
+    assert said.response_time_mean_seconds is not None
+    beyond = LATENCY + step.mean_for_model - said.response_time_mean_seconds
+    assert beyond == pytest.approx((1 - 1 / slower) * np.mean(means), rel=0.25)
+    assert said.response_time_mean_known_to is not None
+    assert said.response_time_mean_known_to * step.mean_for_model < 0.3 * (averages.half_width(means) or 0.0)
+    unknown = simulate_measured(bare, Sessions(trace, 0.1), step, 1)
+    assert unknown.response_time_mean_known_to is None
 
 
 def test_a_server_that_overload_slows_down_still_keeps_up_where_it_was_seen_to(mix: Mix) -> None:

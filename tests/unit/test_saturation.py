@@ -60,6 +60,14 @@ def test_the_lowest_load_decides_and_then_the_cause() -> None:
     assert "At the same load: accept queue" in both.sentence
 
 
+def test_a_core_that_the_server_filled_with_the_kernels_help_is_full() -> None:
+    server = ServerUse(core_busy_fraction=0.97, cpu_fraction=0.86)
+    filled = step(200, cpu=0.86, thread=0.86).model_copy(update={"server": server, "server_saturated": True})
+    assert found_in(step(100), filled, setting=Setting(cores=1)).first == "CPU"
+    others = filled.model_copy(update={"server_saturated": False})
+    assert found_in(step(100), others, setting=Setting(cores=1)).first is None
+
+
 def test_the_processors_time_is_told_apart() -> None:
     assert "80 % in the kernel" in found_in(step(100, cpu=2.0, user=0.2)).sentence
     assert "90 % in user code" in found_in(step(100, cpu=2.0, user=0.9)).sentence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sojourn.assessment.rising_load import Effort
-from sojourn.assessment.steps import ClimbStep, lost_squared, over_repetitions
+from sojourn.assessment.steps import ClimbStep, Sent, lost_squared, of_climb, over_repetitions, row
 from sojourn.engine.results import (
     Columns,
     CoreLoss,
@@ -16,6 +16,7 @@ from sojourn.engine.results import (
     Unavailable,
     Undisturbed,
 )
+from sojourn.loading.record import RequestsRecord
 
 
 def latencies(mean: float) -> Summary:
@@ -34,7 +35,13 @@ def undisturbed(mean: float, windows: int, resolution_seconds: float = 1e-9, usu
         time_to_first_byte_intended_seconds=latencies(mean),
         server_cpu_seconds_per_request=8e-6,
         lost_max_seconds=0.001,
-        server_core=CoreLoss.model_construct(resolution_seconds=resolution_seconds, usual_in_a_window_seconds=usual),
+        server_core=CoreLoss(
+            lost_fraction=usual,
+            lost_in_a_window_max_seconds=usual,
+            usual_in_a_window_seconds=usual,
+            source="made up",
+            resolution_seconds=resolution_seconds,
+        ),
     )
 
 
@@ -105,3 +112,17 @@ def test_a_slow_system_is_measured_for_longer_and_a_fast_one_is_not() -> None:
     assert normal.for_capacity(100_000) == normal
     assert normal.for_capacity(2000).step_seconds == pytest.approx(0.8 + 4)
     assert normal.for_capacity(10).step_seconds == 10
+
+
+def test_a_step_knows_what_says_which_requests_it_sent() -> None:
+    columns = Columns(time_seconds=[0.9, 1.0, 1.1, 1.2], step=[None, 0, 0, 1], undisturbed=[None, True, False, True])
+    result = RequestsRecord.model_construct(
+        steps=[step(1e-3, undisturbed(1e-4, 1)), step(1e-3, "not seen")],
+        timeline=Timeline(interval_seconds=0.1, columns=columns),
+        seed=7,
+    )
+    judged, unseen = of_climb(result, Effort(1, 2.5, 0.5))
+    assert judged.sent == Sent((1000.0,), 2.5, 0.5, 7, ((0.9, 1.0),))
+    # Where windows are not judged, it is the measured part.
+    assert unseen.sent == Sent((1000.0, 1000.0), 2.5, 0.5, 7, ((3.0, 5.0),))
+    assert "sent" not in row(judged, "repetition-1")

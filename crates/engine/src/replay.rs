@@ -13,7 +13,7 @@ use sojourn_load::{
 };
 use sojourn_measure::Nanos;
 use sojourn_workload::{
-    arrivals::{Level, Staircase, positive},
+    arrivals::{Staircase, positive},
     trace_file::{Head, Index, IndexedTrace},
 };
 
@@ -145,7 +145,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
             trace.scan(|place, _, duration_ns| index.session(place, duration_ns))?;
             let (file, ..) = trace.into_parts();
             let templates = IndexedTrace::new(file, head, index);
-            let arrivals = options.staircase(&schedule).arrivals_of(templates)?;
+            let arrivals = options.staircase().arrivals_of(templates)?;
             (schedule, read_ahead::at_random(arrivals)?)
         }
     };
@@ -232,19 +232,8 @@ impl Options {
         Ok(Schedule::staircase(&self.rate, self.step, settle))
     }
 
-    /// The first half of a settle part connects the sessions in progress, the second lets queues settle.
-    fn staircase(&self, schedule: &Schedule) -> Staircase {
-        let settle_ns = schedule.steps().first().map_or(0, |step| step.settle.0 / 2);
-        let level = |(step, &requests_per_second): (&sojourn_load::Step, &f64)| Level {
-            start_ns: step.start.0 + settle_ns,
-            requests_per_second,
-        };
-        Staircase {
-            levels: schedule.steps().iter().zip(&self.rate).map(level).collect(),
-            end_ns: schedule.end().0,
-            settle_ns,
-            think_scale: self.think_scale,
-            seed: self.common.seed,
-        }
+    fn staircase(&self) -> Staircase {
+        let settle = self.settle.unwrap_or(STAIRCASE_SETTLE);
+        Staircase::in_steps(&self.rate, self.step.0, settle.0, self.think_scale, self.common.seed)
     }
 }

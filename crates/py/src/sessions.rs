@@ -1,9 +1,11 @@
 //! The log's own sessions through the simulator: where `sojourn-workload` meets `sojourn-queueing`.
 
+use std::ops::Range;
+
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use sojourn_queueing::simulator::{self, ChainedJob, Quota};
+use sojourn_queueing::simulator::{self, Answered, ChainedJob, Quota};
 use sojourn_queueing::station::Service;
 use sojourn_workload::arrivals::{Arrival, Level, Staircase};
 use sojourn_workload::trace;
@@ -14,9 +16,10 @@ const NS_PER_SECOND: f64 = 1e9;
 
 type Times<'py> = Bound<'py, PyArray1<f64>>;
 
-/// Adds this file's name to the module.
+/// Adds this file's names to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(simulate_sessions, module)?)
+    module.add_function(wrap_pyfunction!(simulate_sessions, module)?)?;
+    module.add_function(wrap_pyfunction!(simulate_step, module)?)
 }
 
 /// Sessions of the trace, drawn at random at a wanted request rate, through one station.
@@ -44,33 +47,97 @@ fn simulate_sessions<'py>(
     wakeup: f64,
     client: f64,
 ) -> PyResult<(Times<'py>, Times<'py>)> {
+    let levels = vec![Level { start_ns: 0, requests_per_second }];
+    let staircase = Staircase { levels, end_ns: ns(seconds), settle_ns: 0, think_scale, seed };
+    let through = Through { r, latency, quota, wakeup, client };
+    let answered = simulate(py, &trace.inner, &staircase, 0.0..f64::INFINITY, &demands, through)?;
+    Ok((times(py, &answered, |job| job.at), times(py, &answered, |job| job.response_time)))
+}
+
+/// The requests of one step of a climb through one station: those that the load generator sends with this seed.
+///
+/// `rates` are those of all steps so far, each of so many seconds, the first of which settle; the last is simulated. The
+/// rest is as for `simulate_sessions`. Returns, in seconds since the climb's start, when each request left the station,
+/// how long it was there, and its demand.
+#[pyfunction]
+#[pyo3(signature = (trace, rates, step_seconds, settle_seconds, think_scale, demands, r, latency, seed, quota=None, wakeup=0.0, client=0.0))]
+#[allow(clippy::too_many_arguments, reason = "they are keywords on the other side")]
+fn simulate_step<'py>(
+    py: Python<'py>,
+    trace: PyRef<'py, Trace>,
+    rates: Vec<f64>,
+    step_seconds: f64,
+    settle_seconds: f64,
+    think_scale: f64,
+    demands: PyReadonlyArray1<'py, f64>,
+    r: Option<u32>,
+    latency: f64,
+    seed: u64,
+    quota: Option<(f64, f64)>,
+    wakeup: f64,
+    client: f64,
+) -> PyResult<(Times<'py>, Times<'py>, Times<'py>)> {
+    let staircase = Staircase::in_steps(&rates, ns(step_seconds), ns(settle_seconds), think_scale, seed);
+    let from = step_seconds * rates.len().saturating_sub(1) as f64;
+    let through = Through { r, latency, quota, wakeup, client };
+    let answered = simulate(py, &trace.inner, &staircase, from..from + step_seconds, &demands, through)?;
+    let of = |figure: fn(&Answered) -> f64| times(py, &answered, figure);
+    Ok((of(|job| job.at), of(|job| job.response_time), of(|job| job.demand)))
+}
+
+/// What the station and the client are told, in seconds.
+struct Through {
+    r: Option<u32>,
+    latency: f64,
+    quota: Option<(f64, f64)>,
+    wakeup: f64,
+    client: f64,
+}
+
+/// The requests that are due in a span.
+fn simulate(
+    py: Python<'_>,
+    trace: &trace::Trace,
+    staircase: &Staircase,
+    due: Range<f64>,
+    demands: &PyReadonlyArray1<'_, f64>,
+    through: Through,
+) -> PyResult<Vec<Answered>> {
     let demands: Vec<f64> = demands.as_array().to_vec();
-    if demands.len() != trace.inner.requests.len() {
-        let message = format!("{} demands for {} requests", demands.len(), trace.inner.requests.len());
+    if demands.len() != trace.requests.len() {
+        let message = format!("{} demands for {} requests", demands.len(), trace.requests.len());
         return Err(PyValueError::new_err(message));
     }
-    let levels = vec![Level { start_ns: 0, requests_per_second }];
-    let end_ns = (seconds * NS_PER_SECOND) as u64;
-    let staircase = Staircase { levels, end_ns, settle_ns: 0, think_scale, seed };
+    let Through { r, latency, quota, wakeup, client } = through;
     let service = r.map_or(Service::ps(1), |r| Service::lps(r as usize, 1));
     let quota = quota.map(|(seconds, period_seconds)| Quota { seconds, period_seconds });
-    let inner = &trace.inner;
     let answered = py.detach(|| {
-        let arrivals = staircase.arrivals(inner).map_err(|error| error.to_string())?;
-        let mut chains: Vec<_> =
-            arrivals.map(|arrival| chain(inner, &arrival, think_scale, &demands)).collect();
+        let arrivals = staircase.arrivals(trace).map_err(|error| error.to_string())?;
+        let chains = arrivals.map(|arrival| chain(trace, &arrival, staircase.think_scale, &demands, &due));
+        let mut chains: Vec<_> = chains.filter(|chain| !chain.is_empty()).collect();
         chains.sort_by(|one, other| one[0].due.total_cmp(&other[0].due));
         simulator::simulate_sessions(chains, service, latency, wakeup, client, quota)
             .map_err(|error| error.to_string())
     });
-    let answered = answered.map_err(PyValueError::new_err)?;
-    let at: Vec<f64> = answered.iter().map(|job| job.at).collect();
-    let times: Vec<f64> = answered.iter().map(|job| job.response_time).collect();
-    Ok((at.into_pyarray(py), times.into_pyarray(py)))
+    answered.map_err(PyValueError::new_err)
 }
 
-/// What is still to come of one session, never empty.
-fn chain(trace: &trace::Trace, arrival: &Arrival, think_scale: f64, demands: &[f64]) -> Vec<ChainedJob> {
+fn ns(seconds: f64) -> u64 {
+    (seconds * NS_PER_SECOND).round() as u64
+}
+
+fn times<'py>(py: Python<'py>, answered: &[Answered], figure: fn(&Answered) -> f64) -> Times<'py> {
+    answered.iter().map(figure).collect::<Vec<f64>>().into_pyarray(py)
+}
+
+/// What is still to come of one session and due in the span.
+fn chain(
+    trace: &trace::Trace,
+    arrival: &Arrival,
+    think_scale: f64,
+    demands: &[f64],
+    span: &Range<f64>,
+) -> Vec<ChainedJob> {
     let session = &trace.sessions[arrival.session as usize];
     let begin = session.first + arrival.first_request;
     let requests = begin as usize..(session.first + session.count) as usize;
@@ -78,5 +145,6 @@ fn chain(trace: &trace::Trace, arrival: &Arrival, think_scale: f64, demands: &[f
         let offset_ns = trace.requests[request].offset_ns as f64 * think_scale;
         (arrival.start_ns as f64 + offset_ns) / NS_PER_SECOND
     };
-    requests.map(|request| ChainedJob { due: due(request), demand: demands[request] }).collect()
+    let jobs = requests.map(|request| ChainedJob { due: due(request), demand: demands[request] });
+    jobs.filter(|job| span.contains(&job.due)).collect()
 }

@@ -133,11 +133,6 @@ def _limits(evidence: Evidence) -> tuple[dict[str, float], list[Withheld]]:
             limits[HELPERS] = helpers.limit
         else:
             withheld.append(refused)
-    if CPU in limits and knee.is_lower_bound:
-        refused = plausibility.limit(CPU, limits[CPU], highest, 0.0)
-        if refused is not None:
-            withheld.append(refused)
-            del limits[CPU]
     return limits, withheld
 
 
@@ -200,14 +195,8 @@ def _server_cpu(evidence: Evidence, limit: float | None, rate: float) -> Resourc
 
 
 def _interpolated_busy(steps: Sequence[Step], rate: float, processors: float | None) -> tuple[float | None, str]:
-    if processors is None:
-        busy = [step.server_core_busy_fraction or step.server_cpu_fraction for step in steps]
-    else:
-        busy = [step.server_cpu_fraction for step in steps]
     known = [
-        (step.offered_requests_per_second, fraction.median / (processors or 1.0))
-        for step, fraction in zip(steps, busy, strict=True)
-        if fraction is not None
+        (step.offered_requests_per_second, busy) for step in steps if (busy := _busy(step, processors)) is not None
     ]
     if not known:
         return None, "unavailable: the server's processes are not on this machine"
@@ -218,6 +207,13 @@ def _interpolated_busy(steps: Sequence[Step], rate: float, processors: float | N
         "the server's core" if processors is None else f"the {format.percent(processors)} of a core that the server has"
     )
     return utilisation, f"measured: busy share of {of}, interpolated between steps"
+
+
+def _busy(step: Step, processors: float | None) -> float | None:
+    """Of the server's core, or of its share of one."""
+    own = step.server_cpu_fraction
+    found = own if processors is not None else step.server_core_busy_fraction or own
+    return None if found is None else found.median / (processors or 1.0)
 
 
 def _access_line(line: Line | None, limit: float | None, rate: float) -> Resource:
@@ -268,7 +264,7 @@ def _bottleneck(
             CPU,
             f"when {REASONS[knee.reason]}, the server's core was {format.percent(used[CPU])} busy already",
         )
-    full = _full_at(evidence, knee)
+    full = _full_at_the_knee(evidence)
     if full is not None:
         use, value = full
         name = NAMES.get(use.name, use.name)
@@ -279,13 +275,13 @@ def _bottleneck(
             )
         said = f"{REASONS[knee.reason]} while the {name} was full: {written(use, value)}"
         return _if_used(name, used.get(name), said if use.unit == "share" else f"{said} {use.unit}")
-    busy = used[CPU]
+    busy = _busiest_at_the_knee(evidence)
     if busy is None:
         return None, (
             f"{REASONS[knee.reason]}, and the server's use of its machine could not be read; assess where it runs"
         )
     if computed == CPU and busy >= CPU_SATURATED_FRACTION:
-        return CPU, f"{REASONS[knee.reason]} with the server's core {format.percent(busy)} busy"
+        return _if_used(CPU, used[CPU], f"{REASONS[knee.reason]} with the server's core {format.percent(busy)} busy")
     return None, (
         f"{REASONS[knee.reason]} with the server's core {format.percent(busy)} busy, and nothing else that was looked "
         "at was full; look for a limit in the server: workers, connections, locks, its accept queue"
@@ -298,28 +294,36 @@ def _if_used(name: str, utilisation: float | None, said: str) -> tuple[str | Non
     return name, said
 
 
-def _full_at(evidence: Evidence, knee: Knee) -> tuple[Use, float | None] | None:
-    """What was full around the knee, the cause before its effect, and how much of it was used.
+def _full_at_the_knee(evidence: Evidence) -> tuple[Use, float | None] | None:
+    """What was full around the knee, the cause before its effect, and how much of it was used."""
+    if evidence.saturation is None:
+        return None
+    around = _around_the_knee(evidence, evidence.saturation.rates)
+    uses = evidence.saturation.uses
+    return next(((use, use.values[place]) for use in uses for place in around if use.is_saturated(place)), None)
 
-    Around it are the first load beyond and the last below: an overloaded server may use less of what it lacks, while
-    the queue before it is full.
+
+def _busiest_at_the_knee(evidence: Evidence) -> float | None:
+    steps = sorted(evidence.steps, key=lambda step: step.offered_requests_per_second)
+    around = _around_the_knee(evidence, [step.offered_requests_per_second for step in steps])
+    known = [busy for place in around if (busy := _busy(steps[place], evidence.processors)) is not None]
+    return max(known, default=None)
+
+
+def _around_the_knee(evidence: Evidence, rates: Sequence[float]) -> range:
+    """The places of the last load below the knee and of the first beyond it, among rising rates.
+
+    Both, for an overloaded server may use less of what it lacks, while the queue before it is full.
     """
-    found = evidence.saturation
-    rates = found.rates if found else []
+    low = evidence.knee.low
     beyond = [
         step.offered_requests_per_second
         for step in evidence.steps
-        if not step.within_target and step.offered_requests_per_second > knee.low
+        if not step.within_target and step.offered_requests_per_second > low
     ]
-    first = min(beyond, default=knee.low * (1 + SAME_LIMIT))
-    place = next((place for place, rate in enumerate(rates) if rate >= first), None)
-    if found is None or place is None:
-        return None
-    around = range(max(0, place - 1), place + 1)
-    return next(
-        ((use, use.values[place]) for use in found.uses for place in around if use.is_saturated(place)),
-        None,
-    )
+    first = min(beyond, default=low * (1 + SAME_LIMIT))
+    place = next((place for place, rate in enumerate(rates) if rate >= first), len(rates) - 1)
+    return range(max(0, place - 1), place + 1)
 
 
 def _doublings(

@@ -53,7 +53,7 @@ class Climbs:
         if result.timeline is not None:
             self._timeline += _timeline_rows(result.timeline, climb, recording)
             self.folder.write_table("timeline.parquet", self._timeline)
-        found = [steps.of_climb(step, index, result.timeline) for index, step in enumerate(result.steps)]
+        found = steps.of_climb(result, self.effort)
         self._steps[climb] = steps.saturated_by_share(found, self.processors) if self.processors else found
         self.rows += [steps.row(step, climb) for step in self._steps[climb]]
         self.folder.write_table("points.parquet", self.rows)

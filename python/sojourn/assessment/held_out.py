@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sojourn.assessment.summary import Model, PredictionError, Step, Summary, Undisturbed
+from sojourn.assessment.summary import Model, Prediction, PredictionError, Step, Summary, Undisturbed
 from sojourn.text import format
 
 UTILISATION_MAX = 0.9
@@ -35,8 +35,8 @@ class Aim:
     name: str
     fraction: float
     of: Callable[[PredictionError], float | None]
-    known_to: Callable[[Undisturbed], float | None]
-    """How well the measured figure is known, relatively."""
+    known_to: Callable[[Prediction | Undisturbed], float | None]
+    """How well the measured figure is known, relatively, or what was simulated of the same requests beside it."""
 
 
 AIMS = (
@@ -45,13 +45,13 @@ AIMS = (
         "mean response time",
         0.15,
         lambda error: error.response_time_mean,
-        lambda measured: measured.response_time_mean_known_to,
+        lambda figures: figures.response_time_mean_known_to,
     ),
     Aim(
         "p95 response time",
         0.25,
         lambda error: error.response_time_p95,
-        lambda measured: measured.response_time_p95_known_to,
+        lambda figures: figures.response_time_p95_known_to,
     ),
 )
 
@@ -133,7 +133,7 @@ def _largest(aim: Aim, summary: Summary) -> Distance | None:
             error,
             summary.model.utilisation(step),
             step.offered_requests_per_second,
-            (aim.known_to(step.undisturbed) if step.undisturbed else None) or 0.0,
+            _known_to(aim, step),
         )
         for step in summary.steps
         if _counts(step, summary.model)
@@ -141,6 +141,11 @@ def _largest(aim: Aim, summary: Summary) -> Distance | None:
         and (error := aim.of(step.simulation_error)) is not None
     ]
     return max(found, key=lambda each: abs(each.error), default=None)
+
+
+def _known_to(aim: Aim, step: Step) -> float:
+    known = [aim.known_to(each) for each in (step.simulation, step.undisturbed) if each is not None]
+    return next((each for each in known if each is not None), 0.0)
 
 
 def _counts(step: Step, model: Model) -> bool:

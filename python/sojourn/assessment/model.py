@@ -225,22 +225,14 @@ class Station:
         """The same station with the delays fitted to the response times of the steps."""
         if not steps:
             return self
-        rates = [step.offered_requests_per_second for step in steps]
-        loads = [(rate, self.demands_at(rate), self.r) for rate in rates]
-        served = [(_lps_mean(*load), _lps_p95(*load)) for load in loads]
-        return self.with_delays_beyond(steps, served)
+        return self.with_delays_beyond(steps, [self.closed_form(step.offered_requests_per_second) for step in steps])
 
-    def with_delays_beyond(self, steps: Sequence[Step], served: Sequence[tuple[float, float]]) -> Station:
-        """The same station with the delays that measured times have beyond those at the station, mean and p95."""
+    def with_delays_beyond(self, steps: Sequence[Step], served: Sequence[Prediction]) -> Station:
+        """The same station with the delays that measured times have beyond those at the station."""
         felt = np.array([self._weights(step.offered_requests_per_second) for step in steps])
-        served_means, served_p95s = np.array(served).T
-        means = np.array([step.mean_for_model for step in steps])
-        p95s = np.array([step.p95_for_model for step in steps])
-        return replace(
-            self,
-            mean_delays=_delays(means, served_means, felt, _trust(steps, "response_time_mean_known_to")),
-            p95_delays=_delays(p95s, served_p95s, felt, _trust(steps, "response_time_p95_known_to")),
-        )
+        of_means = [_mean_of(*pair) for pair in zip(steps, served, strict=True)]
+        of_p95s = [_p95_of(*pair) for pair in zip(steps, served, strict=True)]
+        return replace(self, mean_delays=_delays(of_means, felt), p95_delays=_delays(of_p95s, felt))
 
     def _delay(self, delays: Delays, rate: float) -> float:
         interrupted, asleep = self._weights(rate)
@@ -422,14 +414,38 @@ def _over_busy(rows: FloatArray, capacity: float) -> ByRate:
     return ByRate((*rates[kept].tolist(), capacity), (*factors.tolist(), 1.0))
 
 
-def _trust(steps: Sequence[Step], known_to: str) -> FloatArray:
-    """What a step's time weighs in the fit, at most 1: in inverse proportion to what it is known to."""
-    widths = [getattr(step.undisturbed, known_to, None) for step in steps]
-    return np.array([1.0 if width is None else KNOWN_WELL / max(KNOWN_WELL, width) for width in widths])
+class _Compared(NamedTuple):
+    """A time of a step, in seconds."""
+
+    measured: float
+    said: float
+    trust: float
+    """What it weighs in a fit, at most 1: in inverse proportion to what the comparison is known to."""
 
 
-def _delays(measured: FloatArray, served: FloatArray, felt: FloatArray, trust: FloatArray) -> Delays:
-    """Fits the delays; `felt` has `Station._weights` of each step, shape (steps, 2), the others shape (steps,)."""
+def _mean_of(step: Step, said: Prediction) -> _Compared:
+    known_to = said.response_time_mean_known_to
+    if known_to is None and step.undisturbed is not None:
+        known_to = step.undisturbed.response_time_mean_known_to
+    assert said.response_time_mean_seconds is not None, "steps that tell times are below the knee"
+    return _Compared(step.mean_for_model, said.response_time_mean_seconds, _trust(known_to))
+
+
+def _p95_of(step: Step, said: Prediction) -> _Compared:
+    known_to = said.response_time_p95_known_to
+    if known_to is None and step.undisturbed is not None:
+        known_to = step.undisturbed.response_time_p95_known_to
+    assert said.response_time_p95_seconds is not None, "steps that tell times are below the knee"
+    return _Compared(step.p95_for_model, said.response_time_p95_seconds, _trust(known_to))
+
+
+def _trust(known_to: float | None) -> float:
+    return 1.0 if known_to is None else KNOWN_WELL / max(KNOWN_WELL, known_to)
+
+
+def _delays(compared: Sequence[_Compared], felt: FloatArray) -> Delays:
+    """Fits the delays; `felt` has `Station._weights` of each step, shape (steps, 2)."""
+    measured, served, trust = np.array(compared).T
     # Three figures are not told apart by three steps: then nobody waits for a core to wake up.
     told = 3 if len(measured) > 3 else 2
     design = np.column_stack([np.ones_like(measured), felt])[:, :told]
@@ -447,15 +463,8 @@ def _delays(measured: FloatArray, served: FloatArray, felt: FloatArray, trust: F
 
 def misfit(steps: Sequence[Step], predictions: Sequence[Prediction]) -> float:
     """The squared relative errors of the times that are predicted of the steps, each by what it weighs."""
-    means, p95s = _trust(steps, "response_time_mean_known_to"), _trust(steps, "response_time_p95_known_to")
-    total = 0.0
-    for step, said, mean_trust, p95_trust in zip(steps, predictions, means, p95s, strict=True):
-        figures = (
-            (said.response_time_mean_seconds, step.mean_for_model, mean_trust),
-            (said.response_time_p95_seconds, step.p95_for_model, p95_trust),
-        )
-        total += sum(((said / seen - 1.0) * trust) ** 2 for said, seen, trust in figures if said is not None)
-    return float(total)
+    found = [of(*pair) for pair in zip(steps, predictions, strict=True) for of in (_mean_of, _p95_of)]
+    return float(sum(((each.said / each.measured - 1.0) * each.trust) ** 2 for each in found))
 
 
 def _lps_mean(rate: float, demands: FloatArray, r: int | None) -> float:

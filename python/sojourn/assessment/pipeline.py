@@ -127,7 +127,7 @@ class _Assessment:
         trace = self._import()
         with ExitStack() as cleanup:
             trace_file = self._kept(trace, cleanup)
-            work = cleanup.enter_context(work_folder(self.request.work_dir, self.folder.path))
+            work = cleanup.enter_context(work_folder(self.request.work_dir, self.folder.path, self._documents(trace)))
             root = self._build_site(trace, work)
             server = cleanup.enter_context(self._start_server(root, work))
             cleanup.enter_context(cores.keep_off_server_core(self.cores))
@@ -187,6 +187,9 @@ class _Assessment:
             )
         self.summary.warnings.append(f"{said}: this answer is about that part of the site alone.")
 
+    def _documents(self, trace: _native.Trace) -> list[site.Document]:
+        return site.documents_of(trace) if self.request.server.builds_site else []
+
     def _build_site(self, trace: _native.Trace, work: Path) -> Path:
         self.stages.begin("site")
         root = work / "site"
@@ -196,7 +199,7 @@ class _Assessment:
         if self.request.server.builds_site:
             site.build(
                 root,
-                site.documents_of(trace),
+                self._documents(trace),
                 self.request.content_limit_bytes,
                 self.stages.update,
             )
@@ -299,8 +302,10 @@ class _Assessment:
 
     def _predict(self, trace: _native.Trace) -> None:
         assert self.mix is not None
-        self.summary.steps = steps.over_repetitions(self.climbs.repetitions())
-        self.summary.knee = locate(self.climbs.repetitions(), self.request.target_p95_seconds)
+        repetitions = self.climbs.repetitions()
+        self.summary.steps = steps.over_repetitions(repetitions)
+        measured = {rising_load.offered(level[0]): level for level in steps.levels(repetitions)}
+        self.summary.knee = locate(repetitions, self.request.target_p95_seconds)
         saturation = self.climbs.saturation(self.helpers)
         self.summary.saturation = saturation
         withheld: list[Withheld] = []
@@ -308,7 +313,7 @@ class _Assessment:
             self.stages.begin("model")
             self.summary.model, self.summary.steps, self.station = predict(
                 self.mix,
-                Sessions(trace, self.think_scale),
+                Sessions(trace, self.think_scale, measured),
                 self.summary.demand_fit,
                 self.summary.steps,
                 self.summary.knee,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from sojourn.assessment.held_out import UTILISATION_MAX
 from sojourn.assessment.model import Mix, Quota, Station, fit_station, with_times
-from sojourn.assessment.simulation import Sessions, fit_to_simulation, simulate, with_simulated_delays
+from sojourn.assessment.simulation import Sessions, fit_to_simulation, simulate_measured, with_simulated_delays
 from sojourn.assessment.summary import DemandFit, Knee, Model, Prediction, PredictionError, Step
 
 
@@ -71,7 +71,7 @@ def _with_predictions(
 ) -> Step:
     rate = step.offered_requests_per_second
     closed_form = _as_it_was(closed.closed_form(rate), closed, step)
-    simulation = _as_it_was(simulate(station, sessions, rate, seed), station, step)
+    simulation = _as_it_was(simulate_measured(station, sessions, step, seed), station, step)
     return step.model_copy(
         update={
             "closed_form": closed_form,

@@ -66,7 +66,8 @@ class Effort:
     def for_capacity(self, requests_per_second: float) -> Effort:
         """The same with longer steps for a slow system: a few hundred requests tell neither a rate nor a p95."""
         needed = self.settle_seconds + STEP_REQUESTS / (requests_per_second / 2)
-        return replace(self, step_seconds=max(self.step_seconds, min(needed, LENGTHENED_MAX * self.step_seconds)))
+        seconds = max(self.step_seconds, min(needed, LENGTHENED_MAX * self.step_seconds))
+        return replace(self, step_seconds=round(seconds, 3))
 
 
 @dataclass(frozen=True)

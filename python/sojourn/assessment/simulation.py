@@ -5,18 +5,30 @@ generator does it; a request enters the station when it is due and the one befor
 simulation feels bursts and think times, which the closed form's Poisson requests do not. Answers wait for the
 generator, which takes one after the other: its work on each is measured, and is part of every response time that it
 measures.
+
+Of steps that were measured, the very requests of each repetition are simulated, and looked at in the same undisturbed
+windows. Near the knee the mean response time of one draw of sessions may be twice that of another: what both sides owe
+to the draw cancels, and the difference is known far better than either (correlated inspection; A. M. Law, Simulation
+Modeling and Analysis, 2015, 5.6).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sojourn import _native
+from sojourn.assessment import averages
 from sojourn.assessment.model import R_CANDIDATES, Delays, Station, misfit
+from sojourn.assessment.steps import ClimbStep, Sent
 from sojourn.assessment.summary import Prediction, Step
+from sojourn.engine.results import Unavailable
 
 REQUESTS = 400_000
 WARM_UP_FRACTION = 0.1
@@ -28,19 +40,17 @@ class Sessions:
 
     trace: _native.Trace
     think_scale: float
+    measured: Mapping[float, Sequence[ClimbStep]] = field(default_factory=dict)
+    """The repetitions of each step that was measured, by its offered requests/s."""
 
 
 def simulate(station: Station, sessions: Sessions, rate: float, seed: int) -> Prediction:
-    """Foretells one step by simulation of about `REQUESTS` requests, under the station's quota if it has one.
+    """Foretells a rate by simulation of about `REQUESTS` requests, under the station's quota if it has one.
 
     A saturated station has no steady state: only its throughput is predicted then.
     """
     if not station.keeps_up(rate):
-        return Prediction(
-            requests_per_second=station.capacity,
-            response_time_mean_seconds=None,
-            response_time_p95_seconds=None,
-        )
+        return _saturated(station)
     seconds, demands = REQUESTS / rate, station.demands_at(rate)
     answered_at, times = _native.simulate_sessions(
         sessions.trace,
@@ -64,6 +74,90 @@ def simulate(station: Station, sessions: Sessions, rate: float, seed: int) -> Pr
     )
 
 
+def simulate_measured(station: Station, sessions: Sessions, step: Step, seed: int) -> Prediction:
+    """Foretells a step that was measured by simulation of its own requests, where they can be drawn again."""
+    rate = step.offered_requests_per_second
+    repetitions = [each for each in map(_times, sessions.measured.get(rate, ())) if each is not None]
+    if not station.keeps_up(rate):
+        return _saturated(station)
+    if not repetitions:
+        return simulate(station, sessions, rate, seed)
+    with ThreadPoolExecutor() as threads:
+        said = list(threads.map(partial(_again, station, sessions, station.demands_at(rate)), repetitions))
+    pairs = [pair for pair in zip(repetitions, said, strict=True) if pair[1] is not None]
+    if not pairs:
+        return simulate(station, sessions, rate, seed)
+    weights = [measured.requests for measured, _ in pairs]
+    means = [again[0] - measured.mean for measured, again in pairs if again is not None]
+    p95s = [again[1] - measured.p95 for measured, again in pairs if again is not None]
+    mean, mean_known_to = _beside(step.mean_for_model, means, weights)
+    p95, p95_known_to = _beside(step.p95_for_model, p95s, weights)
+    return Prediction(
+        requests_per_second=rate,
+        response_time_mean_seconds=mean + station.mean_delay(rate),
+        response_time_p95_seconds=p95 + station.p95_delay(rate),
+        response_time_mean_known_to=mean_known_to,
+        response_time_p95_known_to=p95_known_to,
+    )
+
+
+class _Times(NamedTuple):
+    """What one repetition measured, in seconds, over so many requests."""
+
+    sent: Sent
+    mean: float
+    p95: float
+    requests: int
+
+
+def _times(step: ClimbStep) -> _Times | None:
+    """Over undisturbed windows, where they are judged; None where there were none."""
+    judged = None if isinstance(step.undisturbed, Unavailable) else step.undisturbed
+    found = step.response_time_seconds if judged is None else judged.response_time_seconds
+    requests = step.requests if judged is None else judged.requests
+    if step.sent is None or found.mean is None or found.p95 is None or not requests:
+        return None
+    return _Times(step.sent, found.mean, found.p95, requests)
+
+
+def _again(
+    station: Station, sessions: Sessions, demands: NDArray[np.float64], measured: _Times
+) -> tuple[float, float] | None:
+    """Mean and p95 of the same requests at the station, in the same windows; None where none was answered in them."""
+    sent = measured.sent
+    answered_at, times, _demands = _native.simulate_step(
+        sessions.trace,
+        list(sent.rates),
+        sent.step_seconds,
+        sent.settle_seconds,
+        sessions.think_scale,
+        demands,
+        station.r,
+        station.mean_delays.latency_seconds,
+        sent.seed,
+        station.quota_of_requests,
+        station.wakeup_seconds,
+        station.client_seconds / float(demands.mean()),
+    )
+    # Between two edges there is an odd number of edges before it: windows lie one after the other.
+    inside = times[np.searchsorted(np.ravel(sent.windows), answered_at) % 2 == 1]
+    return (float(inside.mean()), float(np.quantile(inside, 0.95))) if len(inside) else None
+
+
+def _beside(measured: float, beyond: Sequence[float], weights: Sequence[int]) -> tuple[float, float | None]:
+    """A figure by what the simulated repetitions have beyond the measured ones, and what it is known to."""
+    middle = averages.middle(list(zip(beyond, weights, strict=True)))
+    half_width = averages.half_width(beyond)
+    assert middle is not None, "repetitions without a request are left out"
+    return measured + middle, None if half_width is None else half_width / measured
+
+
+def _saturated(station: Station) -> Prediction:
+    return Prediction(
+        requests_per_second=station.capacity, response_time_mean_seconds=None, response_time_p95_seconds=None
+    )
+
+
 def fit_to_simulation(station: Station, sessions: Sessions, below: Sequence[Step], seed: int) -> Station:
     """The station with r and the delays that explain the steps best by its simulated times."""
     usable = station.usable(below)
@@ -72,17 +166,13 @@ def fit_to_simulation(station: Station, sessions: Sessions, below: Sequence[Step
     fitted = []
     for r in R_CANDIDATES:
         bare = replace(station, r=r, mean_delays=Delays(), p95_delays=Delays())
-        said = [simulate(bare, sessions, step.offered_requests_per_second, seed) for step in usable]
-        served = [
-            (each.response_time_mean_seconds, each.response_time_p95_seconds)
-            for each in said
-            if each.response_time_mean_seconds is not None and each.response_time_p95_seconds is not None
-        ]
+        served = [simulate_measured(bare, sessions, step, seed) for step in usable]
         tried = bare.with_delays_beyond(usable, served)
-        with_delays = [
-            _with_delays(each, tried, step.offered_requests_per_second) for each, step in zip(said, usable, strict=True)
+        said = [
+            _with_delays(each, tried, step.offered_requests_per_second)
+            for each, step in zip(served, usable, strict=True)
         ]
-        fitted.append((misfit(usable, with_delays), tried))
+        fitted.append((misfit(usable, said), tried))
     return min(fitted, key=lambda each: each[0])[1]
 
 
@@ -102,7 +192,7 @@ def with_simulated_delays(station: Station, sessions: Sessions, steps: Sequence[
     """The station with the latency that measured response times have beyond the simulated ones, at the median."""
     beyond = []
     for index, step in enumerate(steps):
-        said = simulate(station, sessions, step.offered_requests_per_second, seed + index)
+        said = simulate_measured(station, sessions, step, seed + index)
         mean, p95 = said.response_time_mean_seconds, said.response_time_p95_seconds
         if mean is not None and p95 is not None:
             beyond.append((step.mean_for_model - mean, step.p95_for_model - p95))

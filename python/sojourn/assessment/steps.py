@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
-import numpy as np
-from pydantic import JsonValue
-from scipy.stats import t as student_t
+from pydantic import Field, JsonValue
 
+from sojourn.assessment import averages
 from sojourn.assessment.measurement import observed
 from sojourn.assessment.plausibility import OTHERS_FRACTION_MAX
-from sojourn.assessment.rising_load import error_fraction, generator_limited, offered
+from sojourn.assessment.rising_load import Effort, error_fraction, generator_limited, offered
 from sojourn.assessment.summary import Step, Undisturbed
 from sojourn.engine.results import CoreLoss, Timeline, Unavailable
 from sojourn.engine.results import Undisturbed as UndisturbedWindows
@@ -39,19 +39,56 @@ OBSERVED = (
 )
 
 
+@dataclass(frozen=True)
+class Sent:
+    """What says which requests the generator sent in a step, and when those that count were answered."""
+
+    rates: tuple[float, ...]
+    """Requests/s, of the climb's steps up to this one."""
+    step_seconds: float
+    settle_seconds: float
+    seed: int
+    windows: tuple[tuple[float, float], ...]
+    """The undisturbed windows, in seconds since the climb's start; the measured part where windows are not judged."""
+
+
 class ClimbStep(record.Step):
     """A step of a climb, with what its timeline tells."""
 
     server_core_lost_squared_seconds: float | None = None
     """The interruptions of the step, as `lost_squared` gives them."""
+    sent: Sent | None = Field(default=None, exclude=True)
+    """None: not by sessions that could be drawn again."""
 
 
-def of_climb(step: record.Step, index: int, timeline: Timeline | None) -> ClimbStep:
-    """The step at a place of its climb, with what the climb's timeline tells of it."""
-    whole = ClimbStep.model_validate(step.as_json())
-    if timeline is None:
-        return whole
-    return whole.model_copy(update={"server_core_lost_squared_seconds": lost_squared(timeline, index, whole)})
+def of_climb(result: record.RequestsRecord, effort: Effort) -> list[ClimbStep]:
+    """The steps of a climb, with what its timeline tells of them."""
+    rates = tuple(map(offered, result.steps))
+    found = []
+    for index, step in enumerate(result.steps):
+        whole = ClimbStep.model_validate(step.as_json())
+        lost = lost_squared(result.timeline, index, whole) if result.timeline else None
+        sent = Sent(
+            rates[: index + 1],
+            effort.step_seconds,
+            effort.settle_seconds,
+            result.seed,
+            _windows(whole, index, result.timeline, effort),
+        )
+        found.append(whole.model_copy(update={"server_core_lost_squared_seconds": lost, "sent": sent}))
+    return found
+
+
+def _windows(
+    step: record.Step, index: int, timeline: Timeline | None, effort: Effort
+) -> tuple[tuple[float, float], ...]:
+    if isinstance(step.undisturbed, Unavailable) or timeline is None:
+        start = index * effort.step_seconds
+        return ((start + effort.settle_seconds, start + effort.step_seconds),)
+    columns = timeline.columns
+    spans = pairwise([0.0, *columns.time_seconds])
+    rows = zip(spans, columns.step, columns.undisturbed, strict=True)
+    return tuple(span for span, of, undisturbed in rows if of == index and undisturbed)
 
 
 SHARE_USED = 0.95
@@ -105,11 +142,18 @@ def _probed(probe: record.ProbeUse) -> Row:
 
 def over_repetitions(repetitions: Sequence[Sequence[ClimbStep]]) -> list[Step]:
     """The staircase's steps, each with the spread over the repetitions that reached it."""
+    return [_step(level) for level in levels(repetitions)]
+
+
+def levels(repetitions: Sequence[Sequence[ClimbStep]]) -> list[list[ClimbStep]]:
+    """By step of the staircase, the repetitions in which something was answered.
+
+    The others have no times and no rate to show; they stay in points.parquet.
+    """
     height = max((len(steps) for steps in repetitions), default=0)
-    levels = [[steps[index] for steps in repetitions if index < len(steps)] for index in range(height)]
-    # A step in which nothing was answered has no times and no rate to show; it stays in points.parquet.
-    answered = [[step for step in level if step.requests > 0 and step.requests_per_second] for level in levels]
-    return [_step(level) for level in answered if level]
+    reached = [[steps[index] for steps in repetitions if index < len(steps)] for index in range(height)]
+    answered = [[step for step in level if step.requests > 0 and step.requests_per_second] for level in reached]
+    return [level for level in answered if level]
 
 
 def _step(level: Sequence[ClimbStep]) -> Step:
@@ -175,7 +219,7 @@ def _undisturbed(level: Sequence[ClimbStep]) -> Undisturbed | None:
         values = [(value, each.requests) for each in found if (value := of(each)) is not None]
         if not values:
             return None
-        return Spread(median=_weighted_median(values), minimum=min(values)[0], maximum=max(values)[0])
+        return Spread(median=averages.weighted_median(values), minimum=min(values)[0], maximum=max(values)[0])
 
     rate = spread(lambda each: each.requests_per_second)
     mean = spread(lambda each: each.response_time_seconds.mean)
@@ -183,6 +227,8 @@ def _undisturbed(level: Sequence[ClimbStep]) -> Undisturbed | None:
     first_byte = spread(lambda each: each.time_to_first_byte_intended_seconds.p95)
     if rate is None or mean is None or p95 is None or first_byte is None:
         return None
+    means = [(each.response_time_seconds.mean, each.requests) for each in found]
+    p95s = [(each.response_time_seconds.p95, each.requests) for each in found]
     return Undisturbed(
         windows=sum(each.windows for each in found),
         windows_total=sum(each.windows_total for each in found),
@@ -190,49 +236,20 @@ def _undisturbed(level: Sequence[ClimbStep]) -> Undisturbed | None:
         requests_per_second=rate,
         response_time_mean_seconds=mean,
         response_time_p95_seconds=p95,
-        response_time_mean_middle_seconds=_middle([(each.response_time_seconds.mean, each.requests) for each in found]),
-        response_time_p95_middle_seconds=_middle([(each.response_time_seconds.p95, each.requests) for each in found]),
-        response_time_mean_known_to=_known_to([each.response_time_seconds.mean for each in found]),
-        response_time_p95_known_to=_known_to([each.response_time_seconds.p95 for each in found]),
+        response_time_mean_middle_seconds=averages.middle(means),
+        response_time_p95_middle_seconds=averages.middle(p95s),
+        response_time_mean_known_to=_known_to(means),
+        response_time_p95_known_to=_known_to(p95s),
         time_to_first_byte_p95_seconds=first_byte,
         server_cpu_seconds_per_request=spread(lambda each: each.server_cpu_seconds_per_request),
     )
 
 
-def _known_to(values: Sequence[float | None]) -> float | None:
-    """Half the width of the 95 % interval of the interquartile mean over repetitions, relative to it.
-
-    By the variance of the winsorised sample (Yuen 1974), repetitions counting alike.
-    """
-    known = np.sort([value for value in values if value is not None])
-    if len(known) < 2:
-        return None
-    beyond = len(known) // 4
-    kept = len(known) - 2 * beyond
-    winsorised = np.clip(known, known[beyond], known[-1 - beyond])
-    error = winsorised.std(ddof=1) * np.sqrt(len(known)) / kept
-    return float(student_t.ppf(0.975, kept - 1) * error / known[beyond : len(known) - beyond].mean())
-
-
-def _middle(values: Sequence[tuple[float | None, int]]) -> float | None:
-    """The interquartile mean: over the middle half of the weight."""
-    ordered = sorted((value, weight) for value, weight in values if value is not None)
-    ends = np.cumsum([0, *(weight for _, weight in ordered)])
-    if not ends[-1]:
-        return None
-    inside = np.diff(np.clip(ends, 0.25 * ends[-1], 0.75 * ends[-1]))
-    return float(np.average([value for value, _ in ordered], weights=inside))
-
-
-def _weighted_median(values: Sequence[tuple[float, int]]) -> float:
-    """The value below and above which there is half of the weight: a repetition counts as the requests it answered."""
-    ordered = sorted(values)
-    cumulated = list(itertools.accumulate(weight for _, weight in ordered))
-    half = cumulated[-1] / 2
-    place = next(index for index, weight in enumerate(cumulated) if weight >= half)
-    if cumulated[place] > half or place + 1 == len(ordered):
-        return ordered[place][0]
-    return (ordered[place][0] + ordered[place + 1][0]) / 2
+def _known_to(values: Sequence[tuple[float | None, int]]) -> float | None:
+    """Half the width of the interquartile mean's 95 % interval, relative to it; values with their weights."""
+    middle = averages.middle(values)
+    half_width = averages.half_width([value for value, _ in values if value is not None])
+    return half_width / middle if half_width is not None and middle else None
 
 
 WINDOW_SECONDS = 0.1

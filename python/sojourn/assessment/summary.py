@@ -88,6 +88,10 @@ class Prediction(Record):
     response_time_p95_seconds: float | None
     response_time_mean_as_it_was_seconds: float | None = None
     """With what the server's core lost to others in the step added; None where that is not known."""
+    response_time_mean_known_to: float | None = None
+    """Half the width of the 95 % interval over repetitions, relative to the measured mean; None where each repetition's
+    own requests were not simulated."""
+    response_time_p95_known_to: float | None = None
 
 
 class PredictionError(Record):

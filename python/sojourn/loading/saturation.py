@@ -94,11 +94,14 @@ def _cpu(step: AnyStep, setting: Setting) -> float | None:
     busiest = _number(_counter(step, "busiest_thread_fraction").mean)
     used = _number(_counter(step, "cpu_seconds").per_second)
     shares = [busiest, used / setting.cores if used is not None and setting.cores else None]
-    # Without a probe: the server's own core, as far as it was the server that used it.
     server = _server(step)
     seen = [_number(server.core_busy_fraction), _number(server.cpu_fraction)] if server else [None]
     if None not in seen and shares == [None, None]:
+        # Without a probe: the server's own core, as far as it was the server that used it.
         shares.append(min(value for value in seen if value is not None))
+    if isinstance(step, Step) and step.server_saturated and (setting.cores or 1.0) >= 1.0:
+        # Kernel threads that work for the load have a part of the core, too.
+        shares.append(seen[0])
     known = [share for share in shares if share is not None]
     return max(known) if known else None
 

@@ -8,8 +8,9 @@ fixed pseudo-random block, so that nothing on the way can compress them.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 
@@ -78,7 +79,7 @@ def _check_limit(documents: list[Document], limit_bytes: int) -> None:
         )
 
 
-def check_room(folder: Path, documents: list[Document]) -> None:
+def check_room(folder: Path, documents: Sequence[Document]) -> None:
     """Refuses documents that do not fit on the folder's disk; those already there do not count."""
     folder.mkdir(parents=True, exist_ok=True)
     disk = shutil.disk_usage(folder)
@@ -101,13 +102,16 @@ def _write(path: Path, size: int) -> None:
 
 
 @contextmanager
-def work_folder(asked_for: Path | None, run: Path) -> Iterator[Path]:
-    """Makes the folder and, if it is a temporary one, removes it."""
-    folder = asked_for or run / "work"
+def work_folder(asked_for: Path | None, run: Path, documents: Sequence[Document] = ()) -> Iterator[Path]:
+    """Makes the folder and, if it is a temporary one, removes it.
+
+    A temporary one is in the run's folder or, where that disk has no room for the documents, among temporary files.
+    """
+    folder = asked_for or _with_room(run / "work", documents)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise CouldNotRun(f"cannot make the work folder {folder}: {error.strerror}", "give a --work-dir") from error
+        raise _no_work_folder(folder, error) from error
     try:
         yield folder.resolve()
     finally:
@@ -118,3 +122,26 @@ def work_folder(asked_for: Path | None, run: Path) -> Iterator[Path]:
                 # A large site takes a while to remove, and an interruption would leave files behind.
                 shutil.rmtree(folder, ignore_errors=True)
                 raise
+
+
+def _no_work_folder(folder: Path, error: OSError) -> CouldNotRun:
+    return CouldNotRun(f"cannot make the work folder {folder}: {error.strerror}", "give a --work-dir")
+
+
+def _with_room(folder: Path, documents: Sequence[Document]) -> Path:
+    try:
+        check_room(folder, documents)
+        return folder
+    except CouldNotRun as error:
+        full = error
+    except OSError as error:
+        full = _no_work_folder(folder, error)
+    aside = Path(tempfile.mkdtemp(prefix="sojourn-work-"))
+    try:
+        check_room(aside, documents)
+    except CouldNotRun:
+        aside.rmdir()
+        raise full from None
+    with suppress(OSError):
+        folder.rmdir()
+    return aside

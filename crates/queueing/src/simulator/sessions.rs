@@ -24,6 +24,7 @@ pub struct Answered {
     /// When it left the station.
     pub at: f64,
     pub response_time: f64,
+    pub demand: f64,
 }
 
 /// Runs every chain to its end and returns its jobs in the order they left.
@@ -158,7 +159,7 @@ impl<C: AsRef<[ChainedJob]>> Run<C> {
         let demand = live.chain.as_ref()[live.next].demand;
         let taken = now.max(self.client_free.max(now - demand) + self.client * demand);
         self.client_free = taken;
-        self.answered.push(Answered { at: taken, response_time: taken - live.entered });
+        self.answered.push(Answered { at: taken, response_time: taken - live.entered, demand });
         live.next += 1;
         if let Some(job) = live.chain.as_ref().get(live.next) {
             self.due.push(Reverse(Due { time: job.due.max(taken + latency), chain }));

@@ -47,6 +47,18 @@ pub struct Staircase {
 }
 
 impl Staircase {
+    /// A level per step of equal length. The first half of the `settle_ns` that each begins with connects the sessions in
+    /// progress, the second lets queues settle.
+    pub fn in_steps(rates: &[f64], step_ns: u64, settle_ns: u64, think_scale: f64, seed: u64) -> Staircase {
+        let settle_ns = settle_ns / 2;
+        let level = |(index, &requests_per_second): (usize, &f64)| Level {
+            start_ns: step_ns * index as u64 + settle_ns,
+            requests_per_second,
+        };
+        let levels = rates.iter().enumerate().map(level).collect();
+        Staircase { levels, end_ns: step_ns * rates.len() as u64, settle_ns, think_scale, seed }
+    }
+
     /// The arrivals of one run, in order of `connect_ns`, generated as they are asked for.
     pub fn arrivals<'a>(
         &self,

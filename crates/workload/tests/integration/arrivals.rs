@@ -197,3 +197,11 @@ fn plans_that_cannot_be_are_refused() {
     check(|plan| plan.levels[2].requests_per_second = 1e9, "in progress at once");
     assert_eq!(replay(&Trace::default(), 1.0).map(|_| ()), Err(ArrivalsError::EmptyTrace));
 }
+
+#[test]
+fn each_of_equal_steps_begins_with_half_of_what_settles() {
+    let steps = Staircase::in_steps(&[10.0, 30.0], 1000, 200, 0.5, 7);
+    let level = |start_ns, requests_per_second| Level { start_ns, requests_per_second };
+    assert_eq!(steps.levels, [level(100, 10.0), level(1100, 30.0)]);
+    assert_eq!((steps.end_ns, steps.settle_ns, steps.think_scale, steps.seed), (2000, 100, 0.5, 7));
+}
