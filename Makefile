@@ -28,7 +28,7 @@ quick: $(DEVELOPED)
 peers:
 	scripts/peers
 
-## bench-assess: whether the answer of sojourn assess can be believed, quiet and beside other work; writes docs/assessment-benchmark.md; BENCH="--minutes 60" is short; the same command goes on; SOJOURN_TRACES=DIR has real logs
+## bench-assess: whether the answer of sojourn assess can be believed, quiet and beside other work; writes docs/assessment-benchmark.md; two hours; BENCH="--minutes 60" is short; the same command goes on; SOJOURN_TRACES=DIR has real logs
 bench-assess: $(INSTALLED) peers
 	benchmarks/assessment/bench --docs docs $(BENCH)
 

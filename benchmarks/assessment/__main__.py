@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from benchmarks import entry, machine, run
-from benchmarks.assessment.burner import KINDS, QUIET, Kind, burning
+from benchmarks.assessment.burner import KINDS, PAIRED, QUIET, Kind, burning
 from benchmarks.assessment.page import Run, judge, page
 from benchmarks.assessment.subjects import EXAMPLE, SUBJECTS, Subject, log_of
 from benchmarks.order import shuffled
@@ -48,7 +48,8 @@ def _bench(
     kinds: Annotated[
         str | None, typer.Option(help=f"Comma-separated, * allowed: {', '.join(kind.name for kind in KINDS)}.")
     ] = None,
-    repetitions: Annotated[int, typer.Option(min=1, max=1000, help="Rounds of everything.")] = 10,
+    repetitions: Annotated[int, typer.Option(min=1, max=1000, help="Of each kind of other work.")] = 10,
+    quiet_repetitions: Annotated[int, typer.Option(min=1, max=1000, help="Of each subject on a quiet machine.")] = 1,
     minutes: Annotated[
         float | None, typer.Option(min=0, help="Begin nothing that would end later; without it, all is done.")
     ] = None,
@@ -58,22 +59,38 @@ def _bench(
     output: Annotated[Path, typer.Option(help="The run's folder.")] = machine.ROOT / "runs" / NAME,
     docs: Annotated[Path | None, typer.Option(help="Also put the page here.")] = None,
 ) -> None:
-    """Assess again and again, several logs and servers on a quiet machine and the example log beside other work.
+    """Assess several logs and servers on a quiet machine, and the example log again and again beside other work.
 
-    Each answer is kept as it comes: Ctrl-C ends the run and writes the page of what there is, and the same command
-    goes on. Real logs are looked for in the folder SOJOURN_TRACES.
+    All of it takes about two hours. Each answer is kept as it comes: Ctrl-C ends the run and writes the page of what
+    there is, and the same command goes on. Real logs are looked for in the folder SOJOURN_TRACES.
 
     Example: benchmarks/assessment/bench --subjects 'example log,nginx' --kinds quiet --repetitions 3
     """
     output.mkdir(parents=True, exist_ok=True)
     efforts = {kind.name: effort if kind == QUIET else beside_effort for kind in KINDS}
     found = list(_present(chosen(subjects, SUBJECTS, "subject"), output))
+    wanted = chosen(kinds, KINDS, "kind of work")
+    quiet = found if QUIET in wanted else []
+    beside = [kind for kind in wanted if kind != QUIET] if EXAMPLE in found else []
     cells = [
         cell
-        for repetition in range(repetitions)
-        for cell in shuffled(_round(found, chosen(kinds, KINDS, "kind of work"), repetition), repetition, seed)
+        for repetition in range(max(repetitions, quiet_repetitions))
+        for group in shuffled(
+            [
+                *([_Cell(subject, QUIET, repetition)] for subject in quiet if repetition < quiet_repetitions),
+                *(_beside(kind, repetition) for kind in beside if repetition < repetitions),
+            ],
+            repetition,
+            seed,
+        )
+        for cell in group
     ]
-    about = run.describe(NAME, talk) | {"repetitions": repetitions, "seed": seed, "efforts": efforts}
+    about = run.describe(NAME, talk) | {
+        "repetitions": repetitions,
+        "quiet_repetitions": quiet_repetitions,
+        "seed": seed,
+        "efforts": efforts,
+    }
     answers = _answers(cells, efforts, output, None if minutes is None else 60 * minutes)
     runs, complete = run.keep(answers, about, output / "answers.jsonl", talk, _said)
     for verdict in judge(runs):
@@ -92,9 +109,10 @@ def _present(subjects: Sequence[Subject], folder: Path) -> Iterator[Subject]:
             yield subject
 
 
-def _round(subjects: Sequence[Subject], kinds: Sequence[Kind], repetition: int) -> list[_Cell]:
-    quiet = [_Cell(subject, QUIET, repetition) for subject in subjects if QUIET in kinds]
-    return quiet + [_Cell(EXAMPLE, kind, repetition) for kind in kinds if kind != QUIET and EXAMPLE in subjects]
+def _beside(kind: Kind, repetition: int) -> list[_Cell]:
+    """What is measured in a row beside other work."""
+    numbers = [2 * repetition, 2 * repetition + 1] if kind == PAIRED else [repetition]
+    return [_Cell(EXAMPLE, kind, number) for number in numbers]
 
 
 def _answers(cells: Sequence[_Cell], efforts: dict[str, str], output: Path, seconds: float | None) -> Iterator[Run]:

@@ -30,8 +30,11 @@ class Kind:
 
 
 QUIET = Kind("quiet", on_server=False, on_generator=False)
+PAIRED = Kind("30 % of both cores", on_server=True, on_generator=True)
+"""As much foreign load as two answers in a row have to agree beside."""
 KINDS = (
     QUIET,
+    PAIRED,
     Kind("server core", on_server=True, on_generator=False),
     Kind("both cores", on_server=True, on_generator=True),
     Kind("bursts", on_server=True, on_generator=True),
@@ -40,6 +43,8 @@ KINDS = (
 )
 BURST_SECONDS = (0.05, 0.15)
 """Busy, and not."""
+PAIRED_SECONDS = (0.006, 0.014)
+"""The same of the work beside pairs."""
 MEMORY_BYTES = 256 << 20
 DISK_BYTES = 32 << 20
 STOP_SECONDS_MAX = 10.0
@@ -66,22 +71,26 @@ def burn(kind: str, core: int, folder: Path) -> None:
     """Works on the core until its parent has gone."""
     os.sched_setaffinity(0, {core})
     parent = os.getppid()
-    kinds: dict[str, Callable[[], None]] = {"bursts": _burst, "memory": _Memory(), "disk": _Disk(folder)}
+    kinds: dict[str, Callable[[], None]] = {
+        PAIRED.name: lambda: _burst(*PAIRED_SECONDS),
+        "bursts": lambda: _burst(*BURST_SECONDS),
+        "memory": _Memory(),
+        "disk": _Disk(folder),
+    }
     work = kinds.get(kind, _count)
     while os.getppid() == parent:
         work()
 
 
 def _count() -> None:
-    sum(range(200_000))
+    sum(range(20_000))
 
 
-def _burst() -> None:
-    busy, idle = BURST_SECONDS
-    until = time.monotonic() + busy
+def _burst(busy_seconds: float, idle_seconds: float) -> None:
+    until = time.monotonic() + busy_seconds
     while time.monotonic() < until:
         _count()
-    time.sleep(idle)
+    time.sleep(idle_seconds)
 
 
 class _Memory:

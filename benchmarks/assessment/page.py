@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from string import Template
 from typing import Any
 
-from benchmarks.assessment.burner import KINDS, QUIET
+from benchmarks.assessment.burner import KINDS, PAIRED, QUIET
 from benchmarks.assessment.subjects import EXAMPLE, SUBJECTS
 from benchmarks.markdown import table_of
 from benchmarks.run import circumstances
@@ -79,6 +78,7 @@ def page(run: dict[str, Any], runs: Sequence[Run], *, complete: bool) -> str:
     template = Template(Path(__file__).with_name("page.md.template").read_text())
     return template.substitute(
         circumstances(run, complete=complete),
+        quiet_repetitions=run["quiet_repetitions"],
         efforts=f"--effort {run['efforts'][QUIET.name]}",
         beside_efforts=f"--effort {run['efforts'][KINDS[-1].name]}",
         targets=table_of(["target", "found", ""], [[each.what, each.found, each.word] for each in judge(runs)], "llr"),
@@ -120,20 +120,21 @@ def _agrees(kind: str, runs: Sequence[Run]) -> Verdict:
 
 
 def _pairs(runs: Sequence[Run]) -> list[Verdict]:
-    quiet = sorted(_example(runs), key=lambda each: each.repetition)
-    pairs = list(pairwise(quiet))
+    beside = {each.repetition: each for each in runs if each.kind == PAIRED.name}
+    firsts = [number for number in beside if number % 2 == 0 and number + 1 in beside]
+    pairs = [(beside[number], beside[number + 1]) for number in firsts]
     agree = sum(agrees(one, two) for one, two in pairs)
-    what = f"two quiet runs in a row within {format.percent(PAIR_FRACTION)}, or their intervals overlap"
+    what = f"two runs in a row beside {PAIRED.name}: within {format.percent(PAIR_FRACTION)}, or their intervals overlap"
     return [Verdict(what, f"{agree} of {len(pairs)}", _word(pairs, agree == len(pairs)))]
 
 
 def agrees(one: Run, two: Run) -> bool:
-    """True if two answers say the same: near, or with overlapping intervals. A bound reaches up without end."""
+    """True if two answers say the same: near, or with overlapping intervals. A bound has no upper end but its rate."""
     if one.rate is None or two.rate is None or one.low is None or two.low is None:
         return False
     if max(one.rate, two.rate) <= (1 + PAIR_FRACTION) * min(one.rate, two.rate):
         return True
-    return (two.high is None or one.low <= two.high) and (one.high is None or two.low <= one.high)
+    return one.low <= (two.high or two.rate) and two.low <= (one.high or one.rate)
 
 
 def _aims(runs: Sequence[Run]) -> list[Verdict]:

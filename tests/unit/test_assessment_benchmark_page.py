@@ -35,6 +35,7 @@ ABOUT = {
     "command": "bench",
     "revision": "abc",
     "repetitions": 2,
+    "quiet_repetitions": 1,
     "seed": 1,
     "efforts": {"quiet": "normal", "disk": "quick"},
     "busy_fraction": 0.0,
@@ -56,7 +57,8 @@ def test_what_contradicts_its_own_measurements_is_absurd(changes: dict[str, floa
         (replace(QUIET, rate=1090.0, low=1085.0, high=1095.0), True),
         (replace(QUIET, rate=1300.0, low=1045.0, high=1400.0), True),
         (replace(QUIET, rate=1300.0, low=1250.0, high=1400.0), False),
-        (replace(QUIET, rate=500.0, low=500.0, high=None, is_lower_bound=True), True),
+        (replace(QUIET, rate=960.0, low=700.0, high=None, is_lower_bound=True), True),
+        (replace(QUIET, rate=500.0, low=500.0, high=None, is_lower_bound=True), False),
         (replace(QUIET, rate=None), False),
     ],
 )
@@ -70,6 +72,13 @@ def test_a_definite_answer_far_from_the_quiet_one_fails_its_target_and_a_bound_b
     assert words["beside bursts"] == "not met"
     words = {each.what.split(":")[0]: each.word for each in judge([QUIET, replace(far, is_lower_bound=True)])}
     assert (words["beside bursts"], words["beside disk"]) == ("met", "not measured")
+
+
+def test_two_runs_in_a_row_are_a_pair() -> None:
+    beside = replace(QUIET, kind="30 % of both cores")
+    others = [replace(beside, repetition=1), replace(beside, repetition=2), replace(beside, repetition=3, rate=None)]
+    found = {each.what: each.found for each in judge([beside, *others])}
+    assert "1 of 2" in [said for what, said in found.items() if what.startswith("two runs in a row")]
 
 
 def test_the_page_has_every_answer() -> None:
