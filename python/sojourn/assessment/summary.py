@@ -140,8 +140,11 @@ class Step(Record):
     time_to_first_byte_p95_seconds: Spread
     response_time_mean_seconds: Spread
     response_time_p50_seconds: Spread
+    response_time_p90_seconds: Spread | None = None
+    """None in folders of older versions, as the p99.9."""
     response_time_p95_seconds: Spread
     response_time_p99_seconds: Spread
+    response_time_p999_seconds: Spread | None = None
     error_fraction: Spread
     connections_open_mean: Spread
     server_cpu_fraction: Spread | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sojourn.assessment.summary import Step
+from sojourn.report.assessment import wording
 from sojourn.report.assessment.log_tables import shortened
 from sojourn.report.assessment.run import Run
 from sojourn.report.markup import Markup
@@ -28,7 +29,7 @@ def table(run: Run) -> Markup | None:
         rows.append((f"log: {shortened(each.name)}", format.count(each.count), *map(format.seconds, seconds)))
     # Right below the log's own sums: the two that are to be compared.
     sums = sum(1 for each in times if each.name in ("all requests", "upstream"))
-    step = _nearest(run)
+    step = wording.nearest_to_the_log(run.summary)
     if step is not None:
         rows[sums:sums] = _measured(step)
     because = "the load generator was the limit at every step" if run.summary.steps else run.because_incomplete
@@ -36,22 +37,15 @@ def table(run: Run) -> Markup | None:
     return grid("table-logged-times", "Response times in the log, beside the measured ones", [_HEAD], rows, note)
 
 
-def _nearest(run: Run) -> Step | None:
-    """The step whose load is nearest to the log's busiest minute, of those that the generator did not limit."""
-    steps = [step for step in run.summary.steps if not step.generator_limited]
-    peak = run.summary.answer.log_peak_requests_per_second if run.summary.answer else 0.0
-    return min(steps, key=lambda step: abs(step.offered_requests_per_second - peak), default=None)
-
-
 def _measured(step: Step) -> list[Row]:
     load = format.rate(step.offered_requests_per_second)
     whole = (
         step.response_time_mean_seconds.median,
         step.response_time_p50_seconds.median,
-        None,
+        step.response_time_p90_seconds.median if step.response_time_p90_seconds else None,
         step.response_time_p95_seconds.median,
         step.response_time_p99_seconds.median,
-        None,
+        step.response_time_p999_seconds.median if step.response_time_p999_seconds else None,
         None,
     )
     rows: list[Row] = [(f"measured at {load}", "", *map(format.seconds, whole))]

@@ -24,6 +24,7 @@ NOTE = (
     "Measured figures are medians over repetitions. Beside each prediction its error: predicted minus"
     " measured, relative to measured. Response times are those over the windows of 0.1 s in which nobody else took"
     " either core, with the step as it was beside them; predictions are for an undisturbed core."
+    " The simulation is given the requests that each repetition sent, and is looked at in the same windows."
     " Throughput is predicted by the closed form. A dash: not measured,"
     " or the model has no steady state there."
 )

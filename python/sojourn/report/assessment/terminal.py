@@ -97,6 +97,9 @@ def _print_answer(answer: Answer, summary: Summary, console: Console) -> None:
         ("covers", wording.covers(answer)),
         ("doubled", "\n".join(doubling) or "not measured"),
     ]
+    logged = wording.logged_times(summary)
+    if logged is not None:
+        rows.append(("response", logged))
     print_pairs(rows, console)
 
 

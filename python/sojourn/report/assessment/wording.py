@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sojourn.assessment.answer import REASONS
 from sojourn.assessment.summary import Answer, Settings, Step, Summary, Withheld
 from sojourn.text import format
+from sojourn.workload.characteristics import Characteristics
 
 STEP_MARKS = {
     "h": "held out of the fit",
@@ -47,6 +48,29 @@ def covers(answer: Answer) -> str:
         return "not counted"
     of_bytes = f", {format.percent(answer.bytes_fraction)} of its bytes" if answer.bytes_fraction is not None else ""
     return f"{format.percent(answer.requests_fraction)} of the log's requests{of_bytes}"
+
+
+def nearest_to_the_log(summary: Summary) -> Step | None:
+    """The step whose load is nearest to the log's busiest minute, of those that the generator did not limit."""
+    steps = [step for step in summary.steps if not step.generator_limited]
+    peak = summary.answer.log_peak_requests_per_second if summary.answer else 0.0
+    return min(steps, key=lambda step: abs(step.offered_requests_per_second - peak), default=None)
+
+
+def logged_times(summary: Summary) -> str | None:
+    """The response times that the log has beside those measured; None where it has none."""
+    times = Characteristics(summary.characteristics).request_times()
+    if not times:
+        return None
+    logged = times[0]
+    said = f"p50 {format.seconds(logged.p50)}, p95 {format.seconds(logged.p95)}, p99 {format.seconds(logged.p99)}"
+    step = nearest_to_the_log(summary)
+    if step is None:
+        return said
+    spreads = (step.response_time_p50_seconds, step.response_time_p95_seconds, step.response_time_p99_seconds)
+    p50, p95, p99 = (format.seconds(each.median) for each in spreads)
+    load = format.rate(step.offered_requests_per_second)
+    return f"{said} by the log; measured at {load}: p50 {p50}, p95 {p95}, p99 {p99}"
 
 
 def no_answer(summary: Summary) -> str:
