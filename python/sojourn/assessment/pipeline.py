@@ -183,7 +183,7 @@ class _Assessment:
         if not self.request.static_only:
             raise CouldNotRun(
                 f"{said}: an answer about that copy would not be about the site",
-                "assess the application where it runs (sojourn assess LOG --target URL --tier NAME=…), or give --static-only",
+                "assess the application where it runs (sojourn assess LOG --target URL), or give --static-only",
             )
         self.summary.warnings.append(f"{said}: this answer is about that part of the site alone.")
 
