@@ -1,5 +1,5 @@
-//! `sojourn-engine confine`: runs a program with less memory, a slower disk or a slower processor, and undoes all of it afterwards. The
-//! probe takes the same options.
+//! `sojourn-engine confine`: runs a program with less memory, a slower disk or a slower processor, and undoes the
+//! changes afterwards. The probe has the same options.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use crate::serve::options::values::size;
 pub struct Options {
     #[command(flatten)]
     pub surroundings: Surroundings,
-    /// Undo what runs that were killed have left, and end.
+    /// Undo what killed runs have left behind, and exit.
     #[arg(long, exclusive = true)]
     restore: bool,
     /// The program and its arguments.
@@ -36,20 +36,20 @@ pub struct Options {
 #[derive(Args)]
 #[command(next_help_heading = "Less than the machine has")]
 pub struct Surroundings {
-    /// The memory of the program and of all that it starts, its share of the page cache included: 64MiB; needs root
+    /// Memory limit of the program and its descendants, including their share of the page cache: 64MiB; needs root
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub memory_limit: Option<usize>,
-    /// How fast it may read from the disk that holds the site: 20MiB/s; needs root
+    /// Read rate limit for the disk that holds the site: 20MiB/s; needs root
     #[arg(long, value_name = "RATE", value_parser = rate, requires = "site")]
     pub disk_read_limit: Option<usize>,
-    /// How much of a processor's time it may use: 0.25 is a quarter of one, 2 is two; needs root
+    /// CPU limit: 0.25 is a quarter of a processor, 2 is two; needs root
     #[arg(long, value_name = "PROCESSORS", value_parser = processors)]
     pub cpu_limit: Option<f64>,
-    /// The site's folder: its pages are dropped before, so that they count as the program's, and looked at
+    /// The site's folder: its pages are dropped first, so that they count against the program's memory, and its
+    /// resident pages are reported
     #[arg(long, value_name = "FOLDER")]
     pub site: Option<PathBuf>,
-    /// Which pages are dropped from the page cache before; `machine` needs root, and affects the whole
-    /// machine
+    /// Which pages to drop from the page cache first; `machine` needs root and affects the whole machine
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = Dropped::Site)]
     drop_pages: Dropped,
 }
@@ -62,7 +62,7 @@ pub enum Dropped {
     Machine,
 }
 
-/// As shells tell of a signal.
+/// Added to a signal's number, as in shells.
 const SIGNALLED: i32 = 128;
 
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
@@ -73,7 +73,8 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let Some((program, arguments)) = options.command.split_first() else { bail!("no program was named") };
-    // From now on: one that comes while the group is made ends the program, and so the group, once it has begun.
+    // From now on, a signal while the group is being created ends the program, and with it the group, once it has
+    // started.
     let mut signals = Signals::new([SIGTERM, SIGINT])?;
     let confinement = options.surroundings.arrange()?;
     let mut command = Command::new(program);
@@ -88,12 +89,11 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
 }
 
 impl Surroundings {
-    /// Returns true if any limit was given.
     pub fn limit_something(&self) -> bool {
         self.memory_limit.is_some() || self.disk_read_limit.is_some() || self.cpu_limit.is_some()
     }
 
-    /// Drops the pages and makes the group; none if nothing is limited.
+    /// Drops pages and creates the group; `None` if nothing is limited.
     pub fn arrange(&self) -> anyhow::Result<Option<Confinement>> {
         if self.drop_pages == Dropped::Machine {
             site_pages::drop_all()?;
@@ -149,13 +149,13 @@ fn code_of(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| SIGNALLED + status.signal().unwrap_or_default())
 }
 
-/// `0.25`.
+/// Parses `0.25`.
 fn processors(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
     number.ok_or_else(|| "a number of processors looks like 0.25".to_owned())
 }
 
-/// `20MiB/s`.
+/// Parses `20MiB/s`.
 fn rate(text: &str) -> Result<usize, String> {
     let bytes = text.strip_suffix("/s").ok_or("a rate looks like 20MiB/s")?;
     size(bytes)

@@ -1,5 +1,5 @@
-//! `sojourn-engine describe`: what other programs must know of this one, as one JSON object. Python's types, the reference
-//! page, completions and manual pages are generated from it.
+//! `sojourn-engine describe`: what other programs need to know about this one, as one JSON object. Python's types, the
+//! reference page, completions and manual pages are generated from it.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -22,7 +22,7 @@ use crate::{load, memory, probe};
 #[derive(Args)]
 #[command(after_help = "Example: sojourn-engine describe --json | jq '.commands[].name'")]
 pub struct Options {
-    /// The one format there is.
+    /// The only format.
     #[arg(long)]
     json: bool,
 }
@@ -33,28 +33,28 @@ struct Description {
     version: &'static str,
     commands: Vec<CommandRow>,
     architectures: Vec<ArchitectureRow>,
-    /// The counters of each server: keys of its final report, and of its metrics page behind a prefix.
+    /// The counters of each server: the keys of its final report; metrics add a prefix.
     counters: BTreeMap<&'static str, Vec<CounterRow>>,
     exit_codes: BTreeMap<u8, &'static str>,
     /// JSON Schemas (draft 2020-12) by name; a reference is `#/schemas/` and the name.
     schemas: BTreeMap<String, Value>,
-    /// The form of scenario files: JSON Schemas of their tables by name; a reference is `#/scenario/` and the name.
+    /// The format of scenario files: JSON Schemas of their tables by name; a reference is `#/scenario/` and the name.
     scenario: BTreeMap<String, Value>,
-    /// What `${...}` makes anew each time in a scenario.
+    /// The generated values of `${...}` in scenarios.
     scenario_values: Vec<(&'static str, &'static str)>,
     /// Values that depend on this machine.
     here: Here,
 }
 
-/// A way to organise the server.
+/// A server architecture.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Architecture")]
 struct ArchitectureRow {
     name: &'static str,
     summary: &'static str,
-    /// `--workers` sets how many processes, threads or loops there are.
+    /// True if `--workers` sets the number of processes, threads or loops.
     takes_workers: bool,
-    /// The scope of a proxy's cache; null where it cannot be a proxy.
+    /// What shares a proxy's cache; null if it cannot run a proxy.
     proxy_cache_per: Option<&'static str>,
 }
 
@@ -63,7 +63,7 @@ struct ArchitectureRow {
 #[schemars(rename = "ServerCounter")]
 struct CounterRow {
     name: &'static str,
-    /// `total` and `seconds` only grow, `gauge` is a present value, `limit` counts how often a limit was
+    /// `total` and `seconds` never decrease, `gauge` is a momentary value, `limit` counts how often a limit was
     /// reached.
     kind: &'static str,
     help: &'static str,
@@ -71,7 +71,7 @@ struct CounterRow {
 
 #[derive(Serialize, JsonSchema)]
 struct Here {
-    /// The architectures that this system cannot run, with the reason.
+    /// Architectures that this system cannot run, with the reason.
     architectures_unavailable: BTreeMap<&'static str, String>,
 }
 
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn two_types_never_share_a_name() {
-        // A second type of the same name is called NAME2.
+        // A second type with the same name would be called NAME2.
         let numbered = schemas().into_keys().find(|name| name.ends_with(|last: char| last.is_ascii_digit()));
         assert_eq!(numbered, None);
     }

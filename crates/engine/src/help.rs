@@ -1,4 +1,5 @@
-//! Help in two storeys: `--help` has the options that matter, `--help-all` every one. Both are drawn from the table.
+//! Help in two levels: `--help` shows the options that matter most, `--help-all` every one. Both come from the option
+//! table.
 
 use std::fmt::Write;
 
@@ -6,14 +7,14 @@ use clap::{Arg, ArgAction, Command};
 
 use crate::table::{CommandRow, Kind, OptionRow};
 
-/// Where the text of an option begins.
+/// The column of the options' descriptions.
 const COLUMN: usize = 26;
 /// Longer lines are hard to read.
 const WIDTH_MAX: usize = 100;
 const WIDTH_DEFAULT: usize = 80;
 pub const ALL: &str = "--help-all";
 
-/// The command line with our help options in place of the parser's.
+/// Replaces the parser's help options by `--help` and `--help-all`.
 pub fn in_two_storeys(command: Command) -> Command {
     let names: Vec<String> = command.get_subcommands().map(|each| each.get_name().to_owned()).collect();
     names.into_iter().fold(command, |command, name| {
@@ -36,13 +37,13 @@ pub fn in_two_storeys(command: Command) -> Command {
     })
 }
 
-/// The help of a command as the program `program` has it.
+/// The help of a command, as printed by `program`.
 pub fn of(command: &CommandRow, program: &str, everything: bool) -> String {
     let width = width();
     let mut text = String::new();
     let about = if everything { &command.description } else { &command.summary };
     paragraphs(&mut text, about, width);
-    // Loads of requests and of streams are one command for people.
+    // Loads of requests and of streams are one command for users.
     let name = if command.name == "load-streams" { "load" } else { &command.name };
     let _ = writeln!(text, "\nUsage: {program} {name} {}", command.usage);
     if !command.arguments.is_empty() {
@@ -81,7 +82,7 @@ fn option(text: &mut String, row: &OptionRow, width: usize, everything: bool) {
         (_, None) => format!("  --{}", row.name),
     };
     if row.name != value && !matches!(row.kind, Kind::Flag | Kind::Boolean) {
-        // Choices stand in the text.
+        // Choices are listed in the description.
         let value = if value.contains('|') { "WORD" } else { value };
         let _ = write!(left, " {value}");
     }
@@ -114,7 +115,7 @@ fn row_of(text: &mut String, left: &str, right: &str, width: usize) {
     }
 }
 
-/// Prose is wrapped; lines that are indented stay as they are.
+/// Wraps text; indented lines stay as they are.
 fn paragraphs(text: &mut String, prose: &str, width: usize) {
     for line in prose.trim_end().lines() {
         if line.starts_with(' ') || line.is_empty() {

@@ -43,66 +43,68 @@ const LATENESS_LIMIT_DEFAULT: Nanos = Nanos(1_000_000);
 Example: sojourn link --rate 1.5Mbit/s --delay 15ms -- \\
     sojourn load http://10.77.0.1:8080/ --clients 4 --duration 10s")]
 pub struct Options {
-    /// How fast a line sends: 56kbit/s, 1.5Mbit/s [default: as fast as this machine].
+    /// The rate of a line: 56kbit/s, 1.5Mbit/s [default: as fast as this machine].
     #[arg(long, value_name = "RATE", value_parser = bit_rate, help_heading = LINE)]
     rate: Option<f64>,
-    /// From the end of sending to arrival, one way: 15ms, exponential:15ms, erlang:4:15ms [default: none].
+    /// One-way delay, from the end of sending to arrival: 15ms, exponential:15ms, erlang:4:15ms [default: none].
     #[arg(long, value_name = "LAW", value_parser = law, help_heading = LINE)]
     delay: Option<Distribution>,
-    /// Packets lost: 0.1%, or in bursts, bursts:0.1%,30% (turning bad before a packet, turning good again).
+    /// Packet loss: 0.1%, or in bursts, bursts:0.1%,30% (probability per packet of entering and of leaving the bad
+    /// state).
     #[arg(long, value_name = "LOSS", value_parser = Loss::parse, default_value = "0%", help_heading = LINE)]
     loss: Loss,
-    /// Packets of a line that wait or are being sent; one more is dropped. Only with a rate.
+    /// The queue of a line in packets, including the one being sent; one more is dropped. Only with a rate.
     #[arg(long, value_name = "PACKETS", default_value_t = 100, value_parser = packets, help_heading = LINE)]
     queue: usize,
-    /// Let a packet overtake others where the delay's law says so; TCP takes that for loss.
+    /// Let packets overtake each other if their random delays say so; TCP takes that for loss.
     #[arg(long, help_heading = LINE)]
     reorder: bool,
-    /// From the clients to the server.
+    /// The rate from clients to the server, if different.
     #[arg(long, value_name = "RATE", value_parser = bit_rate, help_heading = ASYMMETRY)]
     up_rate: Option<f64>,
-    /// From the clients to the server.
+    /// The delay from clients to the server, if different.
     #[arg(long, value_name = "LAW", value_parser = law, help_heading = ASYMMETRY)]
     up_delay: Option<Distribution>,
-    /// From the clients to the server.
+    /// The loss from clients to the server, if different.
     #[arg(long, value_name = "LOSS", value_parser = Loss::parse, help_heading = ASYMMETRY)]
     up_loss: Option<Loss>,
-    /// Client addresses, each behind a line of its own with its own rate and queue: modems.
+    /// The number of client addresses, each behind a line with its own rate and queue, like modems.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = lines, help_heading = CLIENTS)]
     lines: u32,
-    /// What packets travel longer on a line, one way, drawn once for each: clients far and near.
+    /// Extra one-way delay of a line, drawn once per line, for clients at different distances.
     #[arg(long, value_name = "LAW", value_parser = law, help_heading = CLIENTS)]
     line_delay: Option<Distribution>,
-    /// The link's network: the server has its first address, clients have the next. Links side by side or one behind
-    /// the other need different ones.
+    /// The link's network: the server has its first address, clients the next ones. Several links need different
+    /// networks.
     #[arg(long, value_name = "NETWORK", value_parser = Network::parse, default_value = "10.77.0.0/16", help_heading = CLIENTS)]
     network: Network,
     /// What carries the packets: this program or the kernel.
     #[arg(long, value_name = "WHO", value_enum, default_value_t = ShaperName::User, help_heading = MACHINE)]
     shaper: ShaperName,
-    /// Says everything that is random [default: 1].
+    /// Seed of all random draws [default: 1].
     #[arg(long, value_name = "N", help_heading = MACHINE)]
     seed: Option<u64>,
-    /// Pin the link to this core; the command is not.
+    /// Pin the link to this core; the command is not pinned.
     #[arg(long, value_name = "N", help_heading = MACHINE)]
     core: Option<usize>,
-    /// How much later than due one packet in a hundred may be handed over before the result is marked limited
+    /// Mark the result as limited if more than one packet in a hundred is delivered later than this after it was due
     /// [default: 1ms].
     #[arg(long, value_name = "TIME", value_parser = duration::parse, help_heading = MACHINE)]
     lateness_limit: Option<Nanos>,
-    /// Write what went over the link to this file, as one JSON object; - for standard output.
+    /// Write the report to this file as one JSON object; - for standard output.
     #[arg(long, value_name = "FILE", help_heading = MACHINE)]
     report: Option<PathBuf>,
-    /// What runs behind the link, after `--`; its exit code becomes this program's.
+    /// The command to run behind the link, after `--`; its exit code becomes this program's.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ShaperName {
-    /// This program: everything that there is, and it says how late it was.
+    /// This program: all features, and a report of its lateness.
     User,
-    /// The kernel's queueing disciplines, made by tc and ip (iproute2): less CPU time; rates, constant delays, losses.
+    /// The kernel's queueing disciplines, set up by tc and ip (iproute2): less CPU time; only rates, constant delays
+    /// and losses.
     Kernel,
 }
 
@@ -249,7 +251,7 @@ fn write(options: &Options, report: &Report) -> anyhow::Result<()> {
     Ok(serde_json::to_writer_pretty(file, report)?)
 }
 
-/// `15ms`, `exponential:15ms`, `erlang:4:15ms`.
+/// Parses `15ms`, `exponential:15ms`, `erlang:4:15ms`.
 fn law(text: &str) -> anyhow::Result<Distribution> {
     let seconds = |text: &str| duration::parse(text).map(Nanos::seconds);
     Ok(match text.split(':').collect::<Vec<_>>()[..] {

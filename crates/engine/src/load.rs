@@ -72,7 +72,7 @@ hides. Where `generator.limited` is true, the generator was the limit and not th
 Exit code: 0 complete, 1 not complete (interrupted, or the server went away), 2 could not run."
 )]
 pub struct Options {
-    /// What to ask for: http[s]://HOST[:PORT][/PATH]
+    /// The URL to request: http[s]://HOST[:PORT][/PATH]
     url: String,
     #[command(flatten)]
     arrivals: ArrivalOptions,
@@ -91,7 +91,7 @@ struct Defaults {
     shows: Shows,
 }
 
-/// In SPECweb99, 70 % of requests go over connections that serve ten requests on average.
+/// In SPECweb99, 70 % of requests use connections with ten requests on average.
 const WEB99_CONNECTIONS: Count = Count::Mixed { many: 0.7, mean: 10.0 };
 const SECOND: u64 = 1_000_000_000;
 
@@ -114,7 +114,7 @@ impl Defaults {
                 shows: Shows::WebStone,
                 ..plain
             },
-            // The warm-up and the measured time that SPECweb99 asks for.
+            // The warm-up and measured time of SPECweb99.
             Some(Preset::Web99) => Defaults {
                 connections: Connections::Requests(WEB99_CONNECTIONS),
                 think: Think::Rated { bits_per_second: BITS_PER_SECOND },
@@ -126,7 +126,7 @@ impl Defaults {
     }
 }
 
-/// Adds what loads and replays print.
+/// Adds the schemas of what loads and replays print.
 pub fn add_schemas(generator: &mut SchemaGenerator) {
     generator.subschema_for::<result::Printed<'static>>();
     generator.subschema_for::<progress::Line<'static>>();

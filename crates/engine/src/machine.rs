@@ -9,7 +9,7 @@ use sojourn_measure::machine::Machine;
 /// Describes the machine: processor, caches, kernel and its settings.
 #[derive(Args)]
 pub struct Options {
-    /// The one format there is.
+    /// The only format.
     #[arg(long, value_parser = ["json"], default_value = "json")]
     format: String,
 }

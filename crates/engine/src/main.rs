@@ -1,4 +1,4 @@
-//! The data plane as one program. Each subcommand parses its options, calls a crate and prints one JSON object.
+//! The data plane in one program. Each subcommand parses its options, calls a crate and prints one JSON object.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
     match run(&words) {
         Ok(code) => code,
         Err(error) => {
-            // Under inetd standard error may be the client's connection.
+            // Under inetd, standard error may be the client's connection.
             let has = |name: &str| words.iter().any(|word| word == name);
             let is_tls = has("--stdio-tls");
             if !(has("--stdio") || is_tls) || serve::stdio::refuse(is_tls) {
@@ -96,7 +96,7 @@ fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The help of the command that was asked for it; `None` for another error, and for the help of the whole program.
+/// The help that was asked for; `None` for another error, and for the help of the whole program.
 fn help_wanted(error: &clap::Error, words: &[OsString]) -> Option<String> {
     if error.kind() != ErrorKind::DisplayHelp {
         return None;

@@ -1,5 +1,5 @@
-//! `sojourn-engine memory`: the memory characterisation, one JSON object. `sojourn memory` chooses the grid and
-//! draws what comes out.
+//! `sojourn-engine memory`: measures memory bandwidth and prints one JSON object. `sojourn memory` chooses the grid and
+//! draws the results.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ use sojourn_measure::{Nanos, Reading, affinity};
 
 use crate::load::common::interrupt_flag;
 
-/// Measures how fast memory moves, over working sets and strides, by extended copy transfer.
+/// Measures memory bandwidth over working sets and strides by extended copy transfer.
 #[derive(Args)]
 pub struct Options {
     /// The operation on each word.
@@ -26,34 +26,34 @@ pub struct Options {
     /// Bytes that each core walks.
     #[arg(long, value_delimiter = ',', required = true)]
     working_sets: Vec<usize>,
-    /// Words of 8 bytes from one access to the next.
+    /// Strides: words of 8 bytes from one access to the next.
     #[arg(long, value_delimiter = ',', default_value = "1")]
     strides: Vec<usize>,
-    /// How many cores work at the same time; they are taken in ascending order, from --core on.
+    /// The numbers of cores working at the same time, in ascending order from --core on.
     #[arg(long, value_delimiter = ',', default_value = "1")]
     cores: Vec<usize>,
-    /// The first core [default: the last that may be used].
+    /// The first core [default: the last usable one].
     #[arg(long)]
     core: Option<usize>,
-    /// Ask for huge pages.
+    /// Whether to use huge pages.
     #[arg(long, value_delimiter = ',', value_parser = huge_pages, default_value = "off")]
     huge_pages: Vec<HugePages>,
-    /// Chase pointers too.
+    /// Also chase pointers, for the latency of a load.
     #[arg(long)]
     latency: bool,
-    /// How often each point is measured.
+    /// The number of measurements per point.
     #[arg(long, default_value_t = 5)]
     repetitions: usize,
-    /// For how long each time.
+    /// The duration of a measurement.
     #[arg(long, default_value = "10ms", value_parser = duration::parse)]
     measure: Nanos,
-    /// Says everything that is random.
+    /// Seed of all random draws.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The one format there is.
+    /// The only format.
     #[arg(long, value_parser = ["json"], default_value = "json")]
     format: String,
-    /// Say on stderr how far it is: a JSON object a line.
+    /// Print progress on stderr, a JSON object per line.
     #[arg(long)]
     progress: bool,
 }
@@ -110,7 +110,7 @@ pub struct MemoryRecord {
     memory: Memory,
 }
 
-/// The cores in the order in which teams grow: the last one first, which the kernel loads least with its own work.
+/// The cores in the order in which they are added, last one first, because the kernel uses that least.
 fn order_of_cores(first: Option<usize>) -> anyhow::Result<Vec<usize>> {
     let mut cores = affinity::allowed_cores()?;
     cores.reverse();

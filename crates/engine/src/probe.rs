@@ -1,4 +1,5 @@
-//! `sojourn-engine probe`: samples of what processes use, a JSON object a line. `sojourn probe` shows and keeps them.
+//! `sojourn-engine probe`: samples what processes use, a JSON object per line. `sojourn probe` displays and stores the
+//! samples.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -24,16 +25,16 @@ use crate::load::common::interrupt_flag;
 /// Samples what processes use.
 #[derive(Args)]
 pub struct Options {
-    /// This process and its descendants; may be given again.
+    /// This process and its descendants; repeatable.
     #[arg(long)]
     pid: Vec<u32>,
     /// The processes that listen on this port, and their accept queue.
     #[arg(long)]
     port: Option<u16>,
-    /// A control group: its folder.
+    /// A control group, by its folder.
     #[arg(long)]
     cgroup: Option<PathBuf>,
-    /// The core whose time is looked at [default: all together].
+    /// The core to observe [default: all together].
     #[arg(long)]
     observe_core: Option<usize>,
     /// Sources to read; others cost nothing [default: all].
@@ -42,7 +43,7 @@ pub struct Options {
     /// Time between samples.
     #[arg(long, default_value = "100ms", value_parser = duration::parse)]
     interval: Nanos,
-    /// End after this long [default: when interrupted, or when the processes have ended].
+    /// Stop after this long [default: when interrupted, or when the processes have ended].
     #[arg(long, value_parser = duration::parse)]
     duration: Option<Nanos>,
     /// Pin the probe to this core.
@@ -50,18 +51,18 @@ pub struct Options {
     core: Option<usize>,
     #[command(flatten)]
     surroundings: Surroundings,
-    /// The one format there is.
+    /// The only format.
     #[arg(long, value_parser = ["json"], default_value = "json")]
     format: String,
-    /// Start this and probe it.
+    /// Start this command and probe it.
     #[arg(last = true)]
     command: Vec<String>,
 }
 
-/// A shorter interval would measure the probe.
+/// With a shorter interval you would measure the probe.
 const INTERVAL_MIN: Nanos = Nanos(1_000_000);
 
-/// The deadline for the probed command to end when asked to.
+/// How long the probed command may take to end after it was asked to.
 const END_TIMEOUT: Nanos = Nanos(5_000_000_000);
 
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
@@ -72,9 +73,9 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if options.command.is_empty() && surroundings.limit_something() {
         bail!("only what the probe starts can be given less\nhint: give the command after --");
     }
-    // Interruptible from before it is confined, so that the changes are undone.
+    // Interruptible before the group is created, so that the changes are undone.
     let interrupted = interrupt_flag()?;
-    // A server that runs already keeps its pages.
+    // A running server keeps its pages.
     let confinement = if options.command.is_empty() { None } else { surroundings.arrange()? };
     let mut started = start(&options.command, confinement.as_ref())?;
     let group = confinement.as_ref().and_then(|confinement| confinement.groups().first());
@@ -85,7 +86,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     outcome
 }
 
-/// Ends what was started for the probe: asks, and after a while insists.
+/// Ends the command that the probe started: SIGTERM, and after a while SIGKILL.
 fn end(child: &mut Child) -> anyhow::Result<()> {
     if let Some(pid) = Pid::from_raw(child.id().cast_signed()) {
         // It may have ended already.
@@ -140,7 +141,7 @@ fn watch(
     }
 }
 
-/// The processes that are named in any of the ways.
+/// The processes named by any of the options.
 fn pids(options: &Options, started: Option<&Child>) -> anyhow::Result<Vec<u32>> {
     let mut pids = options.pid.clone();
     if let Some(&pid) = pids.iter().find(|&&pid| !exists(pid)) {
@@ -149,7 +150,7 @@ fn pids(options: &Options, started: Option<&Child>) -> anyhow::Result<Vec<u32>> 
         );
     }
     pids.extend(started.map(Child::id));
-    // A server that was just started listens a moment later; its accept queue alone is looked at by the port.
+    // A server that was just started listens a moment later; then the port is only used for its accept queue.
     if let (Some(port), None) = (options.port, started) {
         let listeners = listening_on(port)?;
         if listeners.is_empty() && pids.is_empty() {
@@ -175,7 +176,7 @@ fn group(text: &str) -> Result<Group, String> {
 
 fn start(command: &[String], confinement: Option<&Confinement>) -> anyhow::Result<Option<Child>> {
     let Some((program, arguments)) = command.split_first() else { return Ok(None) };
-    // Standard output is for samples.
+    // Standard output is reserved for samples.
     let mut command = Command::new(program);
     command.args(arguments).stdout(io::stderr());
     if let Some(confinement) = confinement {
@@ -188,7 +189,7 @@ fn exists(pid: u32) -> bool {
     std::fs::exists(format!("/proc/{pid}")).unwrap_or(true)
 }
 
-/// The next multiple of the interval: a late sample does not make the following ones late.
+/// The next multiple of the interval, so that one late sample does not delay the following ones.
 fn next_due(due: Nanos, interval: Nanos, now: Nanos) -> Nanos {
     let missed = (now - due).0 / interval.0;
     Nanos(due.0 + (missed + 1) * interval.0)
@@ -205,17 +206,17 @@ fn sleep_until(due: Nanos, interrupted: &AtomicBool) {
 fn print(output: &mut impl Write, line: &impl Serialize) -> anyhow::Result<()> {
     serde_json::to_writer(&mut *output, line)?;
     writeln!(output)?;
-    // A reader that shows them live waits for each line.
+    // A live display waits for each line.
     Ok(output.flush()?)
 }
 
-/// Adds what a probe prints: a header, then a row a sample.
+/// Adds the schemas of what the probe prints: a header, then a row per sample.
 pub fn add_schemas(generator: &mut SchemaGenerator) {
     generator.subschema_for::<Header<'static>>();
     generator.subschema_for::<Row<'static>>();
 }
 
-/// The first line: the counters that follow, and why others are missing.
+/// The first line: the columns, and why counters are missing.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ProbeHeader")]
 struct Header<'a> {
@@ -228,7 +229,7 @@ struct Header<'a> {
     unavailable: Vec<Unavailable<'a>>,
 }
 
-/// Which clocks the two times of a row are from.
+/// The clocks of a row's two times.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ProbeClocks")]
 struct Clocks {
@@ -266,7 +267,7 @@ impl<'a> Header<'a> {
     }
 }
 
-/// A sample: values in the order of the columns, and what it cost.
+/// A sample: values in the order of the columns, and its cost.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ProbeRow")]
 struct Row<'a> {

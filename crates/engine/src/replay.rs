@@ -62,36 +62,36 @@ pub struct Options {
     /// Offer these request rates one after another, in rising order.
     #[arg(long, value_name = "R1,R2,...", value_delimiter = ',')]
     rate: Vec<f64>,
-    /// Time for which each rate holds.
+    /// How long each rate is held.
     #[arg(long, default_value = "4s", value_parser = duration::parse, conflicts_with = "scale")]
     step: Nanos,
-    /// The part of each step, or of a replay as logged, that counts nowhere [default: 1s, or 0s with --scale].
+    /// The part of each step, or of a replay as logged, that is not measured [default: 1s, or 0s with --scale].
     #[arg(long, value_parser = duration::parse)]
     settle: Option<Nanos>,
-    /// Multiply think times within sessions by this.
+    /// Multiply think times within sessions by this factor.
     #[arg(long, default_value_t = 1.0, value_name = "FACTOR")]
     think_scale: f64,
     /// Stop a replay as logged after this long.
     #[arg(long, value_parser = duration::parse, conflicts_with = "rate")]
     duration: Option<Nanos>,
-    /// The p95 of the time to first byte, from the intended start, that is to be met.
+    /// Target for the p95 of the time to first byte from the intended start.
     #[arg(long, default_value = "200ms", value_parser = duration::parse)]
     target_p95: Nanos,
-    /// End after the first step that misses the target or does not follow the offered rate.
+    /// Stop after the first step that misses the target or does not follow the offered rate.
     #[arg(long)]
     stop_when_failing: bool,
-    /// Ask for the documents of a site that was built for the trace, or for the paths that the log has.
+    /// Request the documents of a site built for the trace, or the logged paths.
     #[arg(long, default_value = "site")]
     paths: PathsName,
-    /// Requests that failed when the log was written (not 200, not 304): leave them out, send them and take any
-    /// answer, or expect the status that the log has.
+    /// Requests that failed in the log (not 200 or 304): skip them, send them and accept any response, or expect the
+    /// logged status.
     #[arg(long, default_value = "skip")]
     failed: FailedName,
-    /// What the Host field says: `url`, `log` (the log's host, where it has one), or a name [default: log with
-    /// --paths original, else url].
+    /// The Host field: `url`, `log` (the logged host, if there is one), or a name [default: log with --paths original,
+    /// else url].
     #[arg(long, value_name = "url|log|NAME", value_parser = host_field)]
     host_field: Option<Host>,
-    /// With --paths original, take an answer of another size than the log's for an error.
+    /// With --paths original, count a response whose size differs from the log's as an error.
     #[arg(long)]
     check_sizes: bool,
     #[command(flatten)]
@@ -111,9 +111,9 @@ enum FailedName {
     Expect,
 }
 
-/// By default, what each rate's step leaves out.
+/// The default part of each rate's step that is not measured.
 const STAIRCASE_SETTLE: Nanos = Nanos(1_000_000_000);
-/// Beyond the last due time of a replay, so that a late generator still sends the last requests; the run ends
+/// Time beyond the last due time of a replay, so that a late generator can still send the last requests; the run ends
 /// when they are answered.
 const REPLAY_MARGIN: Nanos = Nanos(1_000_000_000);
 
@@ -180,7 +180,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// A field value, or which one.
+/// Parses a field value, or where to take it from.
 fn host_field(text: &str) -> Result<Host, String> {
     match text {
         "url" => Ok(Host::Url),
@@ -207,7 +207,7 @@ impl Options {
         Replayed { paths, failed, host, check_sizes: self.check_sizes }
     }
 
-    /// When the last request is due, in a replay as logged.
+    /// When the last request is due in a replay as logged.
     fn last_due(&self, trace: &mut Stored, scale: f64) -> anyhow::Result<Nanos> {
         let mut last = Nanos::ZERO;
         trace.scan(|_, start_ns, duration_ns| {
@@ -217,7 +217,7 @@ impl Options {
         Ok(last)
     }
 
-    /// One step from the settle part's end to the last request, or for as long as asked.
+    /// One step from the end of the settle part to the last request, or for as long as requested.
     fn replay_schedule(&self, head: Head, span: Nanos) -> anyhow::Result<Schedule> {
         let settle = self.settle.unwrap_or(Nanos::ZERO);
         let measured = self.duration.unwrap_or(span + REPLAY_MARGIN - settle);

@@ -1,16 +1,16 @@
-//! Text files that people write: lists, configurations, users. UTF-8, with or without a byte-order mark.
+//! Reads text files that people write (lists, configurations, users): UTF-8, with or without byte-order mark.
 
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// U+FEFF at the beginning, as some editors write it, says nothing in UTF-8.
+/// Some editors write U+FEFF at the start of a file; it means nothing in UTF-8.
 const MARK: char = '\u{feff}';
 
-/// The text of a file, without a byte-order mark.
+/// The text of a file without a byte-order mark.
 ///
 /// # Errors
-/// It cannot be read, or is not in UTF-8.
+/// If it cannot be read, or is not UTF-8.
 pub fn read(path: &Path) -> io::Result<String> {
     let raw = fs::read(path)?;
     let is_utf_16 = raw.starts_with(&[0xff, 0xfe]) || raw.starts_with(&[0xfe, 0xff]);

@@ -12,14 +12,14 @@ use sojourn_measure::virtual_time::{self, VirtualTime};
 
 use crate::serve::options::values::duration;
 
-/// Runs a program under valgrind with clocks, chance and timeouts held still.
+/// Runs a program under valgrind in virtual time: clocks stand still, random numbers repeat, timeouts do not expire.
 #[derive(Args)]
 pub struct Options {
-    /// The core that all its threads share.
+    /// The core for all its threads.
     #[arg(long)]
     core: usize,
-    /// Let time pass in steps: for each line of standard input, a time as 250ms, so much of it; the answer, on standard
-    /// output, is the time that has passed in all, once the program has done what was due. The program's own output
+    /// Advance time in steps: for each line on standard input with a duration such as 250ms, advances time by it; once
+    /// the program has done what was due, prints the total time passed on standard output. The program's own output
     /// goes to standard error.
     #[arg(long)]
     steps: bool,
@@ -48,7 +48,8 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code as u8))
 }
 
-/// Advances time as standard input says, and ends the program at its end: the controlling process is gone.
+/// Advances time as requested on standard input; ends the program when the input ends, because the controlling process
+/// has gone.
 fn step(held: &VirtualTime) {
     for line in io::stdin().lines().map_while(Result::ok) {
         let time = match duration(&line) {

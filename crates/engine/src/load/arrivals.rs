@@ -12,37 +12,37 @@ const ARRIVALS: &str = "Who comes";
 const THINK: &str = "How long clients think";
 const STOP: &str = "How long";
 
-/// Without a duration, a run that ends after so many requests or sessions may take this long.
+/// The time limit of a run that ends after a number of requests or sessions.
 const UNTIL_DONE: Nanos = Nanos(24 * 3_600_000_000_000);
 
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("who").required(true).args(["clients", "rate", "schedule"]))]
 pub struct ArrivalOptions {
-    /// A closed loop of so many clients, each asking again once it is answered and has thought.
+    /// Closed loop: this many clients, each requesting again after the response and the think time.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = ARRIVALS)]
     clients: Option<u32>,
-    /// An open loop: so many arrivals a second, whatever the server does; 0.5, 100/s, 30/min.
+    /// Open loop: arrivals per second, whatever the server does; 0.5, 100/s, 30/min.
     #[arg(long, value_name = "RATE", value_parser = positive_rate, help_heading = ARRIVALS)]
     rate: Option<f64>,
-    /// An open loop whose rate changes: '100/s for 10s, ramp to 1000/s in 30s'. Each part is a step.
+    /// Open loop with a changing rate: '100/s for 10s, ramp to 1000/s in 30s'. Each part is a step.
     #[arg(long, value_name = "PARTS", help_heading = ARRIVALS, conflicts_with = "duration")]
     schedule: Option<String>,
-    /// How arrivals of an open loop spread around their rate.
+    /// The distribution of interarrival times in an open loop.
     #[arg(long, default_value = "poisson", value_name = "constant|poisson|uniform", help_heading = ARRIVALS)]
     arrivals: ArrivalName,
-    /// The most visits of an open loop under way at once; arrivals above the limit are skipped and counted.
+    /// The most visits of an open loop in progress; arrivals above the limit are skipped and counted.
     #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = ARRIVALS)]
     in_flight_max: u32,
-    /// Within what time a closed loop's clients come [default: half of the warm-up].
+    /// The time within which closed-loop clients start [default: half of the warm-up].
     #[arg(long, value_name = "TIME", value_parser = duration::parse, help_heading = ARRIVALS)]
     pub ramp: Option<Nanos>,
-    /// The mean time from an answer to the client's next request [default: 0s].
+    /// Mean think time from a response to the client's next request [default: 0s].
     #[arg(long, value_name = "TIME", value_parser = duration::parse, help_heading = THINK)]
     think_time: Option<Nanos>,
-    /// The mean time from a request to the client's next, or as long as the answer takes.
+    /// Pacing: mean time from one request to the client's next, or until the response if that takes longer.
     #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with = "think_time", help_heading = THINK)]
     pacing: Option<Nanos>,
-    /// How these times spread around their mean.
+    /// The distribution of think times or pacing.
     #[arg(long, default_value = "exponential", value_name = "constant|exponential|uniform|lognormal", help_heading = THINK)]
     think_law: ThinkLawName,
     /// The coefficient of variation of log-normal times.
@@ -54,10 +54,10 @@ pub struct ArrivalOptions {
     /// Warm-up: time to run before measuring [default: 1s].
     #[arg(long, value_name = "TIME", value_parser = duration::parse, help_heading = STOP)]
     warm_up: Option<Nanos>,
-    /// End after this many requests.
+    /// Stop after this many requests.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = STOP)]
     requests: Option<u64>,
-    /// End after this many visits: sessions, walks.
+    /// Stop after this many visits (sessions, walks).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "requests", help_heading = STOP)]
     sessions: Option<u64>,
 }
@@ -82,7 +82,7 @@ fn positive_rate(text: &str) -> Result<f64, String> {
     if rate > 0.0 { Ok(rate) } else { Err("the rate must be above 0".into()) }
 }
 
-/// The arrivals of a run, with its warm-up and its end.
+/// The arrivals of a run, with warm-up and end.
 pub struct Coming {
     pub arrivals: Arrivals<'static>,
     pub schedule: Schedule,
@@ -90,11 +90,11 @@ pub struct Coming {
 }
 
 impl ArrivalOptions {
-    /// The arrivals these options describe; a preset has other defaults for the warm-up and the duration.
+    /// The arrivals that these options describe, with the default warm-up and duration of a preset.
     pub fn coming(&self, warm_up: Nanos, duration: Nanos) -> anyhow::Result<Coming> {
         let counted = self.requests.is_some() || self.sessions.is_some();
         let until_done = counted && self.duration.is_none();
-        // Requests that are counted out are all measured, unless it is said that the first are not.
+        // A given number of requests is measured completely, unless a warm-up is given.
         let settle = self.warm_up.unwrap_or(if counted { Nanos::ZERO } else { warm_up });
         let measured = self.duration.unwrap_or(if until_done { UNTIL_DONE } else { duration });
         let offered = self.rate;
@@ -122,7 +122,7 @@ impl ArrivalOptions {
         Ok(Coming { arrivals, schedule, stop })
     }
 
-    /// How think times spread around their mean.
+    /// The distribution of think times around the mean.
     pub fn think_shape(&self) -> anyhow::Result<Shape> {
         Ok(match self.think_law {
             ThinkLawName::Constant => Shape::Constant,
@@ -135,7 +135,7 @@ impl ArrivalOptions {
         })
     }
 
-    /// The distribution of think times, if one was given.
+    /// The think times, if any.
     pub fn think(&self) -> anyhow::Result<Option<Think>> {
         let shape = self.think_shape()?;
         let distribution = |mean| Distribution { mean, shape };
@@ -146,7 +146,7 @@ impl ArrivalOptions {
         })
     }
 
-    /// The clients of a closed loop.
+    /// The number of clients in a closed loop.
     pub fn clients(&self) -> Option<u32> {
         self.clients
     }

@@ -1,4 +1,4 @@
-//! The common part of `load` and `replay`: their options, and running a plan.
+//! What `load` and `replay` share: options, and running a plan.
 
 use std::io::{self, Write};
 use std::net::IpAddr;
@@ -20,104 +20,105 @@ use sojourn_measure::{Nanos, affinity};
 use super::result::{Embedded, Printed, RunResult, Shows, write_file, write_private_file};
 use super::{progress, start, text::write_text};
 
-/// Options of every command that makes load.
+/// Options of every command that generates load.
 #[derive(Args)]
 pub struct Common {
-    /// Use a connection for many requests, or for one [default: keep-alive].
+    /// Keep connections for many requests, or close after one [default: keep-alive].
     #[arg(long, value_name = "keep-alive|close", help_heading = CONNECTIONS)]
     connection: Option<ConnectionName>,
-    /// Close a connection after so many requests: a number, LEAST-MOST, or geometric:MEAN.
+    /// Close a connection after this many requests: a number, LEAST-MOST, or geometric:MEAN.
     #[arg(long, value_name = "N", conflicts_with = "connection", value_parser = count, help_heading = CONNECTIONS)]
     requests_per_connection: Option<Count>,
-    /// The version of HTTP to speak [default: 1.1]. Requests of 1.0 ask to keep the connection, unless it is to close.
+    /// HTTP version [default: 1.1]. Requests of 1.0 ask for keep-alive unless connections are closed.
     #[arg(long, value_name = "1.0|1.1", help_heading = CONNECTIONS)]
     http: Option<VersionName>,
-    /// Read each connection at this rate, as behind a slow line: 56kbit/s, 400kbit/s, 10Mbit/s.
+    /// Limit the read rate of each connection, like a slow line: 56kbit/s, 400kbit/s, 10Mbit/s.
     #[arg(long, value_name = "RATE", value_parser = bit_rate, help_heading = CONNECTIONS)]
     read_rate: Option<f64>,
-    /// Let each body of a document be the same, by its SHA-256, as the first that came; another is an error.
+    /// Verify that all bodies of a document equal the first one, by SHA-256; another is an error.
     #[arg(long, help_heading = CONNECTIONS)]
     verify: bool,
-    /// Trust any certificate of an https server: nothing is verified.
+    /// Accept any certificate of an https server: nothing is verified.
     #[arg(long, conflicts_with = "cacert", help_heading = CONNECTIONS)]
     insecure: bool,
-    /// Trust the authorities, or certificates, in this PEM file instead of the system's.
+    /// Trust the authorities or certificates in this PEM file instead of the system's.
     #[arg(long, value_name = "FILE", help_heading = CONNECTIONS)]
     cacert: Option<PathBuf>,
-    /// Shake hands in full on every connection; by default the session of an earlier one is resumed.
+    /// Make a full TLS handshake on every connection instead of resuming sessions.
     #[arg(long, help_heading = CONNECTIONS)]
     no_resumption: bool,
-    /// Ask the kernel when answers came, to tell the generator's own queueing from the server's latency.
+    /// Use kernel timestamps of responses, to separate the generator's own delay from the server's latency.
     #[arg(long, help_heading = MACHINE)]
     timestamps: bool,
-    /// Connect from this local address; may be given again. Each has some 28,000 ports towards a server.
+    /// Connect from this local address; repeatable. Each has some 28,000 ports for a server.
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',', help_heading = CONNECTIONS)]
     source: Vec<IpAddr>,
-    /// Says everything that is random.
+    /// Seed of all random draws.
     #[arg(long, help_heading = MACHINE, default_value_t = 1, value_name = "N")]
     pub seed: u64,
     /// Pin the generator to this core.
     #[arg(long, help_heading = MACHINE, value_name = "N")]
     core: Option<usize>,
-    /// Sleep or poll while there is nothing to do; by default it polls on a core of its own, else sleeps.
+    /// Sleep or poll while there is nothing to do [default: poll on a core of its own, otherwise sleep].
     #[arg(long, help_heading = MACHINE, value_name = "sleep|spin")]
     wait: Option<WaitName>,
-    /// At high rates of an open loop, put sends and answers off by up to this, to do several at once; 0s never does.
-    /// It has no effect on a generator that polls.
+    /// In an open loop at high rates, delay sends and responses by up to this, to batch several; 0s never delays. No
+    /// effect on a generator that polls.
     #[arg(long, help_heading = MACHINE, value_name = "TIME", default_value = TIMER_SLACK, value_parser = timer_slack)]
     timer_slack: Nanos,
-    /// Call the generator the limit when it sends 1 % of its requests later than this.
+    /// The generator counts as the limit if it sends 1 % of its requests later than this.
     #[arg(long, help_heading = MACHINE, value_name = "TIME", default_value = "10ms", value_parser = duration::parse)]
     lag_limit: Nanos,
-    /// Report what this process and its descendants use; may be given again.
+    /// Report what this process and its descendants use; repeatable.
     #[arg(long, help_heading = MACHINE, value_name = "PID")]
     observe_pid: Vec<u32>,
-    /// Report how busy this core is: the server's.
+    /// Report the utilisation of this core, the server's.
     #[arg(long, help_heading = MACHINE, value_name = "N")]
     observe_core: Option<usize>,
     /// Timeout for connecting, and for each response.
     #[arg(long, value_name = "TIME", help_heading = CONNECTIONS, default_value = "10s", value_parser = duration::parse)]
     timeout: Nanos,
-    /// Time to wait at the end for responses that are outstanding.
+    /// Time to wait for outstanding responses at the end.
     #[arg(long, value_name = "TIME", help_heading = CONNECTIONS, default_value = "2s", value_parser = duration::parse)]
     drain: Nanos,
-    /// The run has failed where more of its requests than this were abandoned: never sent, because one before them in
-    /// their session or iteration had failed.
+    /// Fail the run if a larger share of its requests was abandoned: never sent because an earlier one in the session
+    /// or iteration had failed.
     #[arg(long, value_name = "SHARE", help_heading = OUTPUT, default_value = "1%", value_parser = share)]
     abandoned_limit: f64,
     /// What to print.
     #[arg(long, help_heading = OUTPUT, default_value = "text")]
     format: Format,
-    /// Write every step's latencies here, as an HDR interval log.
+    /// Write the latencies of every step to this file, as an HDR interval log.
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.hlog")]
     histograms: Option<PathBuf>,
-    /// Write ten rows a second here: throughput, latency, CPU.
+    /// Write a timeline of ten rows per second to this file: throughput, latency, CPU.
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.json")]
     timeline: Option<PathBuf>,
-    /// Write the latencies of every interval here, as an HDR interval log.
+    /// Write the latencies of every interval to this file, as an HDR interval log.
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.hlog")]
     intervals: Option<PathBuf>,
-    /// Length of an interval, in whole tenths of a second.
+    /// The length of an interval in whole tenths of a second.
     #[arg(long, value_name = "TIME", help_heading = OUTPUT, default_value = "1s", value_parser = interval)]
     interval: Nanos,
-    /// Put the timeline, the steps' and the intervals' latencies into the JSON object.
+    /// Include the timeline, and the latencies of steps and intervals, in the JSON object.
     #[arg(long, help_heading = OUTPUT)]
     embed: bool,
-    /// Say on stderr, once a second, how it goes: a JSON object a line.
+    /// Print progress on stderr every second, a JSON object per line.
     #[arg(long, help_heading = OUTPUT)]
     progress: bool,
-    /// Say `ready` on stderr and begin when standard input says `go TIME`.
+    /// Print `ready` on stderr, and start when standard input says `go TIME`.
     #[arg(long, help_heading = OUTPUT)]
     start_on_stdin: bool,
 }
 
-/// Measured at 50,000 arrivals a second: 14 µs a request become 8, and 4 with 1 ms (see make bench-load).
+/// Measured at 50,000 arrivals a second: CPU time per request falls from 14 to 8 µs, and to 4 with 1 ms (see make
+/// bench-load).
 const TIMER_SLACK: &str = "100us";
 const CONNECTIONS: &str = "Connections";
 const MACHINE: &str = "The machine";
 const OUTPUT: &str = "Output";
 
-/// Parses a law of requests per connection.
+/// Parses a distribution of requests per connection.
 fn count(text: &str) -> Result<Count, String> {
     let refused = || format!("{text:?} is not a number from 1 on, LEAST-MOST, or geometric:MEAN");
     let number = |text: &str| text.parse::<u32>().ok().filter(|&number| number > 0).ok_or_else(refused);
@@ -134,7 +135,7 @@ fn count(text: &str) -> Result<Count, String> {
     }
 }
 
-/// Parses a bit rate; answers bits per second.
+/// Parses a bit rate; returns bits per second.
 pub fn bit_rate(text: &str) -> Result<f64, String> {
     let units = [("kbit/s", 1e3), ("Mbit/s", 1e6), ("Gbit/s", 1e9), ("bit/s", 1.0)];
     let rate = units.iter().find_map(|(unit, bits)| {
@@ -171,7 +172,7 @@ pub enum Format {
 }
 
 impl Common {
-    /// The use of connections where the options leave it open.
+    /// How connections are used; `default` if the options do not say.
     pub fn connections(&self, default: Connections) -> Connections {
         match (self.requests_per_connection, self.connection) {
             (Some(requests), _) => Connections::Requests(requests),
@@ -181,7 +182,7 @@ impl Common {
         }
     }
 
-    /// The version of HTTP, where the options do not say.
+    /// The HTTP version; `default` if the options do not say.
     pub fn version(&self, default: Version) -> Version {
         match self.http {
             Some(VersionName::Http10) => Version::Http10,
@@ -200,12 +201,11 @@ impl Common {
         }
     }
 
-    /// Returns true if bodies are to be verified.
     pub fn verifies(&self) -> bool {
         self.verify
     }
 
-    /// Has the bodies of a catalogue verified, if the options say so.
+    /// Enables verification of bodies, if the options say so.
     pub fn verified(&self, mut catalogue: Catalogue) -> Catalogue {
         if self.verify {
             catalogue.verify_contents();
@@ -213,7 +213,7 @@ impl Common {
         catalogue
     }
 
-    /// How TLS is spoken with the target, if it is.
+    /// TLS for the target, if it uses https.
     pub fn tls(&self, target: &Target) -> anyhow::Result<Option<Tls>> {
         let trust = match &self.cacert {
             Some(path) => Trust::File(path.clone()),
@@ -257,7 +257,7 @@ impl Common {
         }
     }
 
-    /// Runs a plan and puts its result where the options say, and its users into `users_file`.
+    /// Runs a plan, prints its result, and writes its users to `users_file`.
     pub fn run(
         &self,
         tool: &'static str,
@@ -312,14 +312,14 @@ impl Common {
             Format::Text => write_text(&mut output, &result)?,
         }
         output.flush()?;
-        // After the result: a full disk must not take it away.
+        // Written after the result, which a full disk must not take away.
         let keep =
             |path| write_private_file(path, |file| Ok(serde_json::to_writer(file, &outcome.kept_users)?));
         let written = self.write_files(&outcome) && users_file.is_none_or(keep);
         Ok(if complete && written && !failed { ExitCode::SUCCESS } else { ExitCode::from(1) })
     }
 
-    /// Why a run has failed although it went to its end.
+    /// Why a run has failed although it reached its end.
     fn failed_because(&self, figures: &Figures) -> Option<String> {
         let share = figures.abandoned_fraction.filter(|share| *share > self.abandoned_limit)?;
         Some(format!(
@@ -330,7 +330,7 @@ impl Common {
         ))
     }
 
-    /// Writes the files that were asked for; returns true if all are written.
+    /// Writes the requested files; returns true if that succeeded.
     fn write_files(&self, outcome: &Outcome) -> bool {
         let histograms = self
             .histograms
@@ -345,7 +345,7 @@ impl Common {
     }
 }
 
-/// Parses a share: `1%`, `0.01`.
+/// Parses a share: `1%` or `0.01`.
 fn share(text: &str) -> Result<f64, String> {
     let parsed = match text.strip_suffix('%') {
         Some(percent) => percent.trim_end().parse::<f64>().map(|percent| percent / 100.0),
@@ -369,7 +369,7 @@ fn interval(text: &str) -> anyhow::Result<Nanos> {
     Ok(interval)
 }
 
-/// The flag that SIGINT and SIGTERM raise. A second signal ends the program at once.
+/// The flag that SIGINT and SIGTERM set. A second signal ends the program immediately.
 pub fn interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {

@@ -1,11 +1,11 @@
-//! How a run goes, as a JSON object a line on standard error, once a second.
+//! The progress of a run, as a JSON object per line on standard error, once a second.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_load::Progress;
 use sojourn_measure::Summary;
 
-/// How a run goes: a line on standard error, once a second.
+/// The progress of a run: a line on standard error, once a second.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "LoadProgress")]
 pub struct Line<'a> {
@@ -19,7 +19,7 @@ pub struct Line<'a> {
     time_to_first_byte_intended_seconds: &'a Summary,
 }
 
-/// Writes one line to standard error; Python reads it for the live view.
+/// Writes one line to standard error, which Python reads for its live view.
 pub fn print(progress: &Progress) {
     let line = Line {
         progress: progress.fraction,

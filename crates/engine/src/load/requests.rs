@@ -21,50 +21,49 @@ const REQUESTS: &str = "What is asked for";
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("what").args(["mix", "session_log", "walk", "web99", "scenario", "follow_redirects"]))]
 pub struct RequestOptions {
-    /// Pick at random from a WebStone file list: lines of `/path weight #bytes`, below the URL's path.
+    /// Request documents at random from a WebStone file list: lines of `/path weight #bytes`, below the URL's path.
     #[arg(long, value_name = "FILELIST", help_heading = REQUESTS)]
     mix: Option<PathBuf>,
-    /// Make the sessions of an httperf --wsesslog file, in turn; bursts are pipelined, as in httperf.
+    /// Run the sessions of an httperf --wsesslog file in turn; bursts are pipelined as in httperf.
     #[arg(long, value_name = "FILE", help_heading = REQUESTS)]
     session_log: Option<PathBuf>,
-    /// Walk at random over the pages of this TOML file: pages, their objects, probabilities of what follows.
+    /// Walk at random over the pages in this TOML file: pages, their objects, transition probabilities.
     #[arg(long, value_name = "FILE", help_heading = REQUESTS)]
     walk: Option<PathBuf>,
-    /// Let users do what this file says: log in, fill in forms, take values from answers. TOML (docs/scenarios.md), or a
-    /// recording of a browser (HAR).
+    /// Run a scenario with virtual users who log in, fill in forms and use values from responses: a TOML file
+    /// (docs/scenarios.md), or a browser recording (HAR).
     #[arg(long, value_name = "FILE", help_heading = REQUESTS)]
     scenario: Option<PathBuf>,
-    /// Let a scenario's users go on who were logged in when an earlier run ended: their cookies and values are read from
-    /// this file, if it exists, and written to it at the end.
+    /// Keep a scenario's logged-in users between runs: read their cookies and values from this file, if it exists, and
+    /// write them at the end.
     #[arg(long, value_name = "FILE", requires = "scenario", help_heading = REQUESTS)]
     pub users_file: Option<PathBuf>,
-    /// Follow so many redirections of the URL, each user with its cookies, and count them apart.
+    /// Follow up to this many redirects of the URL, each user with its cookies, and count them separately.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100), help_heading = REQUESTS)]
     follow_redirects: Option<u32>,
-    /// Pick from a file set like SPECweb99's for this many connections: /file_set/dirNNNNN/classC_F.
+    /// Request documents of a file set like SPECweb99's for this many connections: /file_set/dirNNNNN/classC_F.
     #[arg(long, value_name = "LOAD", value_parser = clap::value_parser!(u32).range(1..=i64::from(LOAD_MAX)), help_heading = REQUESTS)]
     web99: Option<u32>,
     /// The method.
     #[arg(long, default_value = "GET", help_heading = REQUESTS)]
     method: String,
-    /// Another field of each request, as 'Name: value'; may be given again.
+    /// Add this field to each request, as 'Name: value'; repeatable.
     #[arg(short = 'H', long = "header", value_name = "FIELD", help_heading = REQUESTS)]
     header: Vec<String>,
-    /// Send this file's bytes as the body of each request.
+    /// Send the content of this file as the body of each request.
     #[arg(long, value_name = "FILE", help_heading = REQUESTS)]
     body: Option<PathBuf>,
-    /// Let each answer of a document have the size of its first, where no size is given; another is an error.
+    /// Expect all responses of a document to have the size of the first, if no size is given; another is an error.
     #[arg(long, help_heading = REQUESTS)]
     same_size: bool,
-    /// The default since there is --same-size.
+    /// The default since --same-size was added.
     #[arg(long, hide = true, conflicts_with = "same_size")]
     any_size: bool,
-    /// The most requests of a client that are under way together on a connection (pipelining)
-    /// [default: 1, with --session-log 64].
+    /// The most pipelined requests per connection [default: 1, with --session-log 64].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256), help_heading = REQUESTS)]
     pipeline: Option<u32>,
-    /// Defaults of a known benchmark: WebStone's mix and run rules, or connections served at 400 kbit/s over
-    /// a file set like SPECweb99's. Options given as well go before them.
+    /// Defaults of a known benchmark: WebStone's mix and run rules, or connections at 400 kbit/s over a file set like
+    /// SPECweb99's. Other options take precedence.
     #[arg(long, help_heading = REQUESTS)]
     pub preset: Option<Preset>,
 }
@@ -75,11 +74,11 @@ pub enum Preset {
     Web99,
 }
 
-/// A burst of a session file goes out together up to this many requests.
+/// A burst of a session file is sent together up to this many requests.
 const SESSION_PIPELINE: u32 = 64;
 
 impl RequestOptions {
-    /// The requests of the options, for so many clients of a closed loop.
+    /// The requests that the options describe, for this many clients of a closed loop.
     pub fn requests(
         &self,
         target: &Target,

@@ -1,4 +1,4 @@
-//! The result of a load or a replay, as it is printed and written to files.
+//! The result of a load or replay, as printed and written to files.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -11,7 +11,7 @@ use sojourn_load::webstone::WebStone;
 use sojourn_load::{Outcome, Report, Timeline};
 use sojourn_measure::machine::Machine;
 
-/// Figures of other programs that a result shows beside ours.
+/// Figures of other programs to report as well.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Shows {
     Ours,
@@ -28,16 +28,16 @@ pub struct RunResult {
     pub url: String,
     pub seed: u64,
     pub connection: String,
-    /// Why it has failed although it went to its end: more was abandoned than allowed.
+    /// Why the run failed although it reached its end: too many requests were abandoned.
     pub failed_because: Option<String>,
-    /// The run by WebStone's definitions, where that was asked for.
+    /// The run by WebStone's definitions, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webstone: Option<WebStone>,
     #[serde(flatten)]
     pub report: Report,
 }
 
-/// The result of a load or a replay of requests; with `--embed`, its timeline and histograms too.
+/// The result of a load or replay of requests; with `--embed`, including timeline and histograms.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "LoadRecord")]
 pub struct Printed<'a> {
@@ -47,7 +47,7 @@ pub struct Printed<'a> {
     pub embedded: Option<Embedded<'a>>,
 }
 
-/// Contents that otherwise go to files, for a reader that has only the output.
+/// Contents that are otherwise written to files, for a reader that has only the output.
 #[derive(Serialize, JsonSchema)]
 pub struct Embedded<'a> {
     timeline: Option<&'a Timeline>,
@@ -66,7 +66,7 @@ impl<'a> Embedded<'a> {
     }
 }
 
-/// Writes a file in one go, or names it on standard error; returns true if it is written.
+/// Writes a file, or names it on standard error; returns true if that succeeded.
 pub fn write_file(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> bool {
     write_opened(path, File::create(path), write)
 }

@@ -1,10 +1,9 @@
-//! A start that another program gives: `--start-on-stdin`, for generators on several machines that begin
-//! together.
+//! A start on command: `--start-on-stdin`, for generators on several machines that start together.
 //!
-//! The engine says `{"ready": true}` on standard error once everything is prepared, then reads lines: `clock`
-//! is answered with this machine's time (the other side estimates how far the clocks are apart), `go TIME`
-//! starts the run at that time of this machine's clock, in seconds since the epoch. From then on `stop`, or the
-//! end of standard input, ends the run as an interrupt does: a generator whose coordinator is gone stops.
+//! The engine prints `{"ready": true}` on standard error once everything is prepared, then reads lines: `clock` is
+//! answered with this machine's time (the other side estimates the clock offset), `go TIME` starts the run at that time
+//! of this machine's clock, in seconds since 1970. From then on `stop`, or the end of standard input, ends the run like
+//! an interrupt: a generator whose coordinator has gone stops.
 
 use std::{
     io::{self, BufRead, Read},
@@ -18,12 +17,12 @@ use std::{
 
 use anyhow::{Context, bail};
 
-/// A start further away than this is a mistake in the clocks, not a plan.
+/// A start further away is a clock error.
 const START_DELAY_MAX: Duration = Duration::from_secs(600);
-/// Longer lines are not ours.
+/// The longest accepted line.
 const LINE_BYTES_MAX: u64 = 256;
 
-/// Waits until the other side says go; from then on its `stop` raises `interrupted`.
+/// Waits for the start; from then on `stop` sets `interrupted`.
 pub fn wait_on_stdin(interrupted: &Arc<AtomicBool>) -> anyhow::Result<()> {
     eprintln!("{{\"ready\": true}}");
     while let Some(line) = read_line()? {
@@ -49,7 +48,7 @@ pub fn wait_on_stdin(interrupted: &Arc<AtomicBool>) -> anyhow::Result<()> {
 
 fn watch_for_stop(interrupted: Arc<AtomicBool>) {
     thread::spawn(move || {
-        // Any input, an error or the end included, stops the run.
+        // Any input, including an error or the end, stops the run.
         let _ = read_line();
         interrupted.store(true, Ordering::Relaxed);
     });

@@ -22,7 +22,7 @@ use text::write_text;
 
 const SCHEME: &str = "rtsp://";
 
-/// Returns true if these words of `load` ask for viewers of films.
+/// Returns true if the arguments of `load` ask for viewers of films.
 pub fn are_meant(words: &[std::ffi::OsString]) -> bool {
     words.get(1).is_some_and(|word| word == "load")
         && words
@@ -30,7 +30,7 @@ pub fn are_meant(words: &[std::ffi::OsString]) -> bool {
             .any(|word| word.to_str().is_some_and(|word| word.starts_with(SCHEME) || is_of_hls(word)))
 }
 
-/// Returns true if a word is the URL of a playlist, or an option that names more of them.
+/// Returns true if an argument is the URL of a playlist, or an option that names more of them.
 fn is_of_hls(word: &str) -> bool {
     let path = word.split(['?', '#']).next().unwrap_or_default();
     let is_web = path.starts_with("http://") || path.starts_with("https://");
@@ -70,12 +70,12 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         Format::Text => write_text(&mut output, &result)?,
     }
     output.flush()?;
-    // After the result: a full disk must not take it away.
+    // Written after the result, which a full disk must not take away.
     let written = write_files(options, &outcome);
     Ok(if complete && written { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Writes the files that were asked for; returns true if all are written.
+/// Writes the requested files; returns true if that succeeded.
 fn write_files(options: &Options, outcome: &StreamOutcome) -> bool {
     let histograms = options
         .histograms
@@ -92,23 +92,23 @@ fn write_files(options: &Options, outcome: &StreamOutcome) -> bool {
 #[derive(Serialize, JsonSchema)]
 pub struct StreamResult {
     pub tool: &'static str,
-    /// Tells it from a load of requests.
+    /// Distinguishes it from a load of requests.
     pub kind: &'static str,
     pub version: &'static str,
     /// The machine of the generator, not of the server.
     pub machine: Machine,
-    /// The first URL of those asked for.
+    /// The first requested URL.
     pub url: String,
-    /// How many films were dealt.
+    /// The number of films.
     pub films: usize,
     pub seed: u64,
-    /// How packets came.
+    /// How packets were transported.
     pub connection: &'static str,
     #[serde(flatten)]
     pub report: StreamReport,
 }
 
-/// The result of a load of viewers; with `--embed`, its timeline and histograms too.
+/// The result of a load of viewers; with `--embed`, including timeline and histograms.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "StreamRecord")]
 pub struct Printed<'a> {
@@ -118,7 +118,7 @@ pub struct Printed<'a> {
     embedded: Option<Embedded<'a>>,
 }
 
-/// Contents that otherwise go to files, for a reader that has only the output.
+/// Contents that are otherwise written to files, for a reader that has only the output.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "EmbeddedStreams")]
 struct Embedded<'a> {
@@ -135,7 +135,7 @@ impl<'a> Embedded<'a> {
     }
 }
 
-/// How a run of viewers goes: a line on standard error, once per interval.
+/// The progress of a run of viewers: a line on standard error, once per interval.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "StreamProgress")]
 pub struct ProgressLine<'a> {

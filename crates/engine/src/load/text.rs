@@ -1,4 +1,4 @@
-//! A result for people: the whole run, its latencies, its steps, and whether to believe it.
+//! The result as text for people: the whole run, latencies, steps, and whether to trust it.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,6 @@ use sojourn_measure::Summary;
 
 use super::result::RunResult;
 
-/// Writes a result as text.
 pub fn write_text(output: &mut impl Write, result: &RunResult) -> io::Result<()> {
     let report = &result.report;
     let all = &report.figures;
@@ -79,7 +78,7 @@ pub fn write_text(output: &mut impl Write, result: &RunResult) -> io::Result<()>
     write_doubts(output, &generator.reasons, &report.warnings)
 }
 
-/// The load that was asked for, of several steps from the first to the last.
+/// The offered load; for several steps, from the first to the last.
 fn offered(report: &Report) -> Option<String> {
     let said = report.steps.iter().map(|step| {
         let rate = step.offered_requests_per_second.map(|rate| format!("{} requests/s", number(Some(rate))));
@@ -168,7 +167,7 @@ fn write_steps(output: &mut impl Write, report: &Report) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes each step's response times twice: over all windows, and over those in which nobody else took a core.
+/// Writes each step's response times twice: over all windows, and over undisturbed ones.
 fn write_undisturbed(output: &mut impl Write, report: &Report) -> io::Result<()> {
     let judged = report.steps.iter().map(|step| step.undisturbed.value().map(|over| (step, over)));
     let known: Vec<_> = judged.enumerate().filter_map(|(place, step)| Some((place + 1, step?))).collect();
@@ -192,14 +191,14 @@ fn write_undisturbed(output: &mut impl Write, report: &Report) -> io::Result<()>
     Ok(())
 }
 
-/// Writes why not to believe it, if there is anything.
+/// Writes reasons not to trust the result, if there are any.
 pub fn write_doubts(output: &mut impl Write, reasons: &[String], warnings: &[String]) -> io::Result<()> {
     let limit = "THE GENERATOR WAS THE LIMIT, not the server";
     reasons.iter().try_for_each(|why| writeln!(output, "{limit}: {why}"))?;
     warnings.iter().try_for_each(|warning| writeln!(output, "warning: {warning}"))
 }
 
-/// Writes the head above lines of times.
+/// Writes the header of lines of times.
 pub fn write_times_head(output: &mut impl Write) -> io::Result<()> {
     writeln!(
         output,
@@ -218,7 +217,7 @@ pub fn write_row(output: &mut impl Write, name: &str, summary: &Summary) -> io::
     writeln!(output)
 }
 
-/// Three digits, or a dash where nothing was measured.
+/// Three digits, or a dash if there is no value.
 pub fn number(value: Option<f64>) -> String {
     match value {
         None => "-".to_owned(),

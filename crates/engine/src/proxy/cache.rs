@@ -14,73 +14,73 @@ use sojourn_server::handler::reverse_proxy::{Cache, DiskThreads, ForcedHits};
 use super::ONE_PROCESS;
 use crate::serve::options::values::{budget, duration, size};
 
-/// Answers in memory unless another size is given, on a machine with enough of it.
+/// The default memory for responses, on a machine with enough of it.
 const MEMORY_BYTES: usize = 256 << 20;
 
-/// The default share of the machine's memory, as 1 / N: connections need some, too.
+/// The largest default share of the machine's memory, as 1 / N, because connections need memory too.
 const MEMORY_SHARE: u64 = 4;
 
 /// Where answers are kept, how much, and which.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Cache")]
 pub struct CacheOptions {
-    /// Memory for answers that may be used again (RFC 9111), of the server; processes share it out; 0 keeps none there
-    /// [default: 256MiB, at most a quarter of the memory there is]
+    /// Memory for cached responses of the whole server; separate processes divide it; 0 caches nothing in memory
+    /// [default: 256MiB, at most a quarter of the available memory]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub cache_memory: Option<usize>,
-    /// Keep answers in this directory, too; it is made if it is not there, and for this server alone
+    /// Also cache responses on disk in this directory, which is created if missing and must belong to this server only
     #[arg(long, value_name = "DIR")]
     pub cache_dir: Option<PathBuf>,
-    /// How much of the disk they may take
+    /// Disk space for cached responses
     #[arg(long, default_value = "10GiB", value_name = "SIZE", value_parser = size)]
     pub cache_disk: usize,
-    /// Threads that wait for that disk
+    /// Threads for the cache's disk
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub cache_disk_threads: u16,
-    /// How long a request waits for that disk. Then it goes to an upstream, and so do others until the disk answers; a body
-    /// that is being read breaks off, one that is being written goes on and is not kept
+    /// How long a request waits for the cache's disk. After that it goes to an upstream, and so do others until the
+    /// disk answers; a body being read is truncated, a body being written is not cached
     #[arg(long, default_value = "5s", value_name = "TIME", value_parser = duration)]
     pub cache_disk_timeout: Duration,
-    /// Which answer goes when there is no more room, in memory and on disk
+    /// Replacement policy in memory and on disk
     #[arg(long, default_value = replacement::DEFAULT.name, value_name = "POLICY", value_parser = policies())]
     pub cache_policy: String,
-    /// Which answer is let in when another would have to go for it
+    /// Admission policy: which responses may replace others
     #[arg(long, default_value = ADMISSIONS[0].name, value_name = "RULE", value_parser = admissions())]
     pub cache_admission: String,
-    /// Bodies above 16 KiB that are sent often over plain TCP move to files in memory, from where they are sent without a
-    /// copy. So many files at most, each a descriptor, and no more than an eighth of those there may be; 0 moves none
+    /// Frequently sent bodies above 16 KiB are moved to memory files, from which they are sent over plain TCP without
+    /// copying. At most this many files, each using a descriptor, and at most an eighth of the descriptors allowed; 0
+    /// moves none
     #[arg(long, default_value_t = 4096, value_name = "N")]
     pub cache_memory_files: usize,
-    /// Longer bodies are not kept; with a directory, those above 8 MiB are kept there alone
-    /// [default: 8MiB, with --cache-dir 1GiB]
+    /// Longer bodies are not cached; with --cache-dir, those above 8 MiB are cached on disk only [default: 8MiB, with
+    /// --cache-dir 1GiB]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub cache_object_max: Option<usize>,
-    /// How long errors are kept that say nothing about it and may be kept (404, 405, 410, 414, 501); 5 minutes at most
+    /// Freshness lifetime of cacheable errors (404, 405, 410, 414, 501) that give none; at most 5 minutes
     #[arg(long, default_value = "0s", value_name = "TIME", value_parser = duration)]
     pub cache_errors: Duration,
-    /// How long answers may be used stale when no upstream answers, unless they forbid it; their own stale-if-error counts
-    /// if it is longer
+    /// How long responses may be used stale while no upstream answers, unless they forbid it; a longer stale-if-error
+    /// takes precedence
     #[arg(long, default_value = "0s", value_name = "TIME", value_parser = duration)]
     pub cache_stale_disconnected: Duration,
-    /// For experiments: the share of requests that are hits, from 0 to 1, drawn for each plain GET. A hit is
-    /// answered from the cache, however stale; a miss goes to an upstream and is stored again. Clients get
-    /// outdated answers
+    /// For experiments: a forced hit ratio from 0 to 1, drawn for each plain GET. A hit is answered from the cache,
+    /// however stale; a miss goes to an upstream and is stored again. Clients get outdated responses
     #[arg(long, value_name = "RATIO", value_parser = ratio)]
     pub force_hit_ratio: Option<f64>,
-    /// What those draws are drawn from: the same, the same sequence
+    /// Seed of those draws
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub force_hit_seed: u64,
 }
 
-/// Bytes of the longest body that is kept in memory where longer ones can be kept on disk, or nothing else is said.
+/// The longest body kept in memory if longer ones can be kept on disk, or by default.
 const MEMORY_OBJECT_BYTES_MAX: u64 = 8 << 20;
 
-/// Bytes of the longest body that is kept on disk unless something else is said.
+/// The longest body kept on disk by default.
 const DISK_OBJECT_BYTES_MAX: u64 = 1 << 30;
 
 impl CacheOptions {
-    /// The cache, if one is configured, and the threads of its disk; each of `workers` may have its own
-    /// cache. `files_max` is the [limit of memory files](CacheOptions::files_max) of all.
+    /// Opens the cache, if one is configured, and the threads of its disk; each of `workers` may have its own cache.
+    /// `files_max` is the [limit of memory files](CacheOptions::files_max) of all.
     pub fn open(
         &self,
         scope: CacheScope,
@@ -100,12 +100,12 @@ impl CacheOptions {
         Ok((Some(cache.by_lot(ForcedHits::new(ratio, self.force_hit_seed))), disk_threads))
     }
 
-    /// How much memory the answers may take.
+    /// The memory for responses.
     pub fn memory(&self) -> usize {
         self.cache_memory.unwrap_or_else(|| budget(MEMORY_BYTES, MEMORY_SHARE))
     }
 
-    /// How many files in memory there may be, where `usable` descriptors are there for all.
+    /// The number of memory files, given the `usable` descriptors.
     pub fn files_max(&self, usable: usize) -> usize {
         if self.memory() > 0 { self.cache_memory_files.min(usable / 8) } else { 0 }
     }
@@ -139,7 +139,7 @@ impl CacheOptions {
         Ok((Some(cache), Some(disk_threads)))
     }
 
-    /// A cache for each process, which shares the memory with the others, or for each connection.
+    /// A cache for each process, which divides the memory, or for each connection.
     fn open_private(&self, scope: CacheScope, workers: usize) -> anyhow::Result<Option<Cache>> {
         for (is_given, option) in
             [(self.cache_dir.is_some(), "--cache-dir"), (self.force_hit_ratio.is_some(), "--force-hit-ratio")]

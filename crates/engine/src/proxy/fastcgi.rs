@@ -4,29 +4,29 @@ use std::sync::Arc;
 
 use sojourn_cgi::Application;
 
-/// What applications behind fcgi:// are told.
+/// The variables that applications behind fcgi:// get.
 #[derive(clap::Args)]
 #[command(next_help_heading = "FastCGI")]
 pub struct FastCgiOptions {
-    /// The document root, as the processes of the application see it: SCRIPT_FILENAME begins with it
+    /// The document root in the application's file system, with which SCRIPT_FILENAME begins
     #[arg(long, value_name = "DIR", value_parser = directory)]
     pub fastcgi_root: Option<String>,
-    /// The script that a path with a slash at its end names
+    /// The script for a path that ends in a slash
     #[arg(long, default_value = "index.php", value_name = "NAME")]
     pub fastcgi_index: String,
-    /// The end of scripts' names; the rest of a path is PATH_INFO
+    /// The suffix of scripts' names; the rest of a path is PATH_INFO
     #[arg(long, default_value = ".php", value_name = "SUFFIX")]
     pub fastcgi_suffix: String,
-    /// The one script that answers everything, as frameworks have it; the whole path is PATH_INFO
+    /// A single script for all requests, as in frameworks; the whole path is PATH_INFO
     #[arg(long, value_name = "FILE")]
     pub fastcgi_script: Option<String>,
-    /// One more variable, or another value of one; repeatable
+    /// Set a variable, replacing a computed one; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub fastcgi_variable: Vec<(String, String)>,
 }
 
 impl FastCgiOptions {
-    /// True if it is said where scripts are.
+    /// True if the options say where scripts are.
     pub fn has_scripts(&self) -> bool {
         self.fastcgi_root.is_some() || self.fastcgi_script.is_some()
     }
@@ -47,7 +47,7 @@ impl FastCgiOptions {
     }
 }
 
-/// A directory without a slash at its end.
+/// A directory without a trailing slash.
 fn directory(text: &str) -> Result<String, String> {
     if !text.starts_with('/') {
         return Err("a document root is an absolute path, as /srv/www".to_owned());

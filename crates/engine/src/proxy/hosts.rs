@@ -1,4 +1,4 @@
-//! Several hosts behind one proxy, each with upstreams of its own.
+//! Several virtual hosts behind one proxy, each with its own upstreams.
 
 use std::ops::Range;
 
@@ -11,16 +11,15 @@ use crate::serve::config::{first_line, words_of_table};
 use crate::serve::options::content_values::host_name;
 use crate::serve::options::upstream::upstream;
 
-/// Which names lead to which upstreams.
+/// Virtual hosts and their upstreams.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Hosts")]
 pub struct HostsOptions {
-    /// Pass requests for these names on to an upstream of their own; in a file also as tables, [[host]] with names and
-    /// upstream, which may be several; repeatable
+    /// Forward requests for these host names to their own upstream; in a configuration file also as [[host]] tables
+    /// with names and upstream (one or several); repeatable
     #[arg(long, value_name = "NAME,NAME=URL", value_parser = host, conflicts_with = "forward")]
     pub host: Vec<HostUpstreams>,
-    /// What becomes of requests for other names: --upstream answers, or they are refused with 421, as they are if there is
-    /// no --upstream
+    /// Requests for other names: use --upstream, or refuse with 421, which is also the behaviour without --upstream
     #[arg(long, default_value = "serve", value_name = "WHAT", value_parser = ["serve", "refuse"])]
     pub unknown_host: String,
 }
@@ -29,7 +28,7 @@ pub struct HostsOptions {
 #[derive(Parser, Clone, Debug)]
 #[command(no_binary_name = true, disable_help_flag = true)]
 pub struct HostUpstreams {
-    /// What it is called
+    /// Its names
     #[arg(long, value_name = "NAME", value_parser = host_name, required = true)]
     pub names: Vec<String>,
     /// Servers of its content
@@ -38,8 +37,8 @@ pub struct HostUpstreams {
 }
 
 impl HostsOptions {
-    /// The host table, and the range of upstreams of each host: the first host's are `general`, for all other names;
-    /// then come the others'.
+    /// The host table, and the range of upstreams of each host. The first entry is for all other names and uses
+    /// `general`.
     pub fn table(&self, general: &[UpstreamUrl]) -> anyhow::Result<(Hosts, Vec<Range<usize>>)> {
         let refuses = self.unknown_host == "refuse";
         ensure!(

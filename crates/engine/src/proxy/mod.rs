@@ -26,10 +26,10 @@ mod options;
 
 pub use options::Options;
 
-/// The hint of errors about options that need one process.
+/// The hint for options that need a single process.
 const ONE_PROCESS: &str = "hint: choose an architecture that is one process: mt or an event loop";
 
-/// Passes requests on until a signal. `words` are the command line that was given, to `command`.
+/// Runs the proxy until a signal. `words` is the command line, for `command`.
 pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> anyhow::Result<ExitCode> {
     if let Some(core) = options.pin_core {
         pin(core)?;
@@ -58,17 +58,17 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     site.tls = options.tls.tls_of(&listeners.listeners, None)?;
     let admin = options.listening.admin_listener(&mut inheritance)?;
     let handover = Handover::new(words, &listeners, admin)?;
-    // All sockets of a port must be one user's: they are made before it changes.
+    // All sockets of a port must belong to one user, so they are opened before the user changes.
     let listeners = architecture.listeners(listeners.listeners, site.workers)?;
     if let Some(user) = &options.process.user {
         Identity::find(user)?.assume(site.log.as_ref(), [])?;
     }
-    // After the privileges are dropped: files made there belong to the serving user.
+    // After privileges are dropped, so that files belong to the serving user.
     let files_max = options.cache.files_max(usable_descriptors(descriptors()));
     let (cache, _disk_threads) = options.cache.open(scope, site.workers, files_max)?;
     proxy.cache = if proxy.forward.is_some() { cache } else { cache.map(Cache::as_surrogate) };
     let proxy = Arc::new(proxy);
-    // Children do not see what a thread of this process learns.
+    // Children do not see what a thread of this process finds out.
     if scope == CacheScope::Server {
         watch(&proxy, health_check.as_ref()).context("cannot watch the upstreams")?;
     }
@@ -80,7 +80,7 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
 }
 
 impl Options {
-    /// The site, and the proxy that is to answer its requests.
+    /// The site, and the proxy that answers its requests.
     fn site(&self, architecture: &dyn Architecture, scoreboard: Scoreboard) -> anyhow::Result<(Site, Proxy)> {
         let defaults = architecture.defaults();
         ensure!(

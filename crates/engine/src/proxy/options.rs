@@ -1,4 +1,4 @@
-//! The options of `proxy`; those that it shares with `serve` are the same groups.
+//! The options of `proxy`; groups shared with `serve` are defined there.
 
 use std::path::PathBuf;
 
@@ -27,13 +27,14 @@ use crate::serve::options::upstream::{UpstreamOptions, upstream};
 #[derive(clap::Args)]
 #[command(after_help = "Example: sojourn proxy --listen 127.0.0.1:8080 --upstream http://127.0.0.1:9000")]
 pub struct Options {
-    /// Take options from this TOML file: keys are the long options without dashes; those on the command line win
+    /// Read options from this TOML file: keys are the long options without dashes; the command line takes precedence
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Print the configuration as it comes out, defaults and all, as a file for --config, and what this system offers
+    /// Print the effective configuration, including defaults, as a file for --config, with remarks on what this system
+    /// supports
     #[arg(long)]
     pub print_config: bool,
-    /// How the server is organised
+    /// The server architecture
     #[arg(long, default_value = "amped", value_parser = architectures())]
     pub architecture: String,
     /// Loops, threads or processes [default: one per core (ncopy, uring), 64 (mt), 32 (mp), 16 (helper), 5 (standard)]
@@ -42,16 +43,16 @@ pub struct Options {
     /// Pin the server to this core
     #[arg(long, value_name = "CORE")]
     pub pin_core: Option<usize>,
-    /// What the proxy calls itself in Via, by which it knows requests that come back to it; unlike every other proxy's
-    /// on the way [default: sojourn- and a random number]
+    /// The proxy's name in Via, by which it detects forwarding loops; must be unique among the proxies on a path
+    /// [default: sojourn- and a random number]
     #[arg(long = "via", value_name = "NAME", value_parser = pseudonym)]
     pub pseudonym: Option<String>,
-    /// What to print at the end: nothing, or the counters as one JSON object
+    /// Print nothing at the end, or the counters as one JSON object
     #[arg(long, default_value = "text", value_parser = ["text", "json"])]
     pub format: String,
-    /// A server that requests are passed on to, http://HOST[:PORT], https://HOST[:PORT] or fcgi://HOST[:PORT] (FastCGI), on
-    /// this machine also http://unix:SOCKET or fcgi://unix:SOCKET, and perhaps its share compared with the others'; several
-    /// have the same content
+    /// An upstream server: http://HOST[:PORT], https://HOST[:PORT] or fcgi://HOST[:PORT] (FastCGI); on this machine
+    /// also http://unix:SOCKET or fcgi://unix:SOCKET; optionally with a weight; repeatable for several servers with the
+    /// same content
     #[arg(long, required_unless_present_any = ["forward", "host"], value_name = "URL[,weight=N]", value_parser = upstream, help_heading = "Upstreams")]
     pub upstream: Vec<UpstreamUrl>,
     #[command(flatten)]
@@ -80,7 +81,7 @@ fn architectures() -> PossibleValuesParser {
     ALL.iter().map(|row| PossibleValue::new(row.name()).help(row.summary())).collect::<Vec<_>>().into()
 }
 
-/// A token (RFC 9110, 7.6.3).
+/// Parses a token (RFC 9110, 7.6.3).
 fn pseudonym(text: &str) -> Result<String, String> {
     let is_token = !text.is_empty() && text.bytes().all(sojourn_http::token::is_token);
     if is_token { Ok(text.to_owned()) } else { Err("a name has letters, digits and - . _ only".to_owned()) }

@@ -1,8 +1,7 @@
-//! Reads sessions of a trace file on a thread of its own, ahead of the clients, so that no request waits for the
-//! disk.
+//! Reads the sessions of a trace file in a separate thread ahead of the clients, so that no request waits for the disk.
 //!
-//! Requests that were read and not yet sent are bounded: `BATCHES_AHEAD` batches of `BATCH_REQUESTS`
-//! requests, of 16 bytes each, and the rest of the longest session.
+//! The number of requests read and not yet sent is bounded: `BATCHES_AHEAD` batches of `BATCH_REQUESTS` requests with
+//! 16 bytes each, and the rest of the longest session.
 
 use std::{
     fs::File,
@@ -20,15 +19,15 @@ use sojourn_workload::{
     trace_file::{Head, IndexedTrace, Place, TraceFileError, TraceReader},
 };
 
-/// A batch is handed over when it holds so many requests. It is made on the generator's core, which stands still
-/// meanwhile: for some 80 µs. Large batches would cost the same in fewer and longer stalls, which show in response times.
+/// A batch is passed on when it has this many requests. Making one takes about 80 µs of the generator's core, during
+/// which it stalls. Larger batches would cost the same in fewer, longer stalls, which show in response times.
 const BATCH_REQUESTS: usize = 256;
-/// How many batches wait for the clients at most.
+/// The most batches waiting for the clients.
 const BATCHES_AHEAD: usize = 1024;
 /// The size of one read.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// The visits, in order of their connection time.
+/// The visits ordered by connection time.
 pub struct ReadAhead {
     batch: IntoIter<LoggedVisit>,
     batches: Receiver<Vec<LoggedVisit>>,
@@ -36,7 +35,7 @@ pub struct ReadAhead {
 
 pub struct Reading(JoinHandle<Result<(), TraceFileError>>);
 
-/// The sessions from `place` on as the log has them, their starts divided by `scale`.
+/// The sessions from `place` on as logged, with start times divided by `scale`.
 pub fn as_logged(
     (mut file, head, place): (File, Head, Place),
     scale: f64,
@@ -55,7 +54,7 @@ pub fn as_logged(
     })
 }
 
-/// Sessions that are drawn from all.
+/// Sessions drawn at random from all.
 pub fn at_random(
     mut arrivals: StaircaseArrivals<IndexedTrace<File>>,
 ) -> anyhow::Result<(ReadAhead, Reading)> {
@@ -70,7 +69,7 @@ pub fn at_random(
     })
 }
 
-/// The first batch is there when this returns.
+/// Starts reading; returns when the first batch is available.
 fn start(
     read: impl FnOnce(&mut Sender) -> Result<(), TraceFileError> + Send + 'static,
 ) -> anyhow::Result<(ReadAhead, Reading)> {
@@ -101,7 +100,7 @@ impl Iterator for ReadAhead {
 }
 
 impl Reading {
-    /// Returns an error unless everything requested was read; the clients must have ended.
+    /// Fails unless everything requested was read; the clients must have ended.
     pub fn end(self) -> anyhow::Result<()> {
         let ended = self.0.join().map_err(|_| anyhow::anyhow!("the thread that reads the trace panicked"))?;
         Ok(ended?)

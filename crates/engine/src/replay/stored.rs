@@ -1,4 +1,4 @@
-//! The trace of a replay: a file that is read again and again, of which the documents alone are held.
+//! The trace of a replay: a file that is read repeatedly, with only its documents in memory.
 
 use std::{
     fs::File,
@@ -13,15 +13,14 @@ use sojourn_workload::{
     trace_file::{Head, Place, TraceFileError, TraceWriter, WithoutFailed},
 };
 
-/// A trace file that was checked as far as its documents.
+/// An open trace file with its documents.
 pub struct Stored {
     name: String,
     inner: StoredTrace<File>,
 }
 
 impl Stored {
-    /// Opens a trace file. Without failed requests it becomes another trace, which is written as a temporary
-    /// file.
+    /// Opens a trace file. Skipping failed requests makes another trace, which is written to a temporary file.
     pub fn open(path: &Path, skip_failed: bool) -> anyhow::Result<Stored> {
         let name = path.display().to_string();
         let inner = File::open(path).map_err(TraceFileError::Io).and_then(StoredTrace::open);
@@ -35,18 +34,16 @@ impl Stored {
         Ok(Stored { name, inner })
     }
 
-    /// The head of the trace.
     pub fn head(&self) -> Head {
         self.inner.head()
     }
 
-    /// The documents of the trace.
     pub fn documents(&self) -> &[Document] {
         self.inner.documents()
     }
 
-    /// Reads it all, so that it is known to be sound before the first request is sent; `visit` is shown where each
-    /// session is, its start and its duration.
+    /// Reads the whole file, so that errors show before the first request is sent; calls `visit` with each session's
+    /// place, start and duration.
     pub fn scan(&mut self, mut visit: impl FnMut(Place, u64, u64)) -> anyhow::Result<()> {
         let mut scan = || {
             let mut sessions = self.inner.sessions()?;
@@ -60,13 +57,13 @@ impl Stored {
         scan().map_err(|error: TraceFileError| anyhow::Error::new(error).context(self.name.clone()))
     }
 
-    /// The file, its head, and where its first session begins.
+    /// The file, its head, and the place of its first session.
     pub fn into_parts(self) -> (File, Head, Place) {
         self.inner.into_parts()
     }
 }
 
-/// The first pass counts, the second writes.
+/// The first pass counts, the second one writes.
 fn write_without_failed(
     trace: &mut StoredTrace<File>,
     failed: &[bool],

@@ -1,4 +1,4 @@
-//! From routes to what answers them: upstreams, scripts, and the application that this server runs.
+//! Turns routes into what answers them: upstreams, scripts, and the application that this server runs.
 
 use std::ffi::CString;
 use std::ops::Range;
@@ -22,7 +22,7 @@ use super::options::route::{RouteValue, Target};
 use super::options::routes::Command;
 use super::pseudonym;
 
-/// Connections that may wait for an application to accept them.
+/// The backlog of connections for an application to accept.
 const BACKLOG: i32 = 4096;
 
 /// The name of the application's socket in its directory.
@@ -32,12 +32,12 @@ const SOCKET: &str = "socket";
 #[derive(Debug)]
 pub struct RunningApplication {
     workers: Arc<Workers>,
-    /// Of its own, for nobody else is to connect; it goes with the application.
+    /// A private directory, removed with the application.
     directory: PathBuf,
 }
 
 impl RunningApplication {
-    /// The word that tells a program that serves one connection where the application is.
+    /// The argument that tells a program that serves one connection where the application is.
     pub fn socket_argument(&self) -> anyhow::Result<CString> {
         let word = [b"--app-socket=", self.socket().as_os_str().as_bytes()].concat();
         Ok(CString::new(word)?)
@@ -55,7 +55,8 @@ impl Drop for RunningApplication {
 }
 
 impl Options {
-    /// Gives `site` its routes, if there are any, and starts what they need; the application runs as long as what is returned.
+    /// Sets up the routes of `site`, if there are any, and starts what they need; the application runs as long as the
+    /// returned value exists.
     pub fn open_routes(
         &self,
         site: &mut Site,
@@ -122,7 +123,7 @@ impl Options {
         Ok(running)
     }
 
-    /// Starts the application, unless another process of this server runs it; returns where it listens.
+    /// Starts the application, unless another process of this server runs it; returns its socket.
     fn application(&self, command: &Command) -> anyhow::Result<(PathBuf, Option<RunningApplication>)> {
         let options = &self.routes;
         if let Some(socket) = &options.app_socket {
@@ -145,15 +146,15 @@ impl Options {
     }
 }
 
-/// Routes being opened.
+/// Routes being set up.
 struct Opening<'a> {
     options: &'a Options,
     upstreams: Vec<Upstream>,
-    /// Which of them each service has.
+    /// The range of upstreams of each service.
     services: Vec<Range<usize>>,
-    /// Of the application that this server runs.
+    /// The socket of the application that this server runs.
     socket: Option<PathBuf>,
-    /// Loops that may each keep connections.
+    /// The number of loops that may each keep connections.
     loops: usize,
 }
 
@@ -179,7 +180,8 @@ impl Opening<'_> {
                 };
                 let socket = self.socket.clone().context("no application")?;
                 let state = UpstreamState::new(&[Address::Unix(socket.as_path().into())]);
-                // An application's process serves one connection at a time: those that are kept must leave some free.
+                // An application's process serves one connection at a time, so idle connections must leave some
+                // processes free.
                 let idle_max = usize::from(self.options.routes.app_workers) / self.loops.max(1);
                 self.upstreams.push(Upstream { idle_max: Some(idle_max), ..local("app", protocol, state) });
             }
@@ -194,7 +196,7 @@ impl Opening<'_> {
         Ok(Action::Relay(service))
     }
 
-    /// `application`, whose root is the site's unless it is said.
+    /// `application` with the site's root unless it has its own.
     fn with_root(&self, application: &Arc<Application>) -> anyhow::Result<Arc<Application>> {
         if !application.root.is_empty() {
             return Ok(Arc::clone(application));
@@ -240,7 +242,7 @@ impl Opening<'_> {
     }
 }
 
-/// An upstream of this machine, without a name to be looked up.
+/// A local upstream, without DNS lookup.
 fn local(name: &str, protocol: Protocol, state: UpstreamState) -> Upstream {
     Upstream {
         name: name.to_owned(),
@@ -266,7 +268,7 @@ fn private_directory() -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// A socket that applications accept connections from, each waiting for the next.
+/// A listening socket that applications inherit; accepting from it blocks.
 fn listening(path: &Path) -> anyhow::Result<std::os::fd::OwnedFd> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;

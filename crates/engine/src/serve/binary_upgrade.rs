@@ -1,4 +1,4 @@
-//! Binary upgrade: SIGUSR2 or SIGHUP starts the program again, with today's binary and configuration. Once the
+//! Binary upgrade: SIGUSR2 or SIGHUP starts the program again, with the current binary and configuration. Once the
 //! successor serves, this server drains: it finishes the requests in progress and ends.
 //!
 //! The successor inherits the listening sockets themselves (SCM_RIGHTS), so no connection is lost. It takes those it is
@@ -26,16 +26,16 @@ use sojourn_server::{Listener, Requests, Stop, listening_sockets};
 
 use super::listener::Listeners;
 
-/// The signals that ask for a successor: SIGUSR2 for a new binary as in nginx, SIGHUP for a new configuration.
+/// The signals for an upgrade: SIGUSR2 for a new binary as in nginx, SIGHUP for a new configuration.
 pub const SUCCEED: &[libc::c_int] = &[libc::SIGUSR2, libc::SIGHUP];
 
 /// The environment variable with the descriptor of the channel between predecessor and successor.
 const VARIABLE: &str = "SOJOURN_PREDECESSOR";
 
-/// The deadline for a successor to serve.
+/// How long a successor may take until it serves.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A successor that ends within this time of being ready counts as failed.
+/// A successor that ends this soon after being ready counts as failed.
 const SETTLING: Duration = Duration::from_millis(250);
 
 /// The exit status of a successor that could not be executed, as in shells.
@@ -47,7 +47,7 @@ const END: u8 = b'.';
 /// Sent by the successor when it serves.
 const READY: u8 = b'+';
 
-/// The use of an inherited socket.
+/// How an inherited socket is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Role {
@@ -58,9 +58,9 @@ enum Role {
     Admin = b'a',
 }
 
-/// The state of this server that a successor needs.
+/// What this server passes to a successor.
 pub struct Handover {
-    /// The program's file, looked up at the start: it may be replaced later.
+    /// The program's file, found at the start because it may be replaced later.
     pub program: CString,
     pub words: Vec<OsString>,
     /// True if a service manager passed the sockets.
@@ -69,14 +69,14 @@ pub struct Handover {
     pub admin: Option<TcpListener>,
 }
 
-/// The program's file, as it is found now.
+/// The program's file as found now.
 pub fn program() -> anyhow::Result<CString> {
     let program = std::env::current_exe().context("cannot find this program's file")?;
     Ok(CString::new(program.into_os_string().into_vec())?)
 }
 
 impl Handover {
-    /// That of the server that was started with `words`.
+    /// What to pass on, for a server started with `words`.
     ///
     /// # Errors
     /// If this program's file cannot be found.
@@ -94,12 +94,12 @@ impl Handover {
         })
     }
 
-    /// Starts a successor for each of `requests`, until one serves; then calls `succeed` and requests the stop. Returns at
-    /// the stop.
+    /// Starts a successor for each of `requests` until one serves; then calls `succeed` and requests the stop. Returns
+    /// at the stop.
     pub fn serve_requests(&self, requests: &Requests, stop: &Stop, succeed: impl Fn()) {
         while !stop.is_requested() {
             let mut waits = [PollFd::new(requests, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
-            // Interrupted or not, the requests are checked.
+            // Requests are checked whether or not the wait was interrupted.
             let _ = poll(&mut waits, None);
             if stop.is_requested() || !requests.take() {
                 continue;
@@ -121,7 +121,7 @@ impl Handover {
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let successor = Successor::start(&self.program, &self.words, &theirs)?;
         drop(theirs);
-        // If it has ended meanwhile, its exit status says more than the failed connection.
+        // If it has ended meanwhile, its exit status says more than the broken channel.
         let handed_over = self.hand_over(&ours);
         let outcome = successor.wait_until_ready(&ours).and(handed_over);
         if outcome.is_err() {
@@ -157,16 +157,16 @@ fn give(channel: &OwnedFd, role: Role, transport: Transport, socket: BorrowedFd<
     Ok(())
 }
 
-/// A process that is to take over.
+/// A process that is about to take over.
 struct Successor {
     process: Pid,
-    /// Readable when it has ended. That its channel is closed would not show: other children, forked in the same
-    /// moment, may have it open too.
+    /// Readable when it has ended. The closing of its channel is no sign: other children forked at the same moment may
+    /// hold it open too.
     ended: OwnedFd,
 }
 
 impl Successor {
-    /// Forks and executes `program`, to which `channel` is left.
+    /// Forks and executes `program`, which inherits `channel`.
     fn start(program: &CStr, words: &[OsString], channel: &OwnedFd) -> anyhow::Result<Successor> {
         let text = |text: &OsStr| CString::new(text.as_bytes());
         let words = words.iter().map(|word| text(word)).collect::<Result<Vec<_>, _>>()?;
@@ -174,7 +174,7 @@ impl Successor {
         let mut variables = std::env::vars_os().map(variable).collect::<Result<Vec<_>, _>>()?;
         variables.push(CString::new(format!("{VARIABLE}={}", channel.as_raw_fd()))?);
         let (words, variables) = (pointers(&words), pointers(&variables));
-        // SAFETY: the child calls nothing but system calls that are allowed there, on memory that is prepared.
+        // SAFETY: the child makes only system calls that are allowed there, on memory prepared before.
         let process = match unsafe { libc::fork() } {
             -1 => return Err(io::Error::last_os_error()).context("cannot start a process"),
             // SAFETY: as above.
@@ -197,7 +197,7 @@ impl Successor {
         );
         let mut byte = [0];
         let is_ready = recv(channel, &mut byte, RecvFlags::DONTWAIT).is_ok() && byte == [READY];
-        // A successor about to end closes the channel a moment before, and may have sent a message in between.
+        // A failing successor closes the channel a moment before it ends, and may have sent a message before that.
         poll_for(&mut waits[1..], SETTLING)?;
         self.check()?;
         ensure!(is_ready, "the new process does not say that it is ready");
@@ -217,7 +217,7 @@ impl Successor {
 
     fn kill(&self) {
         let _ = kill_process(self.process, Signal::KILL);
-        // It may be buried already.
+        // It may have been reaped already.
         let _ = waitpid(Some(self.process), WaitOptions::empty());
     }
 }
@@ -236,12 +236,12 @@ fn pointers(texts: &[CString]) -> Vec<*const c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
 }
 
-/// Not by `eprintln`: another thread may fork meanwhile, and its child would find the lock held.
+/// Not with `eprintln`: another thread may fork meanwhile, and its child would find the lock held.
 fn say(text: &str) {
     let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
 }
 
-/// The sockets a predecessor has handed over, if there is one.
+/// The sockets inherited from a predecessor.
 #[derive(Debug, Default)]
 pub struct Inheritance {
     channel: Option<OwnedFd>,
@@ -249,12 +249,12 @@ pub struct Inheritance {
 }
 
 impl Inheritance {
-    /// Receives what the predecessor hands over that has started this process.
+    /// Receives the sockets from the predecessor that started this process.
     pub fn receive() -> anyhow::Result<Inheritance> {
         let Some(channel) = std::env::var(VARIABLE).ok().and_then(|text| text.parse::<RawFd>().ok()) else {
             return Ok(Inheritance::default());
         };
-        // SAFETY: there is no other thread yet. Whatever this process starts has another predecessor, or none.
+        // SAFETY: there is no other thread yet. Processes started later have another predecessor or none.
         unsafe { std::env::remove_var(VARIABLE) };
         // SAFETY: the process that set the variable passes the descriptor to this one.
         let channel = unsafe { OwnedFd::from_raw_fd(channel) };
@@ -272,7 +272,7 @@ impl Inheritance {
         self.take_where(|role, _| role == Role::Passed)
     }
 
-    /// The sockets of a predecessor that listen on `address`, which may say port 0 for any.
+    /// The predecessor's sockets on `address`, where port 0 matches any.
     pub fn at(&mut self, address: &str) -> Vec<TcpListener> {
         self.sockets_of(Role::Opened, address)
     }
@@ -306,13 +306,13 @@ impl Inheritance {
     /// Tells the predecessor that this process serves.
     pub fn begin(self) {
         if let Some(channel) = self.channel {
-            // If it has ended meanwhile, this process goes on serving.
+            // If the predecessor has ended meanwhile, this process continues to serve.
             let _ = send(&channel, &[READY], SendFlags::NOSIGNAL);
         }
     }
 }
 
-/// The next socket; `None` behind the last.
+/// The next socket; `None` after the last.
 fn take(channel: &OwnedFd) -> io::Result<Option<(Role, Listener)>> {
     let mut bytes = [0; 2];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -367,7 +367,7 @@ mod tests {
         let second = all.sockets[1].1.socket.local_addr().unwrap();
         assert_eq!(all.at("127.0.0.2:0").len(), 0);
         assert_eq!(all.at(&second.to_string()).len(), 1);
-        // Any port: all sockets on the first that comes, no other address's and no other role's.
+        // Any port: all sockets on the first address with this role.
         assert_eq!(all.at("127.0.0.1:0").len(), 1);
         assert_eq!(all.at("127.0.0.1:0").len(), 0);
         assert!(all.admin("127.0.0.1:0").is_some() && all.admin("127.0.0.1:0").is_none());

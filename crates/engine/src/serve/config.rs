@@ -1,7 +1,7 @@
 //! The configuration file of `serve` and `proxy`: TOML whose keys are the long options.
 //!
-//! It becomes words of the command line, so options are declared, parsed and refused in one place. What stands on
-//! the command line wins.
+//! It is converted to command line arguments, so options are declared, parsed and refused in one place. The command
+//! line takes precedence.
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -20,25 +20,25 @@ use crate::text_file;
 /// The commands that take a file.
 const COMMANDS: [&str; 2] = ["serve", "proxy"];
 
-/// The one option that has no dashes on the command line: the directory.
+/// The positional argument DIR, whose key is `root`.
 const ROOT: &str = "root";
 
-/// The options whose values may be tables.
+/// Options whose values may be tables.
 const HOST: &str = "host";
 const ROUTE: &str = "route";
 
-/// The hint of errors about values.
+/// The hint for errors about values.
 const KINDS: &str = "a value is a string, a number, true or false for a flag, or a list or a table where an option \
     may be repeated";
 
-/// Options that are about the command line itself.
+/// Options about the command line itself.
 const NOT_IN_FILES: &[&str] =
     &["config", "stdio", "stdio-tls", "counters", "tickets", "print-config", "help", "help-all"];
 
-/// `words` with what their `--config FILE` adds to them; unchanged if there is none.
+/// `words` with what their `--config FILE` adds; unchanged without one.
 ///
 /// # Errors
-/// `FILE:LINE: …` with a hint if the file cannot be read or holds what no option takes.
+/// `FILE:LINE: …` with a hint, if the file cannot be read or has keys or values that are not options'.
 pub fn expand(command: &Command, words: &[OsString]) -> anyhow::Result<Vec<OsString>> {
     let mut expanded = words.to_vec();
     let Some((subcommand, given)) = server_matches(command, words) else { return Ok(expanded) };
@@ -61,7 +61,8 @@ pub fn expand(command: &Command, words: &[OsString]) -> anyhow::Result<Vec<OsStr
             .filter(|(key, ..)| !is_given(&given, &id(subcommand, key)))
             .map(|(.., word)| word.clone()),
     );
-    // Whose mistake it is matters only if there is one: this runs for each connection under inetd.
+    // Whether the file or the command line is wrong matters only after an error: this runs for each connection under
+    // inetd.
     if command.clone().try_get_matches_from(&expanded).is_err() {
         for (key, at, word) in &from_file {
             file.check(key, *at, word)?;
@@ -84,9 +85,8 @@ pub fn of_words(command: &Command, words: &[OsString]) -> Option<String> {
     Some(text)
 }
 
-/// The effective configuration of `words`, including a configuration file and the defaults; `None` if it
-/// cannot be written as text. `chosen` are the values of options that have no default of their own: those are
-/// named where nothing was given.
+/// The effective configuration of `words`, including a configuration file and defaults; `None` if it cannot be written
+/// as text. `chosen` are the effective values of options without a fixed default.
 pub fn effective(command: &Command, words: &[OsString], chosen: &[(&str, Value)]) -> Option<String> {
     let (subcommand, given) = server_matches(command, words)?;
     let mut text = String::new();
@@ -99,7 +99,7 @@ pub fn effective(command: &Command, words: &[OsString], chosen: &[(&str, Value)]
             Some((_, value)) => value.clone(),
             None => continue,
         };
-        // Numbers are easier to read, and to change, without quotes.
+        // Numbers are easier to read and change without quotes.
         let number = value.as_str().and_then(|text| text.parse().ok()).map(Value::Integer);
         text.push_str(&format!("{name} = {}\n", number.unwrap_or(value)));
     }
@@ -124,13 +124,13 @@ struct File<'a> {
     path: &'a Path,
     text: &'a str,
     command: &'a Command,
-    /// The one that takes the file.
+    /// The command that takes the file.
     subcommand: &'a Command,
 }
 
 impl File<'_> {
-    /// The words that `key = value` is on the command line, each with its place in the file: none for a flag that is not
-    /// set, several for a list.
+    /// The arguments for `key = value`, each with its place in the file: none for a flag that is not set, several for a
+    /// list.
     fn words(
         &self,
         key: &Spanned<impl AsRef<str>>,
@@ -150,7 +150,7 @@ impl File<'_> {
         self.words_at(at_key, name, value)
     }
 
-    /// The same for one value, which is at this place.
+    /// The same for one value at this place.
     fn words_at(
         &self,
         at: usize,
@@ -173,12 +173,12 @@ impl File<'_> {
         self.subcommand.get_positionals().next().is_some()
     }
 
-    /// Fails if the command line would not take `word`, which stands for `name`.
+    /// Fails if the command line would not accept `word` for `name`.
     fn check(&self, name: &str, at: usize, word: &OsString) -> anyhow::Result<()> {
         let command = self.subcommand.get_name();
         let mut words: Vec<OsString> = vec!["sojourn".into(), command.into()];
         if self.has_root() {
-            // It is a word without dashes: any will do.
+            // A positional argument: any word will do.
             words.push("DIR".into());
         }
         if !(self.has_root() && name == ROOT) {
@@ -186,7 +186,7 @@ impl File<'_> {
         }
         let Err(error) = self.command.clone().try_get_matches_from(words) else { return Ok(()) };
         if error.kind() == ErrorKind::MissingRequiredArgument {
-            // It is valid by itself; missing options are reported for the whole command.
+            // Valid by itself; missing options are reported for the whole command.
             return Ok(());
         }
         if error.kind() == ErrorKind::UnknownArgument {
@@ -220,19 +220,19 @@ impl File<'_> {
     }
 }
 
-/// The command that the words name, even if other words are invalid.
+/// The command in the arguments, even if others are invalid.
 fn matches(command: &Command, words: &[OsString]) -> Option<(String, ArgMatches)> {
     let mut matches = command.clone().ignore_errors(true).try_get_matches_from(words).ok()?;
     matches.remove_subcommand()
 }
 
-/// The same, if they are about a command that takes a file, and that command.
+/// The same if it is a command with a configuration file.
 fn server_matches<'a>(command: &'a Command, words: &[OsString]) -> Option<(&'a Command, ArgMatches)> {
     let (name, given) = matches(command, words).filter(|(name, _)| COMMANDS.contains(&&name[..]))?;
     Some((command.find_subcommand(&name)?, given))
 }
 
-/// The id of the option of this name in `command`.
+/// The id of the option called `name` in `command`.
 fn id(command: &Command, name: &str) -> String {
     let option = command.get_arguments().find(|option| option.get_long() == Some(name));
     option.map_or(name, |option| option.get_id().as_str()).to_owned()
@@ -242,7 +242,7 @@ fn is_given(given: &ArgMatches, id: &str) -> bool {
     given.try_contains_id(id).is_ok() && given.value_source(id) == Some(ValueSource::CommandLine)
 }
 
-/// The words that `name = value` is for `command`; an error is the kind of a value that cannot be one.
+/// The arguments for `name = value` of `command`; an error names the kind of value that is wrong.
 fn words(command: &Command, name: &str, value: &Value) -> Result<Vec<String>, &'static str> {
     let option = command.get_arguments().find(|option| option.get_long() == Some(name));
     let may_repeat = option.is_some_and(repeats);
@@ -253,7 +253,7 @@ fn words(command: &Command, name: &str, value: &Value) -> Result<Vec<String>, &'
         Value::Integer(number) => has_value(number),
         Value::Float(number) => has_value(number),
         Value::Boolean(is_set) if is_flag => Ok(is_set.then(|| format!("--{name}")).into_iter().collect()),
-        // Of an option that may stand without its value.
+        // An option that may be given without a value.
         Value::Boolean(is_set)
             if option.is_some_and(|option| option.get_num_args().is_some_and(|it| it.min_values() == 0)) =>
         {
@@ -263,7 +263,7 @@ fn words(command: &Command, name: &str, value: &Value) -> Result<Vec<String>, &'
             let words = values.iter().map(|value| words(command, name, value));
             Ok(words.collect::<Result<Vec<_>, _>>()?.concat())
         }
-        // A host or a route is a table as it is; of others each row is a pair.
+        // A host or route is a whole table; for other options each row is a pair.
         Value::Table(_) if may_repeat && [HOST, ROUTE].contains(&name) => has_value(value),
         Value::Table(rows) if may_repeat => {
             let pair = |(key, value): (&String, &Value)| match value {
@@ -276,10 +276,10 @@ fn words(command: &Command, name: &str, value: &Value) -> Result<Vec<String>, &'
     }
 }
 
-/// The words that the inline table `text` is for `command`.
+/// The arguments for the inline table `text` of `command`.
 ///
 /// # Errors
-/// In one line, what no option of it takes.
+/// In one line, what is not an option of it.
 pub fn words_of_table(text: &str, command: &Command) -> Result<Vec<String>, String> {
     let line = |error: toml::de::Error| error.message().lines().collect::<Vec<_>>().join(" ");
     let mut table: Table = toml::from_str(&format!("{HOST} = {text}")).map_err(line)?;
@@ -295,7 +295,7 @@ pub fn first_line(error: &clap::Error) -> String {
     let said = error.to_string();
     let mut lines = said.lines().map(str::trim);
     let first = lines.next().unwrap_or_default().trim_start_matches("error: ");
-    // The missing options are on the lines that follow.
+    // The missing options are on the following lines.
     match first.strip_suffix(':') {
         Some(start) => {
             format!("{start}: {}", lines.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" "))

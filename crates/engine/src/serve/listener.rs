@@ -26,12 +26,12 @@ const PASSED_FD: RawFd = 3;
 
 pub struct Listeners {
     pub listeners: Vec<Listener>,
-    /// True if a service manager has opened them.
+    /// True if a service manager opened them.
     pub are_passed: bool,
 }
 
 impl ListenOptions {
-    /// The sockets that a service manager passes, or those that are ours: a predecessor's as far as it has them.
+    /// Sockets from a service manager; otherwise a predecessor's, or new ones.
     pub fn listeners(&self, tls: &TlsOptions, inheritance: &mut Inheritance) -> anyhow::Result<Listeners> {
         let mut passed = passed()?;
         passed.extend(inheritance.passed());
@@ -60,7 +60,7 @@ impl ListenOptions {
         Ok(listeners)
     }
 
-    /// The admin listener's socket, if there is to be one.
+    /// The admin listener's socket, if configured.
     pub fn admin_listener(&self, inheritance: &mut Inheritance) -> anyhow::Result<Option<TcpListener>> {
         let Some(address) = &self.admin_listen else { return Ok(None) };
         inheritance.admin(address).map_or_else(|| listen(address), Ok).map(Some)
@@ -82,7 +82,7 @@ impl ListenOptions {
     }
 }
 
-/// The sockets of a predecessor on `address`, of which it may have several, or a new one.
+/// The predecessor's sockets on `address`, possibly several, or a new one.
 pub fn inherit_or_listen(address: &str, inheritance: &mut Inheritance) -> anyhow::Result<Vec<TcpListener>> {
     let inherited = inheritance.at(address);
     if inherited.is_empty() { Ok(vec![listen(address)?]) } else { Ok(inherited) }
@@ -104,10 +104,10 @@ pub fn listen(address: &str) -> anyhow::Result<TcpListener> {
     Ok(listener)
 }
 
-/// The listening sockets that a service manager passes, if one does.
+/// The listening sockets passed by a service manager, if there is one.
 fn passed() -> anyhow::Result<Vec<Listener>> {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
-    // Meant for this process, not for one that it was started by.
+    // Meant for this process, not for one that started it.
     if number("LISTEN_PID") != Some(std::process::id()) {
         return Ok(Vec::new());
     }
@@ -127,7 +127,7 @@ fn check_count(count: usize) -> anyhow::Result<()> {
 }
 
 fn passed_listener((number, name): (RawFd, &str)) -> anyhow::Result<Listener> {
-    // SAFETY: by sd_listen_fds(3) the descriptor is open and unused in this process.
+    // SAFETY: by sd_listen_fds(3) the descriptor is open and not used by anything else in this process.
     let socket = unsafe { OwnedFd::from_raw_fd(number) };
     if !listens(socket.as_fd()) {
         bail!(

@@ -31,10 +31,10 @@ use binary_upgrade::{Handover, Inheritance, SUCCEED};
 pub use options::Options;
 use privileges::Identity;
 
-/// Serves as asked for until a signal. `words` are the command line that was given, to `command`.
+/// Serves until a signal. `words` is the command line, for `command`.
 pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> anyhow::Result<ExitCode> {
     if let Some(core) = options.organisation.pin_core {
-        // Before any thread starts: they inherit it.
+        // Before any thread starts, because threads inherit it.
         pin(core)?;
     }
     let architecture =
@@ -59,12 +59,12 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     site.tls = options.tls.tls_of(&listeners.listeners, options.tickets)?;
     let admin = options.listening.admin_listener(&mut inheritance)?;
     let handover = Handover::new(words, &listeners, admin)?;
-    // All sockets of a port must be one user's: they are made before it changes.
+    // All sockets of a port must belong to one user, so they are opened before the user changes.
     let listeners = architecture.listeners(listeners.listeners, site.workers)?;
     if let Some(user) = &options.process.user {
         Identity::find(user)?.assume(site.log.as_ref(), [options.root.as_path()])?;
     }
-    // After the privileges are dropped: scripts and the application run as the serving user.
+    // After privileges are dropped: scripts and the application run as the serving user.
     let application = options.open_routes(&mut site, architecture)?;
     if let Some(application) = &application {
         program.arguments.push(application.socket_argument()?);
@@ -73,7 +73,7 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     serve(architecture, &site, listeners, &handover, inheritance, &options.format)
 }
 
-/// Serves `site` on `listeners` until a signal, and prints what was counted if `format` says so.
+/// Serves `site` on `listeners` until a signal, and prints the counters if `format` says so.
 pub fn serve(
     architecture: &dyn Architecture,
     site: &Site,
@@ -92,7 +92,7 @@ pub fn serve(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Serves `site` on `listeners` until `stop`, and says where.
+/// Serves `site` on `listeners` until `stop`, and prints where.
 fn serve_until(
     stop: &'static Stop,
     architecture: &dyn Architecture,
@@ -115,7 +115,7 @@ fn serve_until(
         notify::ready();
         inheritance.begin();
         let served = architecture.serve(site, listeners, stop);
-        // Also when it failed: the admin thread waits for it.
+        // Even after a failure, because the admin thread waits for it.
         stop.request();
         if let Some(log) = &site.log {
             // Lines that cannot be written are counted.

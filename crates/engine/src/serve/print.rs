@@ -1,5 +1,5 @@
-//! `serve --print-config`, and `proxy`'s: the configuration as it comes out, as a file that gives the same server, and as remarks what
-//! this system was found to offer.
+//! `--print-config` of `serve` and `proxy`: the effective configuration as a file that gives the same server, with
+//! remarks on what this system supports.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -11,8 +11,7 @@ use toml::Value;
 
 use super::config::effective;
 
-/// Prints it. `words` are the command line, with what its configuration file adds to it; `chosen` what the command has
-/// chosen beyond what every server has.
+/// `words` is the command line including its configuration file; `chosen` are values that the command chose itself.
 pub fn print(
     architecture: &dyn Architecture,
     chosen: &[(&'static str, Value)],
@@ -38,7 +37,7 @@ pub fn print(
     Ok(())
 }
 
-/// The tested features, with their outcomes.
+/// The tested features and their results.
 fn found() -> Vec<(&'static str, Result<(), String>)> {
     let first_line = |text: String| text.lines().next().unwrap_or_default().to_owned();
     let uring = architecture::by_name("uring").map_or(Ok(()), Architecture::available);

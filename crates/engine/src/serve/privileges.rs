@@ -1,7 +1,7 @@
 //! `--user`: the server gives up root's privileges for good, once its sockets are bound and its files are open.
 //!
-//! It does so before there is any other thread or process, so that none of them has any. It cannot regain
-//! them: files and sockets that a successor or SIGUSR1 opens are opened as that user.
+//! It does so before there is any other thread or process, so none of them has privileges. They cannot be regained:
+//! files and sockets opened later, by a successor or for SIGUSR1, are opened as that user.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -14,22 +14,22 @@ use rustix::process::{getegid, geteuid};
 use rustix::thread::set_no_new_privs;
 use sojourn_server::AccessLog;
 
-/// Room for what the system says about a user or a group.
+/// Buffer size for user and group records.
 const RECORD_BYTES: usize = 64 * 1024;
 
 /// The user and groups that the server runs as once its sockets are open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The name, for the groups that go with it.
+    /// The name, for the user's supplementary groups.
     name: CString,
     uid: libc::uid_t,
     gid: libc::gid_t,
-    /// The group was chosen, so it is the only one.
+    /// True if the group was given, so that it is the only one.
     group_is_chosen: bool,
 }
 
 impl Identity {
-    /// The user and group that `NAME[:GROUP]` stands for.
+    /// Finds the user and group of `NAME[:GROUP]`.
     ///
     /// # Errors
     /// If there is no such user or group.
@@ -50,7 +50,7 @@ impl Identity {
     /// Becomes this user, which must be able to reopen `log` and to read `roots`.
     ///
     /// # Errors
-    /// If that is not possible, or could be undone.
+    /// If that is impossible, or could be undone.
     pub fn assume<'a>(
         &self,
         log: Option<&AccessLog>,
@@ -69,7 +69,7 @@ impl Identity {
             "cannot become {name}: this process is not root's\nhint: start it as root, or leave --user out"
         );
         set_no_new_privs(true).context("cannot do without new privileges")?;
-        // SAFETY: it fails, as is to be seen.
+        // SAFETY: it must fail, which is checked.
         if self.uid != 0 && unsafe { libc::setuid(0) } == 0 {
             bail!(
                 "the privileges of root can be had back\nhint: this system does not drop them; leave --user out"
@@ -86,7 +86,7 @@ impl Identity {
         Ok(())
     }
 
-    /// Groups first: without root's privileges they could not be changed any more.
+    /// Groups first, because they cannot be changed without root's privileges.
     fn change(&self) -> io::Result<()> {
         let check =
             |outcome: libc::c_int| if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };

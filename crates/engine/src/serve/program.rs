@@ -1,7 +1,7 @@
 //! The program that `--architecture inetd` executes for each connection: this one, configured as the server is.
 //!
-//! It reads its configuration from a file each time: the one that was given, so that a change counts from the next
-//! connection on, or one in memory that holds what was on the command line.
+//! It reads its configuration from a file each time: the given one, so that a change takes effect with the next
+//! connection, or a memory file with the command line's options.
 
 use std::ffi::{CString, OsString};
 use std::os::fd::AsRawFd;

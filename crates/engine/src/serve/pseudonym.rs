@@ -5,7 +5,7 @@ use anyhow::anyhow;
 /// Bytes of the random part.
 const RANDOM_BYTES: usize = 4;
 
-/// A name that no other proxy on a request's way has.
+/// A name that no other proxy on a request's path has.
 pub fn draw() -> anyhow::Result<String> {
     let mut random = [0; RANDOM_BYTES];
     rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())

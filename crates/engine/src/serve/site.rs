@@ -1,4 +1,4 @@
-//! From options to a site: budgets and limits that fit the machine, the residency test, the log.
+//! Makes a site from options: budgets and limits that fit the machine, the residency test, the log.
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -19,11 +19,11 @@ use super::options::values::{BODIES_SHARE, HEADS_SHARE, PATHS_SHARE, budget};
 /// Descriptors reserved for listeners, events, logs and helpers.
 const DESCRIPTORS_RESERVED: u64 = 64;
 
-/// The limit to ask for: the kernel's default maximum.
+/// The descriptor limit to ask for: the kernel's default maximum.
 const DESCRIPTORS_WANTED: u64 = 1 << 20;
 
 impl Options {
-    /// The configured site, with the defaults of `architecture`; it counts on `scoreboard`.
+    /// The configured site with the defaults of `architecture`; it counts on `scoreboard`.
     pub fn site(&self, architecture: &dyn Architecture, scoreboard: Scoreboard) -> anyhow::Result<Site> {
         let (origin, hosts) = self.hosts()?;
         let defaults = architecture.defaults();
@@ -60,7 +60,7 @@ impl Options {
         Ok(site)
     }
 
-    /// The directories, with their films as HLS, and the hosts that they belong to: `DIR` is the first.
+    /// The directories with their films as HLS, and the virtual hosts; `DIR` is the first.
     fn hosts(&self) -> anyhow::Result<(Arc<dyn Origin>, Hosts)> {
         let open = |root: &Path, content: &ContentOptions| {
             Directory::new(root, content.rules()).map_err(|error| bad_root(root, &error))
@@ -90,7 +90,7 @@ impl Options {
         Ok((origin, hosts))
     }
 
-    /// Budgets and limits that fit into so many descriptors: connections come first, documents get the rest.
+    /// Budgets and limits for this many descriptors: connections come first, documents get the rest.
     fn limits(&self, defaults: Budgets, descriptors: u64) -> (Budgets, Limits) {
         let usable = usable_descriptors(descriptors);
         let connections_max = self.limits.connections_max.unwrap_or(usable / 4 * 3).clamp(1, usable - 1);
@@ -106,8 +106,8 @@ impl Options {
         (budgets, self.limits.limits(connections_max))
     }
 
-    /// The test asked for, or the default. One that cannot tell is refused if it was asked for; as the default
-    /// it is no worse than none, so then the server says so and goes on.
+    /// The requested residency test, or the default. A requested one that does not work is an error. The default one is
+    /// no worse than no test, so the server prints a warning and continues.
     fn residency_test(&self) -> anyhow::Result<&'static dyn Residency> {
         let test = match &self.organisation.residency {
             Some(name) => residency::by_name(name).context("no such residency test")?,
@@ -122,12 +122,12 @@ impl Options {
     }
 }
 
-/// As many descriptors as can be had.
+/// Raises the descriptor limit as far as possible.
 pub fn descriptors() -> u64 {
     raise_descriptors(DESCRIPTORS_WANTED)
 }
 
-/// How many of `descriptors` connections and documents can have.
+/// How many of `descriptors` connections and documents may use.
 pub fn usable_descriptors(descriptors: u64) -> usize {
     descriptors.saturating_sub(DESCRIPTORS_RESERVED).max(2) as usize
 }

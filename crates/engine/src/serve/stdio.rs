@@ -1,4 +1,4 @@
-//! `serve --stdio` and `--stdio-tls`: one connection, which is standard input, as under inetd.
+//! `serve --stdio` and `--stdio-tls`: serves the single connection on standard input, as under inetd.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -22,13 +22,13 @@ use super::binary_upgrade::SUCCEED;
 const REFUSAL: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\nServer: Sojourn\r\n\
     Content-Length: 0\r\nConnection: close\r\n\r\n";
 
-/// Serves the connection to its end, or until a signal.
+/// Serves the connection until it ends, or until a signal.
 pub fn run(options: &Options, architecture: &dyn Architecture) -> anyhow::Result<ExitCode> {
     let stop = Stop::on_signals(&[libc::SIGTERM, PASSED_ON])?;
     let (socket, peer) = connection()?;
     let (scoreboard, slot) = match options.counters {
         Some((fd, index)) => {
-            // SAFETY: the server that executed this program leaves it the descriptor.
+            // SAFETY: the server that executed this program passed on the descriptor.
             let memory = unsafe { OwnedFd::from_raw_fd(fd) };
             Scoreboard::inherited(memory, index)?
         }
@@ -41,7 +41,7 @@ pub fn run(options: &Options, architecture: &dyn Architecture) -> anyhow::Result
     reopen_on_signal(&scoreboard)?;
     SUCCEED.iter().copied().for_each(ignore);
     let mut site = options.site(architecture, scoreboard)?;
-    // What the application is run by is the server that has executed this program.
+    // The server that executed this program runs the application.
     let _application = options.open_routes(&mut site, architecture)?;
     let transport = if options.stdio_tls { Transport::Tls } else { Transport::Plain };
     if transport == Transport::Tls {
@@ -51,8 +51,8 @@ pub fn run(options: &Options, architecture: &dyn Architecture) -> anyhow::Result
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tells the client, if there is one and it does not expect TLS, that it cannot be served. Returns whether standard
-/// error is another place: under most inetds it is the connection too.
+/// Answers 500 if there is a client that does not expect TLS. Returns true if standard error is not the connection,
+/// which it is under most inetds.
 pub fn refuse(is_tls: bool) -> bool {
     let socket = io::stdin();
     let same = |a: BorrowedFd<'_>, b: BorrowedFd<'_>| matches!((fstat(a), fstat(b)), (Ok(a), Ok(b)) if (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino));
@@ -73,7 +73,7 @@ fn connection() -> anyhow::Result<(OwnedFd, IpAddr)> {
     })?;
     let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
     ioctl_fionbio(&socket, true)?;
-    // It may be a socket of another family, which has no delay.
+    // The socket may be of another family, without such an option.
     let _ = set_tcp_nodelay(&socket, true);
     Ok((socket, peer.map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip().to_canonical())))
 }

@@ -1,4 +1,4 @@
-//! From options to TLS.
+//! Makes the TLS configuration from options.
 
 use std::fs::File;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -13,7 +13,7 @@ use sojourn_server::tls::{CertificateFiles, TICKETS_STATE_BYTES, Tickets, Tls};
 use super::options::tls::TlsOptions;
 
 impl TlsOptions {
-    /// How TLS is spoken on those of `listeners` where it is; `tickets` is the descriptor of inherited keys.
+    /// The TLS configuration, if any of `listeners` uses it; `tickets` is the descriptor of inherited keys.
     pub fn tls_of(&self, listeners: &[Listener], tickets: Option<RawFd>) -> anyhow::Result<Option<Arc<Tls>>> {
         if listeners.iter().any(|listener| listener.transport == Transport::Tls) {
             return self.tls(tickets).map(Some);
@@ -25,7 +25,7 @@ impl TlsOptions {
         Ok(None)
     }
 
-    /// How TLS is spoken; `tickets` is the descriptor of inherited keys.
+    /// The TLS configuration; `tickets` is the descriptor of inherited keys.
     pub fn tls(&self, tickets: Option<RawFd>) -> anyhow::Result<Arc<Tls>> {
         let (certificates, keys) = (&self.tls_certificate, &self.tls_key);
         ensure!(
@@ -50,7 +50,7 @@ impl TlsOptions {
 }
 
 fn inherited_tickets(descriptor: RawFd) -> anyhow::Result<Tickets> {
-    // SAFETY: the server that executed this program leaves it the descriptor.
+    // SAFETY: the server that executed this program passed on the descriptor.
     let file = File::from(unsafe { OwnedFd::from_raw_fd(descriptor) });
     let mut state = [0; TICKETS_STATE_BYTES];
     file.read_exact_at(&mut state, 0).context("cannot read the keys of tickets")?;

@@ -21,10 +21,10 @@ mod options;
 
 pub use options::Options;
 
-/// Streams until a signal. `words` are the command line that was given.
+/// Streams until a signal. `words` is the command line.
 pub fn run(options: &Options, words: &[OsString]) -> anyhow::Result<ExitCode> {
     if let Some(core) = options.pin_core {
-        // Before any thread starts: they inherit it.
+        // Before any thread starts, because threads inherit it.
         pin(core)?;
     }
     metrics::begin();
@@ -64,7 +64,7 @@ pub fn run(options: &Options, words: &[OsString]) -> anyhow::Result<ExitCode> {
         log: log.as_ref(),
         published: &published,
     };
-    // Threads that it starts would keep root's privileges: they are given up first.
+    // Threads started now would keep root's privileges, so these are dropped first.
     if let Some(user) = &options.process.user {
         Identity::find(user)?.assume(log.as_ref(), [options.root.as_path()])?;
     }
@@ -82,7 +82,7 @@ pub fn run(options: &Options, words: &[OsString]) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Serves until the stop, or until a successor serves and all sessions are over; says where.
+/// Serves until the stop, or until a successor serves and all sessions have ended; prints where.
 fn serve(
     server: Server<'_>,
     published: &Published,
@@ -103,7 +103,7 @@ fn serve(
         notify::ready();
         inheritance.begin();
         let served = server.run();
-        // Also when it failed: the other threads wait for it.
+        // Even after a failure, because the other threads wait for it.
         retire.request();
         served.context("the streaming server failed")
     })

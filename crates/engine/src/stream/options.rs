@@ -1,4 +1,4 @@
-//! The options of `stream`; those that it shares with `serve` are the same groups.
+//! The options of `stream`; groups shared with `serve` are defined there.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,40 +26,39 @@ pub struct Options {
     /// The directory
     #[arg(value_name = "DIR")]
     pub root: PathBuf,
-    /// Address and port of RTSP, also several times; port 0 takes a free one
+    /// Address and port for RTSP; repeatable; port 0 chooses a free one
     #[arg(long, default_value = "127.0.0.1:8554", value_name = "ADDR")]
     pub listen: Vec<String>,
-    /// The UDP port of RTP, an even one; RTCP has the next [default: a free pair]
+    /// UDP port of RTP, an even one; RTCP uses the next [default: a free pair]
     #[arg(long, value_name = "PORT", value_parser = even_port)]
     pub rtp_port: Option<u16>,
-    /// Address and port of a second listener with GET /metrics
+    /// Address and port of the admin listener with GET /metrics
     #[arg(long, value_name = "ADDR")]
     pub admin_listen: Option<String>,
-    /// Let in only the users named in this file, with lines as htdigest writes them: user:realm:hash. The hash, of
-    /// user:realm:password, is one of MD5 or SHA-256 [default: everybody]
+    /// Admit only users in this file, with lines as written by htdigest: user:realm:hash, where the hash of
+    /// user:realm:password is MD5 or SHA-256 [default: everybody]
     #[arg(long, value_name = "FILE")]
     pub users: Option<PathBuf>,
-    /// Bandwidth limit of all sessions together: 800Mbit/s. A session that needs more than is left is refused with 453,
-    /// so that those that play are served in time [default: no limit]
+    /// Bandwidth limit of all sessions: 800Mbit/s. A session that needs more than is left is refused with 453, so that
+    /// running ones are not disturbed [default: no limit]
     #[arg(long, value_name = "RATE", value_parser = bandwidth)]
     pub bandwidth: Option<u64>,
-    /// Read from the disk so long before data is due; 0s reads when it is due
+    /// Read from disk this long before data is due; 0s reads when it is due
     #[arg(long, default_value = "0s", value_name = "TIME", value_parser = duration)]
     pub look_ahead: Duration,
-    /// Threads that wait for the disk
+    /// Threads for the disk
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub helpers: u32,
-    /// Budget for parts of films in memory, in chunks of 64 KiB
-    /// [default: 128MiB, at most an eighth of the memory there is]
+    /// Memory for parts of films, in chunks of 64 KiB [default: 128MiB, at most an eighth of the available memory]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub body_cache: Option<usize>,
-    /// Append a line per session to this file; SIGUSR1 has it opened again, for logrotate
+    /// Append a line per session to this file; SIGUSR1 reopens it, for logrotate
     #[arg(long, value_name = "FILE")]
     pub access_log: Option<PathBuf>,
     /// Pin the server to this core
     #[arg(long, value_name = "CORE")]
     pub pin_core: Option<usize>,
-    /// What to print at the end: nothing, or the counters as one JSON object
+    /// Print nothing at the end, or the counters as one JSON object
     #[arg(long, default_value = "text", value_parser = ["text", "json"])]
     pub format: String,
     #[command(flatten)]
@@ -68,50 +67,51 @@ pub struct Options {
     pub process: ProcessOptions,
 }
 
-/// Limits, each named as it is in the guide.
+/// Limits, with the names used in the documentation.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub struct LimitOptions {
-    /// RTSP connections open at once, more are answered 503 [default: 3/4 of the descriptors allowed]
+    /// The most open RTSP connections; more are answered 503 [default: 3/4 of the descriptors allowed]
     #[arg(long, value_name = "N")]
     pub connections_max: Option<usize>,
-    /// RTSP connections open at once from one address (IPv6: one /64 network) [default: no limit]
+    /// The most open RTSP connections from one address (IPv6: one /64 network) [default: no limit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub connections_per_address: Option<u32>,
-    /// RTSP connections that have no session; with more, the oldest of the address that has most is closed
+    /// The most RTSP connections without a session; above it, the oldest connection of the address with the most is
+    /// closed
     #[arg(long, default_value_t = 1024, value_name = "N", value_parser = at_least_one)]
     pub sessionless_connections_max: usize,
-    /// Sessions that play or have played, more are answered 503
+    /// The most sessions that play or have played; more are answered 503
     #[arg(long, default_value_t = 16 * 1024, value_name = "N")]
     pub sessions_max: usize,
-    /// The same of one address (IPv6: one /64 network) [default: no limit]
+    /// The same per address (IPv6: one /64 network) [default: no limit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub sessions_per_address: Option<u32>,
-    /// Sessions that have never played; with more, the oldest of the address that has most is ended
+    /// The most sessions that have never played; above it, the oldest of the address with the most is ended
     #[arg(long, default_value_t = 4096, value_name = "N", value_parser = at_least_one)]
     pub setups_max: usize,
-    /// Films whose index is kept in memory
+    /// The most films whose index is kept in memory
     #[arg(long, default_value_t = 1024, value_name = "N", value_parser = at_least_one)]
     pub films_max: usize,
-    /// A session ends when nothing was heard of its client for so long: neither a request nor a report
+    /// End a session when its client has sent neither a request nor a report for this long
     #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration)]
     pub session_timeout: Duration,
     /// Timeout of a session from its first SETUP to its first PLAY
     #[arg(long, default_value = "15s", value_name = "TIME", value_parser = duration)]
     pub setup_timeout: Duration,
-    /// Timeout for a request to arrive
+    /// Timeout for receiving a request
     #[arg(long, default_value = "15s", value_name = "TIME", value_parser = duration)]
     pub head_timeout: Duration,
-    /// Idle timeout of a connection that has neither a session nor a request
+    /// Timeout of a connection with neither a session nor a request
     #[arg(long, default_value = "30s", value_name = "TIME", value_parser = duration)]
     pub idle_timeout: Duration,
-    /// Timeout for a client that accepts nothing of the data queued on its connection
+    /// Timeout for a client that reads nothing of the data queued on its connection
     #[arg(long, default_value = "30s", value_name = "TIME", value_parser = duration)]
     pub send_timeout: Duration,
 }
 
 impl Options {
-    /// The settings, with so many descriptors for connections and films.
+    /// The settings, with this many descriptors for connections and films.
     pub fn settings(&self, descriptors: usize) -> Settings {
         let limits = &self.limits;
         Settings {
@@ -137,7 +137,7 @@ impl Options {
         }
     }
 
-    /// The users; `None` needs no authentication.
+    /// The users; `None` without authentication.
     pub fn users(&self) -> anyhow::Result<Option<Users>> {
         let Some(path) = &self.users else { return Ok(None) };
         let text = text_file::read(path).map_err(|error| {
@@ -152,7 +152,7 @@ impl Options {
         Ok(Some(users))
     }
 
-    /// The access log, if there is to be one.
+    /// Opens the access log, if there is one.
     pub fn log(&self, scoreboard: &Scoreboard) -> anyhow::Result<Option<AccessLog>> {
         let Some(path) = &self.access_log else { return Ok(None) };
         let log = AccessLog::open(path, LogFormat::parse("combined")?, scoreboard).map_err(|error| {

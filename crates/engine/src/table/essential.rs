@@ -1,6 +1,6 @@
 //! The options that `--help` shows, by command; `--help-all` shows all of them.
 
-/// The options that `--help` shows of each command with more than fit a screen.
+/// The options that `--help` shows, for each command with more than fit on a screen.
 pub const ESSENTIAL: [(&str, &[&str]); 7] = [
     (
         "serve",

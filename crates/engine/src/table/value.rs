@@ -1,6 +1,6 @@
-//! The value of an option, from its parser: its kind, its unit and its range.
+//! The kind, unit and range of an option's value, derived from its parser.
 //!
-//! A parser does not tell its range, so it is asked for the error about a value that it must refuse.
+//! A parser does not reveal its range, so it is given a value that it must refuse, and the error is parsed.
 
 use std::any::TypeId;
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ use sojourn_measure::Nanos;
 
 use super::{Choice, Kind};
 
-/// The kind of an option's value, and the units of a quantity; `value` is the value's name in the help.
+/// The kind of an option's value and the units of a quantity; `value` is the value's name in the help.
 pub fn kind(option: &Arg, value: &str, choices: &[Choice]) -> (Kind, Option<&'static str>) {
     const TIMES: &str = "ns, us, ms, s, m, h";
     if !option.get_action().takes_values() {
@@ -43,12 +43,12 @@ pub fn kind(option: &Arg, value: &str, choices: &[Choice]) -> (Kind, Option<&'st
     }
 }
 
-/// Rates of both kinds are numbers: the parser's own message tells them apart.
+/// Both kinds of rates are numbers; the parser's error message distinguishes them.
 fn is_bit_rate(option: &Arg) -> bool {
     refusal(option, "?").is_some_and(|said| said.contains("bit/s"))
 }
 
-/// The bounds of a whole number, from the refusal of one that no option accepts.
+/// The bounds of a whole number, from the error for a value that no option accepts.
 pub fn range(option: &Arg) -> Option<(i64, i64)> {
     let said = refusal(option, &i64::MIN.to_string())?;
     let (least, most) = said.rsplit_once(" is not in ")?.1.split_once("..")?;
@@ -56,7 +56,7 @@ pub fn range(option: &Arg) -> Option<(i64, i64)> {
     Some((least.parse().ok()?, most))
 }
 
-/// The parser's error about a value, if it refuses it.
+/// The parser's error for a value, if it refuses it.
 fn refusal(option: &Arg, value: &str) -> Option<String> {
     let alone = Arg::new("value").long("value").value_parser(option.get_value_parser().clone());
     let words: [OsString; 2] = ["program".into(), format!("--value={value}").into()];

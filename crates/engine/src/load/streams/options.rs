@@ -52,53 +52,53 @@ pauses while its buffer is empty; a segment that it paused for is late. Slow and
 Exit code: 0 complete, 1 not complete, 2 could not run."
 )]
 pub struct Options {
-    /// Films: rtsp://[NAME:PASSWORD@]HOST[:PORT]/PATH, or http://HOST[:PORT]/PATH of playlists; several are dealt to the
-    /// viewers in turn.
+    /// Films: rtsp://[NAME:PASSWORD@]HOST[:PORT]/PATH, or http://HOST[:PORT]/PATH of playlists; several are assigned to
+    /// the viewers in turn.
     #[arg(required = true, value_name = "URL")]
     pub urls: Vec<String>,
-    /// More films: a file with a URL, or a path under the first URL, in each line.
+    /// A file with more films: a URL, or a path below the first URL, per line.
     #[arg(long, value_name = "FILE", help_heading = VIEWERS)]
     media: Option<PathBuf>,
-    /// Viewers that play at the same time; a viewer whose film ends begins the next.
+    /// Concurrent viewers; a viewer whose film ends starts the next.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = VIEWERS)]
     clients: u32,
     /// Viewers that start per second, until all play.
     #[arg(long, value_name = "RATE", default_value = "50/s", value_parser = positive_rate, help_heading = VIEWERS)]
     ramp: f64,
-    /// Time to go on once all viewers have started.
+    /// How long to run once all viewers have started.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse, help_heading = VIEWERS)]
     duration: Nanos,
-    /// How packets of RTSP come: to ports of the viewer, or in its connection [default: udp].
+    /// Transport of RTP packets: UDP, or interleaved in the RTSP connection (tcp) [default: udp].
     #[arg(long, value_name = "udp|tcp", help_heading = VIEWERS)]
     transport: Option<TransportName>,
-    /// Play by HLS whatever the URLs end in.
+    /// Use HLS whatever the URLs end in.
     #[arg(long, help_heading = VIEWERS)]
     hls: bool,
-    /// Which variant of a film to play by HLS: that of the least bandwidth or of the most, or by its place, from 1 on.
+    /// Which HLS variant to play: the one with the lowest or highest bandwidth, or a position from 1.
     #[arg(long, value_name = "lowest|highest|N", default_value = "highest", value_parser = variant, help_heading = VIEWERS)]
     variant: Variant,
-    /// How much media a player of HLS has before it asks for no more.
+    /// The most media that an HLS player buffers.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse, help_heading = VIEWERS)]
     buffer: Nanos,
-    /// Begin anywhere in the first nine tenths of the film, where its length is known.
+    /// Start anywhere in the first nine tenths of the film, if its length is known.
     #[arg(long, help_heading = VIEWERS)]
     random_start: bool,
-    /// The share of viewers that read too slowly; with --transport tcp or by HLS.
+    /// The share of viewers that read too slowly; only with --transport tcp or HLS.
     #[arg(long, value_name = "SHARE", default_value = "0%", value_parser = share, help_heading = VIEWERS)]
     slow: f64,
-    /// How fast those read.
+    /// The read rate of slow viewers.
     #[arg(long, value_name = "RATE", default_value = "100kbit/s", value_parser = bit_rate, help_heading = VIEWERS)]
     slow_rate: f64,
-    /// The share of viewers that vanish while they play: they say and read nothing any more, and close nothing.
+    /// The share of viewers that vanish while playing: they stop reading and sending without closing anything.
     #[arg(long, value_name = "SHARE", default_value = "0%", value_parser = share, help_heading = VIEWERS)]
     vanish: f64,
     /// Start-up delay: time from a track's first packet until the player shows it; with HLS, the media buffered first.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration::parse, help_heading = QUALITY)]
     prebuffer: Nanos,
-    /// The share of a stream's packets, or segments, that may be late or lost.
+    /// The share of a stream's packets or segments that may be late or lost.
     #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = share, help_heading = QUALITY)]
     tolerance: f64,
-    /// Judge a stream by its bits instead of its media time: 95 % of this rate have to come.
+    /// Judge a stream by its bit rate instead of its media time: at least 95 % of this rate must arrive.
     #[arg(long, value_name = "RATE", value_parser = bit_rate, help_heading = QUALITY)]
     nominal: Option<f64>,
     /// Timeout for connecting, and for each reply.
@@ -110,14 +110,14 @@ pub struct Options {
     /// Timeout between packets, or between parts of a response.
     #[arg(long, value_name = "TIME", default_value = "8s", value_parser = duration::parse, help_heading = QUALITY)]
     silence_timeout: Nanos,
-    /// Packets that the generator looks at later than this after they came, and segments that it asks for as late, are
+    /// Packets that the generator reads this much later than they arrived, and segments that it requests this late, are
     /// void samples; with more than 1 % of them the generator was the limit.
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = duration::parse, help_heading = MACHINE)]
     lag_limit: Nanos,
     /// The receive buffer of each UDP socket, in bytes [default: the system's].
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(2_304..=67_108_864), help_heading = MACHINE)]
     receive_buffer: Option<u32>,
-    /// Says everything that is random.
+    /// Seed of all random draws.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = MACHINE)]
     pub seed: u64,
     /// Pin the generator to this core.
@@ -126,19 +126,19 @@ pub struct Options {
     /// What to print.
     #[arg(long, default_value = "text", help_heading = OUTPUT)]
     pub format: Format,
-    /// Write the times of all streams here, as an HDR interval log.
+    /// Write the times of all streams to this file, as an HDR interval log.
     #[arg(long, value_name = "FILE.hlog", help_heading = OUTPUT)]
     pub histograms: Option<PathBuf>,
-    /// Write a row per interval here: streams, rates, losses.
+    /// Write a timeline to this file, with a row per interval: streams, rates, losses.
     #[arg(long, value_name = "FILE.json", help_heading = OUTPUT)]
     pub timeline: Option<PathBuf>,
     /// Length of an interval.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval, help_heading = OUTPUT)]
     interval: Nanos,
-    /// Put the timeline and the times into the JSON object.
+    /// Include the timeline and the times in the JSON object.
     #[arg(long, help_heading = OUTPUT)]
     pub embed: bool,
-    /// Say on stderr, once per interval, how it goes: a JSON object a line.
+    /// Print progress on stderr once per interval, a JSON object per line.
     #[arg(long, help_heading = OUTPUT)]
     pub progress: bool,
 }
@@ -147,7 +147,7 @@ const VIEWERS: &str = "Viewers";
 const QUALITY: &str = "What a good stream is";
 const MACHINE: &str = "The machine";
 const OUTPUT: &str = "Output";
-/// More films than viewers there can be are of no use.
+/// The most films; there cannot be more viewers.
 const FILMS_MAX: usize = 1_000_000;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -157,7 +157,6 @@ enum TransportName {
 }
 
 impl Options {
-    /// The plan of the viewers.
     pub fn plan(&self) -> anyhow::Result<StreamPlan> {
         let films = self.films()?;
         let transport = self.transport(&films)?;
@@ -212,7 +211,7 @@ impl Options {
         })
     }
 
-    /// The films of the URLs, or with a file those that it names.
+    /// The films of the URLs and of the file.
     fn films(&self) -> anyhow::Result<Vec<Film>> {
         let Some(path) = &self.media else {
             return Ok(self.urls.iter().map(|url| Film::resolve(url)).collect::<Result<_, _>>()?);

@@ -1,4 +1,4 @@
-//! A run of viewers for people: streams, packets, times, and whether to believe it.
+//! The result of a run of viewers as text for people: streams, packets, times, and whether to trust it.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! Options of content: which files of a directory are served and with which fields, for `DIR` and for each
+//! Options of content: which files of a directory are served and with which fields, for `DIR` and for each virtual
 //! host.
 //!
 //! Everything is optional here: a host inherits from `DIR`, and `DIR` from the defaults.
@@ -13,40 +13,40 @@ use sojourn_server::Pages;
 
 use super::content_values::{self as values, ByExtension, ErrorPage, Field, MediaType};
 
-/// The choices about one directory.
+/// The options of one directory.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "What is served")]
 pub struct ContentOptions {
-    /// A file that stands for its directory; repeated, the first that is there [default: index.html]
+    /// Index file of a directory; repeatable, the first that exists is used [default: index.html]
     #[arg(long, value_name = "NAME", value_parser = values::index)]
     pub index: Vec<String>,
-    /// List directories without such a file: as a page, or as JSON if the client prefers JSON
+    /// List directories without an index file: as a page, or as JSON for clients that prefer it
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub listing: Option<bool>,
-    /// Films (MP4 and QuickTime files of H.264, H.265 and AAC) as HLS, too: below FILM, FILM/index.m3u8 is the playlist
+    /// Also offer films (MP4 and QuickTime files with H.264, H.265 and AAC) as HLS: FILM/index.m3u8 is the playlist of
+    /// FILM
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub hls: Option<bool>,
-    /// Send NAME.br, NAME.zst or NAME.gz in place of NAME to clients that accept it: beside files whose type
-    /// compresses (auto), beside all files, or never [default: auto]
+    /// Send NAME.br, NAME.zst or NAME.gz instead of NAME to clients that accept it: for types that compress well
+    /// (auto), for all files, or never [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = names(Precompressed::ALL, Precompressed::name))]
     pub precompressed: Option<String>,
-    /// Symbolic links that are followed: relative ones that stay inside the directory, none, or any, wherever they
-    /// lead [default: inside]
+    /// Symbolic links to follow: relative ones that stay inside the directory, none, or any [default: inside]
     #[arg(long, value_name = "WHICH", value_parser = names(Links::ALL, Links::name))]
     pub symlinks: Option<String>,
-    /// Also serve files and directories whose names begin with a dot
+    /// Also serve files and directories whose names start with a dot
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub serve_hidden: Option<bool>,
     /// Content-Type of files with this extension; repeatable
     #[arg(long, value_name = "EXT=TYPE", value_parser = values::media_type)]
     pub media_type: Vec<MediaType>,
-    /// The charset of text whose format does not say it itself, or none [default: utf-8]
+    /// Charset of text types that do not declare it themselves, or none [default: utf-8]
     #[arg(long, value_name = "NAME", value_parser = values::charset)]
     pub charset: Option<String>,
     /// Add this field to every document; repeatable
     #[arg(long, value_name = "NAME: VALUE", value_parser = values::field)]
     pub header: Vec<Field>,
-    /// Forbid browsers to guess another type than the one sent (X-Content-Type-Options: nosniff)
+    /// Forbid browsers to guess a different content type (X-Content-Type-Options: nosniff)
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub nosniff: Option<bool>,
     /// Cache-Control of documents, or of those with these extensions; repeatable
@@ -55,13 +55,13 @@ pub struct ContentOptions {
     /// Send this document with status 403, 404, 500 or 503; repeatable
     #[arg(long, value_name = "STATUS=/PATH", value_parser = values::error_page)]
     pub error_page: Vec<ErrorPage>,
-    /// Send this document, with status 200, where there is none: for pages that find their way by script
+    /// Send this document with status 200 where nothing is found, for single-page applications
     #[arg(long, value_name = "/PATH", value_parser = values::path)]
     pub fallback: Option<SitePath<'static>>,
 }
 
 impl ContentOptions {
-    /// These, and what they leave open as in `others`.
+    /// These options, completed by `others`.
     pub fn or(self, others: &ContentOptions) -> ContentOptions {
         let others = others.clone();
         ContentOptions {
@@ -97,7 +97,6 @@ impl ContentOptions {
         }
     }
 
-    /// Returns true if films are offered as HLS, too.
     pub fn offers_hls(&self) -> bool {
         self.hls.unwrap_or_default()
     }
@@ -138,11 +137,11 @@ impl ContentOptions {
     }
 }
 
-/// A host with a directory of its own: `NAME,NAME=DIR`, or a table as in the configuration file.
+/// A virtual host with its own directory: `NAME,NAME=DIR`, or a table as in the configuration file.
 #[derive(clap::Parser, Clone, Debug)]
 #[command(no_binary_name = true, disable_help_flag = true)]
 pub struct HostOptions {
-    /// What it is called
+    /// Its names
     #[arg(long, value_name = "NAME", value_parser = values::host_name, required = true)]
     pub names: Vec<String>,
     /// Its directory
@@ -152,7 +151,7 @@ pub struct HostOptions {
     pub content: ContentOptions,
 }
 
-/// The statuses for which a site may have a page: those that a document can fail with.
+/// Statuses for which a site may have an error page: those with which a document can fail.
 pub const STATUSES: &[Status] =
     &[Status::Forbidden, Status::NotFound, Status::InternalServerError, Status::ServiceUnavailable];
 

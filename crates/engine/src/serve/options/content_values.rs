@@ -8,10 +8,10 @@ use sojourn_http::{SitePath, Status, host};
 use super::content::{ContentOptions, HostOptions, STATUSES};
 use crate::serve::config;
 
-/// The longest field that a site may add.
+/// The longest field that can be added.
 const FIELD_BYTES_MAX: usize = 1024;
 
-/// Fields that say what only the server knows, and those that have an option.
+/// Fields that only the server can set, and those with an option of their own.
 const RESERVED: &[(&str, &str)] = &[
     ("accept-ranges", "the server's own"),
     ("cache-control", "set by --cache-control"),
@@ -31,7 +31,7 @@ const RESERVED: &[(&str, &str)] = &[
     ("upgrade", "the server's own"),
 ];
 
-/// Directives of Cache-Control that take an argument, so that `max-age=60` is not taken for an extension.
+/// Cache-Control directives with an argument, so that `max-age=60` is not mistaken for an extension.
 const DIRECTIVES: &[&str] =
     &["max-age", "s-maxage", "stale-while-revalidate", "stale-if-error", "no-cache", "private"];
 
@@ -48,21 +48,21 @@ pub struct Field {
     pub value: String,
 }
 
-/// A value for some extensions, or for all others if there are none.
+/// A value for some extensions, or for all if there are none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ByExtension {
     pub extensions: Vec<String>,
     pub value: String,
 }
 
-/// The page of a status.
+/// The error page of a status.
 #[derive(Clone, Debug)]
 pub struct ErrorPage {
     pub status: Status,
     pub path: SitePath<'static>,
 }
 
-/// A file name without its directory.
+/// Parses a file name without a directory.
 pub fn index(text: &str) -> Result<String, String> {
     match text {
         "" | "." | ".." => Err("an index is the name of a file, such as index.html".to_owned()),
@@ -71,7 +71,7 @@ pub fn index(text: &str) -> Result<String, String> {
     }
 }
 
-/// `EXT=TYPE`.
+/// Parses `EXT=TYPE`.
 pub fn media_type(text: &str) -> Result<MediaType, String> {
     let (left, media_type) = text.split_once('=').ok_or("expected EXT=TYPE, as in wasm=application/wasm")?;
     if !is_media_type(media_type) {
@@ -80,13 +80,13 @@ pub fn media_type(text: &str) -> Result<MediaType, String> {
     Ok(MediaType { extension: extension(left)?, media_type: media_type.to_owned() })
 }
 
-/// A name, or `none`.
+/// Parses a name or `none`.
 pub fn charset(text: &str) -> Result<String, String> {
     let is_name = !text.is_empty() && text.bytes().all(is_token);
     if is_name { Ok(text.to_owned()) } else { Err("a charset is a name, such as utf-8, or none".to_owned()) }
 }
 
-/// `Name: value`.
+/// Parses `Name: value`.
 pub fn field(text: &str) -> Result<Field, String> {
     let (name, value) = text.split_once(':').ok_or("expected 'Name: value'")?;
     let value = value.trim_matches([' ', '\t']);
@@ -100,7 +100,7 @@ pub fn field(text: &str) -> Result<Field, String> {
     Ok(Field { name: name.to_owned(), value: value.to_owned() })
 }
 
-/// `VALUE`, or `EXT,EXT=VALUE`.
+/// Parses `VALUE`, or `EXT,EXT=VALUE`.
 pub fn cache_control(text: &str) -> Result<ByExtension, String> {
     let (extensions, value) = match text.split_once('=') {
         Some(("*", value)) => (Vec::new(), value),
@@ -116,7 +116,7 @@ pub fn cache_control(text: &str) -> Result<ByExtension, String> {
     Ok(ByExtension { extensions, value: value.to_owned() })
 }
 
-/// `STATUS=/PATH`.
+/// Parses `STATUS=/PATH`.
 pub fn error_page(text: &str) -> Result<ErrorPage, String> {
     let (code, target) = text.split_once('=').ok_or("expected STATUS=/PATH, as in 404=/404.html")?;
     let status = STATUSES.iter().find(|status| status.code().to_string() == code);
@@ -124,13 +124,13 @@ pub fn error_page(text: &str) -> Result<ErrorPage, String> {
     Ok(ErrorPage { status, path: path(target)? })
 }
 
-/// A path in the site that names a file.
+/// Parses a path in the site that names a file.
 pub fn path(text: &str) -> Result<SitePath<'static>, String> {
     let path = SitePath::decode(text.as_bytes()).map_err(|error| error.to_string())?.into_owned();
     if path.is_directory() { Err("a directory is no document".to_owned()) } else { Ok(path) }
 }
 
-/// A name or address.
+/// Parses a name or address.
 pub fn host_name(text: &str) -> Result<String, String> {
     if host::is_name(text) {
         return Ok(text.to_owned());
@@ -140,7 +140,7 @@ pub fn host_name(text: &str) -> Result<String, String> {
     ))
 }
 
-/// `NAME,NAME=DIR`, or a TOML table in braces.
+/// Parses `NAME,NAME=DIR`, or a TOML table in braces.
 pub fn host(text: &str) -> Result<HostOptions, String> {
     if text.starts_with('{') {
         let words = config::words_of_table(text, &<HostOptions as clap::CommandFactory>::command())?;

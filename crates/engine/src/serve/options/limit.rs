@@ -1,4 +1,4 @@
-//! Limits on clients: how many, and how long they may take.
+//! Limits on clients: how many there may be, and their timeouts.
 
 use std::time::Duration;
 
@@ -6,53 +6,53 @@ use sojourn_server::{DRAIN_UNLIMITED, Limits, UpstreamLimits};
 
 use super::values::{duration, size};
 
-/// Limits, each named as it is in the guide.
+/// Limits, with the names used in the documentation.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub struct LimitOptions {
-    /// Connections open at once, more are answered 503 [default: 3/4 of the descriptors allowed]
+    /// The most open connections; more are answered 503 [default: 3/4 of the descriptors allowed]
     #[arg(long, value_name = "N")]
     pub connections_max: Option<usize>,
-    /// Connections open at once from one address (IPv6: one /64 network), more are answered 503 [default: no limit]
+    /// The most open connections from one address (IPv6: one /64 network); more are answered 503 [default: no limit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub connections_per_address: Option<u32>,
-    /// Requests answered on one connection, which then ends [default: no limit]
+    /// Close a connection after this many requests [default: no limit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub requests_per_connection_max: Option<u32>,
-    /// Connections that may wait for a helper, more are answered 503 (helper)
+    /// The most connections waiting for a helper; more are answered 503 (helper)
     #[arg(long, default_value_t = 4096, value_name = "N")]
     pub helper_queue_max: usize,
-    /// Children alive at once, more connections are answered 503 (fork, inetd, helper+fork, standard)
+    /// The most child processes; more connections are answered 503 (fork, inetd, helper+fork, standard)
     #[arg(long, default_value_t = 1024, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8192))]
     pub children_max: u32,
-    /// Idle timeout: time a connection may be without a request
+    /// Keep-alive timeout: how long a connection may be without a request
     #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration)]
     pub idle_timeout: Duration,
-    /// Timeout for a request to arrive, its body included
+    /// Timeout for receiving a request, including its body
     #[arg(long, default_value = "15s", value_name = "TIME", value_parser = duration)]
     pub head_timeout: Duration,
-    /// In each such period a client has to take its response at --send-rate-min
+    /// In each period of this length a client must read its response at --send-rate-min
     #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration)]
     pub send_timeout: Duration,
-    /// Bytes per second that a client has to take over each of these periods; with 0 any byte will do
+    /// Minimum rate in bytes per second over each --send-timeout period; with 0 any byte is enough
     #[arg(long, default_value = "500", value_name = "SIZE", value_parser = size)]
     pub send_rate_min: usize,
     /// Timeout for a client to close after its last response
     #[arg(long, default_value = "2s", value_name = "TIME", value_parser = duration)]
     pub end_timeout: Duration,
-    /// Graceful shutdown: time for requests in progress once a stop was requested
+    /// Graceful shutdown: how long requests in progress may take after a stop
     #[arg(long, default_value = "10s", value_name = "TIME", value_parser = duration)]
     pub drain_timeout: Duration,
-    /// Time for requests in progress once a successor serves [default: no limit]
+    /// How long requests in progress may take after a binary upgrade [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub upgrade_drain_timeout: Option<Duration>,
-    /// Graceful shutdown: time a connection may be without a request once a stop was requested
+    /// Graceful shutdown: how long a connection may be without a request after a stop
     #[arg(long, default_value = "500ms", value_name = "TIME", value_parser = duration)]
     pub drain_idle_timeout: Duration,
 }
 
 impl LimitOptions {
-    /// The limits, with so many connections.
+    /// The limits, with this many connections.
     pub fn limits(&self, connections_max: usize) -> Limits {
         Limits {
             connections_max,

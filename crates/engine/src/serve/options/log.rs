@@ -9,17 +9,17 @@ use sojourn_server::{AccessLog, LogFormat, Scoreboard};
 #[derive(clap::Args)]
 #[command(next_help_heading = "Access log")]
 pub struct LogOptions {
-    /// Append a line per request to this file; SIGUSR1 has it opened again, for logrotate
+    /// Append a line per request to this file; SIGUSR1 reopens it, for logrotate
     #[arg(long, value_name = "FILE")]
     pub access_log: Option<PathBuf>,
-    /// The lines' format: common, combined, combined-cache, squid, json, or Apache's directives, as in
-    /// '%h %t "%r" %>s %b %D'
+    /// The format of log lines: common, combined, combined-cache, squid, json, or Apache directives such as '%h %t "%r"
+    /// %>s %b %D'
     #[arg(long, default_value = "combined", value_name = "FORMAT")]
     pub access_log_format: String,
 }
 
 impl LogOptions {
-    /// The log, if there is to be one; it is opened again when that is asked for on `scoreboard`.
+    /// Opens the log, if there is one; reopening is requested on `scoreboard`.
     pub fn open(&self, scoreboard: &Scoreboard) -> anyhow::Result<Option<AccessLog>> {
         let Some(path) = &self.access_log else { return Ok(None) };
         let format = LogFormat::parse(&self.access_log_format)?;

@@ -42,26 +42,27 @@ pub struct Options {
     /// The directory
     #[arg(value_name = "DIR")]
     pub root: PathBuf,
-    /// Take options from this TOML file: keys are the long options without dashes, and root for DIR; those on
-    /// the command line win
+    /// Read options from this TOML file: keys are the long options without dashes, and root for DIR; the command line
+    /// takes precedence
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Print the configuration as it comes out, defaults and all, as a file for --config, and what this system offers
+    /// Print the effective configuration, including defaults, as a file for --config, with remarks on what this system
+    /// supports
     #[arg(long)]
     pub print_config: bool,
-    /// Serve the one connection that is standard input, as under inetd, and end with it
+    /// Serve the single connection on standard input, as under inetd, and exit when it ends
     #[arg(long)]
     pub stdio: bool,
-    /// Serve the one connection that is standard input, as --stdio does, over TLS
+    /// Serve the single connection on standard input over TLS
     #[arg(long, conflicts_with = "stdio")]
     pub stdio_tls: bool,
-    /// Count on this scoreboard, inherited from the server: its descriptor and a place
+    /// Publish counters on this scoreboard inherited from the server: its descriptor and a slot
     #[arg(long, hide = true, value_name = "FD:PLACE", value_parser = values::counters)]
     pub counters: Option<(i32, usize)>,
-    /// Keys of session tickets, inherited from the server: their descriptor
+    /// Session ticket keys inherited from the server: their descriptor
     #[arg(long, hide = true, value_name = "FD")]
     pub tickets: Option<i32>,
-    /// What to print at the end: nothing, or the counters as one JSON object
+    /// Print nothing at the end, or the counters as one JSON object
     #[arg(long, default_value = "text", value_parser = ["text", "json"])]
     pub format: String,
     #[command(flatten)]
@@ -88,18 +89,18 @@ pub struct Options {
     pub process: ProcessOptions,
 }
 
-/// Several hosts.
+/// Virtual hosts.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Hosts")]
 pub struct HostsOptions {
-    /// Serve these names from a directory of their own; in a file also as tables, [[host]] with names, root and
-    /// whatever is to be different there; repeatable
+    /// Serve these host names from their own directory; in a configuration file also as [[host]] tables with names,
+    /// root and any options that differ; repeatable
     #[arg(long, value_name = "NAME,NAME=DIR", value_parser = content_values::host)]
     pub host: Vec<HostOptions>,
-    /// A name under which DIR is served; repeatable
+    /// A host name under which DIR is served; repeatable
     #[arg(long, value_name = "NAME", value_parser = content_values::host_name)]
     pub name: Vec<String>,
-    /// What becomes of requests for other names: DIR answers, or they are refused with 421
+    /// Requests for other names: serve DIR, or refuse with 421
     #[arg(long, default_value = "serve", value_name = "WHAT", value_parser = ["serve", "refuse"])]
     pub unknown_host: String,
 }

@@ -12,29 +12,29 @@ use super::values::duration;
 #[derive(clap::Args)]
 #[command(next_help_heading = "Organisation")]
 pub struct OrganisationOptions {
-    /// How the server is organised
+    /// The server architecture
     #[arg(long, default_value = "amped", value_parser = architectures())]
     pub architecture: String,
     /// What answers requests
     #[arg(long, default_value = handler::static_files::KIND.name, value_parser = handlers())]
     pub handler: String,
-    /// Processes, threads or loops (mp, mt, helper, helper+fork, standard, ncopy, uring) [default: as the
+    /// The number of processes, threads or loops (mp, mt, helper, helper+fork, standard, ncopy, uring) [default: as the
     /// architecture's line says]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub workers: Option<u32>,
-    /// Helpers that wait for the disk (amped; ncopy, for each copy)
+    /// Helpers for the disk (amped; ncopy, for each copy)
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub helpers: u32,
-    /// Helpers are threads, or processes as Flash had them (amped, ncopy)
+    /// Whether helpers are threads, or processes as in Flash (amped, ncopy)
     #[arg(long, default_value = "threads", value_parser = helper_kinds())]
     pub helper_kind: String,
     /// Pin the server to this core
     #[arg(long, value_name = "CORE")]
     pub pin_core: Option<usize>,
-    /// The test of what is in memory (amped, amped-nowait, ncopy) [default: nowait]
+    /// How to test whether data is in memory (amped, amped-nowait, ncopy) [default: nowait]
     #[arg(long, value_name = "TEST", value_parser = residencies())]
     pub residency: Option<String>,
-    /// Trust what that says about a large document for so long; 0s asks before every send, as Flash did
+    /// How long the test's answer about a large document is trusted; 0s tests before every send, as Flash did
     #[arg(long, default_value = "100ms", value_name = "TIME", value_parser = duration)]
     pub residency_trust: Duration,
 }

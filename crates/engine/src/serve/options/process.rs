@@ -4,7 +4,7 @@
 #[derive(clap::Args)]
 #[command(next_help_heading = "Process")]
 pub struct ProcessOptions {
-    /// Become this user for good, once sockets are bound and files are open; started as root
+    /// Switch to this user permanently once sockets are bound and files are open; requires a start as root
     #[arg(long, value_name = "NAME[:GROUP]")]
     pub user: Option<String>,
 }

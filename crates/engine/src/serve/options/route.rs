@@ -1,4 +1,4 @@
-//! A route as it is written: a TOML table, `[[route]]` in the configuration file.
+//! A route as written in a TOML table, `[[route]]` in the configuration file.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,11 +11,11 @@ use sojourn_http::media::is_media_type;
 use sojourn_server::handler::reverse_proxy::{Scheme, UpstreamUrl};
 use sojourn_server::handler::routes::{Pattern, Redirection};
 
-/// Statuses of redirections.
+/// Statuses of redirects.
 const REDIRECTIONS: [Status; 4] =
     [Status::MovedPermanently, Status::Found, Status::TemporaryRedirect, Status::PermanentRedirect];
 
-/// Statuses of fixed answers.
+/// Statuses of fixed responses.
 const ANSWERS: [Status; 5] = [
     Status::Ok,
     Status::Forbidden,
@@ -24,7 +24,7 @@ const ANSWERS: [Status; 5] = [
     Status::ServiceUnavailable,
 ];
 
-/// A route: which paths it is for, and what answers.
+/// A route: which paths it matches, and what answers.
 #[derive(Clone, Debug)]
 pub struct RouteValue {
     pub pattern: Pattern,
@@ -35,9 +35,9 @@ pub struct RouteValue {
 #[derive(Clone, Debug)]
 pub enum Target {
     Files,
-    /// Servers with the same content, and what those are told that speak FastCGI; without a root, that of the site is meant.
+    /// Servers with the same content, with the FastCGI settings for those that use it; without a root, the site's.
     Upstreams(Vec<UpstreamUrl>, Arc<Application>),
-    /// The application that this server runs.
+    /// The application run by this server.
     App(Arc<Application>),
     /// The scripts of a directory.
     Cgi(PathBuf, Arc<Application>),
@@ -76,7 +76,7 @@ enum OneOrMore {
     More(Vec<String>),
 }
 
-/// Reads a table in braces, as `{ path = "/app/", upstream = "fcgi://127.0.0.1:9000" }`.
+/// Parses a table in braces, such as `{ path = "/app/", upstream = "fcgi://127.0.0.1:9000" }`.
 pub fn route(text: &str) -> Result<RouteValue, String> {
     #[derive(Deserialize)]
     struct File {
@@ -121,7 +121,7 @@ impl Table {
         })
     }
 
-    /// Keys of one kind of route mean nothing in another: that is a mistake.
+    /// Rejects keys that belong to another kind of route.
     fn has_only_what_concerns(&self, chosen: &str) -> Result<(), String> {
         let speaks_cgi = ["upstream", "app", "cgi"];
         let own = ["redirect", "answer"];
@@ -215,7 +215,7 @@ impl Table {
         Ok(Target::Answer { status: self.status_among(&ANSWERS)?, media_type, body })
     }
 
-    /// The status that is given, or else the first.
+    /// The given status, or the first of these.
     fn status_among(&self, all: &[Status]) -> Result<Status, String> {
         let Some(code) = self.status else { return Ok(all[0]) };
         all.iter().copied().find(|status| status.code() == code).ok_or_else(|| {

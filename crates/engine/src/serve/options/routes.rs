@@ -1,4 +1,4 @@
-//! The options for what answers besides files: routes, the application that the server runs, scripts.
+//! Options for what answers besides files: routes, the application run by the server, scripts.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,37 +6,37 @@ use std::time::Duration;
 use super::route::{RouteValue, route};
 use super::values::duration;
 
-/// Which paths lead where, and the processes behind them.
+/// Routes, and the processes behind them.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Routes and applications")]
 pub struct RouteOptions {
-    /// What answers some paths, as `{ path = "/app/", upstream = "fcgi://127.0.0.1:9000" }`; in a file as tables, [[route]];
-    /// repeatable: the first that fits counts, and what none fits is a file
+    /// Route some paths elsewhere, such as `{ path = "/app/", upstream = "fcgi://127.0.0.1:9000" }`; in a configuration
+    /// file as [[route]] tables; repeatable: the first that matches is used, and other paths are files
     #[arg(long, value_name = "TABLE", value_parser = route)]
     pub route: Vec<RouteValue>,
-    /// Run this application, which answers routes with `app = true`, or everything if there is no such route. It is started
-    /// with a listening socket as its standard input, as FastCGI has it, without a shell, and again whenever it ends
+    /// Run this application, which answers routes with `app = true`, or everything without such routes. It is started
+    /// without a shell with a listening socket as standard input (as FastCGI specifies), and restarted when it ends
     #[arg(long, value_name = "COMMAND", value_parser = command)]
     pub app: Option<Command>,
     /// Processes of the application
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub app_workers: u16,
-    /// What the application speaks on that socket
+    /// The protocol of the application on that socket
     #[arg(long, default_value = "fastcgi", value_name = "PROTOCOL", value_parser = ["fastcgi", "http"])]
     pub app_protocol: String,
-    /// How long the application has to end with the server; then it is killed
+    /// How long the application may take to end with the server before it is killed
     #[arg(long, default_value = "5s", value_name = "TIME", value_parser = duration)]
     pub app_stop_timeout: Duration,
-    /// The socket of an application that another process of this server runs
+    /// The socket of an application run by another process of this server
     #[arg(long, hide = true, value_name = "PATH")]
     pub app_socket: Option<PathBuf>,
-    /// CGI scripts that run at once, of each route
+    /// Concurrent CGI scripts, per route
     #[arg(long, default_value_t = 32, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub cgi_processes_max: u16,
-    /// Requests that may wait for one of them to end; more are answered 503
+    /// Requests waiting for a CGI script; more are answered 503
     #[arg(long, default_value_t = 128, value_name = "N")]
     pub cgi_queue_max: u16,
-    /// How long a script may run; then it is killed, with all that it has started
+    /// How long a script may run before it is killed with its descendants
     #[arg(long, default_value = "30s", value_name = "TIME", value_parser = duration)]
     pub cgi_timeout: Duration,
 }
@@ -45,7 +45,7 @@ pub struct RouteOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command(pub Vec<String>);
 
-/// Words as a shell would have them: apart by spaces, unless quoted. Nothing else is special.
+/// Splits words like a shell: at spaces, unless quoted. Nothing else is special.
 fn command(text: &str) -> Result<Command, String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for character in text.chars() {

@@ -1,4 +1,4 @@
-//! Where TLS is spoken, and with which certificates.
+//! TLS listeners and certificates.
 
 use std::path::PathBuf;
 
@@ -6,14 +6,14 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 #[command(next_help_heading = "TLS")]
 pub struct TlsOptions {
-    /// Address and port where TLS is spoken (HTTPS), also several times
+    /// Address and port for TLS (HTTPS); repeatable
     #[arg(long, value_name = "ADDR")]
     pub tls_listen: Vec<String>,
-    /// Certificate chain in PEM, the server's own certificate first; of several each client gets the one for the name
-    /// that it asks for, or the first
+    /// Certificate chain in PEM, the server's own certificate first; repeatable: a client gets the one for the name it
+    /// requests (SNI), or the first
     #[arg(long, value_name = "FILE")]
     pub tls_certificate: Vec<PathBuf>,
-    /// Its private key in PEM; of several in the order of the certificates
+    /// Private key in PEM; repeatable, in the order of the certificates
     #[arg(long, value_name = "FILE")]
     pub tls_key: Vec<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! The options for upstreams: trust, timeouts and health checks; and upstreams from their URLs.
+//! Options of upstreams: trust, timeouts and health checks; and upstreams made from their URLs.
 
 use std::net::ToSocketAddrs;
 use std::path::PathBuf;
@@ -19,66 +19,67 @@ use sojourn_server::tls::UpstreamTls;
 
 use super::values::{duration, size};
 
-/// Origins of a forward proxy whose TLS sessions are remembered, to be resumed.
+/// How many origins' TLS sessions a forward proxy keeps for resumption.
 const SESSIONS_REMEMBERED: usize = 256;
 
-/// Whom upstreams have to be, and how long they may take.
+/// Certificates, timeouts and health checks of upstreams.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Upstreams")]
 pub struct UpstreamOptions {
-    /// The authorities that certificates of upstreams, or of origins (--forward), have to come from
-    /// [default: the system's]
+    /// Trusted authorities for certificates of upstreams, or of origins (--forward) [default: the system's]
     #[arg(long, value_name = "FILE", conflicts_with = "upstream_insecure")]
     pub upstream_ca: Option<PathBuf>,
     /// Accept any certificate of an upstream or origin: anyone in between can read and change everything
     #[arg(long)]
     pub upstream_insecure: bool,
-    /// Timeout for connecting to an upstream, with the TLS handshake and the first of the request
+    /// Timeout for connecting to an upstream, including the TLS handshake and sending the first part of the request
     #[arg(long, default_value = "5s", value_name = "TIME", value_parser = duration)]
     pub upstream_connect_timeout: Duration,
-    /// Timeout while an upstream accepts nothing of the rest of a request
+    /// Timeout for an upstream that accepts no further part of a request
     #[arg(long, default_value = "30s", value_name = "TIME", value_parser = duration)]
     pub upstream_send_timeout: Duration,
-    /// Timeout for an upstream to begin its response
+    /// Timeout for the head of an upstream's response
     #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration)]
     pub upstream_head_timeout: Duration,
-    /// Timeout for a pause in the middle of an upstream's response
+    /// Timeout for a pause within an upstream's response
     #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration)]
     pub upstream_body_timeout: Duration,
     /// Idle timeout of a pooled connection to an upstream
     #[arg(long, default_value = "4s", value_name = "TIME", value_parser = duration)]
     pub upstream_idle_timeout: Duration,
-    /// Connections to each upstream, of each loop; a client's address may use as many of them as are free
+    /// Connections per upstream and loop; a client address may use as many of them as are free
     #[arg(long, default_value_t = 1024, value_name = "N")]
     pub upstream_connections_max: usize,
-    /// Time a request may wait for one of them; then it is answered 503
+    /// How long a request may wait for a connection before it is answered 503
     #[arg(long, default_value = "5s", value_name = "TIME", value_parser = duration)]
     pub upstream_queue_timeout: Duration,
-    /// Those of them that are kept while there is nothing to do
+    /// Idle connections kept per upstream and loop
     #[arg(long, default_value_t = 64, value_name = "N")]
     pub upstream_idle_max: usize,
-    /// Failures in a row that put an upstream out of use
+    /// Failures in a row after which an upstream is down
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub upstream_failures_max: u32,
-    /// For how long; then it is tried again
+    /// How long it stays down before it is tried again
     #[arg(long, default_value = "10s", value_name = "TIME", value_parser = duration)]
     pub upstream_down_time: Duration,
-    /// Gather so much of a chunked request body for FastCGI and CGI, which are told its length first; more is answered 413
+    /// The most bytes of a chunked request body to buffer for FastCGI and CGI, which need the length first; more is
+    /// answered 413
     #[arg(long, default_value = "1MiB", value_name = "SIZE", value_parser = size)]
     pub upstream_gathered_max: usize,
-    /// Ask every upstream for this path again and again, and use only those that answer 2xx or 3xx [default: ask none]
+    /// Check every upstream's health at this path, and use only those that respond 2xx or 3xx [default: no health
+    /// checks]
     #[arg(long, value_name = "PATH", value_parser = health_path)]
     pub health_path: Option<String>,
-    /// How often each upstream is asked
+    /// Interval of health checks per upstream
     #[arg(long, default_value = "2s", value_name = "TIME", value_parser = duration)]
     pub health_interval: Duration,
     /// Timeout of a health check's response
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = duration)]
     pub health_timeout: Duration,
-    /// Good answers in a row that bring an upstream back
+    /// Successful checks in a row after which an upstream is up again
     #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub health_rise: u32,
-    /// Failures in a row that put it out of use
+    /// Failed checks in a row after which it is down
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub health_fall: u32,
 }
@@ -101,7 +102,7 @@ impl UpstreamOptions {
         }
     }
 
-    /// How upstreams are asked whether they are well, if they are.
+    /// The health check, if configured.
     pub fn health_check(&self) -> Option<HealthCheck> {
         self.health_path.clone().map(|path| HealthCheck {
             path,
@@ -112,7 +113,7 @@ impl UpstreamOptions {
         })
     }
 
-    /// Fails if somebody is to be trusted, and none of `urls` is spoken to over TLS.
+    /// Fails if trust is configured but none of `urls` uses TLS.
     pub fn check_trust<'a>(&self, mut urls: impl Iterator<Item = &'a UpstreamUrl>) -> anyhow::Result<()> {
         ensure!(
             !self.trusts_somebody() || urls.any(|url| url.scheme == Scheme::Https),
@@ -121,7 +122,7 @@ impl UpstreamOptions {
         Ok(())
     }
 
-    /// The upstreams, their names resolved; each with what it is told if it speaks FastCGI.
+    /// The upstreams with their names resolved, and the settings of those that use FastCGI.
     pub fn upstreams<'a>(
         &self,
         urls: impl Iterator<Item = (&'a UpstreamUrl, &'a Arc<Application>)> + Clone,
@@ -131,7 +132,7 @@ impl UpstreamOptions {
         urls.map(|(url, application)| resolve(url, config.as_ref(), application)).collect()
     }
 
-    /// How TLS is spoken with the origins of a forward proxy; without authorities it is not.
+    /// TLS for the origins of a forward proxy; `None` without authorities.
     pub fn origins_tls(&self) -> anyhow::Result<Option<Arc<ClientConfig>>> {
         match self.client_config(SESSIONS_REMEMBERED) {
             Ok(config) => Ok(Some(Arc::new(config))),
@@ -167,7 +168,7 @@ impl UpstreamOptions {
     }
 }
 
-/// `url` with its addresses; `config` is how TLS is spoken, `application` what an upstream by FastCGI answers for.
+/// Resolves `url`; `config` is its TLS configuration, `application` its FastCGI settings.
 fn resolve(
     url: &UpstreamUrl,
     config: Option<&Arc<ClientConfig>>,
@@ -211,7 +212,7 @@ fn addresses(url: &UpstreamUrl) -> anyhow::Result<Vec<Address>> {
     Ok(found.map(Address::Internet).collect())
 }
 
-/// A path and perhaps a query, as they stand in a request.
+/// Parses a path with an optional query, as in a request.
 fn health_path(text: &str) -> Result<String, String> {
     let is_target = text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
     if is_target { Ok(text.to_owned()) } else { Err("a path looks like /health".to_owned()) }

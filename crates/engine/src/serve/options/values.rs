@@ -1,11 +1,11 @@
-//! How sizes, times and the like are written.
+//! Parses sizes, times and similar values.
 
 use std::time::Duration;
 
 use sojourn_load::duration::{DurationError, parse};
 use sojourn_measure::limits::memory_bytes;
 
-/// `64KiB`, `128MiB`, `1GiB`, or plain bytes.
+/// Parses `64KiB`, `128MiB`, `1GiB`, or plain bytes.
 pub fn size(text: &str) -> Result<usize, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match &text[digits.len()..] {
@@ -19,24 +19,24 @@ pub fn size(text: &str) -> Result<usize, String> {
     number.checked_mul(1 << shift).ok_or_else(|| "too large".to_owned())
 }
 
-/// The default share of the machine's memory for bodies, as 1 / N: connections need some, too.
+/// The largest default share of the machine's memory for bodies, as 1 / N, because connections need memory too.
 pub const BODIES_SHARE: u64 = 8;
-/// The same for paths and for response fields: all three budgets shrink together, below 1 GiB.
+/// The same for paths and response fields: below 1 GiB of memory all three budgets shrink together.
 pub const PATHS_SHARE: u64 = 64;
 pub const HEADS_SHARE: u64 = 128;
 
-/// The default budget of a cache: the usual one, but no more than `1 / share` of the available memory, which
-/// a control group may limit.
+/// The default budget of a cache: the usual one, but at most `1 / share` of the available memory, which a control group
+/// may limit.
 pub fn budget(usual: usize, share: u64) -> usize {
     usual.min(usize::try_from(memory_bytes() / share).unwrap_or(usual))
 }
 
-/// `60s`, `500ms`, `2m`, as for load.
+/// Parses `60s`, `500ms`, `2m`, as for load.
 pub fn duration(text: &str) -> Result<Duration, DurationError> {
     parse(text).map(|time| Duration::from_nanos(time.0))
 }
 
-/// `7:12`, a descriptor and a number.
+/// Parses `7:12`, a descriptor and a number.
 pub fn counters(text: &str) -> Result<(i32, usize), String> {
     let pair = text.split_once(':').and_then(|(fd, place)| Some((fd.parse().ok()?, place.parse().ok()?)));
     pair.ok_or_else(|| "expected FD:PLACE".to_owned())
