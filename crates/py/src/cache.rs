@@ -1,4 +1,4 @@
-//! Bindings of the cache simulator: requests as arrays in, misses per policy and size out.
+//! Bindings of the cache simulator: requests as arrays, misses per policy and size.
 
 use std::collections::HashMap;
 
@@ -11,14 +11,14 @@ use sojourn_cache_store::{ADMISSIONS, AdmissionKind, admission_by_name};
 
 use crate::workload::Trace;
 
-/// Adds this file's names to the module.
+/// Registers this file's names in the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<CacheTrace>()?;
     module.add_function(wrap_pyfunction!(cache_policies, module)?)?;
     module.add_function(wrap_pyfunction!(cache_admissions, module)?)
 }
 
-/// Requests to simulate caches with.
+/// Requests for cache simulations.
 #[pyclass(frozen, module = "sojourn._native")]
 struct CacheTrace {
     requests: Vec<Request>,
@@ -27,7 +27,7 @@ struct CacheTrace {
 
 #[pymethods]
 impl CacheTrace {
-    /// Requests by the number of an object, any number, and its size in bytes.
+    /// Requests as object numbers (any integers) and sizes in bytes.
     #[new]
     fn new(objects: PyReadonlyArray1<'_, u64>, sizes: PyReadonlyArray1<'_, u64>) -> PyResult<Self> {
         let (objects, sizes) = (objects.as_slice()?, sizes.as_slice()?);
@@ -44,7 +44,7 @@ impl CacheTrace {
         Ok(CacheTrace { requests, object_count: numbers.len() })
     }
 
-    /// The requests of a trace for what was got, in the order of their time.
+    /// The successful requests of a trace in order of time.
     #[staticmethod]
     fn of_trace(py: Python<'_>, trace: &Trace) -> Self {
         py.detach(|| {
@@ -69,18 +69,18 @@ impl CacheTrace {
         self.requests.len()
     }
 
-    /// The number of distinct objects that the requests name.
+    /// The number of distinct objects.
     #[getter]
     fn object_count(&self) -> usize {
         self.object_count
     }
 
-    /// The size that each request names.
+    /// The size of each request.
     fn sizes<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u64>> {
         self.requests.iter().map(|request| request.size_bytes).collect::<Vec<_>>().to_pyarray(py)
     }
 
-    /// Bytes of all objects together, each as large as it first was: a cache of that size misses each once.
+    /// The total bytes of all objects, each with its first size: a cache of that size misses each once.
     #[getter]
     fn working_set_bytes(&self) -> u64 {
         let mut seen = std::collections::HashSet::new();
@@ -88,7 +88,7 @@ impl CacheTrace {
         first.map(|request| request.size_bytes).sum()
     }
 
-    /// Missed requests and missed bytes under a policy, in a cache of so many bytes.
+    /// Missed requests and missed bytes of a policy in a cache of so many bytes.
     #[pyo3(signature = (policy, budget_bytes, admission="all", object_bytes_max=None))]
     fn misses(
         &self,
@@ -110,14 +110,14 @@ impl CacheTrace {
     }
 }
 
-/// Name and summary of every policy, that of the one that knows the future last.
+/// Name and summary of every policy; the last one knows the future.
 #[pyfunction]
 fn cache_policies() -> Vec<(&'static str, &'static str)> {
     let policies = replacement::ALL.iter().map(|kind| (kind.name, kind.summary));
     policies.chain([(BELADY, "knows the future; for comparison alone")]).collect()
 }
 
-/// Name and summary of every rule of admission.
+/// Name and summary of every admission policy.
 #[pyfunction]
 fn cache_admissions() -> Vec<(&'static str, &'static str)> {
     ADMISSIONS.iter().map(|AdmissionKind { name, summary, .. }| (*name, *summary)).collect()

@@ -12,14 +12,14 @@ use sojourn_measure::{
 type Row = (String, f64, f64, Py<Histogram>);
 type Recorded<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<u64>>);
 
-/// Adds this file's names to the module.
+/// Registers this file's names in the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Histogram>()?;
     module.add_function(wrap_pyfunction!(read_interval_log, module)?)?;
     module.add_function(wrap_pyfunction!(write_interval_log, module)?)
 }
 
-/// Latencies at three significant digits.
+/// A latency histogram with three significant digits.
 #[pyclass(module = "sojourn._native")]
 #[derive(Clone, Default)]
 pub struct Histogram {
@@ -33,7 +33,7 @@ impl Histogram {
         Histogram::default()
     }
 
-    /// Records each latency, in seconds, as often as its count says.
+    /// Records each latency in seconds as often as its count says.
     fn record(
         &mut self,
         seconds: PyReadonlyArray1<'_, f64>,
@@ -50,24 +50,24 @@ impl Histogram {
         Ok(())
     }
 
-    /// Adds everything that another one recorded.
+    /// Adds everything recorded in another histogram.
     fn merge(&mut self, other: PyRef<'_, Histogram>) {
         self.inner.merge(&other.inner);
     }
 
-    /// What was recorded, by rising latency: seconds, and how often each.
+    /// The recorded latencies in ascending order, in seconds, with their counts.
     fn recorded<'py>(&self, py: Python<'py>) -> Recorded<'py> {
         let (seconds, counts): (Vec<f64>, Vec<u64>) =
             self.inner.recorded().map(|(latency, count)| (latency.seconds(), count)).unzip();
         (seconds.into_pyarray(py), counts.into_pyarray(py))
     }
 
-    /// The latency in seconds that a fraction of all stayed at or below; None if nothing was recorded.
+    /// The quantile in seconds; None if nothing was recorded.
     fn quantile(&self, fraction: f64) -> Option<f64> {
         self.inner.quantile_seconds(fraction)
     }
 
-    /// The figures that results hold, by their keys.
+    /// The figures as in results, by key.
     fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let summary = self.inner.summary();
         let figures = PyDict::new(py);
@@ -87,7 +87,7 @@ impl Histogram {
     }
 }
 
-/// The rows of an HDR interval log: tag, start and length in seconds, latencies.
+/// The rows of an HDR interval log: tag, start and length in seconds, histogram.
 #[pyfunction]
 fn read_interval_log(py: Python<'_>, log: &str) -> PyResult<Vec<Row>> {
     let rows = py.detach(|| interval_log::read(log.as_bytes()));
@@ -100,7 +100,7 @@ fn read_interval_log(py: Python<'_>, log: &str) -> PyResult<Vec<Row>> {
         .collect()
 }
 
-/// Writes such rows as a log whose time zero is `start_time`, in seconds since the epoch.
+/// Writes such rows as a log whose time zero is `start_time`, in seconds since 1970.
 #[pyfunction]
 fn write_interval_log(py: Python<'_>, start_time: f64, rows: Vec<Row>) -> PyResult<String> {
     let intervals = rows.iter().map(|(tag, start, length, histogram)| Interval {

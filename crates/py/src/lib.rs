@@ -1,4 +1,4 @@
-//! `sojourn._native`: log import, histograms and queueing for the Python face. Conversions only, no logic.
+//! `sojourn._native`: log import, histograms and queueing for Python. Conversions only, no logic.
 
 use pyo3::prelude::*;
 
@@ -9,7 +9,7 @@ mod queueing;
 mod sessions;
 mod workload;
 
-/// The native half of Sojourn's Python face.
+/// The native module of Sojourn.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     cache::register(module)?;

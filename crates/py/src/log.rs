@@ -1,7 +1,7 @@
-//! Import of access logs for Python: options as keywords, a file or standard input, progress by callback.
+//! Imports access logs for Python: options as keywords, files or standard input, progress by callback.
 //!
-//! Long work releases the interpreter lock and looks for signals now and then, so Ctrl-C ends it. Errors
-//! with a likely cure end in a line `hint: …`.
+//! Long calls release the interpreter lock and check for signals, so Ctrl-C ends them. Errors with a likely cure end in
+//! a line `hint: …`.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read};
@@ -21,7 +21,7 @@ use sojourn_workload::sorting::{SORT_BYTES, Scratch, Spill};
 
 use crate::workload::{BUFFER_BYTES, NS_PER_SECOND, Trace, dictionary, named};
 
-/// Adds this file's names to the module.
+/// Registers this file's names in the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<LogOptions>()?;
     module.add_function(wrap_pyfunction!(import_log, module)?)?;
@@ -29,13 +29,13 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(requests_of_log, module)?)
 }
 
-/// How a log is read, and what of it is kept; strings as they are typed.
+/// How a log is read and what of it is kept; strings as typed by the user.
 #[pyclass(frozen, module = "sojourn._native")]
 struct LogOptions(import::Options);
 
 #[pymethods]
 impl LogOptions {
-    /// Raises ValueError for what cannot be understood, with a cure behind `hint: `.
+    /// Raises ValueError for invalid options, with a cure after `hint: `.
     #[new]
     #[pyo3(signature = (
         *, session_gap_seconds=15.0, log_format=None, json_fields=vec![], statuses=vec![], methods=vec![], paths=vec![],
@@ -66,7 +66,7 @@ impl LogOptions {
             let message = format!("the session gap must be a number of seconds, not {session_gap_seconds}");
             return Err(PyValueError::new_err(message));
         }
-        // Fields of JSON say that the log is JSON.
+        // Giving JSON fields implies a JSON log.
         let log_format = log_format.or(if json_fields.is_empty() { None } else { Some("json") });
         let format = log_format.map(|text| Format::new(text, &json_fields));
         let selection = Selection {
@@ -103,16 +103,17 @@ fn unreadable(error: &FormatError) -> PyErr {
     PyValueError::new_err(format!("{error}\nhint: {}", error.hint()))
 }
 
-/// A path, or several with whether each was found in a folder and not named.
+/// A path, or several with whether each was found in a folder rather than named.
 #[derive(FromPyObject)]
 enum Paths {
     One(String),
     Several(Vec<(String, bool)>),
 }
 
-/// Imports an access log: a path, or `-` for standard input; plain, gzip, bzip2, xz or zstd. Or several, as one.
+/// Imports an access log: a path, or `-` for standard input; plain, gzip, bzip2, xz or zstd. Or several paths, as one
+/// log.
 ///
-/// `progress` is called with the bytes read of the files and their length (0 where unknown).
+/// `progress` is called with the number of bytes read and the total (0 if unknown).
 #[pyfunction]
 #[pyo3(signature = (path, options=None, seed=1, progress=None))]
 fn import_log(
@@ -129,8 +130,8 @@ fn import_log(
     Ok(Trace { inner: trace, report: Some(report) })
 }
 
-/// The same into a trace file at `output`, in memory that does not grow with the requests; what sorting does not
-/// hold goes into a nameless file in `folder`. Gives what the import counted.
+/// The same into a trace file at `output`, with memory that does not grow with the number of requests; sorting uses a
+/// temporary file in `folder`. Returns the import report.
 #[pyfunction]
 #[pyo3(signature = (path, output, folder, options=None, seed=1, progress=None))]
 fn import_log_to_file<'py>(
@@ -152,7 +153,7 @@ fn import_log_to_file<'py>(
     dictionary(py, &report)
 }
 
-/// Every distinct method, target and status of a log with its count, whatever a trace would keep.
+/// Every distinct method, target and status of a log with its count, including requests that a trace would drop.
 #[pyfunction]
 #[pyo3(signature = (path, options=None, progress=None))]
 fn requests_of_log<'py>(
@@ -170,7 +171,7 @@ fn requests_of_log<'py>(
 type Logs<'l> = &'l mut dyn Iterator<Item = Log<'static>>;
 type Tell<'t> = &'t mut (dyn FnMut(Progress) -> ControlFlow<()> + Send);
 
-/// What `import` makes of logs, without the interpreter lock.
+/// Runs `import` on the logs without the interpreter lock.
 fn imported<T: Send>(
     py: Python<'_>,
     paths: &Paths,
@@ -214,15 +215,15 @@ fn imported<T: Send>(
 /// A log that is opened when its turn comes.
 struct Source {
     path: String,
-    /// What messages call it; empty for the only one.
+    /// Its name in messages; empty for a single log.
     name: String,
     is_found: bool,
-    /// Its length, compressed as it is; 0 where unknown.
+    /// Its length as stored, compressed or not; 0 if unknown.
     bytes: u64,
 }
 
 impl Source {
-    /// All logs; none may be missing.
+    /// All logs; a missing one is an error.
     fn all(paths: &Paths) -> PyResult<Vec<Source>> {
         let source = |path: &str, name: &str, is_found: bool| -> PyResult<Source> {
             let bytes = if path == "-" { 0 } else { length(path).map_err(|error| named(path, &error))? };

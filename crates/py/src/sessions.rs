@@ -1,4 +1,4 @@
-//! The log's own sessions through the simulator: where `sojourn-workload` meets `sojourn-queueing`.
+//! Simulates a log's own sessions: connects `sojourn-workload` with `sojourn-queueing`.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ const NS_PER_SECOND: f64 = 1e9;
 
 type Times<'py> = Bound<'py, PyArray1<f64>>;
 
-/// Adds this file's names to the module.
+/// Registers this file's functions in the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulate_sessions, module)?)?;
     module.add_function(wrap_pyfunction!(simulate_step, module)?)
@@ -24,12 +24,11 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// Sessions of the trace, drawn at random at a wanted request rate, through one station.
 ///
-/// `demands` are seconds per request of the trace, in the order of `transfer_sizes`; `r=None` is processor
-/// sharing; `latency` is what passes between an answer and the next request of its session at the least;
-/// `quota` is seconds of work in each period of so many seconds, as a control group limits a processor;
-/// `wakeup` is how much longer a request takes that finds the station empty, in seconds;
-/// `client` is the client's work on an answer per second of its demand: it takes them one after the other.
-/// Returns when each request left the station and how long it was there, in seconds.
+/// `demands` are seconds per request of the trace, in the order of `transfer_sizes`; `r=None` is processor sharing;
+/// `latency` is what passes between an answer and the next request of its session at the least; `quota` is seconds of
+/// work in each period of so many seconds, as a control group limits a processor; `wakeup` is how much longer a request
+/// takes that finds the station empty, in seconds; `client` is the client's work on an answer per second of its demand:
+/// it takes them one after the other. Returns each request's departure time and response time in seconds.
 #[pyfunction]
 #[pyo3(signature = (trace, requests_per_second, seconds, think_scale, demands, r, latency, seed, quota=None, wakeup=0.0, client=0.0))]
 #[allow(clippy::too_many_arguments, reason = "they are keywords on the other side")]
@@ -130,7 +129,7 @@ fn times<'py>(py: Python<'py>, answered: &[Answered], figure: fn(&Answered) -> f
     answered.iter().map(figure).collect::<Vec<f64>>().into_pyarray(py)
 }
 
-/// What is still to come of one session and due in the span.
+/// The remaining requests of one session that fall due in the span.
 fn chain(
     trace: &trace::Trace,
     arrival: &Arrival,

@@ -1,4 +1,4 @@
-//! Bindings of `sojourn-workload`: traces as arrays and dictionaries; `log` has their import.
+//! Bindings of `sojourn-workload`: traces as arrays and dictionaries; `log` imports them.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -22,7 +22,7 @@ use sojourn_workload::web99;
 pub(crate) const BUFFER_BYTES: usize = 256 * 1024;
 pub(crate) const NS_PER_SECOND: f64 = 1e9;
 
-/// Adds this file's names to the module.
+/// Registers this file's names in the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Trace>()?;
     module.add_class::<StoredTrace>()?;
@@ -30,17 +30,17 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(web99_files, module)?)
 }
 
-/// Documents and sessions of a log.
+/// The documents and sessions of a log.
 #[pyclass(frozen, module = "sojourn._native")]
 pub struct Trace {
     pub(crate) inner: trace::Trace,
-    /// What its import reported; a trace from a file has none.
+    /// The import report; None for a trace from a file.
     pub(crate) report: Option<ImportReport>,
 }
 
 #[pymethods]
 impl Trace {
-    /// Reads a trace that `save` wrote.
+    /// Reads a trace written by `save`.
     #[staticmethod]
     fn load(py: Python<'_>, path: &str) -> PyResult<Self> {
         let read = || {
@@ -51,28 +51,28 @@ impl Trace {
         Ok(Trace { inner, report: None })
     }
 
-    /// Writes the trace to a file, for `load` and for the engine.
+    /// Writes the trace to a file for `load` and for the engine.
     fn save(&self, py: Python<'_>, path: &str) -> PyResult<()> {
         let write = || self.inner.write(BufWriter::with_capacity(BUFFER_BYTES, File::create(path)?));
         py.detach(write).map_err(|error| named(path, &error))
     }
 
-    /// What the import counted; None for a trace from a file.
+    /// The import report; None for a trace from a file.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.report.as_ref().map(|report| dictionary(py, report)).transpose()
     }
 
-    /// Rates, sizes, popularity, rhythm and sessions.
+    /// Rates, sizes, popularity, daily rhythm and sessions.
     fn characterise<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         characteristics(py, py.detach(|| characterise(&self.inner)).as_ref())
     }
 
-    /// Name, size in bytes, path on a built site, and requests of every document that was got.
+    /// Name, size in bytes, path on a built site, and requests of every successfully requested document.
     fn documents(&self) -> Vec<(&str, u64, String, u32)> {
         documents_got(&self.inner.documents, &self.inner.requests_per_document())
     }
 
-    /// The size in bytes of every request's document, session by session.
+    /// The document size of every request in bytes, session by session.
     fn transfer_sizes<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u64>> {
         let size = |request: &trace::Request| self.inner.documents[request.document as usize].size_bytes;
         self.inner.requests.iter().map(size).collect::<Vec<_>>().to_pyarray(py)
@@ -109,7 +109,7 @@ impl Trace {
     }
 }
 
-/// Path, bytes, class and share of requests of each file of a SPECweb99-like set for so many connections.
+/// Path, size, class and share of requests of each file of a SPECweb99-like set for this many connections.
 #[pyfunction]
 fn web99_files(load: u32) -> PyResult<Vec<(String, u64, usize, f64)>> {
     if !(1..=web99::LOAD_MAX).contains(&load) {
@@ -121,7 +121,7 @@ fn web99_files(load: u32) -> PyResult<Vec<(String, u64, usize, f64)>> {
     Ok(web99::files(load).map(|file| (file.path, file.size_bytes, file.class, file.share)).collect())
 }
 
-/// A trace file whose documents alone are in memory; its sessions are read as often as they are needed.
+/// A trace file with only its documents in memory; sessions are read from disk as needed.
 #[pyclass(module = "sojourn._native")]
 pub struct StoredTrace {
     path: String,
@@ -137,19 +137,19 @@ impl StoredTrace {
         Ok(StoredTrace { inner: inner.map_err(|error| unread(path, error))?, path: path.to_owned() })
     }
 
-    /// Rates, sizes, popularity, rhythm and sessions.
+    /// Rates, sizes, popularity, daily rhythm and sessions.
     fn characterise<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let inner = &mut self.inner;
         let found = py.detach(|| characterise_from(inner));
         characteristics(py, found.map_err(|error| unread(&self.path, error))?.as_ref())
     }
 
-    /// How long the log's requests took; None where it does not say.
+    /// How long the log's requests took; None if it does not say.
     fn request_times<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.inner.times().map(|times| dictionary(py, times)).transpose()
     }
 
-    /// Name, size in bytes, path on a built site, and requests of every document that was got.
+    /// Name, size in bytes, path on a built site, and requests of every successfully requested document.
     fn documents(&mut self, py: Python<'_>) -> PyResult<Vec<(&str, u64, String, u32)>> {
         let mut counts = vec![0; self.inner.documents().len()];
         let inner = &mut self.inner;
@@ -168,7 +168,7 @@ impl StoredTrace {
     }
 }
 
-/// Name, size in bytes, path on a built site, and requests of every document that was got.
+/// Name, size in bytes, path on a built site, and requests of every successfully requested document.
 fn documents_got<'d>(documents: &'d [Document], requests: &[u32]) -> Vec<(&'d str, u64, String, u32)> {
     let documents = documents.iter().zip(requests).enumerate();
     let got = documents.filter(|(_, (document, _))| !document.is_failed());
@@ -193,7 +193,7 @@ fn unread(path: &str, error: TraceFileError) -> PyErr {
     }
 }
 
-/// Writes a day of Combined Log Format made from published statistics; the same seed gives the same bytes.
+/// Writes a synthetic day in Combined Log Format from published statistics; the same seed gives the same bytes.
 #[pyfunction]
 #[pyo3(signature = (path, seed, requests=80_000, documents=3_500))]
 fn synthesise_log(py: Python<'_>, path: &str, seed: u64, requests: u32, documents: u32) -> PyResult<()> {
@@ -208,12 +208,12 @@ fn synthesise_log(py: Python<'_>, path: &str, seed: u64, requests: u32, document
     })
 }
 
-/// The `OSError` of its kind, with the path in its message.
+/// An `OSError` of this kind, with the path in its message.
 pub(crate) fn named(path: &str, error: &io::Error) -> PyErr {
     io::Error::new(error.kind(), format!("{path}: {error}")).into()
 }
 
-/// A result as Python's dictionaries and lists.
+/// A result as Python dictionaries and lists.
 pub(crate) fn dictionary<'py>(py: Python<'py>, result: &impl Serialize) -> PyResult<Bound<'py, PyAny>> {
     let refused = |error: &dyn Display| PyValueError::new_err(error.to_string());
     let text = serde_json::to_string(result).map_err(|error| refused(&error))?;

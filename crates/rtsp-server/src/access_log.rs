@@ -1,5 +1,5 @@
-//! The access log: a line per session, at its end. It begins as the combined format does, so that whatever reads that
-//! reads it; what only streams have follows as names and values.
+//! The access log: a line per session when it ends. It starts like the combined format, so that its readers can parse
+//! it; what only streams have follows as names and values.
 
 use std::io::Write;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use crate::stream::Stream;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     Teardown,
-    /// The connection that its packets went through is gone.
+    /// Its interleaved connection was closed.
     Closed,
     /// Its client was silent for too long.
     TimedOut,
-    /// It never played, and others needed its place.
+    /// It never played, and its place was needed.
     Displaced,
     Stopped,
 }
@@ -33,7 +33,7 @@ impl Ending {
 }
 
 impl Stream {
-    /// Appends the line of this session, which is over.
+    /// Appends the line of an ended session.
     pub(super) fn append_line(&self, lines: &mut Vec<u8>, clock: &Clock, now: Duration, ending: Ending) {
         let _ = write!(lines, "{} - ", self.client);
         append_escaped(lines, self.user.as_deref().unwrap_or("-").as_bytes());

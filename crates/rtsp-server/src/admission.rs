@@ -1,7 +1,7 @@
 //! Admission control: sessions and bandwidth are reserved from the first PLAY to the end.
 //!
-//! A session that has never played has no reservation, so SETUP alone takes nothing from others. SETUP is
-//! refused early if there is no room at that time; the decision is made at the first PLAY.
+//! A session that has never played has no reservation, so SETUP alone takes nothing from others. SETUP is refused early
+//! if there is no room then; the final decision is made at the first PLAY.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -18,7 +18,7 @@ pub enum Full {
     Bandwidth,
 }
 
-/// The limits, and what has been promised.
+/// The limits and the reservations.
 #[derive(Debug)]
 pub struct Admission {
     sessions_max: usize,
@@ -71,14 +71,14 @@ impl Admission {
         }
     }
 
-    /// A session of `peer` begins to play.
+    /// Reserves resources for a session of `peer` at its first PLAY.
     pub fn enter(&mut self, peer: IpAddr, bits_per_second: u64) {
         self.sessions += 1;
         *self.networks.entry(network(peer)).or_default() += 1;
         self.reserved += bits_per_second;
     }
 
-    /// A session that played is over.
+    /// Releases the reservation of an ended session.
     pub fn leave(&mut self, peer: IpAddr, bits_per_second: u64) {
         self.sessions -= 1;
         self.reserved -= bits_per_second;
@@ -91,12 +91,12 @@ impl Admission {
         }
     }
 
-    /// A session that played has one more track.
+    /// Reserves bandwidth for one more track of a session that has played.
     pub fn widen(&mut self, bits_per_second: u64) {
         self.reserved += bits_per_second;
     }
 
-    /// A session that played has one track less.
+    /// Releases bandwidth of a removed track.
     pub fn narrow(&mut self, bits_per_second: u64) {
         self.reserved -= bits_per_second;
     }
@@ -107,9 +107,9 @@ pub type Network = (bool, u64);
 
 #[derive(Debug, Default)]
 pub struct NewConnections {
-    /// Members of each network, by arrival.
+    /// Members of each network by arrival.
     networks: HashMap<Network, BTreeMap<u64, u64>>,
-    /// The same networks by how many they have, and then by the oldest.
+    /// The networks ordered by their number of members, then by their oldest member.
     order: BTreeSet<(usize, Reverse<u64>, Network)>,
     members: HashMap<u64, (Network, u64)>,
     arrivals: u64,
@@ -144,7 +144,7 @@ impl NewConnections {
         self.networks.get(network)?.get(oldest).copied()
     }
 
-    /// Changes the members of a network, and its place in the order with them.
+    /// Changes the members of a network and updates its place in the order.
     fn change(&mut self, network: Network, change: impl FnOnce(&mut BTreeMap<u64, u64>)) {
         let rank = |members: &BTreeMap<u64, u64>| {
             members.keys().next().map(|oldest| (members.len(), Reverse(*oldest), network))

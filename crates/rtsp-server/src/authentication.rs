@@ -1,8 +1,8 @@
 //! Digest authentication of requests.
 //!
-//! Each connection has a nonce of its own, so that a captured response is worth nothing on another
-//! connection, and a client that counts its requests (nc) is safe from replay. An unknown user and a wrong
-//! password take the same time and get the same answer.
+//! Each connection has its own nonce, so a captured response is worthless on another connection; request counting (nc)
+//! protects from replay on the same one. An unknown user and a wrong password take the same time and get the same
+//! answer.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,14 +14,14 @@ use sojourn_media::rtsp::{Method, Refusal, Request, Status, Target};
 use sojourn_server::network;
 use thiserror::Error;
 
-/// A nonce that was not used for so long is stale; a player says something at least every half time-out of a session.
+/// An unused nonce expires after this time; a player sends something at least every half session timeout.
 const NONCE_LIFETIME: Duration = Duration::from_secs(300);
 
-/// Wrong names and passwords from one address (IPv6: one /64 network) in so much time, before more are looked at.
+/// Failed attempts from one address (IPv6: one /64 network) within a period, before further ones are ignored.
 const FAILURES_MAX: u32 = 10;
 const FAILURES_PERIOD: Duration = Duration::from_secs(60);
 
-/// Addresses whose failures are remembered; with more, all are forgiven.
+/// The most addresses whose failures are remembered; beyond that, all are forgotten.
 const ADDRESSES_MAX: usize = 16 * 1024;
 
 const NONCE_DIGITS: usize = 32;
@@ -30,7 +30,7 @@ const NONCE_DIGITS: usize = 32;
 #[derive(Debug)]
 pub struct Authenticator {
     users: Users,
-    /// Compared with the claims of unknown users, so that these take as long.
+    /// Compared with the credentials of unknown users, so that these take as long.
     decoy: String,
     failures: HashMap<(bool, u64), Failures>,
 }
@@ -41,7 +41,7 @@ struct Failures {
     since: Duration,
 }
 
-/// A connection's nonce, and its authenticated user.
+/// A connection's nonce and authenticated user.
 #[derive(Clone, Debug, Default)]
 pub struct Identity {
     pub user: Option<String>,
@@ -51,20 +51,20 @@ pub struct Identity {
 #[derive(Clone, Debug)]
 struct Nonce {
     text: String,
-    /// When it was made or last used.
+    /// When it was created or last used.
     used: Duration,
-    /// Requests nonce_count with it; `None` if it was never used.
+    /// The last request counter; `None` if the nonce was never used.
     count: Option<u32>,
 }
 
 /// Why a request is not authenticated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Denial {
-    /// There were no credentials, or the nonce was too old.
+    /// Without credentials, or with an expired nonce.
     Asked(Refusal),
-    /// The name or the password is wrong.
+    /// The user name or password is wrong.
     Failed(Refusal),
-    /// Too many were wrong: it was not looked at.
+    /// Too many failures: the credentials were not checked.
     Limited(Refusal),
 }
 
@@ -81,7 +81,7 @@ impl Authenticator {
     /// Authenticates `users`.
     ///
     /// # Errors
-    /// If the system has no random numbers.
+    /// If the system has no randomness.
     pub fn new(users: Users) -> Result<Authenticator, Status> {
         Ok(Authenticator { users, decoy: random_text()?, failures: HashMap::new() })
     }
@@ -124,12 +124,12 @@ impl Authenticator {
         Ok(())
     }
 
-    /// Returns true if the credentials are a known user's for this film. Unknown users take as long to check.
+    /// Returns true if the credentials prove a known user for this film. Unknown users take as long to check.
     fn is_proven(&self, claim: &Credentials, request: &Request<'_>) -> bool {
         let known = self.users.secret(&claim.user, claim.algorithm);
         let proves = claim.verify(known.unwrap_or(&self.decoy), request.method.name());
         let path = |target| Target::parse(target).map(|target| target.path);
-        // Some players name the film also where they ask for one of its tracks.
+        // For a track, some players use the film's URL in the credentials.
         let is_same = path(&claim.uri).is_ok_and(|asked| path(request.target) == Ok(asked));
         proves && known.is_some() && claim.realm == self.users.realm() && is_same
     }
@@ -175,7 +175,7 @@ impl Authenticator {
 }
 
 impl Identity {
-    /// The nonce for a challenge: one that was given but not used is given again.
+    /// The nonce for a challenge; an unused one is offered again.
     fn offer(&mut self, now: Duration) -> Result<&str, Status> {
         let is_good = |nonce: &Nonce| nonce.count.is_none() && nonce.is_fresh(now);
         let nonce = match self.nonce.take().filter(is_good) {
@@ -185,7 +185,7 @@ impl Identity {
         Ok(&self.nonce.insert(nonce).text)
     }
 
-    /// Returns true if the claim, which is true, is by this connection's nonce and was not made before.
+    /// Returns true if the valid credentials use this connection's nonce and were not used before.
     fn uses(&mut self, claim: &Credentials, now: Duration) -> bool {
         let Some(nonce) = self.nonce.as_mut().filter(|it| it.text == claim.nonce && it.is_fresh(now)) else {
             return false;
@@ -214,30 +214,30 @@ fn random_text() -> Result<String, Status> {
     Ok(text)
 }
 
-/// Longer names and realms are refused: they are repeated in every request.
+/// Longer names and realms are refused, because every request repeats them.
 const NAME_BYTES_MAX: usize = 128;
 
-/// Users and the hashes of their passwords, all of one realm.
+/// Users and their password hashes, all of one realm.
 #[derive(Clone)]
 pub struct Users {
     realm: String,
     secrets: HashMap<(String, &'static str), String>,
 }
 
-/// Why a file is none of users.
+/// Why a users file is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum UsersError {
     #[error("nobody is named in it")]
     Nobody,
-    /// A line is no `user:realm:secret`.
+    /// A line is not `user:realm:secret`.
     #[error(
         "line {0} is not user:realm:secret, the secret a hash of 32 (MD5) or 64 (SHA-256) hexadecimal digits"
     )]
     Line(usize),
-    /// A line has another realm than the first.
+    /// A line has a different realm than the first.
     #[error("line {0} has another realm than the first line: they must have one")]
     Realm(usize),
-    /// A user has two secrets of a kind.
+    /// A user has two hashes of a kind.
     #[error("line {0} has a user with the same kind of secret as an earlier line")]
     Twice(usize),
 }
@@ -276,24 +276,24 @@ impl Users {
         users.ok_or(UsersError::Nobody)
     }
 
-    /// The realm of all users: clients show it when they ask for a password.
+    /// The realm, which clients show when they ask for a password.
     pub fn realm(&self) -> &str {
         &self.realm
     }
 
-    /// The secret of `user` for `algorithm`.
+    /// The password hash of `user` for `algorithm`.
     pub fn secret(&self, user: &str, algorithm: Algorithm) -> Option<&str> {
         self.secrets.get(&(user.to_owned(), algorithm.name())).map(String::as_str)
     }
 
-    /// The algorithms for which anybody has a secret, in the order in which they are offered.
+    /// The algorithms for which any user has a hash, in the order in which they are offered.
     pub fn algorithms(&self) -> impl Iterator<Item = Algorithm> {
         let is_used = |algorithm: &Algorithm| self.secrets.keys().any(|(_, name)| *name == algorithm.name());
         Algorithm::ALL.into_iter().filter(is_used)
     }
 }
 
-/// The parts of a line, if they may be in a field of a message.
+/// The parts of a line, if they are valid in a message field.
 fn parts(line: &str) -> Option<(&str, &str, &str)> {
     let (user, rest) = line.split_once(':')?;
     let (realm, secret) = rest.rsplit_once(':')?;

@@ -1,6 +1,6 @@
-//! A client's RTSP connection: bytes in, messages out, and packets between them.
+//! A client's RTSP connection: received bytes, responses, and interleaved packets.
 //!
-//! It reads and writes its socket and knows nothing of what the messages say.
+//! It reads and writes the socket and does not interpret messages.
 
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -15,57 +15,58 @@ use crate::film_cache::{NoFilm, OpenFilm};
 use sojourn_media::rtsp::{BODY_BYTES_MAX, HEAD_BYTES_MAX};
 use sojourn_media::rtsp::{Parser, write};
 
-/// Bytes that may have arrived and wait to be understood: the longest message, and the start of another.
+/// The most unparsed bytes: the longest message, and the start of another.
 const RECEIVED_BYTES_MAX: usize = HEAD_BYTES_MAX + BODY_BYTES_MAX + RECEIVE_BYTES;
 
 const RECEIVE_BYTES: usize = 16 * 1024;
 
-/// The kernel's send buffer beyond packets in transit: the rest waits here, where whole pictures can be dropped.
+/// The kernel's send buffer beyond data in transit. The rest waits in this process, where whole pictures can be
+/// dropped.
 const UNSENT_BYTES_MAX: libc::c_int = 128 * 1024;
 
-/// Answers that may wait for the client to take them; until it has, nothing more that it asks is followed.
+/// The most bytes of unsent responses; until the client has read some, no further requests are handled.
 const ANSWERS_BYTES_MAX: usize = 64 * 1024;
 
-/// Written bytes that are kept until there are so many.
+/// Sent bytes are removed from the buffer when there are this many.
 const WRITTEN_BYTES_MAX: usize = 64 * 1024;
 
 #[derive(Debug)]
 pub struct Connection {
     pub socket: OwnedFd,
     pub peer: IpAddr,
-    /// The address that the client has reached.
+    /// The local address that the client connected to.
     pub local: IpAddr,
-    /// Its being counted, to be given back.
+    /// Its permit, to be released.
     pub permit: Permit,
-    /// Which sockets its datagrams leave by.
+    /// The index of the sockets for its datagrams.
     pub ports: usize,
     /// Received bytes that are not parsed yet.
     pub received: Vec<u8>,
     pub parser: Parser,
     datagrams: Vec<u8>,
     written: usize,
-    /// Bytes of responses since the output was last empty, and the output up to the end of the last response.
+    /// Bytes of responses since the output was last empty, and the output's length up to the last response.
     answers: (usize, usize),
     is_readable: bool,
     is_writable: bool,
     pub is_ready: bool,
-    /// The client will send no more.
+    /// The client has shut down its sending side.
     pub has_ended: bool,
-    /// A request that waits for a film, and the film's state.
+    /// The film that a request waits for, and its state.
     pub film: Waiting,
     pub identity: Identity,
-    /// The request that is being followed has been let in.
+    /// The current request has been authenticated.
     pub is_let_in: bool,
-    /// Sessions that were set up here.
+    /// Sessions set up on this connection.
     pub sessions: Vec<u64>,
-    /// When the request that is arriving began, or what was last understood ended.
+    /// When the arriving request began, or the last one ended.
     pub since: Duration,
-    /// When the client last took something of what waits for it.
+    /// When the client last read something.
     pub taken: Duration,
     pub is_closing: bool,
 }
 
-/// A film that a request waits for.
+/// The film that a request waits for.
 #[derive(Debug, Default)]
 pub enum Waiting {
     #[default]
@@ -116,13 +117,13 @@ impl Connection {
         }
     }
 
-    /// The socket may have changed: it can be read, written.
+    /// Updates the socket's readiness.
     pub fn wake(&mut self, is_readable: bool, is_writable: bool) {
         self.is_readable |= is_readable;
         self.is_writable |= is_writable;
     }
 
-    /// Reads arrived bytes, as far as there is room.
+    /// Reads available bytes as far as there is room.
     pub fn read(&mut self) -> Reading {
         while self.is_readable && self.received.len() < RECEIVED_BYTES_MAX {
             let start = self.received.len();
@@ -153,7 +154,7 @@ impl Connection {
         &mut self.datagrams
     }
 
-    /// Appends a packet, whole or not at all.
+    /// Appends a packet, completely or not at all.
     pub fn push_packet(&mut self, channel: u8, parts: &[&[u8]]) {
         let length: usize = parts.iter().map(|part| part.len()).sum();
         let Ok(length) = u16::try_from(length) else { return };
@@ -161,13 +162,13 @@ impl Connection {
         parts.iter().for_each(|part| self.datagrams.extend_from_slice(part));
     }
 
-    /// An answer was appended when so many bytes were waiting.
+    /// Records a response appended after `before` bytes.
     pub fn note_answer(&mut self, before: usize) {
         let waiting = self.waiting_bytes();
         self.answers = (self.answers.0 + waiting - before, waiting);
     }
 
-    /// Returns true if the client is to take answers before it is given more.
+    /// Returns true if the client must read responses before further requests are handled.
     pub fn is_full_of_answers(&self) -> bool {
         self.answers.0 > ANSWERS_BYTES_MAX
     }
@@ -177,7 +178,7 @@ impl Connection {
         self.datagrams.len() - self.written
     }
 
-    /// Sends what the client takes; returns how much, or that the connection is broken.
+    /// Sends as much as the client accepts; returns how much, or that the connection is broken.
     pub fn write(&mut self, now: Duration) -> Result<usize, Errno> {
         let before = self.written;
         if self.waiting_bytes() == 0 {
@@ -214,7 +215,7 @@ impl Connection {
     }
 }
 
-/// Has the kernel take no more than it can soon send. A system that cannot do that keeps more for slow clients.
+/// Limits unsent data in the kernel. Systems that lack this buffer more for slow clients.
 fn limit_unsent(socket: &OwnedFd) {
     let most = UNSENT_BYTES_MAX;
     // SAFETY: the option's value is a number, and its size is given.

@@ -1,5 +1,5 @@
-//! Counters of the streaming server: one table that feeds the final report and the metrics page, and histograms of
-//! lateness and of the server's own share in it.
+//! The streaming server's counters: one table that feeds the final report and the metrics page, and histograms of
+//! lateness and of the server's own part of it.
 
 use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
@@ -9,7 +9,7 @@ use sojourn_measure::{Histogram, Nanos};
 use sojourn_server::{CounterKind as Kind, admin, counter_table, metrics};
 
 counter_table! {
-    /// One thing counted; metrics put `sojourn_stream_` before its key.
+    /// A counter; metrics prefix its key with `sojourn_stream_`.
     pub enum Counter;
 
     Requests "requests" Total "RTSP requests answered."
@@ -58,17 +58,17 @@ counter_table! {
 
 const COUNT: usize = Counter::ALL.len();
 
-/// Upper edges of the histograms on the metrics page, in seconds.
+/// The histogram buckets on the metrics page, in seconds.
 pub const EDGES_SECONDS: &[f64] = &[0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0];
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counts {
     values: [u64; COUNT],
-    /// By how much packets were sent after they were due.
+    /// How much later packets were sent than they were due.
     pub lateness: Histogram,
-    /// CPU time of the loop iterations that sent anything: the server's own part of lateness.
+    /// CPU time of loop iterations that sent anything: the server's own part of lateness.
     pub turn_cpu: Histogram,
-    /// How long the loop was ready to go on and waited for a core; `None` where the system does not say.
+    /// How long the loop was ready and waited for a core; `None` if the system does not report it.
     pub core_wait: Option<Nanos>,
 }
 
@@ -96,7 +96,7 @@ impl Counts {
         self.values[counter as usize] += amount;
     }
 
-    /// Sets a counter that is kept elsewhere.
+    /// Sets a counter that is maintained elsewhere.
     pub fn set(&mut self, counter: Counter, value: u64) {
         self.values[counter as usize] = value;
     }
@@ -115,7 +115,7 @@ impl Serialize for Counts {
     }
 }
 
-/// The counts as last published by the event loop, for concurrent readers.
+/// The counts last published by the event loop, for concurrent readers.
 #[derive(Debug, Default)]
 pub struct Published(Mutex<Counts>);
 

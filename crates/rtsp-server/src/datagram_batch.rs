@@ -1,30 +1,30 @@
-//! A batch of datagrams: gathered from many sessions, sent by few system calls.
+//! A batch of datagrams: gathered from many sessions, sent with few system calls.
 //!
-//! Packets lie one after the other in memory. Neighbours for one receiver and of one size (the fragments of a picture)
-//! become one message that the kernel cuts again (UDP_SEGMENT); messages go out by `sendmmsg`.
+//! Packets are consecutive in memory. Neighbours with the same receiver and size (the fragments of a picture) become
+//! one message that the kernel splits again (UDP_SEGMENT); messages are sent with `sendmmsg`.
 
 use std::mem::{self, MaybeUninit};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-/// Messages of one system call.
+/// Messages per system call.
 const MESSAGES_MAX: usize = 256;
 
-/// Packets of one message, and their bytes: what every kernel that can cut them allows.
+/// Packets per message, and their bytes: what every kernel with segmentation allows.
 const SEGMENTS_MAX: u16 = 64;
 const MESSAGE_BYTES_MAX: usize = 60_000;
 
 /// Room for one control message with two bytes.
 const CONTROL_BYTES: usize = 24;
 
-/// Packets that wait for their socket.
+/// Packets waiting for their socket.
 #[derive(Debug)]
 pub struct DatagramBatch {
     bytes: Vec<u8>,
     messages: Vec<Message>,
     sent: usize,
-    /// True if the kernel cuts messages.
+    /// True if the kernel splits messages.
     cuts: bool,
 }
 
@@ -33,7 +33,7 @@ struct Message {
     to: SocketAddr,
     start: usize,
     length: usize,
-    /// Bytes of each packet; the last one may have fewer.
+    /// The size of each packet; the last one may be shorter.
     segment: usize,
     packets: u16,
 }
@@ -43,7 +43,7 @@ pub struct Sending {
     pub calls: u64,
     /// Packets that the system refused.
     pub refused: u64,
-    /// The socket takes no more now.
+    /// The socket would block.
     pub is_blocked: bool,
 }
 
@@ -61,7 +61,7 @@ impl DatagramBatch {
         self.bytes.len()
     }
 
-    /// Adds the packet that `parts` make up.
+    /// Adds the packet consisting of `parts`.
     pub fn push(&mut self, to: SocketAddr, parts: &[&[u8]]) {
         let start = self.bytes.len();
         parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
@@ -89,7 +89,7 @@ impl DatagramBatch {
                     sending.is_blocked = true;
                     return sending;
                 }
-                // A device that cannot cut, or a link whose packets are smaller.
+                // A device without segmentation, or a link with a smaller MTU.
                 Err(libc::EIO | libc::EINVAL | libc::EMSGSIZE | libc::EOPNOTSUPP)
                     if self.messages[self.sent].packets > 1 =>
                 {
@@ -108,7 +108,7 @@ impl DatagramBatch {
         sending
     }
 
-    /// Makes a message for each packet of those that are not sent yet.
+    /// Splits the remaining messages into one per packet.
     fn cut_here(&mut self) {
         let rest = self.messages.split_off(self.sent);
         for message in rest {
@@ -120,7 +120,7 @@ impl DatagramBatch {
         }
     }
 
-    /// Sends the next messages by one call; returns how many it took.
+    /// Sends the next messages with one call; returns how many were accepted.
     fn send_some(&self, socket: BorrowedFd<'_>) -> Result<usize, i32> {
         let messages = &self.messages[self.sent..];
         let messages = &messages[..messages.len().min(MESSAGES_MAX)];
@@ -136,7 +136,7 @@ impl DatagramBatch {
             .collect();
         let mut heads: Vec<libc::mmsghdr> = Vec::with_capacity(messages.len());
         for (place, message) in messages.iter().enumerate() {
-            // SAFETY: an all-zero header is valid: it is empty.
+            // SAFETY: an all-zero header is valid and empty.
             let mut head: libc::mmsghdr = unsafe { mem::zeroed() };
             head.msg_hdr.msg_name = ptr::from_mut(&mut addresses[place].bytes).cast();
             head.msg_hdr.msg_namelen = addresses[place].length;
@@ -148,7 +148,7 @@ impl DatagramBatch {
             }
             heads.push(head);
         }
-        // SAFETY: every pointer in `heads` is to memory that lives until the call returns.
+        // SAFETY: all pointers in `heads` are to memory that lives until the call returns.
         let sent = unsafe {
             libc::sendmmsg(
                 socket.as_raw_fd(),
@@ -176,7 +176,7 @@ impl Message {
     }
 }
 
-/// Returns true if the kernel cuts messages that are sent by `socket`.
+/// Returns true if the kernel splits messages sent on `socket`.
 pub fn can_cut(socket: BorrowedFd<'_>) -> bool {
     let none: libc::c_int = 0;
     // SAFETY: the option's value is a number, and its size is given.
@@ -192,7 +192,7 @@ pub fn can_cut(socket: BorrowedFd<'_>) -> bool {
     outcome == 0
 }
 
-/// A control message that says where to cut, as the kernel has it in memory.
+/// A control message with the segment size, in the kernel's layout.
 #[repr(C, align(8))]
 struct Control([u8; CONTROL_BYTES]);
 
@@ -201,7 +201,7 @@ impl Control {
         let mut bytes = [0; CONTROL_BYTES];
         // SAFETY: an all-zero header is valid.
         let mut head: libc::cmsghdr = unsafe { mem::zeroed() };
-        // SAFETY: it only reckons.
+        // SAFETY: only computes a length.
         head.cmsg_len = unsafe { libc::CMSG_LEN(size_of::<u16>() as u32) } as _;
         head.cmsg_level = libc::SOL_UDP;
         head.cmsg_type = libc::UDP_SEGMENT;
@@ -213,12 +213,12 @@ impl Control {
     }
 
     fn length() -> usize {
-        // SAFETY: it only reckons.
+        // SAFETY: only computes a length.
         unsafe { libc::CMSG_SPACE(size_of::<u16>() as u32) as usize }
     }
 }
 
-/// An address as the kernel has it in memory.
+/// An address in the kernel's layout.
 struct Address {
     bytes: MaybeUninit<libc::sockaddr_storage>,
     length: libc::socklen_t,

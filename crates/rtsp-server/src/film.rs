@@ -1,4 +1,4 @@
-//! A film that can be streamed: its index, what makes packets of its tracks, and what it takes to send them.
+//! A film that can be streamed: its index, its tracks' packetisers, and their bit rates.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use sojourn_media::mp4::{Index, Sample, Track};
 use sojourn_media::packetiser::{Packetiser, Unit};
 use sojourn_media::rtsp::Timeline;
 
-/// Bytes of a packet after RTP's header: with 12 of that, 8 of UDP and 40 of IPv6 it passes links whose packets have
-/// 1,460 bytes, as tunnels leave them.
+/// Payload bytes per packet. With 12 bytes of RTP, 8 of UDP and 40 of IPv6 it fits links with an MTU of 1,460, as with
+/// tunnels.
 pub const PAYLOAD_BYTES_MAX: usize = 1400;
 
-/// Header bytes of a packet: IPv4, UDP, RTP.
+/// Header bytes per packet: IPv4, UDP, RTP.
 const HEADERS_BYTES: u64 = 20 + 8 + 12;
 
-/// A film, as far as it does not depend on where its bytes come from.
+/// The parts of a film that do not depend on where its bytes come from.
 #[derive(Debug)]
 pub struct Film {
     index: Index,
@@ -22,7 +22,6 @@ pub struct Film {
 }
 
 impl Film {
-    /// The film that `index` is of.
     pub fn new(index: Index) -> Film {
         let packetisers: Vec<_> =
             index.tracks().iter().map(|track| Packetiser::new(track, PAYLOAD_BYTES_MAX)).collect();
@@ -43,7 +42,7 @@ impl Film {
         &self.packetisers[number]
     }
 
-    /// The next unit to send of track `number` from `sample` on.
+    /// The next unit to send of track `number`, starting at `sample`.
     pub fn unit(&self, number: usize, sample: u32) -> Option<Unit> {
         self.packetisers.get(number)?.unit(self.track(number)?, sample)
     }
@@ -52,13 +51,13 @@ impl Film {
         Timeline { duration: self.index.duration(), supports_scale: self.index.video().is_some() }
     }
 
-    /// The track's average rate, headers included.
+    /// The track's mean bit rate, including headers.
     pub fn bits_per_second(&self, number: usize) -> u64 {
         self.bits_per_second.get(number).copied().unwrap_or(0)
     }
 
-    /// Where decoding can begin for film time `time`, in film time: what PLAY answers. That is `time` itself where no
-    /// picture is to be seen yet, so that sound which begins before the pictures is heard.
+    /// The film time at which decoding can start for film time `time`, for the response to PLAY. It is `time` itself if
+    /// no picture is shown yet, so that sound before the first picture is heard.
     pub fn beginning(&self, time: Duration) -> Duration {
         let leading = self.index.video().or_else(|| self.index.tracks().first());
         let first = leading.and_then(|track| Some((track, first_sample(track, time)?)));
@@ -66,7 +65,7 @@ impl Film {
     }
 }
 
-/// The sample of `track` with which film time `time` begins.
+/// The first sample of `track` for film time `time`.
 pub fn first_sample(track: &Track, time: Duration) -> Option<Sample> {
     track.sample(track.keyframe_at_or_before(time))
 }
@@ -90,7 +89,7 @@ mod tests {
     fn sound_before_the_first_picture_is_not_passed_over() {
         let mut bytes = example::film();
         let list = bytes.windows(4).position(|kind| kind == b"elst").unwrap() + 12;
-        // The film begins a second without the pictures.
+        // The film begins a second before the pictures.
         bytes[list..list + 8].copy_from_slice(&example::words(&[1000, u32::MAX]));
         let film = Film::new(example::read(&bytes).unwrap());
         let second = Duration::from_secs(1);

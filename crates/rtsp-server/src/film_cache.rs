@@ -1,7 +1,7 @@
-//! Films by path, and their bytes: never waiting for a disk.
+//! A cache of films and their bytes that never waits for a disk.
 //!
-//! Opening a film, and reading data that is not in memory, is a job for the content crate's helpers. A film's
-//! index is read by the helper that opens its file: [`Catalogue`] is the origin that they are given.
+//! Opening a film, and reading data that is not in memory, are jobs for the content crate's helpers. The helper that
+//! opens a film's file also reads its index: [`Catalogue`] is the origin that helpers use.
 
 use std::collections::HashMap;
 use std::io;
@@ -22,13 +22,13 @@ use crate::film::Film;
 use crate::settings::Settings;
 use sojourn_media::mp4::Index;
 
-/// Jobs that may wait for a helper.
+/// The most jobs waiting for a helper.
 const HELPER_QUEUE_MAX: usize = 4096;
 
-/// A film is looked at again when it is asked for this long after the last look.
+/// A film is checked again when it is requested this long after the last check.
 const RECHECK_AFTER: Duration = Duration::from_secs(1);
 
-/// Files that are no films are told of on standard error up to this many times.
+/// How many files that are not films are reported on standard error.
 const WARNINGS_MAX: u64 = 100;
 
 /// The token of read-ahead, for which no session waits.
@@ -44,25 +44,25 @@ pub struct OpenFilm {
 pub enum NoFilm {
     NotFound,
     Forbidden,
-    /// Something else than a film that can be streamed.
+    /// Not a film that can be streamed.
     Unsupported,
-    /// Not now: out of descriptors, or too many wait.
+    /// Out of descriptors, or too many requests are waiting; try again later.
     Busy,
-    /// The disk or the file system failed.
+    /// The disk or file system failed.
     Failed,
 }
 
-/// The result of a job, for the session that waits.
+/// The outcome of a job, for the waiting session.
 #[derive(Debug)]
 pub enum Outcome {
     Film(Result<OpenFilm, NoFilm>),
     Chunk(Chunk, Result<Arc<[u8]>, LoadError>),
 }
 
-/// Which part of which file.
+/// Identifies a chunk of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk {
-    /// The file, as documents are told apart.
+    /// The document's ID.
     pub document: u64,
     /// The chunk's number in it.
     pub number: u64,
@@ -72,9 +72,9 @@ pub struct Chunk {
 pub enum Bytes {
     Here(Arc<[u8]>),
     Later,
-    /// They will not, or not whole.
+    /// The bytes cannot be read completely.
     Never,
-    /// Too many wait: to be asked again.
+    /// Too many wait: ask again later.
     Busy,
 }
 
@@ -85,10 +85,10 @@ pub struct FilmCache {
     tester: Tester,
     films: HashMap<SitePath<'static>, Known>,
     films_max: usize,
-    /// The film each connection waits for, and the previous one.
+    /// The film that each connection waits for, and the previous version.
     openings: HashMap<u64, (SitePath<'static>, Option<OpenFilm>)>,
-    /// The chunk that each session waits for: of which file, from where. One at a time, for a helper's result
-    /// does not name its chunk.
+    /// The chunk that each session waits for: file and offset. One at a time, because a helper's outcome does not name
+    /// its chunk.
     loads: HashMap<u64, (Arc<Document>, u64)>,
     done: Vec<(u64, Done)>,
 }
@@ -128,7 +128,7 @@ impl FilmCache {
         self.helpers.completion_fd()
     }
 
-    /// The film at `path`, if it is known; otherwise its outcome comes for `token`.
+    /// The film at `path`, if it is known; otherwise its outcome is delivered for `token`.
     pub fn film(
         &mut self,
         path: &SitePath<'_>,
@@ -152,8 +152,8 @@ impl FilmCache {
         None
     }
 
-    /// The chunk of `document` with this number; if it is not in memory it comes later for `token`, perhaps
-    /// after one that it requested before.
+    /// The chunk of `document` with this number; if it is not in memory it is delivered later for `token`, possibly
+    /// after one requested earlier.
     pub fn chunk(&mut self, document: &Arc<Document>, number: u64, token: u64) -> Bytes {
         let offset = number * CHUNK_BYTES;
         if let Some(chunk) = self.caches.chunk(document, offset) {
@@ -177,7 +177,7 @@ impl FilmCache {
         Bytes::Later
     }
 
-    /// Reads the chunks that are on disk ahead of need; returns how many there were.
+    /// Reads chunks ahead of need that are only on disk; returns how many.
     pub fn look_ahead(
         &mut self,
         document: &Arc<Document>,
@@ -195,7 +195,7 @@ impl FilmCache {
         reads
     }
 
-    /// Hands out what the helpers have done.
+    /// Delivers the helpers' outcomes.
     pub fn collect(&mut self, now: Duration, counts: &mut Counts) -> Vec<(u64, Outcome)> {
         let mut done = std::mem::take(&mut self.done);
         self.helpers.collect(&mut done);
@@ -225,7 +225,7 @@ impl FilmCache {
         outcomes
     }
 
-    /// Films whose index is in memory.
+    /// The number of films whose index is in memory.
     pub fn film_count(&self) -> usize {
         self.films.len()
     }
@@ -252,7 +252,7 @@ impl FilmCache {
         }
         self.films.remove(&path);
         let open = match before {
-            // It is what it was, but others have taken its place meanwhile.
+            // The same document has been replaced in the cache meanwhile.
             Some(before) if before.document.id == document.id => before,
             _ => {
                 let film = self.catalogue.take(document.id).ok_or(NoFilm::Unsupported)?;
@@ -266,7 +266,7 @@ impl FilmCache {
         Ok(open)
     }
 
-    /// The one that was asked for longest ago.
+    /// Drops the least recently requested film.
     fn forget_one(&mut self) {
         let oldest = self.films.iter().min_by_key(|(_, known)| known.used).map(|(path, _)| path.clone());
         if let Some(path) = oldest {
@@ -275,19 +275,19 @@ impl FilmCache {
     }
 }
 
-/// The chunk at `offset`, as far as the file has it.
+/// The chunk at `offset`, cut at the end of the file.
 fn range(document: &Arc<Document>, offset: u64, into_memory: bool) -> FileRange {
     let length = CHUNK_BYTES.min(document.size.saturating_sub(offset)) as usize;
     FileRange { document: Arc::clone(document), offset, length, into_memory }
 }
 
-/// The helpers' view of the directory: opening a file also reads its index.
+/// The origin that helpers use: opening a file also reads its index.
 struct Catalogue {
     directory: Directory,
     read: Mutex<Read>,
 }
 
-/// Films whose index was read but not collected yet, by document.
+/// Indexes read but not collected yet, by document.
 #[derive(Default)]
 struct Read {
     films: HashMap<u64, Arc<Film>>,

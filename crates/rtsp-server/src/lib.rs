@@ -1,9 +1,9 @@
-//! The streaming server: one loop that never waits for a disk or a client, and helpers that wait for the disk.
+//! The streaming server: one event loop that never waits for a disk or a client, and helpers for the disk.
 //!
-//! RTSP connections, sessions, and a heap of the sessions' next due times. Time passes in slots of [`SLOT`]:
-//! all samples of a slot leave together at its beginning, so that a few system calls serve many sessions.
-//! Datagrams of all sessions leave by one pair of sockets; packets within a connection wait there, and a
-//! client that does not read them loses whole pictures and delays no other.
+//! The loop has RTSP connections, sessions, and a heap of the sessions' next due times. Time is divided into slots of
+//! [`SLOT`]: all samples of a slot are sent together at its start, so a few system calls serve many sessions. All
+//! sessions share a pair of UDP sockets. Interleaved packets wait in their connection, and a client that does not read
+//! them loses whole pictures without delaying others.
 //!
 //! `film`, `send_schedule`, `stream` and `admission` are pure; `control_connection`, `udp_ports` and `datagram_batch` know
 //! sockets and no sessions. `server` is the loop: `accept`, `requests`, `methods`, `setup`, `pacing`, `rtcp_reports`,

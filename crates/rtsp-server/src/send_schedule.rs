@@ -1,7 +1,7 @@
-//! Which samples are due next, and when: the pure part of pacing.
+//! Decides which samples are due next and when: the pure part of pacing.
 //!
-//! At its own speed and below, a film's samples go out in decoding order, each when a decoder would need it; faster, and
-//! backwards, only the pictures from which decoding can begin. Sound goes with the film's own speed alone.
+//! At normal speed and below, samples are sent in decoding order, each when a decoder needs it. At higher speeds and
+//! backwards, only keyframes are sent. Sound is sent only at normal speed.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use sojourn_media::rtsp::Playing;
 #[derive(Clone, Debug)]
 pub struct Schedule {
     playing: Playing,
-    /// The due time of the first sample of all, which is sent when playing begins.
+    /// The due time of the very first sample, which is sent when playing starts.
     first_due: Duration,
     cursors: Vec<Cursor>,
 }
 
 #[derive(Clone, Debug)]
 struct Cursor {
-    /// The track's place in the film.
+    /// The index of its track in the film.
     track: usize,
     next: Option<Unit>,
     sent_packets: usize,
@@ -30,7 +30,7 @@ struct Cursor {
 
 #[derive(Clone, Debug)]
 pub struct Due {
-    /// Its track's place in the film.
+    /// The index of its track in the film.
     pub track: usize,
     pub unit: Unit,
     pub sent_packets: usize,
@@ -61,13 +61,13 @@ impl Schedule {
         schedule
     }
 
-    /// The same without the film's track `number`.
+    /// The same schedule without track `number`.
     pub fn without(mut self, number: usize) -> Schedule {
         self.cursors.retain(|cursor| cursor.track != number);
         self
     }
 
-    /// When something is due; `None` when all was sent.
+    /// When the next unit is due; `None` when everything was sent.
     pub fn next_due(&self) -> Option<Duration> {
         self.position().map(|position| self.cursors[position].due)
     }
@@ -78,14 +78,14 @@ impl Schedule {
         cursor.next.clone().map(|unit| Due { track, unit, sent_packets, at: due })
     }
 
-    /// Records that this many packets of the due unit are sent; the rest stays due.
+    /// Records that this many packets of the due unit were sent; the rest stays due.
     pub fn send_part(&mut self, sent_packets: usize) {
         if let Some(position) = self.position() {
             self.cursors[position].sent_packets = sent_packets;
         }
     }
 
-    /// Moves on from the due unit.
+    /// Advances past the due unit.
     pub fn advance(&mut self, film: &Film) {
         let Some(position) = self.position() else { return };
         let cursor = &mut self.cursors[position];
@@ -100,7 +100,7 @@ impl Schedule {
         self.set_due(film, position);
     }
 
-    /// The end of playback for a viewer that began with the first packet.
+    /// When playback ends for a viewer that started with the first packet.
     pub fn end(&self, film: &Film) -> Duration {
         let Playing { from, until, scale, began } = self.playing;
         let passed = if sends_all(scale) {
@@ -113,18 +113,18 @@ impl Schedule {
         began + passed.div_f64(scale.abs())
     }
 
-    /// The timestamp of packets that have `timestamp` in the film, if `anchor` stands for where playing began.
+    /// The RTP timestamp for a film's `timestamp`, where `anchor` is the timestamp at which playing started.
     pub fn timestamp(&self, track: &Track, timestamp: u32, anchor: u32) -> u32 {
         let since = timestamp.wrapping_sub(track.rtp_timestamp_at(self.playing.from));
         if self.playing.scale == 1.0 {
             return anchor.wrapping_add(since);
         }
-        // A receiver's clock goes forward, and at its own speed, whatever the film's does.
+        // A receiver's clock runs forwards at normal speed, whatever the playing speed.
         let scaled = f64::from(since as i32) / self.playing.scale;
         anchor.wrapping_add(scaled as i64 as u32)
     }
 
-    /// The cursor that is due first.
+    /// The cursor whose unit is due first.
     fn position(&self) -> Option<usize> {
         let waiting = self.cursors.iter().enumerate().filter(|(_, cursor)| cursor.next.is_some());
         waiting.min_by_key(|(_, cursor)| cursor.due).map(|(position, _)| position)
@@ -143,12 +143,12 @@ impl Schedule {
     }
 }
 
-/// Returns true if at this scale every sample is sent.
+/// Returns true if every sample is sent at this scale.
 fn sends_all(scale: f64) -> bool {
     scale > 0.0 && scale <= 1.0
 }
 
-/// The number of the sample that is sent after `unit`.
+/// The number of the sample sent after `unit`.
 fn following(track: &Track, unit: &Unit, playing: &Playing) -> Option<u32> {
     if sends_all(playing.scale) {
         return Some(unit.samples.end);
@@ -172,7 +172,7 @@ mod tests {
         Playing { from: at(from), until: at(until), scale, began: at(10_000) }
     }
 
-    /// Track, first sample and due time since playing began of all that is sent.
+    /// Track, first sample and due time since the start of everything that is sent.
     fn sent(playing: Playing) -> Vec<(usize, u32, u64)> {
         let film = Film::new(example::index());
         let mut schedule = Schedule::new(&film, [0, 1], playing);

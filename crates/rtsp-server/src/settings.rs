@@ -4,37 +4,33 @@ use std::time::Duration;
 
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Bits per second that all sessions together may be promised; `None` promises any.
+    /// The most bits per second reserved for all sessions; `None` for no limit.
     pub bandwidth_bits_per_second: Option<u64>,
-    /// RTSP connections open at once.
     pub connections_max: usize,
-    /// RTSP connections open at once from one address.
+    /// The most RTSP connections from one address.
     pub connections_per_address: Option<u32>,
     pub sessionless_connections_max: usize,
-    /// Sessions that play or have played.
+    /// The most sessions that play or have played.
     pub sessions_max: usize,
     pub sessions_per_address: Option<u32>,
-    /// Sessions that have never played.
+    /// The most sessions that have never played.
     pub setups_max: usize,
-    /// Films whose index is kept in memory.
     pub films_max: usize,
-    /// A session ends when its client has said nothing for so long.
+    /// A session ends when its client has been silent for this long.
     pub session_timeout: Duration,
-    /// A session ends when it has not played for so long since it was set up.
+    /// A session ends when it has not played for this long after its setup.
     pub setup_timeout: Duration,
-    /// How long a request may take to arrive.
+    /// Timeout for receiving a request.
     pub head_timeout: Duration,
     /// How long a connection may have neither a session nor a request.
     pub idle_timeout: Duration,
-    /// How long a client may take nothing of what waits for it.
+    /// How long a client may read nothing of queued data.
     pub send_timeout: Duration,
-    /// Parts of films kept in memory, in bytes.
     pub body_cache_bytes: usize,
-    /// Threads that wait for the disk.
     pub helpers: usize,
-    /// Read-ahead: how long before its due time data is read from the disk; zero reads it when it is due.
+    /// Read-ahead: how long before its due time data is read from disk; zero reads it when it is due.
     pub look_ahead: Duration,
-    /// The even port of RTP, if it is to be a certain one.
+    /// A fixed, even port for RTP.
     pub rtp_port: Option<u16>,
 }
 

@@ -1,5 +1,4 @@
-//! A session being served: the state machine, its film, its schedule, and the sequence numbers of its
-//! packets.
+//! A session being served: its state machine, film, schedule, and packet counters.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use sojourn_media::packetiser::Unit;
 use sojourn_media::rtp::rtcp::Reception;
 use sojourn_media::rtsp::{LowerTransport, Playing, Session};
 
-/// Chunks of the film that a session holds on to: those of the last samples of sound and pictures.
+/// The most chunks held by a session: those of the last samples of sound and pictures.
 const HELD_MAX: usize = 4;
 
 #[derive(Debug)]
@@ -22,35 +21,35 @@ pub struct Stream {
     pub session: Session,
     pub film: Arc<Film>,
     pub document: Arc<Document>,
-    /// The film's URL, as it was set up.
+    /// The film's URL as in SETUP.
     pub url: String,
-    /// The client, which alone may control the session.
+    /// The client's address; only it may control the session.
     pub client: IpAddr,
-    /// The same as the sockets of datagrams address it.
+    /// The same address as used for datagrams.
     pub peer: IpAddr,
-    /// The user, if authentication is required.
+    /// The user, with authentication.
     pub user: Option<String>,
     pub agent: String,
     pub connection: u64,
     pub is_orphan: bool,
-    /// Which sockets its datagrams leave by.
+    /// The index of the sockets for its datagrams.
     pub ports: usize,
     /// `None` unless playing.
     pub schedule: Option<Schedule>,
-    /// A helper is reading the next data.
+    /// True while a helper reads the next data.
     pub is_waiting: bool,
     pub began: Duration,
     /// A chunk that a helper failed to read.
     unreadable: Option<Chunk>,
-    /// Told apart from wake-ups for what was played before.
+    /// Distinguishes its wake-ups from those for an earlier PLAY.
     pub serial: u32,
-    /// One per track, in their order.
+    /// One per track, in the order of the session's tracks.
     pub senders: Vec<Sender>,
     /// When sender reports are next due.
     pub report_due: Duration,
-    /// How far of the file was looked ahead, in chunks, and when to look again.
+    /// The last chunk of the file that was read ahead, and when to read ahead again.
     pub looked: (u64, Duration),
-    /// Sums for the log.
+    /// Totals for the access log.
     pub totals: Totals,
     held: Vec<(Chunk, Arc<[u8]>)>,
 }
@@ -58,10 +57,10 @@ pub struct Stream {
 /// The sending state of a track.
 #[derive(Clone, Debug, Default)]
 pub struct Sender {
-    /// Packets, and bytes of payload: as sender reports count them.
+    /// Packets and payload bytes as counted in sender reports.
     pub packets: u32,
     pub octets: u32,
-    /// The timestamp at which playing began.
+    /// The RTP timestamp at the start of playing.
     pub anchor: u32,
     /// True while samples are dropped up to the next keyframe.
     pub is_skipping: bool,
@@ -69,26 +68,26 @@ pub struct Sender {
     pub reception: Option<Reception>,
 }
 
-/// The sums of a session.
+/// The totals of a session.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Totals {
     pub packets: u64,
-    /// Bytes sent, headers of RTP included.
+    /// Bytes sent, including RTP headers.
     pub bytes: u64,
-    /// Samples that were not sent because the client was too slow.
+    /// Samples dropped because the client was too slow.
     pub dropped: u64,
-    /// The latest that a sample was sent after it was due.
+    /// The largest delay of a sample after its due time.
     pub lateness_max: Duration,
 }
 
 /// The bytes of a unit.
 pub enum Found {
-    /// In one chunk: here it is, and where in it.
+    /// Contiguous in this chunk, at this offset.
     Within(Arc<[u8]>, usize),
-    /// Put together in the room that was given.
+    /// Gathered in the given buffer.
     Gathered,
     Later,
-    /// Too many wait: to be asked again.
+    /// Too many wait: ask again later.
     Busy,
     Never,
 }
@@ -121,7 +120,7 @@ impl Stream {
         }
     }
 
-    /// The average rate, which is promised once the session has played.
+    /// The mean bit rate, which is reserved once the session has played.
     pub fn bits_per_second(&self) -> u64 {
         self.session.tracks.iter().map(|track| self.film.bits_per_second(track.number)).sum()
     }
@@ -131,19 +130,19 @@ impl Stream {
         self.session.tracks.iter().any(|track| track.transport.lower == LowerTransport::Tcp)
     }
 
-    /// Where the datagrams of the session's track at `position` go: RTP and RTCP.
+    /// The RTP and RTCP addresses of the receiver of track `position`.
     pub fn receivers(&self, position: usize) -> Option<[SocketAddr; 2]> {
         let transport = &self.session.tracks[position].transport;
         let (rtp, rtcp) = transport.client_ports.filter(|_| transport.lower == LowerTransport::Udp)?;
         Some([SocketAddr::new(self.peer, rtp), SocketAddr::new(self.peer, rtcp)])
     }
 
-    /// The place in the session of the film's track `number`.
+    /// The index in the session of the film's track `number`.
     pub fn position(&self, number: usize) -> Option<usize> {
         self.session.tracks.iter().position(|track| track.number == number)
     }
 
-    /// Begins playback; returns when the first sample is due.
+    /// Starts playing; returns when the first sample is due.
     pub fn start(&mut self, playing: Playing) -> Option<Duration> {
         self.halt();
         (self.began, self.unreadable) = (playing.began, None);
@@ -153,7 +152,7 @@ impl Stream {
             sender.is_skipping = false;
         }
         self.report_due = self.began;
-        // However often it begins elsewhere, it looks ahead no more often.
+        // Seeking does not cause additional read-ahead.
         self.looked.0 = 0;
         let tracks = self.session.tracks.iter().map(|track| track.number);
         let schedule = Schedule::new(&self.film, tracks, playing);
@@ -168,7 +167,7 @@ impl Stream {
         self.serial = self.serial.wrapping_add(1);
     }
 
-    /// The bytes of `unit`; if they are in several chunks they are put together in `room`.
+    /// The bytes of `unit`; gathered in `room` if they span several chunks.
     pub fn find(&mut self, unit: &Unit, film_cache: &mut FilmCache, token: u64, room: &mut Vec<u8>) -> Found {
         let (start, end) = (unit.first.offset, unit.first.offset + u64::from(unit.size));
         let chunks = start / CHUNK_BYTES..=end.saturating_sub(1).max(start) / CHUNK_BYTES;
@@ -176,7 +175,7 @@ impl Stream {
             match self.hold(number, film_cache, token) {
                 Bytes::Here(_) => {}
                 Bytes::Later => {
-                    // The rest of it meanwhile, too.
+                    // Also read the rest of it meanwhile.
                     film_cache.look_ahead(&self.document, number + 1..*chunks.end() + 1, Urgency::Due);
                     return Found::Later;
                 }
@@ -199,7 +198,7 @@ impl Stream {
         if room.len() == unit.size as usize { Found::Gathered } else { Found::Never }
     }
 
-    /// A chunk that a helper has read for this session, or could not read.
+    /// Receives a chunk that a helper has read or failed to read.
     pub fn take(&mut self, chunk: Chunk, bytes: Option<Arc<[u8]>>) {
         match bytes {
             Some(bytes) => self.held.push((chunk, bytes)),
@@ -207,7 +206,7 @@ impl Stream {
         }
     }
 
-    /// Lets go of chunks that were needed for what was sent.
+    /// Drops chunks that are no longer needed.
     pub fn let_go(&mut self) {
         let surplus = self.held.len().saturating_sub(HELD_MAX);
         self.held.drain(..surplus);
@@ -218,7 +217,7 @@ impl Stream {
             return Bytes::Here(chunk);
         }
         let wanted = Chunk { document: self.document.id, number };
-        // Asked for again, a disk that fails would only fail again, for as long as the session lasts.
+        // A failing disk would fail again; do not ask for the rest of the session.
         if self.unreadable == Some(wanted) {
             return Bytes::Never;
         }

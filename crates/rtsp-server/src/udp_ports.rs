@@ -1,4 +1,4 @@
-//! The sockets by which packets leave: one pair for all sessions, RTP at an even port and RTCP at the next.
+//! The UDP sockets for sending: one pair for all sessions, RTP on an even port and RTCP on the next.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -8,16 +8,16 @@ use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_send_buffer_s
 
 use crate::datagram_batch::{DatagramBatch, can_cut};
 
-/// Pairs that are tried when any will do.
+/// How many pairs are tried if any will do.
 const TRIES_MAX: usize = 200;
 
-/// The kernel's send buffer: a burst of pictures for many receivers.
+/// The kernel's send buffer: a burst of pictures to many receivers.
 const SEND_BUFFER_BYTES: usize = 8 << 20;
 
-/// Data sent to the RTP port is not read (players send it to open NATs), so the buffer is minimal.
+/// Data received on the RTP port is not read (players send it to open NATs), so the buffer is minimal.
 const RTP_RECEIVE_BUFFER_BYTES: usize = 1;
 
-/// The kernel's buffer of receiver reports.
+/// The kernel's receive buffer for receiver reports.
 const RTCP_RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
 /// A pair of sockets at one address.
@@ -27,15 +27,15 @@ pub struct Ports {
     rtcp: UdpSocket,
     /// Datagrams to send from the RTP port.
     pub datagrams: DatagramBatch,
-    /// It takes no more now.
+    /// True while the socket would block.
     pub is_blocked: bool,
 }
 
 impl Ports {
-    /// Takes the pair that begins with port `first`, or any.
+    /// Binds the pair starting with port `first`, or any.
     ///
     /// # Errors
-    /// If it is taken, or no pair is free.
+    /// If it is in use, or no pair is free.
     pub fn bind(address: IpAddr, first: Option<u16>) -> io::Result<Ports> {
         let mut outcome = Err(io::ErrorKind::AddrInUse.into());
         for _ in 0..if first.is_some() { 1 } else { TRIES_MAX } {
@@ -57,7 +57,7 @@ impl Ports {
         };
         for socket in [&rtp, &rtcp] {
             socket.set_nonblocking(true)?;
-            // The kernel gives what it allows (net.core.wmem_max).
+            // The kernel limits this by net.core.wmem_max.
             set_socket_send_buffer_size(socket, SEND_BUFFER_BYTES)?;
         }
         set_socket_recv_buffer_size(&rtp, RTP_RECEIVE_BUFFER_BYTES)?;
@@ -93,7 +93,7 @@ impl Ports {
         self.datagrams.send(self.rtp.as_fd())
     }
 
-    /// Sends a report; returns whether the system took it.
+    /// Sends a report; returns true if the system accepted it.
     pub fn send_report(&self, datagram: &[u8], to: SocketAddr) -> bool {
         self.rtcp.send_to(datagram, to).is_ok()
     }

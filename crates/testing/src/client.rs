@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::script;
 
-/// Nothing in these tests takes as long as this unless it hangs.
+/// The deadline for everything in tests; reaching it means that something hangs.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
 /// A client that reads with a deadline.
@@ -15,7 +15,7 @@ pub struct Client<S = TcpStream> {
     received: Vec<u8>,
 }
 
-/// A connection whose reads have a deadline.
+/// Sets the deadline for reads.
 pub fn with_deadline(stream: TcpStream) -> TcpStream {
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     stream.set_write_timeout(Some(DEADLINE)).unwrap();
@@ -32,12 +32,12 @@ impl Client {
         Client::over(with_deadline(stream))
     }
 
-    /// Another end of the same connection, for a thread that only reads.
+    /// A second handle of the same connection, for a thread that only reads.
     pub fn reader(&self) -> Client {
         Client::over(self.stream.try_clone().unwrap())
     }
 
-    /// Says that no more will be sent.
+    /// Shuts down the sending side.
     pub fn end(&self) {
         self.stream.shutdown(Shutdown::Write).unwrap();
     }
@@ -48,7 +48,7 @@ impl<S: Read + Write> Client<S> {
         Client { stream, received: Vec::new() }
     }
 
-    /// Sends; a server that has closed already is no error here.
+    /// Sends; ignores errors if the server has already closed.
     pub fn send(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
@@ -59,7 +59,7 @@ impl<S: Read + Write> Client<S> {
         std::mem::take(&mut self.received)
     }
 
-    /// Takes what `pattern` expects off the front of what is received.
+    /// Consumes received bytes that match `pattern`.
     pub fn expect(&mut self, pattern: &script::Pattern) -> Result<(), String> {
         loop {
             if let Some(count) = pattern.take(&self.received)? {
@@ -79,7 +79,7 @@ impl<S: Read + Write> Client<S> {
         self.received.drain(..count).collect()
     }
 
-    /// Takes everything up to `end`, and that.
+    /// Reads everything up to and including `end`.
     pub fn until(&mut self, end: &[u8]) -> Vec<u8> {
         loop {
             if let Some(at) = self.received.windows(end.len()).position(|part| part == end) {

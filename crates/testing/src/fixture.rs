@@ -1,4 +1,4 @@
-//! The little site that the scripts are about. Its dates are fixed, so whole responses can be written down.
+//! The small site that the wire scripts use. Its dates are fixed, so whole responses can be written down.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -7,17 +7,17 @@ use std::time::{Duration, UNIX_EPOCH};
 /// Sun, 06 Nov 1994 08:49:37 GMT.
 const MODIFIED_SECONDS: u64 = 784_111_777;
 
-/// Size of `large.bin`: more than one turn of sending.
+/// The size of `large.bin`: more than one send.
 pub const LARGE_BYTES: usize = 3_000_000;
 
-/// Lays the site out below a new directory.
+/// Creates the site in a new directory.
 pub fn site() -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     lay_out(root.path());
     root
 }
 
-/// Lays the site out below `root`.
+/// Creates the site below `root`.
 pub fn lay_out(root: &Path) {
     write(root, "index.html", b"<p>home\n");
     write(root, "hello.txt", b"hello");
@@ -30,7 +30,7 @@ pub fn lay_out(root: &Path) {
     write(root, "large.bin", &large());
 }
 
-/// The content of `large.bin`: no two turns are alike.
+/// The content of `large.bin`, in which no two sends are alike.
 pub fn large() -> Vec<u8> {
     (0..LARGE_BYTES).map(|index| (index / 251) as u8 ^ index as u8).collect()
 }

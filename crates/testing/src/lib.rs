@@ -1,6 +1,5 @@
-//! Fixtures that the tests of several crates share: wire scripts (bytes to send, bytes to expect), a client that reads
-//! with a deadline, requests, upstreams that do as a test says, and the little sites that the scripts are about. It knows
-//! nothing of the server.
+//! What tests of several crates share: wire scripts, a client with a deadline, requests, scripted upstreams, and the
+//! small sites that the scripts use. It does not depend on the server.
 
 pub mod client;
 pub mod fixture;

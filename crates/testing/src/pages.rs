@@ -1,7 +1,7 @@
-//! Files whose pages are not in memory, for tests of what a server does about that.
+//! Files without pages in memory, for tests of how a server handles them.
 //!
-//! One `POSIX_FADV_DONTNEED` is not enough on a busy machine: pages that are still being written, or that wait in
-//! another processor's batch for their place in the LRU lists, stay. So the call is repeated until `mincore` sees none.
+//! On a busy machine one `POSIX_FADV_DONTNEED` is not enough: pages being written, or waiting in another processor's
+//! LRU batch, stay. So the call is repeated until `mincore` finds none.
 
 use std::os::fd::AsFd;
 use std::ptr;
@@ -12,10 +12,10 @@ use rustix::param::page_size;
 
 use crate::until;
 
-/// Writes `file`, which is open for reading, to its disk and drops all its pages.
+/// Writes `file` to its disk and drops all its pages.
 ///
 /// # Panics
-/// If they stay: the file system lives in memory, or a process has the file mapped.
+/// If they stay: the file system is in memory, or a process has the file mapped.
 pub fn drop_pages(file: &impl AsFd) {
     until("the file's pages are dropped (is it on a disk?)", || {
         fsync(file).unwrap();

@@ -1,4 +1,4 @@
-//! Requests to a server under test, a connection each, and what their responses say.
+//! Requests to a server under test, each on a connection of its own, and their responses.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ pub trait Serving {
     fn address(&self) -> SocketAddr;
 }
 
-/// Sends `request`, which ends the connection, and takes all that comes.
+/// Sends `request`, which must end the connection, and returns everything received.
 pub fn exchange(client: &mut Client, request: &str) -> String {
     client.send(request.as_bytes());
     String::from_utf8_lossy(&client.rest()).into_owned()
@@ -19,7 +19,7 @@ pub fn get(server: &impl Serving, target: &str) -> String {
     get_with(server, target, "")
 }
 
-/// The same with more field lines.
+/// A GET with additional field lines.
 pub fn get_with(server: &impl Serving, target: &str, lines: &str) -> String {
     ask(server, "GET", target, lines)
 }

@@ -1,4 +1,4 @@
-//! Two sites with what a static server is expected to make something of.
+//! Two sites with features of static servers.
 
 use std::fs::File;
 use std::time::UNIX_EPOCH;
@@ -7,8 +7,8 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::fixture::{large, lay_out, write};
 
-/// Lays out two sites side by side below a new directory: `site`, the little one with copies in other codings, pages
-/// for errors and directories without an index, and `app`. They are made for [`CONFIGURATION`].
+/// Creates two sites side by side in a new directory: `site`, the small one with compressed copies, error pages and
+/// directories without an index, and `app`. They match [`CONFIGURATION`].
 pub fn sites() -> tempfile::TempDir {
     let outer = tempfile::tempdir().unwrap();
     let site = outer.path().join("site");
@@ -32,7 +32,7 @@ pub fn sites() -> tempfile::TempDir {
     outer
 }
 
-/// What [`sites`] are served with: `{}` stands for the directory of both.
+/// The configuration for [`sites`]: `{}` stands for the directory of both.
 pub const CONFIGURATION: &str = r#"
 root = "{}/site"
 name = "h"

@@ -1,4 +1,4 @@
-//! Wire scripts: what a client sends and what it must get, as text.
+//! Wire scripts: what a client sends and what it must receive, as text.
 //!
 //! A file holds scripts, each begun by `--- title`. `> x` is sent and `< x` expected, with CRLF; `>| x` and
 //! `<| x` are the same without CRLF and with the escapes \r \n \t \0 \xNN; `>* N x` sends that N times; `<# N` expects
@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-/// Scripts that give the same answers however their input is cut.
+/// Scripts whose answers do not depend on how their input is cut.
 const SCRIPTS: &[&str] = &[
     include_str!("../wire/requests.wire"),
     include_str!("../wire/conditions.wire"),
@@ -16,7 +16,7 @@ const SCRIPTS: &[&str] = &[
     include_str!("../wire/framing.wire"),
 ];
 
-/// Scripts in which the client waits for an answer before it goes on.
+/// Scripts in which the client waits for an answer before it continues.
 const DIALOGUES: &str = include_str!("../wire/expectations.wire");
 
 /// Every script that may be cut anywhere.
@@ -24,12 +24,12 @@ pub fn scripts() -> Vec<Script> {
     SCRIPTS.iter().flat_map(|text| parse(text)).collect()
 }
 
-/// Every script that is to be played step by step.
+/// Every script that must be played step by step.
 pub fn dialogues() -> Vec<Script> {
     parse(DIALOGUES)
 }
 
-/// What the sites of `rich_fixture` are about.
+/// Scripts for the sites of `rich_fixture`.
 const CONTENT: &str = include_str!("../wire/content.wire");
 
 /// Every script about content, which may be cut anywhere, too.
@@ -51,17 +51,17 @@ pub enum Step {
     Close,
 }
 
-/// What has to come next: bytes, or bytes with gaps.
+/// What must come next: bytes, or a line with a variable part.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pattern {
     Exactly(Vec<u8>),
-    /// A line that begins so, its value being any.
+    /// A line with this start and any value.
     LineOf(Vec<u8>),
     Any(usize),
 }
 
 impl Pattern {
-    /// How many of `bytes` it matches from the start; `None` if there are too few, an error if it does not.
+    /// How many of `bytes` match from the start; `None` if there are too few, an error if they do not match.
     pub fn take(&self, bytes: &[u8]) -> Result<Option<usize>, String> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         match self {

@@ -1,13 +1,13 @@
-//! Waiting for what a server does in its own time.
+//! Waits for what a server does at its own pace.
 
 use std::time::{Duration, Instant};
 
 use crate::DEADLINE;
 
-/// Calls `look` until it finds something.
+/// Calls `look` until it returns a value.
 ///
 /// # Panics
-/// If it has found nothing by the [`DEADLINE`].
+/// If there is none by the [`DEADLINE`].
 pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {

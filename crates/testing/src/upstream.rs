@@ -1,4 +1,4 @@
-//! Upstreams that do as a test says: slow, dead, lying or rude.
+//! Scripted upstreams: slow, dead, lying or misbehaving.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -14,7 +14,7 @@ pub struct Upstream {
     heads: Arc<Mutex<Vec<String>>>,
 }
 
-/// A connection that the server under test has made.
+/// A connection made by the server under test.
 pub struct Peer {
     pub stream: TcpStream,
     received: Vec<u8>,
@@ -22,7 +22,7 @@ pub struct Peer {
 }
 
 impl Upstream {
-    /// Has `serve` serve each connection.
+    /// Serves each connection with `serve`.
     pub fn start(serve: impl Fn(&mut Peer) + Send + Sync + 'static) -> Upstream {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         rustix::net::listen(&listener, 4096).unwrap();
@@ -42,7 +42,7 @@ impl Upstream {
         Upstream { address, connections, heads }
     }
 
-    /// One that answers every request with `answer`, as it stands.
+    /// An upstream that answers every request with `answer` verbatim.
     pub fn answering(answer: impl Into<Vec<u8>>) -> Upstream {
         let answer = answer.into();
         Upstream::start(move |peer| {
@@ -52,7 +52,7 @@ impl Upstream {
         })
     }
 
-    /// An address where nobody listens.
+    /// An address where nothing listens.
     pub fn dead() -> SocketAddr {
         TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
     }
@@ -80,7 +80,7 @@ impl Peer {
         }
     }
 
-    /// The next bytes of a body, up to `end`.
+    /// The next bytes of a body up to `end`.
     pub fn until(&mut self, end: &[u8]) -> Vec<u8> {
         loop {
             if let Some(at) = self.received.windows(end.len()).position(|part| part == end) {
@@ -90,7 +90,7 @@ impl Peer {
         }
     }
 
-    /// Exactly so many bytes of a body; `None` if the connection ends before.
+    /// Exactly this many bytes of a body; `None` if the connection ends before.
     pub fn take(&mut self, count: usize) -> Option<Vec<u8>> {
         while self.received.len() < count {
             self.receive()?;
@@ -98,17 +98,17 @@ impl Peer {
         Some(self.received.drain(..count).collect())
     }
 
-    /// Sends; a proxy that has closed is no error here.
+    /// Sends; ignores errors if the proxy has closed.
     pub fn send(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
 
-    /// Closes so that what is under way is lost.
+    /// Closes with a reset, so that data in transit is lost.
     pub fn reset(&mut self) {
         rustix::net::sockopt::set_socket_linger(&self.stream, Some(std::time::Duration::ZERO)).unwrap();
     }
 
-    /// Whether the other side closes, or resets.
+    /// Returns true if the other side closes or resets.
     pub fn is_closed(&mut self) -> bool {
         while self.receive().is_some() {}
         true

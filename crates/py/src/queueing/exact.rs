@@ -20,7 +20,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 #[pyclass(frozen, module = "sojourn._native")]
 struct ExactLps {
     solved: exact_lps::ExactLps,
-    /// Found when first asked for: it costs more than the mean.
+    /// Computed on first use, because it costs more than the mean.
     response_times: OnceLock<Result<ResponseDistribution, ExactError>>,
 }
 
@@ -38,14 +38,14 @@ impl ExactLps {
 
 #[pymethods]
 impl ExactLps {
-    /// For a distribution that is of phase type.
+    /// For a phase-type distribution.
     #[staticmethod]
     fn of_law(py: Python<'_>, arrival_rate: f64, demand: &Distribution, r: u32) -> PyResult<Self> {
         let phase_type = PhaseType::of(&demand.inner).ok_or_else(|| refused(ExactError::NotPhaseType))?;
         Self::solve(py, arrival_rate, phase_type, r)
     }
 
-    /// For the phase-type distribution of these moments.
+    /// For the phase-type distribution with these moments.
     #[staticmethod]
     fn of_moments(py: Python<'_>, arrival_rate: f64, mean: f64, scv: f64, r: u32) -> PyResult<Self> {
         Self::solve(py, arrival_rate, of_mean_scv(mean, scv)?, r)
@@ -104,7 +104,7 @@ struct ExactResponseTime {
     p999: f64,
 }
 
-/// An exact solution, with the keys of a simulation.
+/// An exact solution, with the same keys as a simulation's.
 #[derive(Serialize)]
 struct ExactResult {
     response_time_seconds: ExactResponseTime,

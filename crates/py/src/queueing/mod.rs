@@ -1,7 +1,7 @@
 //! Bindings of `sojourn-queueing`: NumPy arrays in, NumPy arrays or plain dictionaries out; a file per subject.
 //!
-//! Nothing here computes. Long calls release the interpreter lock and look for Ctrl-C from time to time: a
-//! simulation then returns what it has, marked `complete: False`.
+//! Nothing is computed here. Long calls release the interpreter lock and check for Ctrl-C: a simulation then returns
+//! what it has, marked `complete: False`.
 
 mod closed_form;
 mod distribution;
@@ -15,7 +15,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::Serialize;
 
-/// Adds this folder's names to the module.
+/// Registers this folder's names in the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     distribution::register(module)?;
     closed_form::register(module)?;
@@ -25,7 +25,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     fit::register(module)
 }
 
-/// A copy, so that the lock can be released while it is read.
+/// A copy, so that the interpreter lock can be released while it is used.
 fn values(array: &PyReadonlyArray1<'_, f64>) -> Vec<f64> {
     array.as_array().iter().copied().collect()
 }

@@ -1,4 +1,4 @@
-//! Bindings of the simulator. Progress goes to a callback; Ctrl-C ends a run with what it has.
+//! Bindings of the simulator. Progress is reported by callback; Ctrl-C ends a run with the results so far.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ fn simulate_station<'py>(
     Ok(responses.map_err(refused)?.into_pyarray(py))
 }
 
-/// Where demands come from: a distribution, or values to draw from.
+/// Demands as a distribution, or values to draw from.
 #[derive(FromPyObject)]
 enum Demands<'py> {
     Distribution(PyRef<'py, Distribution>),
@@ -126,7 +126,7 @@ fn simulate_system<'py>(
     dictionary(py, &result.map_err(refused)?)
 }
 
-/// Stands between a simulation and the interpreter: reports progress, notices Ctrl-C.
+/// Called during a simulation: reports progress and notices Ctrl-C.
 struct Watch {
     progress: Option<Py<PyAny>>,
     failure: Option<PyErr>,
@@ -146,7 +146,7 @@ impl Watch {
         going
     }
 
-    /// Ctrl-C ends a simulation without an exception: its result says that it is not complete.
+    /// Ctrl-C ends a simulation without an exception: its result says that it is incomplete.
     fn check(self) -> PyResult<()> {
         match self.failure {
             Some(error) if !Python::attach(|py| error.is_instance_of::<PyKeyboardInterrupt>(py)) => {

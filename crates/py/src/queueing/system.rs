@@ -32,14 +32,14 @@ fn predict_system<'py>(py: Python<'py>, system: &str, percentiles: bool) -> PyRe
     dictionary(py, &prediction)
 }
 
-/// What a system file says, with means in place of distributions.
+/// The structure of a system file, with means instead of distributions.
 #[pyfunction]
 fn system_structure<'py>(py: Python<'py>, system: &str) -> PyResult<Bound<'py, PyAny>> {
     let system = system_file::parse(system).map_err(refused)?;
     dictionary(py, &Structure::of(&system))
 }
 
-/// The distribution of a class's document sizes in bytes; None where it has none.
+/// The distribution of a class's document sizes in bytes; None if it has none.
 #[pyfunction]
 fn system_document(system: &str, class: &str) -> PyResult<Option<Distribution>> {
     let system = system_file::parse(system).map_err(refused)?;
@@ -83,17 +83,17 @@ struct StationStructure {
     discipline: &'static str,
     r: Option<u32>,
     servers: u32,
-    /// Whether its speed depends on the jobs in service.
+    /// True if its speed depends on the number of jobs in service.
     state_dependent: bool,
-    /// The work per second that a full station does; None at a delay, which is never full.
+    /// The work per second of a saturated station; None for a delay, which never saturates.
     saturation: Option<f64>,
-    /// The most jobs present, and what becomes of those that find so many: `refuse`, `block` or `retry`.
+    /// The most jobs present, and what happens to further ones: `refuse`, `block` or `retry`.
     capacity: Option<u32>,
     when_full: Option<&'static str>,
-    /// Whether jobs that find it full may be lost.
+    /// True if jobs that find it full may be lost.
     turns_away: bool,
-    /// Work per second that open classes bring for certain, whatever is lost before; None where there is no overload:
-    /// at a delay, and where what is too much is turned away.
+    /// Work per second that open classes bring for certain, whatever is lost earlier; None if it cannot be overloaded:
+    /// for a delay, and if excess jobs are turned away.
     certain_work: Option<f64>,
 }
 

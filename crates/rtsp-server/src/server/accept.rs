@@ -1,5 +1,4 @@
-//! Accepts connections, and evicts new ones without a session when there is no room: they never keep others
-//! out.
+//! Accepts connections; if there is no room, evicts ones without a session, so that these never keep others out.
 
 use rustix::event::epoll;
 use sojourn_server::{Accepted, Arrival, Counter as Limit, Permit, shed_with};
@@ -10,7 +9,7 @@ use crate::access_log::Ending;
 /// Connections accepted in one loop iteration.
 const ACCEPTS_PER_TURN: usize = 64;
 
-/// The answer to a connection above the limit.
+/// The response to a connection above the limit.
 pub(super) const SHED: &[u8] =
     b"RTSP/1.0 503 Service Unavailable\r\nServer: Sojourn\r\nConnection: close\r\n\r\n";
 
@@ -58,7 +57,7 @@ impl Server<'_> {
         self.make_ready(token);
     }
 
-    /// A place for a connection: a free one, or that of one that has shown nothing yet.
+    /// A permit for a connection, after evicting one without a session if necessary.
     fn permit(&mut self, arrival: &Arrival) -> Result<Permit, Counter> {
         let name = |limit| match limit {
             Limit::LimitConnectionsPerAddress => Counter::LimitConnectionsPerAddress,
@@ -72,7 +71,7 @@ impl Server<'_> {
         }
     }
 
-    /// Closes a connection without a session, or one whose session never played; returns whether there was one.
+    /// Closes a connection without a session, or one whose session never played; returns true if there was one.
     fn give_way(&mut self) -> bool {
         let connection = match (self.new_connections.eviction_candidate(), self.unplayed.eviction_candidate())
         {

@@ -1,4 +1,4 @@
-//! The RTSP methods: requests become films, sessions and responses.
+//! Handles the RTSP methods: requests lead to films, sessions and responses.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use sojourn_media::rtsp::{
 };
 use sojourn_media::sdp;
 
-/// A session begins to play elsewhere no sooner than so long after it did before.
+/// The minimum time between two starts of playing in a session, which limits seeking.
 const SEEK_PERIOD: Duration = Duration::from_millis(100);
 
 impl Server<'_> {
@@ -45,7 +45,7 @@ impl Server<'_> {
         }
     }
 
-    /// The session with this name, if it is this client's; it has given a sign of life.
+    /// The session with this ID, if it belongs to this client; marks it as alive.
     fn session(&mut self, token: u64, id: Option<SessionId>) -> Result<Option<u64>, Refusal> {
         let Some(id) = id else { return Ok(None) };
         let connection = self.connections.at(token);
@@ -74,7 +74,7 @@ impl Server<'_> {
         Some(("Session", format!("{id};timeout={}", self.site.settings.session_timeout.as_secs())))
     }
 
-    /// The film that `target` names; `None` if it has yet to be opened.
+    /// The film that `target` names; `None` if it is not open yet.
     pub(super) fn film(&mut self, token: u64, target: &Target<'_>) -> Result<Option<OpenFilm>, Refusal> {
         let connection = self.connections.at(token);
         let film = match std::mem::take(&mut connection.film) {
@@ -134,7 +134,7 @@ impl Server<'_> {
         }
         let stream = self.streams.at(token);
         let begin = |time| film.beginning(time);
-        // Each begins with a picture that stands alone: many in a row would take more than the film was promised.
+        // Each start sends a keyframe; many in a row would exceed the reserved bandwidth.
         let begins = self.now.max(stream.began + SEEK_PERIOD);
         let playing = stream.session.play(track, (range, scale), film.timeline(), begin, begins)?;
         if is_first {
@@ -190,7 +190,7 @@ impl Server<'_> {
         Ok(Answer::with(self.session_field(Some(token))))
     }
 
-    /// A packet from the client within the connection: a report, or a sign of life.
+    /// Handles an interleaved packet from the client: a report, or a sign of life.
     pub(super) fn interleaved(&mut self, token: u64, data: &Interleaved<'_>) {
         let Connection { sessions, .. } = self.connections.at(token);
         for session in sessions.clone() {
@@ -205,7 +205,7 @@ impl Server<'_> {
 }
 
 impl Stream {
-    /// The place in the film of the track that `target` names, which must be of this film.
+    /// The index of the track that `target` names, which must be of this film.
     fn named(&self, target: &Target<'_>) -> Result<Option<usize>, Refusal> {
         match target.track {
             None => Ok(None),

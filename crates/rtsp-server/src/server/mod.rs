@@ -1,4 +1,4 @@
-//! The event loop and what it drives.
+//! The streaming server's event loop.
 
 mod accept;
 mod methods;
@@ -51,11 +51,11 @@ const STOP: u64 = u64::MAX;
 const HELPERS: u64 = u64::MAX - 1;
 const RETIRE: u64 = u64::MAX - 2;
 
-/// Tokens that are no connection's begin here, by kind; the number follows.
+/// Tokens other than connections start here, by kind; the number follows.
 const LISTENERS: u64 = 1 << 60;
 const REPORTS: u64 = 2 << 60;
 const DATAGRAMS: u64 = 3 << 60;
-/// Tokens of sessions, as opposed to connections.
+/// Tokens of sessions.
 const STREAMS: u64 = 4 << 60;
 const KIND: u64 = 7 << 60;
 
@@ -64,19 +64,19 @@ pub struct Site<'a> {
     pub root: &'a Path,
     pub listeners: Vec<TcpListener>,
     pub settings: Settings,
-    /// `None` needs no authentication.
+    /// `None` without authentication.
     pub users: Option<Users>,
     /// Requested when an upgraded process serves: this one accepts no new connections and ends with its last session.
     pub retire: &'a Stop,
-    /// Where connections are counted, and log files opened again.
+    /// Counts connections, and announces that log files must be reopened.
     pub scoreboard: &'a Scoreboard,
-    /// A line per session, if one is kept.
+    /// The access log, if there is one.
     pub log: Option<&'a AccessLog>,
-    /// Where the counters can be read meanwhile.
+    /// Where counters are published.
     pub published: &'a Published,
 }
 
-/// A server that has all it needs to run.
+/// A server that is ready to run.
 pub struct Server<'a> {
     site: Site<'a>,
     stop: &'a Stop,
@@ -93,28 +93,28 @@ pub struct Server<'a> {
     connections: Clients<Connection>,
     streams: Clients<Stream>,
     sessions: HashMap<SessionId, u64>,
-    /// The session whose reports come from an address and port.
+    /// The session that receives reports from an address and port.
     receivers: HashMap<(IpAddr, u16), u64>,
-    /// The session whose packets have this source (SSRC).
+    /// The session with this SSRC.
     sources: HashMap<u32, u64>,
-    /// When each playing session has something to send; its serial tells a late one.
+    /// When each playing session must send next; the serial identifies outdated entries.
     due: BinaryHeap<Reverse<(Duration, u64, u32)>>,
     new_connections: NewConnections,
     /// Sessions that have never played.
     unplayed: NewConnections,
-    /// When each session began that may have never played, the oldest first.
+    /// When each session that may never have played started, oldest first.
     setups: VecDeque<(Duration, u64)>,
     admission: Admission,
-    /// Connections that may have input, in the order in which they are served.
+    /// Connections that may have input, in the order of service.
     ready: VecDeque<u64>,
     clock: Clock,
     now: Duration,
     swept: Duration,
     shown: Duration,
     counts: Counts,
-    /// How long this thread had waited for a core when it began.
+    /// How long this thread had waited for a core when it started.
     waited_before: Option<Nanos>,
-    /// Room for units in several chunks.
+    /// A buffer for units that span several chunks.
     room: Vec<u8>,
     /// Connections with new output in this loop iteration.
     unsent: Vec<u64>,
@@ -124,7 +124,7 @@ impl<'a> Server<'a> {
     /// A server of `site` until `stop`.
     ///
     /// # Errors
-    /// If sockets, the directory or threads cannot be had.
+    /// If sockets, the directory or threads are not available.
     pub fn new(mut site: Site<'a>, stop: &'a Stop) -> io::Result<Server<'a>> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let watch = |fd: BorrowedFd<'_>, token| {
@@ -133,7 +133,7 @@ impl<'a> Server<'a> {
         let (mut acceptors, mut ports) = (Vec::new(), Vec::new());
         for (socket, number) in std::mem::take(&mut site.listeners).into_iter().zip(0..) {
             let address = socket.local_addr()?.ip();
-            // Several listeners at one address, or a fixed port, share it.
+            // Listeners at the same address, or with a fixed port, share a pair.
             let pair = Ports::bind(address, site.settings.rtp_port)?;
             watch(pair.rtcp(), REPORTS + number)?;
             ports.push(pair);
@@ -188,13 +188,13 @@ impl<'a> Server<'a> {
         })
     }
 
-    /// The ports of RTP and RTCP, for each listener.
+    /// The RTP and RTCP ports of each listener.
     pub fn datagram_ports(&self) -> Vec<(u16, u16)> {
         self.ports.iter().map(Ports::numbers).collect()
     }
 
-    /// Serves until the stop; then sessions are told that they are over. A server that retires serves its last session to
-    /// the end.
+    /// Serves until the stop, then ends all sessions with a BYE. After an upgrade, serves the remaining sessions to
+    /// their end.
     ///
     /// # Errors
     /// If it cannot wait for events.
@@ -241,12 +241,12 @@ impl<'a> Server<'a> {
         }
         let now: Duration = clock::now().into();
         let due = match self.due.peek() {
-            // Nothing can be sent until the socket takes more.
+            // Nothing can be sent until the socket accepts more.
             Some(_) if self.is_blocked() => SWEEP_PERIOD,
             Some(Reverse((due, ..))) => slot(*due).saturating_sub(now),
             None => SWEEP_PERIOD,
         };
-        // One iteration may not end all that are to end.
+        // One iteration may not end all expired sessions.
         let setup = self.setups.front().map(|(began, _)| *began + self.site.settings.setup_timeout);
         let setup = setup.map_or(SWEEP_PERIOD, |end| end.saturating_sub(now).max(SLOT));
         due.min(setup).min(PUBLISH_PERIOD)
@@ -260,7 +260,7 @@ impl<'a> Server<'a> {
             HELPERS => self.collect(),
             _ if token & KIND == LISTENERS => self.accept((token - LISTENERS) as usize),
             _ if token & KIND == REPORTS => self.receive_reports((token - REPORTS) as usize),
-            // The flush that follows goes on.
+            // The flush that follows continues.
             _ if token & KIND == DATAGRAMS => {}
             token => {
                 if let Some(connection) = self.connections.find(token) {
@@ -272,7 +272,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Hands out what helpers have done.
+    /// Delivers the helpers' outcomes.
     fn collect(&mut self) {
         for (token, outcome) in self.film_cache.collect(self.now, &mut self.counts) {
             match outcome {
@@ -316,7 +316,7 @@ impl<'a> Server<'a> {
     }
 }
 
-/// The beginning of the slot that `time` is in.
+/// The start of the slot that contains `time`.
 fn slot(time: Duration) -> Duration {
     let slot = SLOT.as_nanos() as u64;
     let time = time.as_nanos() as u64;

@@ -1,4 +1,4 @@
-//! Sends due samples: they become packets, in datagrams or within a connection.
+//! Sends due samples as packets, in datagrams or interleaved.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -17,50 +17,50 @@ use sojourn_media::rtp::Header;
 use sojourn_media::rtsp::LowerTransport;
 use sojourn_media::sdp;
 
-/// Bytes that gather before they are sent: with more the system call would be no cheaper.
+/// Datagrams are gathered up to this size; beyond that a system call gets no cheaper.
 const BATCH_BYTES: usize = 1 << 20;
 
 /// Sessions served before connections are read again.
 const SESSIONS_PER_TURN: usize = 1024;
 
-/// The buffer of a slow interleaved client: at least this, or this much of the film.
+/// The buffer for a slow interleaved client: at least this much, or this duration of the film.
 const WAITING_BYTES_MIN: usize = 256 * 1024;
 const WAITING_SECONDS: u64 = 2;
 
-/// A session that too many go before at the helpers tries again after this.
+/// How long a session waits after the helpers' queue was full.
 const BUSY_RETRY: Duration = Duration::from_millis(20);
 
-/// The delay of RTCP BYE after the last presentation time: players drop what they still buffer when it comes, some of
+/// The delay of RTCP BYE after the last presentation time. Players drop what they still buffer when it arrives, some of
 /// them half a second (ffmpeg, to reorder packets).
 const GOODBYE_GRACE: Duration = Duration::from_millis(500);
 
-/// The least burst: bytes of one picture that leave by datagrams in one slot: at least this, at least twice
-/// what the session takes on average, and so much that the whole has left within [`BURST_SLOTS_MAX`].
-/// Receivers have room for about 300 packets, and a picture of more at once would be lost.
+/// How many bytes of one picture are sent as datagrams per slot: at least this, at least twice the session's average,
+/// and enough to send all of it within [`BURST_SLOTS_MAX`]. Receivers have room for about 300 packets, and a picture of
+/// more at once would be lost.
 const BURST_BYTES_MIN: usize = 64 * 1024;
 const BURST_SLOTS_MAX: usize = 20;
 
-/// How often a session looks ahead, as a share of how far.
+/// How often a session reads ahead, as a fraction of the distance.
 const LOOKS: u32 = 4;
 
-/// Chunks that a session has read in one look.
+/// The most chunks read per session at a time.
 const LOOK_CHUNKS_MAX: u64 = 64;
 
 /// The result of sending a due unit.
 enum Sent {
     Done,
-    /// So many of its packets are sent, the others are for the next slots.
+    /// This many packets were sent; the rest follows in the next slots.
     Part(usize),
     Later,
     Busy,
 }
 
 impl Server<'_> {
-    /// Sends the samples that are due in this slot.
+    /// Sends the samples due in this slot.
     pub(super) fn pace(&mut self) {
         let horizon = slot(self.now) + SLOT;
         for _ in 0..SESSIONS_PER_TURN {
-            // What a socket does not take would only gather.
+            // If a socket is blocked, more would only accumulate.
             if self.is_blocked() {
                 return;
             }
@@ -73,12 +73,12 @@ impl Server<'_> {
         }
     }
 
-    /// Returns true if datagrams wait for a socket.
+    /// Returns true if a socket is blocked.
     pub(super) fn is_blocked(&self) -> bool {
         self.ports.iter().any(|ports| ports.is_blocked)
     }
 
-    /// Sends what session `token` has to send before `horizon`.
+    /// Sends what session `token` must send before `horizon`.
     fn play_on(&mut self, token: u64, serial: u32, horizon: Duration) {
         let Some(stream) = self.streams.find(token).filter(|stream| stream.serial == serial) else { return };
         let Some(mut schedule) = stream.schedule.take() else { return };
@@ -219,7 +219,7 @@ impl Server<'_> {
         }
     }
 
-    /// Has what this session needs soon brought from the disk.
+    /// Reads ahead from disk what this session needs soon.
     fn look_ahead(&mut self, token: u64) {
         let look_ahead = self.site.settings.look_ahead;
         let stream = self.streams.at(token);
@@ -249,8 +249,8 @@ enum Transport<'w> {
 }
 
 impl Stream {
-    /// Returns true if a due sample is dropped because so many bytes wait in the connection: whole samples,
-    /// and pictures up to the next key frame.
+    /// Returns true if a due sample is dropped because this many bytes wait in the connection: whole samples, and
+    /// pictures up to the next keyframe.
     fn drops(&mut self, position: usize, due: &Due, waiting_bytes: usize) -> bool {
         let bytes_per_second = self.bits_per_second() / 8;
         let most =
@@ -265,15 +265,15 @@ impl Stream {
         sender.is_skipping
     }
 
-    /// The bytes of a unit of this size that are sent as datagrams in one slot.
+    /// How many bytes of a unit of this size are sent as datagrams in one slot.
     fn burst_bytes(&self, unit_bytes: usize) -> usize {
         let slot_bytes = u128::from(self.bits_per_second() / 8) * SLOT.as_nanos() / 1_000_000_000;
         let twice = usize::try_from(2 * slot_bytes).unwrap_or(usize::MAX);
         BURST_BYTES_MIN.max(twice).max(unit_bytes / BURST_SLOTS_MAX)
     }
 
-    /// Sends `bytes`, which are the unit that is `due`, or as much of them as this slot may take; returns how many packets of
-    /// it are then sent if not all are.
+    /// Sends as much of the `due` unit `bytes` as this slot allows; returns the number of packets sent so far if some
+    /// are left.
     fn send(
         &mut self,
         position: usize,

@@ -1,4 +1,4 @@
-//! Talking with a client: messages are read, followed one after the other, and answered.
+//! Reads clients' messages, handles them one after the other, and responds.
 
 use std::time::Duration;
 
@@ -19,23 +19,23 @@ const SERVING_PER_TURN: Duration = SLOT;
 /// The result of handling a connection's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Served {
-    /// There is nothing more to do until something happens.
+    /// Nothing more to do until the next event.
     All,
     More,
 }
 
-/// How much of what has arrived was followed.
+/// How many of the received messages were handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Understood {
     /// No complete message, or one that must wait.
     Nothing,
     /// All messages up to such a one.
     Some,
-    /// As much as one loop iteration allows.
+    /// As many as one loop iteration allows.
     Part,
 }
 
-/// The parts of an answer besides its status.
+/// The parts of a response besides its status.
 #[derive(Default)]
 pub(super) struct Answer {
     pub(super) fields: Vec<(&'static str, String)>,
@@ -49,7 +49,7 @@ impl Answer {
 }
 
 impl Server<'_> {
-    /// Connection `token` may have something to say, or to take.
+    /// Marks connection `token` as ready to be served.
     pub(super) fn make_ready(&mut self, token: u64) {
         if let Some(connection) = self.connections.find(token).filter(|it| !it.is_ready) {
             connection.is_ready = true;
@@ -57,8 +57,8 @@ impl Server<'_> {
         }
     }
 
-    /// Handles ready connections round-robin, until due samples must be sent. A connection with more requests
-    /// than one iteration allows continues after the others.
+    /// Serves ready connections round-robin until due samples must be sent. A connection with more requests than one
+    /// iteration allows continues after the others.
     pub(super) fn serve_ready(&mut self) {
         while let Some(token) = self.ready.pop_front() {
             let Some(connection) = self.connections.find(token) else { continue };
@@ -93,7 +93,7 @@ impl Server<'_> {
             }
             Ok(sent) => self.counts.add(Counter::SentBytes, sent as u64),
         }
-        // Whose answers have just gone out is not told of again.
+        // There will be no further event for a client whose responses have just been sent.
         let goes_on = was_full && !connection.is_full_of_answers();
         if understood == Understood::Part
             || goes_on
@@ -109,7 +109,7 @@ impl Server<'_> {
         Served::All
     }
 
-    /// Handles the received messages up to one that has to wait, or as many as one loop iteration allows.
+    /// Handles received messages up to one that must wait, or as many as one loop iteration allows.
     fn understand(&mut self, token: u64) -> Understood {
         let Some(connection) = self.connections.find(token) else { return Understood::Nothing };
         if connection.is_closing {
@@ -130,7 +130,7 @@ impl Server<'_> {
                     match message {
                         Message::Request(request) if !self.request(token, &request) => break,
                         Message::Interleaved(data) => self.interleaved(token, &data),
-                        // A server asks nothing, so it is answered nothing.
+                        // The server sends no requests, so responses are ignored.
                         Message::Request(_) | Message::Response(_) => {}
                     }
                     start += length;
@@ -156,7 +156,7 @@ impl Server<'_> {
         if is_part { Understood::Part } else { Understood::Some }
     }
 
-    /// Follows a request; returns whether it is answered, or has to wait for a film.
+    /// Handles a request; returns true if it was answered, false if it waits for a film.
     fn request(&mut self, token: u64, request: &Request<'_>) -> bool {
         let outcome = self.let_in(token, request).and_then(|()| self.follow(token, request));
         if matches!(outcome, Ok(None)) {
@@ -164,7 +164,7 @@ impl Server<'_> {
         }
         let connection = self.connections.at(token);
         connection.is_let_in = false;
-        // A film that is still to come would be taken for the next request's.
+        // A film that arrives later would be mistaken for the next request's.
         connection.is_closing |= !matches!(connection.film, Waiting::No);
         self.counts.count(Counter::Requests);
         self.answer(token, request.sequence(), outcome.map(Option::unwrap_or_default));
@@ -175,7 +175,7 @@ impl Server<'_> {
         true
     }
 
-    /// Lets a request in once, however often it has to wait.
+    /// Authenticates a request once, however often it has to wait.
     fn let_in(&mut self, token: u64, request: &Request<'_>) -> Result<(), Refusal> {
         let Some(authenticator) = &mut self.authenticator else { return Ok(()) };
         let connection = self.connections.at(token);

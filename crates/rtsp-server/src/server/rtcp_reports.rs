@@ -1,4 +1,4 @@
-//! RTCP: what we say of what we send, and what receivers say of what they got.
+//! RTCP: sends sender reports, and receives receiver reports.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -13,20 +13,20 @@ use sojourn_media::rtp::rtcp::{
     self, Packet, Reception, SenderReport, append_description, append_goodbye, append_sender_report,
 };
 
-/// Between two sender reports of a session (RFC 3550, 6.2: five seconds at least, for few receivers).
+/// The interval of sender reports per session (RFC 3550, 6.2: at least five seconds for few receivers).
 pub const REPORT_PERIOD: Duration = Duration::from_secs(5);
 
-/// The longest datagram of reports that is read.
+/// The longest report datagram that is read.
 const REPORT_BYTES_MAX: usize = 2048;
 
 /// Datagrams read in one loop iteration.
 const REPORTS_PER_TURN: usize = 256;
 
-/// The canonical name of the server's sources: random, as RFC 7022 has it, would say no more.
+/// The CNAME of the server's sources; a random one (RFC 7022) would convey nothing more.
 const NAME: &str = "sojourn";
 
 impl Server<'_> {
-    /// Says of each track of session `token` what was sent; at the end, that it is over.
+    /// Sends a report for each track of session `token`; at the end with BYE.
     pub(super) fn report(&mut self, token: u64, is_over: bool) {
         let stream = self.streams.at(token);
         let time_of_day =
@@ -37,7 +37,7 @@ impl Server<'_> {
                 (Some([_, to]), _) => {
                     let ports = &mut self.ports[stream.ports];
                     if is_over && !ports.datagrams.is_empty() {
-                        // The last packets go before the word that they were the last.
+                        // Send the last packets before BYE.
                         ports.flush();
                     }
                     if ports.send_report(&datagram, to) {
@@ -59,7 +59,7 @@ impl Server<'_> {
         let mut room = [0; REPORT_BYTES_MAX];
         for _ in 0..REPORTS_PER_TURN {
             let Some((datagram, from)) = self.ports[ports].receive_report(&mut room) else { return };
-            // A sender that belongs to no session is ignored.
+            // Reports from unknown senders are ignored.
             match reporter(&mut self.streams, &self.sources, datagram, from)
                 .or_else(|| self.receivers.get(&(from.ip(), from.port())).copied())
             {
@@ -69,7 +69,7 @@ impl Server<'_> {
         }
     }
 
-    /// Reads what the client of session `token` says.
+    /// Handles reports from the client of session `token`.
     pub(super) fn hear_report(&mut self, token: u64, datagram: &[u8]) {
         let Some(stream) = self.streams.find(token) else { return };
         for packet in rtcp::packets(datagram) {
@@ -86,8 +86,8 @@ impl Server<'_> {
     }
 }
 
-/// The session whose packets a datagram reports on, if it comes from that session's receiver. Another session of the same
-/// address may have named the same ports since, by mistake or to take the reports away.
+/// The session that a report is about, if it comes from that session's receiver. Another session of the same address
+/// may have claimed the same ports since, by mistake or to divert the reports.
 fn reporter(
     streams: &mut Clients<Stream>,
     sources: &HashMap<u32, u64>,
@@ -133,7 +133,7 @@ impl Stream {
         datagram
     }
 
-    /// Keeps the last report of each track; returns how many more packets are lost by it.
+    /// Keeps the last report of each track; returns the number of newly lost packets.
     fn note(&mut self, receptions: Vec<Reception>) -> u64 {
         let mut lost = 0;
         for reception in receptions {

@@ -1,4 +1,4 @@
-//! SETUP: a way for a track's packets, room for them, and the session that they are of.
+//! SETUP: chooses a transport, checks for room, and creates sessions.
 
 use std::net::IpAddr;
 
@@ -17,11 +17,11 @@ use sojourn_media::sdp;
 /// Sessions set up by one connection.
 const SESSIONS_PER_CONNECTION_MAX: usize = 32;
 
-/// The name of an agent that is kept for the log.
+/// How much of the User-Agent is kept for the log.
 const AGENT_BYTES_MAX: usize = 200;
 
 impl Server<'_> {
-    /// Sets a track up, in a new session or the one that is known.
+    /// Sets up a track in a new or existing session.
     pub(super) fn set_up(
         &mut self,
         token: u64,
@@ -31,7 +31,7 @@ impl Server<'_> {
         offered: &[Transport],
     ) -> Result<Option<Answer>, Refusal> {
         let open = match known {
-            // RFC 2326, 9.2: a session is about one film.
+            // RFC 2326, 9.2: a session has one film.
             Some(stream) if self.streams.at(stream).url != target.url => {
                 return Err(Status::AggregateNotAllowed.into());
             }
@@ -77,7 +77,7 @@ impl Server<'_> {
         Ok(Some(Answer::with(fields)))
     }
 
-    /// The first of the ways that are `offered` which can be gone.
+    /// The first of the `offered` transports that is possible.
     fn choose(&mut self, token: u64, offered: &[Transport]) -> Result<Transport, Refusal> {
         let connection = self.connections.at(token);
         let elsewhere = |transport: &Transport| {
@@ -85,7 +85,7 @@ impl Server<'_> {
             destination
                 .is_some_and(|it| it.parse::<IpAddr>().map(|it| it.to_canonical()) != Ok(connection.peer))
         };
-        // Sending to whom a client names would make the server a weapon (RFC 2326, 16).
+        // Sending to an address that a client names would allow attacks on others (RFC 2326, 16).
         if offered.iter().any(elsewhere) {
             return Err(Status::Forbidden.into());
         }
@@ -114,7 +114,7 @@ impl Server<'_> {
         Ok(transport)
     }
 
-    /// The channels of a connection that are in use.
+    /// The interleaved channels in use on a connection.
     fn channels(&mut self, token: u64) -> Vec<u8> {
         let mut taken = Vec::new();
         for session in self.connections.at(token).sessions.clone() {
@@ -126,7 +126,7 @@ impl Server<'_> {
         taken
     }
 
-    /// Checks that one more track at this rate could be played now, perhaps by a new session.
+    /// Checks that one more track at this rate could be played now, possibly in a new session.
     fn check_room(&mut self, token: u64, known: Option<u64>, bits: u64) -> Result<(), Refusal> {
         let connection = self.connections.at(token);
         if known.is_none() && connection.sessions.len() >= SESSIONS_PER_CONNECTION_MAX {
@@ -140,7 +140,7 @@ impl Server<'_> {
         room.map_err(|full| self.turn_away(full))
     }
 
-    /// The refusal of a session for which there is no room.
+    /// The refusal of a session for lack of room.
     pub(super) fn turn_away(&mut self, full: Full) -> Refusal {
         let (counter, status) = match full {
             Full::Sessions => (Counter::LimitSessions, Status::ServiceUnavailable),
@@ -151,7 +151,7 @@ impl Server<'_> {
         status.into()
     }
 
-    /// A new session of the client behind `token`.
+    /// A new session of the client of `token`.
     fn begin(
         &mut self,
         token: u64,
@@ -179,12 +179,12 @@ impl Server<'_> {
     }
 }
 
-/// A track with unpredictable initial sequence number and timestamp (RFC 3550, 5.1).
+/// A track with random initial sequence number and timestamp (RFC 3550, 5.1).
 fn track(number: usize, mut transport: Transport) -> Result<Track, Refusal> {
     let numbers = random()?;
     let source = (numbers >> 32) as u32;
     transport.source = Some(source);
     let timestamp_base = random()? as u32;
-    // The first half, so that it does not begin anew soon: some receivers take that for a loss.
+    // In the lower half, so that it does not wrap around soon, which some receivers mistake for loss.
     Ok(Track { number, transport, source, sequence: numbers as u16 >> 1, timestamp_base })
 }

@@ -1,5 +1,4 @@
-//! Timeouts: ends sessions and connections whose clients are silent, gone, or do not read; and all of them at
-//! a stop.
+//! Timeouts: ends sessions and connections whose clients are silent, gone, or not reading; and all of them at a stop.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -10,18 +9,18 @@ use super::{DATAGRAMS, LISTENERS, Server};
 use crate::access_log::Ending;
 use crate::counters::Counter;
 
-/// A server that retires closes connections that have had no session for so long.
+/// After an upgrade, connections without a session for this long are closed.
 const RETIRING_IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A session whose connection is gone ends when nothing was heard of its client for so long.
+/// A session whose connection has closed ends when its client has been silent for this long.
 const ORPHAN_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Connections that one sweep closes, and never-played sessions that one iteration ends: closing thousands at
-/// once would delay due samples.
+/// Connections closed per sweep, and never-played sessions ended per iteration: thousands at once would delay due
+/// samples.
 const CLOSED_PER_SWEEP: usize = 128;
 const ENDED_PER_TURN: usize = 32;
 
-/// Times at which nothing is due any more that are kept, beside one for each session.
+/// The most outdated entries kept in the heap of due times, beside one per session.
 const STALE_DUES_MAX: usize = 1024;
 
 impl Server<'_> {
@@ -67,7 +66,7 @@ impl Server<'_> {
         }
     }
 
-    /// Each seek leaves behind when its session would have gone on before it.
+    /// Removes entries that earlier seeks have left.
     fn forget_stale_dues(&mut self) {
         if self.due.len() > 2 * self.streams.len() + STALE_DUES_MAX {
             let streams = &mut self.streams;
@@ -77,7 +76,7 @@ impl Server<'_> {
         }
     }
 
-    /// Ends sessions that have not played in time: few in one iteration, for thousands may have come
+    /// Ends sessions that have not played in time, a few per iteration, because thousands may have been set up
     /// together.
     pub(super) fn end_unplayed(&mut self) {
         let mut ended = 0;
@@ -94,7 +93,7 @@ impl Server<'_> {
         }
     }
 
-    /// Closes a connection if it has been silent, or has taken nothing, for too long; returns whether it has.
+    /// Closes a connection that has been silent, or has read nothing, for too long; returns true if it did.
     fn sweep_connection(&mut self, token: u64) -> bool {
         let settings = &self.site.settings;
         let (mut idle, head, send) = (settings.idle_timeout, settings.head_timeout, settings.send_timeout);
@@ -120,13 +119,13 @@ impl Server<'_> {
         true
     }
 
-    /// Closes a connection. Sessions whose packets go through it end; others wait for their client to come back.
+    /// Closes a connection. Sessions with interleaved packets end; others wait for their client to reconnect.
     pub(super) fn close(&mut self, token: u64) {
         let Some(connection) = self.connections.find(token) else { return };
         let sessions = std::mem::take(&mut connection.sessions);
         let permit = connection.permit;
         self.new_connections.leave(token);
-        // Closing the socket takes it out of the poll.
+        // Closing the socket removes it from epoll.
         drop(self.connections.remove(token));
         self.site.scoreboard.release(permit);
         for session in sessions {
@@ -162,7 +161,7 @@ impl Server<'_> {
         self.detach(stream.connection, token);
     }
 
-    /// Connection `token` does not control `session` any more.
+    /// Connection `token` no longer controls `session`.
     pub(super) fn detach(&mut self, token: u64, session: u64) {
         let Some(connection) = self.connections.find(token) else { return };
         connection.sessions.retain(|known| *known != session);
@@ -172,14 +171,14 @@ impl Server<'_> {
         }
     }
 
-    /// Connection `token` controls `session` from now on.
+    /// Connection `token` now controls `session`.
     pub(super) fn attach(&mut self, token: u64, session: u64) {
         let connection = self.connections.at(token);
         connection.sessions.push(session);
         self.new_connections.leave(token);
     }
 
-    /// Ignores further reports from the ports of session `token`.
+    /// Stops associating reports from the ports of session `token` with it.
     pub(super) fn forget_ports(&mut self, token: u64) {
         let stream = self.streams.at(token);
         for position in 0..stream.session.tracks.len() {
@@ -195,7 +194,7 @@ impl Server<'_> {
         }
     }
 
-    /// Reports from the ports of session `token` are its own from now on.
+    /// Associates reports from the ports of session `token` with it.
     pub(super) fn remember_ports(&mut self, token: u64) {
         let stream = self.streams.at(token);
         for position in 0..stream.session.tracks.len() {
@@ -206,13 +205,13 @@ impl Server<'_> {
         }
     }
 
-    /// Stops accepting: an upgraded process serves.
+    /// Stops accepting, because an upgraded process serves.
     pub(super) fn retire(&mut self) {
         self.is_retiring = true;
-        // It stays readable, and has been heard.
+        // It stays readable, and has been handled.
         let _ = epoll::delete(&self.epoll, self.site.retire.fd());
         for acceptor in self.acceptors.drain(..) {
-            // The socket is the successor's, too, so that closing it here would leave it in the poll.
+            // The successor holds the socket too, so closing it here would not remove it from epoll.
             let _ = epoll::delete(&self.epoll, acceptor.fd());
         }
     }
@@ -222,7 +221,7 @@ impl Server<'_> {
         self.is_retiring && self.streams.is_empty() && self.connections.is_empty()
     }
 
-    /// The server stops: all clients are told.
+    /// Ends all sessions with BYE at a stop.
     pub(super) fn end_all(&mut self) {
         for token in self.streams.tokens() {
             self.end(token, Ending::Stopped);
@@ -233,12 +232,12 @@ impl Server<'_> {
         }
     }
 
-    /// Has the poll tell, or not any more, when datagrams can be sent.
+    /// Starts or stops waiting until datagrams can be sent.
     pub(super) fn watch_datagrams(&mut self, number: usize, is_blocked: bool) {
         let ports = &mut self.ports[number];
         ports.is_blocked = is_blocked;
         let data = epoll::EventData::new_u64(DATAGRAMS + number as u64);
-        // If it cannot be watched, the next iteration tries again.
+        // If that fails, the next iteration tries again.
         let _ = match is_blocked {
             true => epoll::add(&self.epoll, ports.rtp(), data, epoll::EventFlags::OUT),
             false => epoll::delete(&self.epoll, ports.rtp()),

@@ -1,4 +1,4 @@
-//! Who is let in: challenges, proofs, and what is not told to those who guess.
+//! Authentication: challenges, credentials, and what an attacker does not learn.
 
 use super::{Answer, Client, serving_users};
 use crate::{Counter, Settings, Users};
@@ -12,7 +12,7 @@ fn users() -> Option<Users> {
     Some(Users::parse(&lines.concat()).unwrap())
 }
 
-/// A client who knows a name and a password.
+/// A client with a user name and password.
 struct User<'c> {
     client: &'c mut Client,
     name: &'static str,
@@ -22,7 +22,7 @@ struct User<'c> {
 }
 
 impl User<'_> {
-    /// The field that goes with a request; one that counts if `count` says so.
+    /// The Authorization field of a request, with request counting if `count` is given.
     fn authorization(&self, method: &str, path: &str, count: Option<u32>) -> String {
         let (algorithm, nonce, uri) = (self.algorithm, &self.nonce, self.client.url(path));
         let secret = algorithm.secret(self.name, "films", self.password);

@@ -1,4 +1,4 @@
-//! The server over loopback, as a client sees it: the example film of two seconds, by datagrams and in the connection.
+//! The server over loopback as a client sees it: the example film of two seconds, by UDP and interleaved.
 
 mod authentication;
 mod limits;
@@ -19,12 +19,12 @@ use sojourn_rtsp_server::{Counter, Counts, Published, Server, Settings, Site, Us
 /// Longer than anything takes on a loaded machine.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Runs `test` against a server of the example film, and returns what that has counted.
+/// Runs `test` against a server of the example film; returns the server's counters.
 fn serving(settings: Settings, test: impl FnOnce(SocketAddr)) -> (Counts, String) {
     serving_users(None, settings, test)
 }
 
-/// The same for `users` alone.
+/// The same for authenticated `users` only.
 fn serving_users(
     users: Option<Users>,
     settings: Settings,
@@ -71,7 +71,7 @@ struct Client {
     address: SocketAddr,
     received: Vec<u8>,
     sequence: u32,
-    /// Packets that came between answers: channel and bytes.
+    /// Interleaved packets received between responses: channel and bytes.
     packets: Vec<(u8, Vec<u8>)>,
 }
 
@@ -100,14 +100,14 @@ impl Client {
         format!("rtsp://{}{path}", self.address)
     }
 
-    /// Asks for `path` and waits for the answer.
+    /// Sends a request for `path` and returns the response.
     fn ask(&mut self, method: &str, path: &str, fields: &str) -> Answer {
         self.sequence += 1;
         let head = format!("{method} {} RTSP/1.0\r\nCSeq: {}\r\n{fields}\r\n", self.url(path), self.sequence);
         self.say(&head)
     }
 
-    /// Says something and waits for an answer.
+    /// Sends text and returns the response.
     fn say(&mut self, text: &str) -> Answer {
         self.socket.write_all(text.as_bytes()).unwrap();
         loop {
@@ -117,7 +117,7 @@ impl Client {
         }
     }
 
-    /// The next message: an answer, or a packet, which is kept; an error at the connection's end.
+    /// The next message: a response, or a packet, which is stored; an error at the connection's end.
     fn next(&mut self) -> Result<Option<Answer>, ()> {
         loop {
             let parsed = Parser::default().parse(&self.received).unwrap();
@@ -149,7 +149,7 @@ impl Client {
         }
     }
 
-    /// Sets both tracks up within the connection, and returns the session.
+    /// Sets up both tracks interleaved; returns the session.
     fn set_up(&mut self) -> String {
         let first =
             self.ask("SETUP", "/film.mp4/trackID=1", "Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n");
@@ -162,7 +162,7 @@ impl Client {
     }
 }
 
-/// What was sent of each channel up to the goodbyes of `tracks` tracks: headers and payloads.
+/// The packets on each channel up to the BYE of `tracks` tracks: headers and payloads.
 fn packets_until_goodbye(client: &mut Client, tracks: usize) -> BTreeMap<u8, Vec<(Header, Vec<u8>)>> {
     let mut goodbyes = 0;
     let mut packets: BTreeMap<u8, Vec<_>> = BTreeMap::new();
