@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from sojourn.applications.pipeline import assess
+from sojourn.applications.prices import read as read_prices
 from sojourn.applications.request import EFFORTS, ApplicationRequest
 from sojourn.applications.target import require_permission
 from sojourn.assessment.request import EffortName
@@ -51,6 +52,9 @@ class ApplicationOptions:
     prometheus: str | None
     remote_shell: str
     owned: bool
+    prices: Path | None
+    changes: list[str]
+    restore: str | None
 
     def run(
         self,
@@ -85,6 +89,9 @@ class ApplicationOptions:
             errors_max=self.errors_max,
             effort=EFFORTS[effort],
             seed=seed,
+            prices=read_prices(self.prices) if self.prices is not None else None,
+            planned=self.changes,
+            restore=self.restore,
         )
         run = RunFolder.create(folder(), holds=("application.json",), inside="targets")
         with Stages(talk, quiet=output_format is Format.json) as stages:
@@ -147,9 +154,24 @@ def read_options(
     i_own_this: Annotated[
         bool, _further("--i-own-this", help="Load a target outside of private networks, which is yours.")
     ] = False,
+    prices: Annotated[
+        Path | None,
+        _further("--prices", help="A table (TOML) of what changes cost: currency, per, [prices] app.cores."),
+    ] = None,
+    change: Annotated[
+        list[str] | None,
+        _further(
+            "--change",
+            help="Then make this change, measure, and print predicted beside measured: 'app.workers=8->16: COMMAND'; "
+            "app.cores=0.5 needs no command; may be given again.",
+        ),
+    ] = None,
+    restore: Annotated[
+        str | None, _further("--restore", help="The command that puts the system back as it was after each --change.")
+    ] = None,
 ) -> ApplicationOptions:
     """The options as typer has them, as one value."""
-    given = {"--tier": tier, "--slo": slo, "--postgresql": postgresql, "--prometheus": prometheus}
+    given = {"--tier": tier, "--slo": slo, "--postgresql": postgresql, "--prometheus": prometheus, "--change": change}
     if target is None and (beside := next((name for name, value in given.items() if value), None)):
         raise CouldNotRun(f"{beside} is of an application", "give its URL, too: --target http://127.0.0.1:8000")
     return ApplicationOptions(
@@ -166,6 +188,9 @@ def read_options(
         prometheus=prometheus,
         remote_shell=tier_shell,
         owned=i_own_this,
+        prices=prices,
+        changes=change or [],
+        restore=restore,
     )
 
 

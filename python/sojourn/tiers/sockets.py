@@ -7,6 +7,7 @@ not grow further are workers or pools that are used up.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,12 @@ from pathlib import Path
 from sojourn.tiers import processes
 
 ESTABLISHED, LISTENING = "01", "0A"
+_LINE = re.compile(
+    # Ten thousand connections that are over (TIME_WAIT) stand there beside a hundred that are not.
+    rb"^ *\d+: ([0-9A-F]+:[0-9A-F]{4}) ([0-9A-F]+:[0-9A-F]{4}) (01|0A) "
+    rb"[0-9A-F]{8}:([0-9A-F]{8}) \S+ \S+ +\d+ +\d+ (\d+)",
+    re.MULTILINE,
+)
 
 
 @dataclass
@@ -49,7 +56,7 @@ def connections(roots: Mapping[str, list[int]]) -> dict[str, Connections]:
         roots: the processes of each tier.
     """
     inodes = {name: processes.sockets(processes.members(pids)) for name, pids in roots.items()}
-    all_sockets = _sockets()
+    all_sockets = _sockets(set().union(*inodes.values()))
     return {name: _of(all_sockets, owned) for name, owned in inodes.items()}
 
 
@@ -68,18 +75,17 @@ def _of(all_sockets: list[_Socket], owned: set[int]) -> Connections:
     return found
 
 
-def _sockets() -> list[_Socket]:
+def _sockets(owned: set[int]) -> list[_Socket]:
     found = []
     for name in ("tcp", "tcp6"):
         try:
-            lines = Path("/proc/net", name).read_text().splitlines()[1:]
+            table = Path("/proc/net", name).read_bytes()
         except OSError:
             continue
-        for line in lines:
-            _, local, remote, state, queues, *_, inode = line.split()[:10]
-            if state in (ESTABLISHED, LISTENING):
-                waiting = int(queues.partition(":")[2], 16)
-                found.append(_Socket(_address(local), _address(remote), state, waiting, int(inode)))
+        for local, remote, state, waiting, inode in _LINE.findall(table):
+            if int(inode) in owned:
+                addresses = (_address(local.decode()), _address(remote.decode()))
+                found.append(_Socket(*addresses, state.decode(), int(waiting, 16), int(inode)))
     return found
 
 

@@ -30,6 +30,8 @@ INTERVAL = "250ms"
 """Between samples of a tier's processes."""
 ASKED_EVERY_SECONDS = 0.25
 """Between looks at connections and PostgreSQL."""
+ASKING_CORES_MAX = 0.05
+"""Of a core that looking may take: what costs more is looked at less often."""
 METRICS_EVERY_SECONDS = 1.0
 """Between requests for metrics, which take the application's own time."""
 
@@ -196,8 +198,10 @@ class Watch:
     def _ask(self, look: Callable[[], None], every_seconds: float) -> None:
         due = time.monotonic()
         while not self._over.is_set():
+            begin = time.thread_time()
             look()
-            due = max(due + every_seconds, time.monotonic())
+            cost = time.thread_time() - begin
+            due = max(due + every_seconds, time.monotonic() + cost / ASKING_CORES_MAX)
             self._over.wait(due - time.monotonic())
 
     def _look(self) -> None:
