@@ -1,4 +1,4 @@
-"""The options of `sojourn assess LOG --target URL`: an application where it runs, with its tiers."""
+"""The options of `sojourn assess LOG --target URL`, which assesses a deployed application with its tiers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _further = partial(FurtherOption, rich_help_panel=_PANEL)
 
 @dataclass(frozen=True)
 class ApplicationOptions:
-    """What was typed of them."""
+    """The parsed options."""
 
     target: str | None
     tiers: list[str]
@@ -65,7 +65,7 @@ class ApplicationOptions:
         seed: int,
         output_format: Format,
     ) -> None:
-        """Assesses the application, prints the answer and ends with its exit code."""
+        """Assesses the application, prints the answer and exits with its exit code."""
         assert self.target is not None
         require_log(log, log_options.also)
         require_permission(self.target, owned=self.owned)
@@ -170,7 +170,7 @@ def read_options(
         str | None, _further("--restore", help="The command that puts the system back as it was after each --change.")
     ] = None,
 ) -> ApplicationOptions:
-    """The options as typer has them, as one value."""
+    """Collects the parsed options into one value."""
     given = {"--tier": tier, "--slo": slo, "--postgresql": postgresql, "--prometheus": prometheus, "--change": change}
     if target is None and (beside := next((name for name, value in given.items() if value), None)):
         raise CouldNotRun(f"{beside} is of an application", "give its URL, too: --target http://127.0.0.1:8000")
@@ -195,5 +195,5 @@ def read_options(
 
 
 def with_application_options(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose parameter `application` is spread into these options."""
+    """Wraps a command: its parameter `application` becomes these options."""
     return spread(command, "application", read_options)

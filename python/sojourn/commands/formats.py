@@ -1,4 +1,4 @@
-"""What every command that prints a result shares: `--format`, and where data and talk go."""
+"""What all commands that print a result share: the option `--format`, and the streams for data and messages."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import typer
 from rich.console import Console
 
 talk = Console(stderr=True)
-"""Standard error: progress, warnings. Standard output is for data alone."""
+"""Standard error, for progress and warnings. Standard output carries only data."""
 data = Console()
 
 
 class Format(StrEnum):
-    """How a result is printed."""
+    """The output format."""
 
     text = "text"
     json = "json"
@@ -29,7 +29,7 @@ FormatOption = Annotated[Format, typer.Option("--format", help="text for people,
 def show(
     output_format: Format, as_json: Callable[[], object], as_text: Callable[[Console], None], page: Path | None
 ) -> None:
-    """What was found in the form that was asked for; people are told where its page is."""
+    """Prints the result in the requested format; for people with the place of its report."""
     if output_format is Format.json:
         print_json(as_json())
         return
@@ -38,11 +38,11 @@ def show(
 
 
 def print_where(page: Path | None) -> None:
-    """Where a report is, if it was written."""
+    """Prints the path of the report, if it was written."""
     if page is not None:
         data.print(f"report: {page}", soft_wrap=True)
 
 
 def print_json(value: object) -> None:
-    """One JSON object on standard output."""
+    """Prints one JSON object on standard output."""
     print(json.dumps(value, indent=2))

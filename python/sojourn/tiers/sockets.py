@@ -1,7 +1,7 @@
-"""The connections of tiers on this machine: how many each has from its clients, and how many to whom.
+"""The TCP connections of tiers on this machine: incoming from clients, and outgoing by destination.
 
-A worker that waits for another tier, or for somebody outside, has a connection there meanwhile: many of those that do
-not grow further are workers or pools that are used up.
+A worker that waits for another tier or an external service holds a connection to it meanwhile. Many such connections
+whose number no longer grows indicate an exhausted worker or connection pool.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sojourn.tiers import processes
 
 ESTABLISHED, LISTENING = "01", "0A"
 _LINE = re.compile(
-    # Ten thousand connections that are over (TIME_WAIT) stand there beside a hundred that are not.
+    # Finished connections (TIME_WAIT) can outnumber open ones a hundred to one.
     rb"^ *\d+: ([0-9A-F]+:[0-9A-F]{4}) ([0-9A-F]+:[0-9A-F]{4}) (01|0A) "
     rb"[0-9A-F]{8}:([0-9A-F]{8}) \S+ \S+ +\d+ +\d+ (\d+)",
     re.MULTILINE,
@@ -26,14 +26,14 @@ _LINE = re.compile(
 
 @dataclass
 class Connections:
-    """Of one tier at one moment."""
+    """The connections of one tier at one moment."""
 
     incoming: int = 0
-    """To ports that it listens on."""
+    """Connections to its listening ports."""
     outgoing: Counter[str] = field(default_factory=Counter)
-    """By where they go: `HOST:PORT`."""
+    """Connections by destination: `HOST:PORT`."""
     accept_queue: int = 0
-    """Connections that wait for the tier to take them."""
+    """Connections waiting to be accepted."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class _Socket:
 
 
 def connections(roots: Mapping[str, list[int]]) -> dict[str, Connections]:
-    """The connections of each tier, by name.
+    """The connections of each tier by name.
 
     Args:
         roots: the processes of each tier.
@@ -91,7 +91,7 @@ def _sockets(owned: set[int]) -> list[_Socket]:
 
 def _address(text: str) -> str:
     digits, _, port = text.partition(":")
-    # Words of 32 bits in the order of this machine's bytes.
+    # Words of 32 bits in this machine's byte order.
     words = [bytes.fromhex(digits[place : place + 8])[::-1] for place in range(0, len(digits), 8)]
     address = ipaddress.ip_address(b"".join(words))
     mapped = getattr(address, "ipv4_mapped", None)
