@@ -34,18 +34,18 @@ StepLimit = Literal["errors", "throughput", "time to first byte", "generator"]
 
 
 class Architecture(Record):
-    """A way to organise the server."""
+    """A server architecture."""
 
     name: str
     summary: str
     takes_workers: bool
-    """`--workers` sets how many processes, threads or loops there are."""
+    """True if `--workers` sets the number of processes, threads or loops."""
     proxy_cache_per: str | None = None
-    """The scope of a proxy's cache; null where it cannot be a proxy."""
+    """What shares a proxy's cache; null if it cannot run a proxy."""
 
 
 class BitRates(Record):
-    """Rates of streams that played for two seconds or more: packets of RTP with their headers."""
+    """Bit rates of streams that played for at least two seconds: RTP packets including headers."""
 
     streams: int
     mean_bits_per_second: float
@@ -58,29 +58,29 @@ class Cache(Record):
     """Cache."""
 
     level: int
-    """1 is nearest to the core."""
+    """1 is closest to the core."""
     kind: str
     """`Data`, `Instruction` or `Unified`."""
     size_bytes: int
     line_bytes: int
     """The cache line."""
     shared_by: str
-    """The cores that share it, as the kernel lists them. A virtual machine's neighbours are not among them."""
+    """The cores that share it, in the kernel's format. Other virtual machines on the same cache are not included."""
 
 
 class Censored(Record):
-    """Requests without an answer within the run's timeouts."""
+    """Requests without a response within the run's timeouts."""
 
     timeouts: int = 0
-    """Ended by a time-out, in whatever phase; they are among the errors too."""
+    """Ended by a timeout in any phase; they are among the errors, too."""
     unfinished: int = 0
     """Unanswered when the run ended."""
     fraction: float | None = None
-    """Both over all requests due in the span: percentiles above one minus this are not known."""
+    """Both over all requests due in the span: percentiles above one minus this are unknown."""
 
 
 class Choice(Record):
-    """A value that an option accepts."""
+    """A possible value of an option."""
 
     name: str
     help: str | None = None
@@ -110,30 +110,30 @@ class Columns(Record):
 
 
 class Option(Record):
-    """An option, or an argument without a name."""
+    """An option or a positional argument."""
 
     name: str
-    """Without dashes; of an argument, what the usage calls it."""
+    """The name without dashes; for a positional argument, its name in the usage."""
     short: str | None = None
     value: str | None = None
     """The name of its value in the help; null for a flag."""
     kind: OptionKind
     """The kind of the value."""
     unit: str | None = None
-    """The units that may follow the number, or must."""
+    """Units that may or must follow the number."""
     default: str | None = None
-    """The default, as it is typed or in words."""
+    """The default, as typed or in words."""
     choices: list[Choice] = Field(default_factory=list)
-    """The values there are, each with a line of help."""
+    """The possible values, each with a line of help."""
     range: tuple[int, int] | None = None
-    """The least and the greatest whole number that is accepted."""
+    """The smallest and largest accepted whole number."""
     repeats: bool
-    """It may be given several times."""
+    """True if it may be given several times."""
     required: bool
     group: str
-    """The heading under which the help has it."""
+    """The heading in the help."""
     essential: bool
-    """`--help` shows it, not only `--help-all`."""
+    """True if `--help` shows it, not only `--help-all`."""
     help: str
     """One line of help."""
 
@@ -145,31 +145,32 @@ class Command(Record):
     summary: str
     """One sentence."""
     description: str
-    """All that `--help-all` says above the options."""
+    """The text above the options in `--help-all`."""
     usage: str
-    """The words after the command's name."""
+    """The arguments after the command's name."""
     example: str
-    """One example, as it is typed."""
+    """One example."""
     details: str
-    """The part below the options in `--help-all`: more examples, exit codes."""
+    """The text below the options in `--help-all`: more examples, exit codes."""
     arguments: list[Option] = Field(default_factory=list)
-    """Words without a name of their own."""
+    """Positional arguments."""
     options: list[Option] = Field(default_factory=list)
 
 
 class CoreLoss(Record):
-    """What others took of a core while it was wanted."""
+    """Time of a core that other work took while it was needed."""
 
     lost_fraction: float
     lost_in_a_window_max_seconds: float
     usual_in_a_window_seconds: float
-    """What it lost in the quietest quarter of the windows at most, 5 ms at the most: kernel threads that work for the
-    load, and waking up.
+    """The usual loss per window: the highest of the quietest quarter of windows, at most 5 ms.
+
+    It comes from kernel threads that work for the load, and from waking up.
     """
     source: str
-    """Where it is known from."""
+    """The source of the figures."""
     resolution_seconds: float
-    """It is known to this."""
+    """The precision of the source."""
 
 
 class Counter(Record):
@@ -178,16 +179,14 @@ class Counter(Record):
     name: str
     unit: str
     kind: CounterKind
-    """Total or level."""
     tier: CounterTier
-    """The privilege or hardware that the counter needs."""
     source: str
     meaning: str
-    """One sentence for the user."""
+    """One sentence of help."""
 
 
 class Deliveries(Record):
-    """Delivery of what the server owed, in RTP packets or HLS segments."""
+    """What the server delivered, in RTP packets or HLS segments."""
 
     received: int
     expected: int
@@ -203,7 +202,7 @@ class Here(Record):
     """Here."""
 
     architectures_unavailable: dict[str, str] = Field(default_factory=dict)
-    """The architectures that this system cannot run, with the reason."""
+    """Architectures that this system cannot run, with the reason."""
 
 
 class ServerCounter(Record):
@@ -211,7 +210,8 @@ class ServerCounter(Record):
 
     name: str
     kind: str
-    """`total` and `seconds` only grow, `gauge` is a present value, `limit` counts how often a limit was reached."""
+    """`total` and `seconds` never decrease, `gauge` is a momentary value, `limit` counts how often a limit was reached.
+    """
     help: str
 
 
@@ -222,14 +222,14 @@ class Description(Record):
     commands: list[Command] = Field(default_factory=list)
     architectures: list[Architecture] = Field(default_factory=list)
     counters: dict[str, list[ServerCounter]] = Field(default_factory=dict)
-    """The counters of each server: keys of its final report, and of its metrics page behind a prefix."""
+    """The counters of each server: the keys of its final report; metrics add a prefix."""
     exit_codes: dict[str, str] = Field(default_factory=dict)
     schemas: dict[str, JsonValue] = Field(default_factory=dict)
     """JSON Schemas (draft 2020-12) by name; a reference is `#/schemas/` and the name."""
     scenario: dict[str, JsonValue] = Field(default_factory=dict)
-    """The form of scenario files: JSON Schemas of their tables by name; a reference is `#/scenario/` and the name."""
+    """The format of scenario files: JSON Schemas of their tables by name; a reference is `#/scenario/` and the name."""
     scenario_values: list[tuple[str, str]] = Field(default_factory=list)
-    """What `${...}` makes anew each time in a scenario."""
+    """The generated values of `${...}` in scenarios."""
     here: Here
     """Values that depend on this machine."""
 
@@ -246,28 +246,28 @@ class Generator(Record):
     cpu_fraction: float | None = None
     """CPU time over wall time."""
     cpu_seconds_per_request: float | None = None
-    """CPU time per good answer."""
+    """CPU time per good response."""
     core_wait_fraction: float | Unavailable = Field(default_factory=_not_recorded)
-    """The share of the time that it was ready to run and others held its core."""
+    """The share of the time in which it was ready to run and other work held its core."""
     core_steal_fraction: float | Unavailable = Field(default_factory=_not_recorded)
-    """The share of its core, or of all cores if it is not pinned, that the hypervisor took."""
+    """The share of its core (or of all cores if it is not pinned) that the hypervisor took."""
     limited: bool
-    """True if it, not the server, was the limit."""
+    """True if the generator rather than the server was the limit."""
     limited_because: str | None = None
     reasons: list[str] = Field(default_factory=list)
     late_sends: int = 0
     """Requests sent more than a millisecond after their intended start."""
     send_lag_p99_seconds: float | None = None
     send_lag_limit_seconds: float | None = None
-    """How late it may be before it counts as the limit."""
+    """Lateness above which the generator counts as the limit."""
     timer_slack_seconds: float | None = None
-    """By how much it may have put off sends and answers at high rates, to do several in one turn."""
+    """The longest delay of sends and responses by batching at high rates."""
     turns_per_second: float | None = None
-    """How often it looked for what there was to do."""
+    """Iterations of the event loop per second."""
 
 
 class Summary(Record):
-    """A histogram's figures, in seconds; all but the count are missing when nothing was recorded."""
+    """A histogram's figures in seconds; all except the count are null if nothing was recorded."""
 
     count: int = 0
     mean: float | None = None
@@ -285,92 +285,88 @@ class LinkDirection(Record):
     rate_bits_per_second: float | None = None
     """The rate of each line; null is unlimited."""
     mean_delay_seconds: float
-    """The mean delay of a packet, without what each line adds."""
+    """The mean delay of a packet, without the extra delay of each line."""
     loss_probability: float
-    """The share of packets that is to be lost."""
+    """The configured share of lost packets."""
     packets: int
-    """Packets that were sent into it."""
     bytes: int | None = None
-    """Bytes of theirs, IP headers included."""
+    """Bytes of these packets, IP headers included."""
     delivered_packets: int
-    """Packets that were handed over at the other end."""
     delivered_bytes: int
     dropped_packets: int
-    """Packets that found the queue full or were lost; the kernel's shaper counts a segment that TCP handed over as one
-    packet.
+    """Packets that found the queue full or were lost.
+
+    The kernel's shaper counts a large segment from TCP as one packet.
     """
     overflowed_packets: int | None = None
-    """Packets that found the queue full."""
     lost_packets: int | None = None
-    """Packets that were lost as they were to be."""
+    """Packets lost by the configured loss."""
     foreign_packets: int | None = None
-    """Packets that were of no client's line, or not IPv4: dropped."""
+    """Packets that were not IPv4 or belonged to no client: dropped."""
     refused_packets: int | None = None
-    """Packets that the kernel did not take at the other end."""
+    """Packets that the kernel refused at the receiving end."""
     pending_packets: int
-    """Packets in transit at the end."""
+    """Packets still in transit at the end."""
     queue_packets_max: int | None = None
-    """The most packets of one line that waited or were being sent."""
+    """The most packets of one line waiting or being sent at a time."""
     lateness_seconds: Summary | None = None
-    """Delivery time less due time."""
+    """Delivery time minus due time."""
 
 
 class LinkReport(Record):
-    """A run of a link."""
+    """The result of running a link."""
 
     shaper: Shaper
-    """Values that this carrier cannot tell are null."""
+    """What carried the packets; figures that it cannot report are null."""
     server_address: str
     client_address: str
-    """The first client's; the others follow."""
+    """The first client's address; the others follow it."""
     lines: int
-    """Clients, each behind a line of its own."""
+    """The number of clients, each with a line of its own."""
     seed: int | None = None
-    """Says everything that was random."""
+    """Seed of all random draws."""
     duration_seconds: float
     cpu_seconds: float | None = None
-    """CPU time that it took, the kernel's work for it included."""
+    """CPU time of the link, including the kernel's work for it."""
     limited: bool | None = None
     """True if more than one packet in a hundred, in either direction, was later than the limit: part of the delay was
-    this machine's, not the line's.
+    then this machine's, not the line's.
     """
     lateness_limit_seconds: float | None = None
     up: LinkDirection
-    """From the clients to the server."""
     down: LinkDirection
-    """From the server to the clients."""
 
 
 class Little(Record):
     """Little's law for a closed loop: N = X (R + Z).
 
-    A large error is a bug of the generator, or clients that spent their time on failures.
+    A large error means a bug of the generator, or clients that spent their time on failures.
     """
 
     clients: int
-    """N, the clients there are."""
+    """N, the number of clients."""
     accounted: float
     """X (R + Z), the clients accounted for."""
     relative_error: float
-    """How far they are apart."""
+    """The relative difference between both."""
 
 
 class LittleInFlight(Record):
-    """Little's law for requests in progress, with any arrivals: L = X W.
+    """Little's law for requests in flight, with any arrivals: L = X W.
 
-    Both sides are measured separately: the left one is an integral over time, the right one counts answers.
+    Both sides are measured separately: the left one is an integral over time, the right one counts responses.
     """
 
     in_flight_mean: float
-    """L, requests under way on average."""
+    """L, the mean number of requests in flight."""
     accounted: float
-    """X W, requests accounted for: good answers per second times their mean time since they were sent."""
+    """X W, requests accounted for: good responses per second times their mean time since they were sent."""
     relative_error: float | None = None
-    """How far they are apart. Requests that fail, pile up or outlive the step are not accounted for."""
+    """The relative difference between both. Requests that fail, pile up or outlive the step are not accounted for."""
 
 
 class LoadProgress(Record):
-    """How a run goes: a line on standard error, once a second."""
+    """The progress of a run: a line on standard error, once a second."""
 
     progress: float
     step: int | None = None
@@ -386,54 +382,50 @@ class Machine(Record):
     """The machine, its kernel and the settings that figures depend on."""
 
     host_name: str | Unavailable = Field(default_factory=_not_recorded)
-    """Its name in the network."""
     boot_id: str | Unavailable = Field(default_factory=_not_recorded)
-    """Differs between machines and from boot to boot: recordings that share it also share the monotonic clock."""
+    """Differs between machines and from boot to boot: recordings with the same ID share the monotonic clock."""
     clock_source: str | Unavailable = Field(default_factory=_not_recorded)
     """The kernel's clock source, such as `tsc`."""
     clock_synchronised: bool | Unavailable = Field(default_factory=_not_recorded)
     """True if the wall clock is synchronised, so that timestamps of several machines can be compared."""
     processor: str | Unavailable = Field(default_factory=_not_recorded)
-    """The model that it calls itself."""
     cores_usable: int | Unavailable = Field(default_factory=_not_recorded)
     """Cores that this process may use."""
     smt_siblings: list[str] | Unavailable = Field(default_factory=_not_recorded)
     """Groups of CPUs that share a physical core, as the kernel lists them."""
     caches: list[Cache] | Unavailable = Field(default_factory=_not_recorded)
-    """The caches of the first of them."""
+    """The caches of the first usable core."""
     memory_bytes: int | Unavailable = Field(default_factory=_not_recorded)
     kernel: str | Unavailable = Field(default_factory=_not_recorded)
     operating_system: str | Unavailable = Field(default_factory=_not_recorded)
-    """The distribution, as it calls itself."""
     virtualised: bool | Unavailable = Field(default_factory=_not_recorded)
     hypervisor: str | Unavailable = Field(default_factory=_not_recorded)
-    """The hypervisor's CPUID signature."""
     frequency_governor: list[str] | Unavailable = Field(default_factory=_not_recorded)
-    """The governors of the usable cores; more than one if they differ."""
+    """The frequency governors of the usable cores; more than one if they differ."""
     congestion_control: str | Unavailable = Field(default_factory=_not_recorded)
     default_qdisc: str | Unavailable = Field(default_factory=_not_recorded)
-    """The queueing discipline of new interfaces."""
+    """The default queueing discipline of new interfaces."""
     listen_backlog_limit: str | Unavailable = Field(default_factory=_not_recorded)
     port_range: str | Unavailable = Field(default_factory=_not_recorded)
-    """The ports that connections are made from."""
+    """The local ports for outgoing connections."""
     transparent_huge_pages: str | Unavailable = Field(default_factory=_not_recorded)
     """The kernel's setting; the active choice is in brackets."""
     read_ahead_bytes: dict[str, int] | Unavailable = Field(default_factory=_not_recorded)
-    """The kernel's read-ahead, by disk."""
+    """Read-ahead by disk."""
     hardware_counters: bool | Unavailable = Field(default_factory=_not_recorded)
-    """True if the processor's own counters are visible."""
+    """True if the processor's performance counters are visible."""
 
 
 class MixCheck(Record):
-    """How well what was asked for fits the weights, over the whole run."""
+    """How well the requested documents fit their weights, over the whole run."""
 
     draws: int
     chi_square: float
-    """The sum of (drawn - expected)² / expected over documents; rare ones are put together."""
+    """The sum of (drawn - expected)² / expected over documents; rare ones are combined."""
     degrees_of_freedom: int
-    """The number of such cells less one."""
+    """The number of such cells minus one."""
     p_value: float
-    """How likely a deviation at least as large is by chance alone."""
+    """The probability of a deviation at least as large by chance."""
 
 
 class NamedFigures(Record):
@@ -441,29 +433,29 @@ class NamedFigures(Record):
 
     name: str
     requests: int
-    """Requests due in the span and answered as they should be."""
+    """Requests due in the span that got a good response."""
     requests_per_second: float | None = None
-    """These per second of the span."""
+    """The same per second of the span."""
     errors: int
     """Requests due in the span that failed."""
     errors_by_cause: dict[str, int] = Field(default_factory=dict)
-    """The same by cause; causes that did not occur are left out."""
+    """Errors by cause; causes that did not occur are left out."""
     redirects: int
-    """Redirections that were followed."""
+    """Followed redirects."""
     unfinished: int
     """Requests due in the span and unanswered at the end."""
     abandoned: int
-    """Requests due in the span and never sent because one before them failed."""
+    """Requests due in the span but never sent because an earlier one failed."""
     response_bytes_mean: float | None = None
-    """The mean body of a good answer."""
+    """The mean size of good responses' bodies."""
     response_time_seconds: Summary = Field(default_factory=lambda: Summary())
-    """From the intended start to the last byte, redirections included."""
+    """From the intended start to the last byte, including redirects."""
     time_to_first_byte_intended_seconds: Summary = Field(default_factory=lambda: Summary())
-    """From the intended start to the first byte, redirections included."""
+    """From the intended start to the first byte, including redirects."""
 
 
 class SizeFigures(Record):
-    """Good answers whose bodies have about this size."""
+    """Good responses with bodies of about this size."""
 
     bytes_from: int
     """The smallest body of the class."""
@@ -475,7 +467,7 @@ class SizeFigures(Record):
 
 
 class StatusFigures(Record):
-    """Complete responses of one status."""
+    """Complete responses with one status."""
 
     responses: int
     response_time_seconds: Summary = Field(default_factory=lambda: Summary())
@@ -483,14 +475,14 @@ class StatusFigures(Record):
 
 
 class Rated(Record):
-    """Clients that are to be served at a rate."""
+    """Clients with a target rate."""
 
     bits_per_second: float
-    """The rate; the next request waits until the answers so far would have taken this long."""
+    """The target rate; the next request waits until the responses so far would have taken this long."""
     conforming_bits_per_second: float
-    """A client that received less on average over the step does not conform."""
+    """A client with a lower mean rate over the step does not conform."""
     clients: int
-    """Clients at the step's end."""
+    """The number of clients at the step's end."""
     conforming: int
 
 
@@ -512,13 +504,13 @@ class ServerUse(Record):
 
 
 class SteadyEvidence(Record):
-    """Both halves of a step."""
+    """Figures of both halves of a step."""
 
     requests_per_second_first_half: float
-    """Good answers per second in the first half."""
+    """Good responses per second in the first half."""
     requests_per_second_second_half: float
     in_flight_first_half: float
-    """Requests under way on average in the first half."""
+    """The mean number of requests in flight in the first half."""
     in_flight_second_half: float
 
 
@@ -531,145 +523,145 @@ class TcpTrouble(Record):
 
 
 class Undisturbed(Record):
-    """A step's figures over its undisturbed windows.
+    """A step's figures over its undisturbed windows of about 100 ms.
 
-    Windows last about 100 ms; one is undisturbed if neither core lost more than it usually does and the limit, in it or
-    in the 100 ms before. Requests belong to the window of their answer, whichever step they were due in.
+    A window is undisturbed if neither core lost more than usual plus a limit, in it or in the 100 ms before. Requests
+    belong to the window of their response, whichever step they were due in.
     """
 
     windows: int
-    """The windows that the figures are over; none where all were disturbed."""
+    """The number of windows used; 0 if all were disturbed."""
     windows_total: int
     """All windows of the step."""
     windows_judged: int
-    """Those of which it is known what both cores lost."""
+    """Windows in which the losses of both cores are known."""
     seconds: float
     requests: int
-    """Good answers in them."""
+    """Good responses in them."""
     requests_per_second: float | None = None
     requests_begun_per_second: float | None = None
-    """Requests that began in them: the load that the server had meanwhile."""
+    """Requests started in them: the load on the server meanwhile."""
     response_time_seconds: Summary = Field(default_factory=lambda: Summary())
     """From the intended start to the last byte."""
     response_time_mean_half_width_seconds: float | None = None
-    """Half the width of the mean's 95 % confidence interval, by batch means over windows."""
+    """Half-width of the mean's 95 % confidence interval, by batch means over windows."""
     time_to_first_byte_intended_seconds: Summary = Field(default_factory=lambda: Summary())
     """From the intended start to the first byte."""
     server_cpu_seconds_per_request: float | None = None
-    """CPU time of the observed processes per good answer."""
+    """CPU time of the observed processes per good response."""
     lost_max_seconds: float
-    """The most that a core may lose in an undisturbed window beyond what is usual, or the source's resolution where
-    that is more.
+    """The most that a core may lose in an undisturbed window beyond the usual loss, or the source's resolution if that
+    is larger.
     """
     server_core: CoreLoss | Unavailable = Field(default_factory=_not_recorded)
-    """What the server's core lost to others, over all windows."""
+    """What the server's core lost to other work, over all windows."""
     generator_core: CoreLoss | Unavailable = Field(default_factory=_not_recorded)
-    """What the generator's core lost to others, over all windows."""
+    """What the generator's core lost to other work, over all windows."""
 
 
 class StepReport(Record):
-    """The clients' view of one step or of the whole run."""
+    """The clients' figures of one step or the whole run."""
 
     start_seconds: float
-    """When its measured part began, since the run's start."""
+    """When its measured part started, since the run's start."""
     offered_requests_per_second: float | None = None
     ramp: bool = False
-    """True if the rate moved while it was measured: its figures are means over loads, not those of one."""
+    """True if the rate changed while it was measured: its figures are means over several loads."""
     limit: StepLimit | None = None
-    """What puts it beyond what the server takes; none if the server kept up within the target."""
+    """Why it exceeds what the server can carry; none if the server kept up within the target."""
     server_saturated: bool = False
-    """True if the server's core had nothing left to give, and its processes used it."""
+    """True if the server's core was saturated, by its processes."""
     clients: int | None = None
     """Clients of a closed loop."""
     sessions_started: int = 0
-    """Visits that began in it: clients, sessions, single requests of an open loop."""
+    """Visits started in it: clients, sessions, single requests of an open loop."""
     sessions_completed: int = 0
     """Visits that ended in it with every request answered."""
     sessions_failed: int = 0
     """Visits that ended in it because a request failed."""
     rated: Rated | None = None
-    """Clients that are to be served at a rate."""
+    """Clients with a target rate."""
     connections_opened: int = 0
     reconnects: int = 0
-    """Connections opened because the server had closed one between requests."""
+    """Connections opened because the server had closed an idle one."""
     connections_open_mean: float | None = None
     in_flight_mean: float | None = None
-    """Requests under way on average."""
+    """The mean number of requests in flight."""
     steady: bool = True
     steady_evidence: SteadyEvidence | None = None
-    """By what that is judged."""
+    """The figures by which steady state is judged."""
     little: Little | None = None
     """Little's law, in a closed loop."""
     little_in_flight: LittleInFlight | None = None
-    """Little's law for requests in progress, with any arrivals."""
+    """Little's law for requests in flight, with any arrivals."""
     requests: int = 0
-    """Requests due in the span and answered as they should be."""
+    """Requests due in the span that got a good response."""
     errors: int = 0
     """Requests due in the span that failed."""
     errors_by_cause: dict[str, int] = Field(default_factory=dict)
-    """The same by cause; causes that did not occur are left out."""
+    """Errors by cause; causes that did not occur are left out."""
     error_time_seconds: dict[str, Summary] = Field(default_factory=dict)
-    """How long requests took to fail, by cause: from the intended start until the failure showed."""
+    """How long requests took to fail, by cause: from the intended start to the failure."""
     censored: Censored = Field(default_factory=lambda: Censored())
-    """Requests whose latency is known only to be longer than they were waited for; not in any latency."""
+    """Requests of which only a lower bound of the latency is known; they are in no latency."""
     skipped: int = 0
-    """Arrivals due in the span that were not begun because as many as allowed were under way."""
+    """Arrivals due in the span that were not started because of the limit on visits in progress."""
     unfinished: int = 0
-    """Requests due in the span and unanswered at the end, or not even begun by a late generator: the longest latencies
-    are among them.
+    """Requests due in the span and unanswered at the end, or not started by a late generator; the longest latencies are
+    among them.
     """
     abandoned: int = 0
-    """Requests due in the span and never sent because their session or iteration had failed."""
+    """Requests due in the span but never sent because their session or iteration had failed."""
     abandoned_fraction: float | None = None
-    """The same over all requests due in the span."""
+    """Abandoned requests over all requests due in the span."""
     redirects: int = 0
-    """Redirections that were followed: answers beside those of the requests, whose times include them."""
+    """Followed redirects, which are not counted as responses; requests' times include them."""
     duration_seconds: float
     requests_per_second: float | None = None
-    """Good answers completed in the span, whenever due, per second."""
+    """Good responses completed in the span, whenever due, per second."""
     bytes_per_second: float | None = None
-    """Heads and bodies received in the span per second."""
+    """Received bytes of heads and bodies per second."""
     response_time_seconds: Summary = Field(default_factory=lambda: Summary())
-    """From the intended start to the last byte, connecting included where it was needed."""
+    """From the intended start to the last byte, including connecting if needed."""
     response_time_sent_seconds: Summary = Field(default_factory=lambda: Summary())
     """From when the generator acted to the last byte: what a tool reports that does not know when a request was due.
 
-    The difference to the line above is what it would have hidden.
+    The difference to `response_time_seconds` is what coordinated omission would hide.
     """
     time_to_first_byte_seconds: Summary = Field(default_factory=lambda: Summary())
-    """From the actual send to the first byte."""
+    """From sending to the first byte."""
     time_to_first_byte_intended_seconds: Summary = Field(default_factory=lambda: Summary())
-    """From the intended start to the first byte: the generator's lateness is included."""
+    """From the intended start to the first byte, including the generator's lateness."""
     transfer_time_seconds: Summary = Field(default_factory=lambda: Summary())
     """From the first byte to the last."""
     connect_time_seconds: Summary = Field(default_factory=lambda: Summary())
     """From the first packet to an established connection."""
     handshake_time_seconds: Summary = Field(default_factory=lambda: Summary())
-    """From an established connection to a secured one, where TLS is spoken."""
+    """From an established connection to the end of the TLS handshake."""
     handshakes_resumed: int = 0
     """Handshakes that resumed the session of an earlier connection."""
     send_lag_seconds: Summary = Field(default_factory=lambda: Summary())
-    """From the intended start until the generator sent, or began to connect."""
+    """From the intended start until the generator sent the request, or started to connect."""
     receive_lag_seconds: Summary | Unavailable = Field(default_factory=_not_recorded)
-    """From when the kernel had the first bytes of an answer until the generator looked: a part of every other latency
-    that is not the server's.
+    """From when the kernel received the first bytes of a response until the generator read them: the part of every
+    other latency that is not the server's.
 
-    Known only with kernel timestamps.
+    Only with kernel timestamps.
     """
     by_status: dict[str, StatusFigures] = Field(default_factory=dict)
     """Complete responses by status code, good or not."""
     by_size: list[SizeFigures] = Field(default_factory=list)
-    """Good answers by the size of their body."""
+    """Good responses by the size of their body."""
     by_name: list[NamedFigures] = Field(default_factory=list)
-    """By the names of requests, where they have names; in the order of the scenario."""
+    """By the names of requests, if they have names, in the order of the scenario."""
     response_bytes_mean: float | None = None
-    """The mean body of a good answer."""
+    """The mean size of good responses' bodies."""
     generator: Generator
     server: ServerUse | None = None
     tcp: TcpTrouble = Field(default_factory=lambda: TcpTrouble())
-    """TCP trouble in the whole network namespace."""
+    """TCP errors in the whole network namespace."""
     undisturbed: Undisturbed | Unavailable = Field(default_factory=_not_recorded)
-    """The same step over the windows in which nobody else took the server's or the generator's core."""
+    """The same step over undisturbed windows, in which nothing else took the server's or the generator's core."""
 
 
 class Timeline(Record):
@@ -683,9 +675,9 @@ class UsersReport(Record):
     """The users of a scenario."""
 
     users: int
-    """How many there were."""
+    """The number of users."""
     rows: int | None = None
-    """The rows of their file, if there is one: further users share them."""
+    """The rows of the feeder file, if there is one; further users share them."""
     new: bool
     """True if every iteration was a new user."""
 
@@ -694,13 +686,13 @@ class WebStone(Record):
     """WebStone."""
 
     server_connection_rate_per_second: float | None = None
-    """Connections served per second. To be quoted with the number of clients."""
+    """Connections served per second; to be quoted with the number of clients."""
     server_error_rate_per_second: float | None = None
     error_level_percent: float | None = None
     """Failed connections over served ones."""
     server_throughput_mebibit_per_second: float | None = None
     littles_load_factor: float | None = None
-    """All response times together over the run's length: close to the number of clients unless they waited for
+    """The sum of all response times over the run's duration: close to the number of clients, unless they waited for
     something else.
     """
     average_response_time_ms: float | None = None
@@ -709,7 +701,7 @@ class WebStone(Record):
 
 
 class LoadRecord(Record):
-    """The result of a load or a replay of requests; with `--embed`, its timeline and histograms too."""
+    """The result of a load or replay of requests; with `--embed`, including timeline and histograms."""
 
     tool: str
     version: str
@@ -719,81 +711,81 @@ class LoadRecord(Record):
     seed: int = 0
     connection: str
     failed_because: str | None = None
-    """Why it has failed although it went to its end: more was abandoned than allowed."""
+    """Why the run failed although it reached its end: too many requests were abandoned."""
     complete: bool
-    """True if it went to its end, or to the step that it was to stop at."""
+    """True if the run reached its end, or the step at which it was to stop."""
     interrupted: bool = False
     """True if a signal ended it."""
     stopped_because: str | None = None
-    """Why it stopped before the schedule's end."""
+    """Why it stopped before the end of the schedule."""
     started_unix_seconds: float | None = None
-    """When it began, in seconds since 1970 by the generator's clock."""
+    """When it started, in seconds since 1970 by the generator's clock."""
     warnings: list[str] = Field(default_factory=list)
-    """Doubts that do not void the figures, as sentences."""
+    """Warnings that do not invalidate the figures."""
     users: UsersReport | None = None
     """The users of a scenario."""
     mix: MixCheck | None = None
-    """A test of the drawn requests against their weights, including settle times."""
+    """A test of the requested documents against their weights, including settle times."""
     requests: int = 0
-    """Requests due in the span and answered as they should be."""
+    """Requests due in the span that got a good response."""
     errors: int = 0
     """Requests due in the span that failed."""
     errors_by_cause: dict[str, int] = Field(default_factory=dict)
-    """The same by cause; causes that did not occur are left out."""
+    """Errors by cause; causes that did not occur are left out."""
     error_time_seconds: dict[str, Summary] = Field(default_factory=dict)
-    """How long requests took to fail, by cause: from the intended start until the failure showed."""
+    """How long requests took to fail, by cause: from the intended start to the failure."""
     censored: Censored = Field(default_factory=lambda: Censored())
-    """Requests whose latency is known only to be longer than they were waited for; not in any latency."""
+    """Requests of which only a lower bound of the latency is known; they are in no latency."""
     skipped: int = 0
-    """Arrivals due in the span that were not begun because as many as allowed were under way."""
+    """Arrivals due in the span that were not started because of the limit on visits in progress."""
     unfinished: int = 0
-    """Requests due in the span and unanswered at the end, or not even begun by a late generator: the longest latencies
-    are among them.
+    """Requests due in the span and unanswered at the end, or not started by a late generator; the longest latencies are
+    among them.
     """
     abandoned: int = 0
-    """Requests due in the span and never sent because their session or iteration had failed."""
+    """Requests due in the span but never sent because their session or iteration had failed."""
     abandoned_fraction: float | None = None
-    """The same over all requests due in the span."""
+    """Abandoned requests over all requests due in the span."""
     redirects: int = 0
-    """Redirections that were followed: answers beside those of the requests, whose times include them."""
+    """Followed redirects, which are not counted as responses; requests' times include them."""
     duration_seconds: float
     requests_per_second: float | None = None
-    """Good answers completed in the span, whenever due, per second."""
+    """Good responses completed in the span, whenever due, per second."""
     bytes_per_second: float | None = None
-    """Heads and bodies received in the span per second."""
+    """Received bytes of heads and bodies per second."""
     response_time_seconds: Summary = Field(default_factory=lambda: Summary())
-    """From the intended start to the last byte, connecting included where it was needed."""
+    """From the intended start to the last byte, including connecting if needed."""
     response_time_sent_seconds: Summary = Field(default_factory=lambda: Summary())
     """From when the generator acted to the last byte: what a tool reports that does not know when a request was due.
 
-    The difference to the line above is what it would have hidden.
+    The difference to `response_time_seconds` is what coordinated omission would hide.
     """
     time_to_first_byte_seconds: Summary = Field(default_factory=lambda: Summary())
-    """From the actual send to the first byte."""
+    """From sending to the first byte."""
     time_to_first_byte_intended_seconds: Summary = Field(default_factory=lambda: Summary())
-    """From the intended start to the first byte: the generator's lateness is included."""
+    """From the intended start to the first byte, including the generator's lateness."""
     transfer_time_seconds: Summary = Field(default_factory=lambda: Summary())
     """From the first byte to the last."""
     connect_time_seconds: Summary = Field(default_factory=lambda: Summary())
     """From the first packet to an established connection."""
     handshake_time_seconds: Summary = Field(default_factory=lambda: Summary())
-    """From an established connection to a secured one, where TLS is spoken."""
+    """From an established connection to the end of the TLS handshake."""
     handshakes_resumed: int = 0
     """Handshakes that resumed the session of an earlier connection."""
     send_lag_seconds: Summary = Field(default_factory=lambda: Summary())
-    """From the intended start until the generator sent, or began to connect."""
+    """From the intended start until the generator sent the request, or started to connect."""
     receive_lag_seconds: Summary | Unavailable = Field(default_factory=_not_recorded)
-    """From when the kernel had the first bytes of an answer until the generator looked: a part of every other latency
-    that is not the server's.
+    """From when the kernel received the first bytes of a response until the generator read them: the part of every
+    other latency that is not the server's.
 
-    Known only with kernel timestamps.
+    Only with kernel timestamps.
     """
     by_status: dict[str, StatusFigures] = Field(default_factory=dict)
     """Complete responses by status code, good or not."""
     by_size: list[SizeFigures] = Field(default_factory=list)
-    """Good answers by the size of their body."""
+    """Good responses by the size of their body."""
     by_name: list[NamedFigures] = Field(default_factory=list)
-    """By the names of requests, where they have names; in the order of the scenario."""
+    """By the names of requests, if they have names, in the order of the scenario."""
     generator: Generator
     """The generator in all steps."""
     steps: list[StepReport] = Field(default_factory=list)
@@ -803,47 +795,47 @@ class LoadRecord(Record):
     intervals: str | None = None
     timeline: Timeline | None = None
     webstone: WebStone | None = None
-    """The run by WebStone's definitions, where that was asked for."""
+    """The run by WebStone's definitions, if requested."""
 
 
 class MemoryBacking(Record):
-    """The memory that the kernel granted."""
+    """Memory that the kernel granted."""
 
     huge_pages: HugePages
     cores: list[int] = Field(default_factory=list)
-    """The cores, in the order in which teams grow."""
+    """The cores in the order in which they are added."""
     bytes: int
     huge_page_bytes: list[int | Unavailable] = Field(default_factory=list)
 
 
 class Spread(Record):
-    """The repetitions of a figure."""
+    """The distribution of a figure over its repetitions."""
 
     median: float
-    """The middle one, or the mean of the middle two."""
+    """The middle value, or the mean of the middle two."""
     min: float
     max: float
     repetitions: int
 
 
 class MemoryLatency(Record):
-    """The time of a load that has to wait for the one before; the mean over the cores."""
+    """The time of a dependent load, averaged over the cores."""
 
     working_set_bytes: int
-    """Bytes whose lines each core visited."""
+    """Bytes whose cache lines each core visited."""
     cores: int
     huge_pages: HugePages
     seconds_per_load: Spread
 
 
 class MemoryPoint(Record):
-    """The bandwidth at a place: the sum over the cores, each copied byte counted once."""
+    """The bandwidth at one grid point: the sum over the cores; each copied byte counts once."""
 
     kernel: Kernel
     working_set_bytes: int
     """Bytes that each core walked."""
     stride_words: int
-    """Words from one access to the next."""
+    """Distance between accesses in words."""
     cores: int
     huge_pages: HugePages
     bytes_per_second: Spread
@@ -863,13 +855,13 @@ class MemoryRecord(Record):
     backing: list[MemoryBacking] = Field(default_factory=list)
     """The memory that was walked."""
     disturbed: int
-    """Measurements kept although others held the core for part of them."""
+    """Measurements kept although other tasks used the core for part of them."""
     complete: bool
-    """False if it was interrupted; the points are then those measured at least once."""
+    """False if the sweep was interrupted; it then has the points measured at least once."""
 
 
 class Packets(Record):
-    """Packets of RTP: what else there is to say of datagrams."""
+    """Further counts of RTP packets."""
 
     received: int
     expected: int
@@ -888,7 +880,7 @@ class Packets(Record):
 
 
 class ProbeClocks(Record):
-    """Which clocks the two times of a row are from."""
+    """The clocks of a row's two times."""
 
     unix_seconds: str
     time_seconds: str
@@ -900,17 +892,15 @@ class UnavailableCounter(Record):
     name: str
     unit: str
     kind: CounterKind
-    """Total or level."""
     tier: CounterTier
-    """The privilege or hardware that the counter needs."""
     source: str
     meaning: str
-    """One sentence for the user."""
+    """One sentence of help."""
     because: str
 
 
 class ProbeHeader(Record):
-    """The first line: the counters that follow, and why others are missing."""
+    """The first line: the columns, and why counters are missing."""
 
     tool: str
     version: str
@@ -922,7 +912,7 @@ class ProbeHeader(Record):
 
 
 class ProbeRow(Record):
-    """A sample: values in the order of the columns, and what it cost."""
+    """A sample: values in the order of the columns, and its cost."""
 
     unix_seconds: float
     time_seconds: float
@@ -936,16 +926,16 @@ class Starvation(Record):
     streams: int
     count: int
     seconds: float
-    """How long they were together."""
+    """Their total duration."""
 
 
 class StreamFigures(Record):
     """StreamFigures."""
 
     started: int = 0
-    """Begun, whatever came of them."""
+    """Streams started, however they ended."""
     judged: int = 0
-    """Judged: of usual clients, and not cut short before they played."""
+    """Streams of normal clients that were not cut short before they played."""
     conforming: int = 0
     """Judged streams without a fault."""
     conforming_fraction: float | None = None
@@ -954,17 +944,17 @@ class StreamFigures(Record):
     refused: int = 0
     refused_by_status: dict[str, int] = Field(default_factory=dict)
     timed_out: int = 0
-    """That ended because a limit on waiting was met."""
+    """Streams ended by a timeout."""
     failures_by_cause: dict[str, int] = Field(default_factory=dict)
     films_over: int = 0
-    """That played to the film's end."""
+    """Streams that played to the end of the film."""
     unfinished: int = 0
-    """That had not begun to play when the run ended."""
+    """Streams that had not started to play when the run ended."""
     slow: int = 0
     """Streams of clients that read slowly."""
     vanishing: int = 0
     played_seconds: float
-    """From the first packet to the end, added over the streams."""
+    """From the first packet to the end, over all streams."""
 
 
 class StreamGenerator(Record):
@@ -975,27 +965,27 @@ class StreamGenerator(Record):
     cpu_seconds_per_stream_second: float | None = None
     """CPU time per second of a stream."""
     core_wait_fraction: float | Unavailable = Field(default_factory=_not_recorded)
-    """The share of the time that it was ready to run and others held its core."""
+    """The share of the time in which it was ready to run and other work held its core."""
     core_steal_fraction: float | Unavailable = Field(default_factory=_not_recorded)
-    """The share of its core, or of all cores if it is not pinned, that the hypervisor took."""
+    """The share of its core (or of all cores if it is not pinned) that the hypervisor took."""
     limited: bool
-    """True if it, not the server, was the limit."""
+    """True if the generator rather than the server was the limit."""
     limited_because: str | None = None
     reasons: list[str] = Field(default_factory=list)
     receive_lag_seconds: Summary = Field(default_factory=lambda: Summary())
-    """From when a packet came until the generator looked."""
+    """From when a packet arrived until the generator read it."""
     receive_lag_limit_seconds: float
-    """Beyond which a sample is void."""
+    """Above this, a sample is void."""
     arrival_clock: str
-    """By which clock packets arrive."""
+    """The clock of packet arrivals."""
     turns_per_second: float | None = None
-    """How often it looked for what there was to do."""
+    """Iterations of the event loop per second."""
     descriptors: int
-    """The descriptor limit: a stream needs one, and one of two tracks by UDP four more."""
+    """The descriptor limit: a stream needs one, and with two tracks by UDP four more."""
 
 
 class StreamProgress(Record):
-    """How a run of viewers goes: a line on standard error, once per interval."""
+    """The progress of a run of viewers: a line on standard error, once per interval."""
 
     progress: float
     streams_started: int
@@ -1010,88 +1000,88 @@ class StreamProgress(Record):
 
 
 class StreamStep(Record):
-    """The part of a run in which all clients had come."""
+    """The part of a run in which all clients were running."""
 
     start_seconds: float
-    """When it began, since the run's start."""
+    """When it started, since the run's start."""
     clients: int
     """The planned number of clients."""
     duration_seconds: float
     stream_seconds: float
-    """Seconds in which streams played, added over the streams."""
+    """Seconds in which streams played, summed over the streams."""
     streams_playing_mean: float | None = None
-    """Streams that played, on average."""
+    """The mean number of playing streams."""
     bytes_per_second: float | None = None
-    """Packets of RTP with their headers."""
+    """RTP packets including headers."""
     packets_per_second: float | None = None
     generator: StreamGenerator
 
 
 class StreamTimeline(Record):
-    """The run interval by interval: columns of equal length."""
+    """The run per interval, as columns of equal length."""
 
     columns: dict[str, list[float | None]] = Field(default_factory=dict)
 
 
 class Streaming(Record):
-    """The fate of the judged streams, and the number of others."""
+    """The results of the judged streams, and the numbers of others."""
 
     streams: StreamFigures
     starvation: Starvation
     """Times with nothing to show."""
     bit_rate: BitRates | None = None
     packets: Packets | None = None
-    """Packets of RTP, unless films came by HLS."""
+    """RTP packets; missing with HLS."""
     segments: Deliveries | None = None
 
 
 class StreamRecord(Record):
-    """The result of a load of viewers; with `--embed`, its timeline and histograms too."""
+    """The result of a load of viewers; with `--embed`, including timeline and histograms."""
 
     tool: str
     kind: str
-    """Tells it from a load of requests."""
+    """Distinguishes it from a load of requests."""
     version: str
     machine: Machine | None = None
     """The machine of the generator, not of the server."""
     url: str
-    """The first URL of those asked for."""
+    """The first requested URL."""
     films: int
-    """How many films were dealt."""
+    """The number of films."""
     seed: int
     connection: str
-    """How packets came."""
+    """How packets were transported."""
     complete: bool
     """True if it went to its end."""
     interrupted: bool
     """True if a signal ended it."""
     stopped_because: str | None = None
     started_unix_seconds: float | None = None
-    """When it began, in seconds since 1970 by the generator's clock."""
+    """When it started, in seconds since 1970 by the generator's clock."""
     warnings: list[str] = Field(default_factory=list)
-    """Doubts that do not void the figures, as sentences."""
+    """Warnings that do not invalidate the figures."""
     ramp_seconds: float
-    """How long the clients took to come."""
+    """How long it took until all clients had started."""
     bytes_per_second: float | None = None
-    """Packets of RTP with their headers, once all clients had come."""
+    """RTP packets including headers, once all clients had started."""
     streaming: Streaming
     setup_time_seconds: Summary = Field(default_factory=lambda: Summary())
-    """From beginning to connect to PLAY's answer, or to the playlist of segments."""
+    """From connecting to the response to PLAY, or to the playlist of segments."""
     time_to_first_packet_seconds: Summary = Field(default_factory=lambda: Summary())
-    """From PLAY to the first packet of RTP; by HLS, from asking for the first segment, or what it needs, to its first
-    byte.
+    """From PLAY to the first RTP packet; with HLS, from the request for the first segment (or what it needs) to its
+    first byte.
     """
     behind_seconds: Summary = Field(default_factory=lambda: Summary())
-    """By how much each packet came after it would have with the pace of its track's first."""
+    """How much later each packet arrived than at the pace of its track's first."""
     jitter_seconds: Summary = Field(default_factory=lambda: Summary())
     """Each track's jitter at its end (RFC 3550)."""
     generator: StreamGenerator
     steps: list[StreamStep] = Field(default_factory=list)
-    """The part in which all clients had come; none if the run ended before."""
+    """The part in which all clients were running; missing if the run ended before."""
     histograms: str | None = None
     """An HDR interval log."""
     segment_time_seconds: Summary | None = None
-    """By HLS: from asking for a segment until it was there whole."""
+    """With HLS: from the request for a segment until it was complete."""
     startup_time_seconds: Summary | None = None
-    """By HLS: from beginning to connect until the player showed something."""
+    """With HLS: from connecting until the player showed something."""
     timeline: StreamTimeline | None = None
