@@ -18,6 +18,7 @@ import typer
 from rich.console import Console
 
 from benchmarks import entry, machine
+from benchmarks.applications import beside
 from benchmarks.applications.cases import CASES, FOREIGN, Case, ForeignCase
 from benchmarks.applications.foreign import running
 from sojourn.applications.summary import SUMMARY, ApplicationSummary
@@ -32,6 +33,7 @@ ENDPOINTS = ("static=GET /static/*", "search=GET /search*", "product=GET /produc
 PEERS = machine.ROOT / "target" / "application-peers"
 NAMES = [each.name for each in (*CASES, *FOREIGN)]
 FOREIGN_LOG_SECONDS = 15.0
+TOOLS = "tools.md"
 talk = Console(stderr=True)
 
 
@@ -42,6 +44,9 @@ def _bench(
     venv: Annotated[Path, typer.Option(help="Where the shop's libraries are.")] = machine.ROOT / "build" / "shop-venv",
     output: Annotated[Path, typer.Option(help="The runs' folder.")] = machine.ROOT / "runs" / NAME,
     docs: Annotated[Path | None, typer.Option(help="Also put the page here.")] = None,
+    tools: Annotated[
+        bool, typer.Option("--tools", help="Measure the shop by sojourn load, k6 and Locust, too; the page keeps it.")
+    ] = False,
     demo: Annotated[bool, typer.Option("--demo", help="Assess the shop as it is, and print the answer.")] = False,
 ) -> None:
     """Assess applications whose bottlenecks are known, the example's and foreign ones, and count the right answers.
@@ -54,12 +59,15 @@ def _bench(
     chosen = {name for name in NAMES if any(fnmatch(name, pattern) for pattern in patterns)}
     output.mkdir(parents=True, exist_ok=True)
     missing = [case for case in CASES if case.name in chosen and not (output / case.name / SUMMARY).exists()]
-    if missing or demo:
+    if missing or demo or tools:
         with _shop(venv) as folder:
             log = _log(folder, traffic_seconds)
             if demo:
                 objectives = ("--slo", "p95 < 500ms", "--slo", "errors < 1%")
                 sys.exit(_assessed(folder, log, output / "demo", effort, *objectives))
+            if tools:
+                measured = beside.measure(_status(folder)["url"], beside.PATHS, PEERS)
+                (output / TOOLS).write_text(beside.table(measured))
             for case in missing:
                 _hunted(case, folder, log, output / case.name, effort)
     for foreign in FOREIGN:
@@ -68,7 +76,8 @@ def _bench(
     rows = [_row(case, output / case.name) for case in (*CASES, *FOREIGN) if case.name in chosen]
     for row in rows:
         print(" | ".join(row))
-    page = _page(rows, effort)
+    kept = output / TOOLS
+    page = _page(rows, effort, kept.read_text() if kept.exists() else "not measured: `--tools`")
     for where in (output, docs):
         if where is not None:
             (where / f"{NAME}.md").write_text(page)
@@ -138,13 +147,20 @@ def _row(case: Case | ForeignCase, run: Path) -> list[str]:
     return [case.name, expected, said, verdict, f"{knee:,.0f}", cause.because]
 
 
-def _page(rows: Sequence[Sequence[str]], effort: str) -> str:
+def _page(rows: Sequence[Sequence[str]], effort: str, tools: str) -> str:
     right = sum(row[3] == "yes" for row in rows)
     wrong = sum(row[3] == "WRONG" for row in rows)
     table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
     template = (Path(__file__).parent / "page.md.template").read_text()
     return Template(template).substitute(
-        table=table, right=right, wrong=wrong, count=len(rows), effort=effort, knobs=_knobs()
+        tools=tools,
+        rate=f"{beside.RATE:g}",
+        table=table,
+        right=right,
+        wrong=wrong,
+        count=len(rows),
+        effort=effort,
+        knobs=_knobs(),
     )
 
 

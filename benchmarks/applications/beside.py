@@ -16,6 +16,15 @@ from sojourn.failure import CouldNotRun
 
 SOJOURN = Path(sys.executable).parent / "sojourn"
 PERCENTILES = (0.5, 0.95, 0.99)
+PATHS = (
+    "/",
+    "/category/lamps",
+    "/category/chairs?sort=price",
+    "/search?q=lamp",
+    "/search?q=oak%20table",
+    *(f"/api/products/{number}" for number in range(1, 20)),
+)
+RATE, SECONDS, REPETITIONS = 100.0, 12.0, 3
 
 
 @dataclass(frozen=True)
@@ -31,14 +40,14 @@ class Said:
     """Of the tool itself."""
 
 
-def measure(url: str, paths: Sequence[str], rate: float, seconds: float, repetitions: int, peers: Path) -> list[Said]:
+def measure(url: str, paths: Sequence[str], peers: Path) -> list[Said]:
     """Each tool in turn, and again."""
     found = []
-    for _ in range(repetitions):
+    for _ in range(REPETITIONS):
         for run in (_ours, _k6, _locust):
             with tempfile.TemporaryDirectory() as folder:
                 try:
-                    found.append(run(url, paths, rate, seconds, peers, Path(folder)))
+                    found.append(run(url, paths, RATE, SECONDS, peers, Path(folder)))
                 except CouldNotRun as failure:
                     print(f"left out: {failure.said}", file=sys.stderr)
     return found

@@ -9,6 +9,7 @@ from sojourn.applications import demands, diagnosis, fitting
 from sojourn.applications.changes import Starting, changes
 from sojourn.applications.demands import Measured
 from sojourn.applications.fitting import Fitted
+from sojourn.applications.knee import sustained
 from sojourn.applications.network import Network, Places, Serial
 from sojourn.applications.prices import Prices
 from sojourn.applications.summary import ApplicationSummary, Cause, Demand, Knee, Model, StepFigures
@@ -77,13 +78,13 @@ def _fitted(
         return replace(free, network=replace(free.network, serial=serial))
     if first.cause in HELD and first.tier is not None:
         # About so many as are held at the end, by Little's law.
-        places = Places(HELD[first.cause], first.tier, 1)
+        places, seen = Places(HELD[first.cause], first.tier, 1), min(knee, sustained(top))
         ended = {each.name: each.requests_per_second for each in top.endpoints}
         tries = [
             fitting.fit(below, top, names, measured, summary.tiers, knee, (replace(places, count=count),))
             for count in fitting.counts(free.network, places, free.network.working(ended, places))
         ]
-        return min((each for each in tries if each is not None), key=lambda each: each.misfit(shares, knee))
+        return min((each for each in tries if each is not None), key=lambda each: each.misfit(shares, seen))
     return free
 
 

@@ -30,6 +30,10 @@ MIX_FRACTIONS = (0.25, 0.4, 0.55)
 """Of the work at the knee: the loads of the steps with other mixes."""
 MIX_EMPHASIS = 0.5
 """Of the requests of such a step: those of one endpoint, beside its share of the others."""
+STEP_RESPONSES, SETTLE_RESPONSES = 200, 60
+"""Times the quickest mean response time: how long a step lasts at least, and the settle time before it."""
+LENGTH_MAX = 2.5
+"""Times the effort's step: no step is longer for that."""
 SHORTFALL_MAX = 0.07
 SLOW_FACTOR = 15.0
 """Times the mean response time of the first step: the queue grows as long as the step lasts."""
@@ -124,7 +128,7 @@ class Climb:
         if gone is not None:
             raise Stopped(f"the processes of tier {gone} have ended")
         self.told(f"{kind}: {sum(rates.values()):,.1f} requests/s")
-        step = self.traffic.step(rates, seconds or self.effort.step_seconds, self.effort.settle_seconds)
+        step = self.traffic.step(rates, *self._lengths(seconds or self.effort.step_seconds))
         figures = described(kind, step, self.watch.used(step.begin, step.end))
         figures.failed_because = self._beyond(step)
         self.steps.append((step, figures))
@@ -133,6 +137,13 @@ class Climb:
         if figures.failed_because is not None:
             self._cool()
         return step, figures
+
+    def _lengths(self, seconds: float) -> tuple[float, float]:
+        """Of a step and of the settle time before it: a slow system needs longer for its queues to be what they are."""
+        quickest = self.quickest or 0.0
+        longest = LENGTH_MAX * self.effort.step_seconds
+        settle = max(self.effort.settle_seconds, min(longest / 2, SETTLE_RESPONSES * quickest))
+        return max(seconds, min(longest, STEP_RESPONSES * quickest)), settle
 
     def _beyond(self, step: Step) -> str | None:
         if step.failed_fraction > self.errors_max:

@@ -47,9 +47,11 @@ class Stretch:
     """What a tier's CPU time becomes."""
 
     of_core: float
-    """Factor on CPU time by those that share the cores."""
+    """Factor on CPU time by those that share the cores, and by how idle they are."""
     utilisation: float | None
     """Of each process that takes turns: its requests wait for each other besides, as 1 / (1 - utilisation)."""
+    alone: float = 1.0
+    """The part of `of_core` that is work; the rest is waiting for a core."""
 
     @property
     def whole(self) -> float:

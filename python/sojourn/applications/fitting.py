@@ -34,6 +34,8 @@ COUNTS = (0.55, 1.1)
 COUNTS_TRIED = 8
 CPU_MIN_SECONDS = 1e-4
 BACKGROUND_STEPS = 8
+OTHERS_MORE_MAX = 0.3
+"""Cores that others may use in a step beyond what they usually do: bursts are no part of the system."""
 QUIET_QUANTILE = 0.25
 """Of what others used: other work than ours comes and goes."""
 
@@ -84,7 +86,8 @@ def fit(
         CoreGroup(tuple(name for name in group.tiers if name in known), group.cores) for group in core_groups(tiers)
     ]
     groups = [group for group in groups if group.tiers]
-    fitted = [step for step in steps if _is_fitted(step, knee)]
+    quiet = undisturbed(steps, tiers)
+    fitted = [step for step in quiet if _is_fitted(step, knee)]
     if not groups or not fitted:
         return None
     network = Network(
@@ -102,7 +105,7 @@ def fit(
     for _ in range(WAIT_ROUNDS):
         # Who waits for a place depends on how long places are held, and that on the waits.
         network = replace(network, waits=_waits(network, fitted, tiers))
-    return Fitted(network, tuple(tiers), fitted, [step for step in steps if _is_unseen(step, knee)])
+    return Fitted(network, tuple(tiers), fitted, [step for step in quiet if _is_unseen(step, knee)])
 
 
 def counts(network: Network, places: Places, most: float) -> list[int]:
@@ -169,6 +172,16 @@ def background(steps: Sequence[StepFigures], tiers: Sequence[TierDescription]) -
     busiest = sorted(steps, key=lambda step: step.requests_per_second)[-BACKGROUND_STEPS:]
     taken = [each for step in busiest if (each := others(step, tiers)) is not None]
     return Background(float(np.quantile(taken, QUIET_QUANTILE))) if taken else Background()
+
+
+def undisturbed(steps: Sequence[StepFigures], tiers: Sequence[TierDescription]) -> list[StepFigures]:
+    """The steps in which others used about as much of the cores as in most; all where that is not known."""
+    taken = [others(step, tiers) for step in steps]
+    known = [each for each in taken if each is not None]
+    if not known:
+        return list(steps)
+    usual = float(np.quantile(known, QUIET_QUANTILE))
+    return [step for step, each in zip(steps, taken, strict=True) if each is None or each <= usual + OTHERS_MORE_MAX]
 
 
 def others(step: StepFigures, tiers: Sequence[TierDescription]) -> float | None:

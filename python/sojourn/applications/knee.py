@@ -45,7 +45,7 @@ def locate(steps: Sequence[tuple[Step, StepFigures]], explored: float, why: str)
     above = min((each for each in failed if each > knee), default=knee)
     middle = (knee + above) / 2
     # Between the two it is what a step beyond the knee delivered, not the middle of steps far apart.
-    delivered = max(_sustained(each) for each in tried if each.failed_because is not None)
+    delivered = max(sustained(each) for each in tried if each.failed_because is not None)
     estimate = max(SHORT_STEPS * knee, min(middle, delivered))
     low, high = min(knee, *failed, estimate), max(above, *passed)
     if delivered < middle:
@@ -57,7 +57,7 @@ def locate(steps: Sequence[tuple[Step, StepFigures]], explored: float, why: str)
     )
 
 
-def _sustained(step: StepFigures) -> float:
+def sustained(step: StepFigures) -> float:
     """The load of the same mix that a step beyond the knee was answered at, by the median of its endpoints."""
     shares = [
         each.requests_per_second / each.offered_requests_per_second

@@ -32,6 +32,7 @@ UNIT_BYTES = 1000
 """A request of the mean size, as the system file has it: sizes are the factor that all its parts share."""
 BISECTIONS = 12
 NEARLY_FULL = 0.92
+NOTHING_SECONDS = 1e-7
 SATURATION_WIDTH = 2e-3
 """Relative: how well the load is known at which cores saturate."""
 SATURATED = 0.98
@@ -213,7 +214,7 @@ class Network:
             if factors is None or any(each.whole == math.inf for each in factors):
                 return None
             for tier, factor, more in zip(group.tiers, factors, larger, strict=True):
-                found[tier] = replace(factor, of_core=factor.of_core * more)
+                found[tier] = replace(factor, of_core=factor.of_core * more, alone=more)
         return found
 
     def _passing(self, name: str, stretched: Mapping[str, Stretch]) -> float:
@@ -363,11 +364,17 @@ class Network:
     def _visit(
         self, name: str, tier: str, stretched: Mapping[str, Stretch], way: Mapping[str, int], held: str
     ) -> list[str]:
-        seconds = self.demands.get((name, tier), 0.0) * stretched[tier].of_core if tier in stretched else 0.0
+        seconds = self.demands.get((name, tier), 0.0) if tier in stretched else 0.0
         if seconds <= 0:
             return []
-        station = f"{tier}-{way[tier]}" if tier in way else tier
-        return [f'{{ station = "{station}", demand = {_demand(seconds)}{held} }}']
+        station, stretch = f"{tier}-{way[tier]}" if tier in way else tier, stretched[tier]
+        visits = [f'{{ station = "{station}", demand = {_demand(seconds * stretch.alone)}{held} }}']
+        waiting = seconds * (stretch.of_core - stretch.alone)
+        if waiting > NOTHING_SECONDS:
+            # How long others are in the way has little to do with the request.
+            law = f'{{ law = "exponential", mean = "{waiting * 1e9:.6g}ns" }}'
+            visits.append(f'{{ station = "{station}", demand = {law}{held} }}')
+        return visits
 
 
 def _demand(seconds: float) -> str:
