@@ -113,14 +113,12 @@ class Network:
             if limit is not None:
                 found[f"cores of {', '.join(group.tiers)}"] = limit
         for tier, count in self.processes.items():
-            mean = self._cpu(shares, tier)
-            if mean > 0:
-                found[f"processes of {tier}"] = count / mean
+            if self._cpu(shares, tier) > 0:
+                found[f"processes of {tier}"] = self._limit_of_cpu(tier, count, shares)
         most = min(found.values(), default=math.inf)
         for tier, cores in self.quotas.items():
-            mean = self._cpu(shares, tier)
-            if mean > 0:
-                found[f"quota of {tier}"] = cores / mean
+            if self._cpu(shares, tier) > 0:
+                found[f"quota of {tier}"] = self._limit_of_cpu(tier, cores, shares)
         if self.serial is not None:
             found[f"{self.serial.what} of {self.serial.tier}"] = 1 / self.serial.seconds
         for each in self.places:
@@ -202,19 +200,16 @@ class Network:
         return sum(share * self.demands.get((name, tier), 0.0) for name, share in shares.items())
 
     def _stretches(self, rates: Mapping[str, float]) -> dict[str, Stretch] | None:
-        total, found = sum(rates.values()), dict[str, Stretch]()
+        total, found, more = sum(rates.values()), dict[str, Stretch](), self._larger(rates)
         for group in self.groups:
             loads = [Load(self._cpu(rates, tier), self.processes.get(tier)) for tier in group.tiers]
-            falls = [self.falls.get(tier, 0.0) for tier in group.tiers]
-            others = self.background.at(total)
-            idle = 1 - min(1.0, utilisation(loads, falls, group.cores, others))
-            larger = [1 + fall * idle for fall in falls]
+            larger = [more[tier] for tier in group.tiers]
             loads = [replace(load, busy_cores=load.busy_cores * more) for load, more in zip(loads, larger, strict=True)]
-            factors = stretches(loads, group.cores, others)
+            factors = stretches(loads, group.cores, self.background.at(total))
             if factors is None or any(each.whole == math.inf for each in factors):
                 return None
-            for tier, factor, more in zip(group.tiers, factors, larger, strict=True):
-                found[tier] = replace(factor, of_core=factor.of_core * more, alone=more)
+            for tier, factor, alone in zip(group.tiers, factors, larger, strict=True):
+                found[tier] = replace(factor, of_core=factor.of_core * alone, alone=alone)
         return found
 
     def _passing(self, name: str, stretched: Mapping[str, Stretch]) -> float:
@@ -237,6 +232,24 @@ class Network:
             low, high = (middle, high) if is_free else (low, middle)
         # So near to full cores the layers have no answer, whoever uses them.
         return full if low > NEARLY_FULL * full else low
+
+    def _limit_of_cpu(self, tier: str, cores: float, shares: Mapping[str, float]) -> float:
+        """Where a tier uses so many cores; the others are the more idle, and each request takes the more."""
+        rate = cores / self._cpu(shares, tier)
+        for _ in range(BISECTIONS):
+            rates = {name: share * rate for name, share in shares.items()}
+            rate = cores / (self._cpu(shares, tier) * self._larger(rates).get(tier, 1.0))
+        return rate
+
+    def _larger(self, rates: Mapping[str, float]) -> dict[str, float]:
+        """By tier the factor on CPU time, because cores are not full."""
+        found = dict[str, float]()
+        for group in self.groups:
+            loads = [Load(self._cpu(rates, tier), None) for tier in group.tiers]
+            falls = [self.falls.get(tier, 0.0) for tier in group.tiers]
+            busy = utilisation(loads, falls, group.cores, self.background.at(sum(rates.values())))
+            found |= {tier: 1 + fall * (1 - min(1.0, busy)) for tier, fall in zip(group.tiers, falls, strict=True)}
+        return found
 
     def _alone(self) -> dict[str, Stretch]:
         return {tier: Stretch(1.0, None) for group in self.groups for tier in group.tiers}
