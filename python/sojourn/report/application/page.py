@@ -20,7 +20,7 @@ REPORT = "report.html"
 
 
 def write_report(folder: RunFolder) -> Path | None:
-    """Draws the page from the folder alone; returns where it is."""
+    """Draws the page from the folder alone; returns its path."""
     summary = ApplicationSummary.model_validate_json((folder.path / SUMMARY).read_text())
     folder.write_text(REPORT, page(summary))
     return folder.written(REPORT)

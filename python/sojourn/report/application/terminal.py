@@ -1,4 +1,4 @@
-"""The answer of an assessment of an application, in a screenful."""
+"""The answer of an application's assessment, in at most a screenful."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sojourn.text import format
 
 
 def print_application(summary: ApplicationSummary, console: Console) -> None:
-    """The answer: capacity, bottleneck, what changes give; then what each endpoint costs."""
+    """Prints the answer (capacity, bottleneck, effect of changes), then the cost of each endpoint."""
     if not summary.complete:
         console.print(Text(f"INCOMPLETE: {summary.incomplete_because}", style="bold red"))
     for line in sentences(summary):
@@ -34,7 +34,7 @@ def print_application(summary: ApplicationSummary, console: Console) -> None:
 
 
 def sentences(summary: ApplicationSummary) -> list[str]:
-    """The answer in sentences."""
+    """The answer in full sentences."""
     said = [
         f"{summary.target}, loaded with {summary.covered_fraction:.0%} of the requests of {summary.log_name} "
         f"({len(summary.endpoints)} endpoints)"
@@ -59,7 +59,7 @@ def sentences(summary: ApplicationSummary) -> list[str]:
 
 
 def objective_in_words(objective: ObjectiveAnswer, required: float) -> str:
-    """An objective with how far it holds."""
+    """An objective, and the capacity within it."""
     if objective.capacity is None:
         return f"FAILS  {objective.objective}: not at any load"
     word = "holds" if objective.holds else "FAILS"
