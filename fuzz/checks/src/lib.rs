@@ -5,6 +5,7 @@
 //! function, its row in [`TARGETS`], its file in `fuzz_targets/` and its `[[bin]]` in `fuzz/Cargo.toml`.
 
 pub mod cgi;
+pub mod connection;
 pub mod films;
 pub mod http;
 pub mod http_cache;
@@ -23,6 +24,7 @@ pub type Check = fn(&[u8]);
 pub const TARGETS: &[(&str, Check)] = &[
     ("cgi_environment", cgi::environment),
     ("cgi_response", cgi::response),
+    ("connection", connection::connection),
     ("fastcgi_records", cgi::records),
     ("http_chunked", http::chunked),
     ("http_conditions", http::conditions),

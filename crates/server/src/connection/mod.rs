@@ -27,6 +27,9 @@ mod http1;
 mod http2;
 mod output;
 mod send_path;
+#[cfg(test)]
+#[path = "tests/simulation.rs"]
+mod simulation;
 mod tls;
 mod waker_queue;
 mod want;

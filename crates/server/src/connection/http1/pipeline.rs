@@ -62,10 +62,8 @@ impl Http1 {
                     self.state = State::Sending(exchange, self.opened.take().unwrap_or_default());
                     return self.send_body(News::Woken, context);
                 }
-                Step::Flush => {
-                    self.content = Content::None;
-                    return self.send(None);
-                }
+                // A body that is thrown away already stays so: behind it is the next request.
+                Step::Flush => return self.send(None),
                 Step::Open(exchange, opening) => {
                     self.state = State::Waiting(Waiting { is_for_disk: true, ..Waiting::new(exchange) });
                     return Want::Open(opening);

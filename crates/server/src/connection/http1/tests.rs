@@ -107,6 +107,18 @@ fn every_script_cut_everywhere() {
     }
 }
 
+/// The second request has to wait for the disk, and for the first response to be sent.
+#[test]
+fn a_body_behind_an_earlier_request_is_thrown_away_once() {
+    let root = fixture::site();
+    let requests = b"GET /hello.txt HTTP/1.1\r\nHost: h\r\n\r\n\
+        GET /empty HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc\
+        GET /hello.txt HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+    let (answer, _) = Bench::new(root.path()).exchange(&[requests]);
+    let answer = String::from_utf8(answer).unwrap();
+    assert_eq!(answer.matches("HTTP/1.1 200 OK\r\n").count(), 3, "{answer}");
+}
+
 /// The bytes are the same with every send path.
 #[test]
 fn every_send_path_sends_the_same() {
