@@ -1,12 +1,13 @@
 # Thin on purpose: each target is a line or two; what they do lives in the programs.
 LOG ?=
 BENCH ?=
+FUZZ ?= 30
 PYTHON ?= python3
 VENV := .venv
 INSTALLED := $(VENV)/.installed
 DEVELOPED := $(VENV)/.developed
 
-.PHONY: demo demo-app test quick peers bench-applications bench-assess bench-server bench-proxy bench-load bench-probe bench-memory bench-stream bench-conformance bench-models bench-import bench-studies clean
+.PHONY: demo demo-app test quick peers fuzz sbom reproducible bench-applications bench-assess bench-server bench-proxy bench-load bench-probe bench-memory bench-stream bench-conformance bench-models bench-import bench-studies clean
 
 ## demo: set everything up and assess an example log, or LOG=path
 demo: $(INSTALLED)
@@ -27,6 +28,20 @@ quick: $(DEVELOPED)
 ## peers: the servers and the browser that tests and benches run beside ours
 peers:
 	scripts/peers
+
+## fuzz: each fuzz target for FUZZ=30 seconds, from the committed corpora; needs a nightly compiler and cargo-fuzz
+fuzz:
+	scripts/fuzz $(FUZZ)
+
+## sbom: what is installed was built from, as CycloneDX, into build/sbom.json; fails for a licence or a source that was not agreed to
+sbom:
+	mkdir -p build
+	scripts/sbom --check
+	scripts/sbom > build/sbom.json
+
+## reproducible: build the engine twice, in directories of different names, and compare
+reproducible:
+	scripts/reproducible
 
 ## bench-assess: whether the answer of sojourn assess can be believed, quiet and beside other work; writes docs/assessment-benchmark.md; two hours; BENCH="--minutes 60" is short; the same command goes on; SOJOURN_TRACES=DIR has real logs
 bench-assess: $(INSTALLED) peers
@@ -77,9 +92,8 @@ bench-models: $(INSTALLED)
 bench-studies: $(INSTALLED) peers
 	benchmarks/studies/bench --docs docs $(BENCH)
 
-## bench-applications: the example application and foreign ones with known bottlenecks, and what an assessment says of each; writes docs/applications-benchmark.md; BENCH="--cases lock" is short
+## bench-applications: the example application set to known bottlenecks, and what an assessment says of each; writes docs/applications-benchmark.md; BENCH="--cases lock" is short
 bench-applications: $(INSTALLED) peers
-	benchmarks/applications/peers
 	benchmarks/applications/bench --docs docs $(BENCH)
 
 ## bench-import: how fast logs of every format are imported, sessions included
