@@ -29,7 +29,7 @@ def test_each_machine_has_its_share_and_its_seed() -> None:
     assert all(part[:3] == ["http://x/", "--duration", "1s"] for part in parts)
 
 
-@pytest.mark.parametrize("text", ["", "a=0", "a=-1,b", "a=fast"])
+@pytest.mark.parametrize("text", ["", "a=0", "a=-1,b", "a=fast", "-oProxyCommand=id", "=2"])
 def test_machines_that_are_none(text: str) -> None:
     with pytest.raises(CouldNotRun):
         Fleet.parse(text, REMOTE_SHELL, "sojourn-engine")

@@ -1,10 +1,10 @@
-"""Generates one load from several machines: starts them together, merges their histograms, compares their clocks.
+"""Several machines make one load: started together, their histograms merged, their clocks compared.
 
-The load is that of `sojourn load`, or the rates of `sojourn replay`, where each machine draws its sessions from the
-same trace. On each machine the engine prepares, prints `ready`, answers with its time when asked, and starts at a time
-of its own clock that means the same moment everywhere. A clock offset is known to half a round trip (F. Cristian,
-Distributed Computing 3, 1989). A machine that fails is named in the result, and the others continue. Each machine's
-load is its weight's share of `--clients` or `--rate`.
+The load is that of `sojourn load`, or the rates of `sojourn replay`: each machine then draws its sessions from the same
+trace. On each machine the engine prepares itself, says `ready`, tells its time when asked, and begins at a time of its
+own clock that stands for the same moment everywhere. A clock is known to half a round trip (F. Cristian, Distributed
+Computing 3, 1989). A machine that dies is named in the result and the others are kept. The load of each is its
+weight's share of `--clients` or `--rate`.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from sojourn.loading.run import Tool, cores_of, option, recorded, with_option
 from sojourn.loading.steps import with_confidence
 
 REMOTE_SHELL = "ssh -o BatchMode=yes {host} {command}"
-"""The command template for a remote host: `{host}` and `{command}` are filled in, each as one word."""
+"""How a command is run on a host: `{host}` and `{command}` are filled in, each as one word."""
 READY_SECONDS_MAX = 30.0
 CLOCK_READINGS = 5
 START_LEAD_SECONDS = 0.3
-"""How far ahead the common start is set, in addition to three round trips."""
+"""Beside three round trips: how far ahead the common start is set."""
 STOP_GRACE_SECONDS = 20.0
 MACHINES_MAX = 256
 
@@ -52,7 +52,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Fleet:
-    """The machines, with the command template for remote hosts."""
+    """Machines, and how a command is run on them."""
 
     machines: Sequence[Machine]
     remote_shell: str = REMOTE_SHELL
@@ -61,7 +61,7 @@ class Fleet:
 
     @classmethod
     def parse(cls, text: str, remote_shell: str, remote_engine: str, tool: Tool = "load") -> Fleet:
-        """Parses `HOST[=WEIGHT],…`."""
+        """Reads `HOST[=WEIGHT],…`."""
         parts = [part.strip().partition("=") for part in text.split(",") if part.strip()]
         if not 1 <= len(parts) <= MACHINES_MAX:
             raise CouldNotRun(f"{text!r} names {len(parts)} machines", f"--on HOST[=WEIGHT],… of 1 to {MACHINES_MAX}")
@@ -71,6 +71,9 @@ class Fleet:
             weights = [0.0]
         if not all(weight > 0 for weight in weights):
             raise CouldNotRun(f"{text!r} has a weight that is no positive number", "--on big=2,small=1")
+        odd = [host for host, _, _ in parts if not host or host.startswith("-")]
+        if odd:
+            raise CouldNotRun(f"{odd[0]!r} is no machine: ssh would take it for an option", "--on HOST[=WEIGHT],…")
         if "{command}" not in remote_shell:
             raise CouldNotRun(f"--remote-shell {remote_shell!r} runs nothing", f"as in --remote-shell '{REMOTE_SHELL}'")
         machines = [Machine(part[0], weight / sum(weights)) for part, weight in zip(parts, weights, strict=True)]
@@ -80,7 +83,7 @@ class Fleet:
         """Runs the load on all machines at once.
 
         Raises:
-            CouldNotRun: a machine does not become ready; none has started then.
+            CouldNotRun: a machine does not become ready; none has begun then.
         """
         shared = shares(recorded(self.tool, options), self.machines)
         runs: list[_MachineRun] = []
@@ -111,7 +114,7 @@ class Fleet:
 
 
 def shares(options: Sequence[str], machines: Sequence[Machine]) -> list[list[str]]:
-    """Each machine's options: its share of the clients or of the rate, and its own seed."""
+    """The options of each machine: its share of the clients or of the rate, and a seed of its own."""
     parts = [[*options] for _ in machines]
     clients, rate = option(options, "--clients"), option(options, "--rate")
     if clients is not None and clients.isdecimal():
@@ -129,7 +132,7 @@ def shares(options: Sequence[str], machines: Sequence[Machine]) -> list[list[str
 
 
 def _shared_rates(text: str, share: float) -> str:
-    """A machine's share of a rate, or of the rates of a replay's steps."""
+    """A rate, or the rates of a replay's steps, times a machine's share."""
     try:
         return ",".join(f"{float(rate.removesuffix('/s')) * share:.10g}" for rate in text.split(","))
     except ValueError:
@@ -137,7 +140,7 @@ def _shared_rates(text: str, share: float) -> str:
 
 
 def apportioned(total: int, fractions: Sequence[float]) -> list[int]:
-    """Splits a total into whole numbers in proportion to fractions (largest remainder method)."""
+    """Whole numbers in proportion to fractions that add up exactly (largest remainders first)."""
     exact = [total * fraction for fraction in fractions]
     counts = [int(value) for value in exact]
     order = sorted(range(len(exact)), key=lambda index: counts[index] - exact[index])
@@ -147,7 +150,7 @@ def apportioned(total: int, fractions: Sequence[float]) -> list[int]:
 
 
 def _stop(runs: Sequence[_MachineRun]) -> None:
-    """Asks all engines to end, and kills those that do not."""
+    """Asks all to end, and ends those that do not."""
     for run in runs:
         run.say("stop")
     last = threading.Timer(STOP_GRACE_SECONDS, _kill, (runs,))
@@ -161,7 +164,7 @@ def _kill(runs: Sequence[_MachineRun]) -> None:
 
 
 class _Answer(Record):
-    """The engine's answers before the start."""
+    """What an engine answers before it begins."""
 
     ready: bool = False
     clock_seconds: float | None = None
@@ -169,7 +172,7 @@ class _Answer(Record):
 
 @dataclass
 class _MachineRun:
-    """A remote engine, controlled from this machine."""
+    """The engine on one machine, seen from here."""
 
     machine: Machine
     command: list[str]
@@ -182,7 +185,7 @@ class _MachineRun:
 
     def __post_init__(self) -> None:
         try:
-            # In its own process group: Ctrl-C reaches only this process, which forwards it once.
+            # In a group of its own: Ctrl-C reaches this process alone, which hands it on once.
             self._process = subprocess.Popen(
                 self.command,
                 stdin=subprocess.PIPE,
@@ -205,21 +208,21 @@ class _MachineRun:
             thread.start()
 
     def say(self, line: str) -> None:
-        """Sends the engine a line; a failure is noticed elsewhere."""
+        """Tells the engine; one that is gone is noticed elsewhere."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.write(line + "\n")
             self._process.stdin.flush()
 
     def wait_ready(self) -> None:
-        """Waits until the engine is ready."""
+        """Waits until the engine has prepared itself."""
         if not self._answer("it did not become ready").ready:
             raise CouldNotRun(
                 f"{self.machine.host} did not say that it is ready", "is its sojourn-engine of our version?"
             )
 
     def read_clock(self) -> None:
-        """Measures the offset of its clock, from the fastest of several questions."""
+        """How far its clock is ahead of ours, from the quickest of several questions."""
         readings = []
         for _ in range(CLOCK_READINGS):
             asked = time.time()
@@ -236,11 +239,11 @@ class _MachineRun:
             thread.join()
 
     def kill(self) -> None:
-        """Kills an engine that does not end when asked to."""
+        """Ends what does not end when it is asked to."""
         self._process.kill()
 
     def part(self) -> Part:
-        """Its result, or the reason why there is none."""
+        """What it measured, or why nothing is known."""
         result, because = None, None
         try:
             result = LoadResult.of(RequestsRecord.model_validate_json("".join(self._output)))
@@ -251,7 +254,7 @@ class _MachineRun:
         return Part(self.machine.host, self.machine.share, result, because, offset, trip)
 
     def end(self) -> None:
-        """Ends what still runs and releases all resources."""
+        """Ends what still runs and gives everything back."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()

@@ -110,9 +110,11 @@ impl Credentials {
         })
     }
 
-    /// The request counter, eight hexadecimal digits; `None` without one.
+    /// The request's number, if it counts: eight hexadecimal digits, from one on (RFC 7616, 3.4).
     pub fn count(&self) -> Option<u32> {
-        u32::from_str_radix(&self.nonce_count.as_ref()?.0, 16).ok()
+        let digits = &self.nonce_count.as_ref()?.0;
+        let is_number = digits.len() == 8 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        u32::from_str_radix(digits, 16).ok().filter(|count| is_number && *count > 0)
     }
 
     /// Returns true if the response proves knowledge of `secret` for a request by `method`. Takes constant time,
@@ -183,6 +185,21 @@ mod tests {
         assert_eq!((claim.algorithm, claim.count()), (Algorithm::Md5, None));
         let secret = Algorithm::Md5.secret("Mufasa", "testrealm@host.com", "Circle Of Life");
         assert!(claim.verify(&secret, "GET"));
+    }
+
+    #[test]
+    fn requests_are_counted_from_one_in_eight_digits() {
+        let whole = EXAMPLE.replace("NAME", "MD5");
+        for (text, count) in [
+            ("00000001", Some(1)),
+            ("0000000A", Some(10)),
+            ("00000000", None),
+            ("1", None),
+            ("+0000001", None),
+        ] {
+            let claim = Credentials::parse(&whole.replace("00000001", text)).unwrap();
+            assert_eq!(claim.count(), count, "{text}");
+        }
     }
 
     #[test]

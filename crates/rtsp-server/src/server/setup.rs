@@ -20,6 +20,10 @@ const SESSIONS_PER_CONNECTION_MAX: usize = 32;
 /// How much of the User-Agent is kept for the log.
 const AGENT_BYTES_MAX: usize = 200;
 
+/// The least port of a client that datagrams are sent to: behind those below are services, which a player is none of
+/// (RFC 6335, 6), and what is sent to them may be taken for requests.
+const CLIENT_PORT_MIN: u16 = 1024;
+
 impl Server<'_> {
     /// Sets up a track in a new or existing session.
     pub(super) fn set_up(
@@ -90,7 +94,8 @@ impl Server<'_> {
             return Err(Status::Forbidden.into());
         }
         let is_possible = |transport: &&Transport| {
-            let has_ports = transport.client_ports.is_some_and(|(rtp, rtcp)| rtp > 0 && rtcp > 0);
+            let has_ports =
+                transport.client_ports.is_some_and(|(rtp, rtcp)| rtp.min(rtcp) >= CLIENT_PORT_MIN);
             !transport.is_multicast
                 && transport.plays
                 && (transport.lower == LowerTransport::Tcp || has_ports)

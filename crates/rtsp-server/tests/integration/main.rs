@@ -300,6 +300,7 @@ fn refusals() {
             ("SETUP", "/film.mp4/trackID=1", "Transport: RTP/AVP;multicast\r\n", 461),
             ("SETUP", "/film.mp4/trackID=1", "Transport: RTP/AVP;unicast\r\n", 461),
             ("SETUP", "/film.mp4/trackID=1", "Transport: RTP/AVP;unicast;client_port=0-1\r\n", 461),
+            ("SETUP", "/film.mp4/trackID=1", "Transport: RTP/AVP;unicast;client_port=1022-1023\r\n", 461),
             (
                 "SETUP",
                 "/film.mp4/trackID=1",
