@@ -19,7 +19,7 @@ impl TlsOptions {
             return self.tls(tickets).map(Some);
         }
         ensure!(
-            self.tls_certificate.is_empty() && self.tls_key.is_empty(),
+            self.tls_certificate.is_empty() && self.tls_key.is_empty() && self.tls_ocsp.is_empty(),
             "there are certificates, but TLS is spoken nowhere\nhint: add --tls-listen ADDR"
         );
         Ok(None)
@@ -38,10 +38,18 @@ impl TlsOptions {
             certificates.len(),
             keys.len()
         );
-        let files = certificates.iter().zip(keys);
-        let files = files.map(|(certificate, key)| CertificateFiles {
+        ensure!(
+            self.tls_ocsp.len() <= certificates.len(),
+            "{} of --tls-ocsp and {} of --tls-certificate\nhint: give an answer for each certificate, in the same order",
+            self.tls_ocsp.len(),
+            certificates.len()
+        );
+        let ocsp = self.tls_ocsp.iter().map(Some).chain(std::iter::repeat(None));
+        let files = certificates.iter().zip(keys).zip(ocsp);
+        let files = files.map(|((certificate, key), ocsp)| CertificateFiles {
             certificate: certificate.clone(),
             key: key.clone(),
+            ocsp: ocsp.cloned(),
         });
         let tickets = tickets.map(inherited_tickets).transpose()?.unwrap_or_default();
         let tls = Tls::new(&files.collect::<Vec<_>>(), tickets);

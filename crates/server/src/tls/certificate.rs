@@ -21,6 +21,8 @@ pub struct CertificateFiles {
     pub certificate: PathBuf,
     /// Its private key in PEM: PKCS #8, PKCS #1 or SEC1.
     pub key: PathBuf,
+    /// The authority's answer whether it is revoked, in DER (RFC 6960, 4.2), which is sent with it.
+    pub ocsp: Option<PathBuf>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +44,8 @@ pub enum CertificateError {
     /// The key is unusable.
     #[error("the key {} cannot be used: {reason}", path.display())]
     Key { path: PathBuf, reason: String },
+    #[error("{} is no answer of OCSP that says something: {reason}", path.display())]
+    Ocsp { path: PathBuf, reason: &'static str },
     #[error("the key {} does not belong to the certificate {}", key.display(), certificate.display())]
     Mismatch { certificate: PathBuf, key: PathBuf },
 }
@@ -64,6 +68,9 @@ impl CertificateError {
             }
             CertificateError::Empty { .. } => "--tls-certificate is for the chain, --tls-key for the key",
             CertificateError::Certificate { .. } => "look at it with: openssl x509 -noout -text -in FILE",
+            CertificateError::Ocsp { .. } => {
+                "get one with: openssl ocsp -issuer CHAIN -cert CERTIFICATE -url URL -respout FILE"
+            }
             CertificateError::Key { .. } => {
                 "use an RSA key of 2048 bits or more, ECDSA P-256 or P-384, or Ed25519"
             }
@@ -76,7 +83,7 @@ impl CertificateError {
 
 impl CertificateFiles {
     pub(super) fn read(&self, provider: &CryptoProvider) -> Result<CertifiedKey, CertificateError> {
-        let CertificateFiles { certificate, key: path } = self;
+        let CertificateFiles { certificate, key: path, ocsp } = self;
         let pem = read("key", path)?;
         let chain = self.chain()?;
         let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|error| match error {
@@ -87,7 +94,8 @@ impl CertificateFiles {
             .key_provider
             .load_private_key(key)
             .map_err(|error| CertificateError::Key { path: path.clone(), reason: error.to_string() })?;
-        let pair = CertifiedKey::new(chain, key);
+        let mut pair = CertifiedKey::new(chain, key);
+        pair.ocsp = ocsp.as_deref().map(ocsp_answer).transpose()?;
         match pair.keys_match() {
             Ok(()) => Ok(pair),
             Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch)) => {
@@ -110,6 +118,31 @@ impl CertificateFiles {
             Ok(chain) => Ok(chain),
             Err(error) => Err(broken("certificate", path, &error)),
         }
+    }
+}
+
+/// An answer that the authority gave. Whether it is about this certificate, and still valid, clients check.
+fn ocsp_answer(path: &Path) -> Result<Vec<u8>, CertificateError> {
+    let bytes = read("answer of OCSP", path)?;
+    let not = |reason| Err(CertificateError::Ocsp { path: path.to_owned(), reason });
+    // A sequence: its length in one byte, or in as many as the first says; then the status, an enumerated value.
+    let rest = match bytes.as_slice() {
+        [0x30, length @ ..=127, rest @ ..] if rest.len() == usize::from(*length) => rest,
+        [0x30, count @ 129..=132, rest @ ..] => {
+            let Some((length, rest)) = rest.split_at_checked(usize::from(count & 0x7f)) else {
+                return not("it is cut short");
+            };
+            if length.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte)) != rest.len() {
+                return not("it has another length than it says");
+            }
+            rest
+        }
+        _ => return not("it is no DER"),
+    };
+    match rest {
+        [0x0a, 1, 0, ..] => Ok(bytes),
+        [0x0a, 1, ..] => not("the authority did not answer the question"),
+        _ => not("it is DER of another kind"),
     }
 }
 
@@ -143,7 +176,8 @@ mod tests {
             content.inspect(|content| std::fs::write(&path, content).unwrap());
             path
         };
-        let files = CertificateFiles { certificate: file("c.pem", certificate), key: file("k.pem", key) };
+        let files =
+            CertificateFiles { certificate: file("c.pem", certificate), key: file("k.pem", key), ocsp: None };
         let error = files.read(&default_provider()).err()?;
         Some(format!("{error}").replace(&format!("{}/", directory.path().display()), ""))
     }
@@ -174,5 +208,28 @@ mod tests {
         assert!(
             said(Some(&huge), Some(&key)).starts_with("cannot read the certificate c.pem: file too large")
         );
+    }
+
+    #[test]
+    fn only_an_answer_that_was_given_is_sent() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("o.der");
+        let outcome = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            ocsp_answer(&path).map_err(|error| error.to_string().rsplit(": ").next().unwrap().to_owned())
+        };
+        let long = [&[0x30, 0x82, 1, 0, 0x0a, 1, 0][..], &[0; 253]].concat();
+        assert_eq!(outcome(&[0x30, 3, 0x0a, 1, 0]), Ok(vec![0x30, 3, 0x0a, 1, 0]));
+        assert_eq!(outcome(&long), Ok(long.clone()));
+        for (bytes, reason) in [
+            (&long[..200], "it has another length than it says"),
+            (&[0x30, 0x82, 1], "it is cut short"),
+            (&[0x30, 3, 0x0a, 1, 6], "the authority did not answer the question"),
+            (&[0x30, 3, 0x02, 1, 0], "it is DER of another kind"),
+            (b"-----BEGIN", "it is no DER"),
+            (b"", "it is no DER"),
+        ] {
+            assert_eq!(outcome(bytes), Err(reason.to_owned()), "{bytes:?}");
+        }
     }
 }
