@@ -1,4 +1,4 @@
-"""Failures that a person can fix: what went wrong, where, and a suggested fix.
+"""Failures that a person can do something about: what, where, and the likely cure.
 
 Exit codes of every command: 0 ran, 1 ran with failures (or was interrupted), 2 could not run.
 """
@@ -11,7 +11,7 @@ EXIT_COULD_NOT_RUN = 2
 
 
 class CouldNotRun(Exception):
-    """The command could do nothing useful and ends with exit code 2."""
+    """Nothing useful could be done; the command ends with exit code 2."""
 
     def __init__(self, what: str, hint: str | None = None) -> None:
         super().__init__(what)
@@ -20,7 +20,7 @@ class CouldNotRun(Exception):
 
     @property
     def said(self) -> str:
-        """Message and hint in one line."""
+        """Both in one line."""
         return " ".join((self.what + (f"; {self.hint}" if self.hint else "")).split())
 
     def __str__(self) -> str:

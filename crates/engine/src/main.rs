@@ -8,6 +8,8 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use sojourn_server::memory::Allocator;
+
 mod confine;
 mod describe;
 mod help;
@@ -23,6 +25,9 @@ mod stream;
 mod table;
 mod text_file;
 mod virtual_time;
+
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
 
 /// Serve files, proxy requests, stream films, generate load, replay logs, and measure what they cost.
 ///

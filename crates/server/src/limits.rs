@@ -16,6 +16,8 @@ pub struct Limits {
     pub connections_max: usize,
     /// The most open connections from one address (IPv6: one /64 network); more are answered 503.
     pub connections_per_address: Option<u32>,
+    /// Bytes of memory that each process may use; load is shed before.
+    pub memory_limit: u64,
     /// After this many requests a connection is closed.
     pub requests_per_connection: Option<u32>,
     /// Keep-alive timeout: how long a connection may be without a request.
@@ -46,6 +48,7 @@ impl Default for Limits {
         Limits {
             connections_max: 200_000,
             connections_per_address: None,
+            memory_limit: u64::MAX,
             requests_per_connection: None,
             idle: Duration::from_secs(60),
             head: Duration::from_secs(15),

@@ -1,4 +1,4 @@
-//! External merge sort: sorts more records than fit in memory by spilling sorted runs and merging them.
+//! Sorts more records than fit in memory: runs are sorted, spilled, and merged as they are read back.
 //!
 //! Records within the budget never leave memory, so a short log needs no file. The sort is stable, spilled or not: the
 //! result does not depend on the budget.
@@ -9,16 +9,16 @@ use std::io::{self, Read, Seek, Write};
 
 use merge::Merge;
 
-/// Temporary storage for spilled runs, such as a temporary file.
+/// A temporary file, or whatever else holds bytes.
 pub trait Scratch: Read + Write + Seek + Send {}
 
 impl<T: Read + Write + Seek + Send> Scratch for T {}
 
-/// The memory budget of a sort, and the storage beyond it.
+/// The memory budget of a sort, and the place for the rest.
 pub struct Spill<'s> {
-    /// The bytes of records that one sort holds in memory; merging uses as much for its buffers.
+    /// The bytes of records that one sort holds; merging takes as much for its buffers.
     pub budget_bytes: usize,
-    /// Creates empty temporary storage.
+    /// Makes an empty place for what is beyond the budget.
     pub open: &'s mut dyn FnMut() -> io::Result<Box<dyn Scratch>>,
 }
 
@@ -30,11 +30,11 @@ pub trait Record: Sized {
     fn key(&self) -> Self::Key;
     fn memory_bytes(&self) -> usize;
     fn encode(&self, bytes: &mut Vec<u8>);
-    /// Decodes a record from the bytes of `encode`.
+    /// Reads what `encode` wrote.
     fn decode(bytes: &mut impl Read) -> io::Result<Self>;
 }
 
-/// Collects records in any order.
+/// Takes records in any order.
 pub struct Sorter<R> {
     records: Vec<R>,
     held_bytes: usize,
@@ -42,14 +42,14 @@ pub struct Sorter<R> {
     spilled: Option<Spilled>,
 }
 
-/// Sorted runs in temporary storage, one after the other.
+/// Sorted runs, one behind the other.
 struct Spilled {
     scratch: Box<dyn Scratch>,
     /// The start of each run, and the end of the last one.
     bounds: Vec<u64>,
 }
 
-/// Runs are written in pieces of this size.
+/// Bytes are written in pieces of this size.
 const WRITE_BYTES: usize = 1 << 20;
 
 impl<R> Default for Sorter<R> {
@@ -63,7 +63,7 @@ impl<R: Record> Sorter<R> {
         self.count
     }
 
-    /// Adds a record. Without storage to spill to, all records stay in memory.
+    /// Takes a record; without a place to spill to, memory grows with every one.
     pub fn push(&mut self, record: R, spill: &mut Option<Spill<'_>>) -> io::Result<()> {
         self.held_bytes += record.memory_bytes();
         self.count += 1;
@@ -94,7 +94,7 @@ impl<R: Record> Sorter<R> {
         Ok(())
     }
 
-    /// Yields all records in order of their keys.
+    /// All records in order of their keys.
     pub fn finish(mut self, spill: &mut Option<Spill<'_>>) -> io::Result<Sorted<R>> {
         if let (Some(_), Some(spill)) = (&self.spilled, spill) {
             let budget_bytes = spill.budget_bytes;

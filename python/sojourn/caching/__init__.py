@@ -1,1 +1,1 @@
-"""Cache simulation: hit and miss ratios of replacement policies on a trace."""
+"""What a cache of a given size and policy would have made of a trace."""

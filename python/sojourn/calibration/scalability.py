@@ -1,8 +1,7 @@
-"""Throughput against clients: fits the universal scalability law, with its error on held-out numbers of clients.
+"""Throughput against clients: the universal scalability law, with its error on numbers of clients held out.
 
-X(N) = gamma N / (1 + alpha (N - 1) + beta N (N - 1)); `queueing.fit_usl` solves it. The standard deviation of a
-throughput is proportional to it, so each has its inverse square as weight. If the interval of beta includes zero, no
-peak was measured.
+X(N) = gamma N / (1 + alpha (N - 1) + beta N (N - 1)); `queueing.fit_usl` solves it. Throughputs vary in proportion to
+themselves, so each counts by its inverse square. An interval of beta that holds zero says that no peak was seen.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from sojourn.failure import CouldNotRun
 from sojourn.queueing import UslFit
 
 LEVELS_MIN = 5
-"""Three coefficients, one held-out level, and one for an error estimate."""
+"""Three coefficients, one level held out, and one for an error."""
 FOLDS_MAX = 10
 
 

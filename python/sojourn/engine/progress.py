@@ -1,4 +1,4 @@
-"""Progress of a run: the lines that the engine prints with `--progress`, about one per second."""
+"""How a run goes: the lines that the engine says with `--progress`, about one a second."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from sojourn.engine.results import LoadProgress, StreamProgress
 
 
 class Advance(BaseModel):
-    """The progress of a run, with additions to the engine's line."""
+    """How much of a run is over, and what others have added to the engine's line."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
     progress: float
     host: str | None = None
-    """The machine that reports, if several generate the load."""
+    """Of several machines that make a load together, the one that says it."""
     probe: Mapping[str, float] = Field(default_factory=dict)
-    """A probed server's usage in the last second, by counter."""
+    """What a probed server used in the last second, by counter."""
 
 
 class RequestsAdvance(LoadProgress, Advance):
-    """The progress of a run of requests."""
+    """Of a load of requests."""
 
 
 class StreamsAdvance(StreamProgress, Advance):
-    """The progress of a run of viewers."""
+    """Of a load of viewers."""
 
 
 ProgressLine = Advance | RequestsAdvance | StreamsAdvance
 
 
 def parse(line: str) -> ProgressLine:
-    """Parses a progress line of any command."""
+    """The line of whatever command said it."""
     if '"streams_playing"' in line:
         return StreamsAdvance.model_validate_json(line)
     if '"requests_per_second"' in line:

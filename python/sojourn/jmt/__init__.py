@@ -1,9 +1,8 @@
-"""Reads and writes models of Java Modelling Tools: `.jsimg` (simulation) and `.jmva` (mean value analysis).
+"""Models of Java Modelling Tools, read and written: `.jsimg` (simulation) and `.jmva` (mean value analysis).
 
-Only features that both sides have are translated. Features without a counterpart are refused by name, and a changed
-meaning causes a warning by name; nothing is dropped silently. `jsimg_*` and `jmva_*` are the two formats, `laws` the
-distributions, `chain` the conversion of routes to routing probabilities, `outline` a system in the form that the
-writers need.
+Only the subset that both sides can say is translated. What has no counterpart is refused by name; what changes its
+meaning is a warning by name; nothing is dropped in silence. `jsimg_*` and `jmva_*` are the two formats, `laws` the
+distributions, `chain` the routes as JMT's routing probabilities, `outline` a system as the writers need it.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ WRITERS: dict[str, Callable[[System, str], Translation]] = {".jsimg": jsimg_writ
 
 
 def read(path: Path) -> Translation:
-    """Translates a model; the result's `text` is a system file.
+    """Reads a model; its `text` is a system file.
 
     Raises:
-        CouldNotRun: if the file cannot be read, or has features that a system file cannot express.
+        CouldNotRun: if the file cannot be read, or has what no system file can say.
     """
     suffix = _suffix(path)
     try:
@@ -42,10 +41,10 @@ def read(path: Path) -> Translation:
 
 
 def write(system: System, path: Path) -> Translation:
-    """Translates a system for a file of this name; the result's `text` is the model. Writes nothing.
+    """Translates a system for a file of this name; its `text` is the model. Nothing is written.
 
     Raises:
-        CouldNotRun: if the system has features that the format cannot express.
+        CouldNotRun: if the system has what the format cannot say.
     """
     return WRITERS[_suffix(path)](system, path.stem)
 

@@ -1,7 +1,6 @@
-"""A system in the form that the writers need: stations, and per class its source, chain and distributions.
+"""A system as the writers need it: stations, and per class where its jobs come from, their chain and their laws.
 
-Users and latencies become delays, because JMT has no other form for them. Features that neither JMT format can express
-are refused here.
+Users and latencies become delays, for JMT has no others. What no format of JMT can say is refused here.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from sojourn.text.toml import Table
 
 KNOWN_STATION_KEYS = {"discipline", "r", "servers", "demand", "rate", "capacity", "queue", "when_full"}
 DROP_STRATEGIES = {"refuse": "drop", "block": "BAS blocking"}
-"""JMT's strategy for each `when_full` of a system file."""
+"""What becomes of a job that finds a station full, in a system file and in JMT."""
 
 
 @dataclass(frozen=True)
@@ -31,14 +30,14 @@ class Station:
     r: int | None = None
     servers: int = 1
     capacity: int | None = None
-    """The most jobs present, including those in service."""
+    """The most jobs present, in service too."""
     drop_strategy: str = "waiting queue"
-    """JMT's strategy for arrivals at a full station."""
+    """JMT's word for what becomes of a job that finds so many."""
 
 
 @dataclass(frozen=True)
 class Service:
-    """A class's service at a station: its distribution and moments."""
+    """A class's service at a station: its law, and the moments that it has."""
 
     law: JmtLaw
     moments: Moments
@@ -52,10 +51,10 @@ class Jobs:
     rate: float | None
     users: int | None
     start: str
-    """The start of its chain: the source, the users' delay, or the station where users restart."""
+    """Where its chain begins: the source, the delay of the users, or the station where they begin again."""
     routes: tuple[Route, ...]
     services: Mapping[str, Service]
-    """Services by station."""
+    """By station."""
 
     def chain(self) -> Chain:
         """Transition probabilities."""
@@ -64,7 +63,7 @@ class Jobs:
 
 @dataclass(frozen=True)
 class Outline:
-    """All stations in order, including delays for users and latencies."""
+    """Stations in order, delays for users and latencies among them."""
 
     stations: tuple[Station, ...]
     classes: tuple[Jobs, ...]
@@ -73,7 +72,7 @@ class Outline:
 
 
 def outline(system: System, translation: Translation) -> Outline:
-    """Converts a system into an outline."""
+    """Lays a system out for JMT."""
     described = tomllib.loads(system.text)
     for name, table in described["stations"].items():
         for key in table:
@@ -113,7 +112,7 @@ def _visitors(system: System, station: str) -> Iterator[ClassModel]:
 
 
 def _restart(model: ClassModel) -> str | None:
-    """The station where users without think time restart; None if they think, or start at several."""
+    """Where users who never think begin again; None where they think, or do not always begin at one station."""
     firsts = {route.visits[0].station for route in model.routes}
     instant = model.think_time_seconds == 0 and model.latency_seconds == 0
     return next(iter(firsts)) if instant and len(firsts) == 1 else None
@@ -151,7 +150,7 @@ def _jobs(model: ClassModel, described: Table, start: str, latency: str, transla
     if len(set(by_size)) > 1:
         shared = ", ".join(dict.fromkeys(by_size))
         translation.warn(f"class {model.name}: the document size that {shared} share is drawn anew at each of them")
-    # A job that restarts is already at its first station.
+    # A job that begins again is at its first station already.
     skipped = 1 if restart else 0
     routes = tuple(
         (route.probability, first + tuple(visit.station for visit in route.visits[skipped:])) for route in model.routes
@@ -169,13 +168,13 @@ def _service(law: Law | None, known: Moments, place: str, translation: Translati
 
 
 Visit = str | Table
-"""A visit: a station's name, or a table with deviations from it."""
+"""The name of a station, or with what differs there."""
 
 
 def _law(visit: Visit, station: Table, by_size: bool) -> Law | None:
     own = visit.get("demand") if isinstance(visit, Mapping) else None
     demand = own if own is not None else station.get("demand", station.get("rate"))
-    # A function of the size has no distribution of its own, but two different ones must remain distinguishable.
+    # A function of the size has no distribution of its own; two that differ must still be told apart.
     return {"by_size": repr(demand)} if by_size else demand
 
 

@@ -1,6 +1,6 @@
-"""The record of a load run: the engine's result with additions.
+"""The record of a load run: the engine's result, and what is added to it here.
 
-Runs of requests and of viewers have different figures; common ones have the same names in both.
+A run of requests and a run of viewers have different figures; what they have in common has the same names in both.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from sojourn.probe.totals import CounterUse
 
 
 class ProbeUse(Record):
-    """A probed server's usage, in a run or a step."""
+    """What a probed server used, in a run or in a step."""
 
     unavailable: str | None = None
-    """The reason why there are no figures."""
+    """Why there is nothing."""
     pids: list[int] = Field(default_factory=list)
     samples: int = 0
     duration_seconds: float | None = None
     probe_cpu_fraction: float | None = None
     counters: dict[str, CounterUse] = Field(default_factory=dict)
     offset_seconds: float = 0.0
-    """The offset added to the recording's times."""
+    """What was added to the recording's times."""
     cores: int | None = None
-    """The number of cores available to the processes."""
+    """On how many the processes may run."""
     cpu_seconds_per_request: float | Unavailable | None = None
     cpu_user_seconds_per_request: float | Unavailable | None = None
     cpu_system_seconds_per_request: float | Unavailable | None = None
@@ -44,13 +44,13 @@ class ProbeUse(Record):
 
 
 class Use(Record):
-    """A resource's usage at every load; None where unknown."""
+    """A resource at every load; a figure that is not known is None."""
 
     name: str
     criterion: str
     limit: float
     unit: str
-    """`share`, or the unit of the count."""
+    """`share`, or what is counted."""
     values: list[float | None]
 
     def is_saturated(self, place: int) -> bool:
@@ -60,22 +60,22 @@ class Use(Record):
 
 
 class Saturation(Record):
-    """The resource that saturates first, with the evidence."""
+    """The resource that saturates first, with its evidence."""
 
     loads: list[str]
-    """The offered loads, ascending."""
+    """What was offered, from the least."""
     uses: list[Use]
     first: str | None
-    """The resource that saturated first; None if none is known to."""
+    """The resource that was saturated first; None: not shown."""
     at: str | None
-    """The load at which it saturated."""
+    """The load at which."""
     sentence: str
     rates: list[float] = Field(default_factory=list)
-    """The loads as numbers, in the same order; empty in results of older versions."""
+    """The loads as numbers, in the same order; results of older versions have none."""
 
 
 class TrialRecord(Record):
-    """One run of a search."""
+    """A run of a search."""
 
     load: float
     passed: bool
@@ -85,7 +85,7 @@ class TrialRecord(Record):
 
 
 class LoadTried(Record):
-    """All runs of a search at one load."""
+    """All runs at one load of a search."""
 
     load: float
     runs: int
@@ -94,7 +94,7 @@ class LoadTried(Record):
 
 
 class SearchRecord(Record):
-    """A capacity search: its options and result."""
+    """A search for the largest load: what was asked, and what is known."""
 
     varied: str
     unit: str
@@ -111,7 +111,7 @@ class SearchRecord(Record):
 
 
 class Bounds(Record):
-    """A step's metric with its 95 % confidence interval, or the reason why it has none."""
+    """A metric of a step with its 95 % confidence interval, or why it has none."""
 
     value: float | None = None
     low: float | None = None
@@ -121,7 +121,7 @@ class Bounds(Record):
 
 
 class Judged(Record):
-    """A threshold with its verdict."""
+    """A threshold and whether the run passed it."""
 
     metric: str
     operator: str
@@ -134,7 +134,7 @@ class Judged(Record):
 
 
 class MachineShare(Record):
-    """One of the machines that generated a load."""
+    """One of the machines that made a load together."""
 
     host: str
     share: float
@@ -153,36 +153,36 @@ class MachineShare(Record):
 
 
 class Step(StepReport):
-    """A step of a run of requests."""
+    """A step of requests."""
 
     probe: ProbeUse | None = None
     confidence: dict[str, float | Bounds] | None = None
-    """Confidence intervals by metric; `level` is their confidence level."""
+    """By metric; `level` is that of all."""
 
 
 class StreamsStep(StreamStep):
-    """A step of a run of viewers."""
+    """The step of a run of viewers."""
 
     probe: ProbeUse | None = None
 
 
 class _Added(Record):
-    """Additions to the engine's result."""
+    """What is known beside the engine's result."""
 
     probe: ProbeUse | None = None
     saturation: Saturation | None = None
-    """The server's resource that saturated first."""
+    """Which resource of the server was full first."""
     options: list[str] = Field(default_factory=list)
-    """The engine options of the run."""
+    """The engine's options that were given."""
     thresholds: list[Judged] = Field(default_factory=list)
 
 
 class RequestsRecord(LoadRecord, _Added):
     """A run of requests."""
 
-    steps: list[Step] = Field(default_factory=list)  # type: ignore[assignment]  # they add fields to the engine's
+    steps: list[Step] = Field(default_factory=list)  # type: ignore[assignment]  # they have more than the engine's
     machines: list[MachineShare] = Field(default_factory=list)
-    """The machines, if several generated the load."""
+    """Where several made the load."""
 
 
 class StreamsRecord(StreamRecord, _Added):
@@ -196,10 +196,10 @@ AnyStep = Step | StreamsStep
 
 
 def parse(text: str | bytes) -> RunRecord:
-    """Parses a record of either kind.
+    """The record of a file, of either kind.
 
     Raises:
-        ValidationError: it is of neither kind.
+        ValidationError: it is neither.
     """
     kind = _Kind.model_validate_json(text).kind
     return (StreamsRecord if kind == STREAMS else RequestsRecord).model_validate_json(text)

@@ -1,7 +1,7 @@
-"""Limits memory, disk or CPU for programs that a study starts, below what the machine has.
+"""Less memory, a slower disk or a slower processor than the machine has, for what a study starts.
 
-The engine creates a control group, starts the program in it and removes the group when the program ends; the next run
-undoes what a killed one left behind. This module only builds the engine's options.
+The engine makes a control group, starts the program inside and removes the group when the program ends; what a run
+that was killed has left is undone by the next one. Here it is only said what is to be limited.
 """
 
 from __future__ import annotations
@@ -15,28 +15,27 @@ from sojourn import engine
 from sojourn.failure import CouldNotRun
 
 PROCESSOR_PERIOD_SECONDS = 0.05
-"""The period of a CPU quota: a program runs at full speed until its quota is used up, then waits for the next period
-(`crates/measure/src/confinement/hierarchy.rs`).
-"""
+"""In which a program with less than a processor may use its share: it runs at full speed until it has, and then waits
+for the next period (`crates/measure/src/confinement/hierarchy.rs`)."""
 
 
 @dataclass(frozen=True)
 class Confinement:
-    """Limits of a program; None means no limit."""
+    """What a program may use; none is no limit."""
 
     site: Path
-    """The folder whose pages must count as the program's: they are dropped from the page cache before it starts."""
+    """The files whose pages are to count as the program's: they are dropped from memory before it starts."""
     memory_bytes: int | None = None
-    """Memory limit for all its processes together, including their share of the page cache."""
+    """All its processes together, their share of the page cache included."""
     disk_read_bytes_per_second: int | None = None
-    """Read rate limit for the disk that holds the site."""
+    """From the disk that holds the site."""
     processors: float | None = None
-    """CPU limit: 1 is one processor."""
+    """Of their time: 1 is one processor's."""
     drop_pages: Literal["none", "site", "machine"] = "site"
-    """Pages to drop first; `machine` needs root and affects the whole machine."""
+    """`machine` needs root, and everybody on it notices."""
 
     def command(self, command: list[str]) -> list[str]:
-        """Wraps `command` so that it runs confined; signals are forwarded to it."""
+        """The command that runs `command` confined; a signal to it is handed on."""
         return [str(engine.path()), "confine", *self._options(), "--", *command]
 
     def _options(self) -> list[str]:
@@ -51,7 +50,7 @@ class Confinement:
 
 
 def processors_unlimited_because() -> str | None:
-    """The reason why CPU time cannot be limited here; None if it can."""
+    """Why no processor's time can be limited here; None if it can."""
     tried = subprocess.run(
         [str(engine.path()), "confine", "--cpu-limit", "1", "--", "true"], capture_output=True, text=True, check=False
     )
@@ -59,7 +58,7 @@ def processors_unlimited_because() -> str | None:
 
 
 def restore() -> str:
-    """Undoes what killed runs have left behind; returns a line of text for each item.
+    """Undoes what runs that were killed have left; says what that was, a line each.
 
     Raises:
         CouldNotRun: if something could not be undone.

@@ -1,7 +1,7 @@
-"""Samples of processors and processes from /proc and /sys.
+"""What the kernel says of processors and processes at one moment: /proc and /sys, read as they are.
 
-Cumulative values (ticks, throttling) are meaningful as the difference of two samples. A value that cannot be read is
-`None` or an empty mapping; the code that compares two samples gives the reason.
+Everything that only grows (ticks, throttling) means something as the difference of two samples. What cannot be read
+is `None` or an empty mapping; whoever compares two samples says why a figure is missing.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TICK_SECONDS = 0.01
-"""The unit of CPU time in /proc (`USER_HZ` is 100 on every Linux architecture)."""
+"""/proc counts processor time in these (`USER_HZ` is 100 on every architecture Linux runs on)."""
 
 
 @dataclass(frozen=True)
 class CoreTicks:
-    """Ticks of one core since boot, by state."""
+    """Ticks of one core since the machine started, by what it did."""
 
     busy: int
-    """User, system and interrupt time."""
+    """Programs, the kernel for them, and interrupts."""
     interrupts: int
     stolen: int
-    """Time stolen by the hypervisor."""
+    """The hypervisor ran something else."""
     idle: int
 
     @property
     def total(self) -> int:
-        """All time, including stolen time."""
+        """All time, the stolen time too."""
         return self.busy + self.stolen + self.idle
 
     def __sub__(self, earlier: CoreTicks) -> CoreTicks:
@@ -53,28 +53,28 @@ class ThreadTicks:
 
 @dataclass(frozen=True)
 class Quota:
-    """The tightest CPU limit of the control groups above this process."""
+    """The limit of a control group, the narrowest above this process."""
 
     cores: float | None
-    """The limit in cores; `None` without a limit."""
+    """Of processor time; `None` is no limit."""
     throttled_seconds: float
-    """Cumulative time for which the group was throttled."""
+    """How long the group's programs were held back, so far."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """All values at one moment."""
+    """One moment."""
 
     cores: dict[int, CoreTicks]
     threads: dict[int, ThreadTicks]
     frequency_hertz: dict[int, float]
     heat_throttles: dict[int, int]
-    """Cumulative thermal throttling events by core."""
+    """How often the processor slowed a core down because of heat."""
     quota: Quota | None
 
 
 def sample(cores: Iterable[int], *, beginning: bool, root: Path = Path("/")) -> Sample:
-    """Takes a sample; reads the cores last at a span's start and first at its end, to exclude the sampling."""
+    """Reads everything; the cores' times last where a span begins and first where it ends, to leave our reading out."""
     numbers = list(cores)
     times = {} if beginning else core_ticks(root)
     threads = thread_ticks(root)
@@ -102,7 +102,7 @@ def core_ticks(root: Path) -> dict[int, CoreTicks]:
 
 
 def thread_ticks(root: Path) -> dict[int, ThreadTicks]:
-    """The CPU time of every thread by ID, except this process's threads."""
+    """Every thread, by its ID; this process's are left out."""
     found = {}
     for process in (root / "proc").glob("[0-9]*"):
         pid = int(process.name)
@@ -118,8 +118,7 @@ def thread_ticks(root: Path) -> dict[int, ThreadTicks]:
 def _thread(pid: int, stat: str) -> ThreadTicks | None:
     head, end, tail = stat.rpartition(")")
     fields = tail.split()
-    # proc(5): the name may contain spaces and parentheses, so fields are counted after the last one; fields[0] is field
-    # 3, the state.
+    # proc(5): the name may hold spaces and parentheses. Field 3 of its list, the state, is fields[0].
     if not end or len(fields) < 37:
         return None
     return ThreadTicks(
@@ -132,9 +131,9 @@ def _thread(pid: int, stat: str) -> ThreadTicks | None:
 
 
 def quota(root: Path) -> Quota | None:
-    """The tightest limit among this process's control groups; `None` where the groups do not report it.
+    """The narrowest limit of the control groups that this process is in; `None` where groups do not say.
 
-    In a container the path in /proc may be the host's; the mounted folder itself is then the group.
+    In a container the path in /proc may be the host's; then the mounted folder itself is the group.
     """
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -166,12 +165,12 @@ def _quota_of(group: Path, unified: bool) -> Quota | None:
 
 
 def governor(core: int, root: Path = Path("/")) -> str | None:
-    """The kernel's frequency governor for the core."""
+    """How the kernel chooses the core's frequency."""
     return _text(_cpu(root, core, "cpufreq/scaling_governor")).strip() or None
 
 
 def siblings(core: int, root: Path = Path("/")) -> list[int]:
-    """The sibling hardware threads of the core."""
+    """The other hardware threads of the core's physical core."""
     listed = _text(_cpu(root, core, "topology/thread_siblings_list")).strip()
     found: set[int] = set()
     for part in filter(None, listed.split(",")):
@@ -190,7 +189,7 @@ def _number(path: Path) -> float | None:
 
 
 def _text(path: Path) -> str:
-    """The text of a file; empty if it is missing or unreadable, which a valid file here never is."""
+    """A file's text; empty where it is missing or is not for us, which no file read here is otherwise."""
     try:
         return path.read_text(errors="replace")
     except OSError:

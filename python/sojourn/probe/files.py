@@ -1,7 +1,6 @@
-"""Writes recordings as Parquet (all samples), JSON (all samples and the summary) or Prometheus text (the last values).
+"""A recording as a file: Parquet (all samples), JSON (all samples and the summary), Prometheus text (the last values).
 
-The file name's extension selects the format. Parquet carries the counters' table in its schema metadata, so that a file
-explains itself.
+The name's ending decides. Parquet carries the table's rows in its schema's metadata, so that a file explains itself.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ ENDINGS = (".parquet", ".json", ".prom")
 
 
 def check_name(path: Path) -> None:
-    """Refuses an unknown extension before anything is measured."""
+    """Refuses an ending that says nothing, before anything is measured."""
     if path.suffix not in ENDINGS:
         raise CouldNotRun(f"{path} does not say how to write it", f"let the name end in {', '.join(ENDINGS)}")
     if not path.parent.is_dir():
@@ -32,7 +31,7 @@ def check_name(path: Path) -> None:
 
 
 def write(path: Path, recording: Recording) -> bool:
-    """Writes the file atomically, and returns whether it succeeded (`results.writing`)."""
+    """Writes it whole or not at all, and says whether it is there (`results.writing`)."""
     return writing.write(path, _content(path.suffix, recording))
 
 
@@ -47,7 +46,7 @@ def _content(ending: str, recording: Recording) -> bytes:
 
 
 class _Described(BaseModel):
-    """The metadata of a recording's file."""
+    """What a recording's file says beside the samples."""
 
     version: str
     machine: Machine
@@ -60,7 +59,7 @@ class _Described(BaseModel):
 
 
 def read(path: Path) -> Recording:
-    """Reads a Parquet file of `write`."""
+    """Reads what `write` wrote as Parquet."""
     try:
         described = _Described.model_validate_json(polars.read_parquet_metadata(path)["sojourn"])
         frame = polars.read_parquet(path)
@@ -83,7 +82,7 @@ def read(path: Path) -> Recording:
 
 
 def prometheus(recording: Recording) -> str:
-    """The last sample in the text exposition format; a comment gives the reason for each counter without a value."""
+    """The last sample in the text exposition format; counters without a value are left out, with a comment why."""
     lines = []
     for place, counter in enumerate(recording.counters):
         value = recording.rows[-1][place] if recording.rows else math.nan

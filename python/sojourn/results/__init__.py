@@ -1,1 +1,1 @@
-"""Result storage: run folders, and the records that several kinds of run share."""
+"""How results are stored: run folders, and the records that several kinds of run share."""

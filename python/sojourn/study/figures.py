@@ -1,7 +1,7 @@
-"""The metrics that a study's checks, plots and printed figures may use, with their formats.
+"""The metrics that a study's checks, plots and printed figures may name, and how their values are written.
 
 A study that loads servers has the metrics of load runs; one with a model has times, rates and utilisations of its
-stations and classes; one with programs declares the metrics it reads from their output.
+stations and classes; one with programs declares what it reads from their output.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from sojourn.study.declarations import Model, Program
 
 @dataclass(frozen=True)
 class Figure:
-    """A metric with its name and quantity."""
+    """A metric by its name, and what it is a quantity of."""
 
     name: str
     quantity: Quantity
     label: str
-    """The label of an axis."""
+    """What it is, for an axis."""
 
     def write(self, value: float | None) -> str:
-        """Formats a value with its unit."""
+        """The value with its unit, as people read it."""
         return written(self.quantity, value)
 
 
 FOUND = "found"
-"""The metric of a parameter search: the value found."""
+"""The value of a parameter that a model was searched for."""
 BY_SIZE = "by_size"
 _STATISTIC = "mean|p50|p90|p95|p99|p999"
 OF_MODELS: tuple[tuple[str, Quantity, str, str], ...] = (
@@ -69,16 +69,16 @@ OF_MODELS: tuple[tuple[str, Quantity, str, str], ...] = (
         "mean response time of the size",
     ),
 )
-"""Name patterns with their quantities, descriptions and labels."""
+"""Patterns of names, what they are quantities of, what they mean, and their labels."""
 
 
 def find(name: str, model: Model | None, program: Program | None, *, is_loaded: bool = False) -> Figure:
-    """Finds the metric of a study with this model or these programs; without either, of one that loads servers.
+    """The metric of a study with this model or these programs; with neither, of one that loads servers.
 
-    For a study with a model and a loaded server, both kinds of metrics are available.
+    With a model whose server is loaded, too, it is the one's or the other's.
 
     Raises:
-        CouldNotRun: no such metric; the hint lists them.
+        CouldNotRun: there is none of the name; the hint says which there are.
     """
     if program is not None:
         if name not in program.metrics:
@@ -95,7 +95,7 @@ def find(name: str, model: Model | None, program: Program | None, *, is_loaded: 
 
 
 def is_of_loads(name: str) -> bool:
-    """Returns true for a metric of load runs."""
+    """True if a loaded server has this metric."""
     try:
         metrics.find(name)
     except CouldNotRun:
@@ -104,7 +104,7 @@ def is_of_loads(name: str) -> bool:
 
 
 def is_of_model(name: str, model: Model) -> bool:
-    """Returns true for a metric of the model."""
+    """True if a model has this metric."""
     return _of_model(name, model) is not None
 
 

@@ -1,4 +1,4 @@
-"""The results of a study, computed from its folder alone: verdicts, fitted lines, and gaps."""
+"""The findings of a study, from its folder alone: verdicts, fitted lines, and what is missing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sojourn.study.tally import by_evidence
 
 @dataclass(frozen=True)
 class Findings:
-    """The results of a study's folder."""
+    """What a folder says of its study."""
 
     study: Study
     cells: Cells
@@ -32,25 +32,25 @@ class Findings:
     planned: int
     missing: dict[str, str]
     failed: dict[str, int]
-    """The number of points that failed without any measurement, by reason."""
+    """Why points failed with nothing measured, and how many."""
     unlimited: dict[str, int] = field(default_factory=dict)
-    """The number of points whose server had more CPU than the study allows, by reason."""
+    """Why servers had more of their core than the study gives them, and at how many points."""
     given_up: list[str] = field(default_factory=list)
-    """Parts of the whole study that were left out."""
+    """What the whole study has and this has not."""
     repeated: int = 0
-    """Points beyond the planned repetitions, measured to decide open findings."""
+    """Points beyond the planned repetitions, to decide what was open."""
 
     def open_points(self, seconds: float | None) -> list[Point]:
-        """The points to measure next to decide findings within this time."""
+        """What to measure next to decide what may be decided in so much time."""
         return Looks(self.study, self.cells).open_points(self.verdicts, seconds)
 
     @property
     def is_whole(self) -> bool:
-        """Returns true if every point was measured."""
+        """Whether every point was measured."""
         return self.points == self.planned and not self.missing and not self.failed
 
     def as_json(self) -> dict[str, object]:
-        """The summary: estimates per cell, verdicts, gaps."""
+        """The summary: estimates per cell, verdicts, what is missing."""
         return {
             "study": self.study.name,
             "title": self.study.title,
@@ -84,7 +84,7 @@ class Findings:
 
 
 def find(folder: StudyFolder, missing: dict[str, str] | None = None) -> Findings:
-    """Reads the points and judges the checks."""
+    """Reads the points and judges them."""
     records = folder.records()
     study = folder.study
     cells = Cells.of(records, study.linked)

@@ -1,4 +1,4 @@
-"""Divides a time among all studies equally; those that need less leave the rest to the others."""
+"""A time for all studies, shared out: each gets as much, those that need less leave the rest to the others."""
 
 from __future__ import annotations
 
@@ -10,28 +10,27 @@ from sojourn.study import scale
 from sojourn.study.document import Study
 
 _ROUNDS = 40
-"""The number of bisection steps that find the level."""
+"""Of the halving that finds the level."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """A study's share of the time, and the version of the study that fits it."""
+    """What a study gets, and what is measured in it."""
 
     study: Study
     seconds: float
-    """The time limit; 0 if the study is left out."""
+    """At most; the study's own estimate may be shorter. 0 if it is left out."""
     needs_seconds: float
-    """The estimated time of the points to measure."""
+    """By the estimate, of what is to be measured."""
     left_out: Sequence[str]
-    """Parts of the whole study that were left out."""
+    """What the whole study has and this has not."""
 
 
 def shared_out(studies: Sequence[Study], seconds: float) -> list[Share]:
-    """Divides a time among the studies, in their order.
+    """Shares of a time, in the studies' order.
 
-    No study gets less than the values named by its checks need, while there is time for that; otherwise none gets less
-    than its floor. If even the floors take longer, the longest studies are left out, because a truncated study decides
-    nothing.
+    No study gets less than all that its checks name takes, while there is time for that; else none gets less than its
+    floor. Where even the floors take longer, the longest are left out, for a study that is cut short decides nothing.
     """
     wholes = [scale.whole_seconds(each) for each in studies]
     floors = [scale.whole_seconds(scale.all_named(each)) for each in studies]
@@ -49,7 +48,7 @@ def shared_out(studies: Sequence[Study], seconds: float) -> list[Share]:
 
 
 def _that_fit(floors: Sequence[float], seconds: float) -> list[int]:
-    """Chooses as many studies as possible whose floors fit the time; at least the shortest."""
+    """Which studies have their floors in the time, as many as may be; the shortest in any case."""
     shortest_first = sorted(range(len(floors)), key=lambda place: floors[place])
     ends = accumulate(floors[place] for place in shortest_first)
     fit = [place for place, end in zip(shortest_first, ends, strict=True) if end <= seconds]
@@ -57,7 +56,7 @@ def _that_fit(floors: Sequence[float], seconds: float) -> list[int]:
 
 
 def _level(floors: Sequence[float], wholes: Sequence[float], seconds: float) -> float:
-    """The time per study at which all together use the available time."""
+    """The time that each may take so that together they take what there is."""
     low, high = 0.0, max(wholes)
     if sum(wholes) <= seconds:
         return high

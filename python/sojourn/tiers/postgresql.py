@@ -1,8 +1,7 @@
-"""Samples PostgreSQL's statistics with `psql`: active backends, waiting backends, and what they wait for.
+"""PostgreSQL's own statistics, asked by `psql` a few times a second: who works, who waits, and for what.
 
-It uses one connection with a query on `pg_stat_activity` and one on `pg_stat_database`. An active backend that waits
-reports its wait event: a lock, a page, the log. A backend that is `idle in transaction` waits for the application,
-which keeps the connection.
+One connection, one query on `pg_stat_activity` and one on `pg_stat_database`. A backend that is active and waits says
+for what: a lock, a page, the log; one that is `idle in transaction` waits for the application, which keeps it.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ class Activity:
     backends: int = 0
     active: int = 0
     in_transaction: int = 0
-    """Backends idle in a transaction: the application keeps the connection and does something else."""
+    """Idle in a transaction: the application keeps the connection and does something else."""
     waits: dict[str, int] = field(default_factory=dict)
-    """Active backends that wait, by kind: Lock, LWLock, IO, …"""
+    """Active ones that wait, by kind: Lock, LWLock, IO, …"""
     commits: float = 0.0
     rows_read: float = 0.0
     blocks_read: float = 0.0
@@ -46,12 +45,12 @@ class Activity:
 
     @property
     def in_use(self) -> int:
-        """Connections occupied by requests."""
+        """Connections that requests keep."""
         return self.active + self.in_transaction
 
 
 class Session:
-    """A `psql` process that answers repeated queries; a context manager."""
+    """A `psql` that is asked again and again; a context manager."""
 
     def __init__(self, connection: str, program: str | None = None) -> None:
         self._connection = connection
@@ -84,7 +83,7 @@ class Session:
                 stream.close()
 
     def activity(self) -> Activity:
-        """The backends' current activity.
+        """What the backends do now.
 
         Raises:
             CouldNotRun: the database does not answer.
@@ -98,7 +97,7 @@ class Session:
     def _asked(self) -> str:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        # A database that hangs must not block the assessment.
+        # A database that hangs must not hold the assessment up.
         guard = threading.Timer(ANSWER_SECONDS_MAX, self._process.kill)
         guard.start()
         try:
@@ -118,13 +117,13 @@ class Session:
 
 
 def parse(line: str) -> Activity:
-    """Parses one answer."""
+    """What one answer says."""
     told = json.loads(line)
     backends = told["backends"] or []
     states = [each["state"] or "" for each in backends]
     waits: dict[str, int] = {}
     for each in backends:
-        # A slow client keeps no other backend waiting.
+        # A client that is slow to read keeps nobody else waiting.
         if each["waits_for"] and each["waits_for"] != "Client":
             kind = "IO" if _is_of_the_disk(each["event"] or "") else each["waits_for"]
             waits[kind] = waits.get(kind, 0) + 1
@@ -141,10 +140,10 @@ def parse(line: str) -> Activity:
 
 
 def _is_of_the_disk(event: str) -> bool:
-    # A backend that waits for the log to be written waits for the one that syncs it; a backend that waits to extend a
-    # table waits for the one that writes its new pages.
+    # Who waits for the log to be written waits for the one who has it synced; who waits to make a table longer, for the
+    # one who writes its new pages.
     return event in ("WALWrite", "WALWriteLock", "WALSync", "extend")
 
 
 Asked = Callable[[], Activity]
-"""A source of activity, such as a session."""
+"""Something that can be asked as a session can."""

@@ -1,13 +1,12 @@
-"""The TCP connections of tiers on this machine: incoming from clients, and outgoing by destination.
+"""The connections of tiers on this machine: how many each has from its clients, and how many to whom.
 
-A worker that waits for another tier or an external service holds a connection to it meanwhile. Many such connections
-whose number no longer grows indicate an exhausted worker or connection pool.
+A worker that waits for another tier, or for somebody outside, has a connection there meanwhile: many of those that do
+not grow further are workers or pools that are used up.
 """
 
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,24 +15,18 @@ from pathlib import Path
 from sojourn.tiers import processes
 
 ESTABLISHED, LISTENING = "01", "0A"
-_LINE = re.compile(
-    # Finished connections (TIME_WAIT) can outnumber open ones a hundred to one.
-    rb"^ *\d+: ([0-9A-F]+:[0-9A-F]{4}) ([0-9A-F]+:[0-9A-F]{4}) (01|0A) "
-    rb"[0-9A-F]{8}:([0-9A-F]{8}) \S+ \S+ +\d+ +\d+ (\d+)",
-    re.MULTILINE,
-)
 
 
 @dataclass
 class Connections:
-    """The connections of one tier at one moment."""
+    """Of one tier at one moment."""
 
     incoming: int = 0
-    """Connections to its listening ports."""
+    """To ports that it listens on."""
     outgoing: Counter[str] = field(default_factory=Counter)
-    """Connections by destination: `HOST:PORT`."""
+    """By where they go: `HOST:PORT`."""
     accept_queue: int = 0
-    """Connections waiting to be accepted."""
+    """Connections that wait for the tier to take them."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +43,13 @@ class _Socket:
 
 
 def connections(roots: Mapping[str, list[int]]) -> dict[str, Connections]:
-    """The connections of each tier by name.
+    """The connections of each tier, by name.
 
     Args:
         roots: the processes of each tier.
     """
     inodes = {name: processes.sockets(processes.members(pids)) for name, pids in roots.items()}
-    all_sockets = _sockets(set().union(*inodes.values()))
+    all_sockets = _sockets()
     return {name: _of(all_sockets, owned) for name, owned in inodes.items()}
 
 
@@ -75,23 +68,24 @@ def _of(all_sockets: list[_Socket], owned: set[int]) -> Connections:
     return found
 
 
-def _sockets(owned: set[int]) -> list[_Socket]:
+def _sockets() -> list[_Socket]:
     found = []
     for name in ("tcp", "tcp6"):
         try:
-            table = Path("/proc/net", name).read_bytes()
+            lines = Path("/proc/net", name).read_text().splitlines()[1:]
         except OSError:
             continue
-        for local, remote, state, waiting, inode in _LINE.findall(table):
-            if int(inode) in owned:
-                addresses = (_address(local.decode()), _address(remote.decode()))
-                found.append(_Socket(*addresses, state.decode(), int(waiting, 16), int(inode)))
+        for line in lines:
+            _, local, remote, state, queues, *_, inode = line.split()[:10]
+            if state in (ESTABLISHED, LISTENING):
+                waiting = int(queues.partition(":")[2], 16)
+                found.append(_Socket(_address(local), _address(remote), state, waiting, int(inode)))
     return found
 
 
 def _address(text: str) -> str:
     digits, _, port = text.partition(":")
-    # Words of 32 bits in this machine's byte order.
+    # Words of 32 bits in the order of this machine's bytes.
     words = [bytes.fromhex(digits[place : place + 8])[::-1] for place in range(0, len(digits), 8)]
     address = ipaddress.ip_address(b"".join(words))
     mapped = getattr(address, "ipv4_mapped", None)

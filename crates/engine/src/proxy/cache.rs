@@ -1,5 +1,6 @@
 //! The options of the proxy's cache.
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -98,6 +99,13 @@ impl CacheOptions {
             "warning: an experiment: hits are drawn by lot (--force-hit-ratio {ratio}), clients get outdated answers"
         );
         Ok((Some(cache.by_lot(ForcedHits::new(ratio, self.force_hit_seed))), disk_threads))
+    }
+
+    /// Makes the directory, for this server alone: a sandbox can allow only what is there. Opening it reports failures.
+    pub fn make_directory(&self) {
+        if let Some(path) = &self.cache_dir {
+            let _ = std::fs::DirBuilder::new().mode(0o700).recursive(true).create(path);
+        }
     }
 
     /// The memory for responses.

@@ -1,20 +1,24 @@
 //! `sojourn-engine proxy`: options to upstreams, signals to a stop, counters to JSON.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use sojourn_server::handler::forward_proxy::ForwardSite;
 use sojourn_server::handler::reverse_proxy::{Cache, NoDocuments, Proxy, Scheme, watch};
-use sojourn_server::{Architecture, CacheScope, Scoreboard, Site, architecture, metrics};
+use sojourn_server::sandbox::{Connections, Needs, RESOLVER};
+use sojourn_server::{Architecture, CacheScope, Scoreboard, Site, architecture, memory, metrics};
 use toml::Value;
 
-use crate::serve::binary_upgrade::{Handover, Inheritance};
+use crate::serve::binary_upgrade::{Handover, Inheritance, Offer};
 use crate::serve::config::expand;
+use crate::serve::launcher::Launcher;
 use crate::serve::print::print;
 use crate::serve::privileges::Identity;
 use crate::serve::pseudonym;
+use crate::serve::sandbox::{add_upstreams, directory_of};
 use crate::serve::site::{descriptors, usable_descriptors};
 use crate::serve::{pin, serve};
 
@@ -40,6 +44,7 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
         format!("{name} cannot be a proxy: each of its programs serves one connection\nhint: choose another, such as mt or amped")
     })?;
     metrics::begin();
+    memory::prepare();
     architecture.available()?;
     let mut inheritance = Inheritance::receive()?;
     let (mut site, mut proxy) = options.site(architecture, Scoreboard::new())?;
@@ -57,13 +62,18 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     let listeners = options.listening.listeners(&options.tls, &mut inheritance)?;
     site.tls = options.tls.tls_of(&listeners.listeners, None)?;
     let admin = options.listening.admin_listener(&mut inheritance)?;
-    let handover = Handover::new(words, &listeners, admin)?;
+    let offer = Offer::new(&listeners, admin)?;
     // All sockets of a port must belong to one user, so they are opened before the user changes.
     let listeners = architecture.listeners(listeners.listeners, site.workers)?;
     if let Some(user) = &options.process.user {
         Identity::find(user)?.assume(site.log.as_ref(), [])?;
     }
-    // After privileges are dropped, so that files belong to the serving user.
+    // After the privileges are dropped: what is made and started then is the serving user's.
+    let handover = Handover { launcher: Launcher::start(words)?, offer };
+    if scope == CacheScope::Server {
+        options.cache.make_directory();
+    }
+    options.process.enter_sandbox(&options.needs(&proxy))?;
     let files_max = options.cache.files_max(usable_descriptors(descriptors()));
     let (cache, _disk_threads) = options.cache.open(scope, site.workers, files_max)?;
     proxy.cache = if proxy.forward.is_some() { cache } else { cache.map(Cache::as_surrogate) };
@@ -80,6 +90,19 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
 }
 
 impl Options {
+    /// The needs of `proxy` once it has started.
+    fn needs(&self, proxy: &Proxy) -> Needs {
+        let mut needs = Needs { write: self.cache.cache_dir.iter().cloned().collect(), ..Needs::default() };
+        needs.append.extend(directory_of(self.log.access_log.as_deref()));
+        if proxy.forward.is_some() {
+            needs.read.extend(RESOLVER.iter().map(PathBuf::from));
+            needs.connections = Connections::Any;
+        } else {
+            add_upstreams(proxy, &mut needs);
+        }
+        needs
+    }
+
     /// The site, and the proxy that answers its requests.
     fn site(&self, architecture: &dyn Architecture, scoreboard: Scoreboard) -> anyhow::Result<(Site, Proxy)> {
         let defaults = architecture.defaults();
@@ -99,7 +122,10 @@ impl Options {
         site.helpers = 1;
         site.workers = workers;
         site.scoreboard = scoreboard;
-        site.limits = self.limits.limits(connections_max);
+        let processes = if architecture.cache_scope() == Some(CacheScope::Worker) { workers } else { 1 };
+        // Answers that lie in files in memory are no part of what a process itself uses.
+        site.limits =
+            self.limits.limits(architecture, connections_max, processes, self.cache.memory() as u64);
         site.limits.upstream = self.forward.limits(self.upstreams.limits());
         site.log = self.log.open(&site.scoreboard)?;
         let general = &self.upstream;

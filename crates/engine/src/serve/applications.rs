@@ -36,6 +36,16 @@ pub struct RunningApplication {
     directory: PathBuf,
 }
 
+/// What routes lead to.
+#[derive(Debug, Default)]
+pub struct OpenRoutes {
+    /// It runs as long as this is there.
+    pub application: Option<RunningApplication>,
+    pub proxy: Option<Arc<Proxy>>,
+    /// One process learns how its upstreams are doing; several would each have to ask.
+    is_watched: bool,
+}
+
 impl RunningApplication {
     /// The argument that tells a program that serves one connection where the application is.
     pub fn socket_argument(&self) -> anyhow::Result<CString> {
@@ -55,13 +65,12 @@ impl Drop for RunningApplication {
 }
 
 impl Options {
-    /// Sets up the routes of `site`, if there are any, and starts what they need; the application runs as long as the
-    /// returned value exists.
+    /// Gives `site` its routes, if there are any, and starts the programs that they need.
     pub fn open_routes(
         &self,
         site: &mut Site,
         architecture: &dyn Architecture,
-    ) -> anyhow::Result<Option<RunningApplication>> {
+    ) -> anyhow::Result<OpenRoutes> {
         let options = &self.routes;
         let is_named = options.route.iter().any(|route| matches!(route.target, Target::App(_)));
         let has_app = options.app.is_some();
@@ -70,7 +79,7 @@ impl Options {
             "a route leads to the application, and there is none\nhint: give its command by --app"
         );
         if options.route.is_empty() && !has_app {
-            return Ok(None);
+            return Ok(OpenRoutes::default());
         }
         ensure!(
             site.content.kind().name == sojourn_server::handler::static_files::KIND.name,
@@ -114,13 +123,21 @@ impl Options {
              architecture that is one process: mt or an event loop",
             architecture.name()
         );
-        if let Some(proxy) = proxy.as_ref().filter(|_| is_one) {
-            watch(proxy, health_check.as_ref()).context("cannot watch the upstreams")?;
-        }
         site.limits.upstream = self.upstreams.limits();
         let workers = running.as_ref().map(|running: &RunningApplication| Arc::clone(&running.workers));
+        let open = OpenRoutes { application: running, proxy: proxy.clone(), is_watched: is_one };
         site.content = Arc::new(Routes { table: Arc::new(Table { routes }), proxy, workers });
-        Ok(running)
+        Ok(open)
+    }
+
+    /// Has the upstreams of routes watched from now on.
+    pub fn watch_upstreams(&self, routes: &OpenRoutes) -> anyhow::Result<()> {
+        match routes.proxy.as_ref().filter(|_| routes.is_watched) {
+            Some(proxy) => {
+                watch(proxy, self.upstreams.health_check().as_ref()).context("cannot watch the upstreams")
+            }
+            None => Ok(()),
+        }
     }
 
     /// Starts the application, unless another process of this server runs it; returns its socket.

@@ -4,13 +4,10 @@
 //! The successor inherits the listening sockets themselves (SCM_RIGHTS), so no connection is lost. It takes those it is
 //! configured for and opens what else it needs. If it cannot start, it reports why and ends, and this server goes on.
 
-use std::ffi::{CStr, CString, OsStr, OsString, c_char};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::ptr;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
@@ -20,26 +17,20 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg, send, sendmsg, socketpair,
 };
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
 use sojourn_server::connection::Transport;
 use sojourn_server::{Listener, Requests, Stop, listening_sockets};
 
+use super::launcher::{CANNOT_EXECUTE, Launched, Launcher, VARIABLE};
 use super::listener::Listeners;
 
 /// The signals for an upgrade: SIGUSR2 for a new binary as in nginx, SIGHUP for a new configuration.
 pub const SUCCEED: &[libc::c_int] = &[libc::SIGUSR2, libc::SIGHUP];
-
-/// The environment variable with the descriptor of the channel between predecessor and successor.
-const VARIABLE: &str = "SOJOURN_PREDECESSOR";
 
 /// How long a successor may take until it serves.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A successor that ends this soon after being ready counts as failed.
 const SETTLING: Duration = Duration::from_millis(250);
-
-/// The exit status of a successor that could not be executed, as in shells.
-const CANNOT_EXECUTE: i32 = 127;
 
 /// Sent by the predecessor after the last socket.
 const END: u8 = b'.';
@@ -58,42 +49,33 @@ enum Role {
     Admin = b'a',
 }
 
-/// What this server passes to a successor.
-pub struct Handover {
-    /// The program's file, found at the start because it may be replaced later.
-    pub program: CString,
-    pub words: Vec<OsString>,
+/// The sockets that a successor gets.
+#[derive(Debug)]
+pub struct Offer {
     /// True if a service manager passed the sockets.
     pub sockets_are_passed: bool,
     pub transports: Vec<(SocketAddr, Transport)>,
     pub admin: Option<TcpListener>,
 }
 
-/// The program's file as found now.
-pub fn program() -> anyhow::Result<CString> {
-    let program = std::env::current_exe().context("cannot find this program's file")?;
-    Ok(CString::new(program.into_os_string().into_vec())?)
+impl Offer {
+    /// Those of a server that listens so.
+    ///
+    /// # Errors
+    /// If a socket does not say where it listens.
+    pub fn new(listening: &Listeners, admin: Option<TcpListener>) -> anyhow::Result<Offer> {
+        let transports = transports(&listening.listeners)?;
+        Ok(Offer { sockets_are_passed: listening.are_passed, transports, admin })
+    }
+}
+
+/// The state of this server that a successor needs, and what starts one.
+pub struct Handover {
+    pub launcher: Launcher,
+    pub offer: Offer,
 }
 
 impl Handover {
-    /// What to pass on, for a server started with `words`.
-    ///
-    /// # Errors
-    /// If this program's file cannot be found.
-    pub fn new(
-        words: &[OsString],
-        listening: &Listeners,
-        admin: Option<TcpListener>,
-    ) -> anyhow::Result<Handover> {
-        Ok(Handover {
-            program: program()?,
-            words: words.to_vec(),
-            sockets_are_passed: listening.are_passed,
-            transports: transports(&listening.listeners)?,
-            admin,
-        })
-    }
-
     /// Starts a successor for each of `requests` until one serves; then calls `succeed` and requests the stop. Returns
     /// at the stop.
     pub fn serve_requests(&self, requests: &Requests, stop: &Stop, succeed: impl Fn()) {
@@ -105,8 +87,8 @@ impl Handover {
                 continue;
             }
             match self.bequeath() {
-                Ok(successor) => {
-                    say(&format!("process {} has taken over: finishing what was begun\n", successor.process));
+                Ok(process) => {
+                    say(&format!("process {process} has taken over: finishing what was begun\n"));
                     succeed();
                     stop.request();
                 }
@@ -115,31 +97,31 @@ impl Handover {
         }
     }
 
-    /// Starts a successor; returns when it serves.
-    fn bequeath(&self) -> anyhow::Result<Successor> {
+    /// Starts a successor; returns its number when it serves.
+    fn bequeath(&self) -> anyhow::Result<i32> {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        let successor = Successor::start(&self.program, &self.words, &theirs)?;
+        let mut successor = self.launcher.launch(theirs.as_fd())?;
         drop(theirs);
         // If it has ended meanwhile, its exit status says more than the broken channel.
         let handed_over = self.hand_over(&ours);
-        let outcome = successor.wait_until_ready(&ours).and(handed_over);
+        let outcome = wait_until_ready(&mut successor, &ours).and(handed_over);
         if outcome.is_err() {
             successor.kill();
         }
-        outcome.map(|()| successor)
+        outcome.map(|()| successor.process)
     }
 
     fn hand_over(&self, channel: &OwnedFd) -> anyhow::Result<()> {
-        let role = if self.sockets_are_passed { Role::Passed } else { Role::Opened };
+        let role = if self.offer.sockets_are_passed { Role::Passed } else { Role::Opened };
         for socket in listening_sockets()? {
             let socket = TcpListener::from(socket);
             let address = socket.local_addr()?;
-            let transport = self.transports.iter().find(|(other, _)| *other == address);
+            let transport = self.offer.transports.iter().find(|(other, _)| *other == address);
             let transport = transport.map_or(Transport::Plain, |(_, transport)| *transport);
             give(channel, role, transport, socket.as_fd())?;
         }
-        if let Some(admin) = &self.admin {
+        if let Some(admin) = &self.offer.admin {
             give(channel, Role::Admin, Transport::Plain, admin.as_fd())?;
         }
         send(channel, &[END], SendFlags::NOSIGNAL)?;
@@ -157,69 +139,24 @@ fn give(channel: &OwnedFd, role: Role, transport: Transport, socket: BorrowedFd<
     Ok(())
 }
 
-/// A process that is about to take over.
-struct Successor {
-    process: Pid,
-    /// Readable when it has ended. The closing of its channel is no sign: other children forked at the same moment may
-    /// hold it open too.
-    ended: OwnedFd,
-}
-
-impl Successor {
-    /// Forks and executes `program`, which inherits `channel`.
-    fn start(program: &CStr, words: &[OsString], channel: &OwnedFd) -> anyhow::Result<Successor> {
-        let text = |text: &OsStr| CString::new(text.as_bytes());
-        let words = words.iter().map(|word| text(word)).collect::<Result<Vec<_>, _>>()?;
-        let variable = |(name, value): (OsString, OsString)| text(&[name, value].join(OsStr::new("=")));
-        let mut variables = std::env::vars_os().map(variable).collect::<Result<Vec<_>, _>>()?;
-        variables.push(CString::new(format!("{VARIABLE}={}", channel.as_raw_fd()))?);
-        let (words, variables) = (pointers(&words), pointers(&variables));
-        // SAFETY: the child makes only system calls that are allowed there, on memory prepared before.
-        let process = match unsafe { libc::fork() } {
-            -1 => return Err(io::Error::last_os_error()).context("cannot start a process"),
-            // SAFETY: as above.
-            0 => unsafe {
-                libc::fcntl(channel.as_raw_fd(), libc::F_SETFD, 0);
-                libc::execve(program.as_ptr(), words.as_ptr(), variables.as_ptr());
-                libc::_exit(CANNOT_EXECUTE)
-            },
-            process => Pid::from_raw(process).expect("a child has a number"),
-        };
-        let ended = pidfd_open(process, PidfdFlags::empty())?;
-        Ok(Successor { process, ended })
+fn wait_until_ready(successor: &mut Launched<'_>, channel: &OwnedFd) -> anyhow::Result<()> {
+    let ended = successor.ended();
+    let mut waits = [PollFd::new(channel, PollFlags::IN), PollFd::from_borrowed_fd(ended, PollFlags::IN)];
+    ensure!(
+        poll_for(&mut waits, READY_TIMEOUT)? > 0,
+        "the new process was not ready within {READY_TIMEOUT:?}"
+    );
+    let mut byte = [0];
+    let is_ready = recv(channel, &mut byte, RecvFlags::DONTWAIT).is_ok() && byte == [READY];
+    // A successor about to end closes the channel a moment before, and may have sent a message in between.
+    let has_ended = poll_for(&mut waits[1..], SETTLING)? > 0;
+    if has_ended {
+        let status = successor.status()?;
+        ensure!(status.code() != Some(CANNOT_EXECUTE), "the program cannot be executed");
+        bail!("the new process ended: {status}");
     }
-
-    fn wait_until_ready(&self, channel: &OwnedFd) -> anyhow::Result<()> {
-        let mut waits = [PollFd::new(channel, PollFlags::IN), PollFd::new(&self.ended, PollFlags::IN)];
-        ensure!(
-            poll_for(&mut waits, READY_TIMEOUT)? > 0,
-            "the new process was not ready within {READY_TIMEOUT:?}"
-        );
-        let mut byte = [0];
-        let is_ready = recv(channel, &mut byte, RecvFlags::DONTWAIT).is_ok() && byte == [READY];
-        // A failing successor closes the channel a moment before it ends, and may have sent a message before that.
-        poll_for(&mut waits[1..], SETTLING)?;
-        self.check()?;
-        ensure!(is_ready, "the new process does not say that it is ready");
-        Ok(())
-    }
-
-    /// Fails if the successor has ended.
-    fn check(&self) -> anyhow::Result<()> {
-        match waitpid(Some(self.process), WaitOptions::NOHANG)? {
-            None => Ok(()),
-            Some((_, status)) if status.exit_status() == Some(CANNOT_EXECUTE) => {
-                bail!("the program cannot be executed")
-            }
-            Some((_, status)) => bail!("the new process ended: {status:?}"),
-        }
-    }
-
-    fn kill(&self) {
-        let _ = kill_process(self.process, Signal::KILL);
-        // It may have been reaped already.
-        let _ = waitpid(Some(self.process), WaitOptions::empty());
-    }
+    ensure!(is_ready, "the new process does not say that it is ready");
+    Ok(())
 }
 
 fn poll_for(waits: &mut [PollFd<'_>], timeout: Duration) -> io::Result<usize> {
@@ -230,10 +167,6 @@ fn poll_for(waits: &mut [PollFd<'_>], timeout: Duration) -> io::Result<usize> {
             outcome => return Ok(outcome?),
         }
     }
-}
-
-fn pointers(texts: &[CString]) -> Vec<*const c_char> {
-    texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
 }
 
 /// Not with `eprintln`: another thread may fork meanwhile, and its child would find the lock held.

@@ -9,13 +9,15 @@ use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 use sojourn_measure::affinity::pin_to;
 use sojourn_server::connection::Transport;
 use sojourn_server::{
-    Architecture, Listener, Requests, Scoreboard, Site, Stop, admin, architecture, metrics, reopen_on_signal,
+    Architecture, Listener, Requests, Scoreboard, Site, Stop, admin, architecture, memory, metrics,
+    reopen_on_signal,
 };
 use toml::Value;
 
 mod applications;
 pub mod binary_upgrade;
 pub mod config;
+pub mod launcher;
 pub mod listener;
 pub mod notify;
 pub mod options;
@@ -23,11 +25,13 @@ pub mod print;
 pub mod privileges;
 mod program;
 pub mod pseudonym;
+pub mod sandbox;
 pub mod site;
 pub mod stdio;
 mod tls;
 
-use binary_upgrade::{Handover, Inheritance, SUCCEED};
+use binary_upgrade::{Handover, Inheritance, Offer, SUCCEED};
+use launcher::Launcher;
 pub use options::Options;
 use privileges::Identity;
 
@@ -43,6 +47,7 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
         return stdio::run(options, architecture);
     }
     metrics::begin();
+    memory::prepare();
     architecture.available()?;
     let mut inheritance = Inheritance::receive()?;
     let mut site = options.site(architecture, Scoreboard::new())?;
@@ -58,15 +63,21 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     let listeners = options.listening.listeners(&options.tls, &mut inheritance)?;
     site.tls = options.tls.tls_of(&listeners.listeners, options.tickets)?;
     let admin = options.listening.admin_listener(&mut inheritance)?;
-    let handover = Handover::new(words, &listeners, admin)?;
+    let offer = Offer::new(&listeners, admin)?;
     // All sockets of a port must belong to one user, so they are opened before the user changes.
     let listeners = architecture.listeners(listeners.listeners, site.workers)?;
     if let Some(user) = &options.process.user {
         Identity::find(user)?.assume(site.log.as_ref(), [options.root.as_path()])?;
     }
-    // After privileges are dropped: scripts and the application run as the serving user.
-    let application = options.open_routes(&mut site, architecture)?;
-    if let Some(application) = &application {
+    // After the privileges are dropped: what it starts, as scripts and the application, runs as the serving user.
+    let handover = Handover { launcher: Launcher::start(words)?, offer };
+    let routes = options.open_routes(&mut site, architecture)?;
+    // The programs that inetd executes enter it themselves.
+    if architecture.cache_scope().is_some() {
+        options.process.enter_sandbox(&options.needs(routes.proxy.as_deref()))?;
+    }
+    options.watch_upstreams(&routes)?;
+    if let Some(application) = &routes.application {
         program.arguments.push(application.socket_argument()?);
     }
     site.program = Some(program);
@@ -103,11 +114,11 @@ fn serve_until(
 ) -> anyhow::Result<sojourn_server::Served> {
     std::thread::scope(|scope| {
         let requests = Requests::on_signals(SUCCEED)?;
-        if let Some(admin) = &handover.admin {
+        if let Some(admin) = &handover.offer.admin {
             eprintln!("metrics on http://{}/metrics", admin.local_addr()?);
             scope.spawn(move || admin::serve(site, admin, stop));
         }
-        for (address, transport) in &handover.transports {
+        for (address, transport) in &handover.offer.transports {
             let over = if *transport == Transport::Tls { " (TLS)" } else { "" };
             eprintln!("listening on {address}{over}");
         }

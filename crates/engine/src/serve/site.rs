@@ -10,14 +10,16 @@ use sojourn_measure::limits::raise_descriptors;
 use sojourn_server::connection::SendPath;
 use sojourn_server::handler;
 use sojourn_server::handler::static_files::hls::Films;
-use sojourn_server::{Architecture, Host, Hosts, Limits, Scoreboard, Site, UnknownHosts};
+use sojourn_server::{Architecture, CacheScope, Host, Hosts, Limits, Scoreboard, Site, UnknownHosts};
 
 use super::options::Options;
 use super::options::content::{ContentOptions, HostOptions};
 use super::options::values::{BODIES_SHARE, HEADS_SHARE, PATHS_SHARE, budget};
 
-/// Descriptors reserved for listeners, events, logs and helpers.
-const DESCRIPTORS_RESERVED: u64 = 64;
+/// Descriptors reserved for listeners, events, logs and helpers: where there are few, half of them, but no less than it
+/// takes.
+const DESCRIPTORS_RESERVED_MAX: u64 = 64;
+const DESCRIPTORS_RESERVED_MIN: u64 = 24;
 
 /// The descriptor limit to ask for: the kernel's default maximum.
 const DESCRIPTORS_WANTED: u64 = 1 << 20;
@@ -48,7 +50,7 @@ impl Options {
             (Some(workers), Some(_)) => workers as usize,
             (None, default) => default.unwrap_or(1),
         };
-        (site.budgets, site.limits) = self.limits(defaults.budgets, descriptors());
+        (site.budgets, site.limits) = self.limits(architecture, site.workers, descriptors());
         site.send_path = SendPath {
             copied_bytes_max: self.caching.copy_max as u64,
             memory_bytes_max: self.caching.memory_max as u64,
@@ -91,7 +93,9 @@ impl Options {
     }
 
     /// Budgets and limits for this many descriptors: connections come first, documents get the rest.
-    fn limits(&self, defaults: Budgets, descriptors: u64) -> (Budgets, Limits) {
+    fn limits(&self, architecture: &dyn Architecture, workers: usize, descriptors: u64) -> (Budgets, Limits) {
+        let defaults = architecture.defaults().budgets;
+        let processes = if architecture.cache_scope() == Some(CacheScope::Worker) { workers } else { 1 };
         let usable = usable_descriptors(descriptors);
         let connections_max = self.limits.connections_max.unwrap_or(usable / 4 * 3).clamp(1, usable - 1);
         let documents_max = defaults.documents_max.min(usable - connections_max);
@@ -103,7 +107,7 @@ impl Options {
             documents_max,
             recheck_after: self.caching.recheck_after,
         };
-        (budgets, self.limits.limits(connections_max))
+        (budgets, self.limits.limits(architecture, connections_max, processes, 0))
     }
 
     /// The requested residency test, or the default. A requested one that does not work is an error. The default one is
@@ -129,7 +133,8 @@ pub fn descriptors() -> u64 {
 
 /// How many of `descriptors` connections and documents may use.
 pub fn usable_descriptors(descriptors: u64) -> usize {
-    descriptors.saturating_sub(DESCRIPTORS_RESERVED).max(2) as usize
+    let reserved = (descriptors / 2).clamp(DESCRIPTORS_RESERVED_MIN, DESCRIPTORS_RESERVED_MAX);
+    descriptors.saturating_sub(reserved).max(2) as usize
 }
 
 fn bad_root(root: &Path, error: &io::Error) -> anyhow::Error {
@@ -140,4 +145,15 @@ fn bad_root(root: &Path, error: &io::Error) -> anyhow::Error {
         _ => "check the path and the file system",
     };
     anyhow!("cannot serve {}: {error}\nhint: {hint}", root.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_descriptors_are_shared_out() {
+        let pairs = [(16, 2), (32, 8), (64, 32), (100, 50), (128, 64), (200, 136), (1024, 960)];
+        assert_eq!(pairs.map(|(descriptors, _)| (descriptors, usable_descriptors(descriptors))), pairs);
+    }
 }

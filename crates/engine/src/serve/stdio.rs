@@ -42,11 +42,12 @@ pub fn run(options: &Options, architecture: &dyn Architecture) -> anyhow::Result
     SUCCEED.iter().copied().for_each(ignore);
     let mut site = options.site(architecture, scoreboard)?;
     // The server that executed this program runs the application.
-    let _application = options.open_routes(&mut site, architecture)?;
+    let routes = options.open_routes(&mut site, architecture)?;
     let transport = if options.stdio_tls { Transport::Tls } else { Transport::Plain };
     if transport == Transport::Tls {
         site.tls = Some(options.tls.tls(options.tickets)?);
     }
+    options.process.enter_sandbox(&options.needs(routes.proxy.as_deref()))?;
     serve_one(&site, Arrival { socket, peer, transport, permit: Permit::ANY }, slot, stop)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -9,11 +9,14 @@ use anyhow::{Context, anyhow, ensure};
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 use sojourn_rtsp_server::{Counts, Published, Server, Site};
 use sojourn_server::connection::Transport;
+use sojourn_server::sandbox::Needs;
 use sojourn_server::{Requests, Scoreboard, Stop, admin, metrics, reopen_on_signal};
 
-use crate::serve::binary_upgrade::{self, Handover, Inheritance, SUCCEED};
+use crate::serve::binary_upgrade::{Handover, Inheritance, Offer, SUCCEED};
+use crate::serve::launcher::Launcher;
 use crate::serve::listener::{inherit_or_listen, listen};
 use crate::serve::privileges::Identity;
+use crate::serve::sandbox::directory_of;
 use crate::serve::site::{descriptors, usable_descriptors};
 use crate::serve::{notify, pin};
 
@@ -43,13 +46,8 @@ pub fn run(options: &Options, words: &[OsString]) -> anyhow::Result<ExitCode> {
     let addresses = listeners.iter().map(TcpListener::local_addr).collect::<Result<Vec<_>, _>>()?;
     let admin = options.admin_listen.as_deref();
     let admin = admin.map(|it| inheritance.admin(it).map_or_else(|| listen(it), Ok)).transpose()?;
-    let handover = Handover {
-        program: binary_upgrade::program()?,
-        words: words.to_vec(),
-        sockets_are_passed: false,
-        transports: addresses.iter().map(|address| (*address, Transport::Plain)).collect(),
-        admin,
-    };
+    let transports = addresses.iter().map(|address| (*address, Transport::Plain)).collect();
+    let offer = Offer { sockets_are_passed: false, transports, admin };
     let published = Published::default();
     let retire = Stop::new()?;
     let stop = Stop::on_signals(&[SIGTERM, SIGINT, SIGQUIT])?;
@@ -68,6 +66,8 @@ pub fn run(options: &Options, words: &[OsString]) -> anyhow::Result<ExitCode> {
     if let Some(user) = &options.process.user {
         Identity::find(user)?.assume(log.as_ref(), [options.root.as_path()])?;
     }
+    let handover = Handover { launcher: Launcher::start(words)?, offer };
+    options.process.enter_sandbox(&options.needs())?;
     let server = Server::new(site, stop).map_err(|error| {
         anyhow!("cannot stream {}: {error}\nhint: {}", options.root.display(), hint(&error))
     })?;
@@ -82,6 +82,14 @@ pub fn run(options: &Options, words: &[OsString]) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+impl Options {
+    /// The needs of the server once it has started.
+    fn needs(&self) -> Needs {
+        let append = directory_of(self.access_log.as_deref()).into_iter().collect();
+        Needs { read: vec![self.root.clone()], append, ..Needs::default() }
+    }
+}
+
 /// Serves until the stop, or until a successor serves and all sessions have ended; prints where.
 fn serve(
     server: Server<'_>,
@@ -92,11 +100,11 @@ fn serve(
 ) -> anyhow::Result<Counts> {
     std::thread::scope(|scope| {
         let requests = Requests::on_signals(SUCCEED)?;
-        if let Some(admin) = &handover.admin {
+        if let Some(admin) = &handover.offer.admin {
             eprintln!("metrics on http://{}/metrics", admin.local_addr()?);
             scope.spawn(move || admin::serve(published, admin, retire));
         }
-        for (address, _) in &handover.transports {
+        for (address, _) in &handover.offer.transports {
             eprintln!("listening on {address}");
         }
         scope.spawn(move || handover.serve_requests(requests, retire, || {}));

@@ -26,7 +26,8 @@ fn the_configuration_that_is_printed_gives_the_same_server() {
         let mut command = Command::new(ENGINE);
         command.arg("serve").arg(root.path()).args(flags).args(["--architecture", architecture.name()]);
         let text = printed(&mut command);
-        for line in ["idle-timeout = \"7s\"", "head-timeout = \"15s\"", "# io_uring: "] {
+        let head = format!("head-timeout = \"{}s\"", architecture.defaults().head.as_secs());
+        for line in ["idle-timeout = \"7s\"", &head, "# io_uring: ", "# Landlock: ", "# seccomp: "] {
             assert!(text.contains(&format!("\n{line}")), "{line} is not in {text}");
         }
         assert_eq!(text.contains("\nworkers = "), architecture.defaults().workers.is_some(), "{text}");

@@ -228,15 +228,14 @@ fn replace(root: &Path, document: u64, version: u8) {
     fs::rename(next, root.join(document.to_string())).unwrap();
 }
 
-/// Kills a helper process, if there is one: a child of the server's only child.
+/// Kills a helper process, if there is one: a child of the server's only child that serves.
 fn kill_a_helper(server: &Server) {
-    let children = |process: Pid| {
-        let path = format!("/proc/{process}/task/{process}/children");
+    let helpers = |keeper: &Pid| {
+        let path = format!("/proc/{keeper}/task/{keeper}/children");
         let text = fs::read_to_string(path).unwrap_or_default();
-        text.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect::<Vec<_>>()
+        text.split_ascii_whitespace().find_map(|pid| Pid::from_raw(pid.parse().ok()?))
     };
-    let helper = children(server.pid()).first().and_then(|keeper| children(*keeper).first().copied());
-    if let Some(helper) = helper {
+    if let Some(helper) = server.children().first().and_then(helpers) {
         // It may just have been replaced.
         let _ = kill_process(helper, Signal::KILL);
     }

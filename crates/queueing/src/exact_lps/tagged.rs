@@ -3,10 +3,10 @@
 use super::ExactLps;
 use super::occupancy::{Move, Occupancy};
 
-/// Levels are cut off where at most this probability is lost.
+/// Probability that may be lost by cutting off high levels.
 const LEVEL_TAIL: f64 = 1e-10;
 const LEVELS_MAX: usize = 20_000;
-/// The overhead of a level, counted in steps of one probability.
+/// What a level costs beside its probabilities, in their unit.
 const STEPS_PER_LEVEL: usize = 8;
 
 /// The tagged job in the queue: by jobs ahead of it and by the phases of the r jobs in service.
@@ -44,7 +44,7 @@ impl<'m> Waiting<'m> {
         self.levels.iter().flatten().sum()
     }
 
-    /// The number of probabilities in one step.
+    /// The probabilities that a step goes through.
     pub(super) fn size(&self) -> usize {
         self.levels.len() * (self.stay.len() + STEPS_PER_LEVEL)
     }
@@ -78,9 +78,9 @@ pub(super) struct InService<'m> {
     /// By the number of others in service, 0 to r − 1.
     moves: Vec<Moves>,
     arrival_share: f64,
-    /// The most other jobs followed beside the tagged one.
+    /// There are never so many others.
     levels_max: usize,
-    /// Levels above this have probability 0.
+    /// Levels above this hold nothing.
     occupied: usize,
 }
 
@@ -94,13 +94,13 @@ struct Moves {
     replace: Vec<Move>,
     /// An arrival enters service.
     enter: Vec<Move>,
-    /// Per own phase: transitions to other own phases. The rest of the probability is no change.
+    /// Per own phase: to other own phases; nothing happens.
     own: Vec<Vec<(usize, f64)>>,
     stay: Vec<Vec<f64>>,
 }
 
 impl<'m> InService<'m> {
-    /// Starts with the tagged jobs that find a free place.
+    /// The tagged jobs that find a free place.
     pub(super) fn new(model: &'m ExactLps, arrival_share: f64) -> Self {
         let moves = (0..model.limit).map(|others| Moves::new(model, others, arrival_share)).collect();
         let levels_max = model.capacity.unwrap_or(LEVELS_MAX);
@@ -118,14 +118,13 @@ impl<'m> InService<'m> {
         self.levels.iter().take(self.occupied + 1).flatten().sum()
     }
 
-    /// The number of probabilities in one step.
+    /// The probabilities that a step goes through.
     pub(super) fn size(&self) -> usize {
         let states = self.moves[self.model.limit - 1].states * self.model.demand.phases();
         (self.occupied + 1) * (states + STEPS_PER_LEVEL)
     }
 
-    /// Adds probability: a job enters beside r − 1 others in these phases, with `behind` more waiting. Returns the
-    /// probability moved.
+    /// A job enters beside r − 1 others in these phases, with `behind` more waiting. Returns the probability moved.
     pub(super) fn admit(&mut self, others: &[f64], weight: f64, behind: usize) -> f64 {
         let level = (self.model.limit - 1 + behind).min(self.levels_max - 1);
         self.reserve(level);
@@ -151,7 +150,7 @@ impl<'m> InService<'m> {
         }
     }
 
-    /// Steps one event, an arrival or a service event.
+    /// One event, of an arrival or of service.
     pub(super) fn step(&mut self) {
         if self.occupied + 1 < self.levels_max {
             self.reserve(self.occupied + 1);
@@ -234,7 +233,7 @@ pub(super) fn scaled(moves: &[Move], factor: f64) -> Vec<Move> {
     moves.iter().map(|change| Move { weight: change.weight * factor, ..*change }).collect()
 }
 
-/// Combines each exit with an entry into the state it leaves.
+/// Each exit followed by an entry into the state it leaves.
 pub(super) fn replaced(exits: &[Move], below: &Occupancy) -> Vec<Move> {
     let after = |exit: &Move| {
         let (from, weight, middle) = (exit.from, exit.weight, exit.to);
@@ -244,7 +243,7 @@ pub(super) fn replaced(exits: &[Move], below: &Occupancy) -> Vec<Move> {
     exits.iter().flat_map(after).collect()
 }
 
-/// `total` minus the weights of these moves, for each state.
+/// The rest of `total` in each state after these moves out of it.
 pub(super) fn remaining(states: usize, total: f64, moves: &[&[Move]]) -> Vec<f64> {
     let mut left = vec![total; states];
     moves.iter().copied().flatten().for_each(|change| left[change.from] -= change.weight);

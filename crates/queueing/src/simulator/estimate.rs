@@ -1,5 +1,5 @@
-//! Mean and percentiles of the response times after the warm-up, each with a confidence interval or the reason why
-//! there is none.
+//! Mean and percentiles of the response times after the warm-up, each with an interval of its own or the doubt that
+//! forbids one.
 //!
 //! The warm-up is a fixed share of every run. A cut that looks at the data, such as MSER's, prefers to drop busy
 //! stretches at the start, and so estimates of many short replications came out several per cent low. A percentile's
@@ -12,11 +12,11 @@ use super::recorder::{Recorder, Section};
 use super::result::{ResponseTime, Target};
 
 pub(super) const WARM_UP_SHARE: usize = 8;
-/// Merging stops at this many sections over all runs together.
+/// Sections are merged down to at least so many, all runs together.
 const SECTIONS: usize = 32;
-/// A section must be worth at least this many independent observations.
+/// The fewest observations that a section must be worth, were they independent.
 const INDEPENDENT_MIN: f64 = 10.0;
-/// A section must hold at least this many independent observations beyond a percentile.
+/// The fewest of these beyond a percentile.
 const BEYOND_SECTION_MIN: f64 = 0.5;
 /// The fewest observations beyond a percentile, all sections together.
 const BEYOND_MIN: f64 = 100.0;
@@ -25,7 +25,7 @@ const BEYOND_MIN: f64 = 100.0;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Estimate {
     pub(super) value: f64,
-    /// Half of the width of the 95 % interval, or the reason why there is none.
+    /// Of the 95 % interval.
     pub(super) half_width: Result<f64, Doubt>,
 }
 
@@ -33,12 +33,12 @@ pub(super) struct Estimate {
 pub(super) struct Sample {
     sections: Vec<Section>,
     pub(super) grouping: Grouping,
-    /// All observations, including those after the last whole section.
+    /// All observations, those after the last whole section included.
     all: Section,
     warm_up_jobs: u64,
 }
 
-/// The estimates from one sample, with the diagnostics that results report.
+/// The estimates of one sample, with the evidence that results show.
 pub(super) struct Estimates {
     /// In the order of [`Target::ALL`].
     figures: [Estimate; 6],
@@ -51,8 +51,7 @@ pub(super) struct Estimates {
 }
 
 impl Sample {
-    /// Collects the sections of all `groups`, which hold equal numbers of replications; keeps the warm-up unless `cut`
-    /// is set.
+    /// Sections of all `groups`, which hold equal numbers of replications; without `cut` the warm-up stays in.
     pub(super) fn of(groups: &[&Recorder], cut: bool) -> Self {
         let grouping = Grouping::of(groups, cut);
         let mut sample = Self { sections: Vec::new(), grouping, all: Section::default(), warm_up_jobs: 0 };
@@ -66,8 +65,8 @@ impl Sample {
         sample
     }
 
-    /// Computes all figures and adds `delta` seconds to each; `known_control` is the exact mean of the control
-    /// variable, and a `doubt` forbids every interval.
+    /// All figures, `delta` seconds added to each; `known_control` is the exact mean of the control variable, and `doubt`
+    /// forbids every interval.
     pub(super) fn estimates(
         &self,
         delta: f64,
@@ -149,7 +148,7 @@ impl Sample {
             let independent = INDEPENDENT_MIN.max(BEYOND_SECTION_MIN / p.min(1.0 - p));
             too_short(&interval, p * (1.0 - p), independent).map_or(Ok(()), Err)?;
             judged(&interval, None)?;
-            // More observations below than p: the percentile lies lower.
+            // More below than p: the percentile lies lower.
             let (low, high) = (p - interval.above, p + interval.below);
             if low <= 0.0 || all.total() as f64 * (1.0 - high) < 1.0 {
                 return Err(Doubt::TooFew);
@@ -161,12 +160,12 @@ impl Sample {
     }
 }
 
-/// The mean, with the effect of its control variate.
+/// The mean, and what became of its control variate.
 struct Mean {
     estimate: Estimate,
     lag_one: f64,
     variance_reduction: f64,
-    /// A doubt that applies to every figure of the run.
+    /// A doubt that concerns every figure of the run.
     doubt: Option<Doubt>,
 }
 
@@ -176,7 +175,7 @@ impl Mean {
     }
 }
 
-/// Returns true if a section is worth too few independent observations: it is worth `variance / interval.variance`.
+/// A section is worth `variance / interval.variance` independent observations.
 fn too_short(interval: &Interval, variance: f64, independent: f64) -> Option<Doubt> {
     (interval.variance * independent > variance).then_some(Doubt::Correlated)
 }
@@ -185,21 +184,21 @@ fn judged(interval: &Interval, doubt: Option<Doubt>) -> Result<f64, Doubt> {
     doubt.or_else(|| Doubt::of(interval)).map_or(Ok(interval.half_width()), Err)
 }
 
-/// Tells how to merge the sections of equal runs.
+/// How sections of equal runs are merged.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Grouping {
     /// Sections hold 2^shift jobs of each replication.
     pub(super) shift: u32,
-    /// Warm-up sections at the start of every run.
+    /// Sections at the start of every run.
     pub(super) warm_up: usize,
-    /// The number of merged sections in each run, which are neighbours.
+    /// Merged sections of every run: neighbours.
     pub(super) chain: usize,
-    /// The number of sections merged into one.
+    /// Sections merged into one.
     width: usize,
 }
 
 impl Grouping {
-    /// Chooses a grouping that fits all runs. Interrupted runs may differ in length.
+    /// Of runs that may differ in length if they were interrupted.
     fn of(groups: &[&Recorder], cut: bool) -> Self {
         let shift = groups.iter().map(|group| group.shift()).max().unwrap_or(0);
         let complete = groups.iter().map(|group| group.at(shift).complete()).min().unwrap_or(0);
@@ -228,12 +227,12 @@ impl Estimates {
         self.figures[target as usize]
     }
 
-    /// The doubt that applies to every estimate of the run because of its length.
+    /// The run's doubt that concerns whatever is estimated from it.
     pub(super) fn doubt_of_length(&self) -> Option<Doubt> {
         self.figure(Target::Mean).half_width.err().filter(|doubt| doubt.is_of_length())
     }
 
-    /// The mean and the percentiles in the form that results report.
+    /// Mean and percentiles as results show them.
     pub(super) fn response_time(&self) -> ResponseTime {
         let [mean, p50, p90, p95, p99, p999] = self.figures.map(|figure| figure.value);
         let [

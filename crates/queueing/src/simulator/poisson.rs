@@ -25,8 +25,7 @@ pub struct PoissonStation {
     pub delta: f64,
 }
 
-/// Simulates until every figure of the plan has converged or `go_on` returns false; `go_on` runs on the caller's
-/// thread.
+/// Simulates until the plan is fulfilled or `go_on` returns false; `go_on` runs on the caller's thread.
 ///
 /// # Errors
 /// [`SimulationError`] when the station is unstable or a parameter is out of its domain.
@@ -67,7 +66,7 @@ impl PoissonStation {
         refuse_overload("the station", None, self.work(), self.service.saturation())
     }
 
-    /// The least number of jobs of a replication, so that it reaches steady state.
+    /// Jobs of one replication before it is in steady state.
     fn jobs_min(&self) -> u64 {
         warm_up::jobs_min(self.work() / self.service.saturation(), self.demand.scv())
     }
@@ -98,7 +97,7 @@ struct Run<'a> {
     finished: u64,
     response_sum: f64,
     control_sum: f64,
-    /// The station's totals at the end of the last section.
+    /// At the end of the last section.
     before: Totals,
 }
 

@@ -1,11 +1,11 @@
-//! A processor limited to a part of each period, as a control group's CPU quota limits it.
+//! A processor that may be used for a part of each period only, as a control group's quota has it.
 //!
 //! The station works at full speed until the work of a period reaches the quota, and then stands still until the period
 //! ends: light loads feel nothing of the limit. [`Pace`] keeps the station's own clock, which stops meanwhile.
 
 use super::SimulationError;
 
-/// Seconds of work allowed per period of the given length. Unused quota is lost.
+/// Seconds of work in each period of so many seconds; what a period leaves is lost.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quota {
     pub seconds: f64,
@@ -24,10 +24,10 @@ impl Quota {
     }
 }
 
-/// Tracks the station's own clock beside real time, in seconds.
+/// The station's own clock beside the real one, in seconds.
 pub(super) struct Pace {
     quota: Option<Quota>,
-    /// The lag of the station's clock behind real time.
+    /// How far the station's clock is behind.
     behind: f64,
     stopped_at: Option<f64>,
     period_end: f64,
@@ -40,19 +40,17 @@ impl Pace {
         Self { quota, behind: 0.0, stopped_at: None, period_end: 0.0, work_at_start: 0.0 }
     }
 
-    /// Converts real time to the station's time.
+    /// The station's time at a real one.
     pub(super) fn own(&self, now: f64) -> f64 {
         self.stopped_at.map_or(now, |stopped| stopped.min(now)) - self.behind
     }
 
-    /// The real time at which the station's clock will show `own` unless it stops before; infinite while it stands
-    /// still.
+    /// When the station's clock will show `own`, unless it stops before; infinite while it stands still.
     pub(super) fn real(&self, own: f64) -> f64 {
         if self.stopped_at.is_some() { f64::INFINITY } else { own + self.behind }
     }
 
-    /// The next time at which a busy station, having done `work` by `now`, exhausts its quota or resumes; infinite
-    /// without a quota.
+    /// When a busy station, which has done `work` by `now`, stops or may go on; infinite without a quota.
     pub(super) fn next_turn(&self, now: f64, work: f64) -> f64 {
         match (self.quota, self.stopped_at) {
             (None, _) => f64::INFINITY,
@@ -63,7 +61,7 @@ impl Pace {
         }
     }
 
-    /// Stops or resumes the station at the time given by [`Pace::next_turn`].
+    /// The station has done `work` by `now`, the time of [`Pace::next_turn`].
     pub(super) fn turn(&mut self, now: f64, work: f64) {
         if now < self.period_end {
             self.stopped_at = Some(now);
@@ -75,7 +73,7 @@ impl Pace {
         self.begin_period(now, work);
     }
 
-    /// Restarts an idle station when a job arrives, skipping the periods that have passed.
+    /// A job arrives at a station that was idle: periods may have passed meanwhile.
     pub(super) fn wake(&mut self, now: f64, work: f64) {
         if self.stopped_at.is_none() && now >= self.period_end {
             self.begin_period(now, work);
@@ -85,7 +83,7 @@ impl Pace {
     fn begin_period(&mut self, now: f64, work: f64) {
         let Some(quota) = self.quota else { return };
         self.work_at_start = work;
-        // Periods follow one another from time 0, with or without work.
+        // Periods follow one another from time 0 on, whether or not there is work.
         self.period_end = ((now / quota.period_seconds).floor() + 1.0) * quota.period_seconds;
         if self.period_end <= now {
             self.period_end += quota.period_seconds;

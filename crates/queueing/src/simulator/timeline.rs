@@ -1,5 +1,5 @@
-//! The totals of every station in each section of a run: busy and queued time, visits, and the deviation of the demands
-//! drawn. Sections are those of the first recorder.
+//! What stations did in each section of a run: busy and queued time, visits, and the demands drawn beside their law's
+//! moment. Sections are those of the first recorder.
 
 use std::borrow::Cow;
 
@@ -8,8 +8,7 @@ use super::estimate::Grouping;
 use super::interval::{Interval, Ratio};
 use super::recorder::merge_neighbours;
 
-/// Deviations of the drawn demands from their distribution below this are ignored: moments by quadrature deviate as
-/// much.
+/// A smaller deviation of the demands drawn from their distribution does not matter: moments by quadrature have it, too.
 const NEGLIGIBLE: f64 = 1e-3;
 
 /// A station's totals, from the start of a run or over one section of it.
@@ -21,20 +20,20 @@ pub(super) struct Totals {
     /// ∫ jobs present dt.
     pub(super) present: f64,
     pub(super) visits: f64,
-    /// Their total residence time.
+    /// Time that they took.
     pub(super) residence: f64,
-    /// Arrivals at a station of limited capacity, retries included.
+    /// Times that a job came to a station of limited capacity, again or for the first time.
     pub(super) attempts: f64,
-    /// Arrivals that found the station full.
+    /// Times that it found the station full.
     pub(super) found_full: f64,
     pub(super) begun: f64,
     pub(super) demand: f64,
-    /// Sum of demands (or of their squares where jobs wait for each other to end) minus its expectation.
+    /// Demands, or their squares where jobs wait for each other to end, above what their distributions expect.
     pub(super) excess: f64,
     pub(super) expected: f64,
 }
 
-/// Totals by section and station, summed over the replications that share the timeline.
+/// Totals by section and station of all replications that share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Timeline {
     sections: Vec<Vec<Totals>>,
@@ -51,12 +50,12 @@ pub(super) struct StationFigure {
 pub(super) struct StationSample {
     sections: Vec<Totals>,
     chain: usize,
-    /// The totals after the warm-up, or of the whole run if it has no whole sections.
+    /// Everything after the warm-up; of a run without whole sections, everything.
     pub(super) total: Totals,
 }
 
 impl Timeline {
-    /// Adds the totals of a section of 2^`shift` jobs that ended with a replication's job number `count`.
+    /// Adds what happened in a section of 2^`shift` jobs that ended with a replication's job number `count`.
     pub(super) fn add(&mut self, count: u64, shift: u32, totals: &[Totals]) {
         self.merge_to(shift);
         let index = ((count - 1) >> shift) as usize;
@@ -66,7 +65,7 @@ impl Timeline {
         self.sections[index].iter_mut().zip(totals).for_each(|(own, more)| own.add(more));
     }
 
-    /// The timeline with sections merged to 2^`shift` jobs, at least their present size.
+    /// The timeline with sections of 2^`shift` jobs, which is not less than they have.
     fn at(&self, shift: u32) -> Cow<'_, Self> {
         if shift == self.shift {
             return Cow::Borrowed(self);
@@ -87,7 +86,7 @@ impl Timeline {
 }
 
 impl StationSample {
-    /// Groups the sections of `groups` as those of their response times; `whole` is the run's totals over all groups.
+    /// Of `groups` grouped as their response times are; `whole` is the run's totals over all groups.
     pub(super) fn of(groups: &[&Timeline], grouping: Grouping, station: usize, whole: Totals) -> Self {
         let (mut sections, mut total) = (Vec::new(), whole);
         for group in groups {
@@ -100,7 +99,7 @@ impl StationSample {
         Self { sections, chain: grouping.chain, total }
     }
 
-    /// Estimates the ratio of two totals; a `doubt` forbids its interval.
+    /// The ratio of two totals; a `doubt` of the run forbids its interval.
     pub(super) fn figure(
         &self,
         above: fn(&Totals) -> f64,
@@ -116,8 +115,7 @@ impl StationSample {
         StationFigure { value, half_width }
     }
 
-    /// Returns false if the drawn demands differ from their distribution by more than chance: the rare large ones are
-    /// missing.
+    /// False if the demands drawn differ from their distribution by more than chance: the rare large ones are missing.
     pub(super) fn has_its_tail(&self) -> bool {
         let (excess, expected) = self.sections.iter().fold((0.0, 0.0), |(excess, expected), section| {
             (excess + section.excess, expected + section.expected)
@@ -135,7 +133,7 @@ impl StationSample {
 }
 
 impl StationFigure {
-    /// Multiplies every total by `factor`.
+    /// Multiplied by a constant.
     pub(super) fn times(self, factor: f64) -> Self {
         Self { value: self.value * factor, half_width: self.half_width.map(|width| width * factor) }
     }

@@ -34,7 +34,7 @@ struct Solver {
     run: fn(&Flow<'_>) -> Result<Answer, String>,
 }
 
-/// The solvers in order of preference.
+/// In the order of preference where several answer.
 const SOLVERS: &[Solver] = &[
     Solver {
         name: "exact-lps",
@@ -96,7 +96,7 @@ pub struct Outcome {
 /// Means, and percentiles where they are known.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Answer {
-    /// `exact`, or each approximation of the means with its error range.
+    /// `exact`, or each approximation of the means with its range.
     pub means: String,
     /// `exact`, the approximation behind the percentiles, or the reason why there are none.
     pub percentiles: String,
@@ -108,17 +108,17 @@ pub struct Answer {
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ClassAnswer {
-    /// Jobs finished per second, without lost jobs.
+    /// Jobs that finish: without the lost ones.
     pub throughput_per_second: f64,
     pub loss: ClassLoss,
-    /// The response time, without think time.
+    /// Think time excluded.
     pub response_time_seconds: PredictedTime,
 }
 
-/// Jobs refused by full stations.
+/// Jobs that a full station turns away.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ClassLoss {
-    /// Jobs finished or lost, per second.
+    /// Jobs that finish or are lost, per second.
     pub offered_per_second: f64,
     /// The share of the offered jobs that is lost.
     pub probability: f64,
@@ -149,7 +149,7 @@ pub struct StationAnswer {
 
 const POSSESSION: &str = "a job holds one station while it is served at another: simulate";
 
-/// Refuses systems that no analytic solver covers.
+/// Refuses what no analytic solver can say.
 fn unsolvable(system: &System) -> Result<(), String> {
     if system.has_simultaneous_possession() {
         return Err(POSSESSION.to_owned());
@@ -200,8 +200,8 @@ pub fn predict_means(system: &System) -> Prediction {
 }
 
 impl Prediction {
-    /// Gives all answers the same percentiles: the distribution of the response time does not depend on the method of
-    /// the mean.
+    /// All answers get the same percentiles: the distribution of the response time does not depend on how the mean was
+    /// found.
     fn add_percentiles(&mut self, found: Result<Percentiles, String>) {
         for answer in self.solvers.0.iter_mut().filter_map(|(_, outcome)| outcome.answer.as_mut()) {
             match &found {
@@ -219,7 +219,7 @@ impl Prediction {
 }
 
 impl PredictedTime {
-    /// A mean without percentiles, which are computed separately.
+    /// Percentiles are found apart.
     fn of_mean(mean: f64) -> Self {
         Self { mean, p50: None, p90: None, p95: None, p99: None, p999: None }
     }

@@ -1,5 +1,4 @@
-//! Tests of the solvers and the simulator through the public interface: against exact results, and on every system file
-//! in the repository.
+//! The solvers and the simulator from outside: against exact results, and on every system file that ships.
 
 mod oracles;
 mod systems;

@@ -1,4 +1,4 @@
-//! Reads, predicts and simulates every system file in the repository.
+//! Every system file that ships is read, predicted and simulated.
 
 use std::fs;
 use std::path::Path;

@@ -5,7 +5,7 @@
 
 use std::io;
 
-use super::{Architecture, CacheScope};
+use super::{Architecture, CacheScope, Defaults, HEAD_TIMEOUT_OF_WORKERS};
 use crate::counters::Served;
 use crate::runtime::blocking::serve_one;
 use crate::runtime::processes::{Dispatched, Plan, dispatch};
@@ -22,6 +22,10 @@ impl Architecture for Fork {
 
     fn summary(&self) -> &'static str {
         "a child process per connection"
+    }
+
+    fn defaults(&self) -> Defaults {
+        Defaults { head: HEAD_TIMEOUT_OF_WORKERS, ..Defaults::default() }
     }
 
     fn cache_scope(&self) -> Option<CacheScope> {

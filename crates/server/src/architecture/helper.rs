@@ -6,7 +6,7 @@
 use std::io;
 
 use super::fork::child;
-use super::{Architecture, CacheScope, Defaults};
+use super::{Architecture, CacheScope, Defaults, HEAD_TIMEOUT_OF_WORKERS};
 use crate::counters::Served;
 use crate::runtime::processes::{Dispatched, Plan, dispatch};
 use crate::runtime::sockets::accept::Listener;
@@ -50,7 +50,7 @@ impl Architecture for Helper {
     }
 
     fn defaults(&self) -> Defaults {
-        Defaults { workers: Some(self.helpers), ..Defaults::default() }
+        Defaults { workers: Some(self.helpers), head: HEAD_TIMEOUT_OF_WORKERS, ..Defaults::default() }
     }
 
     fn cache_scope(&self) -> Option<CacheScope> {

@@ -12,7 +12,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Signal, getpid, kill_process};
 
-use super::{Architecture, CacheScope};
+use super::{Architecture, CacheScope, Defaults, HEAD_TIMEOUT_OF_WORKERS};
 use crate::connection::Transport;
 use crate::counters::Served;
 use crate::runtime::processes::{Dispatched, Plan, dispatch};
@@ -32,6 +32,10 @@ impl Architecture for Inetd {
 
     fn summary(&self) -> &'static str {
         "fork and exec per connection, the configuration read anew each time"
+    }
+
+    fn defaults(&self) -> Defaults {
+        Defaults { head: HEAD_TIMEOUT_OF_WORKERS, ..Defaults::default() }
     }
 
     fn cache_scope(&self) -> Option<CacheScope> {

@@ -4,10 +4,12 @@
 //! but knows nothing of HTTP, caches or the steps within a request.
 
 use std::io;
+use std::time::Duration;
 
 use sojourn_content::Budgets;
 
 use crate::counters::Served;
+use crate::limits::Limits;
 use crate::runtime::sockets::accept::Listener;
 use crate::site::Site;
 use crate::stop::Stop;
@@ -58,12 +60,24 @@ pub trait Architecture: Sync {
 }
 
 /// Settings of an architecture that options can override.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Defaults {
     /// Processes, threads or loops; `None` if there is one loop, or one process per connection.
     pub workers: Option<usize>,
     /// Budgets of each cache; a server with several processes has several caches.
     pub budgets: Budgets,
+    /// How long a request may take to arrive.
+    pub head: Duration,
+}
+
+/// The time for a request to arrive where a process or thread waits for it and does nothing else: a few hundred clients that
+/// send theirs slowly are enough to keep all of them busy.
+pub const HEAD_TIMEOUT_OF_WORKERS: Duration = Duration::from_secs(5);
+
+impl Default for Defaults {
+    fn default() -> Defaults {
+        Defaults { workers: None, budgets: Budgets::default(), head: Limits::default().head }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

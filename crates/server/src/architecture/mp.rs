@@ -7,7 +7,7 @@ use std::io;
 
 use sojourn_content::Budgets;
 
-use super::{Architecture, CacheScope, Defaults};
+use super::{Architecture, CacheScope, Defaults, HEAD_TIMEOUT_OF_WORKERS};
 use crate::counters::Served;
 use crate::runtime::blocking::{SharedListeners, accept_and_serve, run_worker};
 use crate::runtime::processes::supervise;
@@ -34,7 +34,7 @@ impl Architecture for Mp {
     fn defaults(&self) -> Defaults {
         let budgets =
             Budgets { body_bytes: BODY_CACHE_BYTES, documents_max: DOCUMENTS_MAX, ..Budgets::default() };
-        Defaults { workers: Some(PROCESSES), budgets }
+        Defaults { workers: Some(PROCESSES), budgets, head: HEAD_TIMEOUT_OF_WORKERS }
     }
 
     fn cache_scope(&self) -> Option<CacheScope> {

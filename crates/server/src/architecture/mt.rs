@@ -5,7 +5,7 @@
 
 use std::io;
 
-use super::{Architecture, Defaults};
+use super::{Architecture, Defaults, HEAD_TIMEOUT_OF_WORKERS};
 use crate::counters::Served;
 use crate::runtime::blocking::{
     BlockingWorker, EventLoopWorker, Service, SharedListeners, Worker, accept_and_serve,
@@ -30,7 +30,7 @@ impl Architecture for Mt {
     }
 
     fn defaults(&self) -> Defaults {
-        Defaults { workers: Some(THREADS), ..Defaults::default() }
+        Defaults { workers: Some(THREADS), head: HEAD_TIMEOUT_OF_WORKERS, ..Defaults::default() }
     }
 
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {

@@ -1,5 +1,7 @@
 //! Buffers for bytes in flight, taken from a pool while in use, so that an idle connection holds none.
 
+use crate::memory;
+
 pub const BUFFER_BYTES: usize = 4 * 1024;
 
 /// The size of a buffer for a large body, the largest that the pool keeps.
@@ -59,6 +61,9 @@ impl Buffer {
     /// Prepares for a large body, received in large pieces.
     pub fn expect_much(&mut self) {
         self.space();
+        if memory::is_short() {
+            return;
+        }
         self.bytes.reserve(BODY_BUFFER_BYTES - self.bytes.len().min(BODY_BUFFER_BYTES));
     }
 
@@ -101,14 +106,18 @@ impl Pool {
             return buffer;
         }
         let mut filled = Buffer { is_roomy: buffer.is_roomy, ..self.take_buffer() };
-        if buffer.is_roomy {
+        if buffer.is_roomy && !memory::is_short() {
             filled.bytes.reserve(ROOMY_BYTES);
         }
         filled
     }
 
     pub fn put(&mut self, mut bytes: Vec<u8>) {
-        if (BUFFER_BYTES..=POOLED_BYTES_MAX).contains(&bytes.capacity()) && self.0.len() < POOL_BUFFERS_MAX {
+        if memory::is_short() {
+            self.0 = Vec::new();
+        } else if (BUFFER_BYTES..=POOLED_BYTES_MAX).contains(&bytes.capacity())
+            && self.0.len() < POOL_BUFFERS_MAX
+        {
             bytes.clear();
             self.0.push(bytes);
         }

@@ -135,6 +135,14 @@ impl Wait {
         matches!(self, Wait::Request | Wait::UpstreamIdle)
     }
 
+    /// Returns true if it is the client who has to do something before a request in progress can go on.
+    pub fn is_for_client(self) -> bool {
+        matches!(
+            self,
+            Wait::Head(_) | Wait::Quiet(_) | Wait::Upload | Wait::Client | Wait::Window | Wait::End
+        )
+    }
+
     /// Returns true if the deadline is extended when the client has read enough data.
     pub fn is_for_sending(self) -> bool {
         matches!(self, Wait::Client | Wait::Window)

@@ -89,7 +89,7 @@ impl<'a, P> LoopState<'a, P> {
             send_path: &self.site.send_path,
             log: self.log.as_ref(),
             limits: &self.site.limits,
-            is_draining: self.drain.is_some(),
+            is_draining: self.drain.is_some() || memory::is_short(),
             token,
         };
         (&mut self.clients, Context { handler: &mut *self.handler, shared })
@@ -103,6 +103,7 @@ impl<'a, P> LoopState<'a, P> {
 
     /// The permit for a new connection; without one, the connection is refused and counted.
     pub fn permit(&mut self, arrival: &Arrival) -> Option<Permit> {
+        memory::look_at_arrival(self.site.limits.memory_limit);
         match self.site.scoreboard.acquire(arrival.peer, &self.site.limits) {
             Ok(permit) => Some(permit),
             Err(limit) => {
@@ -114,9 +115,19 @@ impl<'a, P> LoopState<'a, P> {
         }
     }
 
-    /// Returns true if a connection with this wait must close: the server is stopping and no request is in progress.
+    /// Returns true if a connection that waits so is to close: nothing is in progress, and the server is stopping or short of
+    /// memory.
     pub fn ends(&self, wait: Wait) -> bool {
-        wait.is_idle() && self.drain.is_some_and(|drain| drain.is_over_for_idle(self.clock.now))
+        wait.is_idle()
+            && (memory::is_short() || self.drain.is_some_and(|drain| drain.is_over_for_idle(self.clock.now)))
+    }
+
+    /// The clients that keep the server waiting, which are counted: memory is running out.
+    pub fn stalled(&mut self) -> Vec<u64> {
+        let mut tokens = self.clients.tokens();
+        tokens.retain(|token| self.clients.at(*token).connection.waits_for().is_for_client());
+        self.served.add(Counter::LimitMemory, tokens.len() as u64);
+        tokens
     }
 
     /// Starts a wait of the client with `token`, with its deadline.
@@ -141,7 +152,7 @@ impl<'a, P> LoopState<'a, P> {
 
     /// Handles a tick of the timers.
     pub fn tick(&mut self) {
-        memory::look(self.clock.now);
+        memory::look(self.clock.now, self.site.limits.memory_limit);
         let (_, context) = self.context(0);
         let Context { handler, mut shared } = context;
         handler.tick(&mut shared);

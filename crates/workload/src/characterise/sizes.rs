@@ -5,30 +5,30 @@ use serde::Serialize;
 use super::fit::{self, LogNormalFit, ParetoFit};
 use super::weighted::Weighted;
 
-/// Neighbouring points of the CDF are at most this fraction of the sample apart, where the sizes allow it.
+/// Between two points of the function lies at most this fraction of the sample, if a size allows it.
 const CDF_STEP: f64 = 0.005;
 
-/// In the tail, each point leaves this fraction of what lay above the previous one.
+/// In the tail points come whenever what lies above has shrunk to this fraction.
 const CDF_TAIL_RATIO: f64 = 0.9;
 
-/// A distribution of document sizes, each weighted by its count.
+/// Sizes, each counted as often as the case asks.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SizeDistribution {
     pub count: u64,
-    /// The number of zero sizes, which no fit includes.
+    /// Zero sizes; no fit includes them.
     pub zero_count: u64,
     pub mean_bytes: f64,
-    /// C²: variance over squared mean.
+    /// Variance over squared mean: C².
     pub squared_coefficient_of_variation: f64,
-    /// Sizes at fixed quantiles.
+    /// Inverse of the distribution function.
     pub quantiles_bytes: SizeQuantiles,
-    /// A few hundred points of the CDF.
+    /// The distribution function, a few hundred points of it.
     pub cdf: Vec<CdfPoint>,
     pub log_normal: Option<LogNormalFit>,
     pub pareto_tail: Option<ParetoFit>,
 }
 
-/// Sizes that the given shares of the sample do not exceed.
+/// The size that this part of the sample does not exceed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "p95 is the 95th percentile")]
 pub struct SizeQuantiles {
@@ -50,7 +50,7 @@ pub struct SizeQuantiles {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CdfPoint {
     pub size_bytes: u64,
-    /// The fraction of sizes up to this one.
+    /// The fraction of the sample that is not larger.
     pub fraction: f64,
 }
 

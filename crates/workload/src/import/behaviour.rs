@@ -1,51 +1,51 @@
-//! Decides from its response sizes whether a path is dynamic although its requests look static.
+//! How the answers of a path behave: whether a path whose requests look static is dynamic.
 //!
-//! A file has one size until it is replaced, which is rare; aborted responses are smaller and leave the file's size the
-//! most frequent one. A dynamic page has many sizes, one after the other, none of them prevailing. If one client's
-//! responses do not change while those of several clients differ, the page depends on the user.
+//! A file has one size until it is replaced, which is seldom; answers that are cut off by clients are smaller than it and leave it the
+//! most frequent size. A page that is made for every request has many sizes, one after the other and none of them
+//! prevailing. If one client's answers do not change while those of several clients differ, it depends on the user.
 
 use super::coverage::Class;
 
-/// A path with fewer sizes is taken as a file in several encodings or versions.
+/// A path with fewer sizes is a file in several encodings, or was replaced.
 pub const SIZES_MIN: u32 = 5;
 
-/// A file is sent whole in at least this share of its requests, even if most clients abort.
+/// A file that most clients do not wait for is still sent whole in this share of its requests.
 const WHOLE_FRACTION_MIN: f64 = 0.1;
 
-/// A page is dynamic if at least this share of responses differs in size from the previous client's response.
+/// The share of changes, from one client's answer to the next one's, from which on a page is made for the request.
 const CHANGED_FRACTION_MIN: f64 = 0.75;
 
-/// With fewer responses that follow another client's, all responses count.
+/// With fewer answers that follow another client's, all count.
 const CHANCES_MIN: u32 = 4;
 
-/// With at least this many consecutive requests of a client, the path can be recognised as user-dependent.
+/// From so many requests of a client right after its own on, it can be told whether answers depend on the client.
 const REPEATS_MIN: u32 = 3;
 
-/// With a larger share of changed sizes, one client's own responses vary.
+/// With a larger share of different sizes, one client's answers change by themselves.
 const REPEATS_CHANGED_FRACTION_MAX: f64 = 0.25;
 
-/// Counts of a name's complete responses.
+/// What is counted of a name as its whole answers come.
 #[derive(Clone, Copy, Debug)]
 pub struct Behaviour {
     pub sized: u32,
-    /// Responses whose size differs from the previous one.
+    /// Those of another size than the one before.
     changes: u32,
-    /// Responses to the same client as the previous one.
+    /// Answers to the client that asked last, too.
     repeats: u32,
     repeat_changes: u32,
-    /// Requests right after the same client submitted a form and was redirected.
+    /// Requests right after the same client posted a form and was redirected.
     after_post: u32,
     last_client: u32,
 }
 
 const NOBODY: u32 = u32::MAX;
 
-/// The distinct sizes of a name's responses.
+/// The sizes of a name's answers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sizes {
     distinct: u32,
     largest_bytes: u64,
-    /// The number of responses of the largest size, and the most of any other size.
+    /// The answers of the largest size, and the most of any other.
     largest_count: u32,
     most_count: u32,
 }
@@ -54,7 +54,7 @@ impl Behaviour {
     pub const NEW: Behaviour =
         Behaviour { sized: 0, changes: 0, repeats: 0, repeat_changes: 0, after_post: 0, last_client: NOBODY };
 
-    /// Counts a response; `changed` means that its size differs from the previous one.
+    /// An answer whose size differs from the one before (`changed`).
     pub fn answer(&mut self, client: u32, changed: bool, after_post: bool) {
         let is_repeat = client == self.last_client;
         self.sized += 1;
@@ -65,12 +65,12 @@ impl Behaviour {
         self.last_client = client;
     }
 
-    /// Returns true if its sizes need to be checked.
+    /// Whether its sizes need to be looked at.
     pub fn may_be_dynamic(&self) -> bool {
         self.after_post > 0 || self.keeps_changing()
     }
 
-    /// The class of its requests if it is dynamic, else `None`.
+    /// The class of its requests, if it is dynamic.
     pub fn class(&self, sizes: &Sizes) -> Option<Class> {
         if 2 * self.after_post > self.sized {
             return Some(Class::AfterPost);
@@ -83,8 +83,8 @@ impl Behaviour {
         Some(if depends { Class::UserDependent } else { Class::VaryingSize })
     }
 
-    /// Returns true if successive clients hardly ever receive responses of the same size. Files are replaced less often
-    /// than they are requested.
+    /// Hardly ever do two clients, one after the other, get answers of one size. A file is replaced less often than it
+    /// is asked for.
     fn keeps_changing(&self) -> bool {
         let others = self.sized.saturating_sub(self.repeats + 1);
         let changes = self.changes - self.repeat_changes;
@@ -105,7 +105,7 @@ impl Sizes {
         }
     }
 
-    /// Returns true if the largest size prevails: it is the file's size, and smaller ones are aborted transfers.
+    /// The largest size prevails: it is the file's, and the others were cut off.
     fn are_of_cut_off_answers(&self, answers: u32) -> bool {
         self.largest_count >= 2
             && self.largest_count >= self.most_count
@@ -117,7 +117,7 @@ impl Sizes {
 mod tests {
     use super::*;
 
-    /// Classifies responses given as (client, size); `after_post` marks each as following a form.
+    /// Answers as (client, size), and whether each followed a form.
     fn class(answers: &[(u32, u64)], after_post: bool) -> Option<Class> {
         let mut behaviour = Behaviour::NEW;
         let mut before = None;

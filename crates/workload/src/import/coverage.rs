@@ -1,9 +1,8 @@
-//! Coverage: which requests of a log a static copy of its site can answer, and the classes of the others.
+//! Coverage: which requests of a log a static copy of its site can stand for, and what the others are.
 //!
-//! A request has one class. Its line alone decides most classes. Whether a path is *dynamic* although its requests look
-//! static (its responses change in size, differ between clients, or show the result of a form) is known only at the
-//! end, from counts by name ([`Behaviour`]). Counts are also kept by minute, because capacity planning needs the
-//! busiest one.
+//! A request is of one class. Its line alone says most classes; whether a path is *dynamic* although its requests look
+//! static (its answers change in size, differ between clients, or show the result of a form) is known at the end, from
+//! what was counted by name ([`Behaviour`]). Counts are by minute too, because capacity is asked for the busiest one.
 //!
 //! Paths beyond [`PATHS_MAX`] are counted by class alone.
 
@@ -18,48 +17,48 @@ use super::names;
 use super::policy::{body_bytes, is_whole, takes_by_name};
 use super::time::{self, NS_PER_SECOND};
 
-/// The most paths counted separately.
+/// The most paths whose requests are counted apart.
 pub const PATHS_MAX: usize = 1 << 16;
 
-/// The longest path counted separately.
+/// The longest path that is counted apart.
 const PATH_BYTES_MAX: usize = 1024;
 
-/// The number of paths listed per class.
+/// The paths that are shown of a class.
 pub const TOP_PATHS_MAX: usize = 10;
 
 const NS_PER_MINUTE: i64 = 60 * NS_PER_SECOND;
 
-/// The class of a request with respect to a static copy of its site.
+/// What a request is to a static copy of its site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
-    /// A complete or not-modified response with a file.
+    /// A file's answer, whole or not modified.
     Covered,
     Query,
     /// A method other than GET and HEAD.
     Method,
-    /// The path is requested right after a form was posted.
+    /// Its path is asked for after a form was posted.
     AfterPost,
-    /// The response sizes of the path differ between clients, but not between one client's requests.
+    /// The answers of its path differ in size between clients, but not between one client's requests.
     UserDependent,
-    /// The response size of the path keeps changing.
+    /// The answers of its path keep changing in size.
     VaryingSize,
-    /// A status of 4xx or 5xx, or no status.
+    /// A status of 4xx or 5xx, or none.
     Failed,
     /// A status of 3xx other than 304.
     Redirected,
-    /// A status of 206.
+    /// 206.
     Partial,
-    /// A successful response without a logged size.
+    /// The log does not have its size.
     WithoutSize,
-    /// A not-modified response or HEAD whose document has no logged size.
+    /// Not modified or HEAD, and no other request says the size.
     OfUnknownSize,
 }
 
 const CLASSES: usize = Class::OfUnknownSize as usize + 1;
 
 impl Class {
-    /// The class that the line alone decides; `None` where there was no request.
+    /// What the line itself says; `None` where nothing was asked for.
     pub fn of(entry: &Entry<'_>) -> Option<Class> {
         let is_head = &*entry.method == b"HEAD";
         Some(if entry.target.is_empty() {
@@ -88,25 +87,25 @@ impl Class {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Coverage {
-    /// All selected requests of the log.
+    /// All requests of the log that were selected.
     pub requests: u64,
-    /// The bytes sent in response.
+    /// What was sent in answer to them.
     pub bytes: u64,
     pub covered_requests: u64,
     pub covered_bytes: u64,
-    /// The request rate of the busiest minute; the average, if the log is shorter than a minute.
+    /// The rate of all requests in the busiest minute; the average, if the log is shorter than a minute.
     pub peak_requests_per_second: f64,
     pub busiest_minute: BusiestMinute,
-    /// Dynamic classes, which no static copy can answer, most frequent first.
+    /// The classes that no static copy can stand for, the most frequent first.
     pub dynamic: Vec<ClassCount>,
-    /// Static requests without a complete response.
+    /// Requests for documents that are static, but not answered by one as a whole.
     pub left_out: Vec<ClassCount>,
 }
 
-/// The clock minute with the most requests.
+/// The minute of the clock with the most requests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct BusiestMinute {
-    /// Its start in the log's time zone, in ISO 8601.
+    /// By the log's clock, as ISO 8601 has it.
     pub begins: String,
     pub requests: u64,
     pub bytes: u64,
@@ -120,7 +119,7 @@ pub struct ClassCount {
     pub class: Class,
     pub requests: u64,
     pub bytes: u64,
-    /// The paths with the most requests, without their queries, prefixed with the host where the log records it.
+    /// The paths with the most requests, without their queries, behind the host where the log has one.
     pub top_paths: Vec<PathCount>,
 }
 
@@ -144,9 +143,9 @@ pub struct Counter {
     paths: Interner,
     by_path: HashMap<(Class, u32), u64>,
     minutes: HashMap<i64, Minute>,
-    /// The minute of the latest line, not yet added to the others.
+    /// The minute of the latest line, not yet among the others.
     current: (i64, Minute),
-    /// The times of the first and last request.
+    /// The first and the last moment of a request.
     window_ns: Option<(i64, i64)>,
     /// Target and host of the current line.
     name: Vec<u8>,
@@ -182,7 +181,7 @@ impl Counter {
         }
     }
 
-    /// Looks up a minute. Lines come nearly in order, so most belong to the minute of the previous line.
+    /// Lines come nearly in order, so most are of the minute of the line before.
     fn minute(&mut self, unix_ns: i64) -> &mut Minute {
         let minute = unix_ns.div_euclid(NS_PER_MINUTE);
         if self.current.0 != minute {
@@ -198,7 +197,7 @@ impl Counter {
         }
     }
 
-    /// The number of a path without its query; `None` for a path beyond the limit.
+    /// The number of a path without its query, while there are not too many.
     pub fn path(&mut self, entry: &Entry<'_>) -> Option<u32> {
         let end = memchr::memchr(b'?', &entry.target).unwrap_or(entry.target.len());
         let name = names::join(&mut self.name, &entry.target[..end], &entry.host);
@@ -208,12 +207,12 @@ impl Counter {
         if self.paths.len() < PATHS_MAX { self.paths.number(name) } else { self.paths.known(name) }
     }
 
-    /// Target and host of a path, joined.
+    /// Target and host of a path.
     pub fn path_name(&self, path: u32) -> &[u8] {
         self.paths.name(path)
     }
 
-    /// Moves a covered request to the class that its name turned out to have.
+    /// A covered request whose name turned out to be of another class.
     pub fn reclassify(&mut self, unix_ns: i64, class: Class, bytes: u64) {
         let minute = self.minute(unix_ns);
         minute.covered = minute.covered.saturating_sub(1);
@@ -221,7 +220,7 @@ impl Counter {
         minute.dynamic += u32::from(class.is_dynamic());
     }
 
-    /// Finishes the counts; `names` lists those whose class differs from what their requests look like.
+    /// All that was counted; `names` are those of another class than their requests looked to be of.
     pub fn finish(mut self, names: &[ByName], utc_offset_seconds: i32) -> Coverage {
         self.put_away();
         let mut tops: HashMap<Class, Vec<PathCount>> = HashMap::new();
@@ -297,7 +296,7 @@ const ALL: [Class; CLASSES - 1] = [
     Class::OfUnknownSize,
 ];
 
-/// The requests of a name whose class was corrected.
+/// The requests of a name that is not what its lines look like.
 pub struct ByName {
     pub name: Vec<u8>,
     pub class: Class,

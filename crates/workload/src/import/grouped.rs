@@ -1,6 +1,7 @@
-//! Reads a log's bytes and yields its sessions in order of start, without holding them all in memory.
+//! From the bytes of a log to its sessions in order of their starts, without holding them in memory.
 //!
-//! It sorts twice: rows by client and time, to split sessions one after the other, then sessions by their starts.
+//! There are two sorts: rows by client and time, so that sessions can be split one after the other, and sessions by
+//! their starts.
 
 use crate::limits::REQUESTS_MAX;
 use std::io;
@@ -18,10 +19,10 @@ use crate::sorting::{Sorted, Sorter, Spill};
 use crate::trace::{Origin, Request};
 use crate::trace_file::Head;
 
-/// The number of lines or sessions between two progress reports.
+/// Lines, and sessions, between two progress reports.
 const PROGRESS_LINES: u64 = 1 << 16;
 
-/// A log in the form in which a trace file is written.
+/// A log as what a trace is written of.
 pub struct GroupedLog {
     documents: Documents,
     sessions: Sorted<Grouped>,
@@ -30,7 +31,7 @@ pub struct GroupedLog {
     times: Option<RequestTimes>,
 }
 
-/// The parts of a log, its sessions each a start after the origin with requests.
+/// The same, its sessions as start after the origin and requests.
 pub struct Parts<S> {
     pub documents: Documents,
     pub sessions: S,
@@ -54,7 +55,7 @@ impl GroupedLog {
 /// A session's start after the trace's origin, and its requests.
 type Started = (u64, Box<[Request]>);
 
-/// Reads logs; spills what does not fit in memory to `spill`, if given.
+/// Reads logs; what does not fit in memory goes where `spill` says, if it says so.
 pub fn grouped<'l>(
     logs: impl Iterator<Item = Log<'l>>,
     options: &Options,
@@ -101,7 +102,7 @@ pub fn grouped<'l>(
     Ok(GroupedLog { documents, sessions, report, head, times })
 }
 
-/// Collects all lines of all logs.
+/// All that the lines say.
 fn collected<'l>(
     logs: impl Iterator<Item = Log<'l>>,
     options: &Options,
@@ -130,7 +131,7 @@ fn read(
     let reader = log.reader.map_err(|source| ImportError::Read { line: 0, source })?;
     let (lines, bytes) = (collector.report.lines, collector.report.bytes);
     let mut opened = Opened::new(reader, options, || tell(lines, bytes))?;
-    // A single log is read to its end before it is refused, because only its first lines may be damaged.
+    // The only log is read to its end before it is refused: its first lines may be the damaged ones.
     match opened.doubt.take().filter(|_| !log.name.is_empty()) {
         None => {}
         Some(Doubt::Empty) => {

@@ -1,9 +1,9 @@
-//! Names of documents in the collector: a target, and its host if the log records it.
+//! Names of documents as the collector keeps them: a target, and its host if the log has one.
 //!
 //! A line feed separates the two, because no line contains one. Escapes are decoded at the end: once per document, not
 //! once per line.
 
-/// Joins target and host into one name in a reusable buffer.
+/// Target and host as one name, in a buffer that is used again.
 pub fn join<'b>(buffer: &'b mut Vec<u8>, target: &[u8], host: &[u8]) -> &'b [u8] {
     buffer.clear();
     buffer.extend_from_slice(target);
@@ -12,7 +12,7 @@ pub fn join<'b>(buffer: &'b mut Vec<u8>, target: &[u8], host: &[u8]) -> &'b [u8]
     buffer
 }
 
-/// Splits a name into target and host.
+/// The target and the host of a name.
 pub fn split(name: &[u8]) -> (&[u8], &[u8]) {
     match memchr::memrchr(b'\n', name) {
         Some(end) => (&name[..end], &name[end + 1..]),
@@ -20,8 +20,7 @@ pub fn split(name: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// Normalises a target with backslashes, so that logs with and without escapes agree; `None` for a target without
-/// backslashes.
+/// A target with backslashes as names have it, whatever its log's escapes; `None` for one without.
 pub fn spelled_alike(target: &[u8], escapes: bool) -> Option<Vec<u8>> {
     memchr::memchr(b'\\', target)?;
     let sent = if escapes { unescaped(target) } else { target.to_vec() };
@@ -36,7 +35,7 @@ pub fn spelled_alike(target: &[u8], escapes: bool) -> Option<Vec<u8>> {
     Some(name)
 }
 
-/// Decodes a target to text, removing its backslash escapes.
+/// A target as text, with its backslash escapes taken out.
 pub fn spelled(target: &[u8]) -> String {
     if memchr::memchr(b'\\', target).is_some() {
         return String::from_utf8_lossy(&unescaped(target)).into_owned();
@@ -44,7 +43,7 @@ pub fn spelled(target: &[u8]) -> String {
     String::from_utf8_lossy(target).into_owned()
 }
 
-/// Decodes `\"` and `\\` (Apache) and `\xHH` (Apache and nginx); any other backslash stays.
+/// `\"` and `\\` (Apache), `\xHH` (Apache and nginx); any other backslash is one.
 fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;

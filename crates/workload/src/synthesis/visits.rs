@@ -1,4 +1,4 @@
-//! A day of visits: arrivals, pages and think times.
+//! A day of visits: arrival times, pages, think times.
 
 use rand::{Rng, RngExt};
 
@@ -7,25 +7,26 @@ use crate::draw;
 
 const DAY_MS: f64 = 86_400_000.0;
 
-/// Mean pages per visit, geometric.
+/// Pages of a visit: geometric.
 const PAGES_MEAN: f64 = 3.3;
 
-/// Mean objects per page, geometric and possibly none; in proportion to the pages of `site`.
+/// Objects that come with a page: geometric, none is possible. In proportion to pages as in `site`.
 const OBJECTS_MEAN: f64 = 2.4;
 
-/// Mean time until the browser requests a page's objects, exponential.
+/// Until the browser has read enough of the page to ask for its objects: exponential.
 const PARSE_MS_MEAN: f64 = 250.0;
 
-/// Mean time between two objects of a burst, exponential.
+/// Between two objects of a burst: exponential.
 const OBJECT_MS_MEAN: f64 = 15.0;
 
-/// Median think time, log-normal. One pause in twenty exceeds 15 s and thus ends the session in the log.
+/// Think time: log-normal with this median and deviation. One pause in twenty exceeds 15 s and so ends the
+/// session in the log.
 const THINK_MS_MEDIAN: f64 = 4000.0;
 const THINK_SIGMA: f64 = 0.8;
 
 const CLIENTS: u32 = 3000;
 
-/// The busy times of the day: hour, width in hours, and height above the quiet level of 1.
+/// The busy times of the day: hour, width in hours, height over the quiet level of one.
 const HUMPS: [(f64, f64, f64); 2] = [(11.0, 2.5, 3.0), (20.5, 2.0, 4.0)];
 
 /// The kinds of entries other than plain ones, per thousand requests.
@@ -40,13 +41,13 @@ const KINDS: [(Kind, f64); 8] = [
     (Kind::Damaged, 0.08),
 ];
 
-/// A line of the log before it is written.
+/// A line of the log to be.
 pub struct Entry {
-    /// Milliseconds since midnight.
+    /// Milliseconds since the day's beginning.
     pub at_ms: u32,
     pub client: u32,
     pub document: u32,
-    /// The page that embeds it; for a page, itself.
+    /// The page that embeds it; itself for a page.
     pub page: u32,
     pub kind: Kind,
 }
@@ -70,7 +71,7 @@ pub enum Kind {
     Damaged,
 }
 
-/// Generates the day's entries in order of time; a visit in progress at midnight is cut off.
+/// The day's entries in order of time; a visit under way at its end is cut off.
 pub fn day(site: &Site, requests: usize, random: &mut impl Rng) -> Vec<Entry> {
     let mut entries = Vec::with_capacity(requests + 100);
     while entries.len() < requests {
@@ -104,7 +105,7 @@ fn add(entries: &mut Vec<Entry>, at_ms: f64, client: u32, document: u32, page: u
     }
 }
 
-/// Draws a start by rejection sampling from the day's activity.
+/// By rejection: how lively the moment is against the liveliest possible.
 fn draw_start_ms(random: &mut impl Rng) -> f64 {
     let highest: f64 = 1.0 + HUMPS.iter().map(|hump| hump.2).sum::<f64>();
     loop {
@@ -118,7 +119,7 @@ fn draw_start_ms(random: &mut impl Rng) -> f64 {
     }
 }
 
-/// Geometric from zero: the number of successes before the first failure.
+/// Geometric from zero on: how many successes come before the first failure.
 fn draw_geometric(mean: f64, random: &mut impl Rng) -> u32 {
     let success = mean / (1.0 + mean);
     (draw::exponential(random) / -success.ln()) as u32

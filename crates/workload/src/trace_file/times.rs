@@ -1,4 +1,4 @@
-//! Writes request durations; `read` is its counterpart.
+//! Writes how long requests took; `read` has the other direction.
 
 use std::io::{self, Write};
 

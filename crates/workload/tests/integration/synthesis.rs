@@ -1,4 +1,4 @@
-//! Imports a synthetic log and checks it against the generator's parameters.
+//! A synthetic log, imported: what went in comes out.
 
 use std::ops::ControlFlow;
 

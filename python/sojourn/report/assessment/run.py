@@ -1,4 +1,4 @@
-"""The data of a report, read once: the summary, the tables and the environment of a run."""
+"""What a report is drawn from: the summary, the tables and the environment of one run, read once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Run:
 
     @classmethod
     def read(cls, folder: RunFolder) -> Run:
-        """Reads the folder's files; only the summary is mandatory."""
+        """Reads what the folder holds; only the summary has to be there."""
         environment = folder.path / "environment.json"
         return cls(
             read_summary(folder),
@@ -33,7 +33,7 @@ class Run:
 
     @property
     def characteristics(self) -> Characteristics:
-        """The log's characteristics."""
+        """The log, characterised."""
         return Characteristics(self.summary.characteristics)
 
     @property
@@ -42,5 +42,5 @@ class Run:
 
     @property
     def because_incomplete(self) -> str:
-        """The reason why something may be missing, as the end of a sentence."""
+        """Why something may be missing, as the end of a sentence."""
         return self.summary.incomplete_because or "the run does not hold it"

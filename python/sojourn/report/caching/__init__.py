@@ -1,1 +1,1 @@
-"""Cache simulations: miss-ratio curves as a page and as a table."""
+"""Simulated cache policies: miss-ratio curves as a page and as a table."""

@@ -1,1 +1,1 @@
-"""Displays of the probe: its live view, its totals, and flame graphs."""
+"""The probe: its live view, its totals, and flame graphs."""

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use sojourn_server::{DRAIN_UNLIMITED, Limits, UpstreamLimits};
+use sojourn_measure::limits::memory_bytes;
+use sojourn_server::{Architecture, DRAIN_UNLIMITED, Limits, UpstreamLimits};
 
 use super::values::{duration, size};
 
@@ -16,6 +17,10 @@ pub struct LimitOptions {
     /// The most open connections from one address (IPv6: one /64 network); more are answered 503 [default: no limit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub connections_per_address: Option<u32>,
+    /// Memory that each process of the server may use. Above 85 % of it, or of the address space if that is limited, new
+    /// connections are answered 503 and kept ones end [default: what the machine or the control group has, shared out]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub memory_limit: Option<usize>,
     /// Close a connection after this many requests [default: no limit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub requests_per_connection_max: Option<u32>,
@@ -28,9 +33,10 @@ pub struct LimitOptions {
     /// Keep-alive timeout: how long a connection may be without a request
     #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration)]
     pub idle_timeout: Duration,
-    /// Timeout for receiving a request, including its body
-    #[arg(long, default_value = "15s", value_name = "TIME", value_parser = duration)]
-    pub head_timeout: Duration,
+    /// Timeout for a request to arrive, its body included [default: 15s; 5s where a process or thread waits for it (fork, inetd,
+    /// helper, mp, mt)]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub head_timeout: Option<Duration>,
     /// In each period of this length a client must read its response at --send-rate-min
     #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration)]
     pub send_timeout: Duration,
@@ -52,14 +58,23 @@ pub struct LimitOptions {
 }
 
 impl LimitOptions {
-    /// The limits, with this many connections.
-    pub fn limits(&self, connections_max: usize) -> Limits {
+    /// The limits under `architecture`, with so many connections, for each of so many processes; `reserved` bytes are
+    /// others'.
+    pub fn limits(
+        &self,
+        architecture: &dyn Architecture,
+        connections_max: usize,
+        processes: usize,
+        reserved: u64,
+    ) -> Limits {
+        let share = memory_bytes().saturating_sub(reserved) / processes.max(1) as u64;
         Limits {
             connections_max,
+            memory_limit: self.memory_limit.map_or(share, |bytes| bytes as u64),
             connections_per_address: self.connections_per_address,
             requests_per_connection: self.requests_per_connection_max,
             idle: self.idle_timeout,
-            head: self.head_timeout,
+            head: self.head_timeout.unwrap_or_else(|| architecture.defaults().head),
             send: self.send_timeout,
             send_rate_min: self.send_rate_min as u64,
             end: self.end_timeout,

@@ -166,11 +166,15 @@ impl Server {
         Pid::from_child(&self.process)
     }
 
-    /// Its child processes.
+    /// Its child processes, without the one that starts successors.
     pub fn children(&self) -> Vec<Pid> {
         let path = format!("/proc/{0}/task/{0}/children", self.pid());
         let text = std::fs::read_to_string(path).unwrap();
-        text.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().unwrap())).collect()
+        let is_launcher = |pid: &&str| {
+            std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "launcher\n")
+        };
+        let serving = text.split_ascii_whitespace().filter(|pid| !is_launcher(pid));
+        serving.filter_map(|pid| Pid::from_raw(pid.parse().unwrap())).collect()
     }
 
     /// A connection to it.

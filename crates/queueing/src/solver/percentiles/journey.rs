@@ -9,8 +9,7 @@ use super::inversion;
 use super::nodes::{Nodes, Transform, nodes};
 use super::station::{Given, StationTime};
 
-/// Computes the percentiles of a class by numerical inversion. They are an approximation, as are the times at the
-/// stations.
+/// The percentiles of a class by numerical inversion: an approximation, as are the times at the stations.
 pub(super) fn percentiles(class: &Class, times: &[StationTime]) -> [f64; 5] {
     let journeys: Vec<Journey<'_>> =
         class.routes.iter().map(|route| Journey::new(class, route, times)).collect();
@@ -23,7 +22,7 @@ pub(super) fn percentiles(class: &Class, times: &[StationTime]) -> [f64; 5] {
     };
     let floor = journeys.iter().map(|journey| journey.floor).fold(f64::INFINITY, f64::min);
     let mean: f64 = journeys.iter().map(|journey| journey.probability * journey.mean).sum();
-    // Each search starts at the percentile below.
+    // Each search begins at the percentile below.
     let mut from = (floor, 0.0);
     PROBABILITIES.map(|p| {
         from = (inversion::quantile(&survival, p, from, mean), p);
@@ -31,7 +30,7 @@ pub(super) fn percentiles(class: &Class, times: &[StationTime]) -> [f64; 5] {
     })
 }
 
-/// A route, with everything precomputed that does not depend on the transform's argument.
+/// A route with everything precomputed that does not depend on the argument of the transform.
 struct Journey<'l> {
     probability: f64,
     /// The least possible response time. It is subtracted before the inversion, which is inaccurate at jumps away from
@@ -51,7 +50,7 @@ struct Stop<'l> {
 enum Demands<'l> {
     /// One per document size.
     BySize(Vec<Given>),
-    /// The demand has its own distribution, independent of the document size.
+    /// Independent of the document size.
     Own { distribution: &'l Distribution, nodes: Vec<(f64, Given)>, transform: Transform },
 }
 

@@ -9,6 +9,7 @@ use h2::server::Builder;
 use sojourn_http::limits::HEAD_BYTES_MAX;
 
 use crate::connection::Lane;
+use crate::memory::is_short;
 
 /// Streams open at once; more are refused (SETTINGS_MAX_CONCURRENT_STREAMS).
 pub const STREAMS_MAX: usize = 100;
@@ -29,6 +30,14 @@ pub const FIELD_TABLE_BYTES: u32 = 4096;
 
 /// The most body bytes in `h2`'s queues, over all streams, even if the client's windows are larger.
 pub const WAITING_BYTES_MAX: usize = 256 * 1024;
+
+/// The same while memory is short.
+const WAITING_BYTES_MAX_SHORT: usize = 32 * 1024;
+
+/// How many may wait now.
+pub fn waiting_bytes_max() -> usize {
+    if is_short() { WAITING_BYTES_MAX_SHORT } else { WAITING_BYTES_MAX }
+}
 
 /// The same for one stream, so that one stream cannot use it all.
 pub const STREAM_WAITING_BYTES_MAX: usize = 64 * 1024;

@@ -16,6 +16,7 @@ use rustix::process::Pid;
 
 use crate::counters::{Counter, Served};
 use crate::limits::Limits;
+use crate::memory::is_short as memory_is_short;
 
 mod memory;
 mod per_address;
@@ -133,6 +134,9 @@ impl Scoreboard {
     /// # Errors
     /// The counter of the limit that is reached.
     pub fn acquire(&self, peer: IpAddr, limits: &Limits) -> Result<Permit, Counter> {
+        if memory_is_short() {
+            return Err(Counter::LimitMemory);
+        }
         let open = self.memory.open();
         if open.fetch_add(1, Ordering::Relaxed) >= limits.connections_max as u64 {
             open.fetch_sub(1, Ordering::Relaxed);

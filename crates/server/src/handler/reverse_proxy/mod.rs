@@ -197,7 +197,7 @@ pub struct Upstream {
 
 impl Upstream {
     /// Returns true if its address comes from DNS and may change.
-    fn is_named(&self) -> bool {
+    pub fn is_named(&self) -> bool {
         let is_local = self.presence.addresses().iter().any(|address| matches!(address, Address::Unix(_)));
         !is_local && self.host.parse::<IpAddr>().is_err()
     }

@@ -16,6 +16,7 @@ use crate::clock::Clock;
 use crate::connection::{Buffer, Event, Output, Pool, Reason, Wait, Want};
 use crate::counters::Counter;
 use crate::counters::scoreboard::Permit;
+use crate::memory;
 use crate::runtime::disk::Inline;
 use crate::runtime::sockets::accept::Arrival;
 use crate::runtime::sockets::transfer::{self, Transfer};
@@ -67,7 +68,7 @@ impl<'a> BlockingWorker<'a> {
     }
 
     fn handle(&mut self, client: &mut Client, event: Event) -> Want {
-        let is_draining = self.begin_drain();
+        let is_draining = self.begin_drain() || memory::is_short();
         let traffic = std::mem::take(&mut self.traffic);
         let connection = &mut client.connection;
         self.service.handle(connection, event, &mut self.pool, &self.clock, is_draining, traffic)
@@ -230,6 +231,8 @@ impl Worker for BlockingWorker<'_> {
 
     fn rest(&mut self) {
         self.write_due_lines();
+        self.clock.look();
+        memory::look(self.clock.now, self.service.site.limits.memory_limit);
     }
 
     fn wait_for_work(&mut self, source: BorrowedFd<'_>, heeds_stop: bool) -> bool {

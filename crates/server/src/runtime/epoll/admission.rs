@@ -4,10 +4,12 @@ use rustix::event::epoll;
 use rustix::io::Errno;
 
 use super::client::{Client, Readiness};
+use super::lag::Change;
 use super::{Disk, LISTENERS, Loop};
 use crate::connection::{Connection, Event, Reason, Want};
 use crate::counters::Counter;
 use crate::counters::scoreboard::Permit;
+use crate::memory;
 use crate::runtime::event_loop::EventLoop;
 use crate::runtime::sockets::accept::{Accepted, Arrival};
 use crate::runtime::timers::drain::Drain;
@@ -73,9 +75,21 @@ impl<D: Disk> Loop<'_, D> {
         self.accepting_is_paused = true;
     }
 
+    /// Accepts no more while this loop is behind.
+    pub(super) fn heed_lag(&mut self, has_all: bool) {
+        match self.lag.look(has_all, self.state.clock.now) {
+            Change::None => {}
+            Change::FallenBehind => {
+                self.state.served.count(Counter::AcceptingPaused);
+                self.pause_accepting();
+            }
+            Change::CaughtUp => self.resume_accepting(),
+        }
+    }
+
     /// Waits for the listeners again, in case descriptors have become free.
     pub(super) fn resume_accepting(&mut self) {
-        if !self.accepting_is_paused {
+        if !self.accepting_is_paused || self.lag.is_behind() {
             return;
         }
         self.accepting_is_paused = false;
@@ -122,6 +136,20 @@ impl<D: Disk> Loop<'_, D> {
                 client.progress.is_readable = true;
                 self.drive_parked(token);
             }
+        }
+    }
+
+    /// Memory is short: connections without a request in progress close, and if it runs out, those whose clients keep the
+    /// server waiting.
+    pub(super) fn save_memory(&mut self) {
+        if memory::is_short() {
+            self.close_idle();
+        }
+        if memory::is_critical() {
+            for token in self.state.stalled() {
+                self.close(token, Reason::TimedOut);
+            }
+            memory::look_again(self.state.site.limits.memory_limit);
         }
     }
 

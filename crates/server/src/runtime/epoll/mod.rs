@@ -17,6 +17,7 @@ use crate::clients::TOKEN_BITS;
 use crate::connection::{Connection, Event, Outbox};
 use crate::counters::Served;
 use crate::counters::scoreboard::Permit;
+use crate::memory;
 use crate::runtime::disk::Disk;
 use crate::runtime::event_loop::{EventLoop, LoopState};
 use crate::runtime::sockets::accept::Acceptor;
@@ -29,9 +30,11 @@ use crate::stop::Stop;
 mod admission;
 mod client;
 mod drive;
+mod lag;
 mod single_connection;
 
 use client::{Client, Readiness};
+use lag::Lag;
 
 /// Events per wait.
 const EVENTS_MAX: usize = 512;
@@ -58,8 +61,10 @@ pub struct Loop<'a, D> {
     epoll: OwnedFd,
     /// Empty once the server is stopping.
     acceptors: Vec<Acceptor>,
-    /// Descriptors have run out: do not wait for the listeners until the next tick.
+    /// The listeners are not waited for: until the next tick, because descriptors have run out, or until this loop has caught
+    /// up.
     accepting_is_paused: bool,
+    lag: Lag,
     outcomes: Vec<(u64, Done)>,
 }
 
@@ -91,9 +96,17 @@ impl<'a, D: Disk> Loop<'a, D> {
         if let Some(outbox) = state.handler.outbox() {
             watch(outbox.waker_fd(), WAKER)?;
         }
-        let accepting_is_paused = false;
-        let outcomes = Vec::new();
-        Ok(Loop { state, stop, is_child: false, disk, epoll, acceptors, accepting_is_paused, outcomes })
+        Ok(Loop {
+            lag: Lag::new(state.clock.now),
+            state,
+            stop,
+            is_child: false,
+            disk,
+            epoll,
+            acceptors,
+            accepting_is_paused: false,
+            outcomes: Vec::new(),
+        })
     }
 
     /// Serves until a stop is requested and all connections are closed.
@@ -126,7 +139,7 @@ impl<'a, D: Disk> Loop<'a, D> {
     fn timeout(&mut self) -> Option<Timespec> {
         let wait = if self.state.can_go_on() {
             Duration::ZERO
-        } else if self.state.clients.is_empty() && !self.accepting_is_paused {
+        } else if self.state.clients.is_empty() && !self.accepting_is_paused && !memory::is_short() {
             return None;
         } else {
             wheel::until_next(self.state.clock.now)
@@ -136,7 +149,12 @@ impl<'a, D: Disk> Loop<'a, D> {
 
     fn turn(&mut self, events: &[epoll::Event]) {
         self.state.clock.look();
+        self.heed_lag(events.len() < EVENTS_MAX);
         for event in events {
+            // What is left has to do for this event.
+            if memory::is_critical() {
+                self.save_memory();
+            }
             let (token, flags) = (event.data.u64(), event.flags);
             match token {
                 STOP => self.begin_drain(),
@@ -157,6 +175,7 @@ impl<'a, D: Disk> Loop<'a, D> {
             self.resume_accepting();
             self.end_drain();
             self.state.tick();
+            self.save_memory();
         }
         self.publish();
     }

@@ -18,6 +18,7 @@ use super::queue::{Completion, Purpose};
 use crate::connection::{Connection, Reason};
 use crate::counters::Counter;
 use crate::counters::scoreboard::Permit;
+use crate::memory;
 use crate::runtime::sockets::accept::Listener;
 use crate::runtime::sockets::accept::{self, Accepted, Acceptor, Arrival};
 use crate::runtime::timers::drain::Drain;
@@ -209,6 +210,19 @@ impl Ring<'_> {
     fn end_accepting(&mut self, listener: usize) {
         while self.accept_by_calls(listener) == Accepting::Multishot {}
         self.listeners[listener].acceptor = None;
+    }
+
+    /// Memory is short: connections without a request in progress close, and if it runs out, those whose clients keep the
+    /// server waiting.
+    pub(super) fn save_memory(&mut self) {
+        if memory::is_short() {
+            self.close_idle();
+        }
+        if memory::is_critical() {
+            for token in self.state.stalled() {
+                self.interrupt(token, Interruption::Closed(Reason::TimedOut));
+            }
+        }
     }
 
     /// Closes the remaining connections when the drain timeout has passed.

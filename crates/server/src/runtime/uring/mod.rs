@@ -8,6 +8,7 @@
 //! Admission, limits, deadlines, counters and draining are those of the readiness loop and shared where possible.
 
 use std::io;
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Barrier;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use sojourn_content::Done;
 
 use crate::connection::{Connection, Event, Outbox};
 use crate::counters::scoreboard::Permit;
+use crate::memory;
 use crate::runtime::disk::Disk;
 use crate::runtime::disk::Helped;
 use crate::runtime::event_loop::{EventLoop, LoopState};
@@ -63,13 +65,11 @@ pub fn run(
     let ring = Ring::new(site, listeners, disk);
     built.wait();
     registry::complete();
-    let mut ring = ring?;
-    let outcome = ring.serve(stop);
-    if outcome.is_err() {
-        // An operation may be in progress, and the kernel would write into freed memory.
-        std::mem::forget(ring);
-    }
-    outcome
+    // After a failure, or a panic, something may still be under way, and the kernel would write into memory that is free.
+    let mut ring = ManuallyDrop::new(ring?);
+    ring.serve(stop)?;
+    drop(ManuallyDrop::into_inner(ring));
+    Ok(())
 }
 
 struct Ring<'a> {
@@ -127,7 +127,10 @@ impl<'a> Ring<'a> {
     fn timeout(&mut self) -> Option<Duration> {
         if self.state.can_go_on() {
             Some(Duration::ZERO)
-        } else if self.state.clients.is_empty() && !self.listeners.iter().any(RingListener::is_paused) {
+        } else if self.state.clients.is_empty()
+            && !self.listeners.iter().any(RingListener::is_paused)
+            && !memory::is_short()
+        {
             None
         } else {
             Some(wheel::until_next(self.state.clock.now))
@@ -140,6 +143,10 @@ impl<'a> Ring<'a> {
             |completion: &&Completion| matches!(completion.purpose, Purpose::Accept | Purpose::Receive);
         self.batching.turn(completions.iter().filter(is_arrival).count(), self.state.clock.now);
         for completion in completions {
+            // What is left has to do for this one.
+            if memory::is_critical() {
+                self.save_memory();
+            }
             match completion.purpose {
                 Purpose::Nothing => {}
                 Purpose::Accept => self.accepted(completion),
@@ -163,6 +170,7 @@ impl<'a> Ring<'a> {
             self.resume_accepting();
             self.end_drain();
             self.state.tick();
+            self.save_memory();
         }
         self.publish();
     }

@@ -10,10 +10,11 @@ use sojourn_content::{FileRange, Job};
 use super::super::head;
 use super::super::held::{Gauge, Held, ReadAhead};
 use super::super::limits::{
-    READ_AHEAD_BYTES_MAX, SLICE_BYTES, SLICE_BYTES_MIN, STREAM_WAITING_BYTES_MAX, WAITING_BYTES_MAX,
+    READ_AHEAD_BYTES_MAX, SLICE_BYTES, SLICE_BYTES_MIN, STREAM_WAITING_BYTES_MAX, waiting_bytes_max,
 };
 use super::{End, For, Stage, Stream};
 use crate::connection::{Context, Event, Output, Piece};
+use crate::memory::is_short;
 
 /// An output of the machine being sent.
 #[derive(Debug)]
@@ -123,7 +124,8 @@ impl Stream {
             return;
         }
         // Every window may be tiny; the total read ahead must still be limited.
-        let length_min = if gauge.read_bytes() < READ_AHEAD_BYTES_MAX { SLICE_BYTES_MIN } else { 1 };
+        let length_min =
+            if gauge.read_bytes() < READ_AHEAD_BYTES_MAX && !is_short() { SLICE_BYTES_MIN } else { 1 };
         let length = rest.length.min(room.clamp(length_min, SLICE_BYTES));
         sending.read_ahead = Some(ReadAhead::new(length, gauge));
         let slice = FileRange { length, into_memory: true, ..rest.clone() };
@@ -137,7 +139,7 @@ impl Stream {
 
     /// How many of `wanted` bytes may be passed to `h2` now.
     fn room(&mut self, wanted: usize, gauge: &Gauge) -> usize {
-        if gauge.value() >= WAITING_BYTES_MAX {
+        if gauge.value() >= waiting_bytes_max() {
             return 0;
         }
         let Some(sender) = &mut self.sender else { return 0 };

@@ -1,7 +1,7 @@
 //! Returns memory to the kernel after a burst.
 //!
-//! The allocator keeps freed memory between blocks in use forever. Loops check about once a second, and return memory
-//! that has been free for a while.
+//! The allocator keeps what is freed between blocks that are still in use, for ever. About once a second it has to let go of
+//! what has been free for a while, or of everything if memory is short.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -12,9 +12,9 @@ const LOOK_PERIOD: Duration = Duration::from_secs(1);
 /// Free memory that the allocator may keep for the next burst.
 const FREE_BYTES_MAX: usize = 32 << 20;
 
-/// The state of the checks; all loops of a process share it.
+/// The looks of a process.
 #[derive(Debug, Default)]
-pub struct Memory {
+struct Memory {
     next: Duration,
     free_bytes: usize,
     /// Free bytes that have already been returned.
@@ -24,12 +24,11 @@ pub struct Memory {
 static MEMORY: Mutex<Memory> = Mutex::new(Memory { next: Duration::ZERO, free_bytes: 0, returned_bytes: 0 });
 
 /// Returns unused memory, if a check is due at `now`.
-pub fn look(now: Duration) {
-    // Another loop is checking.
+pub(super) fn look(now: Duration, is_short: bool) {
     let Ok(mut memory) = MEMORY.try_lock() else { return };
     if now >= memory.next {
         memory.next = now + LOOK_PERIOD;
-        if memory.is_to_return(free_bytes()) {
+        if memory.is_to_return(free_bytes()) || is_short {
             return_free();
         }
     }
@@ -52,7 +51,7 @@ impl Memory {
 
 /// Bytes that the allocator holds and nobody uses.
 #[cfg(target_env = "gnu")]
-fn free_bytes() -> usize {
+pub(super) fn free_bytes() -> usize {
     // SAFETY: it only reads the allocator's own state, under its locks.
     unsafe { libc::mallinfo2() }.fordblks
 }
@@ -64,7 +63,7 @@ fn return_free() {
 }
 
 #[cfg(not(target_env = "gnu"))]
-fn free_bytes() -> usize {
+pub(super) fn free_bytes() -> usize {
     0
 }
 

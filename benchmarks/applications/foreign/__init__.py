@@ -1,1 +1,0 @@
-"""Applications that are not ours, behind nginx: DokuWiki from Debian under php-fpm, json-server from npm under Node."""

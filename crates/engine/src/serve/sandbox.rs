@@ -1,0 +1,77 @@
+//! What each server needs once it has started, for its sandbox.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+use sojourn_content::Links;
+use sojourn_server::connection::Address;
+use sojourn_server::handler::reverse_proxy::Proxy;
+use sojourn_server::sandbox::{Connections, Needs, RESOLVER, enter};
+
+use super::options::Options;
+use super::options::process::ProcessOptions;
+
+impl ProcessOptions {
+    /// Enters the sandbox, with all threads and processes that are started from now on, and says which parts this system
+    /// lacks.
+    pub fn enter_sandbox(&self, needs: &Needs) -> anyhow::Result<()> {
+        if self.sandbox == "off" {
+            return Ok(());
+        }
+        let missing = enter(needs);
+        let Some(first) = missing.first() else { return Ok(()) };
+        if self.sandbox == "required" {
+            bail!(
+                "there is no sandbox for {first}\nhint: with --sandbox on the server goes on without that part"
+            );
+        }
+        for part in missing {
+            eprintln!("warning: there is no sandbox for {part}");
+        }
+        Ok(())
+    }
+}
+
+impl Options {
+    /// The needs of a site; `proxy` answers for routes to upstreams.
+    pub fn needs(&self, proxy: Option<&Proxy>) -> Needs {
+        let roots = [(&self.root, self.content.rules())].into_iter();
+        let hosts =
+            self.hosts.host.iter().map(|host| (&host.root, host.content.clone().or(&self.content).rules()));
+        let read = roots.chain(hosts).map(|(root, rules)| match rules.links {
+            // They lead anywhere.
+            Links::Any => "/".into(),
+            Links::Inside | Links::None => root.clone(),
+        });
+        let mut needs = Needs { read: read.collect(), ..Needs::default() };
+        needs.append.extend(directory_of(self.log.access_log.as_deref()));
+        if let Some(proxy) = proxy {
+            add_upstreams(proxy, &mut needs);
+        }
+        needs
+    }
+}
+
+/// The directory of a log, in which it is made anew.
+pub fn directory_of(log: Option<&Path>) -> Option<PathBuf> {
+    let parent = log?.parent()?;
+    Some(if parent.as_os_str().is_empty() { ".".into() } else { parent.to_owned() })
+}
+
+/// Adds connections to the upstreams, whose names are looked up again.
+pub fn add_upstreams(proxy: &Proxy, needs: &mut Needs) {
+    let mut ports: Vec<u16> = Vec::new();
+    for upstream in &proxy.upstreams {
+        let addresses = upstream.presence.addresses();
+        ports.extend(addresses.iter().filter_map(|address| match address {
+            Address::Internet(address) => Some(address.port()),
+            Address::Unix(_) => None,
+        }));
+    }
+    if proxy.upstreams.iter().any(|upstream| upstream.is_named()) {
+        needs.read.extend(RESOLVER.iter().map(PathBuf::from));
+    }
+    ports.sort_unstable();
+    ports.dedup();
+    needs.connections = Connections::To(ports);
+}

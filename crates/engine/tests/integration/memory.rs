@@ -1,0 +1,76 @@
+//! Memory runs short: load is shed, and the server goes on.
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, Rlimit, setrlimit};
+use sojourn_server::Counter;
+use sojourn_testing::fixture;
+
+use crate::engine::{Client, DEADLINE, ENGINE, Server};
+
+/// What only one that has a limit of its address space can be brought to: it has to hold for clients that ask for much and
+/// take nothing.
+#[test]
+fn a_small_address_space_is_not_the_end() {
+    for architecture in ["amped", "uring"] {
+        let root = fixture::site();
+        let mut command = Command::new(ENGINE);
+        command.arg("serve").arg(root.path()).args([
+            "--listen",
+            "127.0.0.1:0",
+            "--architecture",
+            architecture,
+        ]);
+        let limit = Some(200 << 20);
+        // SAFETY: one system call, which may be made between fork and exec.
+        unsafe {
+            command.pre_exec(move || Ok(setrlimit(Resource::As, Rlimit { current: limit, maximum: limit })?));
+        }
+        let server = Server::run(&mut command);
+        let begun = Instant::now();
+        let mut greedy = Vec::new();
+        let is_shed = || server.counters().value(Counter::LimitMemory) > 0;
+        while !is_shed() {
+            assert!(
+                begun.elapsed() < DEADLINE,
+                "{architecture}: {} connections, and nothing is shed",
+                greedy.len()
+            );
+            for _ in 0..10 {
+                let mut client = server.connect();
+                client.send(&streams_that_are_not_taken());
+                greedy.push(client);
+            }
+        }
+        drop(greedy);
+        answers_again(&server, architecture);
+        server.stop();
+    }
+}
+
+/// An HTTP/2 client that asks for a file as often as fills what a connection may hold, and lets nothing through.
+fn streams_that_are_not_taken() -> Vec<u8> {
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\x06\x04\0\0\0\0\0\0\x04\0\0\xff\xff".to_vec();
+    for number in 0..15_u32 {
+        let fields = b"\x82\x86\x04\x0b/medium.bin\x01\x01h";
+        bytes.extend([0, 0, fields.len() as u8, 1, 5]);
+        bytes.extend((2 * number + 1).to_be_bytes());
+        bytes.extend_from_slice(fields);
+    }
+    bytes
+}
+
+fn answers_again(server: &Server, architecture: &str) {
+    let begun = Instant::now();
+    loop {
+        let mut client = Client::to(server.address);
+        client.send(b"GET /hello.txt HTTP/1.0\r\n\r\n");
+        if client.rest().ends_with(b"hello") {
+            return;
+        }
+        assert!(begun.elapsed() < DEADLINE, "{architecture}: it does not recover");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}

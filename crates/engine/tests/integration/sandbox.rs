@@ -1,0 +1,80 @@
+//! The sandbox that every server is in: what its processes can no longer do, and that nothing is missed.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use rustix::process::{Pid, Signal, kill_process};
+use sojourn_testing::{fixture, until};
+
+use crate::engine::{Server, over_all};
+
+/// The fields of /proc/PID/status.
+fn status(process: Pid) -> BTreeMap<String, String> {
+    let text = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    text.lines()
+        .filter_map(|line| line.split_once(":\t"))
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect()
+}
+
+fn capabilities(status: &BTreeMap<String, String>, set: &str) -> u64 {
+    u64::from_str_radix(&status[set], 16).unwrap()
+}
+
+/// Reading and writing any file: what is left to root.
+const LEFT: u64 = 0b110;
+
+#[test]
+fn processes_that_meet_clients_are_confined() {
+    over_all(&[], |server, _| {
+        // It is still there: an architecture of a process for each connection has one now.
+        let mut client = server.connect();
+        client.send(b"GET /hello.txt HTTP/1.1\r\nHost: h\r\n\r\n");
+        client.take(20);
+        let is_inetd = std::thread::current().name() == Some("inetd");
+        // inetd's first process executes programs, which enter the sandbox, and meets no clients itself.
+        let first = (!is_inetd).then(|| server.pid());
+        for process in server.children().into_iter().chain(first) {
+            let status = status(process);
+            assert_eq!((&*status["Seccomp"], &*status["NoNewPrivs"]), ("2", "1"));
+            for set in ["CapEff", "CapPrm"] {
+                assert_eq!(capabilities(&status, set) & !LEFT, 0, "{set}");
+            }
+            // Only root can give up what others could give it.
+            assert!(!rustix::process::geteuid().is_root() || capabilities(&status, "CapBnd") & !LEFT == 0);
+        }
+        drop(client);
+        server.stop();
+    });
+}
+
+#[test]
+fn it_can_be_turned_off() {
+    let root = fixture::site();
+    let server = Server::start("amped", root.path(), &["--sandbox", "off"]);
+    assert_eq!(status(server.pid())["Seccomp"], "0");
+    server.stop();
+}
+
+/// Another directory in the log's place is none that the server was allowed.
+#[test]
+fn other_files_are_out_of_reach() {
+    let root = tempfile::tempdir().unwrap();
+    let (logs, moved) = (root.path().join("logs"), root.path().join("moved"));
+    fs::create_dir(&logs).unwrap();
+    let log = logs.join("access.log");
+    let site = fixture::site();
+    let server = Server::start("amped", site.path(), &["--access-log", log.to_str().unwrap()]);
+    let reopen = || {
+        kill_process(server.pid(), Signal::USR1).unwrap();
+        assert!(server.get("/hello.txt").ends_with("hello"));
+    };
+    fs::rename(&log, logs.join("access.log.1")).unwrap();
+    reopen();
+    until("a line in the new log", || fs::metadata(&log).ok().filter(|log| log.len() > 0));
+    fs::rename(&logs, &moved).unwrap();
+    fs::create_dir(&logs).unwrap();
+    reopen();
+    until("a denial", || server.said().into_iter().find(|line| line.contains("Permission denied")));
+    server.stop();
+}
