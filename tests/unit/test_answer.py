@@ -216,6 +216,9 @@ def test_a_generator_at_its_limit_beside_a_full_core_leaves_an_interval() -> Non
     assert (given.bottleneck, given.is_lower_bound, given.high_requests_per_second) == ("server CPU", False, 1080.0)
     assert "busy already" in given.bottleneck_because
     assert "upper end" in " ".join(given.interval_because)
+    beside_others = answered(found.model_copy(update={"others_fraction": 0.4}))
+    assert beside_others.high_requests_per_second is None
+    assert "upper end" not in " ".join(beside_others.interval_because)
 
 
 def test_sources_that_disagree_name_nothing() -> None:

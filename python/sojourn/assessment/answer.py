@@ -165,13 +165,14 @@ def _interval(evidence: Evidence, largest: float, line_ends_it: bool) -> tuple[f
             f"{len(knee.per_repetition)} repetitions found {format.number(lowest)} to {format.number(highest)}"
         )
     spread = max(knee.per_repetition) - min(knee.per_repetition)
+    disturbed = _disturbance(evidence)
     if knee.reason == "generator" and not knee.is_lower_bound:
-        because.append("the load generator reached its own limit; what was left of the server's core is the upper end")
+        upper = "; what was left of the server's core is the upper end" if disturbed is None else ""
+        because.append(f"the load generator reached its own limit{upper}")
     elif knee.high - knee.low > spread * (1 + SAME_LIMIT):
         because.append("loads between two steps were not measured")
     if knee.reason == "throughput" and knee.low < min(knee.per_repetition) * (1 - SAME_LIMIT):
         because.append(f"overloaded, the server delivers less: {format.rate(knee.low)}")
-    disturbed = _disturbance(evidence)
     if disturbed is not None:
         because.append(disturbed)
     return knee.low, knee.high, because
