@@ -1,9 +1,9 @@
-"""Cache misses where the processor does not count them: a server under valgrind's cachegrind.
+"""Simulates cache misses on machines without hardware counters: runs a server under valgrind's cachegrind.
 
-The same is asked for N times and 2N times; the difference is what N took, without start-up. `program` runs the server,
-with time held so that it does the same each time; `lock_step` asks a web server, `viewers` a streaming server, whose
-time passes in steps (`rtsp` is what they say, `receiver` what they get); `counts` reads what cachegrind wrote;
-`measurement` makes the runs and their differences.
+The server answers N and 2N requests; the difference is the cost of N without start-up. `program` runs the server with
+a simulated clock, so that it behaves the same each time; `lock_step` sends requests to a web server, `viewers` plays
+films from a streaming server, whose clock advances in steps (`rtsp` is the protocol, `receiver` receives the packets);
+`counts` reads cachegrind's output; `measurement` makes the runs and subtracts.
 """
 
 from sojourn.cache_misses.counts import Counts, Geometry

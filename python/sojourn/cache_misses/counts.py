@@ -1,4 +1,4 @@
-"""What cachegrind wrote: events over a run, all processes together, and the caches that it simulated."""
+"""Reads cachegrind's output: event counts over a run, summed over all processes, and the simulated caches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sojourn.failure import CouldNotRun
 _GEOMETRY = re.compile(r"desc: (?P<name>I1|D1|LL) cache:\s+(?P<size>\d+) B, (?P<line>\d+) B, (?P<ways>.+?)\s*$")
 
 Counts = dict[str, int]
-"""By cachegrind's name of the event, as `Ir` (instructions) or `D1mr` (reads that missed the first data cache)."""
+"""Counts by cachegrind's event name, such as `Ir` (instructions) or `D1mr` (read misses of the first data cache)."""
 
 
 @dataclass(frozen=True)
@@ -22,14 +22,14 @@ class Geometry:
     size_bytes: int
     line_bytes: int
     associativity: str
-    """As cachegrind says it: `12-way`, or `direct-mapped`."""
+    """In cachegrind's words: `12-way`, or `direct-mapped`."""
 
 
 def read(paths: Iterable[Path]) -> tuple[Counts, dict[str, Geometry]]:
-    """The sum over the processes, one file each, and the caches, by name.
+    """The sum of the counts over the processes' files, and the caches by name.
 
     Raises:
-        CouldNotRun: if there is no file, or one was not written to its end.
+        CouldNotRun: if there is no file, or one is incomplete.
     """
     sums: Counts = {}
     caches: dict[str, Geometry] = {}

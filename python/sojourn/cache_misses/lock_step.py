@@ -1,7 +1,7 @@
-"""One client, one connection, one request at a time: the server never chooses what to do first.
+"""One client with one connection sends one request at a time, so that the server never has a choice of order.
 
-It begins when the server has nothing to do and ends when it has nothing to do again, so that no two things happen at
-once whose order could be another in the next run.
+It starts and ends when the server is idle, so that no two events happen at once whose order could differ in another
+run.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from sojourn.cache_misses.program import Program
 from sojourn.failure import CouldNotRun
 
 ANSWER_LIMIT_SECONDS = 60.0
-"""A simulated server is slow, not that slow."""
+"""The timeout of a response from a simulated server, which is slow."""
 QUIET_SECONDS = 0.1
-"""A server none of whose threads has run for this long has nothing to do."""
+"""A server whose threads have not run for this long is idle."""
 QUIET_LIMIT_SECONDS = 30.0
 _CONNECT_EVERY_SECONDS = 0.05
 _START_LIMIT_SECONDS = 120.0
@@ -29,14 +29,14 @@ _START_LIMIT_SECONDS = 120.0
 
 @dataclass(frozen=True)
 class Mix:
-    """What is asked for: paths and how often, drawn from a seed."""
+    """The requested paths with their weights, drawn with a seed."""
 
     paths: Sequence[str]
     weights: Sequence[float]
 
     @classmethod
     def of_filelist(cls, path: Path) -> Mix:
-        """From a WebStone file list: lines of `/path weight`."""
+        """Reads a WebStone file list: lines of `/path weight`."""
         paths, weights = list[str](), list[float]()
         try:
             for line in path.read_text().splitlines():
@@ -51,17 +51,17 @@ class Mix:
         return cls(paths, weights)
 
     def draw(self, count: int, seed: int) -> list[str]:
-        """The first `count` requests; a longer list begins with the shorter one."""
+        """The first `count` requests; a longer list starts with the shorter one."""
         return random.Random(seed).choices(self.paths, self.weights, k=count)
 
 
 @dataclass(frozen=True)
 class Requests:
-    """What is asked of a web server."""
+    """The requests for a web server."""
 
     mix: Mix
     requests: int = 500
-    """In the shorter runs; the longer make twice as many."""
+    """The number of requests in the shorter runs; the longer runs make twice as many."""
     seed: int = 1
 
     unit = "request"
@@ -69,22 +69,22 @@ class Requests:
 
     @property
     def units(self) -> float:
-        """Requests of the shorter runs."""
+        """The number of requests of the shorter runs."""
         return self.requests
 
     def as_json(self) -> dict[str, object]:
-        """What was asked."""
+        """The request parameters."""
         return {"requests": self.requests, "seed": self.seed}
 
     def ask(self, url: str, program: Program, factor: int) -> Counts:
-        """Makes `factor` times the requests, each once the one before is answered."""
+        """Makes `factor` times the requests, each after the response to the previous one."""
         parts = urlsplit(url)
         connection = _connected(http.client.HTTPConnection(parts.netloc, timeout=ANSWER_LIMIT_SECONDS), program)
         with connection.sock:
             wait_until_quiet(program)
             for path in self.mix.draw(factor * self.requests, self.seed):
                 _ask(connection, parts.path.rstrip("/"), path, program)
-        # Also with the end of the connection.
+        # Including the end of the connection.
         wait_until_quiet(program)
         return {}
 
@@ -101,7 +101,7 @@ def _ask(connection: http.client.HTTPConnection, below: str, path: str, program:
 
 
 def wait_until_quiet(program: Program) -> None:
-    """Returns once none of the server's threads runs any more."""
+    """Waits until none of the server's threads runs."""
     deadline = time.monotonic() + QUIET_LIMIT_SECONDS
     before = program.activity()
     while True:

@@ -1,4 +1,4 @@
-"""Runs in which N is asked for and 2N, repeated; per unit what the difference says, and whether runs agreed."""
+"""Repeats runs of N and 2N units, and computes the cost per unit from their differences."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ EVENTS = {
     "D1_misses": ("D1mr", "D1mw"),
     "LL_misses": ("ILmr", "DLmr", "DLmw"),
 }
-"""What is reported, and cachegrind's events that are summed for it."""
+"""Reported figures, with the cachegrind events they sum."""
 RECEIVED = {"packets": ("packets",), "bytes": ("bytes",)}
-"""Of streams, what came of them."""
+"""For streams, counts of what was received."""
 LABEL = "simulated, user mode"
 _FOLDER_PREFIX = "sojourn-misses-"
 _CACHE = re.compile(r"\d+,\d+,\d+")
@@ -34,39 +34,39 @@ Progress = Callable[[float], None]
 
 
 class Asked(Protocol):
-    """What a server is asked for: N units in the shorter runs, 2N in the longer."""
+    """The load on a server: N units in the shorter runs, 2N in the longer."""
 
     @property
     def unit(self) -> str:
-        """What there are N of: `request`, or `stream_second`."""
+        """The unit of N: `request` or `stream_second`."""
 
     @property
     def units(self) -> float:
-        """N."""
+        """The number N."""
 
     @property
     def steps(self) -> bool:
-        """Whether the server's time is to pass, in steps; else it stands still for good."""
+        """True if the server's clock advances in steps; false if it stands still."""
 
     def as_json(self) -> dict[str, object]:
-        """What describes it."""
+        """The parameters of the load."""
 
     def ask(self, url: str, program: Program, factor: int) -> Counts:
-        """Asks for `factor` times N; what came, where that is to be known."""
+        """Generates `factor` times N units; returns counts of what was received, if any."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be simulated."""
+    """The simulation's parameters."""
 
     command: Sequence[str]
     url: str
     asked: Asked
     repetitions: int = 2
     caches: tuple[tuple[str, str], ...] = ()
-    """By name (I1, D1, LL) its size, associativity and line, as in `32768,8,64`; the machine's where not given."""
+    """Size, associativity and line size by cache (I1, D1, LL), such as `32768,8,64`; by default the machine's."""
     hold: bool = True
-    """Whether time is held."""
+    """True to simulate the clock."""
 
     def __post_init__(self) -> None:
         for name, geometry in self.caches:
@@ -76,7 +76,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Value:
-    """The mean of the repetitions, and the least and most of them."""
+    """The mean of the repetitions, with minimum and maximum."""
 
     mean: float
     minimum: float
@@ -85,22 +85,22 @@ class Value:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What came of it."""
+    """The result of a measurement."""
 
     request: Request
     valgrind: str
     geometry: dict[str, Geometry]
     takes_turns: bool
     shorter: list[Counts]
-    """Of each run with N units, its events, start-up included."""
+    """The events of each run with N units, including start-up."""
     longer: list[Counts]
-    """The same with 2N units."""
+    """The events of each run with 2N units."""
     complete: bool = True
-    """False if it was interrupted: the repetitions are those that were whole by then."""
+    """False if interrupted: then only complete repetitions are included."""
 
     @property
     def void(self) -> str | None:
-        """Why the figures say nothing; None if they do."""
+        """The reason why the figures are meaningless; None if they are valid."""
         behind, runs = self._total("behind"), len(self.shorter) + len(self.longer)
         if behind:
             return f"viewers got less of their films than time passed, {behind} of all in {runs} runs"
@@ -112,25 +112,25 @@ class Measurement:
 
     @property
     def per_unit(self) -> dict[str, Value] | None:
-        """By name, from the differences; None where they are void."""
+        """Costs per unit by name, from the differences; None if they are void."""
         return None if self.void else self._values(self.request.asked.units)
 
     @property
     def per_second(self) -> dict[str, Value] | None:
-        """Of all viewers together, where there are any."""
+        """Costs per second of all viewers together, if there are any."""
         seconds = getattr(self.request.asked, "seconds", None)
         return None if self.void or seconds is None else self._values(seconds)
 
     @property
     def is_identical(self) -> bool | None:
-        """Whether every repetition gave the same counts; None if there was one only."""
+        """Whether all repetitions gave the same counts; None for a single one."""
         if len(self.shorter) < 2:
             return None
         runs = (self.shorter, self.longer)
         return all(counts == of_kind[0] for of_kind in runs for counts in of_kind)
 
     def as_json(self) -> dict[str, object]:
-        """One object."""
+        """The result as a JSON object."""
         asked = self.request.asked
         per_second = {"per_second": _json(self.per_second)} if asked.steps else {}
         return {
@@ -177,11 +177,11 @@ def _json(values: dict[str, Value] | None) -> dict[str, object] | None:
 
 
 def measure(request: Request, progress: Progress = lambda share: None) -> Measurement:
-    """Makes the runs, those with N and with 2N units in turn, after one that is not counted.
+    """Makes runs with N and with 2N units alternately, after one that is not counted.
 
     Raises:
         CouldNotRun: valgrind is missing or cannot run the server, or the server does not answer.
-        KeyboardInterrupt: before a repetition was whole; later ones are given up, and those that are whole kept.
+        KeyboardInterrupt: before the first repetition was complete; later, the complete repetitions are kept.
     """
     shorter, longer = list[Counts](), list[Counts]()
     geometry: dict[str, Geometry] = {}
@@ -204,7 +204,7 @@ def measure(request: Request, progress: Progress = lambda share: None) -> Measur
 
 
 def _prepare(request: Request, kept: Path) -> None:
-    """A run without caches: what a first start leaves for later ones, such as a list of plugins, is there then."""
+    """A run without caches, so that files created at the first start, such as a list of plugins, exist."""
     with (
         tempfile.TemporaryDirectory(prefix=_FOLDER_PREFIX) as folder,
         Program(request.command, None, Path(folder), kept, hold=request.hold, steps=request.asked.steps) as program,

@@ -1,6 +1,6 @@
-"""A server under cachegrind, with time held still around it, ended so that its counts are written.
+"""Runs a server under cachegrind with a simulated clock, and ends it so that its counts are written.
 
-Its environment is as small as can be: what lies there moves the stack, and with it what shares a cache line.
+Its environment is minimal, because environment variables move the stack, and with it which data share a cache line.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from sojourn import engine
 from sojourn.failure import CouldNotRun
 
 END_LIMIT_SECONDS = 60.0
-"""How long valgrind may take to write what it counted."""
+"""Timeout for valgrind to write its counts."""
 _SAID_LINES = 3
 _HELD_MACHINE = "x86_64"
-"""Of others the engine does not know the registers in which system calls answer."""
+"""On other machines the engine does not know the registers of system call results."""
 _POLL_SECONDS = 0.02
 
 
 class Program:
-    """The running server; leaving its context ends it."""
+    """A running server; leaving its context ends it."""
 
     def __init__(
         self,
@@ -40,9 +40,9 @@ class Program:
         hold: bool,
         steps: bool = False,
     ) -> None:
-        """Starts it; where `caches` is None, no cache is simulated, which is faster.
+        """Starts the server; with `caches` None no cache is simulated, which is faster.
 
-        `folder` is for this run's files, `kept` for what the server keeps from one start to the next.
+        `folder` is for this run's files, `kept` for files that the server keeps between starts.
         """
         if shutil.which("valgrind") is None:
             raise CouldNotRun("valgrind is not installed, so no cache can be simulated", "apt-get install valgrind")
@@ -55,7 +55,7 @@ class Program:
             )
         self._said = folder / "said.log"
         self._output = folder / "counts"
-        # Its file for debuggers would be mapped, at another place in every run.
+        # A file for debuggers would be mapped at a different address in every run.
         valgrind = ["valgrind", "--trace-children=yes", "--fair-sched=yes", "--vgdb=no"]
         if caches is None:
             valgrind += ["--tool=none"]
@@ -71,7 +71,7 @@ class Program:
                 stdout=subprocess.PIPE if steps else said,
                 stderr=said,
                 start_new_session=True,
-                # In a home that others use, too, GStreamer would make its list of plugins anew for each environment.
+                # With a shared home directory, GStreamer would rebuild its list of plugins for each environment.
                 env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "XDG_CACHE_HOME": str(kept)},
             )
         self._hold = hold
@@ -87,11 +87,11 @@ class Program:
         self.end()
 
     def has_ended(self) -> bool:
-        """Whether it is gone already."""
+        """Returns true if it has ended."""
         return self._process.poll() is not None
 
     def pass_time(self, seconds: float) -> float:
-        """Lets time pass for it, in which it does all that is due; how much has passed since its beginning."""
+        """Advances its clock while it does all due work; returns the time since its start."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -102,7 +102,7 @@ class Program:
             raise CouldNotRun("the server ended while time passed", self.hint()) from None
 
     def activity(self) -> dict[str, str]:
-        """How often each thread has run; it stays the same while none runs."""
+        """How often each thread has run; unchanged while all are idle."""
         found = {}
         for pid in self._processes():
             with contextlib.suppress(OSError):
@@ -112,13 +112,13 @@ class Program:
         return found
 
     def end(self) -> list[Path]:
-        """Ends it as an abort would, so that its own way to end is not counted; the files with the counts."""
+        """Ends it by an abort, so that its own shutdown is not counted; returns the files with the counts."""
         deadline = time.monotonic() + END_LIMIT_SECONDS
         others = [] if self.has_ended() else self._processes()[1:]
         with contextlib.suppress(ProcessLookupError):
             self.takes_turns |= self._hold and os.sched_getscheduler(self._process.pid) == os.SCHED_FIFO
         if self._hold:
-            # It aborts all that it holds.
+            # It aborts its children.
             self._process.terminate()
         else:
             for pid in [self._process.pid, *others]:
@@ -133,19 +133,19 @@ class Program:
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-        # Until then they write, and the next run's port is theirs.
+        # Until they end, they write their counts and occupy the next run's port.
         while any(_lives(pid) for pid in others) and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
         return sorted(self._output.parent.glob(f"{self._output.name}.*"))
 
     def hint(self) -> str:
-        """What it said last, apart from valgrind's own words."""
+        """Its last output, without valgrind's own messages."""
         lines = self._said.read_text(errors="replace").splitlines()
         words = [line for line in lines if line.strip() and not line.startswith(("==", "--"))]
         return "; ".join(words[-_SAID_LINES:]) or "it said nothing; try the command by itself"
 
     def _processes(self) -> list[int]:
-        """Those that it is made of, parents first."""
+        """Its processes, parents first."""
         found = [self._process.pid]
         for pid in found:
             with contextlib.suppress(OSError):
@@ -155,7 +155,7 @@ class Program:
 
 
 def _lives(pid: int) -> bool:
-    """Whether it still runs; one that only waits for its parent does not."""
+    """Returns true if it still runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

@@ -1,4 +1,4 @@
-"""Receives the RTP packets of all viewers in a thread of its own, counts them and discards them."""
+"""Receives the RTP packets of all viewers in its own thread, counts and discards them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOOK_SECONDS = 0.02
 
 
 class Received:
-    """What came of one track."""
+    """The packets received on one track."""
 
     def __init__(self, clock: int) -> None:
         self.packets = 0
@@ -32,7 +32,7 @@ class Received:
         self._ticks = 0
 
     def take(self, datagram: bytes) -> None:
-        """Counts a packet; what is none is not counted."""
+        """Counts a packet; ignores anything else."""
         if len(datagram) < _HEADER.size:
             return
         _, _, sequence, stamp, _ = _HEADER.unpack_from(datagram)
@@ -40,7 +40,7 @@ class Received:
         self.bytes += len(datagram)
         if self._first is None:
             self._first = (sequence, stamp)
-        # Both wrap; what lies in the half behind is older.
+        # Both wrap; a sequence number in the half behind is older.
         ahead = (sequence - self._first[0] - self._ahead) & 0xFFFF
         self._ahead += ahead if ahead < 1 << 15 else 0
         ticks = (stamp - self._first[1] - self._ticks) & 0xFFFF_FFFF
@@ -48,17 +48,17 @@ class Received:
 
     @property
     def seconds(self) -> float:
-        """From the first to the latest, by their time stamps."""
+        """The time from the first to the latest packet, by timestamps."""
         return self._ticks / self._clock
 
     @property
     def lost(self) -> int:
-        """Numbers that did not come."""
+        """Missing sequence numbers."""
         return 0 if self._first is None else self._ahead + 1 - self.packets
 
 
 class Receiver:
-    """A thread that reads them all."""
+    """A thread that receives all packets."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
@@ -83,7 +83,7 @@ class Receiver:
         self._selector.close()
 
     def open(self, clock: int) -> tuple[int, Received]:
-        """A port for a track, with the next for what is said about it; the count of what comes."""
+        """Opens a port for a track, and the next one for its reports; returns the port and the track's counts."""
         for _ in range(_PAIRS_TRIED_MAX):
             packets, reports = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
             packets.bind((LOOPBACK, 0))
@@ -104,7 +104,7 @@ class Receiver:
         raise CouldNotRun(f"no pair of UDP ports is free on {LOOPBACK}", "end what has them, or take fewer viewers")
 
     def wait_until_read(self) -> None:
-        """Returns once nothing is left to be read, of what was sent before."""
+        """Waits until all packets sent so far are read."""
         before = -1
         while before != self._read:
             before = self._read

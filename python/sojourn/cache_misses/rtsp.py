@@ -1,4 +1,4 @@
-"""As much of RTSP as viewers need that are no players: DESCRIBE, SETUP of each track by UDP, PLAY."""
+"""A minimal RTSP client for viewers: DESCRIBE, SETUP of each track over UDP, PLAY."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ _STATUS = re.compile(rb"RTSP/1\.0 (?P<code>\d{3})")
 
 @dataclass(frozen=True)
 class Track:
-    """A picture or a sound."""
+    """A video or audio track."""
 
     url: str
     clock: int
-    """Ticks of its time stamps in a second."""
+    """Ticks per second of its timestamps."""
 
 
 @dataclass(frozen=True)
 class Film:
-    """What a description says of a film."""
+    """A film as described by the server."""
 
     tracks: list[Track]
     seconds: float | None
-    """None if it does not say."""
+    """The film's length; None if unknown."""
 
 
 class Conversation:
-    """A connection to a streaming server, in which any number of sessions see one film."""
+    """A connection to a streaming server, shared by any number of sessions of one film."""
 
     def __init__(self, url: str, connection: socket.socket) -> None:
         self.url = url
@@ -47,17 +47,17 @@ class Conversation:
         self._unsettled = 0
 
     def close(self) -> None:
-        """Ends it."""
+        """Closes the connection."""
         self._answers.close()
         self._connection.close()
 
     def describe(self) -> Film:
-        """What there is to be seen."""
+        """Requests the film's description."""
         fields, body = self._ask("DESCRIBE", self.url, "Accept: application/sdp")
         return described(body, fields.get("content-base", self.url))
 
     def set_up(self, track: Track, ports: tuple[int, int], session: str = "") -> str:
-        """Has a track come to one UDP port and its reports to another; the session, a new one if none is given."""
+        """Sets a track up with one UDP port for packets and one for reports, in a new session if none is given."""
         transport = "Transport: RTP/AVP;unicast;client_port={}-{}".format(*ports)
         fields, _ = self._ask("SETUP", track.url, transport, *([f"Session: {session}"] if session else []))
         if not (session := fields.get("session", "").split(";")[0]):
@@ -65,12 +65,12 @@ class Conversation:
         return session
 
     def play(self, session: str, begin_seconds: float = 0.0) -> None:
-        """Asks for a session's film from so far on; `settle` waits for the answer."""
+        """Starts playing a session's film from this time; `settle` waits for the response."""
         self._send("PLAY", self.url, f"Session: {session}", f"Range: npt={round(begin_seconds, 2):g}-")
         self._unsettled += 1
 
     def settle(self) -> None:
-        """Waits until the server plays to all who asked."""
+        """Waits until the server plays all sessions that asked."""
         while self._unsettled:
             self._answer("PLAY", self.url)
             self._unsettled -= 1
@@ -103,7 +103,7 @@ class Conversation:
 
 @contextmanager
 def _answering(method: str, url: str) -> Iterator[None]:
-    """What goes wrong on the way to an answer."""
+    """Converts errors while waiting for a response."""
     try:
         yield
     except OSError as error:
@@ -111,10 +111,10 @@ def _answering(method: str, url: str) -> Iterator[None]:
 
 
 def described(text: str, base: str) -> Film:
-    """The film of a description.
+    """Parses a session description.
 
     Raises:
-        CouldNotRun: there is no track in it that could be set up.
+        CouldNotRun: it has no track that can be set up.
     """
     whole, *media = re.split(r"^(?=m=)", text, flags=re.MULTILINE)
     tracks = [

@@ -1,7 +1,7 @@
-"""Viewers of a streaming server whose time passes in steps: each begins a little after the one before, and all play on.
+"""Viewers of a streaming server with a simulated clock: they start one after the other, and all continue to play.
 
-The server is late for nothing, since what it does takes no time of its own. That it sent what it should is seen in the
-time stamps of what came: a viewer who got less of a film than time has passed was behind, and the run is void.
+The server is never late, because its work takes no simulated time. The timestamps of received packets show whether it
+sent everything: if a viewer received less of the film than the elapsed time, the run is void.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from sojourn.cache_misses.rtsp import Conversation, Film
 from sojourn.failure import CouldNotRun
 
 ANSWER_LIMIT_SECONDS = 120.0
-"""A simulated server is slow, not that slow."""
+"""The timeout of a response from a simulated server, which is slow."""
 BEGINNING_SECONDS = 1.0
-"""Viewers begin evenly within it, so that not all of them want the same at the same moment."""
+"""The time over which viewers start evenly, so that they do not all need the same at the same moment."""
 PLAYED_SECONDS_MAX = 50.0
-"""Viewers report nothing, and servers end a session of which nothing was heard for a minute."""
+"""The longest play time: viewers send no reports, and servers end a session after a minute without any."""
 BEHIND_SECONDS = 1.0
-"""A viewer that has so much less of the film than time has passed is behind: sound may come in packets of most of a
-second."""
+"""A viewer whose film lags the clock by more is behind: audio packets may hold almost a second."""
 _START_STEP_SECONDS = 0.05
 _START_STEPS_MAX = 200
 _DESCRIPTORS_BESIDE = 64
@@ -37,13 +36,13 @@ _DESCRIPTORS_OF_A_VIEWER = 5
 
 @dataclass(frozen=True)
 class Viewers:
-    """What is asked of a streaming server."""
+    """The viewers of a streaming server."""
 
     films: Sequence[str]
-    """Paths, dealt to the viewers in turn."""
+    """Paths of films, assigned to the viewers in turn."""
     clients: int
     seconds: float
-    """For how long all play in the shorter runs; the longer are twice as long."""
+    """The play time of all viewers in the shorter runs; the longer runs last twice as long."""
 
     unit = "stream_second"
     steps = True
@@ -61,11 +60,11 @@ class Viewers:
         return self.clients * self.seconds
 
     def as_json(self) -> dict[str, object]:
-        """What was asked."""
+        """The parameters of the viewers."""
         return {"clients": self.clients, "seconds": self.seconds, "films": len(self.films)}
 
     def ask(self, url: str, program: Program, factor: int) -> Counts:
-        """All play for `factor` times the seconds; what came."""
+        """Plays for `factor` times the seconds; returns counts of what was received."""
         _allow_descriptors(_DESCRIPTORS_BESIDE + _DESCRIPTORS_OF_A_VIEWER * self.clients)
         with contextlib.ExitStack() as stack:
             receiver = stack.enter_context(Receiver())
@@ -80,13 +79,13 @@ class Viewers:
                 viewer.began = passed - BEGINNING_SECONDS / self.clients
             end = program.pass_time(factor * self.seconds)
             receiver.wait_until_read()
-            # What a viewer's leaving takes is in no run.
+            # The end of sessions is excluded from all runs.
             program.end()
             return _seen(playing, end)
 
 
 class Viewer:
-    """One of them."""
+    """One viewer."""
 
     def __init__(self, url: str, program: Program) -> None:
         self.began = 0.0
@@ -96,7 +95,7 @@ class Viewer:
         self.url = url
 
     def begin(self, receiver: Receiver, seconds: float) -> None:
-        """Plays."""
+        """Starts playing."""
         film = self._talk.describe()
         _check(self.url, film, seconds)
         session = ""
@@ -108,16 +107,16 @@ class Viewer:
         self._talk.settle()
 
     def is_behind(self, now: float) -> bool:
-        """Whether less of a track came than there was time for."""
+        """Returns true if a track received less than the elapsed time."""
         return any(track.seconds < now - self.began - BEHIND_SECONDS for track in self.tracks)
 
     def close(self) -> None:
-        """Leaves."""
+        """Ends the session."""
         self._talk.close()
 
 
 def films_of(path: Path) -> list[str]:
-    """The films of a list: a path in each line."""
+    """The films of a list, a path per line."""
     try:
         films = path.read_text().split()
     except (OSError, ValueError) as error:
@@ -144,7 +143,7 @@ def _check(url: str, film: Film, seconds: float) -> None:
 
 
 def _connected(url: str, program: Program) -> socket.socket:
-    """A server may need some of its own time to start."""
+    """Connects once the server accepts; it may need some simulated time to start."""
     parts = urlsplit(url)
     where = (parts.hostname or "", parts.port or 554)
     for _ in range(_START_STEPS_MAX):

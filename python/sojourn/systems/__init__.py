@@ -1,7 +1,7 @@
 """The systems under test, one file each, and their table.
 
-A system is a small driver: it starts a real server on a folder and a core, waits until it listens, says which
-processes it is, and stops it. To add one, write its file and add its row to `SYSTEMS`.
+Each is a small driver that starts a real server on a folder and a core, waits until it listens, reports its processes,
+and stops it. To add one, write its file and add a row to `SYSTEMS`.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from sojourn.systems.url import AlreadyRunning
 from sojourn.systems.varnish import VARNISH
 
 PEERS = (NGINX, H2O, LIGHTTPD, APACHE2)
-"""Other people's servers, those first that ours are compared with most."""
+"""Third-party web servers, in order of how often they are compared with ours."""
 PROXIES = (NGINX_PROXY, SQUID, VARNISH, TRAFFIC_SERVER)
-"""Other people's caching proxies."""
+"""Third-party caching proxies."""
 _ALL: tuple[Server, ...] = (Sojourn(), *PEERS, APACHE2_PREFORK, SojournProxy(), *PROXIES)
 SYSTEMS: Mapping[str, Server] = {each.name: each for each in _ALL}
 STREAMING: Mapping[str, Server] = {each.name: each for each in (SojournStream(), GstRtspServer())}
-"""Streaming servers, which viewers ask by RTSP."""
+"""Streaming servers for RTSP viewers."""
 
 
 def find(name: str, *, streaming: bool = False) -> Server:
-    """The system of that name, or the streaming server; anything with `://` in it is a server that already runs."""
+    """Looks up a system or streaming server by name; anything with `://` is a running server."""
     if "://" in name:
         return AlreadyRunning(name, "rtsp" if streaming else "http")
     known = STREAMING if streaming else SYSTEMS

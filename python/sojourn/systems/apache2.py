@@ -1,7 +1,7 @@
-"""Apache httpd, as a process with threads (the event MPM) and as a process per connection (prefork).
+"""Apache httpd, with threads (event MPM) or a process per connection (prefork).
 
-Event: idle connections wait in the listener, a worker thread has a connection for as long as a request takes. Prefork:
-a process has a connection until it ends, as Apache was when the literature measured it.
+Event: idle connections wait in the listener, and a worker thread serves a connection for one request. Prefork: a
+process serves a connection until it ends, like the Apache of the literature.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sojourn.systems.server import Launch
 
 UNPRIVILEGED = ("www-data", "nobody")
 PROCESSES_MAX = 512
-"""Of the prefork MPM: so many connections are served at a time, the others wait."""
+"""The most simultaneous connections of the prefork MPM; others wait."""
 EVENT = """
 LoadModule mpm_event_module /usr/lib/apache2/modules/mod_mpm_event.so
 # One process as for the other servers, with as many threads as Apache's own default has in all its processes. While
@@ -48,10 +48,10 @@ COMBINED = '"%h %l %u %t \\"%r\\" %>s %b \\"%{Referer}i\\" \\"%{User-agent}i\\""
 
 @dataclass(frozen=True)
 class Apache2(Configured):
-    """Apache refuses to serve as root, so that the folder must be open to the user it changes to."""
+    """Apache refuses to serve as root, so the folder must be accessible to the user it switches to."""
 
     def start(self, launch: Launch) -> Running:
-        """See `Configured`; checks the folder first where the user will change."""
+        """See `Configured`; first checks the folder's permissions if the user will change."""
         if os.geteuid() == 0:
             _require_open_to_others(launch.root.resolve())
         return super().start(launch)

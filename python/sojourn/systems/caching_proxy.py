@@ -1,8 +1,8 @@
-"""Caching proxies of the distribution, and the origin behind any proxy under test.
+"""Caching proxies of the distribution, and the origin server behind any proxy under test.
 
-All keep what they store in memory, as much of it as ours, and write no log. A proxy that is told no upstream gets our
-own server of the folder, on a core that is not the proxy's. That origin lets everything be kept, but for files whose
-names end in `.uncached`: so a study sets the hit ratio by the weights of its files.
+All cache in memory, with the same size as ours, and write no log. A proxy without a given upstream gets our own server
+for the folder, on another core. That origin allows caching of everything except files with names ending in
+`.uncached`, so that a study sets the hit ratio by the weights of its files.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from sojourn.systems.running import Running
 from sojourn.systems.server import Launch
 
 MEMORY_BYTES = 256 << 20
-"""What each may keep."""
+"""The cache size of each proxy."""
 OBJECT_BYTES_MAX = 8 << 20
-"""The largest answer that is kept, as ours has it."""
+"""The largest object cached, as in our proxy."""
 ORIGIN_ARCHITECTURE = "amped"
 KEPT = "max-age=86400"
 NOT_KEPT = "uncached=no-store"
@@ -28,12 +28,12 @@ NOT_KEPT = "uncached=no-store"
 
 @dataclass(frozen=True)
 class CachingProxy(Configured):
-    """A proxy with a configuration file; texts may also use `$upstream_host`, `$upstream_port` and the sizes."""
+    """A proxy with a configuration file; templates may also use `$upstream_host`, `$upstream_port` and the sizes."""
 
     def start(self, launch: Launch) -> Running:
         if launch.access_log:
             raise CouldNotRun(f"{self.name} writes no access log here", "measure it without")
-        # Whether it is installed is known before an origin is started for nothing.
+        # Checks that it is installed before an origin is started in vain.
         self._program()
         return with_origin(launch, super().start)
 
@@ -50,7 +50,7 @@ class CachingProxy(Configured):
 
 
 def with_origin(launch: Launch, start: Callable[[Launch], Running]) -> Running:
-    """Starts a proxy by `start`; before it its origin, if it has none, which stops with it."""
+    """Starts a proxy by `start`, with an origin first if it has none, which stops with it."""
     if launch.upstream is not None:
         return start(launch)
     work = launch.work / "origin"

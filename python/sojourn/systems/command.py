@@ -1,4 +1,4 @@
-"""Any command as a server: started on a folder and a port that its words name, ready once it accepts connections."""
+"""Runs any command as a server on a folder and a port in its arguments; it is ready once it accepts connections."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from sojourn.systems.server import Launch
 
 @dataclass(frozen=True)
 class Command:
-    """`{root}`, `{address}`, `{port}` and `{work}` in its words are filled in; it has to stay in the foreground."""
+    """A command with `{root}`, `{address}`, `{port}` and `{work}` as placeholders; it must stay in the foreground."""
 
     words: Sequence[str]
     values: Mapping[str, object]
-    """What else the words may name."""
+    """Further placeholders."""
     scheme: str = "http"
-    """Of its URL."""
+    """The scheme of its URL."""
 
     name = "command"
     has_architectures = False
     builds_site = True
 
     def start(self, launch: Launch) -> Running:
-        """Starts it; its children end with it, be it a shell that hands no signal on."""
+        """Starts it; its children end with it, even if a shell does not forward signals."""
         port = free_port()
         places = {**self.values, "root": launch.root.resolve(), "work": launch.work, "port": port}
         places["address"] = launch.address

@@ -1,7 +1,7 @@
-"""Servers of the distribution: each runs in the foreground on one core, on a configuration of ours.
+"""Servers of the distribution: each runs in the foreground on one core, with our configuration.
 
-They differ by a template and a few words, which their files hold; finding the program, filling the template in,
-starting and waiting is the same for all.
+They differ by a template and a few words in their files; finding the program, filling in the template, starting and
+waiting are common.
 """
 
 from __future__ import annotations
@@ -20,42 +20,42 @@ from sojourn.failure import CouldNotRun
 from sojourn.systems.running import Running, accepts, free_port, start_process, wait_until
 from sojourn.systems.server import LOOPBACK, Launch
 
-# Debian installs servers where ordinary users' PATH does not look.
+# Debian installs servers outside an ordinary user's PATH.
 USUAL_PLACES = ("/usr/sbin", "/usr/local/sbin", "/usr/local/nginx/sbin", "/usr/local/bin")
 CONNECTIONS_MAX = 200_000
 DESCRIPTORS_RESERVED = 1_000
-"""Descriptors of a server that are not connections: open files, logs, pipes."""
+"""A server's file descriptors other than connections: open files, logs, pipes."""
 _VERSION = re.compile(r"\d+\.\d+[.\w~-]*")
 
 
 @dataclass(frozen=True)
 class Configured:
-    """A server with a configuration file; texts may use `$work`, `$user` and what else `_values` gives."""
+    """A server with a configuration file; templates may use `$work`, `$user` and the other names of `_values`."""
 
     name: str
-    """Its name here, of its program if nothing else is said, and of its template, `NAME.conf.template`."""
+    """Its name, also the default of its program and of its template, `NAME.conf.template`."""
     package: str
-    """Debian's package that has it."""
+    """The Debian package."""
     arguments: tuple[str, ...]
-    """What it is started with, so that it stays in the foreground."""
+    """Arguments that keep it in the foreground."""
     version_option: str
     access_log_off: str
-    """The configuration's words for no access log, and for one that is as cheap as the server can make it."""
+    """The configuration without an access log, and with the cheapest one that the server offers."""
     access_log_on: str
     user: str = ""
-    """The words that keep it from changing to another user where it would."""
+    """The configuration that keeps it from switching to another user."""
     program: str = ""
-    """Its program, if that has another name."""
+    """The program's name, if different."""
     template: str = ""
-    """Whose template it takes, if not its own."""
+    """The template's name, if not its own."""
     variant: str = ""
-    """The configuration's words that tell this system from others with its template."""
+    """The configuration that distinguishes systems with the same template."""
 
     has_architectures = False
     builds_site = True
 
     def start(self, launch: Launch) -> Running:
-        """Starts it in the foreground; the process is our child and its workers die with it."""
+        """Starts it in the foreground as a child process, whose workers die with it."""
         if launch.address != LOOPBACK:
             raise CouldNotRun(f"{self.name} listens on the loopback alone here", "behind a link, study sojourn itself")
         if launch.options:
@@ -87,7 +87,7 @@ class Configured:
             "login": getpass.getuser(),
         }
         access_log = self.access_log_on if launch.access_log else self.access_log_off
-        # Started by root it would change to `nobody` or the like, which may not reach the folder.
+        # Started by root it would switch to a user such as `nobody`, who may lack access to the folder.
         user = self.user if os.geteuid() == 0 else ""
         return values | {
             "access_log": Template(access_log).substitute(values),

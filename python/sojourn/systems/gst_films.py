@@ -1,6 +1,6 @@
-"""GStreamer's RTSP server for the films of a folder, as its examples set it up: gst_films.py FOLDER ADDRESS PORT.
+"""GStreamer's RTSP server for the films of a folder, set up like its examples: gst_films.py FOLDER ADDRESS PORT.
 
-A program of its own: the system's Python has the bindings, ours need not.
+It is a separate program, because the system's Python has the bindings.
 """
 
 import sys
@@ -28,7 +28,7 @@ def main() -> None:
     server.set_service(port)
     for film in Path(folder).glob("*.mp4"):
         factory = GstRtspServer.RTSPMediaFactory.new()
-        # Each client has a pipeline of its own: all see the film from where they begin.
+        # Each client has its own pipeline: it sees the film from its start.
         factory.set_launch(PIPELINE.format(film=film))
         server.get_mount_points().add_factory(f"/{film.name}", factory)
     server.attach(None)

@@ -1,4 +1,4 @@
-"""GStreamer's streaming server, run by the system's Python, which has its bindings."""
+"""GStreamer's streaming server, run by the system's Python because it has the bindings."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def installed_version() -> str:
     """GStreamer's version.
 
     Raises:
-        CouldNotRun: it, its RTSP server or their bindings are not installed.
+        CouldNotRun: GStreamer, its RTSP server or their bindings are not installed.
     """
     try:
         done = subprocess.run([PYTHON, "-c", _VERSION], capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""nginx as a caching proxy: a master, one worker that is an event loop, and who looks after the files of the cache."""
+"""nginx as a caching proxy: a master, one worker that is an event loop, and the cache manager."""
 
 from urllib.parse import urlsplit
 
@@ -35,7 +35,7 @@ _VARIABLES = {
     "SERVER_NAME": "$server_name",
     "REDIRECT_STATUS": "200",
 }
-"""Those of its package's fastcgi.conf."""
+"""The variables of the package's fastcgi.conf."""
 _BY_FASTCGI = "\n            ".join(
     [
         "fastcgi_pass origin;",
@@ -49,7 +49,7 @@ _BY_FASTCGI = "\n            ".join(
 
 
 class NginxProxy(CachingProxy):
-    """Passes requests on by HTTP, or by FastCGI (`fcgi://`) without a cache."""
+    """Proxies to HTTP with a cache, or to FastCGI (`fcgi://`) without one."""
 
     def _values(self, launch: Launch, port: int) -> dict[str, str]:
         is_fastcgi = urlsplit(str(launch.upstream)).scheme == "fcgi"

@@ -1,4 +1,4 @@
-"""Our own caching proxy, in any of the architectures that can be one."""
+"""Our own caching proxy, in any architecture that supports it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class SojournProxy:
     builds_site = True
 
     def start(self, launch: Launch) -> Running:
-        """Starts it on a port of the kernel's choice."""
+        """Starts it on a free port."""
         return with_origin(launch, _start)
 
 

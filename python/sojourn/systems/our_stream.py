@@ -15,5 +15,5 @@ class SojournStream:
     builds_site = True
 
     def start(self, launch: Launch) -> Running:
-        """Starts it on a port of the kernel's choice."""
+        """Starts it on a free port."""
         return start_engine(launch, ["stream", str(launch.root)], launch.work / "sojourn-stream.log", "rtsp")

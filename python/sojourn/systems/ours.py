@@ -1,4 +1,4 @@
-"""Our own server, in any of its architectures."""
+"""Our own web server, in any of its architectures."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Sojourn:
     builds_site = True
 
     def start(self, launch: Launch) -> Running:
-        """Starts it on a port of the kernel's choice."""
-        # As the peers are told to where they can.
+        """Starts it on a free port."""
+        # Configured like the peers, where they have helpers.
         helpers = launch.helpers or HELPERS
         words = ["serve", str(launch.root), "--helpers", str(helpers), *of_architecture(launch)]
         running = start_engine(launch, words, launch.work / "sojourn-serve.log")
@@ -34,12 +34,12 @@ class Sojourn:
 
 
 def of_architecture(launch: Launch) -> list[str]:
-    """The words of those servers that have architectures."""
+    """The options for servers with architectures."""
     return ["--architecture", launch.architecture, "--defer-accept", "1s"]
 
 
 def start_engine(launch: Launch, words: list[str], said: Path, scheme: str = "http") -> Running:
-    """Starts the engine as a server on a port of the kernel's choice; `words` are what its servers differ in."""
+    """Starts the engine as a server on a free port; `words` are the server's own options."""
     command = [str(engine.path()), *words, "--listen", f"{launch.address}:0", "--admin-listen", "127.0.0.1:0"]
     command += launch.options
     if launch.access_log:
@@ -69,6 +69,6 @@ def _metrics(url: str) -> dict[str, float]:
         with urllib.request.urlopen(url, timeout=5) as response:
             text = response.read().decode()
     except OSError:
-        # A server that is gone has no counters; that it is gone is said elsewhere.
+        # A server that has ended has no counters; its end is reported elsewhere.
         return {}
     return {sample["name"]: float(sample["value"]) for sample in _SAMPLE.finditer(text)}

@@ -1,4 +1,4 @@
-"""A server that was started: where it listens, which processes it is, and how it is stopped."""
+"""A started server: its address, its processes, and how to stop it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ START_LIMIT_SECONDS = 10.0
 STOP_LIMIT_SECONDS = 10.0
 POLL_SECONDS = 0.02
 _ASK_ALL = """trap 'trap "" TERM; kill -TERM 0' TERM; "$@" & wait $!"""
-"""For a shell that stays with a command: the signal to end goes to every process the command started."""
+"""For a shell that stays with a command: sends the stop signal to every process that the command started."""
 
 
 @dataclass
@@ -32,14 +32,14 @@ class Running:
     version: str
     command: list[str]
     process: subprocess.Popen[bytes] | None
-    """The process we started; None for a server that was there already."""
+    """The process we started; None for a server that was already running."""
     pids: list[int]
-    """Its processes on this machine; the engine follows their children too."""
+    """Its processes on this machine; the engine adds their children."""
     helpers: int | None = None
     metrics: Callable[[], dict[str, float]] = field(default=lambda: {})
-    """Counters of the server's own, if it has a page of them."""
+    """The server's own counters, if it publishes any."""
     behind: Running | None = None
-    """What it needs to do its work and what is no part of it, as a proxy's origin; it stops with it."""
+    """A server it depends on that is not under test, such as a proxy's origin; it stops with it."""
 
     def __enter__(self) -> Running:
         return self
@@ -51,11 +51,11 @@ class Running:
 
     @property
     def has_died(self) -> bool:
-        """True if the process we started is gone."""
+        """Returns true if the process we started has ended."""
         return self.process is not None and self.process.poll() is not None
 
     def stop(self) -> None:
-        """Asks it to end, then makes it."""
+        """Asks it to stop, then kills it."""
         try:
             if self.process is not None and self.process.poll() is None:
                 _end(self.process)
@@ -71,13 +71,13 @@ def start_process(
     forwards_signals: bool = True,
     **options: Any,  # of subprocess.Popen
 ) -> subprocess.Popen[bytes]:
-    """Starts a server with what it says going to a file; Ctrl-C is for us, not for it.
+    """Starts a server with its output in a file; Ctrl-C reaches this process, not the server.
 
-    It ends when we are killed: a server left running would disturb whatever is measured next. Of one that does not
-    end its children when it is asked to end, they are asked, too.
+    It ends if this process is killed: a server left running would disturb the next measurement. If a server does not
+    stop its children when asked to stop, they are asked, too.
     """
     if (setpriv := shutil.which("setpriv")) is not None:
-        # We may have died before setpriv asked for the signal: the shell looks whether we are still there.
+        # This process may have died before setpriv requested the signal, so the shell checks that it is alive.
         run = 'exec "$@"' if forwards_signals else _ASK_ALL
         still_ours = ["sh", "-c", f'[ "$PPID" = "$0" ] || exit 1; {run}', str(os.getpid())]
         command = [setpriv, "--pdeathsig", "TERM", *still_ours, *command]
@@ -88,7 +88,7 @@ def start_process(
 
 
 def free_port() -> int:
-    """A port that was free a moment ago, for servers that cannot choose one themselves."""
+    """A port that was free a moment ago, for servers that cannot choose one."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -96,11 +96,11 @@ def free_port() -> int:
 
 
 def wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], name: str, said: Path) -> None:
-    """Waits until the server is ready; one that ends or hangs instead is stopped and quoted."""
+    """Waits until the server is ready; stops a server that ends or hangs instead and quotes its output."""
     try:
         ended = _ended_before(ready, process)
     except BaseException:
-        # Ctrl-C included: nothing else would stop it yet.
+        # Also on Ctrl-C, because nothing else would stop it yet.
         _kill(process)
         raise
     if ended is not None:
@@ -111,7 +111,7 @@ def wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], name
 
 
 def _ended_before(ready: Callable[[], bool], process: subprocess.Popen[bytes]) -> str | None:
-    """What the server did instead of becoming ready, or None when it is."""
+    """The reason why the server did not become ready; None once it is."""
     deadline = time.monotonic() + START_LIMIT_SECONDS
     while not ready():
         if process.poll() is not None:
@@ -130,7 +130,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Ends it and what is left of its session."""
+    """Kills it and the rest of its session."""
     with contextlib.suppress(ProcessLookupError):
         process.kill()
     process.wait()
@@ -139,7 +139,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def accepts(port: int) -> bool:
-    """True if something accepts connections on the loopback port."""
+    """Returns true if the loopback port accepts connections."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1):
             return True

@@ -1,4 +1,4 @@
-"""What a driver of a system under test is, and what it is told."""
+"""The interface of drivers for systems under test, and their start parameters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EVERYWHERE = "0.0.0.0"
 
 @dataclass(frozen=True)
 class Launch:
-    """How a server is to be started."""
+    """The parameters for starting a server."""
 
     root: Path
     """The folder to serve."""
@@ -25,29 +25,29 @@ class Launch:
     core: int | None
     """The core it is pinned to."""
     architecture: str
-    """Used by servers that have a choice."""
+    """The architecture, for servers that have a choice."""
     access_log: bool = False
-    """True if it writes a line per request, to `access.log` in the work folder."""
+    """True to write a line per request to `access.log` in the work folder."""
 
     confinement: Confinement | None = None
-    """Less memory or a slower disk than the machine has."""
+    """Limits on memory, disk and CPU below the machine's."""
     address: str = LOOPBACK
-    """Where it listens: clients behind a network link do not reach the loopback."""
+    """The address to listen on: clients behind a network link cannot reach the loopback."""
     options: tuple[str, ...] = ()
-    """Further options of the server's own command line, for those that take some."""
+    """Additional command-line options of the server, if it supports any."""
     helpers: int | None = None
-    """For servers that have helpers; None: as many as the driver gives it."""
+    """The number of helpers, for servers that have them; None for the driver's default."""
     upstream: str | None = None
-    """The URL that a caching proxy passes requests on to; None: it gets a server of `root` of its own."""
+    """The URL that a caching proxy forwards to; None for a server of `root` of its own."""
     upstream_core: int | None = None
-    """The core of that server, which is no part of the system under test."""
+    """The core of that server, which is not under test."""
 
     def command(self, command: list[str]) -> list[str]:
-        """What is started: `command` on its core and in its confinement."""
+        """Wraps `command` with its core and confinement."""
         return cores.pinned_command(self.core, self.confinement.command(command) if self.confinement else command)
 
     def with_architecture(self, name: str) -> Launch:
-        """A copy that runs another architecture."""
+        """A copy with another architecture."""
         return replace(self, architecture=name)
 
 
@@ -61,12 +61,12 @@ class Server(Protocol):
 
     has_architectures: bool
     builds_site: bool
-    """True if it serves a folder we give it; one that already runs serves its own."""
+    """True if it serves a folder given to it; a server that already runs has its own."""
 
     def start(self, launch: Launch) -> Running:
         """Starts the server.
 
         Raises:
-            CouldNotRun: it is not installed, or it ended before it listened; the message holds what it said.
+            CouldNotRun: it is not installed, or it ended before it listened; the message includes its output.
         """
         ...

@@ -5,7 +5,7 @@ from sojourn.systems.caching_proxy import CachingProxy
 SQUID = CachingProxy(
     name="squid",
     package="squid",
-    # In the foreground, without a process that would start it again.
+    # In the foreground, without a process that would restart it.
     arguments=("-N", "-f", "$configuration"),
     version_option="--version",
     access_log_off="",

@@ -1,6 +1,6 @@
 """Apache Traffic Server: one process with threads, one of which serves connections.
 
-It looks for its files in the places of its package unless a run root names others.
+It looks for its files where its package puts them, unless a run root names other folders.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from pathlib import Path
 from sojourn.systems.caching_proxy import CachingProxy
 
 FOLDERS = ("sysconfdir", "localstatedir", "runtimedir", "logdir", "cachedir")
-"""What lies in the work folder; programs and modules stay where they are installed."""
+"""Folders in the work folder; programs and modules stay where they are installed."""
 ALLOWED = "ip_allow: [{apply: in, ip_addrs: 127.0.0.1, action: allow, methods: ALL}]\n"
-"""Without it, no request is answered."""
+"""Without this file, it answers no request."""
 
 
 @dataclass(frozen=True)
 class TrafficServer(CachingProxy):
-    """Several files: the run root, which names the folders, its records (the template), and what is asked where."""
+    """Several files: the run root with the folders, the records (the template), and the remap rules."""
 
     def _configure(self, values: dict[str, str]) -> None:
         super()._configure(values)
@@ -29,7 +29,7 @@ class TrafficServer(CachingProxy):
         settings = work / "sysconfdir"
         (settings / "remap.config").write_text(f"map / http://{values['upstream_host']}:{values['upstream_port']}/\n")
         (settings / "ip_allow.yaml").write_text(ALLOWED)
-        # The storage behind the memory; it is written whatever is held in memory.
+        # The storage behind the memory cache, which is required even if everything fits into memory.
         (settings / "storage.config").write_text(f"{work / 'cachedir'} {values['memory_bytes']}\n")
         Path(values["configuration"]).replace(settings / "records.config")
 

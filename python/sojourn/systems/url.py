@@ -1,7 +1,7 @@
-"""A server that already runs: ours to load, not to start or stop.
+"""A server that already runs: it is loaded, but neither started nor stopped.
 
-When it listens on this machine, its processes are found through the kernel's socket tables, so that its CPU time
-can still be read.
+If it listens on this machine, its processes are found through the kernel's socket tables, so that its CPU time can be
+measured.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PORTS = {"http": 80, "rtsp": 554}
 
 
 class AlreadyRunning:
-    """A server that already runs at a URL; we neither start nor stop it."""
+    """A server that already runs at a URL."""
 
     has_architectures = False
     builds_site = False
@@ -36,7 +36,7 @@ class AlreadyRunning:
         self.port = parts.port or _PORTS[scheme]
 
     def start(self, launch: Launch) -> Running:
-        """Checks that the URL accepts connections; nothing is started."""
+        """Checks that the URL accepts connections; starts nothing."""
         try:
             with socket.create_connection((self.host, self.port), timeout=5) as connection:
                 address = connection.getpeername()[0]
@@ -47,7 +47,7 @@ class AlreadyRunning:
 
 
 def listeners(port: int) -> list[int]:
-    """The processes of this machine that listen on a TCP port and that we may look at."""
+    """The processes on this machine that listen on a TCP port and may be inspected."""
     wanted = {f"socket:[{inode}]" for inode in _listening_inodes(port)}
     return sorted(int(entry.name) for entry in Path("/proc").glob("[0-9]*") if wanted & _open_sockets(entry))
 
@@ -60,7 +60,7 @@ def _listening_inodes(port: int) -> set[str]:
 
 
 def _inodes_in(table: Path, port: int) -> Iterator[str]:
-    """Listeners come first, and the many connections after them are made as they are read: it ends before them."""
+    """The kernel lists listeners first and generates the many connections as they are read, so it stops before them."""
     with table.open() as rows:
         next(rows)
         for row in rows:

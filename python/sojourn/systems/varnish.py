@@ -1,4 +1,4 @@
-"""Varnish: a manager, and a worker whose threads each serve a connection while it has something to do.
+"""Varnish: a manager, and a worker whose threads each serve a connection while it is active.
 
 Its options are those of the command line; the template is its program in VCL.
 """
@@ -6,7 +6,7 @@ Its options are those of the command line; the template is its program in VCL.
 from sojourn.systems.caching_proxy import CachingProxy
 
 THREADS_MIN = 100
-"""Threads that are there from the start: one per client of a benchmark, and those of its own."""
+"""Threads present from the start: one per client of a benchmark, and Varnish's own."""
 
 _MESSAGES = ("Method", "URL", "Protocol", "Status", "Reason", "Header", "Unset")
 UNLOGGED = (
@@ -15,7 +15,7 @@ UNLOGGED = (
     *("Begin", "End", "Link", "Hit", "TTL", "Storage", "Fetch_Body", "SessOpen", "SessClose"),
     *("BackendOpen", "BackendReuse", "BackendClose"),
 )
-"""What it would note of each request, in shared memory, whether somebody reads it or not."""
+"""Log records per request, which Varnish otherwise writes to shared memory even without a reader."""
 
 VARNISH = CachingProxy(
     name="varnish",
@@ -27,10 +27,10 @@ VARNISH = CachingProxy(
         *("-f", "$configuration"),
         *("-a", "127.0.0.1:$port"),
         *("-s", "malloc,$memory_bytes"),
-        # It stays who it is: no jail, and so no users of its own that would have to reach the folder.
+        # No jail, because its own users could not access the folder.
         *("-j", "none"),
         *("-T", "none"),
-        # One core has use for one pool; its threads are there before the load comes.
+        # One core needs one thread pool; its threads exist before the load starts.
         *("-p", "thread_pools=1"),
         *("-p", f"thread_pool_min={THREADS_MIN}"),
         *("-p", "timeout_idle=75"),

@@ -1,1 +1,1 @@
-"""What a system is asked for: access logs, the sites of their documents, file sets, test films."""
+"""The load on a system: access logs, the sites of their documents, file sets, test films."""

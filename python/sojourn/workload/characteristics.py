@@ -1,8 +1,7 @@
-"""What the import and the characterisation of the log say, read from the summary's two open dictionaries.
+"""Reads the results of log import and characterisation from the summary's two untyped dictionaries.
 
-The native half names their keys (`crates/workload`: `import/report.rs` and `characterise/`); this file alone
-knows the names. A key that is absent reads as `None` or as an empty list, and the page says plainly that the
-figure is missing.
+The native module defines the keys (`crates/workload`: `import/report.rs` and `characterise/`); only this file uses
+them. An absent key gives `None` or an empty list, and the page says that the figure is missing.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 from sojourn.workload.coverage import Coverage, coverage
 
 Part = Mapping[str, Any]
-"""A part of what the native module says of a trace; summaries of every version are read, whose keys differ."""
+"""A part of the native module's description of a trace, untyped because keys differ between versions."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +37,10 @@ class ParetoTail:
 
 @dataclass(frozen=True)
 class LoggedTimes:
-    """How long requests took by the log, in seconds."""
+    """Logged request durations in seconds."""
 
     name: str
-    """The path, behind its host where the log has one; or what they are."""
+    """The path, with its host if the log records it; or a description of the group."""
     count: int
     mean: float
     p50: float
@@ -53,7 +52,7 @@ class LoggedTimes:
 
 
 class Characteristics:
-    """The log in figures (seed IBM RC22629, Table 1), its sizes, its popularity and its day."""
+    """A log's statistics: the figures of IBM RC22629, Table 1, sizes, popularity and daily rhythm."""
 
     def __init__(self, values: Mapping[str, object]) -> None:
         self._values = values
@@ -63,15 +62,15 @@ class Characteristics:
         return _number(self._part("table1"), name)
 
     def data_bytes_for(self, percentage: int) -> float | None:
-        """Memory that holds the documents of that share of all requests."""
+        """Memory for the documents of this share of all requests."""
         return self.figure(f"data_{percentage}_percent_bytes")
 
     def size_distribution(self) -> list[tuple[float, float]]:
-        """The distribution function of transfer sizes: bytes and the fraction of transfers not larger."""
+        """The CDF of transfer sizes: bytes, and the fraction of transfers up to that size."""
         return _pairs(self._part("transfer_sizes").get("cdf"), "size_bytes", "fraction")
 
     def empty_fraction(self) -> float:
-        """The fraction of transfers without a byte; no distribution of sizes covers them."""
+        """The fraction of empty transfers, which no distribution of sizes includes."""
         sizes = self._part("transfer_sizes")
         return (_number(sizes, "zero_count") or 0.0) / (_number(sizes, "count") or 1.0)
 
@@ -94,7 +93,7 @@ class Characteristics:
         return _pairs(self._part("popularity").get("ranks"), "rank", "requests")
 
     def popularity_slope(self) -> float | None:
-        """The exponent of Zipf's law: requests fall as rank to the minus this."""
+        """The exponent of Zipf's law: requests are proportional to rank to the minus this."""
         return _number(self._part("popularity"), "slope")
 
     def popularity_goodness(self) -> str:
@@ -102,11 +101,11 @@ class Characteristics:
         return _goodness(self._part("popularity"))
 
     def daily_rhythm(self) -> list[tuple[float, float]]:
-        """Hour of the day and the mean rate in it, in requests/s; hours that the log does not hold are absent."""
+        """The mean rate in requests/s by hour of the day; hours outside the log are absent."""
         return _pairs(self._part("rhythm").get("hours"), "hour", "requests_per_second")
 
     def request_times(self) -> list[LoggedTimes]:
-        """The times of all requests of the log and of its upstreams, then of the paths that took the most."""
+        """Durations of all requests and of their upstreams, then of the paths with the largest totals."""
         times = self._part("request_times")
         rows = [("all requests", times.get("request_time_seconds")), ("upstream", times.get("upstream_time_seconds"))]
         for path in times.get("paths", []):
@@ -121,7 +120,7 @@ class Characteristics:
 
 
 class LogImport:
-    """What was read, what was left out, and why."""
+    """The counts of an import."""
 
     def __init__(self, values: Mapping[str, object]) -> None:
         self._values = values
@@ -131,7 +130,7 @@ class LogImport:
         return _number(self._values, name)
 
     def format(self) -> str:
-        """The log format, and by what it was chosen where it was not given."""
+        """The log format, with the evidence if it was detected."""
         name = str(self._values.get("format", "unknown"))
         detected = self._values.get("format_detected")
         if not isinstance(detected, Mapping):
@@ -139,7 +138,7 @@ class LogImport:
         return f"{name}: reads {detected.get('sample_entries')} of the first {detected.get('sample_lines')} lines"
 
     def logs(self) -> list[tuple[str, str]]:
-        """Where there are several logs: what each is called, and what it held; then the files that are none."""
+        """The names and contents of several logs; then files that are not logs."""
         rows = [
             (visible(str(log["name"])), f"{log['lines']:,} lines, {log['format']}, {log['malformed']:,} malformed")
             for log in _rows(self._values.get("logs"))
@@ -150,16 +149,16 @@ class LogImport:
         ]
 
     def coverage(self) -> Coverage | None:
-        """The share of the log's requests that a static copy of its site can stand for."""
+        """The share of the log's requests that a static copy of its site can answer."""
         return coverage(self._values)
 
     def warnings(self) -> list[str]:
-        """What to be careful of, in sentences."""
+        """Warnings in full sentences."""
         found = self._values.get("warnings")
         return [str(warning) for warning in found] if isinstance(found, list) else []
 
     def malformed_examples(self) -> list[tuple[str, str, str]]:
-        """The first malformed lines: number, why, and how they begin."""
+        """The first malformed lines: number, reason, and beginning."""
         rows = self._values.get("malformed_examples")
         if not isinstance(rows, list):
             return []
@@ -173,14 +172,14 @@ class LogImport:
 
 
 def visible(text: str) -> str:
-    """A text with its control characters as escapes: a line of zeros is no empty one, and none may reach a terminal."""
+    """Escapes control characters, so that none reaches a terminal and a line of zeros does not look empty."""
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
     )
 
 
 def _goodness(fit: object) -> str:
-    """The distance of a fit and the word for it, as people read them."""
+    """A fit's distance with a verdict in words."""
     distance = _number(fit, "kolmogorov_smirnov")
     if distance is None or not isinstance(fit, Mapping):
         return "fit not judged"

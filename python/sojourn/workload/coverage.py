@@ -1,8 +1,8 @@
-"""Which share of a log's requests a static copy of its site can stand for.
+"""Coverage: the share of a log's requests that a static copy of its site can answer.
 
-A request is covered if it is in the trace and its answer is a file's. The others are *dynamic*, by class, or
-*left out*: static, but not a whole document (failed, in part). Shares are of all requests of the log, not of those
-kept; a connection on which nothing was asked is no request.
+A request is covered if it is in the trace and a file answers it. The others are *dynamic*, by class, or *left out*:
+static, but without a complete response (failed, partial). Shares refer to all requests of the log, not only to those
+kept; a connection without a request does not count.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 DYNAMIC_SKIPPED = {"with_query": "query", "other_method": "method"}
-"""The reasons to leave a request out that say it is dynamic, in imports that counted no coverage, and their classes."""
+"""For imports without coverage: the skip reasons that mean dynamic, with their classes."""
 
 
 @dataclass(frozen=True)
 class PathCount:
-    """A path without its query, and its requests of one class."""
+    """A path without its query, with its requests of one class."""
 
     path: str
     count: int
@@ -32,27 +32,27 @@ class RequestClass:
     `partial`, `without_size` and `of_unknown_size` are left out."""
     count: int
     share: float
-    """Of all requests of the log."""
+    """The share of all requests of the log."""
     bytes: int | None
-    """What was sent; `None` where the import did not count it."""
+    """The bytes sent; `None` if the import did not count them."""
     top_paths: tuple[PathCount, ...]
-    """The paths with the most requests, the most first."""
+    """The paths with the most requests, in descending order."""
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """What share of a log an answer about its static copy stands for."""
+    """The share of a log that an answer about its static copy covers."""
 
     requests_all: int
     requests_fraction: float
     bytes_fraction: float | None
-    """`None` where the log has no bytes, or the import did not count them."""
+    """The share of bytes; `None` if the log has none, or the import did not count them."""
     peak_requests_per_second_all: float | None
-    """The rate of all requests in the busiest minute; `None` where the import did not count it."""
+    """The rate of all requests in the busiest minute; `None` if the import did not count it."""
     peak_requests_fraction: float | None
-    """The share of that minute's requests that is covered."""
+    """The covered share of that minute's requests."""
     dynamic: tuple[RequestClass, ...]
-    """The most frequent class first."""
+    """Dynamic classes, most frequent first."""
     left_out: tuple[RequestClass, ...]
 
     @property
@@ -62,13 +62,13 @@ class Coverage:
 
 
 Counted = Mapping[str, Any]
-"""What an import reports, or a part of it; imports of every version are read, whose keys differ."""
+"""An import's report or a part of it, untyped because keys differ between versions."""
 
 
 def coverage(log_import: Counted) -> Coverage | None:
-    """The coverage of an import, from what it reported; `None` where it reported nothing.
+    """The coverage in an import's report; `None` if it has none.
 
-    Imports of earlier versions counted no bytes and no paths of what they left out.
+    Earlier versions counted neither bytes nor paths of left-out requests.
     """
     if not log_import:
         return None

@@ -1,7 +1,7 @@
-"""File sets: which files a site has, how large they are, and how often each is asked for.
+"""File sets: the files of a site with their sizes and popularity.
 
-A file set is a list of entries, the same for the same parameters and seed. `site` writes the files; beside them go a
-manifest for programs and a WebStone file list, which `sojourn load --mix` takes.
+A file set is a list of entries, determined by its parameters and seed. `write` writes the files, with a manifest for
+programs and a WebStone file list for `sojourn load --mix`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from sojourn.workload import site
 MANIFEST = "manifest.json"
 FILELIST = "filelist"
 FILES_MAX = 10_000_000
-"""More files than this are no site but a mistake; their manifest alone would take a gigabyte."""
+"""The most files: the manifest of more would take a gigabyte."""
 WEIGHT_MAX = 1_000_000_000
-"""The largest weight in a file list; shares are rounded to this scale."""
+"""The largest weight in a file list, to which shares are scaled."""
 QUANTILES = 100
-"""Files that stand for a law: the largest is that of which one request in so many is."""
+"""The number of files at a distribution's quantiles: one in this many requests is for the largest."""
 
 WEBSTONE = (
     ("/file500.html", 500, 350),
@@ -40,7 +40,7 @@ WEBSTONE = (
 
 @dataclass(frozen=True)
 class File:
-    """One file: its path below the site, bytes, class of the workload, and share of the requests (of any sum)."""
+    """A file: its path below the site, bytes, class of the workload, and share of the requests (unnormalised)."""
 
     path: str
     bytes: int
@@ -50,7 +50,7 @@ class File:
 
 @dataclass(frozen=True)
 class FileSet:
-    """Files, and what they were made from."""
+    """Files with the parameters behind them."""
 
     kind: str
     files: list[File]
@@ -63,7 +63,7 @@ class FileSet:
 
     @property
     def response_bytes_mean(self) -> float:
-        """The mean size of what is asked for, in bytes."""
+        """The mean size of a response in bytes."""
         weights = sum(file.weight for file in self.files)
         return sum(file.bytes * file.weight for file in self.files) / weights
 
@@ -86,8 +86,8 @@ def webstone() -> FileSet:
 def web99(load: int) -> FileSet:
     """The static files of a SPECweb99-like file set for so many connections.
 
-    int(25 + (400000/122000 * load)/5) directories of four classes of nine files; popularity is Zipf's over the
-    directories and over the files of a class. The same files that `sojourn load --web99` asks for.
+    int(25 + (400000/122000 * load)/5) directories with four classes of nine files; popularity follows Zipf's law over
+    the directories and over the files of a class. `sojourn load --web99` requests the same files.
     """
     try:
         rows = _native.web99_files(load)
@@ -99,7 +99,7 @@ def web99(load: int) -> FileSet:
 
 @dataclass(frozen=True)
 class LogNormal:
-    """Sizes: a log-normal body of this mean and coefficient of variation, maybe with a Pareto tail.
+    """Sizes with a log-normal body of this mean and coefficient of variation, and optionally a Pareto tail.
 
     With a tail, the largest `tail_fraction` of the sizes follow a Pareto distribution of `tail_index` from the
     body's quantile on; their mean then differs from the body's. Popularity is Zipf's with exponent `zipf`,
@@ -117,14 +117,14 @@ class LogNormal:
 
 
 def lognormal(law: LogNormal) -> FileSet:
-    """Files with sizes drawn from a law."""
+    """Draws the sizes of files from a distribution."""
     _check(law)
     random = np.random.default_rng(law.seed)
     sigma = math.sqrt(math.log1p(law.cv**2))
     mu = math.log(law.mean_bytes) - sigma**2 / 2
     sizes = np.exp(mu + sigma * random.standard_normal(law.files))
     if law.tail_index is not None:
-        # The order statistic stands for the quantile, so that body and tail meet without a gap.
+        # The order statistic replaces the quantile, so that body and tail meet without a gap.
         in_tail = np.argsort(sizes)[law.files - round(law.tail_fraction * law.files) :]
         if in_tail.size:
             threshold = sizes[in_tail].min()
@@ -141,7 +141,7 @@ def lognormal(law: LogNormal) -> FileSet:
 def lognormal_quantiles(mean_bytes: float, sigma: float, files: int = QUANTILES) -> FileSet:
     """Files of equal weight at a log-normal distribution's quantiles, scaled so that their mean is exact.
 
-    Unlike drawn sizes they follow the law as closely as so many can, and are the same for every seed.
+    They follow the distribution as closely as this number of files allows, and do not depend on a seed.
     """
     normal = NormalDist()
     raw = [math.exp(sigma * normal.inv_cdf((number + 0.5) / files)) for number in range(files)]
@@ -151,7 +151,7 @@ def lognormal_quantiles(mean_bytes: float, sigma: float, files: int = QUANTILES)
 
 
 def with_mean(file_set: FileSet, mean_bytes: float) -> FileSet:
-    """The same files, all so much smaller or larger that the mean of what is asked for is this."""
+    """Scales all files so that the mean response has this size."""
     scale = mean_bytes / file_set.response_bytes_mean
     files = [replace(file, bytes=max(1, round(file.bytes * scale))) for file in file_set.files]
     return FileSet(file_set.kind, files, {**file_set.parameters, "mean_bytes": mean_bytes})
@@ -173,7 +173,7 @@ def _check(law: LogNormal) -> None:
 
 
 def from_trace(trace: _native.Trace | _native.StoredTrace, log_name: str) -> FileSet:
-    """The documents of a trace, under the paths that `sojourn replay` asks for."""
+    """The documents of a trace, under the paths that `sojourn replay` requests."""
     files = [File(path, size, "document", requests) for _, size, path, requests in trace.documents()]
     return FileSet("from-log", files, {"log": log_name})
 
@@ -181,9 +181,10 @@ def from_trace(trace: _native.Trace | _native.StoredTrace, log_name: str) -> Fil
 def write(
     file_set: FileSet, folder: Path, limit_bytes: int, progress: Callable[[int, int], None] = lambda done, total: None
 ) -> int:
-    """Writes what is not there yet, then the file list and, at last, the manifest; returns how many files were written.
+    """Writes missing files, then the file list and finally the manifest; returns the number of files written.
 
-    A folder that has a manifest is therefore complete. Files of the right size are kept: an interrupted run goes on.
+    A folder with a manifest is therefore complete. Files of the right size are kept, so that an interrupted run can be
+    resumed.
 
     Raises:
         CouldNotRun: the folder holds another file set, the set is above the limit or the disk's room, or a file
@@ -203,13 +204,13 @@ def write(
 
 
 def write_lists(file_set: FileSet, folder: Path) -> None:
-    """Writes the file list and, at last, the manifest."""
+    """Writes the file list and finally the manifest."""
     (folder / FILELIST).write_text(filelist(file_set))
     (folder / MANIFEST).write_text(_manifest(file_set))
 
 
 def filelist(file_set: FileSet) -> str:
-    """WebStone's form, `path weight #bytes` a line; weights are whole numbers, at least one for what is asked for."""
+    """WebStone's format, `path weight #bytes` per line; weights are whole numbers, at least one for requested files."""
     heaviest = max(file.weight for file in file_set.files)
     whole = all(float(file.weight).is_integer() for file in file_set.files) and heaviest <= WEIGHT_MAX
     scale = 1.0 if whole else WEIGHT_MAX / heaviest
@@ -226,5 +227,5 @@ def _manifest(file_set: FileSet) -> str:
         for file in file_set.files
     )
     head = json.dumps({**file_set.summary(), "format": 1})
-    # A file a line: manifests are compared and searched with the tools for lines.
+    # One file per line, so that line-based tools can compare and search manifests.
     return f'{head[:-1]}, "entries": [\n' + ",\n".join(rows) + "\n]}\n"

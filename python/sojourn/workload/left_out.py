@@ -1,4 +1,4 @@
-"""What of a log is not replayed: counted, and said by reason, so that no replay of little passes for one of all."""
+"""Counts log entries that are not replayed, so that nobody mistakes a partial replay for a complete one."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _REASONS = {
     "of_unknown_size": ("of documents whose size the log never says", "--assume-size"),
     "without_target": ("without a request line", None),
 }
-"""By the key of the import's report: what they are, and the option that takes them."""
+"""By key of the import's report: a description, and the option that includes them."""
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """The entries of a log that are not in its trace."""
+    """Entries of a log that are not in its trace."""
 
     kept: int
     by_reason: Mapping[str, int]
-    """By the key of the import's report; only what there is."""
+    """Their number by key of the import's report; positive ones only."""
 
     @classmethod
     def of(cls, report: Mapping[str, object]) -> LeftOut:
-        """What an import left out, as its report says it."""
+        """Reads them from an import's report."""
         skipped, kept = report["skipped"], report["requests"]
         assert isinstance(skipped, Mapping)
         assert isinstance(kept, int)
@@ -35,7 +35,7 @@ class LeftOut:
 
     @property
     def fraction(self) -> float:
-        """The share of the log's requests."""
+        """Their share of the log's requests."""
         count = sum(self.by_reason.values())
         return count / (count + self.kept) if count else 0.0
 
@@ -46,6 +46,6 @@ class LeftOut:
 
     @property
     def hint(self) -> str:
-        """Which options take them."""
+        """The options that include them."""
         options = [option for key in self.by_reason if (option := _REASONS[key][1])]
         return f"{', '.join(dict.fromkeys(options))} would take them; --left-out-limit allows it"

@@ -1,4 +1,4 @@
-"""Imports an access log, with failures said the way every command says them."""
+"""Imports an access log and converts errors to failures with hints."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from sojourn.results import writing
 from sojourn.workload import log_files
 
 TRACE_MAGIC = b"SJTRACE"
-"""What a trace file of any version begins with."""
+"""The first bytes of a trace file of any version."""
 SESSION_GAP = "15s"
-"""The default everywhere: seed IBM RC22629, 3.3."""
+"""The default session gap: IBM RC22629, 3.3."""
 
 
 @dataclass(frozen=True)
 class LogOptions:
-    """How a log is read, and what of it is taken; docs/traces.md has the forms of each.
+    """How to read a log and which entries to select; docs/traces.md describes the options.
 
-    Every selection is a list of which one has to fit; an empty one takes everything.
+    Every selection is a list, of which one item must match; an empty one accepts everything.
     """
 
     also: Sequence[str] = ()
-    """Further logs, folders and patterns, which are read as one with the log itself."""
+    """Further logs, folders and patterns, read together with the log."""
     session_gap_seconds: float = 15.0
     log_format: str | None = None
-    """A name, or the server's own format string; None finds it out."""
+    """A format's name, or the server's own format string; None to detect it."""
     json_fields: Sequence[str] = ()
     statuses: Sequence[str] = ()
     methods: Sequence[str] = ()
@@ -46,34 +46,34 @@ class LogOptions:
     keep_queries: bool = False
     keep_methods: bool = False
     assumed_size_bytes: int | None = None
-    """The size of documents whose size the log does not say; None leaves them out."""
+    """The size assumed for documents without a logged size; None leaves them out."""
 
     def given(self) -> list[str]:
-        """The options that differ from their defaults, as `name=value`, for the record of a run."""
+        """The options that differ from their defaults, as `name=value`, for a run's record."""
         default = asdict(LogOptions())
         return [f"{name}={value}" for name, value in asdict(self).items() if value != default[name]]
 
 
 class TraceNotWritten(CouldNotRun):
-    """The log could be read, but not its trace written."""
+    """The log was read, but its trace could not be written."""
 
     @property
     def because(self) -> str:
-        """The system's reason alone."""
+        """The system's reason."""
         return writing.reason(self.__cause__) if isinstance(self.__cause__, OSError) else self.what
 
 
 _NOT_WRITTEN = "the trace cannot be written"
-"""What the import says then."""
+"""The message in that case."""
 
 
 def require_log(log: str, also: Sequence[str] = ()) -> None:
-    """Refuses logs that are not there, before anything is made for them."""
+    """Refuses missing logs before anything is created for them."""
     log_paths(log, also)
 
 
 def log_paths(log: str, also: Sequence[str]) -> str | list[tuple[str, bool]]:
-    """One log by its path alone, so that it is called nothing else; several with whether they were found."""
+    """The path of a single log, which messages then do not name; several with whether they were found in a folder."""
     files = log_files.find([log, *also])
     if len(files) == 1 and not files[0].is_found:
         return files[0].path
@@ -87,14 +87,14 @@ def log_paths(log: str, also: Sequence[str]) -> str | list[tuple[str, bool]]:
 
 
 Report = dict[str, Any]
-"""What an import counted, as the native module says it; summaries keep it."""
+"""An import's counts from the native module; summaries contain it."""
 
 Progress = Callable[[float, float | None], None]
-"""Takes the bytes read and the bytes in all (None where unknown)."""
+"""Receives the bytes read and the total bytes (None if unknown)."""
 
 
 def import_log(log: str, options: LogOptions, seed: int, progress: Progress) -> tuple[_native.Trace, Report]:
-    """The trace of a log in memory, and what its import counted.
+    """Imports a log into memory; returns the trace and the report.
 
     Args:
         log: a path of a file or a folder, a pattern, or `-` for standard input; plain, gz, bz2, xz or zst.
@@ -123,7 +123,7 @@ def import_log_to_file(
     *,
     may_be_empty: bool = False,
 ) -> tuple[_native.StoredTrace, Report]:
-    """The same as a trace file, in memory that grows with the distinct documents and clients alone.
+    """Imports a log into a trace file, with memory only for distinct documents and clients.
 
     Args:
         log: as in `import_log`.
@@ -155,7 +155,7 @@ def import_log_to_file(
             part.unlink(missing_ok=True)
         return trace, report
     if output is not None:
-        # A descriptor's name, under which the file can be opened again though it has no other.
+        # The name of a descriptor, under which an unnamed file can be opened again.
         name = f"/proc/self/fd/{output.fileno()}"
         return _import_to_path(log, name, tempfile.gettempdir(), options, seed, progress, may_be_empty)
     with tempfile.TemporaryFile() as file:
@@ -184,7 +184,7 @@ def _called(log: str, options: LogOptions) -> str:
 
 @contextmanager
 def _explained(log: str) -> Iterator[None]:
-    """Says what an import died of the way every command does."""
+    """Converts import errors to failures with hints."""
     try:
         yield
     except (OSError, ValueError) as error:
@@ -194,7 +194,7 @@ def _explained(log: str) -> Iterator[None]:
 
 
 def is_trace(source: str) -> bool:
-    """True if a file is a trace that was imported already."""
+    """Returns true if a file is a trace."""
     if source == "-" or not Path(source).is_file():
         return False
     with Path(source).open("rb") as file:
@@ -202,7 +202,7 @@ def is_trace(source: str) -> bool:
 
 
 def load_trace(source: str, options: LogOptions) -> _native.Trace:
-    """A trace from its file, in memory; options that say how a log is read come too late for it.
+    """Reads a trace file into memory; options for reading a log do not apply to it.
 
     Raises:
         CouldNotRun: there are such options, or the file is damaged.
@@ -213,7 +213,7 @@ def load_trace(source: str, options: LogOptions) -> _native.Trace:
 
 
 def open_trace(source: str, options: LogOptions) -> _native.StoredTrace:
-    """The same of which the documents alone are held."""
+    """Opens a trace file, reading only its documents into memory."""
     require_default(source, options)
     with _damage_explained():
         return _native.StoredTrace.open(source)
@@ -221,7 +221,7 @@ def open_trace(source: str, options: LogOptions) -> _native.StoredTrace:
 
 @contextmanager
 def _damage_explained() -> Iterator[None]:
-    """Says why a trace file cannot be read."""
+    """Converts errors of a trace file to failures."""
     try:
         yield
     except (OSError, ValueError) as error:
@@ -229,7 +229,7 @@ def _damage_explained() -> Iterator[None]:
 
 
 def require_default(source: str, options: LogOptions) -> None:
-    """Refuses options of a log for a trace."""
+    """Refuses log options for a trace."""
     if given := options.given():
         raise CouldNotRun(
             f"{source} is a trace, and {', '.join(given)} says how a log is read",
@@ -238,7 +238,7 @@ def require_default(source: str, options: LogOptions) -> None:
 
 
 def native_options(options: LogOptions, *, may_be_empty: bool = False) -> _native.LogOptions:
-    """The options, checked.
+    """Converts the options for the native module.
 
     Raises:
         CouldNotRun: one of them cannot be understood.

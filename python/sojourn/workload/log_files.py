@@ -1,7 +1,6 @@
-"""The files that a command's logs are: files, the folders that hold them, and patterns.
+"""Finds a command's log files: named files, folders, and patterns.
 
-A file that is named has to be a log. Folders and patterns take whatever is there: the import skips what is no log and
-says so.
+A named file must be a log. In folders and patterns the import skips files that are not logs, and reports them.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ STANDARD_INPUT = "-"
 
 @dataclass(frozen=True)
 class LogFile:
-    """A file to read, or standard input."""
+    """A log file, or standard input."""
 
     path: str
     is_found: bool
-    """True if it was not named itself."""
+    """True if it was found in a folder or by a pattern."""
 
 
 def find(logs: Sequence[str]) -> list[LogFile]:
-    """The files of logs, folders and patterns, each once, in the order in which they are given.
+    """The files of all logs, folders and patterns in the given order, without duplicates.
 
     Raises:
-        CouldNotRun: there is no such file, or a folder or a pattern gives none.
+        CouldNotRun: a file does not exist, or a folder or pattern contains none.
     """
     found: dict[str, LogFile] = {}
     for log in logs:
@@ -55,7 +54,7 @@ def _files(log: str) -> list[LogFile]:
 
 
 def _is_stream(path: Path) -> bool:
-    """A pipe, as a shell gives for `<(zcat ...)`."""
+    """A pipe, such as the shell's `<(zcat ...)`."""
     return path.exists() and not path.is_dir()
 
 

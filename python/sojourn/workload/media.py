@@ -1,7 +1,7 @@
-"""Test films of a rate: one is made by ffmpeg, looked at by ffprobe, and copied.
+"""Makes test films of a given bit rate: ffmpeg encodes one, ffprobe measures it, and copies follow.
 
-The copies are alike to the last byte, yet files of their own: each takes its own room in the page cache, as films do
-that are asked for by different viewers. Hard links would be one file to the kernel.
+The copies are identical but separate files: each occupies its own part of the page cache, like films requested by
+different viewers. To the kernel, hard links would be a single file.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from sojourn.failure import CouldNotRun
 from sojourn.workload import fileset, site
 
 RATE_MIN, RATE_MAX = 24_000, 100_000_000
-"""Bits a second: below, no picture is left beside the sound; above, encoders of H.264 at this size stop."""
+"""The range of bit rates: below, nothing is left for the picture; above, H.264 encoders stop at this size."""
 SECONDS_MAX = 2 * 3600
 COPIES_MAX = 1_000_000
 RATE_TOLERANCE = 0.1
-"""How far the rate of a film may be from the one asked for before it is warned of."""
+"""A larger relative deviation of the film's rate causes a warning."""
 COPY_BYTES = 1 << 20
 
 PROGRAMS = ("ffmpeg", "ffprobe")
@@ -32,7 +32,7 @@ CODECS = {"h264": "libx264", "h265": "libx265"}
 
 @dataclass(frozen=True)
 class Picture:
-    """What fits into a rate: the picture's size, its rate, and the sound's rates."""
+    """The picture and sound parameters for a range of rates."""
 
     width: int
     height: int
@@ -47,9 +47,9 @@ PICTURES = (
     (4_000_000, Picture(640, 360, 25, 96_000, 48_000)),
     (RATE_MAX, Picture(1280, 720, 25, 128_000, 48_000)),
 )
-"""Up to which rate, what."""
+"""Parameters by the highest rate for which they apply."""
 KEYFRAME_SECONDS = 2
-"""From one picture that decoding can begin with to the next: where viewers can start, and HLS can cut."""
+"""The distance of keyframes, at which viewers can start and HLS can cut."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Film:
     codec: str = "h264"
 
     def check(self) -> None:
-        """Refuses a rate or length that is out of range."""
+        """Refuses a rate or length outside the limits."""
         limits = (
             ("--rate", self.bits_per_second, RATE_MIN, RATE_MAX, "bit/s"),
             ("--seconds", self.seconds, 1, SECONDS_MAX, "s"),
@@ -70,13 +70,13 @@ class Film:
 
     @property
     def name(self) -> str:
-        """Of its files, before the number of the copy."""
+        """The base name of its files, before the copy's number."""
         return f"{self.codec}-{self.bits_per_second // 1000}k-{self.seconds:g}s"
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What ffprobe counts in a film: the bits of the samples, not of the file around them."""
+    """The sizes and durations that ffprobe counts in a film: samples only, without the container."""
 
     video_bits_per_second: float
     audio_bits_per_second: float
@@ -92,7 +92,7 @@ class Measured:
 
 
 def bits_per_second(text: str) -> int:
-    """A rate as people say it of films: `56k`, `2M`, `1.5M`, also with `bit/s` after it."""
+    """Parses a film's bit rate: `56k`, `2M`, `1.5M`, optionally with `bit/s`."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([kM])(?:bit/s)?", text.strip())
     if match is None:
         raise CouldNotRun(f"{text!r} is not the rate of a film", "write it as in 56k, 300k or 2M, in bits a second")
@@ -105,9 +105,10 @@ def make(
     copies: int,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[Measured, fileset.FileSet, int]:
-    """Makes `film` in `folder`, `copies` times; returns what it is, the files, and how many of them were written.
+    """Makes `copies` copies of `film` in `folder`; returns its measurements, the files, and how many were written.
 
-    What is there is kept, so that an interrupted run goes on. The manifest comes last: a folder that has one is whole.
+    Existing files are kept, so that an interrupted run can be resumed. The manifest is written last: a folder with one
+    is complete.
     """
     film.check()
     if not 1 <= copies <= COPIES_MAX:
@@ -130,7 +131,7 @@ def _make(
     folder.mkdir(parents=True, exist_ok=True)
     written = 0
     if not first.is_file():
-        # Under another name until it is whole.
+        # Written under another name until it is complete.
         partial = first.with_suffix(".partial.mp4")
         _encode(film, partial)
         partial.replace(first)
@@ -150,10 +151,10 @@ def _make(
 
 
 def measure(path: Path) -> Measured:
-    """What is in the film at `path`, counted packet by packet."""
+    """Measures the film at `path`, packet by packet."""
     entries = "stream=index,codec_type:packet=stream_index,size,flags,pts_time,duration_time"
     command = ["ffprobe", "-v", "error", "-show_entries", entries, "-of", "json", str(path)]
-    # Any: JSON of another program, whose keys are as its version has them.
+    # Any: another program's JSON, whose keys depend on its version.
     probed: dict[str, Any] = json.loads(_run(command))
     kinds = {stream["index"]: stream["codec_type"] for stream in probed["streams"]}
     bits = {"video": 0, "audio": 0}
@@ -178,14 +179,14 @@ def _check_programs() -> None:
 
 def _encode(film: Film, path: Path) -> None:
     picture = next(picture for most, picture in PICTURES if film.bits_per_second <= most)
-    # Of little, the sound takes no more than a third.
+    # At low rates, the sound gets at most a third.
     audio = min(picture.audio_bits_per_second, film.bits_per_second // 3)
     video = film.bits_per_second - audio
     per_second, keyframes = picture.pictures_per_second, KEYFRAME_SECONDS * picture.pictures_per_second
     source = f"mandelbrot=size={picture.width}x{picture.height}:rate={per_second}"
     sound = f"sine=frequency=440:sample_rate={picture.sample_rate}"
     rates = [option for name in ("-b:v", "-minrate", "-maxrate", "-bufsize") for option in (name, str(video))]
-    # The rate is held also where the picture is simple: by filler, which players pass over.
+    # Filler keeps the rate constant even for simple pictures; players ignore it.
     held = f"keyint={keyframes}:min-keyint={keyframes}:scenecut=0"
     if film.codec == "h264":
         coding = ["-profile:v", "baseline", "-x264-params", f"nal-hrd=cbr:force-cfr=1:{held}"]
@@ -196,7 +197,7 @@ def _encode(film: Film, path: Path) -> None:
         *("-f", "lavfi", "-i", source, "-f", "lavfi", "-i", sound, "-t", f"{film.seconds:g}"),
         *("-c:v", CODECS[film.codec], "-preset", "veryfast", "-pix_fmt", "yuv420p", *rates, *coding),
         *("-c:a", "aac", "-b:a", str(audio), "-ac", "1"),
-        # The same bytes from the same program: no date, no name of the encoder.
+        # Reproducible output: no date, no encoder name.
         *("-fflags", "+bitexact", "-flags:v", "+bitexact", "-flags:a", "+bitexact", "-movflags", "+faststart"),
         str(path),
     ]
@@ -220,7 +221,7 @@ def _is_copy(path: Path, size: int) -> bool:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Writes the bytes again. A file system that shares blocks is not asked to, and whatever was there is replaced."""
+    """Copies the bytes without sharing blocks, replacing an existing file."""
     target.unlink(missing_ok=True)
     with source.open("rb") as reader, target.open("xb") as writer:
         while block := reader.read(COPY_BYTES):

@@ -1,8 +1,8 @@
 """Builds the site of a trace: a folder with a file of the right size per document.
 
-Beside the trace's documents it has a few of fixed sizes, on which a server's demand is measured.
-The names are the trace's own (`/000/000123-4096`): no name of a log reaches the file system. The bytes are a
-fixed pseudo-random block, so that nothing on the way can compress them.
+In addition to the trace's documents it has some of fixed sizes, for measuring a server's demand. File names are
+generated (`/000/000123-4096`): no name from a log reaches the file system. The content is a fixed pseudo-random block,
+so that nothing can compress it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Document = tuple[str, int]
 
 
 def fixed_size_path(size_bytes: int) -> str:
-    """Where the document of a fixed size lives."""
+    """The path of the document with a fixed size."""
     return f"/demand/{size_bytes}"
 
 
@@ -44,7 +44,7 @@ def build(
     content_limit_bytes: int,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:
-    """Writes the files that are not there yet, in order; returns how many that were.
+    """Writes missing files in order; returns how many.
 
     Raises:
         CouldNotRun: the site would pass the limit or the disk's free space, or a file cannot be written.
@@ -80,11 +80,11 @@ def _check_limit(documents: list[Document], limit_bytes: int) -> None:
 
 
 def check_room(folder: Path, documents: Sequence[Document]) -> None:
-    """Refuses documents that do not fit on the folder's disk; those already there do not count."""
+    """Refuses documents that do not fit on the folder's disk, not counting existing files."""
     folder.mkdir(parents=True, exist_ok=True)
     disk = shutil.disk_usage(folder)
     room = disk.free - FILE_SYSTEM_RESERVE_FRACTION * disk.total
-    # A file takes whole blocks; 4 KiB is the usual one.
+    # A file occupies whole blocks, usually of 4 KiB.
     needed = sum(-(-size // 4096) * 4096 for _, size in documents)
     if needed > room:
         raise CouldNotRun(
@@ -103,9 +103,10 @@ def _write(path: Path, size: int) -> None:
 
 @contextmanager
 def work_folder(asked_for: Path | None, run: Path, documents: Sequence[Document] = ()) -> Iterator[Path]:
-    """Makes the folder and, if it is a temporary one, removes it.
+    """Creates the working folder, and removes it at the end if it is temporary.
 
-    A temporary one is in the run's folder or, where that disk has no room for the documents, among temporary files.
+    A temporary folder is in the run's folder or, if that disk lacks room for the documents, in the system's temporary
+    folder.
     """
     folder = asked_for or _with_room(run / "work", documents)
     try:
@@ -119,7 +120,7 @@ def work_folder(asked_for: Path | None, run: Path, documents: Sequence[Document]
             try:
                 shutil.rmtree(folder, ignore_errors=True)
             except KeyboardInterrupt:
-                # A large site takes a while to remove, and an interruption would leave files behind.
+                # Removing a large site takes a while, and an interruption would leave files behind.
                 shutil.rmtree(folder, ignore_errors=True)
                 raise
 
