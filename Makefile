@@ -92,8 +92,9 @@ bench-models: $(INSTALLED)
 bench-studies: $(INSTALLED) peers
 	benchmarks/studies/bench --docs docs $(BENCH)
 
-## bench-applications: the example application set to known bottlenecks, and what an assessment says of each; writes docs/applications-benchmark.md; BENCH="--cases lock" is short
+## bench-applications: the example application and foreign ones with known bottlenecks, and what an assessment says of each; writes docs/applications-benchmark.md; BENCH="--cases lock" is short
 bench-applications: $(INSTALLED) peers
+	benchmarks/applications/peers
 	benchmarks/applications/bench --docs docs $(BENCH)
 
 ## bench-import: how fast logs of every format are imported, sessions included

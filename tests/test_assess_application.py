@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import SOJOURN, run
-from tests.shop import needs_shop, running, shop
+from tests.shop import PROGRAM, needs_shop, running, shop
 
 pytestmark = [needs_shop, pytest.mark.slow, pytest.mark.alone]
 
@@ -55,7 +55,10 @@ def test_an_application_is_loaded_as_far_as_allowed_and_its_objectives_decide_th
 ) -> None:
     limits = ["--max-rate", "16", "--at-rate", "10"]
     objectives = ["--slo", "pages: p95 < 20s", "--slo", "mean < 1us"]
-    done = run(*words(status, tmp_path / "run", *limits, *objectives, "--format", "json"))
+    folder = status["folder"]
+    restart = f"{PROGRAM} restart --folder {folder}"
+    change = ["--change", f"app.workers=8->2: {restart} --set threads=1", "--restore", restart]
+    done = run(*words(status, tmp_path / "run", *limits, *objectives, *change, "--format", "json"))
     assert done.returncode == 1, done.stderr
     found = json.loads(done.stdout)
     assert found["complete"]
@@ -70,6 +73,11 @@ def test_an_application_is_loaded_as_far_as_allowed_and_its_objectives_decide_th
         assert step["tiers"]["app"]["cpu_cores"] is not None
     by_both = {(each["endpoint"], each["tier"]): each["seconds"] for each in found["demands"]}
     assert by_both["pages", "app"]["estimate"] > 10 * by_both["static", "app"]["estimate"]
+    # It was made and measured; nothing was predicted, because the load did not reach the knee.
+    (changed,) = found["verification"]
+    assert changed["not_predicted_because"]
+    assert changed["measured"]["estimate"] <= 16.01
+    assert (tmp_path / "run" / "predictions.json").exists()
     again = run("report", str(tmp_path / "run"))
     assert again.returncode == 0, again.stderr
     assert "bottleneck" in again.stdout

@@ -18,7 +18,9 @@ import typer
 from rich.console import Console
 
 from benchmarks import entry, machine
-from benchmarks.applications.cases import CASES, Case
+from benchmarks.applications import beside
+from benchmarks.applications.cases import CASES, FOREIGN, Case, ForeignCase
+from benchmarks.applications.foreign import running
 from sojourn.applications.summary import SUMMARY, ApplicationSummary
 from sojourn.failure import CouldNotRun
 
@@ -26,35 +28,56 @@ NAME = "applications-benchmark"
 SHOP = machine.ROOT / "examples" / "shop" / "shop"
 SOJOURN = Path(sys.executable).parent / "sojourn"
 TRAFFIC = ("--users", "24")
+ENDPOINTS = ("static=GET /static/*", "search=GET /search*", "product=GET /products/*", "pages=GET /*")
+"""Few, so that a case takes a minute and a half: the hunt is for tier and cause."""
+PEERS = machine.ROOT / "target" / "application-peers"
+NAMES = [each.name for each in (*CASES, *FOREIGN)]
+FOREIGN_LOG_SECONDS = 15.0
+TOOLS = "tools.md"
 talk = Console(stderr=True)
 
 
 def _bench(
-    cases: Annotated[
-        str, typer.Option(help=f"Comma-separated, * allowed: {', '.join(each.name for each in CASES)}.")
-    ] = "*",
+    cases: Annotated[str, typer.Option(help=f"Comma-separated, * allowed: {', '.join(NAMES)}.")] = "*",
     effort: Annotated[str, typer.Option(help="Of each assessment: quick, normal, thorough.")] = "quick",
     traffic_seconds: Annotated[float, typer.Option(help="How long users make the log.")] = 60.0,
     venv: Annotated[Path, typer.Option(help="Where the shop's libraries are.")] = machine.ROOT / "build" / "shop-venv",
     output: Annotated[Path, typer.Option(help="The runs' folder.")] = machine.ROOT / "runs" / NAME,
     docs: Annotated[Path | None, typer.Option(help="Also put the page here.")] = None,
+    tools: Annotated[
+        bool, typer.Option("--tools", help="Measure the shop by sojourn load, k6 and Locust, too; the page keeps it.")
+    ] = False,
     demo: Annotated[bool, typer.Option("--demo", help="Assess the shop as it is, and print the answer.")] = False,
 ) -> None:
-    """Set the example application to known bottlenecks, assess each, and count the right tiers and causes.
+    """Assess applications whose bottlenecks are known, the example's and foreign ones, and count the right answers.
+
+    A case whose run is in the output's folder is not measured again.
 
     Example: benchmarks/applications/bench --cases 'lock,db-*'
     """
-    chosen = [each for each in CASES if any(fnmatch(each.name, pattern.strip()) for pattern in cases.split(","))]
+    patterns = [pattern.strip() for pattern in cases.split(",")]
+    chosen = {name for name in NAMES if any(fnmatch(name, pattern) for pattern in patterns)}
     output.mkdir(parents=True, exist_ok=True)
-    with _shop(venv) as folder:
-        log = _log(folder, traffic_seconds)
-        if demo:
-            sys.exit(_assessed(folder, log, output / "demo", effort, "--slo", "p95 < 500ms", "--slo", "errors < 1%"))
-        rows = []
-        for case in chosen:
-            rows.append(_row(case, _hunted(case, folder, log, output / case.name, effort)))
-            print(" | ".join(rows[-1]), flush=True)
-    page = _page(rows, effort)
+    missing = [case for case in CASES if case.name in chosen and not (output / case.name / SUMMARY).exists()]
+    if missing or demo or tools:
+        with _shop(venv) as folder:
+            log = _log(folder, traffic_seconds)
+            if demo:
+                objectives = ("--slo", "p95 < 500ms", "--slo", "errors < 1%")
+                sys.exit(_assessed(folder, log, output / "demo", effort, *objectives))
+            if tools:
+                measured = beside.measure(_status(folder)["url"], beside.PATHS, PEERS)
+                (output / TOOLS).write_text(beside.table(measured))
+            for case in missing:
+                _hunted(case, folder, log, output / case.name, effort)
+    for foreign in FOREIGN:
+        if foreign.name in chosen and not (output / foreign.name / SUMMARY).exists():
+            _hunted_foreign(foreign, output / foreign.name, effort)
+    rows = [_row(case, output / case.name) for case in (*CASES, *FOREIGN) if case.name in chosen]
+    for row in rows:
+        print(" | ".join(row))
+    kept = output / TOOLS
+    page = _page(rows, effort, kept.read_text() if kept.exists() else "not measured: `--tools`")
     for where in (output, docs):
         if where is not None:
             (where / f"{NAME}.md").write_text(page)
@@ -79,11 +102,24 @@ def _log(folder: Path, seconds: float) -> Path:
     return Path(shutil.copy(folder / "access.log", folder / "traffic.log"))
 
 
-def _hunted(case: Case, folder: Path, log: Path, run: Path, effort: str) -> ApplicationSummary | None:
+def _hunted(case: Case, folder: Path, log: Path, run: Path, effort: str) -> None:
     _run("restart", folder, *(word for knob in case.knobs for word in ("--set", knob)))
-    _assessed(folder, log, run, effort)
-    found = run / SUMMARY
-    return ApplicationSummary.model_validate_json(found.read_text()) if found.exists() else None
+    _assessed(folder, log, run, effort, *(word for each in ENDPOINTS for word in ("--endpoint", each)))
+
+
+def _hunted_foreign(case: ForeignCase, run: Path, effort: str) -> None:
+    with tempfile.TemporaryDirectory(prefix="foreign-") as name:
+        # Its processes run as another user where we are root.
+        folder = Path(name)
+        folder.chmod(0o755)
+        try:
+            with running.started(folder, case.starting(PEERS), case.paths, FOREIGN_LOG_SECONDS) as foreign:
+                shutil.rmtree(run, ignore_errors=True)
+                words = [str(SOJOURN), "assess", str(foreign.log), "--target", foreign.url, "--effort", effort]
+                words += [word for tier, port in foreign.tiers.items() for word in ("--tier", f"{tier}=port:{port}")]
+                subprocess.run([*words, "--output", str(run)], check=False)
+        except CouldNotRun as failure:
+            talk.print(f"{case.name} is left out: {failure.said}", highlight=False)
 
 
 def _assessed(folder: Path, log: Path, run: Path, effort: str, *more: str) -> int:
@@ -98,7 +134,9 @@ def _assessed(folder: Path, log: Path, run: Path, effort: str, *more: str) -> in
     return subprocess.run(words, check=False).returncode
 
 
-def _row(case: Case, found: ApplicationSummary | None) -> list[str]:
+def _row(case: Case | ForeignCase, run: Path) -> list[str]:
+    kept = run / SUMMARY
+    found = ApplicationSummary.model_validate_json(kept.read_text()) if kept.exists() else None
     expected = " or ".join(f"{tier}: {cause}" for tier, cause in case.right)
     if found is None or found.bottleneck is None:
         return [case.name, expected, "nothing", "no", "", ""]
@@ -109,18 +147,26 @@ def _row(case: Case, found: ApplicationSummary | None) -> list[str]:
     return [case.name, expected, said, verdict, f"{knee:,.0f}", cause.because]
 
 
-def _page(rows: Sequence[Sequence[str]], effort: str) -> str:
+def _page(rows: Sequence[Sequence[str]], effort: str, tools: str) -> str:
     right = sum(row[3] == "yes" for row in rows)
     wrong = sum(row[3] == "WRONG" for row in rows)
     table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
     template = (Path(__file__).parent / "page.md.template").read_text()
     return Template(template).substitute(
-        table=table, right=right, wrong=wrong, count=len(rows), effort=effort, knobs=_knobs()
+        tools=tools,
+        rate=f"{beside.RATE:g}",
+        table=table,
+        right=right,
+        wrong=wrong,
+        count=len(rows),
+        effort=effort,
+        knobs=_knobs(),
     )
 
 
 def _knobs() -> str:
-    return "\n".join(f"| {case.name} | `{' '.join(case.knobs)}` |" for case in CASES)
+    rows = [f"| {case.name} | `{' '.join(case.knobs)}` |" for case in CASES]
+    return "\n".join([*rows, *(f"| {case.name} | {case.meaning} |" for case in FOREIGN)])
 
 
 def _status(folder: Path) -> dict[str, Any]:

@@ -172,6 +172,7 @@ def _run(cell: _Cell, summary: Summary) -> Run:
         held_out_throughput=errors[0],
         held_out_mean=errors[1],
         held_out_p95=errors[2],
+        held_out_known_to=[each.known_to if each else 0.0 for each in found],
         withheld=[each.figure for each in answer.withheld] if answer else [],
     )
 

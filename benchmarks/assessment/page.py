@@ -43,6 +43,8 @@ class Run:
     """The largest absolute relative error of the steps that the model was not fitted on."""
     held_out_mean: float | None
     held_out_p95: float | None
+    held_out_known_to: list[float]
+    """Half the width of each of these errors' 95 % interval."""
     withheld: list[str]
 
     def as_json(self) -> dict[str, Any]:
@@ -143,25 +145,46 @@ def _aims(runs: Sequence[Run]) -> list[Verdict]:
     for subject in SUBJECTS:
         for aim, errors in zip(AIMS, _errors_of(subject.name, runs), strict=True):
             what = f"{subject.name}: held-out error of the {aim.name}, at most {format.percent(aim.fraction)}"
-            said = f"median {format.percent(median(errors))}, worst {format.percent(max(errors))}" if errors else "–"
-            found.append(Verdict(what, said, _word(errors, bool(errors) and median(errors) <= aim.fraction)))
+            found.append(Verdict(what, _error(errors), _judged(errors, aim.fraction)))
     return found
+
+
+def _judged(errors: Sequence[tuple[float, float]], aim: float) -> str:
+    """By the median; where it misses the aim by less than it is known to, that is not decided."""
+    if not errors:
+        return "not measured"
+    error, known_to = sorted(errors)[len(errors) // 2]
+    if error <= aim:
+        return "met"
+    return "not met" if error - known_to > aim else f"not decided: known to ±{format.percent(known_to)}"
+
+
+def _error(errors: Sequence[tuple[float, float]]) -> str:
+    said = [error for error, _ in errors]
+    if len(said) < 2:
+        return format.percent(said[0]) if said else format.NOT_MEASURED
+    return f"{format.percent(median(said))}, worst {format.percent(max(said))}"
 
 
 def _errors(runs: Sequence[Run]) -> list[list[str]]:
     rows = []
     for subject in SUBJECTS:
-        errors = _errors_of(subject.name, runs)
-        cells = [f"{format.percent(median(each))} ({format.percent(max(each))})" if each else "–" for each in errors]
+        cells = map(_error, _errors_of(subject.name, runs))
         rows.append([subject.name, str(sum(each.subject == subject.name for each in _quiet(runs))), *cells])
     return rows
 
 
-def _errors_of(subject: str, runs: Sequence[Run]) -> list[list[float]]:
-    """Of each aim, what is known."""
+def _errors_of(subject: str, runs: Sequence[Run]) -> list[list[tuple[float, float]]]:
+    """Of each aim, the errors that are known, and how well."""
     of = [each for each in _quiet(runs) if each.subject == subject]
-    names = ("held_out_throughput", "held_out_mean", "held_out_p95")
-    return [[error for each in of if (error := getattr(each, name)) is not None] for name in names]
+    figures = [
+        zip((each.held_out_throughput, each.held_out_mean, each.held_out_p95), each.held_out_known_to, strict=True)
+        for each in of
+    ]
+    return [
+        [(error, known_to) for error, known_to in of_aim if error is not None]
+        for of_aim in (zip(*figures, strict=True) if figures else [[] for _ in AIMS])
+    ]
 
 
 def _quiet(runs: Sequence[Run]) -> list[Run]:

@@ -20,7 +20,7 @@ __all__ = ["compare", "load", "search"]
 
 
 def __getattr__(name: str) -> object:
-    # The commands import this package too, and need not wait for what scripts use.
+    # The commands import this package, too, without waiting for the imports that only scripts need.
     if name == "__version__":
         return import_module("importlib.metadata").version("sojourn")
     if name in __all__:

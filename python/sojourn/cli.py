@@ -1,7 +1,7 @@
 """The command line: `sojourn COMMAND`. Each command lives in its own file under `commands/`.
 
-Only the command that is asked for is imported: the libraries of the others take seconds, and a server need not wait
-for them. The help and the version need none.
+Only the requested command is imported, because the libraries of others take seconds to load. Help and version import
+none.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NoReturn
 from sojourn.commands import catalogue
 
 _INTERRUPTED = 128 + signal.SIGINT
-"""What shells call the end by Ctrl-C."""
+"""The exit code that shells use after Ctrl-C."""
 
 
 def main() -> None:
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def _end_at_once(*_: object) -> NoReturn:
-    # Nothing has begun. A KeyboardInterrupt could come anywhere in a library that is being imported.
+    # Nothing has started. A KeyboardInterrupt could strike anywhere inside an import.
     os.write(sys.stderr.fileno(), b"interrupted\n")
     os._exit(_INTERRUPTED)
 

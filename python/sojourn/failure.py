@@ -1,4 +1,4 @@
-"""Failures that a person can do something about: what, where, and the likely cure.
+"""Failures that a person can fix: what went wrong, where, and a suggested fix.
 
 Exit codes of every command: 0 ran, 1 ran with failures (or was interrupted), 2 could not run.
 """
@@ -11,7 +11,7 @@ EXIT_COULD_NOT_RUN = 2
 
 
 class CouldNotRun(Exception):
-    """Nothing useful could be done; the command ends with exit code 2."""
+    """The command could do nothing useful and ends with exit code 2."""
 
     def __init__(self, what: str, hint: str | None = None) -> None:
         super().__init__(what)
@@ -20,7 +20,7 @@ class CouldNotRun(Exception):
 
     @property
     def said(self) -> str:
-        """Both in one line."""
+        """Message and hint in one line."""
         return " ".join((self.what + (f"; {self.hint}" if self.hint else "")).split())
 
     def __str__(self) -> str:

@@ -1,11 +1,12 @@
-"""Ctrl-C and kill: both ask a command to end and to keep what it has.
+"""Handles Ctrl-C and kill: both ask a command to end and to keep its results.
 
-They raise `KeyboardInterrupt` where nothing would be lost (`raise_from_now_on`, `raised`), wait while something would
-be (`held`), and are handed on to a program that measures for us (`handed_on`). One that came while the program ended
-by itself is raised before the next is started, or where the holding ends.
+They raise `KeyboardInterrupt` where nothing would be lost (`raise_from_now_on`, `raised`), are deferred where
+something would be (`held`), and are forwarded to a child program that measures (`handed_on`). A signal that arrives
+just as the child ends by itself is raised before the next child starts, or when deferral ends.
 
-Only the main thread hears signals; in others all of this does nothing. Handlers are set again wherever one of these
-begins: polars sets its own when it is imported, under which a read that waits is begun again.
+Python delivers signals to the main thread only; in other threads all of this does nothing. Each of these functions
+installs its handlers anew, because polars installs its own when it is imported, under which an interrupted read
+restarts.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _Handler = Callable[[int, FrameType | None], None]
 
 
 class _Unheard:
-    """Whether someone has asked, and nothing was done about it."""
+    """Records a signal that nothing has handled yet."""
 
     asked = False
 
@@ -38,7 +39,7 @@ _unheard = _Unheard()
 
 
 class HandedOn:
-    """Signals that are handed on, the first of them: a second would end the program before it says what it has."""
+    """Forwards the first signal only: a second would kill the program before it reports its results."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -46,39 +47,39 @@ class HandedOn:
         self._stop: Callable[[], object] | None = None
 
     def to(self, stop: Callable[[], object]) -> None:
-        """Says what to do at a signal; at once, if it has come."""
+        """Sets the function that a signal calls; calls it at once if the signal has already come."""
         self._stop = stop
         if self.asked:
             stop()
 
     def hear(self, *_: object) -> None:
-        """Takes a signal."""
+        """Receives a signal."""
         if not self.asked:
             self.asked = True
             if self._stop is not None:
                 self._stop()
 
     def not_heard(self) -> None:
-        """Says that the program had ended by itself: the next is not to be started."""
+        """Records that the program had already ended by itself, so that the next one is not started."""
         _unheard.asked = self.asked
 
 
 def raise_from_now_on() -> None:
-    """Has both signals raise `KeyboardInterrupt`; for a command, once its libraries are imported."""
+    """Lets both signals raise `KeyboardInterrupt`. Commands call this once their libraries are imported."""
     for each in SIGNALS:
         if signal.getsignal(each) != signal.SIG_IGN:
             signal.signal(each, signal.default_int_handler)
 
 
 def ignore_from_now_on() -> None:
-    """For the end: all results are written, and the interpreter takes a while to go."""
+    """Ignores both signals after all results are written, while the interpreter shuts down."""
     for each in SIGNALS:
         signal.signal(each, signal.SIG_IGN)
 
 
 @contextmanager
 def raised() -> Iterator[None]:
-    """They raise meanwhile, though they are held around it: nothing is measured yet that could be lost."""
+    """Lets signals raise within an enclosing `held`, while nothing measured could be lost."""
     _unheard.raise_it()
     with _handled(signal.default_int_handler):
         yield
@@ -86,15 +87,15 @@ def raised() -> Iterator[None]:
 
 @contextmanager
 def held(*, to_the_end: bool = False) -> Iterator[None]:
-    """They wait until this is over, unless they are handed on to a program inside it.
+    """Defers signals until the block ends, unless they are forwarded to a program inside it.
 
-    With `to_the_end` they are forgotten then: the command ends anyway.
+    With `to_the_end` they are dropped then, because the command ends anyway.
     """
     with _handled(_unheard.note) as ours:
         try:
             yield
         except BaseException:
-            # Whatever was going on has ended.
+            # The interrupted work has ended.
             _unheard.asked = _unheard.asked and not ours
             raise
     if ours and to_the_end:
@@ -105,7 +106,7 @@ def held(*, to_the_end: bool = False) -> Iterator[None]:
 
 @contextmanager
 def handed_on() -> Iterator[HandedOn]:
-    """They go to the program that is started inside; a held one is raised instead of starting it."""
+    """Forwards signals to the program started in the block; a deferred signal is raised instead of starting it."""
     handed = HandedOn()
     with _handled(handed.hear) as ours:
         if ours:
@@ -115,13 +116,13 @@ def handed_on() -> Iterator[HandedOn]:
 
 @contextmanager
 def _handled(handler: _Handler) -> Iterator[bool]:
-    """False where signals cannot be handled, in threads."""
+    """Yields false where signals cannot be handled, in threads."""
     if threading.current_thread() is not threading.main_thread():
         yield False
         return
     before = {each: signal.getsignal(each) for each in SIGNALS}
-    # A shell that runs us in the background has told us to ignore Ctrl-C; who uses us from a script of their own may
-    # want kill to end it.
+    # A shell that runs the command in the background has set it to ignore Ctrl-C, and a script that imports the package
+    # may want kill to end it.
     ours = [each for each, was in before.items() if callable(was)]
     for each in ours:
         signal.signal(each, handler)

@@ -6,21 +6,13 @@ import numpy as np
 import pytest
 
 from sojourn import _native
-from sojourn.applications import demands, diagnosis, network, objectives
-from sojourn.applications.changes import changes
+from sojourn.applications import diagnosis, objectives
 from sojourn.applications.diagnosis import CoreGroup, core_groups
 from sojourn.applications.endpoints import Endpoint
 from sojourn.applications.knee import locate
 from sojourn.applications.objectives import Objective, Tried
 from sojourn.applications.requests import Asked
-from sojourn.applications.summary import (
-    Cause,
-    Demand,
-    EndpointFigures,
-    Knee,
-    StepFigures,
-    TierDescription,
-)
+from sojourn.applications.summary import EndpointFigures, StepFigures, TierDescription
 from sojourn.applications.target import require_permission
 from sojourn.applications.traffic import EndpointStep, Step, file_list
 from sojourn.failure import CouldNotRun
@@ -229,75 +221,6 @@ def test_tiers_on_cores_of_their_own_are_groups_of_their_own() -> None:
     apart = [TIERS[0].model_copy(update={"cores": [0]}), TIERS[1].model_copy(update={"cores": [1]}), TIERS[2]]
     assert core_groups(apart) == [CoreGroup(("web", "app", "db"), 2)]
     assert core_groups(apart[:2]) == [CoreGroup(("web",), 1), CoreGroup(("app",), 1)]
-
-
-def test_demands_are_found_from_steps_with_other_mixes_and_what_is_not_told_apart_is_said() -> None:
-    random = np.random.default_rng(1)
-    true = {"web": (0.0002, 0.0001), "app": (0.004, 0.001), "db": (0.0005, 0.008)}
-    steps = []
-    for _ in range(18):
-        rates = random.uniform(5, 50, 2)
-        step = figures(10)
-        for each, rate in zip(step.endpoints, rates, strict=True):
-            each.requests_per_second = float(rate)
-        for tier, seconds in true.items():
-            step.tiers[tier].cpu_cores = float(np.dot(rates, seconds) * random.normal(1, 0.02))
-        steps.append(step)
-    measured, errors, _ = demands.measure(steps, [PAGE, SEARCH], list(true), 1)
-    for each in measured:
-        expected = true[each.tier][(PAGE, SEARCH).index(each.endpoint)]
-        if expected >= 0.001:
-            assert each.identifiable
-            assert each.seconds.estimate == pytest.approx(expected, rel=0.1)
-    assert all(error < 0.05 for error in errors.values())
-    for step in steps:
-        step.endpoints[1].requests_per_second = 2 * step.endpoints[0].requests_per_second
-    together, _, _ = demands.measure(steps, [PAGE, SEARCH], ["app"], 1)
-    assert not any(each.identifiable for each in together)
-
-
-def demand(endpoint: str, tier: str, seconds: float) -> Demand:
-    return Demand(
-        endpoint=endpoint, tier=tier, seconds=Interval(estimate=seconds, low=seconds, high=seconds), identifiable=True
-    )
-
-
-def fitted(workers: int | None) -> network.Network:
-    made = network.fit(
-        {PAGE: 0.1, SEARCH: 0.2},
-        [PAGE, SEARCH],
-        [demand(PAGE, "app", 0.01), demand(SEARCH, "app", 0.02)],
-        [CoreGroup(("app",), 2)],
-        workers,
-    )
-    assert made is not None
-    return made
-
-
-def test_the_network_s_limits_are_its_cores_and_its_workers() -> None:
-    shares = {PAGE: 0.5, SEARCH: 0.5}
-    assert fitted(None).limits(shares) == {"cores of app": pytest.approx(2 / 0.015)}
-    assert fitted(6).limits(shares)["workers"] == pytest.approx(6 / 0.15)
-
-
-def test_workers_that_are_held_add_to_the_response_time_and_beyond_the_limit_there_is_none() -> None:
-    rates = {PAGE: 15.0, SEARCH: 15.0}
-    free, held = fitted(None).mean_seconds(rates, 1), fitted(6).mean_seconds(rates, 1)
-    assert free is not None
-    assert held is not None
-    assert free == pytest.approx(0.151, rel=0.05)
-    assert held > 1.05 * free
-    assert fitted(4).mean_seconds(rates, 1) is None
-
-
-def test_changes_are_those_that_move_the_smallest_limit() -> None:
-    knee = Knee(requests_per_second=Interval(estimate=40, low=38, high=42), is_lower_bound=False, stopped_because="")
-    shares = {PAGE: 0.5, SEARCH: 0.5}
-    made = changes(fitted(6), Cause(tier="app", cause="workers", because=""), shares, knee)
-    factors = {each.what: each.factor for each in made}
-    assert factors["twice the workers (6 → 12)"] == pytest.approx(2.0)
-    assert not any("cores" in what for what in factors)
-    assert changes(None, None, shares, knee) == []
 
 
 def test_the_knee_divides_the_steps_that_passed_from_those_that_failed() -> None:

@@ -28,6 +28,7 @@ QUIET = Run(
     held_out_throughput=0.01,
     held_out_mean=0.1,
     held_out_p95=0.3,
+    held_out_known_to=[0.0, 0.02, 0.02],
     withheld=[],
 )
 ABOUT = {
@@ -81,12 +82,23 @@ def test_two_runs_in_a_row_are_a_pair() -> None:
     assert "1 of 2" in [said for what, said in found.items() if what.startswith("two runs in a row")]
 
 
+def test_an_error_beyond_its_aim_that_is_known_badly_decides_nothing() -> None:
+    def word(mean: float, known_to: float) -> str:
+        run = replace(QUIET, held_out_mean=mean, held_out_known_to=[0.0, known_to, 0.0])
+        found = [each for each in judge([run]) if each.what.startswith("example log: held-out error of the mean")]
+        return found[0].word
+
+    assert word(0.14, 0.5) == "met"
+    assert word(0.2, 0.04) == "not met"
+    assert word(0.2, 0.06) == "not decided: known to ±6 %"
+
+
 def test_the_page_has_every_answer() -> None:
     text = page(ABOUT, [QUIET, replace(QUIET, repetition=1, bottleneck=None, because="it was idle")], complete=True)
     assert "| example log | quiet | 1,000 | 950 – 1,050 | server CPU | 1 %, 10 %, 30 % |" in text
     assert "unknown: it was idle" in text
-    assert "median 30 %, worst 30 % | not met |" in text
-    assert "| example log | 2 | 1 % (1 %) | 10 % (10 %) | 30 % (30 %) |" in text
+    assert "30 %, worst 30 % | not met |" in text
+    assert "| example log | 2 | 1 %, worst 1 % | 10 %, worst 10 % | 30 %, worst 30 % |" in text
     assert "| nginx | 0 | – | – | – |" in text
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sojourn.assessment.rising_load import Effort
-from sojourn.assessment.steps import ClimbStep, Sent, lost_squared, of_climb, over_repetitions, row
+from sojourn.assessment.steps import ClimbStep, Sent, lost_squared, of_climb, over_levels, row
 from sojourn.engine.results import (
     Columns,
     CoreLoss,
@@ -65,7 +65,7 @@ def step(mean: float, seen: Undisturbed | str, lost: float | None = None) -> Cli
 
 def test_the_model_is_fitted_on_undisturbed_windows_where_there_are_enough() -> None:
     seen = [undisturbed(100e-6, 15), undisturbed(110e-6, 18), undisturbed(150e-6, 1)]
-    (found,) = over_repetitions([[step(mean, each)] for mean, each in zip([900e-6, 300e-6, 600e-6], seen, strict=True)])
+    (found,) = over_levels([[step(mean, each) for mean, each in zip([900e-6, 300e-6, 600e-6], seen, strict=True)]])
     # A repetition counts as its requests: without that, the last one's single window would count like the others' many.
     middle = (6.5 * 100e-6 + 10.5 * 110e-6) / 17
     assert (found.mean_for_model, found.p95_for_model) == pytest.approx((middle, 3 * middle))
@@ -73,22 +73,22 @@ def test_the_model_is_fitted_on_undisturbed_windows_where_there_are_enough() -> 
     assert found.response_time_mean_seconds.median == pytest.approx(600e-6)
     assert found.undisturbed is not None
     assert (found.undisturbed.windows, found.undisturbed.windows_total) == (34, 60)
-    (equal,) = over_repetitions([[step(1.0, undisturbed(100e-6, 15))], [step(1.0, undisturbed(110e-6, 15))]])
+    (equal,) = over_levels([[step(1.0, undisturbed(100e-6, 15)), step(1.0, undisturbed(110e-6, 15))]])
     assert equal.mean_for_model == pytest.approx(105e-6)
 
 
 def test_what_kernel_threads_do_for_the_load_is_part_of_its_demand() -> None:
-    (found,) = over_repetitions([[step(100e-6, undisturbed(100e-6, 15, usual=0.0002))]])
+    (found,) = over_levels([[step(100e-6, undisturbed(100e-6, 15, usual=0.0002))]])
     assert found.server_core_usual_fraction == pytest.approx(0.002)
     assert found.cpu_for_model == pytest.approx(8e-6 + 0.002 / 1000)
 
 
 def test_without_enough_windows_the_step_as_it_was_is_taken_and_the_reason_is_said() -> None:
-    (few,) = over_repetitions([[step(900e-6, undisturbed(100e-6, 2))]])
+    (few,) = over_levels([[step(900e-6, undisturbed(100e-6, 2))]])
     assert few.mean_for_model == 900e-6
     assert few.cpu_for_model == 9e-6
     assert few.undisturbed_unavailable == "fewer than 5 windows were undisturbed"
-    (unseen,) = over_repetitions([[step(900e-6, "no process is observed")]])
+    (unseen,) = over_levels([[step(900e-6, "no process is observed")]])
     assert unseen.undisturbed_unavailable == "no process is observed"
 
 
@@ -100,7 +100,7 @@ def test_interruptions_are_measured_from_what_windows_lost() -> None:
     assert found == pytest.approx(0.01**2 / 0.4)
     # What every window loses comes in small parts.
     assert lost_squared(timeline, 0, step(1e-3, undisturbed(1e-4, 15, usual=0.002))) == pytest.approx(0.008**2 / 0.4)
-    (kept,) = over_repetitions([[step(1e-3, "not seen", found)]])
+    (kept,) = over_levels([[step(1e-3, "not seen", found)]])
     assert kept.server_core_lost_squared == found
     coarse = step(1e-3, undisturbed(1e-4, 15, resolution_seconds=0.01))
     assert lost_squared(timeline, 0, coarse) is None

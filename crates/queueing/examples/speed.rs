@@ -1,4 +1,4 @@
-//! How fast the models are: one JSON object, seconds and rates in the keys.
+//! Measures how fast the models run and prints one JSON object whose keys name the unit.
 //!
 //! `cargo run --release -p sojourn-queueing --example speed [JOBS]`. Rates are the best of nine runs, each on one
 //! core: on a shared machine short runs find a quiet moment, and the best is the least disturbed.
@@ -92,7 +92,7 @@ fn mva() -> f64 {
     let class = r#"classes.users = { users = 1000, think_time = "1s", route = ["s0", "s1", "s2", "s3"] }"#;
     let text = (0..4).map(station).collect::<String>() + class;
     let system = parse(&text).expect("valid");
-    // All solvers together: the exact recursion is the dearest of them.
+    // All solvers together. The exact recursion takes most of the time.
     best(|| predict_means(&system)).0
 }
 

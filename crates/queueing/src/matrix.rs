@@ -1,4 +1,4 @@
-//! Small dense matrices for the exact solvers: products and LU solves, nothing more.
+//! Small dense matrices for the exact solvers: products and LU solves.
 
 /// Row-major.
 #[derive(Debug, Clone, Default, PartialEq)]

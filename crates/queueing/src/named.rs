@@ -1,8 +1,7 @@
-//! A table from names to values that keeps its order, in results and in JSON.
+//! A map from names to values that keeps insertion order, also when serialised to JSON.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-/// A table by name that keeps its order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Named<T>(pub Vec<(String, T)>);
 

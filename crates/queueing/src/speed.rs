@@ -18,9 +18,9 @@ pub enum Speed {
     Servers(f64),
     /// n / (1 + α(n−1) + βn(n−1)): the universal scalability law (Gunther 1993), α contention, β coherency.
     Usl {
-        /// α ≥ 0: the part of the work that is serial.
+        /// α ≥ 0: the serial part of the work.
         alpha: f64,
-        /// β ≥ 0: the cost of each pair of jobs agreeing; with β > 0 the speed falls to nothing as n grows.
+        /// β ≥ 0: the cost of coherence between each pair of jobs. With β > 0 the speed falls towards 0 as n grows.
         beta: f64,
     },
     /// v(1), v(2), … as measured; the last holds for any greater n.

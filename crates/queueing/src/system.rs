@@ -28,13 +28,13 @@ pub struct StationModel {
     pub servers: u32,
     /// v(n) if it is not min(n, c); for PS and LPS only, and `servers` is then 1.
     pub speed: Option<Speed>,
-    /// K, and what becomes of the jobs that find K present; `None` without a limit.
+    /// K, and the fate of arrivals that find K jobs present; `None` without a limit.
     pub capacity: Option<Capacity>,
     /// Line of the system file, counted from 1.
     pub line: usize,
 }
 
-/// The most jobs at a station, and what becomes of those that find it full.
+/// The most jobs at a station, and the fate of arrivals that find it full.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Capacity {
@@ -43,18 +43,18 @@ pub struct Capacity {
     pub when_full: WhenFull,
 }
 
-/// What becomes of a job that finds a station full.
+/// The fate of a job that finds a station full.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WhenFull {
-    /// It is turned away and lost; a user thinks, and begins a new request.
+    /// The job is refused and lost. A user of a closed class thinks, then sends a new request.
     Refuse,
-    /// It stays at the station before, and keeps its place there, until there is room (blocking after service).
+    /// The job stays at the previous station and occupies its place there until there is room (blocking after service).
     Block,
-    /// It comes again later.
+    /// The job retries after a delay.
     Retry(Retry),
 }
 
-/// How a client that was turned away tries again.
+/// The retry delays of a refused job.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Retry {
@@ -74,7 +74,7 @@ impl Retry {
     }
 }
 
-/// Waits grow no further after so many retries: a factor of 2 has then made a second out of a nanosecond.
+/// The wait stops growing after this many retries: a factor of 2 has then made a second out of a nanosecond.
 const BACKOFFS_MAX: u32 = 30;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,12 +104,12 @@ impl StationModel {
         }
     }
 
-    /// The station's name in messages, with its line.
+    /// Names the station and its line in the system file, for messages.
     pub fn place(&self) -> String {
         format!("station {} (line {})", self.name, self.line)
     }
 
-    /// Returns true if jobs that find the station full may be lost.
+    /// Returns true if a full station may lose jobs.
     pub fn turns_away(&self) -> bool {
         self.capacity.as_ref().is_some_and(|capacity| match &capacity.when_full {
             WhenFull::Refuse => true,
@@ -265,12 +265,13 @@ impl System {
         self.classes.iter().flat_map(Class::visits).any(|(_, visit)| visit.holds.is_some())
     }
 
-    /// Returns true if some jobs may be lost.
+    /// Returns true if any station may lose jobs.
     pub fn turns_away(&self) -> bool {
         self.stations.iter().any(StationModel::turns_away)
     }
 
-    /// As [`System::open_work`] but without what comes behind a station that turns jobs away: at least so much arrives.
+    /// As [`System::open_work`], but leaves out stations behind a station that refuses jobs: at least this much work
+    /// arrives.
     pub fn open_work_certain(&self) -> Vec<f64> {
         let mut work = vec![0.0; self.stations.len()];
         for class in &self.classes {
@@ -287,7 +288,7 @@ impl System {
         work
     }
 
-    /// Work per second of the open classes alone, by station; of all that is offered, whether or not it is turned away.
+    /// Work per second that the open classes offer to each station, refused jobs included.
     pub fn open_work(&self) -> Vec<f64> {
         let mut work = vec![0.0; self.stations.len()];
         for class in &self.classes {

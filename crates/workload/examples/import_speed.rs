@@ -1,10 +1,10 @@
-//! How fast logs are imported, sessions included: `make bench-import`, or with a log of your own
-//! `cargo run --release --example import_speed -- LOG [REPEAT [FORMAT]]`.
+//! Measures the speed of log import, sessions included: `make bench-import`, or for your own log `cargo run --release
+//! --example import_speed -- LOG [REPEAT [FORMAT]]`.
 //!
-//! Without a log, a synthetic day is written in every format that has a name, and in two format strings. The
-//! bytes are in memory, repeated, and imported as if they were one long file, into a trace file that nobody keeps,
-//! with what sorting spills in memory too. What is printed is the best of three by the thread's CPU time: a busy
-//! machine disturbs it less than the clock, but not little, so leave it alone.
+//! Without a log, the example writes a synthetic day in every named format and in two format strings. It imports the
+//! bytes from memory, repeated as if they were one long file, and discards the trace file; sorting spills to memory,
+//! too. It prints the best of three runs by the thread's CPU time. Other load on the machine still disturbs that time
+//! somewhat, so leave the machine alone.
 
 use std::io::{self, Cursor, Write};
 use std::ops::ControlFlow;
@@ -73,7 +73,8 @@ fn measure(format: Option<&str>, log: &[u8], repeat: usize) -> io::Result<()> {
 
 type Spell = fn(&Entry<'_>, f64, &str, &str, u64) -> String;
 
-/// A format, what stands before its lines, and a line from an entry, its time, client, target and size.
+/// A format: its name, its header lines, and a function that writes a line from an entry's time, client, target and
+/// size.
 const SPELLINGS: [(&str, &str, Spell); 4] = [
     (NGINX, "", |entry, time, client, target, size| {
         format!(
@@ -110,7 +111,7 @@ const SPELLINGS: [(&str, &str, Spell); 4] = [
     }),
 ];
 
-/// The entries of a combined log in another format.
+/// Rewrites the entries of a combined log in another format.
 fn rewritten(combined: &[u8], header: &str, spell: Spell) -> Vec<u8> {
     let mut format = Format::new("combined", &[]).expect("it has a name");
     let mut out = header.as_bytes().to_vec();

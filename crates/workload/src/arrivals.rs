@@ -25,43 +25,43 @@ pub struct Arrival {
     pub connect_ns: u64,
     /// The session's start; negative (or before `connect_ns`) if it is already in progress.
     pub start_ns: i64,
-    /// Index into `Trace::sessions`.
+    /// Index of the session in `Trace::sessions`.
     pub session: u32,
-    /// Index within the session of the first request to send; what lies before it is past.
+    /// Index within the session of the first request to send; earlier ones are skipped.
     pub first_request: u32,
 }
 
 #[derive(Debug, Error, PartialEq)]
 pub enum ArrivalsError {
-    /// There is nothing to draw from.
+    /// The trace has no sessions.
     #[error("the trace holds no session")]
     EmptyTrace,
     /// A scale factor that is zero, negative or not a number.
     #[error("the {name} must be a positive number, not {value}")]
     Scale { name: &'static str, value: f64 },
-    /// A level that is lower or not later than the one before it, or not a rate.
+    /// A level that is lower or earlier than the one before it, or whose rate is not positive.
     #[error(
         "level {index} of the staircase ({requests_per_second} requests/s) must be later and no lower than the one before it, and before the end"
     )]
     Level {
         index: usize,
-        /// The rate it asks for.
+        /// The requested rate.
         requests_per_second: f64,
     },
-    /// More connections at once than anyone can hold.
+    /// The rate needs more simultaneous connections than the limit.
     #[error(
         "at {requests_per_second} requests/s about {sessions:.0} sessions are in progress at once, more than {IN_PROGRESS_MAX}; shorten think times (think scale) or lower the rate"
     )]
     TooManyInProgress {
-        /// The rate it happens at.
+        /// The requested rate.
         requests_per_second: f64,
         /// The mean number of sessions in progress that this needs (Little's law).
         sessions: f64,
     },
 }
 
-/// The sessions as the log has them, their starts divided by `scale`: at scale 2 they arrive twice as
-/// fast, and what happens within a session stays (seed IBM RC22629, 3.4).
+/// The sessions as the log has them, their starts divided by `scale`: at scale 2 they arrive twice as fast, and think
+/// times within a session stay the same (seed IBM RC22629, 3.4).
 pub fn replay(trace: &Trace, scale: f64) -> Result<impl Iterator<Item = Arrival> + '_, ArrivalsError> {
     positive("scale factor", scale)?;
     if trace.sessions.is_empty() {
@@ -72,14 +72,14 @@ pub fn replay(trace: &Trace, scale: f64) -> Result<impl Iterator<Item = Arrival>
 }
 
 impl Arrival {
-    /// A session that comes as the log has it, but for `scale`, which is positive.
+    /// A session at its logged time divided by `scale`, which is positive.
     pub fn as_logged(session: u32, start_ns: u64, scale: f64) -> Self {
         let start_ns = (start_ns as f64 / scale) as i64;
         Arrival { connect_ns: start_ns as u64, start_ns, session, first_request: 0 }
     }
 }
 
-/// Refuses what is no factor.
+/// Refuses a value that is not positive and finite.
 pub fn positive(name: &'static str, value: f64) -> Result<(), ArrivalsError> {
     if value.is_finite() && value > 0.0 { Ok(()) } else { Err(ArrivalsError::Scale { name, value }) }
 }

@@ -1,4 +1,4 @@
-//! Draws from the few distributions that workloads need, by inversion where it is exact and short.
+//! Samples the few distributions that workloads need, by inversion where it is exact and short.
 
 use rand::{Rng, RngExt};
 
@@ -11,8 +11,7 @@ pub fn exponential(rng: &mut impl Rng) -> f64 {
     -positive_unit(rng).ln()
 }
 
-/// Poisson: how many unit-rate exponentials fit into `mean`. Takes time in proportion to `mean`, as does
-/// whatever the caller does with that many events.
+/// Poisson: how many unit-rate exponentials fit into `mean`. Takes time in proportion to `mean`.
 pub fn poisson(rng: &mut impl Rng, mean: f64) -> usize {
     let mut count = 0;
     let mut elapsed = exponential(rng);
@@ -23,7 +22,7 @@ pub fn poisson(rng: &mut impl Rng, mean: f64) -> usize {
     count
 }
 
-/// Standard normal: Box and Muller, the cosine half.
+/// Standard normal by the Box–Muller method, cosine half.
 pub fn normal(rng: &mut impl Rng) -> f64 {
     let radius = (2.0 * exponential(rng)).sqrt();
     radius * (2.0 * std::f64::consts::PI * rng.random::<f64>()).cos()

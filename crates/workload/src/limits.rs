@@ -1,19 +1,19 @@
 //! Limits that imported logs and stored traces share.
 
-/// A longer line is malformed; of its bytes no more than this many are ever held.
+/// The longest line. A longer one counts as malformed, and at most this many of its bytes are held.
 pub const LINE_BYTES_MAX: usize = 64 * 1024;
 
-/// The longest host that is one: 253 bytes (RFC 1035), a colon and a port.
+/// The longest host name with port: 253 bytes (RFC 1035), a colon and five digits.
 pub const HOST_BYTES_MAX: usize = 259;
 
-/// The longest `OLD=NEW`.
+/// The longest `OLD=NEW` mapping.
 pub const MAP_BYTES_MAX: usize = 256;
 
-/// The most names of one kind: 16 Mi documents' or clients'.
+/// The most distinct names of documents, and likewise of clients.
 pub const NAMES_MAX: usize = 1 << 24;
 
-/// The most requests of a trace: 4 Gi, less one.
+/// The most requests of a trace.
 pub const REQUESTS_MAX: usize = u32::MAX as usize;
 
-/// The most documents, distinct in name or in size.
+/// The most documents, distinct in name or size.
 pub const DOCUMENTS_MAX: usize = NAMES_MAX;

@@ -1,38 +1,38 @@
-//! How long the log's requests took, where the log says so: of all requests, and of the paths that took the most.
+//! Logged request durations: over all requests, and for the paths with the largest totals.
 //!
-//! A log may have two times: the whole request's, and what a server behind the one that logs took (the upstream's).
-//! They are of all requests that were selected, whatever the trace keeps: dynamic requests are the slow ones.
+//! A log may record two times: the duration of the whole request, and the response time of an upstream server. They
+//! cover all selected requests, also those that the trace leaves out, because dynamic requests are the slow ones.
 
 use serde::{Serialize, Serializer};
 
-/// The paths that are kept, by the sum of their times.
+/// The number of paths kept, by total time.
 pub const PATHS_MAX: usize = 20;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RequestTimes {
     #[serde(flatten)]
     pub all: Times,
-    /// The one that took the most time in all first. Paths are without their queries.
+    /// The paths by total time, largest first. Paths exclude their queries.
     pub paths: Vec<PathTimes>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PathTimes {
     pub path: String,
-    /// Empty where the log does not say.
+    /// Host of the path; empty where the log does not record it.
     pub host: String,
     #[serde(flatten)]
     pub times: Times,
 }
 
-/// The two times of the same requests; `None` where the log does not have them.
+/// Both durations of the same requests; `None` where the log does not record them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Times {
     pub request_time_seconds: Option<Distribution>,
     pub upstream_time_seconds: Option<Distribution>,
 }
 
-/// Exact, but for times below a nanosecond.
+/// A summary of durations: exact to the nanosecond.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Distribution {
     pub count: u64,
@@ -60,13 +60,13 @@ fn seconds<S: Serializer>(ns: &u64, serializer: S) -> Result<S::Ok, S::Error> {
 const THOUSANDTHS: [u64; 6] = [500, 900, 950, 990, 999, 1000];
 
 impl Distribution {
-    /// From times in order, whose count and sum are known: none of them is held.
+    /// Summarises durations that arrive in ascending order, given their count and sum; stores none of them.
     pub fn of_sorted<E>(
         count: u64,
         sum_ns: u128,
         sorted: impl Iterator<Item = Result<u64, E>>,
     ) -> Result<Self, E> {
-        // Nearest rank: the smallest time that so many of all are not above.
+        // Nearest rank: the smallest duration that at least this share of all does not exceed.
         let ranks = THOUSANDTHS.map(|share| (count * share).div_ceil(1000).max(1));
         let mut found = [0; THOUSANDTHS.len()];
         for (rank, ns) in (1..).zip(sorted) {
@@ -85,7 +85,7 @@ impl Distribution {
 
     pub const NUMBERS: usize = 8;
 
-    /// From a file; `None` where the numbers cannot be those of any times.
+    /// Decodes a distribution of a trace file; `None` where the numbers contradict each other.
     pub fn of_numbers(numbers: [u64; Self::NUMBERS], longest_ns: u64) -> Option<Self> {
         let [count, mean_ns, p50_ns, p90_ns, p95_ns, p99_ns, p999_ns, max_ns] = numbers;
         let are_sorted = numbers[2..].is_sorted() && mean_ns <= max_ns && max_ns <= longest_ns;

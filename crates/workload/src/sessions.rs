@@ -1,4 +1,4 @@
-//! Groups a log's requests into sessions, and spreads them within the seconds that the log gives.
+//! Groups a log's requests into sessions, and spreads them within the log's one-second resolution.
 //!
 //! Seed IBM RC22629, 3.3: a request within 15 s of the same client's prior one belongs to its session. Most
 //! logs know seconds only, so the first request of a session lies anywhere in its second, as does a single
@@ -9,7 +9,7 @@
 //! Combined logs have, would make sessions depend on the format and tear a browser and its plug-ins
 //! apart. Many users behind one proxy address therefore look like one long session.
 //!
-//! Rows come in order of client and time, sessions go in order of client: what is held is the session at hand.
+//! Rows arrive in order of client and time and sessions leave in order of client, so only the current session is held.
 
 use std::io::{self, Read};
 
@@ -22,7 +22,7 @@ use crate::trace::Request;
 /// The gap of the paper: 15 s.
 pub const SESSION_GAP_NS: u64 = 15_000_000_000;
 
-/// A request of the log before it is in a session.
+/// A logged request before it belongs to a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The start of the step of the log's clock that the request falls into, in nanoseconds since 1970.
@@ -31,7 +31,7 @@ pub struct Row {
     pub document: u32,
 }
 
-/// A session that is not yet in its place among the others.
+/// A finished session that is not yet sorted by its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grouped {
     /// Its start, in nanoseconds since 1970.
@@ -42,13 +42,13 @@ pub struct Grouped {
 
 #[derive(Clone, Copy, Debug)]
 pub struct Grouping {
-    /// Requests of one client that are further apart are of different sessions.
+    /// A longer gap between two requests of a client starts a new session.
     pub gap_ns: u64,
-    /// Each request began within this of its row's time.
+    /// The resolution of the log's clock: each request began within this of its row's time.
     pub resolution_ns: i64,
 }
 
-/// Gives the sessions of rows, which come in order of client and time, one after the other.
+/// Groups rows, which must arrive in order of client and time, and yields one session after the other.
 pub fn group<E>(
     rows: impl Iterator<Item = Result<Row, E>>,
     grouping: Grouping,
@@ -74,12 +74,12 @@ pub fn group<E>(
     if session.is_empty() { Ok(()) } else { finish(&mut session) }
 }
 
-/// True if `row` continues the session of the row before it.
+/// Returns true if `row` continues the session of the row before it.
 fn follows(before: &Row, row: &Row, gap_ns: u64) -> bool {
     before.client == row.client && (row.time_ns - before.time_ns) as u64 <= gap_ns
 }
 
-/// Moves one session's rows to moments within their steps of the clock, in order.
+/// Spreads one session's rows over random moments within their clock steps, in order.
 fn spread(session: &mut [Row], resolution_ns: i64, random: &mut Xoshiro256PlusPlus) {
     let mut moment = |from_ns: i64, step_ns: i64| random.random_range(from_ns..step_ns + resolution_ns);
     let mut before_ns = moment(session[0].time_ns, session[0].time_ns);
@@ -101,7 +101,7 @@ impl Grouped {
     }
 }
 
-/// Rows lie as in memory, but for their order of bytes.
+/// Encodes a row as in memory, little-endian.
 impl Record for Row {
     type Key = (u32, i64);
 
@@ -128,7 +128,7 @@ impl Record for Row {
     }
 }
 
-/// Sessions go by their start; of two that start together that of the earlier client is first.
+/// Sessions sort by start; at equal starts the client with the smaller number comes first.
 impl Record for Grouped {
     type Key = (i64, u64);
 

@@ -1,4 +1,4 @@
-//! Sorts more records than fit in memory: runs are sorted, spilled, and merged as they are read back.
+//! External merge sort: sorts more records than fit in memory by spilling sorted runs and merging them.
 //!
 //! Records within the budget never leave memory, so a short log needs no file. The sort is stable, spilled or not: the
 //! result does not depend on the budget.
@@ -9,16 +9,16 @@ use std::io::{self, Read, Seek, Write};
 
 use merge::Merge;
 
-/// A temporary file, or whatever else holds bytes.
+/// Temporary storage for spilled runs, such as a temporary file.
 pub trait Scratch: Read + Write + Seek + Send {}
 
 impl<T: Read + Write + Seek + Send> Scratch for T {}
 
-/// The memory budget of a sort, and the place for the rest.
+/// The memory budget of a sort, and the storage beyond it.
 pub struct Spill<'s> {
-    /// The bytes of records that one sort holds; merging takes as much for its buffers.
+    /// The bytes of records that one sort holds in memory; merging uses as much for its buffers.
     pub budget_bytes: usize,
-    /// Makes an empty place for what is beyond the budget.
+    /// Creates empty temporary storage.
     pub open: &'s mut dyn FnMut() -> io::Result<Box<dyn Scratch>>,
 }
 
@@ -30,11 +30,11 @@ pub trait Record: Sized {
     fn key(&self) -> Self::Key;
     fn memory_bytes(&self) -> usize;
     fn encode(&self, bytes: &mut Vec<u8>);
-    /// Reads what `encode` wrote.
+    /// Decodes a record from the bytes of `encode`.
     fn decode(bytes: &mut impl Read) -> io::Result<Self>;
 }
 
-/// Takes records in any order.
+/// Collects records in any order.
 pub struct Sorter<R> {
     records: Vec<R>,
     held_bytes: usize,
@@ -42,14 +42,14 @@ pub struct Sorter<R> {
     spilled: Option<Spilled>,
 }
 
-/// Sorted runs, one behind the other.
+/// Sorted runs in temporary storage, one after the other.
 struct Spilled {
     scratch: Box<dyn Scratch>,
     /// The start of each run, and the end of the last one.
     bounds: Vec<u64>,
 }
 
-/// Bytes are written in pieces of this size.
+/// Runs are written in pieces of this size.
 const WRITE_BYTES: usize = 1 << 20;
 
 impl<R> Default for Sorter<R> {
@@ -63,7 +63,7 @@ impl<R: Record> Sorter<R> {
         self.count
     }
 
-    /// Takes a record; without a place to spill to, memory grows with every one.
+    /// Adds a record. Without storage to spill to, all records stay in memory.
     pub fn push(&mut self, record: R, spill: &mut Option<Spill<'_>>) -> io::Result<()> {
         self.held_bytes += record.memory_bytes();
         self.count += 1;
@@ -94,7 +94,7 @@ impl<R: Record> Sorter<R> {
         Ok(())
     }
 
-    /// All records in order of their keys.
+    /// Yields all records in order of their keys.
     pub fn finish(mut self, spill: &mut Option<Spill<'_>>) -> io::Result<Sorted<R>> {
         if let (Some(_), Some(spill)) = (&self.spilled, spill) {
             let budget_bytes = spill.budget_bytes;

@@ -8,17 +8,17 @@ use std::borrow::Cow;
 
 use crate::request_times::RequestTimes;
 
-/// A distinct (path, size) of the log: seed IBM RC22629, 3.3, treats each as a file of its own. What the
-/// server refused or sent in part is marked by its status; it has no size, and no file on a built site.
+/// A document: a distinct (path, size) of the log, as IBM RC22629, 3.3, defines it. A failed or partial response is
+/// marked by its status; it has size 0 and no file on a generated site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
     /// The path as the log spells it, decoded to UTF-8 with replacement.
     pub name: String,
-    /// The site it was asked of; empty where the log does not say.
+    /// The site's host; empty where the log does not record it.
     pub host: String,
-    /// The length of the body in bytes; zero if it was not got.
+    /// The length of the body in bytes; 0 for a failed document.
     pub size_bytes: u64,
-    /// The status of the answer: 200 for one that was got.
+    /// The response status: 200 for a successful response.
     pub status: u16,
 }
 
@@ -27,7 +27,7 @@ impl Document {
         Document { name: name.into(), host: String::new(), size_bytes, status: 200 }
     }
 
-    /// True for statuses other than 200 (304 stands for the document that the client had).
+    /// Returns true for statuses other than 200. A logged 304 counts for the document that the client already had.
     pub fn is_failed(&self) -> bool {
         self.status != 200
     }
@@ -55,7 +55,7 @@ pub struct Request {
 impl Request {
     pub const ENCODED_BYTES: usize = 12;
 
-    /// As a file has it: offset and document, little-endian.
+    /// Encodes as in the file: offset and document, little-endian.
     pub fn encoded(&self) -> [u8; Self::ENCODED_BYTES] {
         let mut bytes = [0; Self::ENCODED_BYTES];
         bytes[..8].copy_from_slice(&self.offset_ns.to_le_bytes());
@@ -70,7 +70,7 @@ impl Request {
     }
 }
 
-/// The trace's position in real time; only the daily rhythm needs it.
+/// The trace's position in real time, which only the daily rhythm needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     /// The first request of the trace, in nanoseconds since 1970-01-01 00:00 UTC.
@@ -87,7 +87,7 @@ pub struct Trace {
     pub sessions: Vec<Session>,
     pub requests: Vec<Request>,
     pub origin: Origin,
-    /// How long the log's requests took, where it says so.
+    /// Logged request durations, if the log records them.
     pub times: Option<RequestTimes>,
 }
 
@@ -97,7 +97,7 @@ impl Trace {
         &self.requests[session.first as usize..(session.first + session.count) as usize]
     }
 
-    /// From a session's first request to its last.
+    /// The time from a session's first request to its last.
     pub fn duration_ns(&self, session: &Session) -> u64 {
         self.requests_of(session).last().map_or(0, |request| request.offset_ns)
     }
@@ -112,13 +112,13 @@ impl Trace {
         self.session_durations_ns() / (self.sessions.len() as f64).max(1.0)
     }
 
-    /// The durations of all sessions, one added to the other.
+    /// The sum of all sessions' durations.
     pub fn session_durations_ns(&self) -> f64 {
         self.sessions.iter().map(|session| self.duration_ns(session) as f64).sum()
     }
 
-    /// The trace without failed requests. Their documents stay, unreferenced, so that all keep their numbers. A trace
-    /// without failed requests is not copied.
+    /// A copy without failed requests; the trace itself if there are none. Documents of failed requests stay,
+    /// unreferenced, so that document numbers do not change.
     pub fn without_failed(&self) -> Cow<'_, Trace> {
         let is_failed = |request: &Request| self.documents[request.document as usize].is_failed();
         if !self.documents.iter().any(Document::is_failed) {
@@ -142,7 +142,7 @@ impl Trace {
         Cow::Owned(trace)
     }
 
-    /// Sorts sessions by their start and lets the first of them be the trace's origin.
+    /// Sorts sessions by start and makes the first start the trace's origin.
     fn rebase(&mut self) {
         let requests = std::mem::take(&mut self.requests);
         self.sessions.sort_by_key(|session| session.start_ns);
@@ -166,8 +166,8 @@ impl Trace {
     }
 }
 
-/// The path of a document on a generated site, with a leading slash. It is made of index and size, so no name of the
-/// log (`..`, a directory that is also a file, 300 characters) reaches the file system.
+/// The path of a document on a generated site, with a leading slash. It consists of index and size, so that names from
+/// the log (`..`, a directory that is also a file, 300 characters) never reach the file system.
 pub fn site_path(document: u32, size_bytes: u64) -> String {
     format!("/{:03}/{document:06}-{size_bytes}", document / 1000)
 }

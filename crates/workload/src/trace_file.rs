@@ -1,10 +1,11 @@
-//! The trace file: a [`Trace`](crate::trace::Trace) as bytes, compact, read forward and without trust.
+//! The trace file: a compact binary [`Trace`](crate::trace::Trace), read front to back and fully validated.
 //!
 //! Little-endian throughout, in this order:
 //!
 //! | what | bytes |
 //! |---|---|
-//! | magic `SJTRACE3`, or `SJTRACE4` with times | 8 |
+//! Nothing follows. Memory is not reserved by the counts in the file but grows with the bytes read, and only the
+//!   current session is held.
 //! | origin: Unix time in ns (i64), clock ahead of UTC in s (i32) | 12 |
 //! | counts of documents, sessions, requests (u32 each) | 12 |
 //! | of a file with times: how many paths have them (u32), then the times of all requests and of each path | 4 |
@@ -39,20 +40,20 @@ pub use write::TraceWriter;
 use crate::trace::Origin;
 
 const MAGIC: [u8; 8] = *b"SJTRACE3";
-/// A file that says how long requests took.
+/// The magic of a file that includes request durations.
 const MAGIC_WITH_TIMES: [u8; 8] = *b"SJTRACE4";
 /// Common prefix of all versions; the last byte of the magic is the version.
 const MAGIC_NAME: &[u8] = b"SJTRACE";
 
-/// The longest name: a whole line of a log, each byte of it replaced by the three of U+FFFD, behind another
-/// prefix than it had.
+/// The longest name: a whole line of a log, each byte replaced by the three of U+FFFD, behind the longest prefix of a
+/// mapping.
 pub const NAME_BYTES_MAX: usize = 3 * LINE_BYTES_MAX + MAP_BYTES_MAX;
 
-/// The longest host, each byte of it replaced likewise; a host that a name was mapped to is shorter.
+/// The longest host with each byte replaced by the three of U+FFFD; a mapped host is shorter.
 pub const HOST_TEXT_BYTES_MAX: usize = 3 * HOST_BYTES_MAX;
 
-/// The latest moment after the trace's origin, and what the origin is less than from 1970: 146 years, so that
-/// sums stay within 63 bits.
+/// The limit of times after the trace's origin, and of the origin itself from 1970: 146 years, so that sums stay within
+/// 63 bits.
 pub const TIME_NS_MAX: u64 = 1 << 62;
 
 /// The header of a trace file, before its documents.
@@ -68,7 +69,7 @@ pub struct Head {
 pub enum TraceFileError {
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The first bytes are others.
+    /// The file does not start with the magic of a trace file.
     #[error("not a Sojourn trace file: it does not begin with SJTRACE3 or SJTRACE4")]
     NotATrace,
     #[error(
@@ -79,10 +80,10 @@ pub enum TraceFileError {
     Truncated(&'static str),
     #[error("the trace file goes on after its last request")]
     TrailingBytes,
-    /// A count, a length or a time above its limit.
+    /// A count, length or time exceeds its limit.
     #[error("the trace file holds {value} as {what}, more than {limit}")]
     TooLarge { what: &'static str, value: u64, limit: u64 },
-    /// Values that contradict each other.
+    /// Values in the file contradict each other.
     #[error("the trace file is damaged: {0}")]
     Inconsistent(&'static str),
 }

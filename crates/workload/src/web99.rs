@@ -1,12 +1,12 @@
-//! A file set that grows with the load it is made for, and how its files are asked for: the static part of
-//! what SPECweb99 describes. Its name is a trademark, and results of this are none of its results.
+//! A file set that grows with the load, with its request distribution: the static part of SPECweb99's workload.
+//! SPECweb99 is a trademark, and results with this file set are not SPECweb99 results.
 //!
 //! There are 25 + 0.66 L directories for L connections, each with four classes of nine files: 102 bytes to
 //! 900 KB, 4.88 MiB together. Directories and the files of a class are popular by Zipf's law.
 
 /// The target rate of a connection: the next request waits until the bytes would have taken this long.
 pub const BITS_PER_SECOND: f64 = 400_000.0;
-/// The highest load: ten times what any machine of its day was measured at.
+/// The highest load: ten times the highest result published in its day.
 pub const LOAD_MAX: u32 = 100_000;
 
 const CLASS_WEIGHTS: [f64; 4] = [0.35, 0.50, 0.14, 0.01];
@@ -17,20 +17,20 @@ const FILE_RANKS: [usize; FILES] = [4, 3, 5, 2, 6, 1, 7, 8, 0];
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct File {
-    /// Its path below the site.
+    /// The path below the site.
     pub path: String,
     pub size_bytes: u64,
-    /// Its class, from the smallest files to the largest.
+    /// The class of the file's size, smallest first.
     pub class: usize,
     pub share: f64,
 }
 
 pub fn directories(load: u32) -> u32 {
-    // The kit's constants: the bits per second of a connection over those of a mean reply.
+    // The workload's constants: the bits per second of a connection over those of a mean response.
     (25.0 + BITS_PER_SECOND / 122_000.0 * f64::from(load) / 5.0) as u32
 }
 
-/// All files for so many connections, a directory after another.
+/// Lists all files for this many connections, directory by directory.
 pub fn files(load: u32) -> impl Iterator<Item = File> {
     let directories = directories(load);
     let directory_sum: f64 = (1..=directories).map(|rank| 1.0 / f64::from(rank)).sum();

@@ -1,50 +1,202 @@
-"""What changes would give, by the fitted network: each resource's limit anew, and the smallest of them."""
+"""What changes would give: each resource's limit after a change, and the smallest of them.
+
+The limit of the bottleneck is what was measured, the knee; a change moves it as the network says. Other limits are the
+network's own, never below the knee, which they were seen to take.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass
 
-from sojourn.applications.diagnosis import CoreGroup
+from sojourn.applications.modification import Modification
 from sojourn.applications.network import Network
+from sojourn.applications.prices import Prices
 from sojourn.applications.summary import Cause, Change, Knee
+from sojourn.failure import CouldNotRun
+from sojourn.results.records import Interval
 
 CACHED_FRACTION = 0.6
+GAIN_MIN = 1.01
+CORES = "cores of "
 
 
-def changes(found: Network | None, bottleneck: Cause | None, shares: Mapping[str, float], knee: Knee) -> list[Change]:
-    """The changes that make a difference, the largest first; none where no model is believed."""
-    if found is None or bottleneck is None or knee.is_lower_bound:
+@dataclass(frozen=True)
+class Starting:
+    """What a change starts from: the network, its bottleneck and the knee that was measured."""
+
+    network: Network
+    bottleneck: str
+    """The name of its limit in the network."""
+    tier: str | None
+    """Whose it is."""
+    knee: Knee
+    shares: Mapping[str, float]
+    uncertainty: Mapping[str, float]
+    """Relative, of the limit of each resource but the bottleneck."""
+
+    @classmethod
+    def of(
+        cls,
+        network: Network,
+        cause: Cause,
+        knee: Knee,
+        shares: Mapping[str, float],
+        uncertainty: Mapping[str, float],
+    ) -> Starting | None:
+        """None where the network has no such bottleneck."""
+        name = limit_of(network, cause, shares)
+        return None if name is None else cls(network, name, cause.tier, knee, shares, uncertainty)
+
+    def capacity(self, changed: Network) -> tuple[Interval, str]:
+        """Of a changed network, and the name of what then limits it."""
+        before, after = self.network.limits(self.shares), changed.limits(self.shares)
+        measured = self.knee.requests_per_second
+        found = dict[str, Interval]()
+        for name, limit in after.items():
+            # Cores that a change adds do what the present ones were seen to do.
+            like = name if name in before or not name.startswith(CORES) else self.bottleneck
+            if like == self.bottleneck and (name in before or self.bottleneck.startswith(CORES)):
+                factor = limit / before[self.bottleneck]
+                found[name] = Interval(
+                    estimate=measured.estimate * factor, low=measured.low * factor, high=measured.high * factor
+                )
+                continue
+            least = measured.estimate * limit / before[name] if name in before else 0.0
+            estimate, share = max(limit, least), self.uncertainty.get(name, 0.0)
+            found[name] = Interval(estimate=estimate, low=estimate * (1 - share), high=estimate * (1 + share))
+        name = min(found, key=lambda each: found[each].estimate)
+        low, high = (min(getattr(each, end) for each in found.values()) for end in ("low", "high"))
+        return Interval(estimate=found[name].estimate, low=min(low, found[name].estimate), high=high), name
+
+    def next_one(self) -> tuple[str, float] | None:
+        """What saturates next, and where."""
+        limits = self.network.limits(self.shares)
+        others = {
+            name: max(limit, self.knee.requests_per_second.estimate)
+            for name, limit in limits.items()
+            if name != self.bottleneck
+        }
+        name = min(others, key=lambda each: others[each], default=None)
+        return None if name is None else (name, others[name])
+
+    def change(self, modification: Modification, prices: Prices | None) -> Change:
+        """What a change gives and costs.
+
+        Raises:
+            CouldNotRun: the network does not have what it changes.
+        """
+        starting = self._declared(modification)
+        capacity, limited_by = starting.capacity(modification.applied(starting.network, self.tier))
+        return Change(
+            what=modification_in_words(modification, starting.network, self.tier),
+            setting=str(modification),
+            capacity=capacity,
+            factor=capacity.estimate / self.knee.requests_per_second.estimate,
+            limited_by=limited_by,
+            cost=_cost(modification, starting.network, self.tier, prices),
+        )
+
+    def _declared(self, modification: Modification) -> Starting:
+        network = modification.declared(self.network, self.tier)
+        return Starting(network, self.bottleneck, self.tier, self.knee, self.shares, self.uncertainty)
+
+
+def limit_of(network: Network, cause: Cause, shares: Mapping[str, float]) -> str | None:
+    """The name of the limit that a cause is, in the network."""
+    limits = network.limits(shares)
+    tier = cause.tier or ""
+    names = {
+        "cpu": [
+            *(name for name in limits if name.startswith(CORES) and tier in name.removeprefix(CORES).split(", ")),
+            f"processes of {tier}",
+            f"quota of {tier}",
+        ],
+        "workers": [f"workers of {tier}"],
+        "outside": [f"workers of {tier}"],
+        "connections": [f"connections of {tier}"],
+        "lock": [f"lock of {tier}"],
+        "disk": [f"disk of {tier}"],
+    }.get(cause.cause, [])
+    known = [name for name in names if name in limits]
+    return min(known, key=lambda name: limits[name], default=None)
+
+
+def usual(starting: Starting) -> list[Modification]:
+    """The changes that one would think of first."""
+    network, shares = starting.network, starting.shares
+    found = [Modification("cores", None, 2.0, is_factor=True)]
+    for tier in network.tiers:
+        if any(network.demands.get((name, tier), 0.0) > 0 for name in network.endpoints):
+            found.append(Modification("server", tier, 2.0))
+    found += [Modification("processes", tier, 2.0, is_factor=True) for tier in network.processes]
+    found += [Modification(each.what, each.tier, 2.0, is_factor=True) for each in network.places]
+    found.append(Modification("service", None, 0.5, is_factor=True))
+    if network.serial is not None:
+        found.append(Modification(network.serial.what, network.serial.tier, 0.5, is_factor=True))
+    heaviest = max(shares, key=lambda name: shares[name] * _whole(network, name))
+    found.append(Modification("cache", None, CACHED_FRACTION, endpoints=(heaviest,)))
+    return found
+
+
+def changes(starting: Starting | None, prices: Prices | None) -> list[Change]:
+    """The usual changes that make a difference, the largest first."""
+    if starting is None or starting.knee.is_lower_bound:
         return []
-    before = min(found.limits(shares).values(), default=None)
-    if before is None:
-        return []
-    made = {}
-    for group in found.groups:
-        label = f"twice the cores for {', '.join(group.tiers)} ({group.cores} → {2 * group.cores})"
-        made[label] = _with_cores(found, group)
-    if found.workers is not None:
-        made[f"twice the workers ({found.workers} → {2 * found.workers})"] = replace(found, workers=2 * found.workers)
-        halved = {name: seconds / 2 for name, seconds in found.waits.items()}
-        made["half the time that requests wait elsewhere"] = replace(found, waits=halved)
-    heaviest = max(shares, key=lambda name: shares[name] * found.held_seconds(name))
-    made[f"a cache that answers {CACHED_FRACTION:.0%} of {heaviest}"] = _with_cache(found, heaviest)
-    measured = knee.requests_per_second.estimate
-    result = []
-    for what, network in made.items():
-        factor = min(network.limits(shares).values()) / before
-        if factor > 1.01:
-            result.append(Change(what=what, capacity_requests_per_second=measured * factor, factor=factor))
-    return sorted(result, key=lambda change: -change.factor)
+    made = []
+    for each in usual(starting):
+        try:
+            made.append(starting.change(each, prices))
+        except CouldNotRun:
+            # It is no change of this system.
+            continue
+    return sorted((each for each in made if each.factor > GAIN_MIN), key=lambda change: -change.factor)
 
 
-def _with_cores(found: Network, group: CoreGroup) -> Network:
-    larger = CoreGroup(group.tiers, 2 * group.cores)
-    return replace(found, groups=tuple(larger if each == group else each for each in found.groups))
+def modification_in_words(modification: Modification, network: Network, otherwise: str | None) -> str:
+    """A change as one says it."""
+    tier, number = modification.tier or otherwise, f"{modification.after:g}"
+    places = {(each.what, each.tier): each.count for each in network.places}
+    if modification.kind in ("workers", "connections", "processes"):
+        seen = network.processes.get(tier or "") if modification.kind == "processes" else None
+        before = modification.before or places.get((modification.kind, tier or "")) or seen
+        after = round(before * modification.after) if modification.is_factor and before else number
+        return (
+            f"{modification.kind} of {tier} {before:g} → {after}"
+            if before
+            else f"{modification.kind} of {tier}: {after}"
+        )
+    if modification.kind == "cores" and modification.tier is None:
+        return f"{number} times the cores" if modification.is_factor else f"{number} cores"
+    if modification.kind == "cores":
+        return f"{number} cores for {tier}"
+    if modification.kind == "cache":
+        return f"a cache that answers {modification.after:.0%} of {', '.join(modification.endpoints)}"
+    return {
+        "server": f"a second server for {tier}",
+        "cpu": f"{number} of the CPU time in {tier}",
+        "service": f"{number} of the time that requests wait elsewhere",
+        "disk": f"a disk that takes {number} of the time",
+        "lock": f"{number} of the time under the lock",
+    }[modification.kind]
 
 
-def _with_cache(found: Network, endpoint: str) -> Network:
-    left = 1 - CACHED_FRACTION
-    demands = {key: seconds * (left if key[0] == endpoint else 1.0) for key, seconds in found.demands.items()}
-    waits = {name: seconds * (left if name == endpoint else 1.0) for name, seconds in found.waits.items()}
-    return replace(found, demands=demands, waits=waits)
+def _whole(network: Network, name: str) -> float:
+    return network.waits.get(name, 0.0) + sum(network.demands.get((name, tier), 0.0) for tier in network.tiers)
+
+
+def _cost(modification: Modification, network: Network, otherwise: str | None, prices: Prices | None) -> str | None:
+    if prices is None:
+        return None
+    tier = modification.tier or otherwise
+    places = {(each.what, each.tier): float(each.count) for each in network.places}
+    before = {
+        "processes": float(network.processes.get(tier or "", 0)),
+        "cores": float(max((group.cores for group in network.groups), default=0)),
+        "server": 1.0,
+    }.get(modification.kind, places.get((modification.kind, tier or ""), 0.0))
+    if modification.kind in ("cpu", "service", "disk", "lock", "cache"):
+        return prices.cost(modification.tier, modification.kind, 1.0)
+    before = modification.before or before
+    after = before * modification.after if modification.is_factor else modification.after
+    return prices.cost(tier, modification.kind, after - before)

@@ -11,11 +11,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
+from sojourn.applications.diagnosis import unhindered_seconds
 from sojourn.applications.request import Effort
 from sojourn.applications.summary import EndpointFigures, StepFigures
-from sojourn.applications.traffic import Step, Traffic
+from sojourn.applications.traffic import EndpointStep, Step, Traffic
 from sojourn.failure import CouldNotRun
 from sojourn.tiers.watch import SystemUse, Watch
 
@@ -27,11 +26,14 @@ CLIMB_FRACTIONS = (0.35, 0.55, 0.7, 0.8, 0.88, 0.96, 1.06)
 OVERLOAD_FRACTION = 1.35
 OVERLOAD_LENGTH = 2.0
 """Times the length of a step: it is what the bottleneck is read from."""
-MIX_FRACTION = 0.45
-"""Of the knee: the load of the steps with other mixes."""
-MIX_SIGMA = 1.0
-"""Of the logarithms of the factors by which an endpoint's share varies."""
-STEPS_PER_DEMAND = 3
+MIX_FRACTIONS = (0.25, 0.4, 0.55)
+"""Of the work at the knee: the loads of the steps with other mixes."""
+MIX_EMPHASIS = 0.5
+"""Of the requests of such a step: those of one endpoint, beside its share of the others."""
+STEP_RESPONSES, SETTLE_RESPONSES = 200, 60
+"""Times the quickest mean response time: how long a step lasts at least, and the settle time before it."""
+LENGTH_MAX = 2.5
+"""Times the effort's step: no step is longer for that."""
 SHORTFALL_MAX = 0.07
 SLOW_FACTOR = 15.0
 """Times the mean response time of the first step: the queue grows as long as the step lasts."""
@@ -56,14 +58,13 @@ class Climb:
     errors_max: float
     rate_max: float | None
     told: Callable[[str], None]
-    seed: int
     steps: list[tuple[Step, StepFigures]] = field(default_factory=list)
     quickest: float | None = None
     """The least mean response time of a step so far."""
 
-    def explore(self) -> tuple[float, str]:
+    def explore(self, first: float | None = None) -> tuple[float, str]:
         """Rises until a step fails; returns a first figure for the knee, in requests/s, and why it ended."""
-        rate, passed = FIRST_RATE * max(1.0, len(self.shares) / 4), 0.0
+        rate, passed = first or FIRST_RATE * max(1.0, len(self.shares) / 4), 0.0
         while True:
             limited = self.rate_max is not None and rate >= self.rate_max
             rate = min(rate, self.rate_max) if self.rate_max is not None else rate
@@ -94,14 +95,22 @@ class Climb:
                     break
 
     def mixes(self, knee: float) -> None:
-        """Other mixes, so that the endpoints' demands can be told apart."""
-        random = np.random.default_rng(self.seed)
-        names = list(self.shares)
-        for _ in range(STEPS_PER_DEMAND * (len(names) + 1)):
-            weights = np.array([self.shares[name] for name in names]) ** 0.5
-            weights = weights * np.exp(random.normal(0.0, MIX_SIGMA, len(names)))
-            rates = self._allowed(MIX_FRACTION * knee) * weights / weights.sum()
-            self._step("mix", dict(zip(names, map(float, rates), strict=True)))
+        """Other mixes, each with much of one endpoint, so that the endpoints' demands can be told apart."""
+        work = self._work()
+        at_the_knee = knee * sum(share * work[name] for name, share in self.shares.items())
+        for round_number in range(self.effort.mixes):
+            for place, emphasised in enumerate(self.shares):
+                fraction = MIX_FRACTIONS[(round_number + place) % len(MIX_FRACTIONS)]
+                shares = {name: share * (1 - MIX_EMPHASIS) for name, share in self.shares.items()}
+                shares[emphasised] += MIX_EMPHASIS
+                rate = fraction * at_the_knee / sum(share * work[name] for name, share in shares.items())
+                self._step("mix", {name: self._allowed(rate) * share for name, share in shares.items()})
+
+    def _work(self) -> dict[str, float]:
+        """What a request of each endpoint takes, about: its response time with nothing in its way."""
+        found = unhindered_seconds([figures for _, figures in self.steps if figures.failed_because is None])
+        typical = sum(found.values()) / max(1, len(found))
+        return {name: found.get(name, typical) for name in self.shares}
 
     def overload(self, knee: float) -> StepFigures:
         """One step beyond the knee, where what is at its end shows."""
@@ -119,7 +128,7 @@ class Climb:
         if gone is not None:
             raise Stopped(f"the processes of tier {gone} have ended")
         self.told(f"{kind}: {sum(rates.values()):,.1f} requests/s")
-        step = self.traffic.step(rates, seconds or self.effort.step_seconds, self.effort.settle_seconds)
+        step = self.traffic.step(rates, *self._lengths(seconds or self.effort.step_seconds))
         figures = described(kind, step, self.watch.used(step.begin, step.end))
         figures.failed_because = self._beyond(step)
         self.steps.append((step, figures))
@@ -128,6 +137,13 @@ class Climb:
         if figures.failed_because is not None:
             self._cool()
         return step, figures
+
+    def _lengths(self, seconds: float) -> tuple[float, float]:
+        """Of a step and of the settle time before it: a slow system needs longer for its queues to be what they are."""
+        quickest = self.quickest or 0.0
+        longest = LENGTH_MAX * self.effort.step_seconds
+        settle = max(self.effort.settle_seconds, min(longest / 2, SETTLE_RESPONSES * quickest))
+        return max(seconds, min(longest, STEP_RESPONSES * quickest)), settle
 
     def _beyond(self, step: Step) -> str | None:
         if step.failed_fraction > self.errors_max:
@@ -182,6 +198,7 @@ def described(kind: str, step: Step, used: SystemUse) -> StepFigures:
                 response_time_p50_seconds=each.p50_seconds,
                 response_time_p95_seconds=each.p95_seconds,
                 response_time_p99_seconds=each.p99_seconds,
+                response_time_quantiles_seconds=_quantiles(each),
                 failed_by=dict(each.failed_by),
             )
             for each in step.endpoints
@@ -192,6 +209,12 @@ def described(kind: str, step: Step, used: SystemUse) -> StepFigures:
         machine_busy_cores=used.machine_busy_cores,
         generator_cpu_cores=sum(each.generator_cpu for each in step.endpoints),
     )
+
+
+def _quantiles(endpoint: EndpointStep) -> list[float]:
+    if endpoint.histogram is None or not len(endpoint.histogram):
+        return []
+    return [float(f"{endpoint.histogram.quantile(place / 20) or 0.0:.4g}") for place in range(1, 20)]
 
 
 def shares(counts: Mapping[str, int]) -> dict[str, float]:

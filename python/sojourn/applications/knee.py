@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 
 from sojourn.applications.climb import log_mix
@@ -9,6 +10,8 @@ from sojourn.applications.summary import Knee, StepFigures
 from sojourn.applications.traffic import Step
 from sojourn.results.records import Interval
 
+SHORT_STEPS = 0.9
+"""Of the highest load that passed: in a short step a queue may grow without the step failing for it."""
 TOP = 0.99
 """Of the highest load: steps there are at the same load."""
 
@@ -40,9 +43,25 @@ def locate(steps: Sequence[tuple[Step, StepFigures]], explored: float, why: str)
     wrong = {edge: sum(each > edge for each in passed) + sum(each <= edge for each in failed) for edge in edges}
     knee = max(edges, key=lambda edge: (-wrong[edge], edge))
     above = min((each for each in failed if each > knee), default=knee)
-    low = min(knee, *failed)
+    middle = (knee + above) / 2
+    # Between the two it is what a step beyond the knee delivered, not the middle of steps far apart.
+    delivered = max(sustained(each) for each in tried if each.failed_because is not None)
+    estimate = max(SHORT_STEPS * knee, min(middle, delivered))
+    low, high = min(knee, *failed, estimate), max(above, *passed)
+    if delivered < middle:
+        high = max(*passed, estimate)
     return Knee(
-        requests_per_second=Interval(estimate=(knee + above) / 2, low=low, high=max(above, *passed)),
+        requests_per_second=Interval(estimate=estimate, low=low, high=high),
         is_lower_bound=False,
         stopped_because=why,
     )
+
+
+def sustained(step: StepFigures) -> float:
+    """The load of the same mix that a step beyond the knee was answered at, by the median of its endpoints."""
+    shares = [
+        each.requests_per_second / each.offered_requests_per_second
+        for each in step.endpoints
+        if each.offered_requests_per_second > 0
+    ]
+    return step.offered_requests_per_second * statistics.median(shares) if shares else step.requests_per_second

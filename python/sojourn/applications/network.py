@@ -1,22 +1,84 @@
-"""The system as a network of stations: cores that tiers share, waiting elsewhere, and workers held until the answer.
+"""The system as a network: cores that tiers share, processes that take turns, waiting, and places that are held.
 
-A request takes a place among the workers, if their number limits, and keeps it while it uses cores and waits (`holds`).
-Demands are fitted on steps with other mixes; the log's own mix at rising load, which the fit did not see, is what the
-network is tried on.
+A request takes a place (a worker, a connection of a pool) if their number limits, and keeps it while it uses CPU time
+of this tier and those behind it, and while it waits for what is no tier (`holds`, in a system file). CPU times come
+from the utilisation law, by how much cores stretch them from `contention`, and what is left of the response times is
+waiting. What a request takes is drawn once and goes for all of its parts: its spread is that of little load.
+
+Means come from the layers at once; percentiles from simulating the system file.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from sojourn import _native
+from sojourn.applications.contention import Load, Stretch, stretches, utilisation
 from sojourn.applications.diagnosis import CoreGroup
-from sojourn.applications.summary import Demand, StepFigures
+from sojourn.assessment.verification.foretelling import mean_wait
 
 HALF_WIDTH = 0.02
 JOBS_MAX = 400_000
-WAIT_MIN_SECONDS = 1e-6
+HOLDING_MIN = 0.1
+"""Of the mean CPU time in the tier whose places are limited: an endpoint with less does not go there."""
+ROUTES_MAX = 16
+"""Ways through the processes that are told apart; beyond, those of the last tier are one station."""
+UNIT_BYTES = 1000
+"""A request of the mean size, as the system file has it: sizes are the factor that all its parts share."""
+BISECTIONS = 12
+NEARLY_FULL = 0.92
+NOTHING_SECONDS = 1e-7
+SATURATION_WIDTH = 2e-3
+"""Relative: how well the load is known at which cores saturate."""
+SATURATED = 0.98
+"""Of what the cores can take: to know how long places are held where more is asked of them."""
+SHAPE_VALUES = 100
+
+
+@dataclass(frozen=True)
+class Places:
+    """So many requests at a time in a tier and behind it."""
+
+    what: str
+    """`workers`, or `connections` of a pool."""
+    tier: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Serial:
+    """What one request has at a time: a lock, or a disk."""
+
+    what: str
+    tier: str
+    seconds: float
+    """Per request of the log's mix."""
+
+
+@dataclass(frozen=True)
+class Background:
+    """Cores that are used by nobody's tier: the load's own processes, and what watches."""
+
+    fixed: float = 0.0
+    per_request: float = 0.0
+    """Core seconds."""
+
+    def at(self, rate: float) -> float:
+        """Cores in use at a load in requests/s."""
+        return self.fixed + self.per_request * rate
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Of an endpoint at some load."""
+
+    mean_seconds: float
+    p95_seconds: float | None
 
 
 @dataclass(frozen=True)
@@ -24,109 +86,326 @@ class Network:
     """The fitted network."""
 
     endpoints: tuple[str, ...]
+    tiers: tuple[str, ...]
+    """Those that clients meet first, first."""
     groups: tuple[CoreGroup, ...]
-    demands: Mapping[tuple[str, tuple[str, ...]], float]
-    """Seconds of the cores of a group per request, by endpoint and the group's tiers."""
+    demands: Mapping[tuple[str, str], float]
+    """CPU seconds per request where the cores are full, by endpoint and tier."""
     waits: Mapping[str, float]
     """Seconds that a request of an endpoint spends otherwise, where nothing is in its way."""
-    workers: int | None
+    processes: Mapping[str, int] = field(default_factory=dict)
+    """Tiers whose processes take turns at their requests, one core each; others have one for each request."""
+    places: tuple[Places, ...] = ()
+    serial: Serial | None = None
+    quotas: Mapping[str, float] = field(default_factory=dict)
+    """Cores that a tier may use at most of those that it shares."""
+    background: Background = Background()
+    falls: Mapping[str, float] = field(default_factory=dict)
+    """By tier: CPU time per request on idle cores is so much more, relative."""
+    shapes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """By endpoint what requests take over its mean, as values that are equally likely; without any, exponential."""
 
     def limits(self, shares: Mapping[str, float]) -> dict[str, float]:
         """Requests/s in all that each resource can take, by its name."""
         found = {}
         for group in self.groups:
-            mean = sum(share * self.demands[name, group.tiers] for name, share in shares.items())
-            if mean > 0:
-                found[f"cores of {', '.join(group.tiers)}"] = group.cores / mean
-        if self.workers is not None:
-            found["workers"] = self.workers / sum(share * self.held_seconds(name) for name, share in shares.items())
+            limit = self._saturation(group, shares)
+            if limit is not None:
+                found[f"cores of {', '.join(group.tiers)}"] = limit
+        for tier, count in self.processes.items():
+            if self._cpu(shares, tier) > 0:
+                found[f"processes of {tier}"] = self._limit_of_cpu(tier, count, shares)
+        most = min(found.values(), default=math.inf)
+        for tier, cores in self.quotas.items():
+            if self._cpu(shares, tier) > 0:
+                found[f"quota of {tier}"] = self._limit_of_cpu(tier, cores, shares)
+        if self.serial is not None:
+            found[f"{self.serial.what} of {self.serial.tier}"] = 1 / self.serial.seconds
+        for each in self.places:
+            limit = self._limit_of(each, shares, most)
+            if limit is not None:
+                found[f"{each.what} of {each.tier}"] = limit
         return found
 
-    def held_seconds(self, endpoint: str) -> float:
-        """How long a request keeps its worker where nothing is in its way."""
-        return self.waits[endpoint] + sum(self.demands[endpoint, group.tiers] for group in self.groups)
+    def capacity(self, shares: Mapping[str, float]) -> float:
+        """Requests/s that all resources can take."""
+        return min(self.limits(shares).values(), default=math.inf)
 
-    def mean_seconds(self, rates: Mapping[str, float], seed: int) -> float | None:
-        """The mean response time by simulation; None beyond what it can take."""
-        total = sum(rates.values())
-        if any(total >= limit for limit in self.limits({name: rate / total for name, rate in rates.items()}).values()):
+    def mean_seconds(self, rates: Mapping[str, float]) -> dict[str, float] | None:
+        """Mean response times by endpoint; None beyond what it can take."""
+        stretched = self._stretches(rates)
+        if stretched is None:
+            return None
+        waiting = self._waits_for_place(rates, stretched)
+        if waiting is None:
+            return None
+        return {
+            name: self._passing(name, stretched) + (waiting if self._holds(name, self._fewest()) else 0.0)
+            for name in self.endpoints
+        }
+
+    def simulated(self, rates: Mapping[str, float], seed: int) -> dict[str, Figures] | None:
+        """Means and 95th percentiles by endpoint; None beyond what it can take."""
+        if self.mean_seconds(rates) is None:
             return None
         try:
-            found = _native.simulate_system(self.system_file(rates), HALF_WIDTH, JOBS_MAX, seed)
+            found = _native.simulate_system(
+                self.system_file(rates), HALF_WIDTH, JOBS_MAX, seed, targets=["mean", "p95"]
+            )
         except ValueError:
             return None
-        return float(found["response_time_seconds"]["mean"])
+        classes = found["classes"]
+        return {
+            name: Figures(times["mean"], times["p95"])
+            for index, name in enumerate(self.endpoints)
+            if (times := classes.get(f"e{index}", {}).get("response_time_seconds")) and times["mean"] is not None
+        }
 
     def system_file(self, rates: Mapping[str, float]) -> str:
-        """The network as a system file, loaded at these rates."""
+        """The network as a system file, loaded at these rates, with the stretches of that load."""
+        stretched = self._stretches(rates) or self._alone()
         lines = ['name = "application"', ""]
-        if self.workers is not None:
-            # Taking a place costs nothing; keeping it is what counts.
-            lines += ["[stations.workers]", 'discipline = "lps"', f"r = {self.workers}", 'demand = "1ns"', ""]
-        for place, group in enumerate(self.groups):
-            lines += [f"[stations.{_station(place)}]  # {', '.join(group.tiers)}", 'discipline = "ps"']
-            lines += [f"servers = {group.cores}", 'demand = "1ns"', ""]
+        places = self._fewest()
+        if places is not None:
+            for part in range(self._parts(places)):
+                # Taking a place costs nothing; keeping it is what counts.
+                lines += [f"[stations.places-{part}]  # {places.what} of {places.tier}", 'discipline = "lps"']
+                lines += [f"r = {places.count // self._parts(places)}", 'demand = "1ns"', ""]
+        for tier, count in self._split().items():
+            for place in range(count):
+                lines += [f'[stations."{tier}-{place}"]', 'discipline = "ps"', 'demand = "1ns"', ""]
+        for tier in self.tiers:
+            if tier in self._split():
+                continue
+            if tier in self.processes:
+                lines += [f'[stations."{tier}"]', 'discipline = "ps"', f"servers = {self.processes[tier]}"]
+            else:
+                lines += [f'[stations."{tier}"]', 'discipline = "is"']
+            lines += ['demand = "1ns"', ""]
         lines += ["[stations.elsewhere]", 'discipline = "is"', 'demand = "1ns"', ""]
         for index, name in enumerate(self.endpoints):
             if rates.get(name, 0.0) > 0:
-                lines += [
-                    f"[classes.e{index}]  # {name}",
-                    f'rate = "{rates[name]:.6g}/s"',
-                    f"route = [{self._route(name)}]",
-                ]
-                lines.append("")
+                lines += [f"[classes.e{index}]  # {name}", f'rate = "{rates[name]:.6g}/s"']
+                lines += [f"document = {self._shape(name)}", *self._routes(index, name, stretched), ""]
         return "\n".join(lines)
 
-    def _route(self, name: str) -> str:
-        holds = ', holds = "workers"' if self.workers is not None else ""
-        visits = ['"workers"'] if self.workers is not None else []
-        for place, group in enumerate(self.groups):
-            seconds = self.demands[name, group.tiers]
-            if seconds > 0:
-                visits.append(f'{{ station = "{_station(place)}", demand = {_law(seconds)}{holds} }}')
-        seconds = max(self.waits[name], WAIT_MIN_SECONDS)
-        visits.append(f'{{ station = "elsewhere", demand = {_law(seconds)}{holds} }}')
+    def working(self, rates: Mapping[str, float], places: Places) -> float:
+        """How many of these places are held at some load, whatever their number, by Little's law."""
+        # Cores that are saturated stretch more than any load below does.
+        scale = min(1.0, SATURATED * self._limit_of_cores(rates) / max(sum(rates.values()), 1e-9))
+        stretched = self._stretches({name: rate * scale for name, rate in rates.items()}) or self._alone()
+        return self._held_at(rates, places, stretched)
+
+    def _cpu(self, shares: Mapping[str, float], tier: str) -> float:
+        return sum(share * self.demands.get((name, tier), 0.0) for name, share in shares.items())
+
+    def _stretches(self, rates: Mapping[str, float]) -> dict[str, Stretch] | None:
+        total, found, more = sum(rates.values()), dict[str, Stretch](), self._larger(rates)
+        for group in self.groups:
+            loads = [Load(self._cpu(rates, tier), self.processes.get(tier)) for tier in group.tiers]
+            larger = [more[tier] for tier in group.tiers]
+            loads = [replace(load, busy_cores=load.busy_cores * more) for load, more in zip(loads, larger, strict=True)]
+            factors = stretches(loads, group.cores, self.background.at(total))
+            if factors is None or any(each.whole == math.inf for each in factors):
+                return None
+            for tier, factor, alone in zip(group.tiers, factors, larger, strict=True):
+                found[tier] = replace(factor, of_core=factor.of_core * alone, alone=alone)
+        return found
+
+    def _passing(self, name: str, stretched: Mapping[str, Stretch]) -> float:
+        """The time of a request that waits for no place."""
+        return self.waits.get(name, 0.0) + sum(
+            self.demands.get((name, tier), 0.0) * stretched[tier].whole for tier in stretched
+        )
+
+    def _saturation(self, group: CoreGroup, shares: Mapping[str, float]) -> float | None:
+        """Where cores, or processes that compete for them, are always busy."""
+        mean = sum(self._cpu(shares, tier) for tier in group.tiers) + self.background.per_request
+        if mean <= 0:
+            return None
+        alone = replace(self, groups=(group,))
+        full = (group.cores - self.background.fixed) / mean
+        low, high = 0.0, full
+        while high - low > SATURATION_WIDTH * high:
+            middle = (low + high) / 2
+            is_free = alone._stretches({name: share * middle for name, share in shares.items()}) is not None
+            low, high = (middle, high) if is_free else (low, middle)
+        # So near to full cores the layers have no answer, whoever uses them.
+        return full if low > NEARLY_FULL * full else low
+
+    def _limit_of_cpu(self, tier: str, cores: float, shares: Mapping[str, float]) -> float:
+        """Where a tier uses so many cores; the others are the more idle, and each request takes the more."""
+        rate = cores / self._cpu(shares, tier)
+        for _ in range(BISECTIONS):
+            rates = {name: share * rate for name, share in shares.items()}
+            rate = cores / (self._cpu(shares, tier) * self._larger(rates).get(tier, 1.0))
+        return rate
+
+    def _larger(self, rates: Mapping[str, float]) -> dict[str, float]:
+        """By tier the factor on CPU time, because cores are not full."""
+        found = dict[str, float]()
+        for group in self.groups:
+            loads = [Load(self._cpu(rates, tier), None) for tier in group.tiers]
+            falls = [self.falls.get(tier, 0.0) for tier in group.tiers]
+            busy = utilisation(loads, falls, group.cores, self.background.at(sum(rates.values())))
+            found |= {tier: 1 + fall * (1 - min(1.0, busy)) for tier, fall in zip(group.tiers, falls, strict=True)}
+        return found
+
+    def _alone(self) -> dict[str, Stretch]:
+        return {tier: Stretch(1.0, None) for group in self.groups for tier in group.tiers}
+
+    def _limit_of_cores(self, rates: Mapping[str, float]) -> float:
+        total = sum(rates.values())
+        return replace(self, places=(), serial=None).capacity({name: rate / total for name, rate in rates.items()})
+
+    def _fewest(self) -> Places | None:
+        return min(self.places, key=lambda each: each.count, default=None)
+
+    def _parts(self, places: Places) -> int:
+        """Queues for places: one for each process that takes turns and has places of its own, or one for all."""
+        count = self.processes.get(places.tier, 1)
+        return count if places.what == "workers" and places.tier in self._split() and places.count >= 2 * count else 1
+
+    def _holds(self, name: str, places: Places | None) -> bool:
+        if places is None:
+            return False
+        here = [self.demands.get((each, places.tier), 0.0) for each in self.endpoints]
+        return self.demands.get((name, places.tier), 0.0) >= HOLDING_MIN * sum(here) / len(here)
+
+    def _behind(self, places: Places) -> tuple[str, ...]:
+        """The tiers whose CPU time is used with a place."""
+        return self.tiers[self.tiers.index(places.tier) :] if places.tier in self.tiers else self.tiers
+
+    def _held(self, name: str, places: Places, stretched: Mapping[str, Stretch]) -> float:
+        if not self._holds(name, places):
+            return 0.0
+        return self.waits.get(name, 0.0) + sum(
+            self.demands.get((name, tier), 0.0) * stretched[tier].whole
+            for tier in self._behind(places)
+            if tier in stretched
+        )
+
+    def _held_at(self, rates: Mapping[str, float], places: Places, stretched: Mapping[str, Stretch]) -> float:
+        """By Little's law."""
+        return sum(rate * self._held(name, places, stretched) for name, rate in rates.items())
+
+    def _limit_of(self, places: Places, shares: Mapping[str, float], most: float) -> float | None:
+        """The throughput at which all places are held: cores that are busy make it lower. None: cores end first."""
+        alone = self._alone()
+        held = sum(share * self._held(name, places, alone) for name, share in shares.items())
+        low, high = 0.0, min(SATURATED * most, places.count / max(held, 1e-9))
+        if self._is_free(high, shares, places):
+            return None
+        for _ in range(BISECTIONS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self._is_free(middle, shares, places) else (low, middle)
+        return (low + high) / 2
+
+    def _is_free(self, rate: float, shares: Mapping[str, float], places: Places) -> bool:
+        rates = {name: share * rate for name, share in shares.items()}
+        stretched = self._stretches(rates)
+        return stretched is not None and self._held_at(rates, places, stretched) < places.count
+
+    def _waits_for_place(self, rates: Mapping[str, float], stretched: Mapping[str, Stretch]) -> float | None:
+        """The mean wait for a place, as M/G/n has it (Allen and Cunneen's approximation); None where all are held."""
+        places = self._fewest()
+        if places is None:
+            return 0.0
+        holding = {name: rate for name, rate in rates.items() if self._holds(name, places)}
+        rate = sum(holding.values())
+        if rate == 0:
+            return 0.0
+        times = {name: self._held(name, places, stretched) for name in holding}
+        held = sum(each * times[name] for name, each in holding.items()) / rate
+        if rate * held >= places.count // self._parts(places) * self._parts(places):
+            return None
+        second = sum(each * times[name] ** 2 * self._square(name) for name, each in holding.items()) / rate
+        parts = self._parts(places)
+        return mean_wait(rate / parts, held, places.count // parts) * second / held**2 / 2
+
+    def _square(self, name: str) -> float:
+        shape = self.shapes.get(name)
+        return 2.0 if not shape else float(np.mean(np.square(shape)) / np.mean(shape) ** 2)
+
+    def _shape(self, name: str) -> str:
+        shape = self.shapes.get(name)
+        if not shape:
+            return f'{{ law = "exponential", mean = "{UNIT_BYTES}B" }}'
+        scale = UNIT_BYTES / (sum(shape) / len(shape))
+        values = ", ".join(f'"{value * scale:.5g}B"' for value in shape)
+        return f'{{ law = "empirical", values = [{values}] }}'
+
+    def _split(self) -> dict[str, int]:
+        """Tiers of which each process is a station of its own."""
+        found, ways = dict[str, int](), 1
+        for tier, count in self.processes.items():
+            if ways * count <= ROUTES_MAX:
+                found[tier] = count
+                ways *= count
+        return found
+
+    def _routes(self, index: int, name: str, stretched: Mapping[str, Stretch]) -> list[str]:
+        split = self._split()
+        used = [tier for tier in split if self.demands.get((name, tier), 0.0) > 0]
+        ways = list(itertools.product(*(range(split[tier]) for tier in used)))
+        if len(ways) == 1:
+            return [f"route = [{self._route(name, stretched, dict(zip(used, ways[0], strict=True)))}]"]
+        lines = []
+        for place, way in enumerate(ways):
+            visits = self._route(name, stretched, dict(zip(used, way, strict=True)))
+            lines += [f"[[classes.e{index}.routes]]", f'name = "way{place}"', f"probability = {1 / len(ways):.9f}"]
+            lines.append(f"visits = [{visits}]")
+        return lines
+
+    def _route(self, name: str, stretched: Mapping[str, Stretch], way: Mapping[str, int]) -> str:
+        places = self._fewest()
+        visits, holding = list[str](), self._holds(name, places)
+        behind = self._behind(places) if holding and places is not None else ()
+        before = [tier for tier in self.tiers if tier not in behind]
+        for tier in before:
+            visits += self._visit(name, tier, stretched, way, "")
+        held = ""
+        if holding and places is not None:
+            part = way.get(places.tier, 0) if self._parts(places) > 1 else 0
+            held = f', holds = "places-{part}"'
+            visits.append(f'"places-{part}"')
+        for tier in behind:
+            visits += self._visit(name, tier, stretched, way, held)
+        visits.append(f'{{ station = "elsewhere", demand = {_demand(max(self.waits.get(name, 0.0), 1e-7))}{held} }}')
         return ", ".join(visits)
 
-
-def fit(
-    unhindered: Mapping[str, float],
-    endpoints: Sequence[str],
-    demands: Sequence[Demand],
-    groups: Sequence[CoreGroup],
-    workers: int | None,
-) -> Network | None:
-    """The network of what was measured below the knee; None where the demands are not known.
-
-    Args:
-        unhindered: the response time of each endpoint with nothing in its way.
-        endpoints: their names.
-        demands: CPU time by endpoint and tier.
-        groups: tiers that share cores.
-        workers: how many places there are, if they limit.
-    """
-    by_tier = {(each.endpoint, each.tier): each.seconds.estimate for each in demands}
-    known = {tier for _, tier in by_tier}
-    used = [CoreGroup(tuple(name for name in group.tiers if name in known), group.cores) for group in groups]
-    used = [group for group in used if group.tiers]
-    if not used:
-        return None
-    together = {
-        (name, group.tiers): sum(by_tier[name, tier] for tier in group.tiers) for name in endpoints for group in used
-    }
-    busy = {name: sum(together[name, group.tiers] for group in used) for name in endpoints}
-    waits = {name: max(0.0, unhindered.get(name, 0.0) - busy[name]) for name in endpoints}
-    return Network(tuple(endpoints), tuple(used), together, waits, workers)
+    def _visit(
+        self, name: str, tier: str, stretched: Mapping[str, Stretch], way: Mapping[str, int], held: str
+    ) -> list[str]:
+        seconds = self.demands.get((name, tier), 0.0) if tier in stretched else 0.0
+        if seconds <= 0:
+            return []
+        station, stretch = f"{tier}-{way[tier]}" if tier in way else tier, stretched[tier]
+        visits = [f'{{ station = "{station}", demand = {_demand(seconds * stretch.alone)}{held} }}']
+        waiting = seconds * (stretch.of_core - stretch.alone)
+        if waiting > NOTHING_SECONDS:
+            # How long others are in the way has little to do with the request.
+            law = f'{{ law = "exponential", mean = "{waiting * 1e9:.6g}ns" }}'
+            visits.append(f'{{ station = "{station}", demand = {law}{held} }}')
+        return visits
 
 
-def rates_of(step: StepFigures) -> dict[str, float]:
-    """What a step offered."""
-    return {each.name: each.offered_requests_per_second for each in step.endpoints}
+def _demand(seconds: float) -> str:
+    return f'{{ fixed = "0ns", per_byte = "{seconds / UNIT_BYTES * 1e9:.6g}ns/B" }}'
 
 
-def _station(place: int) -> str:
-    return f"cores{place}"
-
-
-def _law(seconds: float) -> str:
-    return f'{{ law = "exponential", mean = "{seconds * 1e6:.4g}us" }}'
+def shape_of(quantiles: Sequence[Sequence[float]], weights: Sequence[float]) -> tuple[float, ...]:
+    """What requests take over their mean, from the quantiles that steps have, each by its weight."""
+    rows = [(row, weight) for row, weight in zip(quantiles, weights, strict=True) if row and weight > 0]
+    if not rows:
+        return ()
+    merged = np.average(np.array([row for row, _ in rows]), axis=0, weights=[weight for _, weight in rows])
+    known = np.linspace(0.0, 1.0, merged.size + 2)[1:-1]
+    places = (np.arange(SHAPE_VALUES) + 0.5) / SHAPE_VALUES
+    values = np.interp(places, known, merged)
+    # Beyond the last that is known, an exponential tail as the last two have it.
+    beyond = places > known[-1]
+    scale = float(merged[-1] - merged[-2]) / math.log((1 - known[-2]) / (1 - known[-1]))
+    values[beyond] = merged[-1] + scale * np.log((1 - known[-1]) / (1 - places[beyond]))
+    mean = float(values.mean())
+    return tuple(float(value) / mean for value in values) if mean > 0 else ()

@@ -7,11 +7,11 @@ import time
 from collections.abc import Sequence
 
 from sojourn import __version__, interrupts
-from sojourn.applications import demands, diagnosis, network, objectives, requests
-from sojourn.applications.changes import changes
+from sojourn.applications import objectives, requests
+from sojourn.applications.answer import conclude
+from sojourn.applications.changes import Starting
 from sojourn.applications.climb import Climb, Stopped, log_mix, shares
 from sojourn.applications.coverage import Coverage, coverage
-from sojourn.applications.diagnosis import core_groups
 from sojourn.applications.endpoints import OTHER, Endpoint, endpoints
 from sojourn.applications.knee import locate
 from sojourn.applications.objectives import Objective, Tried
@@ -19,16 +19,15 @@ from sojourn.applications.request import ApplicationRequest
 from sojourn.applications.summary import (
     SUMMARY,
     ApplicationSummary,
-    Cause,
     EndpointDescription,
-    HeldOutStep,
-    Knee,
     LeftOutRequests,
-    Model,
     StepFigures,
     TierDescription,
 )
 from sojourn.applications.traffic import Step, Traffic
+from sojourn.applications.verification import carrying_out
+from sojourn.applications.verification.carrying_out import Carrying, in_words
+from sojourn.applications.verification.planned import parse
 from sojourn.assessment.pipeline import Stages
 from sojourn.failure import CouldNotRun
 from sojourn.machine import cores
@@ -38,10 +37,8 @@ from sojourn.tiers.watch import Watch
 ENDPOINTS_MAX = 9
 """That are loaded apart: more could not be told apart within the time."""
 COVERED_MIN = 0.5
-BELIEVED_ERROR_MAX = 0.25
-"""Of the mean response time on steps that the model did not see."""
-FITTED_LOAD_MAX = 0.6
-"""Of the knee: steps of the log's mix below it show what a request takes with nothing in its way."""
+PREDICTIONS = "predictions.json"
+"""What changes are predicted to give: in the folder before any is made."""
 
 
 def assess(request: ApplicationRequest, folder: RunFolder, stages: Stages) -> ApplicationSummary:
@@ -74,8 +71,9 @@ class _Assessment:
         self.stages = stages
         self.started = time.monotonic()
         self.steps: list[tuple[Step, StepFigures]] = []
-        self.low: StepFigures | None = None
         self.top: StepFigures | None = None
+        self.starting: Starting | None = None
+        self.is_concluded = False
         stages.begin("log")
         log = requests.read(request.log, request.log_options)
         known = _few(endpoints(log.rows, request.endpoints), request.methods)
@@ -83,6 +81,7 @@ class _Assessment:
         if not self.covered.endpoints:
             raise CouldNotRun("the log has no request that may be made", "see sojourn endpoints LOG, --allow-methods")
         self.objectives = [Objective.parse(text, self.covered.endpoints) for text in request.objectives]
+        self.planned = [parse(text, self.covered.endpoints, request.tiers) for text in request.planned]
         peak = log.peak_requests_per_second * self.covered.fraction
         self.summary = _begun(request, self.covered, log, peak)
         stages.done(f"{log.requests:,} requests, {len(self.covered.endpoints)} endpoints")
@@ -118,11 +117,12 @@ class _Assessment:
                 errors_max=request.errors_max,
                 rate_max=request.rate_max,
                 told=lambda said: self.stages.update(0, None, said),
-                seed=request.seed,
                 steps=self.steps,
             )
             self._climb(climb)
             self.summary.warnings += [f"No {name}: {why}" for name, why in watch.missing.items()]
+        if self.planned:
+            self._verify(climb)
         self.summary.complete = True
 
     def _climb(self, climb: Climb) -> None:
@@ -139,6 +139,34 @@ class _Assessment:
         climb.mixes(knee)
         self.stages.done(f"{sum(figures.kind == 'mix' for _, figures in self.steps)} steps")
 
+    def _verify(self, climb: Climb) -> None:
+        request, summary = self.request, self.summary
+        starting = self._concluded()
+        summary.verification = carrying_out.predicted(starting, self.planned, request.prices)
+        # There before anything is measured of them.
+        self.folder.write_json(PREDICTIONS, [each.model_dump(mode="json") for each in summary.verification])
+        carrying = Carrying(
+            climb=climb,
+            knee=summary.knee.requests_per_second.estimate if summary.knee is not None else 0.0,
+            tiers=request.tiers,
+            sources=request.sources,
+            target=request.target,
+            restore=request.restore,
+        )
+        for planned, change in zip(self.planned, summary.verification, strict=True):
+            self.stages.begin(change.what)
+            carrying_out.measure(carrying, planned, change)
+            self.stages.done(in_words(change))
+
+    def _concluded(self) -> Starting | None:
+        """Draws the conclusions from the steps, once."""
+        summary = self.summary
+        if not self.is_concluded and self.top is not None and summary.knee is not None:
+            summary.steps = [figures for _, figures in self.steps]
+            self.starting = conclude(summary, self.top, self._shares(), self.request.prices, self.request.seed)
+            self.is_concluded = True
+        return self.starting
+
     def finish(self) -> ApplicationSummary:
         """Draws the conclusions from what was measured, and writes them."""
         summary = self.summary
@@ -147,76 +175,12 @@ class _Assessment:
         summary.objectives = [
             objectives.answer(each, tried, summary.required_requests_per_second) for each in self.objectives
         ]
-        if self.top is not None and summary.knee is not None:
-            self._conclude(summary.knee, self.top)
+        self._concluded()
         if summary.covered_fraction < COVERED_MIN:
             summary.warnings.append(f"The load stands for {summary.covered_fraction:.0%} of the log's requests alone.")
         summary.duration_seconds = time.monotonic() - self.started
         self.folder.write_json(SUMMARY, summary.model_dump(mode="json"))
         return summary
-
-    def _conclude(self, knee: Knee, top: StepFigures) -> None:
-        summary = self.summary
-        names = [each.name for each in self.covered.endpoints]
-        below = [figures for figures in summary.steps if figures.failed_because is None]
-        summary.demands, summary.demand_errors, warnings = demands.measure(
-            below, names, [each.name for each in summary.tiers], self.request.seed
-        )
-        summary.warnings += warnings
-        low = min(below, key=lambda figures: figures.offered_requests_per_second)
-        fitted = [
-            figures
-            for figures in below
-            if figures.kind == "mix"
-            or figures.offered_requests_per_second <= FITTED_LOAD_MAX * knee.requests_per_second.estimate
-        ]
-        unhindered = diagnosis.unhindered_seconds(fitted)
-        causes = diagnosis.find(low, top, unhindered, summary.tiers)
-        limited_workers = any(each.cause in ("workers", "outside") for each in causes)
-        held = diagnosis.held_workers(unhindered, top)
-        workers = max(1, round(held)) if limited_workers and held is not None else None
-        found = network.fit(unhindered, names, summary.demands, core_groups(summary.tiers), workers)
-        if found is not None:
-            self._try(found, [each for each in below if each.kind == "climb" and each not in fitted], causes)
-        summary.bottleneck, summary.next_bottleneck = _first_two(causes, found, names, self.covered, knee)
-        believed = found if summary.model is not None and summary.model.believed else None
-        summary.changes = changes(believed, summary.bottleneck, self._shares(), knee)
-
-    def _try(self, found: network.Network, unseen: Sequence[StepFigures], causes: Sequence[Cause]) -> None:
-        tried = []
-        for figures in unseen:
-            predicted = found.mean_seconds(network.rates_of(figures), self.request.seed)
-            measured = figures.response_time_mean_seconds
-            figures.predicted_response_time_mean_seconds = predicted
-            if predicted is not None and measured is not None:
-                tried.append(
-                    HeldOutStep(
-                        offered_requests_per_second=figures.offered_requests_per_second,
-                        measured_seconds=measured,
-                        predicted_seconds=predicted,
-                    )
-                )
-        errors = sorted(abs(each.predicted_seconds / each.measured_seconds - 1) for each in tried)
-        error = errors[len(errors) // 2] if errors else None
-        modelled = {"cpu", "workers", "outside"}
-        limits = found.limits(self._shares())
-        believed = error is not None and error <= BELIEVED_ERROR_MAX
-        if causes and causes[0].cause not in modelled:
-            believed = False
-            self.summary.warnings.append(f"The model has no {causes[0].cause}: what it says of changes is left out.")
-        elif not believed:
-            said = (
-                "it could not be tried" if error is None else f"it is off by {error:.0%} on steps that it did not see"
-            )
-            self.summary.warnings.append(f"The model is not believed ({said}): what it says of changes is left out.")
-        self.summary.model = Model(
-            workers=found.workers,
-            system_file=found.system_file({name: share for name, share in self._shares().items()}),
-            capacity_requests_per_second=min(limits.values(), default=None),
-            held_out=tried,
-            held_out_error_median=error,
-            believed=believed,
-        )
 
     def _shares(self) -> dict[str, float]:
         return shares({each.name: each.count for each in self.covered.endpoints})
@@ -262,41 +226,3 @@ def _begun(
         ],
         tiers=[],
     )
-
-
-def _first_two(
-    causes: Sequence[Cause], found: network.Network | None, names: Sequence[str], covered: Coverage, knee: Knee
-) -> tuple[Cause, Cause | None]:
-    if knee.is_lower_bound:
-        unknown = Cause(tier=None, cause="unknown", because=f"the load did not reach the knee: {knee.stopped_because}")
-        return unknown, causes[0] if causes else None
-    if not causes:
-        because = (
-            "no tier's processor, workers, connections, locks or disk were shown to be at their end in the step beyond "
-            "the knee; a machine without other work, or the tiers on cores of their own, would show more"
-        )
-        return Cause(tier=None, cause="unknown", because=because), None
-    first = causes[0].model_copy(update={"limit_requests_per_second": knee.requests_per_second.estimate})
-    if len(causes) > 1:
-        return first, causes[1]
-    if found is None:
-        return first, None
-    counts = {each.name: each.count for each in covered.endpoints}
-    others = {
-        name: limit
-        for name, limit in found.limits(shares(counts)).items()
-        if limit > knee.requests_per_second.high
-        and not (first.cause == "cpu" and str(first.tier) in name.removeprefix("cores of ").split(", "))
-        and not (name == "workers" and first.cause != "cpu")
-    }
-    if not others:
-        return first, None
-    name = min(others, key=lambda each: others[each])
-    tiers = name.removeprefix("cores of ")
-    next_one = Cause(
-        tier=tiers,
-        cause="workers" if name == "workers" else "cpu",
-        because="by its service demands",
-        limit_requests_per_second=others[name],
-    )
-    return first, next_one

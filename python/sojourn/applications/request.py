@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sojourn.applications.prices import Prices
 from sojourn.assessment.request import EffortName
 from sojourn.tiers.declaration import Tier
 from sojourn.tiers.watch import Sources
@@ -18,12 +19,14 @@ class Effort:
     step_seconds: float
     settle_seconds: float
     climbs: int
+    mixes: int
+    """Steps with much of one endpoint, for each endpoint."""
 
 
 EFFORTS: Mapping[EffortName, Effort] = {
-    EffortName.quick: Effort(1.5, 0.5, 1),
-    EffortName.normal: Effort(3.0, 0.8, 2),
-    EffortName.thorough: Effort(8.0, 2.0, 4),
+    EffortName.quick: Effort(1.5, 0.5, 1, 1),
+    EffortName.normal: Effort(3.0, 0.8, 2, 3),
+    EffortName.thorough: Effort(8.0, 2.0, 4, 4),
 }
 
 
@@ -49,3 +52,9 @@ class ApplicationRequest:
     errors_max: float
     effort: Effort
     seed: int
+    prices: Prices | None = None
+    """What changes cost."""
+    planned: Sequence[str] = ()
+    """Changes that are carried out, as they were typed."""
+    restore: str | None = None
+    """The command that puts the system back as it was after each."""

@@ -24,6 +24,8 @@ class EndpointFigures(Record):
     response_time_p50_seconds: float | None
     response_time_p95_seconds: float | None
     response_time_p99_seconds: float | None
+    response_time_quantiles_seconds: list[float] = Field(default_factory=list)
+    """The 5 %, 10 %, ... 95 % quantiles: the shape that a model of it has to have."""
     failed_by: dict[str, int] = Field(default_factory=dict)
 
 
@@ -68,6 +70,7 @@ class Demand(Record):
     endpoint: str
     tier: str
     seconds: Interval
+    """Where the cores are full."""
     identifiable: bool
     """False where the measurements do not tell it from others' or from nothing."""
 
@@ -88,8 +91,36 @@ class Change(Record):
     """What a change would give."""
 
     what: str
-    capacity_requests_per_second: float
+    setting: str
+    """As `--change` takes it."""
+    capacity: Interval
+    """Requests/s of the log's mix."""
     factor: float
+    """Times the knee."""
+    limited_by: str
+    """What saturates first then."""
+    cost: str | None = None
+    """By the table of prices that was given."""
+
+
+class VerifiedChange(Record):
+    """A change that was carried out: what was predicted of it, and what was measured."""
+
+    setting: str
+    what: str
+    command: str | None
+    """None: Sojourn limited a tier's cores."""
+    predicted: Interval | None = None
+    """Requests/s; in the run's folder before the change was made."""
+    limited_by: str | None = None
+    not_predicted_because: str | None = None
+    measured: Interval | None = None
+    is_lower_bound: bool = False
+    """True if the load did not reach the knee."""
+    error: float | None = None
+    """Of the prediction, relative."""
+    not_measured_because: str | None = None
+    steps: list[StepFigures] = Field(default_factory=list)
 
 
 class ObjectiveAnswer(Record):
@@ -112,23 +143,36 @@ class Knee(Record):
     stopped_because: str
 
 
-class HeldOutStep(Record):
-    """A step that the model was not fitted on."""
+class HeldOutFigure(Record):
+    """One endpoint at a load that the model was not fitted on."""
 
     offered_requests_per_second: float
-    measured_seconds: float
-    predicted_seconds: float
+    """Of all endpoints together."""
+    endpoint: str
+    measured_per_second: float
+    predicted_per_second: float | None
+    """None: the model says that the load is beyond what the system takes."""
+    measured_mean_seconds: float | None
+    predicted_mean_seconds: float | None
+    measured_p95_seconds: float | None
+    predicted_p95_seconds: float | None
 
 
 class Model(Record):
-    """The network that was fitted, and how well it predicts steps that it did not see."""
+    """The network that was fitted, and how well it predicts loads that it did not see."""
 
-    workers: int | None
-    """Limited places that requests hold until they are answered; None: no limit was seen."""
+    places: list[str]
+    """Limited numbers of requests at a time that were seen."""
+    processes: dict[str, int]
+    """Tiers whose processes take turns at their requests, with how many share the work."""
+    waits_seconds: dict[str, float]
+    """By endpoint what is no CPU time of a tier."""
     system_file: str
-    capacity_requests_per_second: float | None
-    held_out: list[HeldOutStep]
-    held_out_error_median: float | None
+    limits_requests_per_second: dict[str, float]
+    """What each resource would take of the log's mix."""
+    held_out: list[HeldOutFigure]
+    errors: dict[str, float]
+    """Medians of the relative errors of `throughput`, `mean` and `p95`."""
     believed: bool
 
 
@@ -172,10 +216,13 @@ class ApplicationSummary(Record):
     demands: list[Demand] = Field(default_factory=list)
     demand_errors: dict[str, float] = Field(default_factory=dict)
     """By tier the median relative error of CPU use on steps held out."""
+    demand_falls: dict[str, float] = Field(default_factory=dict)
+    """By tier: on idle cores a request takes so much more CPU time than on full ones, relative."""
     knee: Knee | None = None
     bottleneck: Cause | None = None
     next_bottleneck: Cause | None = None
     changes: list[Change] = Field(default_factory=list)
     objectives: list[ObjectiveAnswer] = Field(default_factory=list)
     model: Model | None = None
+    verification: list[VerifiedChange] = Field(default_factory=list)
     warnings: list[str] = Field(default_factory=list)

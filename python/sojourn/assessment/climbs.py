@@ -60,10 +60,7 @@ class Climbs:
 
     def repetitions(self) -> list[list[ClimbStep]]:
         """The climbs that the answer comes from: what was cut short says nothing of the load it would have come to."""
-        climbs = {
-            name: rising_load.whole(found, self.effort) if name.endswith(rising_load.CUT_SHORT) else found
-            for name, found in self._steps.items()
-        }
+        climbs = self._whole()
         repeated: dict[str, list[ClimbStep]] = {}
         for name, found in climbs.items():
             repetition = rising_load.repetition_of(name)
@@ -72,6 +69,23 @@ class Climbs:
         # Every exploring climb goes on where the one before it ended: together they are one.
         explored = [step for name, found in climbs.items() if name.startswith("explore") for step in found]
         return list(repeated.values()) or [explored]
+
+    def levels(self) -> list[list[ClimbStep]]:
+        """By step of the staircase, its repetitions, and what was measured of it again."""
+        found = steps.levels(self.repetitions())
+        for name, climb in self._whole().items():
+            if name.startswith(rising_load.AGAIN):
+                for level in found:
+                    rate = rising_load.offered(level[0])
+                    level += (step for step in climb if step.requests and rising_load.offered(step) == rate)
+        return found
+
+    def _whole(self) -> dict[str, list[ClimbStep]]:
+        """All climbs, of those that were cut short what came to its end."""
+        return {
+            name: rising_load.whole(found, self.effort) if name.endswith(rising_load.CUT_SHORT) else found
+            for name, found in self._steps.items()
+        }
 
     def saturation(self, helpers: Helpers | None) -> Saturation | None:
         """Which resource was full first, over the climbs that were repeated."""

@@ -302,10 +302,10 @@ class _Assessment:
 
     def _predict(self, trace: _native.Trace) -> None:
         assert self.mix is not None
-        repetitions = self.climbs.repetitions()
-        self.summary.steps = steps.over_repetitions(repetitions)
-        measured = {rising_load.offered(level[0]): level for level in steps.levels(repetitions)}
-        self.summary.knee = locate(repetitions, self.request.target_p95_seconds)
+        levels = self.climbs.levels()
+        self.summary.steps = steps.over_levels(levels)
+        measured = {rising_load.offered(level[0]): level for level in levels}
+        self.summary.knee = locate(self.climbs.repetitions(), self.request.target_p95_seconds)
         saturation = self.climbs.saturation(self.helpers)
         self.summary.saturation = saturation
         withheld: list[Withheld] = []

@@ -4,14 +4,15 @@ A first staircase explores: it starts low and rises until a step fails. The repe
 staircase, laid around the knee that was found, so that every step is measured once per repetition and a drift of
 the machine touches all steps alike. Which step is beyond what the server takes, and why, the engine says (`limit`).
 A repetition whose highest step passes climbs on: the server says where it ends,
-not the estimate. Repetitions go on until the mean response times are known well enough, or the limit is reached.
+not the estimate. The steps whose mean response time is not known well enough by then are measured again, alone, until
+it is, or the limit is reached.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -33,12 +34,14 @@ HIGHER_FRACTIONS = (1.12, 1.26, 1.4)
 HIGHER_MAX = 6
 """Times that a repetition may climb on: to seven times the load that the exploration found."""
 HALF_WIDTH_MAX = 0.1
-"""Of a mean response time's 95 % confidence interval, over the mean: what repetitions are repeated for."""
-REPETITIONS_GROWTH_MAX = 2
-"""Times as many repetitions as the effort says, at the most."""
+"""Of a mean response time's 95 % confidence interval, over the mean: what steps are measured again for."""
+STEPS_GROWTH_MAX = 2
+"""Times as many steps as the repetitions have, at the most."""
 
 HIGHER = "-higher-"
 """Between the name of a repetition and how often it has climbed on."""
+AGAIN = "again-"
+"""Before the number of a climb of steps that are measured again."""
 CUT_SHORT = "-cut-short"
 """Added to the name of a climb that did not come to its end: it says nothing of the load it would have ended at."""
 
@@ -97,12 +100,19 @@ class Climb:
         return passed
 
     def repeat(self, knee: float) -> None:
-        """Climbs the staircase around the knee, once per repetition, until the times are known well enough."""
-        climbed: list[list[Step]] = []
-        while len(climbed) < self.effort.repetitions or (
-            len(climbed) < REPETITIONS_GROWTH_MAX * self.effort.repetitions and not is_settled(climbed)
-        ):
-            climbed.append(self._repetition(len(climbed) + 1, knee))
+        """Climbs the staircase around the knee, once per repetition, and what is not known well enough then again."""
+        climbed = [self._repetition(number + 1, knee) for number in range(self.effort.repetitions)]
+        by_rate: dict[float, list[Step]] = {}
+        for step in (step for steps in climbed for step in steps):
+            by_rate.setdefault(offered(step), []).append(step)
+        left = (STEPS_GROWTH_MAX - 1) * sum(map(len, climbed))
+        number = 0
+        while (rates := unsettled(by_rate)) and len(rates) <= left:
+            number += 1
+            left -= len(rates)
+            draw = self.effort.repetitions + number
+            for step in self._climb(f"{AGAIN}{number}", rates, stop_when_failing=False, draw=draw):
+                by_rate[offered(step)].append(step)
 
     def at(self, name: str, rates: Sequence[float]) -> list[Step]:
         """One climb of these rates, in requests/s."""
@@ -144,23 +154,20 @@ class Climb:
         return result.steps
 
 
-def is_settled(repetitions: Sequence[Sequence[Step]]) -> bool:
-    """True if repetitions know the mean response time of every step within the target to `HALF_WIDTH_MAX`.
+def unsettled(by_rate: Mapping[float, Sequence[Step]]) -> list[float]:
+    """The rates within the target whose mean response time is not known to `HALF_WIDTH_MAX`, rising.
 
     One repetition says nothing of its spread; asking for one asks for a rough answer.
     """
-    if len(repetitions) < 2:
-        return True
-    widths = []
-    for level in zip(*repetitions, strict=False):
-        if any(step.limit is not None for step in level):
-            continue
+    found = []
+    for rate, level in sorted(by_rate.items()):
         means = [mean for step in level if (mean := _mean_for_model(step)) is not None]
-        if len(means) < 2:
+        if len(means) < 2 or any(step.limit is not None for step in level):
             continue
         half_width = student_t.ppf(0.975, len(means) - 1) * statistics.stdev(means) / math.sqrt(len(means))
-        widths.append(float(half_width) / statistics.mean(means))
-    return all(width <= HALF_WIDTH_MAX for width in widths)
+        if half_width > HALF_WIDTH_MAX * statistics.mean(means):
+            found.append(rate)
+    return found
 
 
 def _mean_for_model(step: Step) -> float | None:

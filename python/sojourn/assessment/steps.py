@@ -140,9 +140,9 @@ def _probed(probe: record.ProbeUse) -> Row:
     return flat | {f"probe_{key}": None if isinstance(value, dict) else value for key, value in per_request.items()}
 
 
-def over_repetitions(repetitions: Sequence[Sequence[ClimbStep]]) -> list[Step]:
-    """The staircase's steps, each with the spread over the repetitions that reached it."""
-    return [_step(level) for level in levels(repetitions)]
+def over_levels(levels: Sequence[Sequence[ClimbStep]]) -> list[Step]:
+    """The staircase's steps, each with the spread over its repetitions."""
+    return [_step(level) for level in levels]
 
 
 def levels(repetitions: Sequence[Sequence[ClimbStep]]) -> list[list[ClimbStep]]:

@@ -1,1 +1,1 @@
-"""What a cache of a given size and policy would have made of a trace."""
+"""Cache simulation: hit and miss ratios of replacement policies on a trace."""

@@ -1,8 +1,8 @@
-"""Requests to simulate caches with: from an access log, a trace file, or a block trace.
+"""Reads requests for cache simulation: from an access log, a trace file, or a block trace.
 
-A block trace is libCacheSim's oracleGeneral: per request, little-endian, the time in seconds (u32), the object (u64),
-its size (u32) and when it is asked for next (i64, which is not needed). It is told by its name, which ends in
-`.oracleGeneral.bin`, perhaps with `.gz` or `.zst` behind.
+A block trace is in libCacheSim's oracleGeneral format: per request, little-endian, the time in seconds (u32), the
+object (u64), its size (u32) and the time of its next request (i64, unused). It is recognised by its name, which ends
+in `.oracleGeneral.bin`, optionally with `.gz` or `.zst`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BLOCK_TRACE = ".oracleGeneral.bin"
 def read_requests(
     source: str, options: LogOptions, seed: int, progress: Callable[[float, float | None], None]
 ) -> _native.CacheTrace:
-    """The requests of `source`, in the order of their time.
+    """Reads the requests of `source` in order of time.
 
     Raises:
         CouldNotRun: it cannot be read, or holds no request.
@@ -54,7 +54,7 @@ def _block_trace(source: str) -> _native.CacheTrace:
     if len(data) % _ENTRY.itemsize:
         raise CouldNotRun(f"{source} ends in the middle of a request", "get it again: it was cut short")
     entries = np.frombuffer(data, _ENTRY)
-    # As libCacheSim has it: what has no size is no request.
+    # As in libCacheSim, an entry without a size is not a request.
     entries = entries[entries["size"] > 0]
     return _native.CacheTrace(
         np.ascontiguousarray(entries["object"]), np.ascontiguousarray(entries["size"], dtype=np.uint64)

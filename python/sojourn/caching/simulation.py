@@ -1,4 +1,4 @@
-"""Every policy over every size, as values."""
+"""Simulates every policy with every cache size."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from sojourn import __version__, _native
 
 SHARES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-"""Cache sizes where none are given: shares of what all objects together take."""
+"""Default cache sizes, as shares of the total size of all objects."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Simulation:
-    """What was asked, of which trace, and what came of it."""
+    """The simulated requests, options and results."""
 
     source: str
     requests: int
@@ -50,12 +50,12 @@ class Simulation:
         return [point for point in self.points if point.policy == policy]
 
     def as_json(self) -> dict[str, object]:
-        """For programs, and for the folder."""
+        """The result for `--format json` and the folder."""
         return asdict(self)
 
 
 def default_sizes(requests: _native.CacheTrace) -> list[int]:
-    """Shares of the working set, each at least a byte."""
+    """Default cache sizes: shares of the working set, each at least a byte."""
     return sorted({max(1, round(share * requests.working_set_bytes)) for share in SHARES})
 
 

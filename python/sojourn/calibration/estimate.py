@@ -1,7 +1,7 @@
-"""What every estimator shares: percentile-bootstrap intervals, folds, and the error on points held out.
+"""Shared by all estimators: percentile-bootstrap intervals, folds, and errors on held-out points.
 
-The points that a parameter was fitted on say nothing of how well it predicts, so no estimator reports the error on
-them as its own: `HeldOut` is always over points that the fit had not seen.
+The points that a parameter was fitted to do not show how well it predicts, so no estimator reports its error on them:
+`HeldOut` always describes points that the fit did not see.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ BoolArray = NDArray[np.bool_]
 
 
 class HeldOut(Record):
-    """Relative errors (predicted over measured, less one, without sign) on points that were not fitted."""
+    """Absolute relative errors (predicted over measured, minus one) at points that were not fitted."""
 
     quantity: str
-    """What was predicted: `utilisation`, `demand`, `response_time_mean`, `throughput`."""
+    """The predicted quantity: `utilisation`, `demand`, `response_time_mean`, `throughput`."""
     method: str
     """How points were held out, in words."""
     points: int
@@ -62,7 +62,7 @@ def cross_validated(
     measured: FloatArray,
     predict: Callable[[IndexArray, IndexArray], FloatArray],
 ) -> HeldOut:
-    """Fits on each split's first part, predicts its second, and sums up the errors.
+    """Cross-validates: fits on each split's first part, predicts its second, and summarises the errors.
 
     Args:
         quantity: what is predicted.
@@ -76,7 +76,7 @@ def cross_validated(
 
 
 def held_out(quantity: str, method: str, errors: FloatArray) -> HeldOut:
-    """Sums up relative errors without sign; shape (points,)."""
+    """Summarises relative errors; shape (points,)."""
     return HeldOut(
         quantity=quantity,
         method=method,

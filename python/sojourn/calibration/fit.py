@@ -1,4 +1,4 @@
-"""What a fit gives: estimates, errors on held-out points, and the system file that they make."""
+"""The result of a fit: estimates, errors on held-out points, and a system file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sojourn.text.toml import Table
 
 
 class Fit(Record):
-    """What was fitted, how well it predicts, and the system it makes."""
+    """Estimates, their predictive accuracy, and the resulting system."""
 
     kind: str
     sources: list[str]
@@ -22,10 +22,10 @@ class Fit(Record):
     held_out: list[HeldOut]
     warnings: list[str]
     system: Table
-    """As `system_file.write` takes it."""
+    """The system as `system_file.write` takes it."""
 
     def evidence(self) -> str:
-        """What was found and how well it predicts, a line each."""
+        """The estimates and their accuracy, a line each."""
         lines = [f"Fitted by sojourn fit from {', '.join(self.sources)}: {self.points:,} points."]
         lines += [f"{name}: {said(value)}" for name, value in self.estimates.items() if said(value)]
         lines += [
@@ -43,20 +43,20 @@ class Fit(Record):
 
 @dataclass(frozen=True)
 class Options:
-    """What the measurements do not say."""
+    """Parameters that the measurements do not contain."""
 
     servers: int = 1
     """Cores that share the work."""
     r: int | None = None
-    """The most requests in service at once, where the table does not show it; None: processor sharing."""
+    """The most requests in service at once, if the table does not show it; None for processor sharing."""
     rate: float | None = None
-    """Requests/s to write into the file; None: as measured, or half of saturation."""
+    """Requests/s for the system file; None for the measured rate, or half of saturation."""
     hit_ratio: float | None = None
     seed: int = 1
 
 
 def said(value: object) -> str:
-    """An estimate in words; empty for what is no figure."""
+    """An estimate in words; empty for values that are not figures."""
     if isinstance(value, Mapping):
         if set(value) == {"estimate", "low", "high"}:
             return f"{value['estimate']:.6g} ({value['low']:.6g} to {value['high']:.6g})"

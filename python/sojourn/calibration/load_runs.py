@@ -1,9 +1,9 @@
-"""Load runs of one server: its demand by the utilisation law, its response times beside the model's.
+"""Fits load runs of one server: its demand by the utilisation law, and its latency from response times.
 
-Each run is at one load or climbs through several, with the server's CPU time measured (`--probe`, `--observe-pid`). The
-demand is the plain law D = U / X over all of them: the processes that were measured do nothing without requests, so
-there is no background to tell apart. What the model lacks to the measured mean response time is taken as a latency that
-no load changes: the network and the wake-ups. The error is that on runs which were held out of both.
+Each run has one load or several steps, with the server's CPU time measured (`--probe`, `--observe-pid`). The demand
+follows from the plain law D = U / X over all runs: the measured processes do nothing without requests, so there is no
+background load to separate. The difference between measured and modelled mean response times is attributed to a
+constant latency: the network and wake-ups. The error is measured on runs held out of both.
 
 The model is open and has processor sharing, so mean response times do not depend on the law of the demands.
 """
@@ -39,21 +39,21 @@ from sojourn.queueing import system_file
 from sojourn.results.records import Interval
 
 RUNS_MIN = 3
-"""With fewer there is none to hold out."""
+"""With fewer runs, none can be held out."""
 POINTS_MIN = 4
-"""Seconds with answers."""
+"""The fewest seconds with responses."""
 UNEVEN_RATIO = 1.5
-"""Between the demands of runs: more is said."""
+"""The fit warns if the demands of runs differ by more than this factor."""
 WINDOW_SECONDS = 1.0
-"""What intervals are put together to: in a shorter one, work and the answer that it was for are not in the same."""
+"""Intervals are merged to this length: in shorter ones, work and its response may fall into different intervals."""
 ONE_THREAD_SHARE = 0.9
-"""A thread that does this share of a server's work keeps it to one core."""
+"""A server with a thread that does at least this share of the work is limited to one core."""
 CLASS = "requests"
 
 
 @dataclass(frozen=True)
 class _Load:
-    """A step of a run: what was offered, and the mean response time."""
+    """A step of a run: the offered load and the mean response time."""
 
     run: int
     rate: float
@@ -61,12 +61,12 @@ class _Load:
 
 
 def is_load_run(path: Path) -> bool:
-    """Whether it is a folder that `sojourn load` or `replay` wrote, of a run or of a search."""
+    """Returns true for a folder of `sojourn load` or `replay`, with a run or a search."""
     return folder.is_load_run(path) or folder.is_search(path)
 
 
 def fit(runs: Sequence[Path], options: Options, servers: int | None) -> Fit:
-    """Fits the runs together.
+    """Fits several runs together.
 
     Args:
         runs: folders of load runs; of a search, all its runs count.
@@ -118,7 +118,7 @@ def _runs_in(path: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class _Model:
-    """Processor sharing on some cores."""
+    """A processor-sharing model with several cores."""
 
     demand_seconds: float
     servers: int
@@ -139,7 +139,7 @@ class _Model:
         }
 
     def mean_seconds(self, rate: float) -> float:
-        """The mean response time without latency; infinite where the server would be overloaded."""
+        """The mean response time without latency; infinite if overloaded."""
         if self.demand_seconds * rate >= self.servers:
             return float("inf")
         system = queueing.System(system_file.write(self.described(rate, 0.0)))
@@ -148,7 +148,7 @@ class _Model:
         return float(answer["classes"][CLASS]["response_time_seconds"]["mean"])
 
     def latency(self, loads: Sequence[_Load]) -> float:
-        """What the mean response times have beside the model's, the same at every load."""
+        """The constant difference between measured and modelled mean response times."""
         lacking = [load.mean_seconds - self.mean_seconds(load.rate) for load in loads]
         known = [each for each in lacking if np.isfinite(each)]
         return max(0.0, float(np.median(known))) if known else 0.0
@@ -162,7 +162,7 @@ def _interval(busy: FloatArray, rates: FloatArray, seed: int) -> Interval:
 
 
 def _uneven(runs: Sequence[Path], tables: Sequence[polars.DataFrame]) -> list[str]:
-    """Warns where a request costs another time at another rate: one demand for all is a mean of them."""
+    """Warns if the cost of a request depends on the rate: a single demand is then only a mean."""
     each = [
         _Model.of(table["busy"].to_numpy(), table["requests_per_second"].to_numpy(), 1).demand_seconds
         for table in tables
@@ -186,7 +186,7 @@ def _refuse_different_servers(runs: Sequence[Path], results: Sequence[LoadResult
 
 
 def _points(run: Path, result: LoadResult) -> polars.DataFrame:
-    """A row per window: how many cores were busy with what throughput."""
+    """A row per window: the busy cores and the throughput."""
     table = result.interval_table
     busy = next(
         (table[name] for name in ("probe_cpu_seconds_per_second", "server_cpu_fraction") if name in table), None
@@ -213,7 +213,7 @@ def _points(run: Path, result: LoadResult) -> polars.DataFrame:
 
 
 def _cores(results: Sequence[LoadResult]) -> int:
-    """On how many cores the server can work: one where a single thread does all, else those it may run on."""
+    """The number of cores the server can use: one if a single thread does all the work, else those available to it."""
     cores = [result.record.probe.cores or 1 for result in results if result.record.probe is not None]
     shares = []
     for result in results:
@@ -228,7 +228,7 @@ def _cores(results: Sequence[LoadResult]) -> int:
 
 
 def _loads(results: Sequence[LoadResult]) -> tuple[list[_Load], list[str]]:
-    """The loads whose response times say something of the server, and why others do not."""
+    """The loads whose response times describe the server, and the reasons against the others."""
     found: list[_Load] = []
     left: dict[str, int] = {}
     for run, result in enumerate(results):
@@ -258,7 +258,7 @@ def _useless(step: Step) -> str | None:
 
 
 def _rates(results: Sequence[LoadResult]) -> list[float]:
-    """The throughputs that were measured, step by step."""
+    """The measured throughputs by step."""
     known = [step.requests_per_second for result in results for step in result.record.steps if isinstance(step, Step)]
     return [rate for rate in known if rate]
 
@@ -266,7 +266,7 @@ def _rates(results: Sequence[LoadResult]) -> list[float]:
 def _held_out(
     busy: FloatArray, rates: FloatArray, of_run: IndexArray, servers: int, loads: Sequence[_Load], seed: int
 ) -> tuple[list[HeldOut], list[str]]:
-    """The errors on runs, or where there are few on parts of the points, that nothing was fitted on."""
+    """The errors on held-out runs, or on held-out parts of the points if there are few runs."""
     several = of_run.max() + 1 >= RUNS_MIN
     groups = list(of_run) if several else list(range(len(busy)))
     utilisation = cross_validated(

@@ -1,4 +1,4 @@
-"""Means that are a basis times coefficients of at least zero, by quasi-likelihood.
+"""Fits means as a basis times non-negative coefficients, by quasi-likelihood.
 
 The coefficient of variation is constant. The coefficients solve `sum_i w_i b_i (y_i - m_i) / m_i^2 = 0` with
 m = basis @ coefficients: the Gamma law's score with an identity link (R. Wedderburn, Biometrika 61, 1974). On average
@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from sojourn.calibration.estimate import FloatArray
 
 CAP_DEVIATIONS = 10.0
-"""Relative residuals beyond so many (robust) standard deviations count as if they ended there: an outlier must not bend
-the curve, and the tails of skewed scatter must count. The bias is below 1 % at a coefficient of variation of one."""
+"""Relative residuals are capped at this number of (robust) standard deviations: an outlier must not bend the curve, and
+the tails of skewed scatter must count. The bias is below 1 % at a coefficient of variation of one."""
 CAP_MIN = 0.1
 MEAN_MIN = 1e-6
-"""Of a measurement: a mean below it would weigh like a million others."""
+"""The smallest mean, relative to a measurement: a smaller one would outweigh all other points."""
 STEPS_MAX = 60
 STEPS_OF_CAP = 12
-"""The cap follows the residuals for so many steps, then it stays."""
+"""The cap follows the residuals for this many steps, then stays fixed."""
 TOLERANCE = 1e-8
 _RIDGE = 1e-12
 
@@ -42,7 +42,7 @@ def solve(basis: FloatArray, values: FloatArray, weights: FloatArray, cap: Float
     """
     products = basis[..., :, None] * basis[..., None, :]
     products = products.reshape(*basis.shape[:-1], -1)
-    # To begin with, residuals relative to the measurements: biased low, and high outliers weigh nothing.
+    # Starts with residuals relative to the measurements: biased low, but high outliers have no weight.
     means = np.broadcast_to(values, weights.shape)
     clipped = means
     before: FloatArray | None = None
@@ -62,7 +62,7 @@ def solve(basis: FloatArray, values: FloatArray, weights: FloatArray, cap: Float
 
 
 def caps(values: FloatArray, means: FloatArray) -> FloatArray:
-    """Beyond which relative residual a point is an outlier; shape (batch,) for means of shape (batch, points)."""
+    """The relative residual from which on a point is an outlier; shape (batch,) for means of shape (batch, points)."""
     # The median of a normal law's absolute deviations is 0.6745 of its standard deviation.
     spread = np.median(np.abs(values / means - 1.0), axis=-1) / 0.6745
     limits: FloatArray = np.maximum(CAP_MIN, CAP_DEVIATIONS * spread)
@@ -70,7 +70,7 @@ def caps(values: FloatArray, means: FloatArray) -> FloatArray:
 
 
 def deviances(values: FloatArray, means: FloatArray) -> FloatArray:
-    """Unit deviances of the Gamma law, least on average at the true mean; shape of `means`."""
+    """Unit deviances of the Gamma law, minimal on average at the true mean; shape of `means`."""
     ratio = values / np.maximum(means, MEAN_MIN * values)
     found: FloatArray = 2.0 * (ratio - 1.0 - np.log(ratio))
     return found
@@ -90,7 +90,7 @@ def _means(basis: FloatArray, coefficients: FloatArray) -> FloatArray:
 
 
 def _non_negative(products: FloatArray, right: FloatArray) -> FloatArray:
-    """Non-negative least squares by its normal equations: the best of all faces on which the solution is feasible."""
+    """Non-negative least squares by its normal equations: the best feasible solution over all faces."""
     batch, count = right.shape
     products = products.reshape(batch, count, count)
     scale = np.sqrt(np.maximum(np.einsum("bkk->bk", products), np.finfo(float).tiny))

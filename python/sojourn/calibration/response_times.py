@@ -1,7 +1,7 @@
 """Demands and r of one station by maximum likelihood on the response times of all its requests.
 
-Under limited processor sharing the times say everything: requests are admitted in order while fewer than r are in
-service, and those in service share the servers equally, so the work each received until its end is its demand. With
+Under limited processor sharing the times determine the demands: requests are admitted in order while fewer than r are
+in service, and those in service share the servers equally, so the work each received until its end is its demand. With
 the demands x_i found for a candidate r, and f the law fitted to them, the likelihood of the end times d_i is
 
     sum_i log f(x_i) + sum_i log s(d_i),     s(d) = min(c, n) / n, each one's share when n were in service,
@@ -10,7 +10,7 @@ the second sum being the Jacobian of the map from ends to demands: in order of e
 just before an end on its diagonal. FIFO is r = c, processor sharing an r that was never reached. Recorded starts of
 service are better than any likelihood: r is then seen, and no candidate has to be tried.
 
-Every request of the span has to be there: one that is missing was in the way of others all the same.
+The table must contain every request of the span, because a missing one delayed others all the same.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ REQUESTS_MIN = 200
 REQUESTS_MAX = 200_000
 HELD_OUT_FRACTION = 0.2
 REPLAYS = 10
-"""Simulations of the held-out requests with demands drawn anew."""
+"""Simulations of the held-out requests, each with newly drawn demands."""
 CONSTANT_DEVIATION = 1e-3
-"""Demands that deviate by a smaller share of their mean are one constant."""
+"""Demands that deviate by less than this share of their mean count as constant."""
 FITTED_SUPPORT = ("shifted-log-normal", "bounded-pareto")
 UNDECIDED = 5.41
-"""Log likelihoods closer than this are not told apart: half the 99.9 % point of chi-squared (1 d.f.)."""
+"""Candidates whose log likelihoods differ by less are equivalent: half the 99.9 % point of chi-squared (1 d.f.)."""
 JITTERED_MAX = 0.05
-"""Of the requests: more that contradict a limit are no jitter."""
+"""The largest share of requests whose contradiction of a limit may be jitter."""
 JITTERED_BELOW_MIN = 20
-"""Requests that contradict the limit below it: fewer show no end."""
+"""The fewest requests that must contradict the next smaller limit to confirm one."""
 JITTERED_DROP = 5.0
-"""So many times fewer requests contradict the limit than the one below it, where the limit is real."""
+"""A real limit is contradicted by this factor fewer requests than the next smaller one."""
 JITTERED_BEND = 2.5
-"""And so many times more than from the one before to that one."""
+"""The next smaller limit must also be contradicted by this factor more requests than the one before."""
 JITTERED_TRIED = 3
-"""Limits, from the first that few requests contradict."""
+"""The number of limits tried, from the first that few requests contradict."""
 EARLY_FRACTION_MAX = 0.01
-"""More requests that start before earlier ones than this: the order is not first come, first admitted."""
+"""If a larger share of requests starts before earlier ones, admission is not first come, first served."""
 
 
 @dataclass(frozen=True)
@@ -74,15 +74,15 @@ class ResponseTimesFit:
     """The station and the distribution of its demand by class."""
 
     r: int | None
-    """The most requests in service at once; None: never reached, plain processor sharing."""
+    """The most requests in service at once; None if no limit was reached: plain processor sharing."""
     r_log_likelihoods: dict[str, float]
-    """By candidate, relative to the best; empty where starts were recorded."""
+    """By candidate, relative to the best; empty if starts were recorded."""
     demands_seconds: dict[str, Interval]
     """Mean demand by class."""
     laws: dict[str, Table]
     """By class: the best of `queueing.fit_laws`, or `deterministic`."""
     demands: FloatArray
-    """What each request received until its end, seconds; shape (requests,)."""
+    """The work each request received, in seconds; shape (requests,)."""
     held_out: tuple[HeldOut, ...]
     warnings: tuple[str, ...]
 
@@ -113,7 +113,7 @@ def fit(requests: Requests, servers: int, seed: int) -> ResponseTimesFit:
             limit = jittered
             starts, gone = _starts(requests.accepted, requests.ended, limit)
             received = _shared(starts, requests.ended, servers, requests.accepted)[0]
-            # Their work is in that of those before them.
+            # Their work is included in that of earlier requests.
             received[gone] = 0.0
             unknown = gone
     if np.any(received[~unknown] <= 0):
@@ -151,7 +151,7 @@ def _observed_limit(
             f"{late.mean():.1%} of the requests started before one accepted earlier: this is no FIFO queue in front "
             "of the service, and r means less than it says."
         )
-    # While somebody waits all places are taken: r is the number in service then.
+    # While requests wait, all places are taken, so r is the number in service.
     held = in_service[waiting > 0]
     if len(held) == 0:
         return None, {}, received
@@ -193,7 +193,7 @@ def _likeliest_limit(requests: Requests, servers: int) -> tuple[int | None, dict
             "the times must be of one clock and of one station, and every request must be there",
         )
     relative = {str(limit): value - highest for limit, (value, _) in sorted(tried.items()) if np.isfinite(value)}
-    # Processor sharing is the simplest of all that the times cannot tell from the best.
+    # Processor sharing is the simplest candidate that is equivalent to the best.
     if highest - likelihood(most) < UNDECIDED:
         return None, relative, tried[most][1]
     return best, relative, received
@@ -218,11 +218,10 @@ def _log_likelihood(requests: Requests, servers: int, limit: int) -> tuple[float
 
 
 def _jittered_limit(requests: Requests, servers: int, limit: int | None, warnings: list[str]) -> int | None:
-    """The limit that jittered times hide, if there is one below that which the times say to the letter.
+    """A limit hidden by jitter in the times, below the one that the exact times imply; None if there is none.
 
-    A single request that seems to end before it could have started rules a limit out. Contradictions of the true one
-    are those of the jitter, and few; below it they are many at once, whereas they come to an end slowly where there is
-    no limit.
+    A single request that seems to end before it could start rules a limit out. Contradictions of the true limit come
+    from jitter and are few; just below it they are suddenly many, whereas without a limit they vanish slowly.
     """
     count = len(requests.accepted)
     shares: dict[int, float] = {}
@@ -239,7 +238,7 @@ def _jittered_limit(requests: Requests, servers: int, limit: int | None, warning
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if share(middle) > JITTERED_MAX else (low, middle)
-    # Nothing lies below FIFO that could tell it apart.
+    # FIFO is the smallest limit, so nothing below can confirm it.
     for candidate in range(max(high, servers + 1), min(high + JITTERED_TRIED, most)):
         here, below = share(candidate), share(candidate - 1)
         if below * count < JITTERED_BELOW_MIN:
@@ -256,7 +255,7 @@ def _jittered_limit(requests: Requests, servers: int, limit: int | None, warning
 
 
 def _starts(accepted: FloatArray, ended: FloatArray, limit: int) -> tuple[FloatArray, BoolArray]:
-    """When each request would start under a limit, and which ended before: those start at their end."""
+    """The start of each request under a limit, and the requests that ended before: those start at their end."""
     starts = np.full(len(accepted), np.nan)
     gone = np.zeros(len(accepted), dtype=bool)
     waiting: deque[int] = deque()
@@ -283,11 +282,11 @@ def _starts(accepted: FloatArray, ended: FloatArray, limit: int) -> tuple[FloatA
 def _shared(
     starts: FloatArray, ended: FloatArray, servers: int, accepted: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Work received by each request, and how many were in service and waiting just before its end."""
+    """The work received by each request, and the numbers in service and waiting just before its end."""
     count = len(starts)
     times = np.concatenate([accepted, starts, ended])
     kinds = np.repeat([0, 1, 2], count)
-    # At one instant: acceptances, then ends, then the starts that these ends allow.
+    # Events at the same instant: acceptances, then ends, then the starts they allow.
     order = np.lexsort((np.array([0, 2, 1])[kinds], times))
     present = np.cumsum(np.where(kinds[order] == 1, 1, np.where(kinds[order] == 2, -1, 0)))
     queued = np.cumsum(np.where(kinds[order] == 0, 1, np.where(kinds[order] == 1, -1, 0)))
@@ -301,7 +300,7 @@ def _shared(
 
 
 def _law(demands: FloatArray, name: str) -> Table:
-    """The best law, as `fit_laws` describes it, or the constant that it does not know."""
+    """The best law according to `fit_laws`, or the constant, which that function does not include."""
     mean, deviation = float(demands.mean()), float(demands.std())
     if deviation < CONSTANT_DEVIATION * mean:
         # The density of a narrow normal law around the constant, for the comparison with other limits.
@@ -312,7 +311,7 @@ def _law(demands: FloatArray, name: str) -> Table:
         fits = queueing.fit_laws(demands)
     except ValueError as error:
         raise CouldNotRun(f"class {name}: {error}", "leave the class out, or record more of it") from error
-    # A law whose support is fitted has a likelihood of its own: it would choose r by the least demand.
+    # A law with a fitted support has a likelihood that would make the smallest demand choose r.
     free = max(each["log_likelihood"] for each in fits if each["family"] not in FITTED_SUPPORT)
     return {**fits[0], "log_likelihood": free}
 
@@ -320,8 +319,8 @@ def _law(demands: FloatArray, name: str) -> Table:
 def _held_out(
     requests: Requests, received: FloatArray, limit: int | None, servers: int, random: np.random.Generator
 ) -> tuple[HeldOut, ...]:
-    # The last part is predicted from the rest: its requests arrive when they did, with demands drawn from those of
-    # their class in the first part.
+    # Predicts the last part from the rest: its requests arrive as recorded, with demands drawn from those of their
+    # class in the first part.
     cut = int(len(received) * (1.0 - HELD_OUT_FRACTION))
     names = np.array(requests.classes)
     measured = (requests.ended - requests.accepted)[cut:]

@@ -1,7 +1,8 @@
-"""Throughput against clients: the universal scalability law, with its error on numbers of clients held out.
+"""Throughput against clients: fits the universal scalability law, with its error on held-out numbers of clients.
 
-X(N) = gamma N / (1 + alpha (N - 1) + beta N (N - 1)); `queueing.fit_usl` solves it. Throughputs vary in proportion to
-themselves, so each counts by its inverse square. An interval of beta that holds zero says that no peak was seen.
+X(N) = gamma N / (1 + alpha (N - 1) + beta N (N - 1)); `queueing.fit_usl` solves it. The standard deviation of a
+throughput is proportional to it, so each has its inverse square as weight. If the interval of beta includes zero, no
+peak was measured.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from sojourn.failure import CouldNotRun
 from sojourn.queueing import UslFit
 
 LEVELS_MIN = 5
-"""Three coefficients, one level held out, and one for an error."""
+"""Three coefficients, one held-out level, and one for an error estimate."""
 FOLDS_MAX = 10
 
 

@@ -1,9 +1,9 @@
-"""Service demand g(x): seconds of the server for a document of x bytes, from demands measured at several sizes.
+"""Fits the service demand g(x), in server seconds for a document of x bytes, to demands at several sizes.
 
-g is continuous and piecewise linear: a fixed part and a slope per piece, all at least zero, so that it is positive
-and never falls. It is the mean of the demands at each size, by quasi-likelihood (see `quasi_likelihood`), however they
-scatter. A knee is taken up only where it lowers the deviance of sizes that were held out by more than its own standard
-error; demands that do not bend give a line.
+g is continuous and piecewise linear: a fixed part and a slope per piece, all at least zero, so that it is positive and
+never falls. It is the mean of the demands at each size, by quasi-likelihood (see `quasi_likelihood`), however they
+scatter. A knee is added only if it lowers the deviance of sizes that were held out by more than its own standard
+error; demands without a bend give a line.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from sojourn.results.records import Interval
 
 PIECES_MAX = 3
 POINTS_MAX = 2_000
-"""More are put together with their neighbours in size."""
+"""With more points, neighbours in size are merged."""
 GROUPS_MAX = 60
-"""Of neighbouring sizes, in which knees are looked for."""
+"""The number of size groups between which knees are sought."""
 KNEES_MAX = 20
-"""Places that are tried."""
+"""The number of candidate places for knees."""
 SCATTER_MAX = 0.2
-"""A coefficient of variation of the points around g that is worth a word."""
+"""A larger coefficient of variation of the points around g causes a warning."""
 SIZES_PER_PIECE_MIN = 2
 FALLING_MAX = -0.1
-"""A rank correlation of demand and size below it says that g falls."""
+"""A rank correlation of demand and size below this indicates a falling g."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """`fixed_seconds + seconds_per_byte * x` for sizes below `below_bytes` and not below the piece before."""
+    """A line `fixed_seconds + seconds_per_byte * x`, for sizes below `below_bytes` and not below the previous piece."""
 
     below_bytes: float
     fixed_seconds: float
@@ -63,7 +63,7 @@ class ServiceDemand:
         return seconds
 
     def pieces(self) -> list[Piece]:
-        """The pieces as a system file writes them: each by the line that it lies on."""
+        """The pieces of a system file, each as a line through its own intercept."""
         ends = [*self.knees_bytes, np.inf]
         fixed, pieces = self.fixed_seconds, []
         for index, (end, slope) in enumerate(zip(ends, self.seconds_per_byte, strict=True)):
@@ -75,13 +75,13 @@ class ServiceDemand:
 
 @dataclass(frozen=True)
 class ServiceDemandFit:
-    """g with its intervals and its error on sizes that were held out."""
+    """g with its intervals and its error at held-out sizes."""
 
     demand: ServiceDemand
     fixed_seconds: Interval
     seconds_per_byte: tuple[Interval, ...]
     relative_error_median: float
-    """Over the fitted points; see `held_out` for how well g predicts."""
+    """The median over the fitted points; `held_out` tells how well g predicts."""
     scatter: float
     """The coefficient of variation of a point around g."""
     held_out: HeldOut | None
@@ -119,7 +119,7 @@ def fit(sizes_bytes: FloatArray, demands: FloatArray, seed: int, pieces_max: int
 
 
 def _merged(sizes: FloatArray, demands: FloatArray, most: int) -> tuple[FloatArray, FloatArray]:
-    """The points, or means of neighbours in size where there are more than `most`."""
+    """The points, or means of neighbours in size if there are more than `most`."""
     if len(sizes) <= most:
         return sizes, demands
     order = np.argsort(sizes, kind="stable")
@@ -142,7 +142,7 @@ def _chosen_knees(
             knees = _best_knees(sizes[fitted], demands[fitted], pieces)
             measured.append(demands[out])
             predicted.append(_solved(sizes[fitted], demands[fitted], knees)(sizes[out]))
-        # Their roots: one size that is far off must not hide what the others say.
+        # Square roots, so that one outlying size does not hide the others.
         deviances = np.sqrt(quasi_likelihood.deviances(np.concatenate(measured), np.concatenate(predicted)))
         spread = float(deviances.std()) / np.sqrt(len(deviances))
         if chosen is None or deviances.mean() + spread < chosen[1].mean():
@@ -175,7 +175,7 @@ def _best_knees(sizes: FloatArray, demands: FloatArray, pieces: int) -> tuple[fl
 
 
 def _groups(sizes: FloatArray, demands: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Sizes, or where there are many groups of neighbouring ones, with their mean demands and numbers of points."""
+    """Sizes or groups of neighbouring sizes, with their mean demands and numbers of points."""
     distinct, place = np.unique(sizes, return_inverse=True)
     group = np.minimum(place * min(GROUPS_MAX, len(distinct)) // len(distinct), GROUPS_MAX - 1)
     counts = np.bincount(group).astype(float)
@@ -187,7 +187,7 @@ def _spans(knees: Sequence[float]) -> list[tuple[float, float]]:
 
 
 def _basis(sizes: FloatArray, knees: tuple[float, ...]) -> FloatArray:
-    # A column for the fixed part, then per piece how many bytes of the document fall into it: non-negative
+    # One column for the fixed part, then one per piece with the bytes of the document that fall into it: non-negative
     # coefficients make exactly the positive non-decreasing functions with these knees.
     columns = [np.ones_like(sizes)]
     columns += [np.clip(sizes, low, high) - low for low, high in zip([0.0, *knees], [*knees, np.inf], strict=True)]
@@ -200,7 +200,7 @@ def _solved(sizes: FloatArray, demands: FloatArray, knees: tuple[float, ...]) ->
 
 
 def _intervals(sizes: FloatArray, demands: FloatArray, demand: ServiceDemand, seed: int) -> list[Interval]:
-    """Of the fixed part and of each slope."""
+    """Intervals of the fixed part and of each slope."""
     basis = _basis(sizes, demand.knees_bytes)
     coefficients = np.array([demand.fixed_seconds, *demand.seconds_per_byte])
     points, count = basis.shape
@@ -218,7 +218,7 @@ def _intervals(sizes: FloatArray, demands: FloatArray, demand: ServiceDemand, se
 
 
 def _draws(sizes: FloatArray, knees: tuple[float, ...], random: np.random.Generator) -> FloatArray:
-    """How often each point is in each sample; every piece has points, and there are two sizes."""
+    """How often each point occurs in each sample; every piece keeps points, and there are two sizes."""
     found: list[FloatArray] = []
     while len(found) < BOOTSTRAP_SAMPLES:
         counts = random.multinomial(len(sizes), np.full(len(sizes), 1.0 / len(sizes))).astype(float)

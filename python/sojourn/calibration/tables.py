@@ -1,6 +1,6 @@
-"""Tables of points from CSV, JSON (a list of objects) and Parquet, and the columns that estimators ask of them.
+"""Reads tables of points from CSV, JSON (a list of objects) and Parquet, and checks the columns that estimators need.
 
-Every column has its unit in its name. What is missing or out of range is said with the column and the row.
+Every column name ends in its unit. Error messages give the column and the row of a missing or invalid value.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from sojourn.text import toml
 
 ROWS_MAX = 5_000_000
 NUMBER_MAX = 1e15
-"""No column that is fitted has larger numbers: microseconds of thirty years, bytes of a petabyte."""
+"""The largest number in a fitted column: microseconds of thirty years, bytes of a petabyte."""
 POSITIVE_MIN = 1e-15
-"""Nor has one smaller ones, beside zero: their squares would not be numbers."""
+"""The smallest positive number: the squares of smaller ones would underflow."""
 READERS: dict[str, Callable[[Path], polars.DataFrame]] = {
     ".csv": polars.read_csv,
     ".json": polars.read_json,
@@ -28,7 +28,7 @@ READERS: dict[str, Callable[[Path], polars.DataFrame]] = {
 
 
 class Table:
-    """A table of points and where it came from."""
+    """A table of points, with its source."""
 
     def __init__(self, path: Path, frame: polars.DataFrame) -> None:
         self.path = path
@@ -36,10 +36,10 @@ class Table:
 
     @classmethod
     def read(cls, path: Path) -> Table:
-        """Reads a table by its suffix.
+        """Reads a table by its file extension.
 
         Raises:
-            CouldNotRun: if it is not there, not of its format, empty or larger than `ROWS_MAX` rows.
+            CouldNotRun: if it is missing, malformed, empty or larger than `ROWS_MAX` rows.
         """
         if path.suffix in (".csv", ".json") and _is_utf_16(path):
             raise CouldNotRun(f"{path} is text in UTF-16", "save it as UTF-8")
@@ -63,7 +63,7 @@ class Table:
         return cls(path, frame)
 
     def has(self, *names: str) -> bool:
-        """Whether all these columns are there."""
+        """Returns true if all these columns exist."""
         return all(name in self.frame.columns for name in names)
 
     def positive(self, name: str) -> FloatArray:
@@ -91,7 +91,7 @@ class Table:
         return np.array(values, dtype=float)
 
     def texts(self, name: str, default: str) -> list[str]:
-        """A column of names, or the default in every row where there is none."""
+        """A column of names; the default in every row if it is missing."""
         if name not in self.frame.columns:
             return [default] * self.frame.height
         column = self.frame[name].cast(polars.String)
@@ -105,5 +105,5 @@ def _is_utf_16(path: Path) -> bool:
         with path.open("rb") as file:
             return toml.is_utf_16(file.read(2))
     except OSError:
-        # Reading it says why.
+        # Reading the file gives the reason.
         return False

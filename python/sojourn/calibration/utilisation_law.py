@@ -1,9 +1,9 @@
-"""Service demands by the utilisation law: c U = sum over classes of X_k D_k, plus a background load.
+"""Fits service demands by the utilisation law: c U = sum over classes of X_k D_k, plus a background load.
 
 Non-negative least squares over intervals in which utilisation and throughputs were measured (Rolia & Vetland 1995;
-Zhang, Cherkasova & Smirni, ICAC 2007). One class is the plain law D = U / X. With several classes everything rests on
-the mix having varied: throughputs that rise and fall together leave the demands undetermined, so the condition
-number and the variance inflation factors are checked and said.
+Zhang, Cherkasova & Smirni, ICAC 2007). One class gives the plain law D = U / X. With several classes the mix must
+vary: throughputs that rise and fall together leave the demands undetermined, so the condition number and the variance
+inflation factors are checked and reported.
 
 Least squares takes the throughputs as exact. Where they are not, as counts of another source or of shifted intervals,
 demands come out too low and the background too high. What scatters cannot be told from the points, so the intervals
@@ -32,13 +32,13 @@ from sojourn.failure import CouldNotRun
 from sojourn.results.records import Interval
 
 CONDITION_NUMBER_MAX = 30.0
-"""Beyond it the demands trade off against each other (Belsley, Kuh & Welsch 1980)."""
+"""Above this, demands trade off against each other (Belsley, Kuh & Welsch 1980)."""
 INFLATION_FACTOR_MAX = 10.0
-"""A class whose throughput the others foretell this well has an interval sqrt(10) times as wide as alone."""
+"""A class whose throughput the others predict this well has an interval sqrt(10) times as wide as alone."""
 POINTS_PER_CLASS_MIN = 3
 CORRECTION_STEPS = 30
 CORRECTION_MAX = 0.05
-"""A demand that is larger by more, if the throughputs scatter, is worth a word."""
+"""A larger correction of a demand for scattered throughputs causes a warning."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,13 @@ class UtilisationLawFit:
 
     demands_seconds: tuple[Interval, ...]
     background_utilisation: Interval
-    """Busy servers without any request; U0."""
+    """Busy servers without any request, U0."""
     condition_number: float
-    """Of the throughputs and the constant, each scaled to length one."""
+    """The condition number of the throughputs and the constant, each scaled to length one."""
     throughput_error: float
-    """By what share the throughputs would be wrong (standard deviation) if all scatter were theirs."""
+    """The relative standard deviation of the throughputs, if they cause all the scatter."""
     inflation_factors: tuple[float, ...]
-    """By class; 1 is the best."""
+    """The variance inflation factor by class; 1 is best."""
     held_out: HeldOut
     warnings: tuple[str, ...]
 
@@ -122,7 +122,7 @@ def _design(throughputs: FloatArray) -> FloatArray:
 
 
 def _solve(throughputs: FloatArray, busy: FloatArray) -> FloatArray:
-    # Columns of length one, so that the solver's tolerance means the same for each.
+    # Columns are scaled to length one, so that the solver's tolerance applies to each alike.
     design = _design(throughputs)
     scale = np.linalg.norm(design, axis=0)
     scale[scale == 0] = 1.0
@@ -131,7 +131,7 @@ def _solve(throughputs: FloatArray, busy: FloatArray) -> FloatArray:
 
 
 def _corrected(throughputs: FloatArray, busy: FloatArray) -> tuple[FloatArray, float]:
-    """The solution if the throughputs are wrong in proportion to themselves, and by what share."""
+    """The solution if the throughputs have proportional errors, and the size of these errors."""
     design = _design(throughputs)
     points, count = design.shape
     products, right = design.T @ design, design.T @ busy
@@ -145,7 +145,7 @@ def _corrected(throughputs: FloatArray, busy: FloatArray) -> tuple[FloatArray, f
         before, share = share, scatter / work if work > 0 else 0.0
         moments = (products - share * np.diag(squares)) / np.outer(scale, scale)
         values, vectors = np.linalg.eigh(moments)
-        # As much error as the throughputs vary by leaves nothing to fit: the solution stays bounded.
+        # Errors as large as the variation of the throughputs leave nothing to fit, so the solution is bounded.
         values = np.maximum(values, 1e-6)
         root = vectors * np.sqrt(values)
         solution = nnls(root.T, (vectors / np.sqrt(values)).T @ (right / scale))[0] / scale

@@ -1,1 +1,1 @@
-"""The commands, one file each: they parse, call and print; no logic."""
+"""The commands, one file each: they parse options, call the library and print. They contain no other logic."""

@@ -1,4 +1,4 @@
-"""The command line as typer has it: the commands that were registered, and what becomes of their failures."""
+"""The typer application: registers the commands, runs the command line and reports failures."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ app = typer.Typer(
     help=ABOUT,
 )
 _SPEAKS_OF_ALL = "shell"
-"""The module whose commands need all others."""
+"""The module that registers last, because its commands describe all others."""
 _TYPER_INTERRUPTED = 128 + signal.SIGINT
-"""What typer makes of a KeyboardInterrupt."""
+"""typer's exit code after a KeyboardInterrupt."""
 
 
 @app.callback()
@@ -35,7 +35,7 @@ def _a_group_even_of_one_command() -> None:
 
 
 def register(name: str | None = None) -> None:
-    """Adds the command and what is registered with it; all of them without a name, and for what speaks of all."""
+    """Registers the named command and its group; all commands without a name, or if it describes all others."""
     wanted = None if name is None else COMMANDS[name][0]
     modules = {module for module, _ in COMMANDS.values()} if wanted in (None, _SPEAKS_OF_ALL) else {wanted}
     for module in dict.fromkeys(module for module, _ in COMMANDS.values() if module in modules):
@@ -51,7 +51,7 @@ def register(name: str | None = None) -> None:
 
 
 def run() -> int:
-    """Runs the command line and returns the exit code; a failure is printed once, with its likely cure."""
+    """Runs the command line and returns the exit code; prints a failure once, with a suggested fix."""
     code = _run()
     if (unwritten := writing.failure()) is not None:
         print(unwritten, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The options of `sojourn assess LOG --target URL`: an application where it runs, with its tiers."""
+"""The options of `sojourn assess LOG --target URL`, which assesses a deployed application with its tiers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from sojourn.applications.pipeline import assess
+from sojourn.applications.prices import read as read_prices
 from sojourn.applications.request import EFFORTS, ApplicationRequest
 from sojourn.applications.target import require_permission
 from sojourn.assessment.request import EffortName
@@ -36,7 +37,7 @@ _further = partial(FurtherOption, rich_help_panel=_PANEL)
 
 @dataclass(frozen=True)
 class ApplicationOptions:
-    """What was typed of them."""
+    """The parsed options."""
 
     target: str | None
     tiers: list[str]
@@ -51,6 +52,9 @@ class ApplicationOptions:
     prometheus: str | None
     remote_shell: str
     owned: bool
+    prices: Path | None
+    changes: list[str]
+    restore: str | None
 
     def run(
         self,
@@ -61,7 +65,7 @@ class ApplicationOptions:
         seed: int,
         output_format: Format,
     ) -> None:
-        """Assesses the application, prints the answer and ends with its exit code."""
+        """Assesses the application, prints the answer and exits with its exit code."""
         assert self.target is not None
         require_log(log, log_options.also)
         require_permission(self.target, owned=self.owned)
@@ -85,6 +89,9 @@ class ApplicationOptions:
             errors_max=self.errors_max,
             effort=EFFORTS[effort],
             seed=seed,
+            prices=read_prices(self.prices) if self.prices is not None else None,
+            planned=self.changes,
+            restore=self.restore,
         )
         run = RunFolder.create(folder(), holds=("application.json",), inside="targets")
         with Stages(talk, quiet=output_format is Format.json) as stages:
@@ -147,9 +154,24 @@ def read_options(
     i_own_this: Annotated[
         bool, _further("--i-own-this", help="Load a target outside of private networks, which is yours.")
     ] = False,
+    prices: Annotated[
+        Path | None,
+        _further("--prices", help="A table (TOML) of what changes cost: currency, per, [prices] app.cores."),
+    ] = None,
+    change: Annotated[
+        list[str] | None,
+        _further(
+            "--change",
+            help="Then make this change, measure, and print predicted beside measured: 'app.workers=8->16: COMMAND'; "
+            "app.cores=0.5 needs no command; may be given again.",
+        ),
+    ] = None,
+    restore: Annotated[
+        str | None, _further("--restore", help="The command that puts the system back as it was after each --change.")
+    ] = None,
 ) -> ApplicationOptions:
-    """The options as typer has them, as one value."""
-    given = {"--tier": tier, "--slo": slo, "--postgresql": postgresql, "--prometheus": prometheus}
+    """Collects the parsed options into one value."""
+    given = {"--tier": tier, "--slo": slo, "--postgresql": postgresql, "--prometheus": prometheus, "--change": change}
     if target is None and (beside := next((name for name, value in given.items() if value), None)):
         raise CouldNotRun(f"{beside} is of an application", "give its URL, too: --target http://127.0.0.1:8000")
     return ApplicationOptions(
@@ -166,9 +188,12 @@ def read_options(
         prometheus=prometheus,
         remote_shell=tier_shell,
         owned=i_own_this,
+        prices=prices,
+        changes=change or [],
+        restore=restore,
     )
 
 
 def with_application_options(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose parameter `application` is spread into these options."""
+    """Wraps a command: its parameter `application` becomes these options."""
     return spread(command, "application", read_options)

@@ -1,4 +1,4 @@
-"""`sojourn assess`: the main job."""
+"""`sojourn assess`: assesses a site's or an application's capacity."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sojourn.workload.log import LogOptions, require_log
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command."""
+    """Registers the command."""
     app.command("assess", cls=WithVerify)(with_application_options(with_log_options(_assess)))
 
 
@@ -99,14 +99,14 @@ def _assess(
 ) -> None:
     """Find out how much traffic a site can take on this machine, what its bottleneck is, and what to change.
 
-    Imports the log, builds its site, measures the server's demand by document size and then the log's own sessions
-    at rising load up to the knee, fits and checks a queueing model, and writes a report. Server and generator run
-    on cores of their own. Ctrl-C keeps what was measured, marked incomplete.
+    Imports the log, builds its site, measures the server's demand by document size, then replays the log's own
+    sessions at rising load up to the knee, fits and validates a queueing model, and writes a report. Server and
+    generator run on separate cores. Ctrl-C keeps what was measured, marked incomplete.
 
-    A server given by URL must serve the site already: build it with `sojourn trace LOG --build-site DIR`.
+    A server given by URL must already serve the site: build it with `sojourn trace LOG --build-site DIR`.
 
-    With --target, an application is assessed where it runs: its log's own requests, grouped by what answers them, at
-    rising load, while each --tier is watched. Which tier ends it, and why?
+    With --target, the command assesses a deployed application: it sends the log's own requests, grouped by endpoint,
+    at rising load and watches each --tier. The answer names the tier that is the bottleneck, and the reason.
 
     Examples: sojourn assess access.log.gz --access-line 100Mbit/s --target-p95 200ms
 
@@ -141,7 +141,7 @@ def _assess(
     with Stages(talk, quiet=output_format is Format.json) as stages:
         summary = assess(request, folder, stages)
         if not summary.complete:
-            # The answer is to be said, however often Ctrl-C is typed.
+            # The answer must be printed, however often you type Ctrl-C.
             interrupts.ignore_from_now_on()
         report = _drawn(folder)
     if output_format is Format.json:
@@ -154,7 +154,7 @@ def _assess(
 
 
 def _drawn(folder: RunFolder) -> Path | None:
-    """The report; without one the answer is printed all the same."""
+    """Writes the report; without one the answer is printed all the same."""
     try:
         if folder.written("summary.json") is not None:
             return write_report(folder)

@@ -1,4 +1,4 @@
-"""`sojourn cache simulate`: replacement policies on a trace."""
+"""`sojourn cache simulate`: simulates cache replacement policies on a trace."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ADMISSIONS = dict(_native.cache_admissions())
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands."""
+    """Registers the commands."""
     group = typer.Typer(cls=Group, no_args_is_help=True, help="What a cache would make of a trace.")
     group.callback()(_group)
     group.command("simulate")(with_log_options(_simulate))
@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _group() -> None:
-    """What a cache would make of a trace."""
+    """Simulate caches on a trace."""
 
 
 def _simulate(
@@ -56,10 +56,10 @@ def _simulate(
     *,
     log_options: LogOptions,
 ) -> None:
-    """Simulate replacement policies: the share of requests and of bytes that miss, over the size of the cache.
+    """Simulate cache replacement policies: the miss ratio by requests and by bytes, over the size of the cache.
 
-    The bytes of an object alone count, without what a cache needs beside. belady knows the future: no cache that takes
-    every object it will need again can do better, if objects are of one size.
+    Only objects' bytes count, without a cache's overhead. belady knows the future: it is the optimum for objects of
+    equal size, if the cache must admit every object that is requested again.
 
     Example: sojourn cache simulate access.log.gz --sizes 1MiB,4MiB,16MiB --output runs/cache
     """

@@ -1,6 +1,6 @@
-"""Every command by name, in the groups and the order of the help: which module registers it, and what it does.
+"""The catalogue of commands in the groups and the order of the help: the module that registers each, and its summary.
 
-Nothing is imported for it, so that the help is there at once.
+It imports none of the commands, so that the help appears at once.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ GROUPS = {
         "man": ("shell", "Write the manual pages, one per command."),
     },
 }
-"""The module below `sojourn.commands` and the summary of each command."""
+"""The summary of each command, with its module below `sojourn.commands`."""
 COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
 
 
 def help_text() -> str:
-    """The help of `sojourn` itself."""
+    """The help text of `sojourn` itself."""
     return "\n".join(_help_lines()) + "\n"
 
 

@@ -1,6 +1,7 @@
-"""What every command is called, takes and does: the table behind completion scripts and manual pages.
+"""The names, arguments and options of all commands: the table behind completion scripts and manual pages.
 
-Commands that Python parses are read from the option parser, those of the engine from its description.
+Options of commands parsed in Python come from the option parser, those of engine commands from the engine's
+description.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from sojourn.engine import description
 
 @dataclass(frozen=True)
 class Option:
-    """An option as a shell sees it."""
+    """An option for completion and manual pages."""
 
     names: tuple[str, ...]
-    """With their dashes."""
+    """The names with their dashes."""
     summary: str
     takes_value: bool = False
     choices: tuple[str, ...] = ()
@@ -28,10 +29,10 @@ class Option:
 
 @dataclass(frozen=True)
 class Command:
-    """A command: one with options, or a group of subcommands."""
+    """A command with options, or a group of subcommands."""
 
     name: str
-    """All its words after `sojourn`."""
+    """The full name, all words after `sojourn`."""
     summary: str
     options: tuple[Option, ...]
     subcommands: tuple[Command, ...] = ()
@@ -43,12 +44,12 @@ VERSION = Option(("--version",), "Show the version and end")
 
 
 def commands(app: typer.Typer) -> list[Command]:
-    """Every command that `app` has, with every option."""
+    """Lists every command of `app` with its options."""
     return [_described(name, command) for name, command in typer.main.get_group(app).commands.items()]
 
 
 def flattened(all_commands: list[Command] | tuple[Command, ...]) -> Iterator[Command]:
-    """The commands that can be run: in place of a group its subcommands."""
+    """The executable commands: a group is replaced by its subcommands."""
     for command in all_commands:
         if command.subcommands:
             yield from flattened(command.subcommands)
@@ -63,7 +64,7 @@ def _described(name: str, command: object) -> Command:
     assert isinstance(command, TyperCommand)
     found: dict[str, Option] = {}
     for option in (*_of_the_engine(name), *_of_python(command), HELP, HELP_ALL):
-        # The engine knows more of an option that both have.
+        # For an option that both have, the engine's description has more detail.
         found.setdefault(option.names[0], option)
     return Command(name, command.get_short_help_str(200), tuple(found.values()))
 

@@ -1,4 +1,4 @@
-"""`sojourn compare`: two load runs or groups of them, with intervals and verdicts; or studies on two machines."""
+"""`sojourn compare`: compares two load runs, or groups of runs, with confidence intervals; or studies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command."""
+    """Registers the command."""
     app.command("compare")(_compare)
 
 
@@ -31,10 +31,11 @@ def _compare(
 ) -> None:
     """Compare load runs: is the second faster, by how much, and is that more than chance?
 
-    Each metric's ratio has a 95 % confidence interval from what repetitions differ by: least where the two were
-    measured in turn (sojourn load URL --against OTHER --repeat 5). One run of each decides nothing but what is far
-    beyond: of the rest the command cannot say. Runs whose generator was the limit get no verdict. Of two folders of
-    studies, as of two machines, the verdicts are put beside each other, and figures over figures.
+    The command prints the ratio of each metric with a 95 % confidence interval from the variation between repetitions.
+    The interval is narrowest where the two were measured in turn (sojourn load URL --against OTHER --repeat 5). With a
+    single run of each only a large difference is significant; for the rest the command reports that it cannot tell.
+    Runs in which the generator was the bottleneck get no verdict. For two folders of studies, such as from two
+    machines, the command compares the verdicts and overlays the figures.
 
     Example: sojourn compare runs/before runs/after --max-regression 5%
     """

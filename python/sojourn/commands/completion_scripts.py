@@ -1,4 +1,4 @@
-"""Completion scripts of bash, zsh and fish for a table of commands."""
+"""Generates completion scripts for bash, zsh and fish from the table of commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Shell = Literal["bash", "zsh", "fish"]
 
 
 def script(shell: Shell, commands: Sequence[Command]) -> str:
-    """The text of a shell's completion script for the commands."""
+    """The completion script of a shell."""
     head = f"# Completion of sojourn {__version__} for {shell}; made by `sojourn completion {shell}`.\n"
     return _SCRIPTS[shell](head, commands)
 
@@ -62,7 +62,7 @@ def _bash_words(command: Command) -> list[str]:
 
 
 def _zsh(head: str, commands: Sequence[Command]) -> str:
-    # The first line tells compinit whose completion a file in fpath is.
+    # The first line tells compinit which command a file in fpath completes.
     functions = "\n".join(_zsh_function(each) for each in [*_groups(commands), *flattened(list(commands))])
     return f"""#compdef sojourn
 {head}{_zsh_choice("_sojourn", commands, (HELP, VERSION))}
@@ -123,9 +123,9 @@ def _zsh_specs(option: Option) -> list[str]:
         value = f":value:({' '.join(option.choices)})"
     elif option.takes_value:
         value = ":value:_files"
-    # A name is offered again only where the option may be repeated.
+    # A name is offered again only if the option may be repeated.
     first = "*" if option.repeats else f"({' '.join(option.names)})"
-    # `--name=value` is understood, `-n` stands for itself.
+    # `--name=value` is valid; `-n` takes its value as the next word.
     return [f"{first}{name}{'=' if value and name.startswith('--') else ''}[{summary}]{value}" for name in option.names]
 
 
@@ -148,7 +148,7 @@ def _fish(head: str, commands: Sequence[Command]) -> str:
 
 
 def _fish_choice(condition: str, commands: Sequence[Command], options: Sequence[Option]) -> list[str]:
-    # Without -f the files here would be offered as commands.
+    # Without -f, fish would offer the files of the current folder as commands.
     words = [f"-f -a {_last_word(each)} -d {_quoted(each.summary)}" for each in commands]
     return [
         *(f"complete -c sojourn -n {_quoted(condition)} {each}" for each in words),

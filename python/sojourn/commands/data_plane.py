@@ -1,4 +1,4 @@
-"""`sojourn serve`, `proxy`, `stream`, `link` and `confine`: this process becomes the engine; no Python in its way."""
+"""`sojourn serve`, `proxy`, `stream`, `link`, `confine`: replaces this process with the engine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EVERYTHING = {"allow_extra_args": True, "ignore_unknown_options": True, "help_op
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands; the engine parses their options and prints their help."""
+    """Registers the commands; the engine parses their options and prints their help."""
     app.command("serve", context_settings=EVERYTHING, help="Serve a folder over HTTP.")(_become)
     help = "Pass requests on to other servers, and keep their answers."
     app.command("proxy", context_settings=EVERYTHING, help=help)(_become)
@@ -23,5 +23,5 @@ def register(app: typer.Typer) -> None:
 
 
 def _become() -> None:
-    # As typed: the option parser would swallow the `--` before a command.
+    # Passes the words as typed: the option parser would drop the `--` before a command.
     engine.replace_process(sys.argv[1:])

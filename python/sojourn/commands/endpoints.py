@@ -1,4 +1,4 @@
-"""`sojourn endpoints`: the requests of a log by what answers them."""
+"""`sojourn endpoints`: groups the requests of a log by endpoint."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sojourn.workload.log import LogOptions, require_log
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command."""
+    """Registers the command."""
     app.command("endpoints")(with_log_options(_endpoints))
 
 
@@ -37,10 +37,10 @@ def _endpoints(
     *,
     log_options: LogOptions,
 ) -> None:
-    """Group the requests of a log by what answers them, and say which a load made of them could stand for.
+    """Group the requests of a log by endpoint, and report which of them a generated load can represent.
 
-    Numbers, slugs and hashes in paths, and the values of queries, are generalised; a method and a path that remain are
-    an endpoint. What is rare is one endpoint, and what was never found another.
+    Numbers, slugs and hashes in paths, and the values of queries, are generalised; a method with a generalised path is
+    an endpoint. Rare requests are combined into one endpoint, and those for missing documents into another.
 
     Example: sojourn endpoints access.log --endpoint 'GET /api/*'
     """

@@ -1,7 +1,7 @@
-"""What `sojourn load` and `sojourn replay` do with the engine: become it, or run it and use its result.
+"""Runs the engine for `sojourn load` and `sojourn replay`.
 
-Without any option of ours, and without a terminal to draw on, this process becomes the engine. Otherwise the engine
-runs as a child with its records embedded in its result.
+With only engine options and no terminal to draw on, this process becomes the engine. Otherwise the engine runs as a
+child that embeds its records in its result.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 def run(tool: Tool, words: Sequence[str], wanted: RunOptions, typed: Sequence[str] | None = None) -> None:
-    """Runs the engine's `tool` with its own options and does what else is wanted.
+    """Runs the engine's `tool` with its own options, then writes outputs and judges thresholds.
 
-    `typed` is what the run is called by, where the words were changed on their way.
+    `typed` is the command line to record, where the words were changed on the way.
     """
     as_text = wanted.output_format == "text"
     draws = sys.stderr.isatty() and as_text if wanted.live is None else wanted.live
@@ -41,7 +41,7 @@ def run(tool: Tool, words: Sequence[str], wanted: RunOptions, typed: Sequence[st
 
 
 def runner(tool: Tool, words: Sequence[str], wanted: RunOptions) -> Runner:
-    """What makes the load: the engine here, or engines elsewhere; with a probe beside it where one is wanted."""
+    """The function that generates the load: the engine here or elsewhere, with a probe if requested."""
     from sojourn.loading.run import plays_streams
 
     if wanted.machines is not None and plays_streams(words):
@@ -63,7 +63,7 @@ def runner(tool: Tool, words: Sequence[str], wanted: RunOptions) -> Runner:
 
 
 def arguments(tool: Tool, words: Sequence[str]) -> list[int]:
-    """Where those of `words` stand that are neither options of the engine's `tool` nor values of options."""
+    """The positions in `words` of arguments that are neither options of the engine's `tool` nor option values."""
     from sojourn.engine.description import options_with_values
 
     found = []
@@ -79,12 +79,12 @@ def arguments(tool: Tool, words: Sequence[str]) -> list[int]:
 
 
 def line_bits_per_second(wanted: RunOptions) -> float | None:
-    """The rate of the server's line, if it was named."""
+    """The bandwidth of the server's network link, if given."""
     return None if wanted.line is None else quantity.bits_per_second(wanted.line)
 
 
 def thresholds_of(texts: Sequence[str], words: Sequence[str]) -> list[Threshold]:
-    """The conditions, read; on what these words of the engine measure."""
+    """Parses the thresholds; they must fit what these engine options measure."""
     if not texts:
         return []
     from sojourn.loading.run import plays_streams
@@ -98,12 +98,12 @@ def thresholds_of(texts: Sequence[str], words: Sequence[str]) -> list[Threshold]
 
 
 def print_help(context: typer.Context, tool: Tool, *, everything: bool) -> None:
-    """The engine's help, then ours; with `everything` also the metrics of thresholds."""
+    """Prints the engine's help, then the options added here; with `everything` also the metrics of thresholds."""
     from sojourn.engine.description import command
     from sojourn.loading import metrics
     from sojourn.loading.run import plays_streams
 
-    # The engine says first what it does; it calls itself by the command that was typed.
+    # The engine prints its description first, under the name of the typed command.
     named = [word for word in context.args if plays_streams([word])]
     wanted = "--help-all" if everything else "--help"
     subprocess.run(["sojourn", tool, *named, wanted], executable=str(engine.path()), check=True)
@@ -141,14 +141,14 @@ def _measure(
     verdicts = [each.judge(result) for each in thresholds]
     written = _write(result, typed, verdicts, folder, wanted)
     _print(result, verdicts, wanted, written, embed="--embed" in words)
-    # A limit that the generator set says nothing of the server: such a run passes no threshold.
+    # A run limited by the generator says nothing about the server, so it passes no threshold.
     void = bool(verdicts) and result.limited_because is not None
     if not result.complete or _failed_because(result) or void or not all(verdict.passed for verdict in verdicts):
         raise typer.Exit(EXIT_RAN_WITH_FAILURES)
 
 
 def _failed_because(result: LoadResult) -> str | None:
-    """Why a run has failed that went to its end."""
+    """The reason why a complete run failed."""
     return None if result.is_streams else result.of_requests.failed_because
 
 

@@ -1,4 +1,4 @@
-"""`sojourn example-log`: the log of `make demo`, synthesised from published statistics."""
+"""`sojourn example-log`: writes a synthetic log from published statistics, the one of `make demo`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sojourn.commands.formats import talk
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command."""
+    """Registers the command."""
     app.command("example-log")(_example_log)
 
 
@@ -20,9 +20,9 @@ def _example_log(
     output: Annotated[Path, typer.Argument(help="Where the log is written.")],
     seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.")] = 1,
 ) -> None:
-    """Write an access log made from published statistics of web traffic.
+    """Write a synthetic access log from published statistics of web traffic.
 
-    A day of Combined Log Format: log-normal document sizes (mu 7.811, sigma 1.573), Zipf popularity, sessions of
+    One day in Combined Log Format: log-normal document sizes (mu 7.811, sigma 1.573), Zipf popularity, sessions of
     pages with embedded objects and think times, two busy periods a day.
 
     Example: sojourn example-log example.log && sojourn assess example.log

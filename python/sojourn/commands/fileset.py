@@ -1,4 +1,4 @@
-"""`sojourn fileset`: writes the files that a workload asks for."""
+"""`sojourn fileset`: writes the files that a workload requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SeedOption = Annotated[int, typer.Option("--seed", help="The same seed gives the
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command and its kinds."""
+    """Registers the command and its kinds."""
     kinds = typer.Typer(cls=Group, no_args_is_help=True, help=_HELP)
     kinds.command("webstone")(_webstone)
     kinds.command("web99")(_web99)
@@ -45,7 +45,7 @@ Example: sojourn fileset web99 --load 200 --output /srv/web99
 def _webstone(
     output: Output, content_limit: Limit = "20GB", dry_run: DryRun = False, output_format: FormatOption = Format.text
 ) -> None:
-    """WebStone's five files, 500 bytes to 5 MB.
+    """Write WebStone's five files, 500 bytes to 5 MB.
 
     Example: sojourn fileset webstone --output site, then sojourn load URL --mix site/filelist --clients 20
     """
@@ -59,7 +59,7 @@ def _web99(
     dry_run: DryRun = False,
     output_format: FormatOption = Format.text,
 ) -> None:
-    """A SPECweb99-like set: 36 files in each of 25 + 0.66 x load directories, 4.88 MiB a directory.
+    """Write a SPECweb99-like set: 36 files in each of 25 + 0.66 x load directories, 4.88 MiB per directory.
 
     Example: sojourn fileset web99 --load 1000 --output site --dry-run
     """
@@ -82,7 +82,7 @@ def _lognormal(
     dry_run: DryRun = False,
     output_format: FormatOption = Format.text,
 ) -> None:
-    """Log-normal sizes, maybe with a Pareto tail, and Zipf popularity.
+    """Write files with log-normal sizes, optionally a Pareto tail, and Zipf popularity.
 
     Example: sojourn fileset lognormal --files 10000 --mean 10kB --cv 3 --tail-index 1.2 --output site
     """
@@ -109,7 +109,7 @@ def _from_log(
     *,
     log_options: LogOptions,
 ) -> None:
-    """A file of the right size per document of a log, where `sojourn replay` looks for it.
+    """Write a file of the right size for each document of a log, at the path where `sojourn replay` requests it.
 
     Example: sojourn fileset from-log access.log.gz --output site
     """

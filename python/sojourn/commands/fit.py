@@ -1,4 +1,4 @@
-"""`sojourn fit`: measurements become the parameters of a system file."""
+"""`sojourn fit`: fits the parameters of a system file to measurements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sojourn.failure import CouldNotRun
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command."""
+    """Registers the command."""
     app.command("fit")(_fit)
 
 
@@ -32,17 +32,18 @@ def _fit(
     seed: Annotated[int, typer.Option(help="Orders the folds and draws the bootstrap samples.")] = 1,
     output_format: FormatOption = Format.text,
 ) -> None:
-    """Fit service demands to measurements and write the system file they make.
+    """Fit service demands to measurements and write the resulting system file.
 
-    Run folders are those of `sojourn assess`, or of `sojourn load`, also with --search, and `replay` with --probe: at
-    several rates, their response times are compared with the model's too. A table is told by its columns: every
-    request's times (demands and r by maximum likelihood), demands by document size (piecewise linear), utilisation
-    and throughput by class (utilisation law), or throughput by clients (universal scalability law). Each estimate has
-    its 95 % interval, and the error is always that on points held out of the fit.
+    Input may be run folders of `sojourn assess`, of `sojourn load` (also with --search) or of `sojourn replay` with
+    --probe; with several rates the model's response times are compared with the measured ones. Input may also be a
+    table, recognised by its columns: the times of every request (demands and r by maximum likelihood), demands by
+    document size (piecewise linear), utilisation and throughput by class (utilisation law), or throughput by clients
+    (universal scalability law). Each estimate has a 95 % interval, and errors are always computed at points held out
+    of the fit.
 
     Example: sojourn fit runs/monday runs/tuesday --output fitted.toml && sojourn predict fitted.toml
     """
-    # Fitting needs SciPy, which takes a while to import: only when it is asked for.
+    # SciPy takes a while to import, so it is imported only for this command.
     from sojourn.assessment.refit import refit
     from sojourn.calibration import load_runs
     from sojourn.calibration.fit import Options

@@ -1,4 +1,4 @@
-"""What every command that prints a result shares: `--format`, and where data and talk go."""
+"""What all commands that print a result share: the option `--format`, and the streams for data and messages."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from rich.console import Console
 from rich.text import Text
 
 _STEERING = [*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
-"""Characters by which a terminal is steered, or text is shown in another order than it has."""
+"""Control characters, and those that reorder text."""
 _SHOWN = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in _STEERING if code not in (9, 10)}
 
 
 class Terminal(Console):
-    """A console that shows what would steer it: paths in logs and names of files are other people's."""
+    """A console that escapes control characters, because paths in logs and file names are untrusted."""
 
     def render_str(self, text: str, **how: Any) -> Text:
-        """The text with such characters written out."""
+        """The text with control characters escaped."""
         return super().render_str(text.translate(_SHOWN), **how)
 
 
 talk = Terminal(stderr=True)
-"""Standard error: progress, warnings. Standard output is for data alone."""
+"""Standard error, for progress and warnings. Standard output carries only data."""
 data = Terminal()
 
 
 class Format(StrEnum):
-    """How a result is printed."""
+    """The output format."""
 
     text = "text"
     json = "json"
@@ -43,7 +43,7 @@ FormatOption = Annotated[Format, typer.Option("--format", help="text for people,
 def show(
     output_format: Format, as_json: Callable[[], object], as_text: Callable[[Console], None], page: Path | None
 ) -> None:
-    """What was found in the form that was asked for; people are told where its page is."""
+    """Prints the result in the requested format; for people with the place of its report."""
     if output_format is Format.json:
         print_json(as_json())
         return
@@ -52,11 +52,11 @@ def show(
 
 
 def print_where(page: Path | None) -> None:
-    """Where a report is, if it was written."""
+    """Prints the path of the report, if it was written."""
     if page is not None:
         data.print(f"report: {page}", soft_wrap=True)
 
 
 def print_json(value: object) -> None:
-    """One JSON object on standard output."""
+    """Prints one JSON object on standard output."""
     print(json.dumps(value, indent=2))

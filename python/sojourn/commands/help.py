@@ -1,7 +1,6 @@
-"""Help in two storeys, as the engine's commands have it: `--help` has the options that matter, `--help-all` all.
+"""Two levels of help, as in the engine's commands: `--help` shows the common options, `--help-all` shows all.
 
-An option declared as a `FurtherOption` is of the second storey. A command without one has a single storey, which both
-show.
+An option declared as `FurtherOption` appears only in `--help-all`. Without such options both show the same.
 """
 
 from __future__ import annotations
@@ -21,28 +20,28 @@ if TYPE_CHECKING:
     from typer._click import Context, HelpFormatter, Parameter
 
 FurtherOption = partial(typer.Option, hidden=True)
-"""Declares an option that `--help` leaves to `--help-all`."""
+"""Declares an option that only `--help-all` shows."""
 
 ALL = "--help-all"
 
 _COLUMN = 26
-"""Where the text of an option begins."""
+"""The column in which an option's text begins."""
 _WIDTH_MAX = 100
 _VALUES = {Path: "PATH", int: "N", float: "NUMBER"}
 
 
 class Command(TyperCommand):
-    """A command with help in two storeys. One that prints its help itself, of other names, is left alone."""
+    """A command with two levels of help. A command that prints its own help is left alone."""
 
     _all: TyperOption | None = None
 
     def get_params(self, ctx: Context) -> list[Parameter]:
-        """The parameters, both help options among them."""
+        """The parameters, including both help options."""
         params = super().get_params(ctx)
         ordinary = self.get_help_option(ctx)
         if ordinary is None:
             return params
-        # The parser compares options by identity, so there is one.
+        # The parser compares options by identity, so the same object is returned each time.
         self._all = self._all or TyperOption(
             param_decls=[ALL],
             is_flag=True,
@@ -56,7 +55,7 @@ class Command(TyperCommand):
         return [*params, self._all]
 
     def format_help(self, ctx: Context, formatter: HelpFormatter) -> None:
-        """Writes what `--help` shows."""
+        """Writes the text of `--help`."""
         formatter.write(_text(self, ctx, everything=not _further(self)))
 
     def _show_all(self, ctx: Context, _: object, wanted: bool) -> None:
@@ -66,15 +65,15 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """A group of commands: its help lists them all, so both options show the same."""
+    """A group of commands. Its help lists them all, so `--help` and `--help-all` show the same."""
 
     def get_help_option_names(self, ctx: Context) -> list[str]:
-        """The names of its help option; those of its commands are their own."""
+        """The names of the group's help option; its commands have their own."""
         return [*super().get_help_option_names(ctx), ALL]
 
 
 def options_text(command: TyperCommand, ctx: Context, *, everything: bool, without: Container[str] = ()) -> str:
-    """The options alone, in their groups, but for those that have one of the names `without`."""
+    """The options in their groups, except those with one of the names in `without`."""
     groups: dict[str, list[TyperOption]] = {}
     for option in command.get_params(ctx):
         if not isinstance(option, TyperOption) or any(name in without for name in option.opts):
@@ -102,7 +101,7 @@ def _text(command: TyperCommand, ctx: Context, *, everything: bool) -> str:
         lines += ["", "Arguments:"]
         for argument in arguments:
             lines += _row(f"  {_name(argument)}", _right(argument), width)
-    # The second storey is there to be asked for where there is one.
+    # `--help-all` is listed only where it shows more.
     without = () if _further(command) else (ALL,)
     lines += options_text(command, ctx, everything=everything, without=without).splitlines()
     for example in examples if everything else examples[:1]:
@@ -113,7 +112,7 @@ def _text(command: TyperCommand, ctx: Context, *, everything: bool) -> str:
 
 
 def _paragraphs(command: TyperCommand) -> tuple[list[str], list[str]]:
-    """What the command does, and its examples."""
+    """Splits the description into paragraphs and examples."""
     paragraphs = [" ".join(each.split()) for each in inspect.cleandoc(command.help or "").split("\n\n")]
     first = next((at for at, each in enumerate(paragraphs) if each.startswith("Example")), len(paragraphs))
     return paragraphs[:first], paragraphs[first:]
@@ -142,7 +141,7 @@ def _left(option: TyperOption) -> str:
 def _value(option: TyperOption) -> str:
     if option.type_descriptor.choices:
         return "WORD"
-    # Any: typer hands a type on as it was written.
+    # Any: typer passes the type on as it was written.
     annotation: Any = option.type_descriptor.annotation
     return _VALUES.get(next(iter(getattr(annotation, "__args__", ())), annotation), "TEXT")
 

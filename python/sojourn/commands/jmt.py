@@ -1,4 +1,4 @@
-"""`sojourn import-jmt` and `export-jmt`: models of Java Modelling Tools."""
+"""`sojourn import-jmt` and `export-jmt`: convert models of Java Modelling Tools."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sojourn.failure import CouldNotRun
 
 
 def register(app: typer.Typer) -> None:
-    """Adds both commands."""
+    """Registers both commands."""
     app.command("import-jmt")(_import)
     app.command("export-jmt")(_export)
 
@@ -22,9 +22,9 @@ def _import(
     output: Annotated[Path | None, typer.Option(help="Write the system file here instead of printing it.")] = None,
     output_format: FormatOption = Format.text,
 ) -> None:
-    """Read a model of Java Modelling Tools as a system file.
+    """Convert a model of Java Modelling Tools to a system file.
 
-    What a system file cannot say is refused by name; what changes its meaning is a warning.
+    The command refuses features that a system file cannot express, and warns where the meaning changes.
 
     Example: sojourn import-jmt shop.jsimg --output shop.toml && sojourn predict shop.toml
     """
@@ -39,9 +39,9 @@ def _export(
     output: Annotated[Path, typer.Argument(help="The model to write: NAME.jsimg to simulate, NAME.jmva for MVA.")],
     output_format: FormatOption = Format.text,
 ) -> None:
-    """Write a system file as a model of Java Modelling Tools.
+    """Convert a system file to a model of Java Modelling Tools.
 
-    What JMT cannot say is refused by name; what changes its meaning is a warning.
+    The command refuses features that JMT cannot express, and warns where the meaning changes.
 
     Example: sojourn export-jmt studies/systems/public-site.toml site.jsimg
     """

@@ -1,4 +1,4 @@
-"""`sojourn join-probe`: what a server used, recorded on its own machine, in the tables of a run from another."""
+"""`sojourn join-probe`: joins a probe recording from the server's machine to a run measured from another."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sojourn.text import quantity
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command."""
+    """Registers the command."""
     app.command("join-probe")(_join)
 
 
@@ -35,10 +35,10 @@ def _join(
     ] = "0",
     output_format: FormatOption = Format.text,
 ) -> None:
-    """Join a recording of a server to a run by time, and draw the run's report again.
+    """Join a recording of a server's resource usage to a run by time, and write the run's report again.
 
-    Both carry seconds since 1970 by their machines' clocks. Where the clocks differ, say by how much; the offset is
-    kept in the result. A recording that was joined before is replaced.
+    Both contain seconds since 1970 by their machines' clocks. If the clocks differ, give the offset; the result
+    records it. A recording joined earlier is replaced.
 
     Example: sojourn join-probe runs/tuesday server.parquet --offset 12ms
     """

@@ -1,6 +1,7 @@
-"""`sojourn load`: the engine's load, and what a person wants of it beside: outputs, thresholds, a search, machines.
+"""`sojourn load`: runs the engine's load generator with outputs, thresholds, capacity search and several machines.
 
-The engine parses its own options; those of every run are in `run_options`, those declared here are of a search.
+The engine parses its own options. `run_options` declares those of every run, this file those of a search and of
+repetitions.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ _SEARCH = "Search for the largest load"
 _REPEAT = "Repetitions and comparisons"
 
 REPETITIONS = 5
-"""Of each, unless --repeat says another number."""
+"""Default number of runs of each server with --against or --baseline."""
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command; the engine parses the options that are not declared here."""
+    """Registers the command; the engine parses the options not declared here."""
     help = "Load a server and measure what its clients see: requests (http://), or viewers of films (rtsp://, .m3u8)."
     app.command("load", context_settings=EVERYTHING, help=help)(with_run_options(_load))
 

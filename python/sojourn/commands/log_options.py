@@ -1,4 +1,4 @@
-"""The options of every command that reads a log, in one place.
+"""The options of every command that reads a log, declared once.
 
 A command takes them as one parameter, `log_options: LogOptions`; `with_log_options` spreads that parameter into the
 options on the command line.
@@ -23,7 +23,7 @@ _PANEL = "Log"
 
 
 class Keep(StrEnum):
-    """What is kept beside good answers to GET and HEAD for static documents."""
+    """Requests to keep besides successful GET and HEAD of static documents."""
 
     failed = "failed"
     queries = "queries"
@@ -79,7 +79,7 @@ def read_options(
         _option("--assume-size", help="Where the log has no sizes: give every document this one, as 20kB."),
     ] = None,
 ) -> LogOptions:
-    """The options as they are typed."""
+    """Collects the options as typed."""
     kept = keep or []
     return LogOptions(
         session_gap_seconds=quantity.seconds(session_gap),
@@ -102,11 +102,11 @@ def read_options(
 
 
 def as_one(logs: Sequence[str], options: LogOptions) -> tuple[str, LogOptions]:
-    """Several logs as the first, with the others among the options."""
+    """Returns the first log, with the others moved into the options."""
     first, *also = logs
     return first, replace(options, also=tuple(also))
 
 
 def with_log_options(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose parameter `log_options` is spread into the options of a log."""
+    """Wraps a command: its parameter `log_options` becomes the options of a log."""
     return spread(command, "log_options", read_options)

@@ -1,4 +1,4 @@
-"""Manual pages for a table of commands: one for `sojourn`, and one per command."""
+"""Generates manual pages from the table of commands: one for `sojourn`, and one per command."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sojourn.commands.command_table import Command, flattened
 
 
 def write_pages(commands: Sequence[Command], folder: Path) -> None:
-    """Writes sojourn.1 and a page per command into `folder`/man1, which is made if need be."""
+    """Writes sojourn.1 and a page per command into `folder`/man1, creating it if necessary."""
     pages = folder / "man1"
     pages.mkdir(parents=True, exist_ok=True)
     runnable = list(flattened(list(commands)))

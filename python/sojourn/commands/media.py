@@ -1,4 +1,4 @@
-"""`sojourn media`: makes test films of a rate."""
+"""`sojourn media`: makes test films of a given bit rate."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from sojourn.workload import media
 
 
 class Codec(StrEnum):
-    """How the picture is coded."""
+    """The video codec."""
 
     h264 = "h264"
     h265 = "h265"
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command."""
+    """Registers the command."""
     app.command("media")(_media)
 
 
@@ -36,9 +36,10 @@ def _media(
     codec: Annotated[Codec, typer.Option(help="How the picture is coded; the sound is AAC.")] = Codec.h264,
     output_format: FormatOption = Format.text,
 ) -> None:
-    """Make test films of a rate with ffmpeg, and say the rate that ffprobe finds in them.
+    """Make test films of a given bit rate with ffmpeg, and print the rate that ffprobe measures.
 
-    A film is made once and copied: unique films for the page cache, the same for viewers. `filelist` names them all.
+    The film is encoded once and copied: the copies are different files for the page cache, but look the same to
+    viewers. `filelist` lists them all.
 
     Example: sojourn media --rate 300k --seconds 60 --copies 200 --output films
     """

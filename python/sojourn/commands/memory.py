@@ -1,4 +1,4 @@
-"""`sojourn memory`: how fast memory moves, over working set and stride."""
+"""`sojourn memory`: measures memory bandwidth over working set and stride."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sojourn.text import quantity
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command."""
+    """Registers the command."""
     app.command("memory")(_memory)
 
 
@@ -53,10 +53,11 @@ def _memory(
 ) -> None:
     """Measure memory bandwidth over working set and stride, and latency: the extended copy transfer (ECT) method.
 
-    The working set says what a cache must hold (temporal locality), the stride how much of a line is used at once
-    (spatial locality). Every word of the working set is touched once per walk. Bandwidth is the sum over the cores;
-    a copied byte counts once and a copy's two halves make up its working set. Run it on an idle machine: a
-    measurement whose core others held is done again, and counted if that does not help.
+    The working set tells how much a cache must hold (temporal locality), the stride how much of a cache line is used
+    at once (spatial locality). Each walk touches every word of the working set once. Bandwidth is the sum over the
+    cores; a copied byte counts once, and source and destination of a copy together make up its working set. Run it on
+    an idle machine: a measurement during which other programs used the core is repeated, and counted if repetition
+    does not help.
 
     Example: sojourn memory --density quick --cores 1,all --output runs/memory
     """

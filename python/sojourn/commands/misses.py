@@ -1,4 +1,4 @@
-"""`sojourn misses`: cache misses per request or second of a stream, simulated where the processor counts none."""
+"""`sojourn misses`: simulates cache misses per request, for machines without hardware counters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CLIENTS, _SECONDS = 10, 5.0
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command."""
+    """Registers the command."""
     app.command("misses", context_settings={"allow_interspersed_args": False})(_misses)
 
 
@@ -57,11 +57,11 @@ def _misses(
 ) -> None:
     """Simulate the caches under a server (valgrind's cachegrind): instructions and misses, in user mode.
 
-    For machines that show no hardware counters. The server is started anew for each run. A web server is asked N, then
-    2N times, one request after the other; the difference has no start-up in it. Its clocks stand still and nothing
-    times out, so that the same seed gives the same counts. A streaming server (rtsp://) sends to viewers for T, then
-    for 2T seconds of a clock of its own, which goes on once all is done that was due: it may be slow, and is in time.
-    Work in the kernel is not seen, and no time is measured.
+    Use it on machines without hardware counters. The server is restarted for each run. A web server answers N, then 2N
+    requests, one after the other, and the difference excludes start-up. Its clocks stand still and nothing times out,
+    so that the same seed gives the same counts. A streaming server (rtsp://) sends to viewers for T, then for 2T
+    seconds of a simulated clock, which advances only when all due work is done, so that a slow simulation still sends
+    on time. Kernel work is not included, and no time is measured.
 
     Example: sojourn misses --url http://127.0.0.1:8080 --path /index.html -- sojourn-engine serve site --listen
     127.0.0.1:8080

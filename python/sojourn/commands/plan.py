@@ -1,4 +1,4 @@
-"""`sojourn plan`: what a target needs, what it costs, how long it lasts; and `sojourn plan web99`."""
+"""`sojourn plan`: finds what a target needs, what it costs and how long it lasts; also `sojourn plan web99`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sojourn.report.plan.terminal import print_plan
 
 
 class _PlanGroup(TyperGroup):
-    """`plan SYSTEM.toml` means `plan system SYSTEM.toml`: what is no command's name is a file or an option."""
+    """`plan SYSTEM.toml` is short for `plan system SYSTEM.toml`."""
 
     def parse_args(self, ctx, args):  # type: ignore[no-untyped-def]
         if args and args[0] not in (*self.commands, "-h", "--help"):
@@ -34,7 +34,7 @@ class _PlanGroup(TyperGroup):
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command and its subcommands."""
+    """Registers the command and its subcommands."""
     group = typer.Typer(
         cls=_PlanGroup,
         no_args_is_help=True,
@@ -75,16 +75,18 @@ def _system(
     output: Annotated[Path | None, typer.Option(help="The run's folder [default: runs/plan-NAME].")] = None,
     output_format: FormatOption = Format.text,
 ) -> None:
-    """Find what a target needs: the smallest line, the fewest helpers, the smallest speed-up, the hit ratio.
+    """Find what a target needs: the smallest bandwidth, the fewest helpers, the smallest speed-up, the hit ratio.
 
-    Also: the largest traffic within the target, what doubling each resource gives, sweeps, and where asked the
-    cheapest mix of priced resources and the day on which growth ends it. Searches use an analytic solver where one
-    knows the statistic and simulation with common random numbers otherwise; simulation confirms every answer.
+    The plan also shows the largest traffic within the target, the effect of doubling each resource, sweeps, and on
+    request the cheapest mix of priced resources and the day on which growth exhausts it. Searches use an analytic
+    solver where one computes the statistic, and simulation with common random numbers otherwise; simulation confirms
+    every answer.
 
-    Where a station turns jobs away, times are of the others, and a target adds `and loss < 0.1%` (1 % unless it does).
+    Where a station refuses jobs, response times are those of accepted jobs, and you can add `and loss < 0.1%` to a
+    target (default: 1 %).
 
-    STATISTIC is mean, p50, p90, p95, p99 or p999, or residence (of a station). Exit code 1: no single change and no
-    mix meets the target.
+    STATISTIC is mean, p50, p90, p95, p99 or p999, or residence (of a station). Exit code 1 means that no single change
+    and no mix meets the target.
 
     Example: sojourn plan public-site.toml --target 'p95 < 600ms at 10 req/s' --price station.line.rate=20/Mbit/s
     --price station.web.speed=50 --growth 30%/year

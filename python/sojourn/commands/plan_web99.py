@@ -1,4 +1,4 @@
-"""`sojourn plan web99`: RAM, disk and connections for a SPECweb99-like file set."""
+"""`sojourn plan web99`: sizes RAM, disk and network for a SPECweb99-like file set."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sojourn.text import quantity
 
 
 def register(group: typer.Typer) -> None:
-    """Adds the subcommand."""
+    """Registers the subcommand."""
     group.command("web99")(_web99)
 
 
@@ -42,9 +42,9 @@ def _web99(
 ) -> None:
     """Size RAM, disk and network for a SPECweb99-like file set, with the optimal placement of its files.
 
-    The file set grows with the connections, so RAM holds the files of a limited number; a disk that delivers the
-    least needed bytes adds to it. The default rates are those that section 5 of the study of diskless servers
-    measured for its largest files; notes say where its arithmetic is corrected.
+    The file set grows with the number of connections, so RAM holds the files of a limited number; a disk that serves
+    the least popular bytes raises it. The default rates were measured by section 5 of the study of diskless servers
+    for its largest files; notes point out corrections to its arithmetic.
 
     Example: sojourn plan web99 --ram 4GiB --local-disk 17.7MB/s --remote-disk 14.8MB/s
     """

@@ -1,4 +1,4 @@
-"""`sojourn predict`: a system file by every solver that applies."""
+"""`sojourn predict`: solves a system file with every applicable solver."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sojourn.report.plan.prediction_terminal import print_prediction
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command."""
+    """Registers the command."""
     app.command("predict")(_predict)
 
 
@@ -29,8 +29,8 @@ def _predict(
 ) -> None:
     """Predict response times, utilisations and the bottleneck, by every solver that applies.
 
-    Each solver answers or says why it refuses; where several answer they bracket the truth, and --simulate settles
-    it. --set changes a parameter: a key of the file, a station's speed, a route's probability, or all traffic.
+    Each solver answers or says why it cannot; where several answer, they bracket the truth, and --simulate settles it.
+    --set changes a parameter: a key of the file, a station's speed, a route's probability, or all traffic.
 
     Example: sojourn predict studies/systems/public-site.toml --set station.line.rate=3Mbit/s --set traffic=2
     """
@@ -40,7 +40,7 @@ def _predict(
         result = predicted(document)
     simulation = None
     if unstable is None and (simulate or result["by"] is None):
-        # Where every solver refuses, simulation answers, or refuses too and says why.
+        # If every solver refuses, simulation answers, or refuses too with a reason.
         simulation = simulated(document, quiet=output_format is Format.json, seed=seed)
         result = simulated_too(result, simulation)
     if output_format is Format.json:

@@ -1,4 +1,4 @@
-"""`sojourn probe`: what a server uses, live and kept, with a load or without."""
+"""`sojourn probe`: samples a server's resource usage, live or to a file, with or without a load."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SOURCES = ("processes", "cgroup", "software", "tracepoints", "processor", "cores
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command."""
+    """Registers the command."""
     app.command("probe", context_settings={"allow_interspersed_args": False})(_probe)
 
 
@@ -76,8 +76,8 @@ def _probe(
 ) -> None:
     """Sample what processes use: CPU, faults, switches, memory, descriptors, disk, queues, perf events, cache misses.
 
-    Each source is tried at the start. What the machine does not offer is listed with the reason, never as 0. Totals
-    are shown as rates; a CPU rate is in cores. On a remote host run it there.
+    Each source is tried at the start. Counters that the machine does not offer are listed with the reason, never as 0.
+    Totals are shown as rates; a CPU rate is in cores. To observe a remote host, run the command there.
 
     Examples: sojourn probe --port 8080 --output server.parquet
 
@@ -119,7 +119,7 @@ def _probe(
 
 
 class _FlameGraph:
-    """The profile that is taken beside the samples."""
+    """The CPU profile taken along with the samples."""
 
     def __init__(self, path: Path) -> None:
         if path.suffix != ".svg" or not path.parent.is_dir():
@@ -128,13 +128,13 @@ class _FlameGraph:
         self._profiler: Profiler | None = None
 
     def begin(self, pids: list[int]) -> None:
-        """Starts sampling: what is to be watched is known once the probe has begun."""
+        """Starts profiling, once the probe knows the processes."""
         if not pids:
             raise CouldNotRun("a profile needs processes", "give --pid, --port or a command")
         self._profiler = Profiler(pids)
 
     def write(self) -> None:
-        """Ends sampling and draws."""
+        """Ends profiling and writes the flame graph."""
         assert self._profiler is not None
         taken = self._profiler.end()
         if writing.write(self._path, flame_graph(taken, "CPU time by function").encode()):

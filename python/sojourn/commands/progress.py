@@ -1,4 +1,4 @@
-"""Progress on standard error: bars on a terminal, a line per stage elsewhere, nothing when asked to be quiet."""
+"""Shows progress on standard error: bars on a terminal, a line per stage elsewhere, nothing in quiet mode."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 
 class Stages:
-    """The stages of a long command, one bar each."""
+    """The stages of a long command, with a bar each."""
 
     def __init__(self, console: Console, *, quiet: bool = False) -> None:
         self._console = console
@@ -36,18 +36,18 @@ class Stages:
         self._bars.stop()
 
     def begin(self, name: str, total: float | None = None) -> None:
-        """Starts the next stage; the one before is done."""
+        """Starts the next stage and ends the previous one."""
         self.done()
         self._name = name
         self._current = self._bars.add_task(name, total=total, detail="")
 
     def update(self, done: float, total: float | None = None, detail: str = "") -> None:
-        """How far the current stage is."""
+        """Updates the progress of the current stage."""
         if self._current is not None:
             self._bars.update(self._current, completed=done, detail=detail, total=total)
 
     def done(self, detail: str | None = None) -> None:
-        """Ends the current stage with a word on what it gave."""
+        """Ends the current stage with a short note on its result."""
         if self._current is None:
             return
         task = self._bars.tasks[self._current]

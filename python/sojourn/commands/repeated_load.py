@@ -1,4 +1,4 @@
-"""`sojourn load --repeat`: the load several times, in turn with another server's or beside a baseline."""
+"""`sojourn load --repeat`: runs the load several times, alternating with another server or against a baseline."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from sojourn.loading.result import LoadResult
 from sojourn.loading.steps import with_saturation
 
 SIDES = ("first", "second")
-"""Folders of the runs against another server, as `sojourn compare` names its groups."""
+"""Folder names of the two servers' runs, which `sojourn compare` takes as its groups."""
 ONE_SERVER = ("--observe-pid", "--observe-core")
-"""Options of the engine that name a server's process or its core."""
+"""Engine options that name a server's process or core."""
 
 
 @dataclass(frozen=True)
 class Repeat:
-    """What was asked for."""
+    """The requested repetitions."""
 
     times: int
     against: str | None
@@ -35,10 +35,10 @@ class Repeat:
 
 
 def run(words: Sequence[str], wanted: RunOptions, repeat: Repeat) -> None:
-    """Runs all, prints the comparison or the figures over the runs, and exits with 1 where something does not hold."""
+    """Runs all repetitions and prints the comparison or the statistics; exits with 1 on a failure or regression."""
     _refuse(words, wanted, repeat)
     limit = None if repeat.max_regression is None else metrics.find("error_rate").parse(repeat.max_regression)
-    # Read before anything is measured: what cannot be read is said now.
+    # Reads the baseline first, so that an unreadable one is reported before anything is measured.
     known = None if repeat.baseline is None else group(repeat.baseline)
     sides = [words] if repeat.against is None else [_on(words, repeat.against), words]
     found, passed = _measure(sides, wanted, repeat.times)
@@ -55,7 +55,7 @@ def run(words: Sequence[str], wanted: RunOptions, repeat: Repeat) -> None:
 
 
 def group(text: str) -> Group:
-    """The runs of folders or JSON results, separated by commas; a folder of repetitions stands for all of them."""
+    """Reads the runs of folders or JSON results, separated by commas; a folder of repetitions means all of its runs."""
     paths = [run for part in text.split(",") if part for run in load_folder.repetitions(Path(part))]
     if not paths:
         raise CouldNotRun("there is no run to compare", "give two runs, as in sojourn compare runs/a runs/b")
@@ -64,7 +64,7 @@ def group(text: str) -> Group:
 
 
 def failed(comparison: Comparison, limit: float | None) -> bool:
-    """Whether the exit code says so: no verdict, or a regression shown beyond the limit."""
+    """Returns true for exit code 1: no verdict, or a significant regression beyond the limit."""
     shown = limit is not None and any(each.regression(limit) == "shown" for each in comparison.differences)
     return bool(comparison.void_because) or shown
 

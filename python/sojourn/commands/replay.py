@@ -1,4 +1,4 @@
-"""`sojourn replay`: imports a log where it is given one; the engine replays it, with all that `sojourn load` adds."""
+"""`sojourn replay`: imports a log if given one; the engine replays it, with the same additions as `sojourn load`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sojourn.workload.log import LogOptions, import_log_to_file, is_trace, requi
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command; the engine parses its other options."""
+    """Registers the command; the engine parses its other options."""
     help = "Replay a log's or a trace's sessions."
     app.command("replay", context_settings=EVERYTHING, help=help)(with_run_options(with_log_options(_replay)))
 
@@ -50,13 +50,13 @@ def _replay(
     words, typed = [*context.args, *given], [*context.args, *given]
     places = engine_run.arguments("replay", words)
     if places:
-        # The URL comes last; what stands before it are logs.
+        # The URL comes last, after the logs.
         first, *others = places[:-1] or places
         log_options = replace(log_options, also=tuple(words[place] for place in others))
         if run_options.machines is None:
             if is_trace(words[first]):
                 require_default(words[first], log_options)
-            # What is to be sent has to be in the trace.
+            # Requests can be sent only if the trace contains them.
             keep_failed = log_options.keep_failed or failed in ("send", "expect")
             keep_queries = log_options.keep_queries or paths == "original"
             log_options = replace(log_options, keep_failed=keep_failed, keep_queries=keep_queries)
@@ -68,7 +68,7 @@ def _replay(
 
 
 def _require_trace(source: str, options: LogOptions) -> None:
-    """Machines read the trace themselves: a log would have to be imported on each."""
+    """Refuses a log for several machines: each reads the trace itself, and would have to import the log."""
     require_default(source, options)
     if os.path.exists(source) and not is_trace(source):
         raise CouldNotRun(
@@ -83,8 +83,8 @@ def _as_trace(source: str, options: LogOptions, left_out_limit: str, seed: int) 
     require_log(source, options.also)
     if is_trace(source):
         return source
-    # The trace of a log has no name of its own and lives as long as this process, or what it becomes; children open it
-    # by this name too.
+    # An imported trace is an unnamed file that lives as long as this process, or the engine it becomes; children open
+    # it through /proc, too.
     with tempfile.TemporaryFile() as file:
         _, report = import_log_to_file(source, file, options, seed, lambda done, total: None, may_be_empty=True)
         left_out = LeftOut.of(report)

@@ -1,4 +1,4 @@
-"""`sojourn report`: draws a run's report again."""
+"""`sojourn report`: writes a run's report again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sojourn.results.run_folder import RunFolder
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command."""
+    """Registers the command."""
     app.command("report")(_report)
 
 
@@ -31,7 +31,7 @@ def _report(
     run: Annotated[Path, typer.Argument(help="The run's folder.")],
     output_format: FormatOption = Format.text,
 ) -> None:
-    """Draw a run's report.html again and print its summary.
+    """Write a run's report.html again and print its summary.
 
     Example: sojourn report runs/example
     """

@@ -1,4 +1,4 @@
-"""The options that `sojourn load` and `sojourn replay` add to the engine's: outputs, verdicts, machines.
+"""The options that `sojourn load` and `sojourn replay` add to the engine's: outputs, thresholds, machines.
 
 A command takes them as one parameter, `run_options: RunOptions`; `with_run_options` spreads that parameter into the
 options on the command line.
@@ -24,7 +24,7 @@ _PROBE = "What the server uses meanwhile"
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What a person wants of a run beside the run."""
+    """The parsed run options."""
 
     show_help: bool
     show_all_help: bool
@@ -32,7 +32,7 @@ class RunOptions:
     live: bool | None
     output: Path | None
     files: Mapping[str, Path]
-    """Outputs for other programs, by the format's name."""
+    """Output files by format name."""
     thresholds: Sequence[str]
     machines: str | None
     remote_shell: str | None
@@ -42,16 +42,16 @@ class RunOptions:
     probe_port: int | None
     probe_interval: str
     line: str | None
-    """The rate of the server's line, as it was typed."""
+    """The bandwidth of the server's network link, as typed."""
 
     @property
     def wants_probe(self) -> bool:
-        """Whether the server is to be probed, in whatever way that was said."""
+        """Returns true if any option asks for a probe of the server."""
         return self.probe or bool(self.probe_pids) or self.probe_port is not None
 
     @property
     def wants_more_than_the_engine(self) -> bool:
-        """Whether the engine alone cannot do it."""
+        """Returns true if the options need more than the engine alone."""
         return bool(self.files or self.thresholds or self.output or self.machines or self.wants_probe or self.line)
 
 
@@ -111,7 +111,7 @@ def read_options(
         ),
     ] = None,
 ) -> RunOptions:
-    """The options as they are typed."""
+    """Collects the options as typed."""
     if output_format not in ("text", "json"):
         raise CouldNotRun(f"there is no format {output_format!r}", "--format text or --format json")
     files = {"csv": csv, "parquet": parquet, "prometheus": prometheus}
@@ -135,5 +135,5 @@ def read_options(
 
 
 def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose parameter `run_options` is spread into the options of a run."""
+    """Wraps a command: its parameter `run_options` becomes the options of a run."""
     return spread(command, "run_options", read_options)

@@ -1,4 +1,4 @@
-"""`sojourn completion SHELL` and `sojourn man DIR`: completion scripts and manual pages, from the table of commands."""
+"""`sojourn completion SHELL` and `sojourn man DIR`: write completion scripts and manual pages."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from sojourn.commands.manual_pages import write_pages
 
 
 def register(app: typer.Typer) -> None:
-    """Adds both commands."""
+    """Registers both commands."""
 
     @app.command("completion")
     def completion(shell: Annotated[Shell, typer.Argument(help="bash, zsh or fish.")]) -> None:
-        """Print the completion script of a shell.
+        """Print a shell's completion script.
 
-        Each shell reads it from a folder of its own; in zsh, `fpath` must have that folder before `compinit` is called.
+        Each shell reads it from its own folder. In zsh, add that folder to `fpath` before calling `compinit`.
 
         Examples: sojourn completion bash > ~/.local/share/bash-completion/completions/sojourn
 

@@ -1,4 +1,4 @@
-"""`sojourn simulate`: a system file under the simulator."""
+"""`sojourn simulate`: simulates a system file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Percentile(StrEnum):
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command."""
+    """Registers the command."""
     app.command("simulate")(_simulate)
 
 
@@ -55,9 +55,8 @@ def _simulate(
 ) -> None:
     """Simulate a system of stations: response times with percentiles, utilisations, throughputs.
 
-    Every figure has its own 95 % interval. One that the run cannot vouch for has none, and the reason is said.
-    Ctrl-C prints the estimate so far, marked, and exits with 1. An assessment writes its fitted server as a system
-    file.
+    Every figure has its own 95 % interval. A figure without a reliable interval is shown with the reason. Ctrl-C
+    prints the estimates so far, marked, and exits with 1. An assessment writes its fitted server as a system file.
 
     Example: sojourn simulate runs/example/system.toml --half-width 1% --set station.server.speed=2
     """
@@ -92,7 +91,7 @@ def simulated(
     targets: Sequence[queueing.Target] = ("mean",),
     replications: int = 1,
 ) -> queueing.Simulation:
-    """Simulates with progress on a terminal."""
+    """Simulates and shows progress on a terminal."""
     with Stages(talk, quiet=quiet) as stages:
         stages.begin("simulate", jobs_max)
         try:

@@ -1,8 +1,8 @@
 """Groups of options that several commands share, each declared once.
 
-A group is a function whose parameters are the options and which answers one value, as `read_options` in
-`log_options`. A command takes that value as one parameter; `spread` puts the group's options in its place. Which
-types they have is known when the program runs, not to the type checker: that is where `Any` comes from here.
+A group is a function whose parameters are the options and which returns one value, such as `read_options` in
+`log_options`. A command takes that value as one parameter; `spread` replaces the parameter by the group's options. The
+type checker cannot follow this, hence `Any`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 
 def spread(command: Callable[..., None], parameter: str, group: Callable[..., Any]) -> Callable[..., None]:
-    """The command with `parameter` spread into the options of a group."""
+    """Returns the command with `parameter` replaced by the options of a group."""
     options = _parameters(group)
     own = _parameters(command)
     del own[parameter]
@@ -25,7 +25,7 @@ def spread(command: Callable[..., None], parameter: str, group: Callable[..., An
         value = group(**{name: values.pop(name) for name in options})
         command(*arguments, **{parameter: value}, **values)
 
-    # typer reads the signature, and the annotations for the types in it.
+    # typer reads the signature, and the annotations for its types.
     parameters = [*own.values(), *options.values()]
     spreading.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]

@@ -1,4 +1,4 @@
-"""`sojourn study`: tables and figures measured again, with verdicts."""
+"""`sojourn study`: reproduces tables and figures of the literature, with verdicts."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 LIST = "list"
 RUNS = Path("runs/study")
 PLANNED = 0.6
-"""Of a budget for all studies: what their planned points may take; the rest is for what these leave open."""
+"""The share of a budget that planned points may use; the rest settles what they leave open."""
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command."""
+    """Registers the command."""
     app.command("study")(_study)
 
 
@@ -55,12 +55,12 @@ def _study(
     ] = None,
     output_format: FormatOption = Format.text,
 ) -> None:
-    """Measure a table or figure of the literature again, and say what holds here and what does not.
+    """Reproduce a table or figure of the literature, and report which of its findings hold on this machine.
 
     A study is a TOML file: systems, a workload, factors, repetitions, and the shape that its source reports. Points
-    are measured in random order, each in a repetition of all; each is written when it is done. After Ctrl-C, a kill
-    or the end of --budget the same command goes on where it ended. With a budget, what the planned repetitions leave
-    open is repeated until it is decided. The files in `studies/` are examples.
+    are measured in random order, all once per repetition; each is written when it is done. After Ctrl-C, a kill or the
+    end of --budget, run the same command to resume. With a budget, findings that the planned repetitions leave open
+    are repeated until they are decided. The files in `studies/` are examples.
 
     Examples: sojourn study flash/single-file --quick
 
@@ -101,7 +101,7 @@ def _listed(study: Study) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class _Asked:
-    """How studies are to be run."""
+    """The options that apply to all studies."""
 
     quick: bool
     budget: str | None
@@ -111,7 +111,7 @@ class _Asked:
     quiet: bool
 
     def part_of(self, file: Path) -> _Part:
-        """What is to be measured of the study in a file."""
+        """The part of the study in a file that is to be measured."""
         from sojourn.study import document
 
         whole, text = document.read(file)
@@ -126,18 +126,18 @@ class _Asked:
 
 @dataclass(frozen=True)
 class _Part:
-    """A study, or as much of it as is to be measured."""
+    """A study, or the part of it that is to be measured."""
 
     file: Path
     text: str
     study: Study
     folder: Path
     seconds: float | None
-    """Of measuring; a later run goes on where this one ended."""
+    """The time to measure; a later run resumes where this one ends."""
 
 
 def _shared_out(parts: list[_Part], asked: _Asked, budget: str) -> list[_Part]:
-    """Each study made as short as its share of the budget needs, in a folder of this budget's."""
+    """Shortens each study to its share of the budget, in a folder of its own."""
     from sojourn.report.study.terminal import print_shares
     from sojourn.study import shares
 
@@ -152,18 +152,19 @@ def _shared_out(parts: list[_Part], asked: _Asked, budget: str) -> list[_Part]:
 
 
 def _run_all(parts: list[_Part], asked: _Asked, deadline: float | None = None) -> None:
-    """All studies one after the other; up to a deadline then those with open findings, what takes least first."""
+    """Runs all studies in order, then until the deadline those with open findings, shortest decision first."""
     from sojourn.report.study.index import write_index
 
     done: dict[Path, _Done] = {}
     began = time.monotonic()
     planned = sum(each.seconds or 0.0 for each in parts)
     if deadline is not None:
-        # Estimates may be too short: what nobody needs is there for those who overrun theirs.
+        # Estimates may be too short; unused time goes to studies that overrun theirs.
         planned = max(planned, PLANNED * (deadline - began))
     for place, part in enumerate(parts):
         if len(parts) > 1 and part.seconds:
-            # What earlier studies left or overdrew is the later ones', in proportion; the small may take what all may.
+            # Time that earlier studies saved or overdrew is shared among later ones in proportion; small studies may
+            # use the whole budget.
             shares = [each.seconds or 0.0 for each in parts]
             left = max(0.0, planned - (time.monotonic() - began))
             mean = left / sum(each > 0 for each in shares[place:])
@@ -174,7 +175,7 @@ def _run_all(parts: list[_Part], asked: _Asked, deadline: float | None = None) -
         except CouldNotRun as error:
             if len(parts) == 1:
                 raise
-            # The other studies are none the worse for it.
+            # A failure of one study does not affect the others.
             talk.print(f"{part.study.name} could not run: {error.said}", style="yellow", highlight=False)
             done[part.folder] = _Done(part, because=error.said)
             continue
@@ -195,7 +196,7 @@ def _run_all(parts: list[_Part], asked: _Asked, deadline: float | None = None) -
 
 
 def _decide(done: dict[Path, _Done], asked: _Asked, deadline: float) -> list[Path]:
-    """Repeats what is open, look by look, the study first whose next decision takes least; returns which it were."""
+    """Repeats open findings, the study with the cheapest decision first; returns the studies repeated."""
     tried: set[tuple[Path, int]] = set()
     while not any(each.ending == "interrupted" for each in done.values()):
         left = deadline - time.monotonic()
@@ -214,7 +215,7 @@ def _decide(done: dict[Path, _Done], asked: _Asked, deadline: float) -> list[Pat
 
 @dataclass(frozen=True)
 class _Done:
-    """How a study ended."""
+    """The outcome of a study."""
 
     part: _Part
     findings: Findings | None = None
@@ -232,12 +233,12 @@ class _Done:
 
     @property
     def next_decision_seconds(self) -> float:
-        """What the nearest of its decisions would take; endless where none is to be had."""
+        """The time that the cheapest next decision would take; infinite if there is none."""
         times = [] if self.findings is None else [each.seconds_to_decide for each in self.findings.verdicts]
         return min((each for each in times if each is not None), default=math.inf)
 
     def print(self, asked: _Asked) -> None:
-        """For people."""
+        """Prints the outcome for people."""
         from sojourn.report.study.terminal import print_findings
 
         if self.findings is not None and not asked.quiet:
@@ -245,7 +246,7 @@ class _Done:
             print_where(self.report)
 
     def as_json(self) -> dict[str, object]:
-        """For programs."""
+        """The outcome for programs."""
         if self.findings is None:
             return {"study": self.part.study.name, "ending": self.ending, "because": self.because}
         return {**self.findings.as_json(), "ending": self.ending, "report": self.report and str(self.report)}
@@ -287,7 +288,7 @@ def _run(part: _Part, asked: _Asked, *, may_repeat: bool, looks: int | None = No
 
         progress = runner.run(folder, measure, budget_seconds=part.seconds, more=more, told=told)
         if progress.ending == "interrupted":
-            # What was measured is to be said, however often it is typed.
+            # The result must be printed, however often you type Ctrl-C.
             interrupts.ignore_from_now_on()
         with interrupts.held(to_the_end=True):
             findings = find(folder, progress.missing)

@@ -1,4 +1,4 @@
-"""What the commands on system files share: the file, `--set`, their end for an unstable one, shares such as `2%`."""
+"""What commands on system files share: reading, `--set`, the exit for unstable systems, shares such as `2%`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ SetOption = Annotated[
 
 
 def read_system(path: Path, settings: list[str] | None) -> SystemDocument:
-    """The system with its settings made."""
+    """Reads the system and applies the settings."""
     return SystemDocument.read(path, settings or [])
 
 
 def exit_if_unstable(document: SystemDocument) -> None:
-    """Ends the command where open traffic overloads a station, with the reason: there is no steady state to know."""
+    """Exits with the reason if open traffic overloads a station, so that there is no steady state."""
     unstable = document.system.unstable_station()
     if unstable is None:
         return

@@ -1,4 +1,4 @@
-"""`sojourn trace`: imports a log and says what it is like."""
+"""`sojourn trace`: imports a log and characterises it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sojourn.workload.log import LogOptions, TraceNotWritten, import_log_to_file
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command."""
+    """Registers the command."""
     app.command("trace")(with_log_options(_trace))
 
 
@@ -42,9 +42,9 @@ def _trace(
 ) -> None:
     """Import an access log and characterise it: rates, sizes, popularity, sessions.
 
-    The format is found out, or given. Malformed lines are counted and the first few shown; requests with a query are
-    set aside as dynamic; every distinct (path, size) is a document; a client that pauses for less than the session
-    gap stays on its connection.
+    The format is detected unless you give it. Malformed lines are counted and the first few shown; requests with a
+    query are set aside as dynamic; every distinct (path, size) is a document; a client that pauses for less than the
+    session gap stays in its session.
 
     Examples: sojourn trace access.log.gz --output access.trace --format json
 
@@ -55,12 +55,13 @@ def _trace(
     log, log_options = as_one(logs, log_options)
     with Stages(talk, quiet=output_format is Format.json) as stages:
         stages.begin("import")
-        # A log of an application may have nothing to replay and much to say.
+        # An application's log may have nothing to replay, but its statistics are still useful.
         only_said = output is None and build_site is None
         try:
             trace, report = import_log_to_file(log, output, log_options, seed, stages.update, may_be_empty=only_said)
         except TraceNotWritten as failure:
-            # What the log is like is known all the same, where it can be read again.
+            # The characteristics are printed even if the trace cannot be written, provided that the log can be read
+            # again.
             if output is None or log == "-":
                 raise
             writing.missed(output, failure.because)

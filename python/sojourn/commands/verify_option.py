@@ -1,7 +1,7 @@
-"""`--verify` with or without a value: alone it stands for all changes.
+"""`--verify` with an optional value: without one it means all changes.
 
-The option parser knows no optional values. The word behind `--verify` is taken for one only if it names changes, so
-that `sojourn assess --verify access.log` reads as it looks.
+The option parser does not support optional values. The word after `--verify` counts as its value only if it names
+changes, so that `sojourn assess --verify access.log` works as expected.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class WithVerify(Command):
     """A command with `--verify`."""
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        """Parses what was typed, with the value that `--verify` alone stands for."""
+        """Parses the command line after adding the default value of `--verify`."""
         return super().parse_args(ctx, with_value(args))
 
 
 def with_value(words: Sequence[str]) -> list[str]:
-    """The words, with `all` behind a `--verify` that has no changes behind it."""
+    """Inserts `all` after a `--verify` that no changes follow."""
     whole: list[str] = []
     for word, behind in zip(words, [*words[1:], ""], strict=True):
         whole.append(word)

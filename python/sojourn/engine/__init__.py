@@ -1,4 +1,4 @@
-"""The engine, `sojourn-engine`: calling it (`process`), what it is (`description`), and the types of its results.
+"""The engine, `sojourn-engine`: running it (`process`), its description (`description`), and the types of its results.
 
 `describe.json` and `results.py` are generated from `sojourn-engine describe --json` by `scripts/generate`; a test
 compares them with the installed engine.

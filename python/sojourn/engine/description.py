@@ -1,6 +1,6 @@
-"""What the engine is: its commands with their options, its architectures, its counters.
+"""The engine's description: its commands with their options, its architectures, its counters.
 
-Read from the file that `scripts/generate` writes, so that no engine needs to be started to know it.
+It is read from the file that `scripts/generate` writes, without starting the engine.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from sojourn.engine.results import Command, Description, Option
 
 @cache
 def description() -> Description:
-    """The engine as it was built with this package."""
+    """The description of the engine built with this package."""
     return Description.model_validate_json((files("sojourn.engine") / "describe.json").read_bytes())
 
 
 def command(name: str) -> Command:
-    """The engine's command of that name.
+    """Looks an engine command up by name.
 
     Raises:
-        KeyError: there is none.
+        KeyError: no such command.
     """
     found = next((each for each in description().commands if each.name == name), None)
     if found is None:
@@ -30,22 +30,22 @@ def command(name: str) -> Command:
 
 
 def architectures(server: str = "serve") -> list[str]:
-    """The architectures that `serve` or `proxy` accepts, in the order in which the guide explains them."""
+    """The architectures that `serve` or `proxy` accepts, in the order of the guide."""
     return [choice.name for choice in option(server, "architecture").choices]
 
 
 def default_architecture(server: str = "serve") -> str:
-    """The architecture of a server that was told nothing."""
+    """The default architecture of a server."""
     default = option(server, "architecture").default
     assert default is not None, "it has a default"
     return default
 
 
 def option(of: str, name: str) -> Option:
-    """An option of a command, by its long name without dashes.
+    """Looks an option of a command up by its long name without dashes.
 
     Raises:
-        KeyError: there is none.
+        KeyError: no such option.
     """
     found = next((each for each in command(of).options if each.name == name), None)
     if found is None:

@@ -1,7 +1,7 @@
-"""Runs `sojourn-engine`, the program that serves and loads, and reads its one JSON object.
+"""Runs `sojourn-engine`, which serves and generates load, and reads its JSON object.
 
-The engine is found beside the interpreter (`.venv/bin`), then on `PATH`. Its progress lines (JSON on standard
-error) go to a callback; its other lines on standard error are kept and end up in the failure's message.
+The engine is found beside the interpreter (`.venv/bin`), then on `PATH`. Its progress lines (JSON on standard error)
+go to a callback; its other lines on standard error become part of the failure's message.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sojourn import interrupts
 from sojourn.failure import EXIT_COULD_NOT_RUN, CouldNotRun
 
 if TYPE_CHECKING:
-    # A process that becomes the engine has no use for the types of its results, which take a while to be made.
+    # A process that becomes the engine does not need the result types, which take a while to build.
     from pydantic import BaseModel
 
     from sojourn.engine.progress import ProgressLine
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 Progress = Callable[["ProgressLine"], None]
 T = TypeVar("T", bound="BaseModel")
 
-# How long an interrupted engine may take to say what it measured before it is killed.
+# How long an interrupted engine may take to print its result before it is killed.
 INTERRUPT_GRACE_SECONDS = 15.0
 NICEST = 19
 
 
 def path() -> Path:
-    """Where the engine is installed."""
+    """The path of the installed engine."""
     beside = Path(sys.executable).parent / "sojourn-engine"
     found = beside if beside.is_file() else shutil.which("sojourn-engine")
     if found is None:
@@ -45,9 +45,9 @@ def path() -> Path:
 
 
 def replace_process(arguments: Sequence[str]) -> NoReturn:
-    """Becomes the engine: no Python stays in the data path."""
+    """Replaces this process with the engine, so that no Python remains in the data path."""
     program = str(path())
-    # Its help and messages then speak of the command that was typed.
+    # The engine's help and messages then name the typed command.
     os.execv(program, ["sojourn", *arguments])
 
 
@@ -57,10 +57,10 @@ def run(
     progress: Progress | None = None,
     quiet_cores: frozenset[int] = frozenset(),
 ) -> T:
-    """Runs the engine to its end and returns the `result` it prints; progress is listened to off the `quiet_cores`.
+    """Runs the engine to its end and returns its `result`; progress is read off the `quiet_cores`.
 
-    Ctrl-C and kill are handed on to the engine; what it had measured then comes back with `complete` false, and
-    `KeyboardInterrupt` is raised only if it says nothing.
+    Ctrl-C and kill are forwarded to the engine; its result so far is then returned with `complete` false, and
+    `KeyboardInterrupt` is raised only if there is none.
     """
     command = [str(path()), *arguments, "--format", "json"]
     if progress is not None:
@@ -82,7 +82,7 @@ def run(
 
 
 class Stream:
-    """The engine at work, whose objects come as JSON, a line each; a context manager and an iterator.
+    """A running engine that prints JSON objects, one per line; a context manager and an iterator.
 
     The engine's last lines still come after `stop`.
 
@@ -119,9 +119,9 @@ class Stream:
         self._process.wait()
 
     def stop(self) -> None:
-        """Asks the engine to end."""
+        """Asks the engine to stop."""
         if self._process.stdin is not None:
-            # A signal would end the connection, not what is behind it.
+            # A signal would end the connection but not the engine behind it.
             with suppress(OSError):
                 self._process.stdin.close()
             _stop_later(self._process)
@@ -129,15 +129,15 @@ class Stream:
             _stop(self._process)
 
     def check(self) -> None:
-        """Once it is over: raises what the engine said where it could not run."""
+        """After the end: raises the engine's message if it could not run."""
         if self._process.returncode == EXIT_COULD_NOT_RUN or self._count == 0:
             raise _failure(self._command, self._process.returncode, self._talk)
 
 
 def lines(arguments: Sequence[str]) -> Iterator[str]:
-    """Runs the engine and yields the objects it prints, a line each, as they come; of the main thread.
+    """Runs the engine and yields the JSON lines it prints; only on the main thread.
 
-    Ctrl-C and kill end the engine, whose last lines then still come.
+    Ctrl-C and kill stop the engine, whose last lines still arrive.
     """
     with interrupts.handed_on() as handed:
         with Stream(arguments) as stream:
@@ -158,9 +158,9 @@ def _started(
     quiet_cores: frozenset[int] = frozenset(),
     given: Path | None = None,
 ) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """The running engine and what it says besides progress, which is whole once this has ended."""
-    # In a process group of its own: Ctrl-C on a terminal reaches us alone, and we hand it on once. A second signal
-    # would end the engine before it says what it measured.
+    """The running engine, and its standard error without progress, which is complete after the end."""
+    # In its own process group: Ctrl-C on a terminal reaches only this process, which forwards it once. A second signal
+    # would kill the engine before it prints its result.
     with subprocess.Popen(
         command,
         stdin=None if given is None else subprocess.PIPE,
@@ -173,7 +173,7 @@ def _started(
         listener = threading.Thread(target=_listen, args=(process, talk, progress, quiet_cores), daemon=True)
         listener.start()
         if given is not None:
-            # What cannot be given is said by the other side, when it ends.
+            # The other side reports a failure to write when it ends.
             assert process.stdin is not None
             with suppress(OSError), open(process.stdin.fileno(), "wb", closefd=False) as program:
                 program.write(given.read_bytes())
@@ -182,7 +182,7 @@ def _started(
 
 
 def _stop(process: subprocess.Popen[str]) -> None:
-    """Asks the engine to end, and ends it if it does not."""
+    """Asks the engine to stop, and kills it if it does not."""
     if process.poll() is not None:
         return
     process.send_signal(signal.SIGINT)
@@ -210,9 +210,9 @@ def _listen(
 
 
 def stand_back(quiet_cores: frozenset[int]) -> None:
-    """Makes the calling thread give way to all others and, where there are other cores, keeps it off these."""
+    """Gives the calling thread the lowest priority and, where there are other cores, keeps it off these."""
     thread = threading.get_native_id()
-    # On Linux both speak of the thread alone, so the rest of the process stays as it is.
+    # On Linux both calls affect the thread alone.
     os.setpriority(os.PRIO_PROCESS, thread, NICEST)
     others = os.sched_getaffinity(0) - quiet_cores
     if others:

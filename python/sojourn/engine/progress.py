@@ -1,4 +1,4 @@
-"""How a run goes: the lines that the engine says with `--progress`, about one a second."""
+"""Progress of a run: the lines that the engine prints with `--progress`, about one per second."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from sojourn.engine.results import LoadProgress, StreamProgress
 
 
 class Advance(BaseModel):
-    """How much of a run is over, and what others have added to the engine's line."""
+    """The progress of a run, with additions to the engine's line."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
     progress: float
     host: str | None = None
-    """Of several machines that make a load together, the one that says it."""
+    """The machine that reports, if several generate the load."""
     probe: Mapping[str, float] = Field(default_factory=dict)
-    """What a probed server used in the last second, by counter."""
+    """A probed server's usage in the last second, by counter."""
 
 
 class RequestsAdvance(LoadProgress, Advance):
-    """Of a load of requests."""
+    """The progress of a run of requests."""
 
 
 class StreamsAdvance(StreamProgress, Advance):
-    """Of a load of viewers."""
+    """The progress of a run of viewers."""
 
 
 ProgressLine = Advance | RequestsAdvance | StreamsAdvance
 
 
 def parse(line: str) -> ProgressLine:
-    """The line of whatever command said it."""
+    """Parses a progress line of any command."""
     if '"streams_playing"' in line:
         return StreamsAdvance.model_validate_json(line)
     if '"requests_per_second"' in line:

@@ -1,8 +1,9 @@
-"""Models of Java Modelling Tools, read and written: `.jsimg` (simulation) and `.jmva` (mean value analysis).
+"""Reads and writes models of Java Modelling Tools: `.jsimg` (simulation) and `.jmva` (mean value analysis).
 
-Only the subset that both sides can say is translated. What has no counterpart is refused by name; what changes its
-meaning is a warning by name; nothing is dropped in silence. `jsimg_*` and `jmva_*` are the two formats, `laws` the
-distributions, `chain` the routes as JMT's routing probabilities, `outline` a system as the writers need it.
+Only features that both sides have are translated. Features without a counterpart are refused by name, and a changed
+meaning causes a warning by name; nothing is dropped silently. `jsimg_*` and `jmva_*` are the two formats, `laws` the
+distributions, `chain` the conversion of routes to routing probabilities, `outline` a system in the form that the
+writers need.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ WRITERS: dict[str, Callable[[System, str], Translation]] = {".jsimg": jsimg_writ
 
 
 def read(path: Path) -> Translation:
-    """Reads a model; its `text` is a system file.
+    """Translates a model; the result's `text` is a system file.
 
     Raises:
-        CouldNotRun: if the file cannot be read, or has what no system file can say.
+        CouldNotRun: if the file cannot be read, or has features that a system file cannot express.
     """
     suffix = _suffix(path)
     try:
@@ -41,10 +42,10 @@ def read(path: Path) -> Translation:
 
 
 def write(system: System, path: Path) -> Translation:
-    """Translates a system for a file of this name; its `text` is the model. Nothing is written.
+    """Translates a system for a file of this name; the result's `text` is the model. Writes nothing.
 
     Raises:
-        CouldNotRun: if the system has what the format cannot say.
+        CouldNotRun: if the system has features that the format cannot express.
     """
     return WRITERS[_suffix(path)](system, path.stem)
 

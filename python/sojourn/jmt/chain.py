@@ -1,7 +1,7 @@
-"""Routes and routing probabilities: our jobs choose a whole route when they start, JMT's choose at every station.
+"""Converts between routes, chosen once per job, and JMT's routing probabilities at every station.
 
-A class's routes become a Markov chain where what follows a station does not depend on how the job came there; a chain
-becomes routes by walking all its paths. Both directions are exact or refuse.
+A class's routes become a Markov chain if the next station does not depend on earlier ones; a chain becomes routes by
+enumerating its paths. Both directions are exact, or refuse.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from sojourn.jmt.translation import Translation, refused
 
 END = None
-"""Where a route ends: the sink, or the user who thinks."""
+"""The end of a route: the sink, or a thinking user."""
 ROUTES_MAX = 1000
 VISITS_MAX = 1000
 PROBABILITY_MIN = 1e-9
-"""Rarer paths of a chain with loops are cut."""
+"""Rarer paths of a chain with loops are cut off."""
 ROUNDING = 1e-6
 
 Chain = dict[str, dict[str | None, float]]
@@ -23,7 +23,7 @@ Route = tuple[float, tuple[str, ...]]
 
 
 def chain_of(routes: Sequence[Route], class_name: str, start: str) -> Chain:
-    """Transition probabilities from `start` and from every station; refuses where a class switch would be needed."""
+    """Transition probabilities from `start` and from every station; refuses routes that would need a class switch."""
     weights: dict[str, dict[str | None, float]] = {}
     for probability, stations in routes:
         for here, following in zip((start, *stations), (*stations, END), strict=True):
@@ -57,7 +57,7 @@ def routes_of(
         entry: where a job goes first.
         following: the transitions out of a station.
         class_name: for messages.
-        translation: told of paths that were cut.
+        translation: receives a warning about cut paths.
     """
     found: list[Route] = []
     cut = 0.0

@@ -1,8 +1,8 @@
 """Reads a `.jmva` model into a system file.
 
-The format has mean service times and numbers of visits, without order, law or discipline: each class gets one route
-through all its stations, with visits times service time as a constant demand, and queues are processor sharing, for
-which means are all that matters. A closed class thinks at its reference station where that is a delay.
+The format has only mean service times and numbers of visits, without order, distribution or discipline. Each class
+gets one route through all its stations, with visits times service time as a constant demand; queues become processor
+sharing, for which only means matter. A closed class thinks at its reference station if that is a delay.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SAME = 1e-9
 
 
 def read(root: Element, name: str) -> Translation:
-    """The system file of the model, and what changed its meaning."""
+    """Converts the model to a system file, with warnings where the meaning changes."""
     translation = Translation()
     parameters = root.find("parameters")
     if root.tag != "model" or parameters is None:
@@ -78,7 +78,7 @@ def _station(element: Element) -> Table:
 
 
 def _speeds(element: Element) -> list[float]:
-    """v(n) = S(1) / S(n), which must be the same for all classes."""
+    """v(n) = S(1) / S(n), which must be equal for all classes."""
     tables = [
         [_number(time, str(element.get("name"))) for time in (each.text or "").split(";")]
         for each in element.iterfind("servicetimes/*")

@@ -1,7 +1,7 @@
 """Writes a `.jmva` model: classes, and for every station a mean service time and a mean number of visits per class.
 
-The format knows means alone, which is all that exact mean value analysis asks for where stations are product form;
-where ours are not, the warnings say so.
+The format has only means, which suffice for exact mean value analysis of product-form stations; for other stations the
+writer warns.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ SAMPLES_MAX = "10000"
 
 
 def write(system: System, name: str) -> Translation:
-    """The model's XML, and what changed its meaning."""
+    """Converts the system to XML, with warnings where the meaning changes."""
     translation = Translation()
     laid_out = outline(system, translation)
     for station in laid_out.stations:
         if station.capacity is not None:
             raise refused(f"station {station.name}: its capacity", "write a .jsimg model: JMT simulates finite queues")
-    # Laws beyond their means have no place here, so what was said of them says nothing.
+    # The format has no distributions beyond their means, so warnings about them do not apply.
     translation.warnings.clear()
     _warn_of_lost_disciplines(laid_out, translation)
     schema = "{http://www.w3.org/2001/XMLSchema-instance}noNamespaceSchemaLocation"

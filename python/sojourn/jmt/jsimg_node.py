@@ -1,4 +1,4 @@
-"""Reads one node of a `.jsimg` model: a source, a sink, a queue or a delay; all others are refused by name."""
+"""Reads one node of a `.jsimg` model: a source, a sink, a queue or a delay; refuses all others by name."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ UNLIMITED = -1
 
 @dataclass
 class Node:
-    """A node; what it is not, it has not."""
+    """A node; fields that do not apply to its kind are None."""
 
     name: str
     is_sink: bool = False
     arrivals: dict[str, float] | None = None
-    """Of a source: jobs/s by open class."""
+    """For a source: jobs/s by open class."""
     station: Table | None = None
-    """Of a station: its table in a system file, without demands."""
+    """For a station: its table in a system file, without demands."""
     services: dict[str, Law] = field(default_factory=dict)
     routing: dict[str, dict[str, float]] = field(default_factory=dict)
-    """By class, where it is not JMT's Random."""
+    """Routing by class, where it is not JMT's Random."""
 
     def service(self, class_name: str) -> Law:
         """The demand of a class."""
@@ -79,7 +79,7 @@ def _station(section: Element, name: str, kind: str) -> Table:
 
 
 def _limit(section: Element, name: str) -> Table:
-    """The capacity in a system file: JMT's size counts the jobs in service too."""
+    """The capacity in a system file, because JMT's size includes the jobs in service."""
     size = _integer(section, "size", UNLIMITED)
     if size <= 0:
         return {}
@@ -137,7 +137,7 @@ def _laws(section: Element, name: str) -> Iterator[tuple[str, str, dict[str, flo
             raise refused(f"node {name}: {kind} for class {class_name}", "only load-independent service is known")
         else:
             parts = strategy.findall("subParameter")
-            # A class that does not come here has no distribution.
+            # A class that does not visit the station has no distribution.
             if len(parts) == 2:
                 values = {
                     str(each.get("name")): _number(each.findtext("value"), name)
@@ -170,7 +170,7 @@ def _parameter(section: Element, name: str) -> Element | None:
 
 
 def _by_class(parameter: Element | None) -> Iterator[tuple[str, Element]]:
-    """The value of each class: names and values alternate."""
+    """The value of each class, from alternating names and values."""
     class_name = ""
     for each in parameter if parameter is not None else ():
         if each.tag == "refClass":

@@ -1,7 +1,7 @@
 """Reads a `.jsimg` model into a system file; `jsimg_node` reads its nodes.
 
-Classes become classes, queues and delays stations, and the routing probabilities routes. A closed class whose reference
-station is a delay thinks there; with another reference station it never thinks.
+Classes become classes, queues and delays stations, and the routing probabilities routes. A closed class whose
+reference station is a delay thinks there; with another reference station it does not think.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ UNKNOWN = {"blockingRegion": "a finite capacity region"}
 
 
 def read(root: Element, name: str) -> Translation:
-    """The system file of the model, and what changed its meaning."""
+    """Converts the model to a system file, with warnings where the meaning changes."""
     translation = Translation()
     simulation = root if root.tag == "sim" else root.find("sim")
     if simulation is None:

@@ -1,4 +1,4 @@
-"""Writes a `.jsimg` model: nodes of three sections each, connections, and the measures worth asking for.
+"""Writes a `.jsimg` model: nodes of three sections each, connections, and the usual measures.
 
 Processor sharing with at most r jobs is JMT's PSServer with `maxRunning` r; `maxJobs` is the number of servers.
 """
@@ -18,12 +18,12 @@ STRATEGIES = "jmt.engine.NetStrategies"
 CONFIDENCE_ALPHA, PRECISION = "0.05", "0.03"
 STATION_SPACING = 140
 
-# In the order in which the constructor of a section takes them.
+# The order of arguments in the constructor of a section.
 SECTION = {"fifo": "Server", "ps": "PSServer", "lps": "PSServer", "is": "Delay"}
 
 
 def write(system: System, name: str) -> Translation:
-    """The model's XML, and what changed its meaning."""
+    """Converts the system to XML, with warnings where the meaning changes."""
     translation = Translation()
     laid_out = outline(system, translation)
     chains = [each.chain() for each in laid_out.classes]
@@ -95,7 +95,7 @@ def _station(simulation: Element, station: Station, laid_out: Outline, chains: l
 
 
 def _queue(section: Element, station: Station, laid_out: Outline) -> None:
-    # JMT counts the jobs in service too.
+    # JMT counts the jobs in service, too.
     _integer(section, "size", station.capacity or -1)
     drops = _array(section, "java.lang.String", "dropStrategies")
     for jobs in laid_out.classes:
@@ -200,7 +200,7 @@ def _preload(simulation: Element, laid_out: Outline) -> None:
 
 
 def _picture(archive: Element, laid_out: Outline, is_open: bool) -> None:
-    # JMT's window needs a place for every node.
+    # JMT's editor needs a position for every node.
     model = SubElement(archive, "jmodel")
     for jobs in laid_out.classes:
         SubElement(model, "userClass", name=jobs.name, color="#FF0000FF")

@@ -1,8 +1,7 @@
-"""Distributions in both languages, a row per law that both have.
+"""Converts distributions between JMT and system files, a row per family that both have.
 
-JMT's are named by their Java class and parameters; ours are tables of a system file, times in seconds. Where only the
-moments can cross, they do, and that is said: as a Gamma distribution to JMT, which has it, and as a
-log-normal one from there.
+JMT names them by Java class and parameters; system files use tables with times in seconds. Where only the moments can
+be converted, a warning says so: to JMT as a Gamma distribution, from JMT as a log-normal one.
 """
 
 from __future__ import annotations
@@ -22,24 +21,24 @@ SCV_ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class JmtLaw:
-    """A distribution as JMT names it."""
+    """A distribution in JMT's form."""
 
     name: str
     java_class: str
     parameters: tuple[tuple[str, float], ...]
-    """By name; `r` of an Erlang law is a whole number."""
+    """Parameters by name; `r` of an Erlang distribution is an integer."""
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Seconds, and the squared coefficient of variation."""
+    """The mean in seconds, and the squared coefficient of variation."""
 
     mean: float
     scv: float
 
 
 def moments(law: Law) -> Moments:
-    """The moments of a distribution of times, read as the system file's reader reads it."""
+    """The moments of a distribution of times, parsed like a system file."""
     probe = {
         "stations": {"probe": {"discipline": "is", "demand": law}},
         "classes": {"probe": {"rate": "1/s", "route": ["probe"]}},
@@ -49,13 +48,13 @@ def moments(law: Law) -> Moments:
 
 
 def of_visit(mean: float, second: float) -> Moments:
-    """From the first two moments."""
+    """Computes them from the first two moments."""
     scv = second / mean**2 - 1.0 if mean > 0 else 0.0
     return Moments(mean, scv if scv > SCV_ROUNDING else 0.0)
 
 
 def to_jmt(law: Law | None, known: Moments) -> tuple[JmtLaw, bool]:
-    """The distribution for JMT, and whether it is the same one; `None` is a distribution with known moments only."""
+    """The distribution in JMT's form, and whether it is the same; for `None` only its moments are known."""
     mean, scv = known.mean, known.scv
     if scv == 0.0:
         return JmtLaw("Deterministic", "DeterministicDistr", (("t", mean),)), True
@@ -70,7 +69,7 @@ def to_jmt(law: Law | None, known: Moments) -> tuple[JmtLaw, bool]:
         variance = math.log1p(scv)
         return JmtLaw("Lognormal", "Lognormal", (("mu", math.log(mean) - variance / 2), ("sigma", variance**0.5))), True
     if plain and name == "hyper-exponential":
-        # Balanced means: each branch carries half of the mean.
+        # Balanced means: each branch contributes half of the mean.
         first = (1.0 + math.sqrt((scv - 1.0) / (scv + 1.0))) / 2
         return _hyper_exponential(first, 2 * first / mean, 2 * (1 - first) / mean), True
     if plain and name == "mixture" and isinstance(law, Mapping) and "scale" not in law:
@@ -83,7 +82,7 @@ def to_jmt(law: Law | None, known: Moments) -> tuple[JmtLaw, bool]:
 
 
 def from_jmt(java_class: str, parameters: Parameters) -> tuple[Law, bool] | None:
-    """The distribution of a system file, and whether it is the same one; `None` where there is none."""
+    """The distribution in a system file's form, and whether it is the same; `None` if there is none."""
     if java_class == "GammaDistr":
         return _from_gamma(parameters)
     rule = _FROM_JMT.get(java_class)

@@ -1,6 +1,7 @@
-"""A system as the writers need it: stations, and per class where its jobs come from, their chain and their laws.
+"""A system in the form that the writers need: stations, and per class its source, chain and distributions.
 
-Users and latencies become delays, for JMT has no others. What no format of JMT can say is refused here.
+Users and latencies become delays, because JMT has no other form for them. Features that neither JMT format can express
+are refused here.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from sojourn.text.toml import Table
 
 KNOWN_STATION_KEYS = {"discipline", "r", "servers", "demand", "rate", "capacity", "queue", "when_full"}
 DROP_STRATEGIES = {"refuse": "drop", "block": "BAS blocking"}
-"""What becomes of a job that finds a station full, in a system file and in JMT."""
+"""JMT's strategy for each `when_full` of a system file."""
 
 
 @dataclass(frozen=True)
@@ -30,14 +31,14 @@ class Station:
     r: int | None = None
     servers: int = 1
     capacity: int | None = None
-    """The most jobs present, in service too."""
+    """The most jobs present, including those in service."""
     drop_strategy: str = "waiting queue"
-    """JMT's word for what becomes of a job that finds so many."""
+    """JMT's strategy for arrivals at a full station."""
 
 
 @dataclass(frozen=True)
 class Service:
-    """A class's service at a station: its law, and the moments that it has."""
+    """A class's service at a station: its distribution and moments."""
 
     law: JmtLaw
     moments: Moments
@@ -51,10 +52,10 @@ class Jobs:
     rate: float | None
     users: int | None
     start: str
-    """Where its chain begins: the source, the delay of the users, or the station where they begin again."""
+    """The start of its chain: the source, the users' delay, or the station where users restart."""
     routes: tuple[Route, ...]
     services: Mapping[str, Service]
-    """By station."""
+    """Services by station."""
 
     def chain(self) -> Chain:
         """Transition probabilities."""
@@ -63,7 +64,7 @@ class Jobs:
 
 @dataclass(frozen=True)
 class Outline:
-    """Stations in order, delays for users and latencies among them."""
+    """All stations in order, including delays for users and latencies."""
 
     stations: tuple[Station, ...]
     classes: tuple[Jobs, ...]
@@ -72,7 +73,7 @@ class Outline:
 
 
 def outline(system: System, translation: Translation) -> Outline:
-    """Lays a system out for JMT."""
+    """Converts a system into an outline."""
     described = tomllib.loads(system.text)
     for name, table in described["stations"].items():
         for key in table:
@@ -112,7 +113,7 @@ def _visitors(system: System, station: str) -> Iterator[ClassModel]:
 
 
 def _restart(model: ClassModel) -> str | None:
-    """Where users who never think begin again; None where they think, or do not always begin at one station."""
+    """The station where users without think time restart; None if they think, or start at several."""
     firsts = {route.visits[0].station for route in model.routes}
     instant = model.think_time_seconds == 0 and model.latency_seconds == 0
     return next(iter(firsts)) if instant and len(firsts) == 1 else None
@@ -150,7 +151,7 @@ def _jobs(model: ClassModel, described: Table, start: str, latency: str, transla
     if len(set(by_size)) > 1:
         shared = ", ".join(dict.fromkeys(by_size))
         translation.warn(f"class {model.name}: the document size that {shared} share is drawn anew at each of them")
-    # A job that begins again is at its first station already.
+    # A job that restarts is already at its first station.
     skipped = 1 if restart else 0
     routes = tuple(
         (route.probability, first + tuple(visit.station for visit in route.visits[skipped:])) for route in model.routes
@@ -168,13 +169,13 @@ def _service(law: Law | None, known: Moments, place: str, translation: Translati
 
 
 Visit = str | Table
-"""The name of a station, or with what differs there."""
+"""A visit: a station's name, or a table with deviations from it."""
 
 
 def _law(visit: Visit, station: Table, by_size: bool) -> Law | None:
     own = visit.get("demand") if isinstance(visit, Mapping) else None
     demand = own if own is not None else station.get("demand", station.get("rate"))
-    # A function of the size has no distribution of its own; two that differ must still be told apart.
+    # A function of the size has no distribution of its own, but two different ones must remain distinguishable.
     return {"by_size": repr(demand)} if by_size else demand
 
 

@@ -1,4 +1,4 @@
-"""What a translation gives, and how it refuses."""
+"""The result of a translation, and its refusals."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from sojourn.failure import CouldNotRun
 
 @dataclass
 class Translation:
-    """A model in the other language, and what changed its meaning on the way."""
+    """A translated model, with warnings where its meaning changed."""
 
     text: str = ""
     warnings: list[str] = field(default_factory=list)
 
     def warn(self, warning: str) -> None:
-        """Notes a change of meaning once."""
+        """Adds a warning once."""
         if warning not in self.warnings:
             self.warnings.append(warning)
 
 
 def refused(what: str, hint: str | None = None) -> CouldNotRun:
-    """What has no counterpart, by name."""
+    """The failure for a feature without a counterpart."""
     return CouldNotRun(f"no counterpart: {what}", hint or "leave it out of the model, or model it otherwise")

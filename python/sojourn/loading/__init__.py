@@ -1,6 +1,6 @@
-"""What a person gets from a load run: its result with intervals, thresholds, searches, comparisons, many machines.
+"""Load runs: confidence intervals, thresholds, capacity search, comparison, load from several machines.
 
-The engine makes the load and measures; everything here happens beside it or after it. `result` is what a run left,
-`confidence` how far its figures are to be trusted, `metrics` the table of what can be asked of it. Built on those:
-`threshold`, `search`, `comparison`, `fleet`; `outputs` and `folder` write, `live` and `terminal` show.
+The engine generates the load and measures; this package works beside it or afterwards. `result` holds a run's figures,
+`confidence` computes their intervals, `metrics` is the table of available metrics. `threshold`, `search`, `comparison`
+and `fleet` build on these; `outputs` and `folder` write, `live` and `terminal` display.
 """

@@ -1,7 +1,7 @@
 """Load runs from Python: the command line's options as keywords, results as dataclasses and NumPy arrays.
 
 The table of parameters is the engine's own (`sojourn load --help`): `--think-time 2s` is `think_time="2s"`, options
-without a value are `True`, options that may be given again take a list. The engine refuses what it does not know.
+without a value are `True`, repeatable options take a list. The engine refuses unknown options.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from sojourn.loading.threshold import Threshold
 from sojourn.text import quantity
 
 Value = str | int | float | bool | Path
-"""Of an option. Durations are texts with a unit (`"30s"`), or numbers of seconds for `duration` and `warm_up`."""
+"""The type of an option's value. Durations are texts with a unit (`"30s"`), or numbers of seconds for `duration` and
+`warm_up`.
+"""
 
 
 def load(

@@ -1,9 +1,9 @@
-"""Two runs, or two groups of repeated runs, beside each other: the ratio of each metric with its confidence interval.
+"""Compares two runs, or two groups of repeated runs: the ratio of each metric with its confidence interval.
 
-What runs of one server differ by has two parts: what varies within a run, whose seconds are correlated (batches, see
-`confidence`), and what differs from run to run: other work, memory layout, temperature. Only repetitions show the
-second, and it is the larger. The interval is Welch's on logarithms (B. Welch, Biometrika 34, 1947), with this variance
-of a group's figure, by how the runs were measured:
+Runs of one server vary for two reasons: variation within a run, whose seconds are correlated (batches, see
+`confidence`), and variation from run to run: different work, memory layout, temperature. Only repetitions show the
+second, and it is the larger. The interval is Welch's on logarithms (B. Welch, Biometrika 34, 1947), with a group's
+variance depending on how the runs were measured:
 
 - alternately, first and second in turn: the variance between runs over their number. What changes on the machine in
   the meantime meets both groups.
@@ -32,14 +32,14 @@ from sojourn.loading.result import LoadResult
 from sojourn.text import format
 
 CAUTION = 1.5
-"""What the interval of single runs is widened by: runs some minutes apart differ more than batches do."""
+"""The factor that widens the interval of single runs: runs some minutes apart differ more than batches do."""
 SINGLE_RATIO = 1.25
-"""Single runs of one server are known to differ by this much."""
+"""Single runs of one server are known to differ by up to this factor."""
 REPETITIONS_MAX = 200
-"""More than these are not proposed."""
+"""The most repetitions to propose."""
 
 METRICS = ("rps", "mean", "p50", "p90", "p99", "p99.9", "ttfb.p50", "ttfb.p99", "server.cpu_per_request")
-"""What is compared, in the order of the table."""
+"""The compared metrics, in the order of the table."""
 
 Finding = Literal["better", "worse", "no difference shown", "cannot say", "not measured"]
 Regression = Literal["shown", "excluded", "open"]
@@ -48,7 +48,7 @@ Measured = Literal["alternately", "in sequence", "one against several", "single 
 
 @dataclass(frozen=True)
 class Group:
-    """Repetitions of one run; `environments` are those of the runs that have one."""
+    """Repetitions of one run, with the environments of the runs that have one."""
 
     name: str
     runs: Sequence[LoadResult]
@@ -56,7 +56,7 @@ class Group:
 
     @property
     def void_because(self) -> str | None:
-        """Why the group's figures are not the server's, if they are not."""
+        """The reason why the group's figures do not describe the server; None if they do."""
         for run in self.runs:
             if run.limited_because:
                 return f"{self.name}: the generator was the limit: {run.limited_because}"
@@ -65,7 +65,7 @@ class Group:
         return None
 
     def value(self, metric: Metric) -> float:
-        """The metric: of one run itself, of several the geometric mean."""
+        """The metric's value; for several runs their geometric mean."""
         values = [metric.of_run(run) for run in self.runs]
         if len(values) == 1:
             return values[0]
@@ -73,7 +73,7 @@ class Group:
         return float(np.exp(np.mean(np.log(values)))) if known else math.nan
 
     def interval(self, metric: Metric) -> tuple[float, float] | None:
-        """The 95 % interval of the group's figure, by the spread of its runs."""
+        """The 95 % interval of the group's figure, from the spread of its runs."""
         spread = over_runs([metric.of_run(run) for run in self.runs])
         if spread is None:
             return None
@@ -98,21 +98,21 @@ class Group:
 
 @dataclass(frozen=True)
 class Difference:
-    """One metric of the second group over the first."""
+    """The ratio of one metric, second group over first."""
 
     metric: Metric
     first: float
     second: float
     ratio: float
     low: float | None
-    """The bounds of the ratio's 95 % confidence interval; None where there is too little to tell."""
+    """Bounds of the ratio's 95 % confidence interval; None where the data are insufficient."""
     high: float | None
     run_deviation: float | None = None
-    """The standard deviation of one run's logarithm, where repetitions show it."""
+    """The standard deviation of one run's logarithm, if repetitions show it."""
 
     @property
     def finding(self) -> Finding:
-        """The interval's verdict: better or worse only where it excludes a ratio of 1."""
+        """The verdict: better or worse only if the interval excludes a ratio of 1."""
         if self.low is None or self.high is None:
             return "not measured"
         if self.low <= 1 <= self.high:
@@ -121,13 +121,13 @@ class Difference:
 
     @property
     def worse_by(self) -> float:
-        """By what share the second is worse at the least, as the interval shows; 0 where it shows nothing."""
+        """The smallest share by which the second is worse according to the interval; 0 if the interval includes 1."""
         if self.finding != "worse" or self.low is None or self.high is None:
             return 0.0
         return self.low - 1 if self.low > 1 else 1 - self.high
 
     def regression(self, limit: float) -> Regression:
-        """Whether the second is worse by more than the limit, as far as the interval says."""
+        """Whether the second is worse by more than the limit, according to the interval."""
         if self.low is None or self.high is None:
             return "open"
         if self.worse_by > limit:
@@ -136,7 +136,7 @@ class Difference:
         return "excluded" if most <= limit else "open"
 
     def repetitions_for(self, share: float) -> int | None:
-        """How many alternate runs of each it takes to see a difference of this share; None where it is not known."""
+        """The alternating runs of each side needed to detect a difference of this share; None where unknown."""
         if self.run_deviation is None or share <= 0:
             return None
         for runs in range(2, REPETITIONS_MAX + 1):
@@ -154,7 +154,7 @@ class Difference:
         return f"{self.finding}: {format.number(least * 100, 2)} to {format.number(most * 100, 2)} % {more}"
 
     def as_json(self) -> dict[str, object]:
-        """The record as `--format json` prints it."""
+        """The JSON object of `--format json`."""
         numbers = {"first": self.first, "second": self.second, "ratio": self.ratio}
         known = {key: None if math.isnan(value) else value for key, value in numbers.items()}
         bounds = {"ratio_low": self.low, "ratio_high": self.high, "run_deviation": self.run_deviation}
@@ -170,11 +170,11 @@ class Comparison:
     measured: Measured
     differences: Sequence[Difference]
     void_because: Sequence[str]
-    """Why there is no verdict, if there is none."""
+    """The reason why there is no verdict; None if there is one."""
     warnings: Sequence[str]
 
     def as_json(self, limit: float | None = None) -> dict[str, object]:
-        """The record as `--format json` prints it; with what it says of regressions beyond a limit."""
+        """The JSON object of `--format json`; with `limit`, including regressions beyond it."""
         differences = [each.as_json() for each in self.differences]
         if limit is not None:
             for each, row in zip(self.differences, differences, strict=True):
@@ -202,7 +202,7 @@ def compare(first: Group, second: Group) -> Comparison:
 
 
 def how_measured(first: Group, second: Group) -> Measured:
-    """In which order the runs of the groups came."""
+    """The order in which the runs of the two groups were measured."""
     counts = len(first.runs), len(second.runs)
     if max(counts) == 1:
         return "single runs"
@@ -224,7 +224,7 @@ def difference(metric: Metric, first: Group, second: Group) -> Difference:
         return Difference(metric, *values, ratio, None, None)
     averaged = len(first.runs) if measured == "alternately" else 1
     if measured == "one against several":
-        # Both spreads are those of the repeated runs: one estimate does not get twice the degrees of freedom.
+        # Both spreads come from the same repeated runs: one estimate does not get twice the degrees of freedom.
         half = student_t(LEVEL, spreads[0].freedom) * math.sqrt(spreads[0].variance + spreads[1].variance)
     else:
         half = welch_half_width(*(Spread(each.centre, each.variance / averaged, each.freedom) for each in spreads))
@@ -235,7 +235,7 @@ def difference(metric: Metric, first: Group, second: Group) -> Difference:
 
 
 def _of_one_run(metric: Metric, first: Group, second: Group) -> tuple[Spread, Spread] | None:
-    """How one run's figure varies, in each group; a single run takes it from the other group's runs."""
+    """How one run's figure varies, in each group; a single run takes the variance of the other group's runs."""
     within = first.within(metric), second.within(metric)
     between = first.between(metric), second.between(metric)
     found = []
@@ -245,17 +245,17 @@ def _of_one_run(metric: Metric, first: Group, second: Group) -> tuple[Spread, Sp
             return None
         if known is None:
             assert own is not None
-            # As if the run were one of its batches.
+            # Treats the run as if it were one of its batches.
             found.append(Spread(own.centre, own.variance * (own.freedom + 1), own.freedom))
         else:
-            # A few runs may be alike by chance; they differ at least by what varies within each.
+            # A few runs may agree by chance; their variance is at least the one within each.
             least = own.variance if own is not None else 0.0
             found.append(Spread(known.centre, max(known.variance, least), known.freedom))
     return found[0], found[1]
 
 
 def welch_half_width(first: Spread, second: Spread) -> float:
-    """Half the width of the interval of a difference, with the degrees of freedom of Welch and Satterthwaite."""
+    """Half the width of a difference's interval, with the degrees of freedom of Welch and Satterthwaite."""
     variance = first.variance + second.variance
     if variance == 0:
         return 0.0
@@ -297,7 +297,7 @@ def _warnings(first: Group, second: Group, measured: Measured) -> list[str]:
 
 
 def _plans(group: Group) -> dict[str, str]:
-    """What was asked for; several answers within a group are listed."""
+    """The engine options of the group's runs; different values are listed."""
     found: dict[str, set[str]] = {}
     for run in group.runs:
         for key in _PLAN:

@@ -1,4 +1,4 @@
-"""Confidence intervals of a run's figures, from its intervals: sectioning, which respects autocorrelation.
+"""Confidence intervals of a run's figures by sectioning into batches, which respects autocorrelation.
 
 The seconds of a run are not independent, so a run is cut into batches long enough to be nearly so. The figure of the
 whole run is the centre; the figures of the batches say how it varies: half-width t * S / sqrt(k) with
@@ -18,14 +18,14 @@ LEVEL = 0.95
 BATCHES_MAX = 20
 """More batches add little (B. Schmeiser, Operations Research 30, 1982) and would be shorter."""
 BATCHES_MIN = 5
-"""With fewer, the interval says more about chance than about the run."""
+"""With fewer batches, the interval reflects chance rather than the run."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure with its 95 % confidence interval; the bounds are None where there is too little to tell."""
+    """A figure with its 95 % confidence interval; the bounds are None where the data are insufficient."""
 
     value: float
     low: float | None = None
@@ -35,7 +35,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Spread:
-    """The logarithm of a figure, the variance of its estimate, and the degrees of freedom of that."""
+    """The logarithm of a figure, the variance of its estimate, and that variance's degrees of freedom."""
 
     centre: float
     variance: float
@@ -53,7 +53,7 @@ def estimate(rows: Sequence[T], figure: Callable[[Sequence[T]], float]) -> Estim
 
 
 def sections(rows: Sequence[T], figure: Callable[[Sequence[T]], float]) -> Spread | None:
-    """How a figure of consecutive rows varies, by batches that look independent; None where there are too few."""
+    """How a figure varies over batches that look independent; None where there are too few."""
     if not rows or not _is_positive(figure(rows)):
         return None
     centre = math.log(figure(rows))
@@ -81,7 +81,7 @@ def over_runs(values: Sequence[float]) -> Spread | None:
 
 def student_t(level: float, freedom: float) -> float:
     """The two-sided quantile of Student's t."""
-    # SciPy takes long to import, and most load runs ask for no interval.
+    # SciPy takes long to import, and most load runs need no interval.
     from scipy.special import stdtrit
 
     return float(stdtrit(freedom, 0.5 + level / 2))
@@ -100,7 +100,7 @@ def _hang_together(logs: Sequence[float]) -> bool:
     if total == 0:
         return False
     lagged = sum((logs[index] - mean) * (logs[index + 1] - mean) for index in range(count - 1))
-    # Of independent batches it is about normal around -1/k with variance 1/k.
+    # For independent batches the correlation is about normal with mean -1/k and variance 1/k.
     return lagged / total > -1 / count + 1.2816 / math.sqrt(count)
 
 

@@ -1,4 +1,4 @@
-"""The figures of a span from several machines' records: counts are added, latencies come from merged histograms.
+"""Merges the figures of several machines: adds counts, and computes latencies from merged histograms.
 
 Each machine returns one histogram per kind of latency, per cause of failure, and per status, size class and goodness of
 an answer (`good_200_10240`, `wrong_404_0`; see `crates/load/src/statistics/step.rs`). Their sums are what a single
@@ -46,13 +46,13 @@ _CELL_PARTS = 3
 
 
 def add(histograms: Sequence[Histograms]) -> dict[str, _native.Histogram]:
-    """Adds the histograms of several machines, tag by tag."""
+    """Adds the histograms of several machines by tag."""
     tags = sorted({tag for each in histograms for tag in each})
     return {tag: merged(each[tag] for each in histograms if tag in each) for tag in tags}
 
 
 def figures(records: Sequence[Part], histograms: Histograms) -> dict[str, object]:
-    """What all machines' clients saw together: the fields of one machine's record."""
+    """The combined figures of all machines, in the fields of one machine's record."""
     causes: Counter[str] = Counter()
     for record in records:
         causes.update(record.errors_by_cause)
@@ -78,18 +78,18 @@ def figures(records: Sequence[Part], histograms: Histograms) -> dict[str, object
 
 
 def total(parts: Sequence[Record], key: str) -> float:
-    """The sum of what the machines have of it."""
+    """The sum over the machines."""
     return sum(getattr(part, key) or 0 for part in parts)
 
 
 def total_if_known(parts: Sequence[Record], key: str) -> float | None:
-    """The sum, or None where a machine has none."""
+    """The sum over the machines, or None if a machine has no value."""
     values = [getattr(part, key) for part in parts]
     return None if None in values else sum(values)
 
 
 def summary(histogram: _native.Histogram) -> Summary:
-    """A histogram's figures as a record has them."""
+    """A histogram's statistics in the form of a record."""
     return Summary.model_validate(histogram.summary())
 
 
@@ -111,7 +111,7 @@ def _receive_lag(records: Sequence[Part], histograms: Histograms) -> Summary | U
 
 
 def _cells(histograms: Histograms) -> list[tuple[bool, int, int, _native.Histogram]]:
-    """Complete responses: whether good, status, where their class of sizes begins, response times."""
+    """Complete responses: whether good, status, start of their size class, response times."""
     cells = []
     for tag, histogram in histograms.items():
         parts = tag.split("_")
@@ -132,7 +132,7 @@ def _by_status(histograms: Histograms) -> dict[str, StatusFigures]:
 
 
 def _by_name(records: Sequence[Part], histograms: Histograms) -> list[NamedFigures]:
-    """In the order of the first machine's."""
+    """Merges figures by name, in the order of the first machine."""
     found: dict[str, list[NamedFigures]] = {}
     for record in records:
         for each in record.by_name:
@@ -165,7 +165,7 @@ def _by_size(records: Sequence[Part], histograms: Histograms) -> list[SizeFigure
     for good, _, bytes_from, histogram in _cells(histograms):
         if good:
             found.setdefault(bytes_from, []).append(histogram)
-    # Where a class ends is what the machines say of it.
+    # The upper end of a size class, as the machines report it.
     ends = {each.bytes_from: each.bytes_below for record in records for each in record.by_size}
     rows = []
     for bytes_from in sorted(found):

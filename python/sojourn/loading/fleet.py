@@ -1,10 +1,10 @@
-"""Several machines make one load: started together, their histograms merged, their clocks compared.
+"""Generates one load from several machines: starts them together, merges their histograms, compares their clocks.
 
-The load is that of `sojourn load`, or the rates of `sojourn replay`: each machine then draws its sessions from the same
-trace. On each machine the engine prepares itself, says `ready`, tells its time when asked, and begins at a time of its
-own clock that stands for the same moment everywhere. A clock is known to half a round trip (F. Cristian, Distributed
-Computing 3, 1989). A machine that dies is named in the result and the others are kept. The load of each is its
-weight's share of `--clients` or `--rate`.
+The load is that of `sojourn load`, or the rates of `sojourn replay`, where each machine draws its sessions from the
+same trace. On each machine the engine prepares, prints `ready`, answers with its time when asked, and starts at a time
+of its own clock that means the same moment everywhere. A clock offset is known to half a round trip (F. Cristian,
+Distributed Computing 3, 1989). A machine that fails is named in the result, and the others continue. Each machine's
+load is its weight's share of `--clients` or `--rate`.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from sojourn.loading.run import Tool, cores_of, option, recorded, with_option
 from sojourn.loading.steps import with_confidence
 
 REMOTE_SHELL = "ssh -o BatchMode=yes {host} {command}"
-"""How a command is run on a host: `{host}` and `{command}` are filled in, each as one word."""
+"""The command template for a remote host: `{host}` and `{command}` are filled in, each as one word."""
 READY_SECONDS_MAX = 30.0
 CLOCK_READINGS = 5
 START_LEAD_SECONDS = 0.3
-"""Beside three round trips: how far ahead the common start is set."""
+"""How far ahead the common start is set, in addition to three round trips."""
 STOP_GRACE_SECONDS = 20.0
 MACHINES_MAX = 256
 
@@ -52,7 +52,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Fleet:
-    """Machines, and how a command is run on them."""
+    """The machines, with the command template for remote hosts."""
 
     machines: Sequence[Machine]
     remote_shell: str = REMOTE_SHELL
@@ -61,7 +61,7 @@ class Fleet:
 
     @classmethod
     def parse(cls, text: str, remote_shell: str, remote_engine: str, tool: Tool = "load") -> Fleet:
-        """Reads `HOST[=WEIGHT],…`."""
+        """Parses `HOST[=WEIGHT],…`."""
         parts = [part.strip().partition("=") for part in text.split(",") if part.strip()]
         if not 1 <= len(parts) <= MACHINES_MAX:
             raise CouldNotRun(f"{text!r} names {len(parts)} machines", f"--on HOST[=WEIGHT],… of 1 to {MACHINES_MAX}")
@@ -83,7 +83,7 @@ class Fleet:
         """Runs the load on all machines at once.
 
         Raises:
-            CouldNotRun: a machine does not become ready; none has begun then.
+            CouldNotRun: a machine does not become ready; none has started then.
         """
         shared = shares(recorded(self.tool, options), self.machines)
         runs: list[_MachineRun] = []
@@ -114,7 +114,7 @@ class Fleet:
 
 
 def shares(options: Sequence[str], machines: Sequence[Machine]) -> list[list[str]]:
-    """The options of each machine: its share of the clients or of the rate, and a seed of its own."""
+    """Each machine's options: its share of the clients or of the rate, and its own seed."""
     parts = [[*options] for _ in machines]
     clients, rate = option(options, "--clients"), option(options, "--rate")
     if clients is not None and clients.isdecimal():
@@ -132,7 +132,7 @@ def shares(options: Sequence[str], machines: Sequence[Machine]) -> list[list[str
 
 
 def _shared_rates(text: str, share: float) -> str:
-    """A rate, or the rates of a replay's steps, times a machine's share."""
+    """A machine's share of a rate, or of the rates of a replay's steps."""
     try:
         return ",".join(f"{float(rate.removesuffix('/s')) * share:.10g}" for rate in text.split(","))
     except ValueError:
@@ -140,7 +140,7 @@ def _shared_rates(text: str, share: float) -> str:
 
 
 def apportioned(total: int, fractions: Sequence[float]) -> list[int]:
-    """Whole numbers in proportion to fractions that add up exactly (largest remainders first)."""
+    """Splits a total into whole numbers in proportion to fractions (largest remainder method)."""
     exact = [total * fraction for fraction in fractions]
     counts = [int(value) for value in exact]
     order = sorted(range(len(exact)), key=lambda index: counts[index] - exact[index])
@@ -150,7 +150,7 @@ def apportioned(total: int, fractions: Sequence[float]) -> list[int]:
 
 
 def _stop(runs: Sequence[_MachineRun]) -> None:
-    """Asks all to end, and ends those that do not."""
+    """Asks all engines to end, and kills those that do not."""
     for run in runs:
         run.say("stop")
     last = threading.Timer(STOP_GRACE_SECONDS, _kill, (runs,))
@@ -164,7 +164,7 @@ def _kill(runs: Sequence[_MachineRun]) -> None:
 
 
 class _Answer(Record):
-    """What an engine answers before it begins."""
+    """The engine's answers before the start."""
 
     ready: bool = False
     clock_seconds: float | None = None
@@ -172,7 +172,7 @@ class _Answer(Record):
 
 @dataclass
 class _MachineRun:
-    """The engine on one machine, seen from here."""
+    """A remote engine, controlled from this machine."""
 
     machine: Machine
     command: list[str]
@@ -185,7 +185,7 @@ class _MachineRun:
 
     def __post_init__(self) -> None:
         try:
-            # In a group of its own: Ctrl-C reaches this process alone, which hands it on once.
+            # In its own process group: Ctrl-C reaches only this process, which forwards it once.
             self._process = subprocess.Popen(
                 self.command,
                 stdin=subprocess.PIPE,
@@ -208,21 +208,21 @@ class _MachineRun:
             thread.start()
 
     def say(self, line: str) -> None:
-        """Tells the engine; one that is gone is noticed elsewhere."""
+        """Sends the engine a line; a failure is noticed elsewhere."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.write(line + "\n")
             self._process.stdin.flush()
 
     def wait_ready(self) -> None:
-        """Waits until the engine has prepared itself."""
+        """Waits until the engine is ready."""
         if not self._answer("it did not become ready").ready:
             raise CouldNotRun(
                 f"{self.machine.host} did not say that it is ready", "is its sojourn-engine of our version?"
             )
 
     def read_clock(self) -> None:
-        """How far its clock is ahead of ours, from the quickest of several questions."""
+        """Measures the offset of its clock, from the fastest of several questions."""
         readings = []
         for _ in range(CLOCK_READINGS):
             asked = time.time()
@@ -239,11 +239,11 @@ class _MachineRun:
             thread.join()
 
     def kill(self) -> None:
-        """Ends what does not end when it is asked to."""
+        """Kills an engine that does not end when asked to."""
         self._process.kill()
 
     def part(self) -> Part:
-        """What it measured, or why nothing is known."""
+        """Its result, or the reason why there is none."""
         result, because = None, None
         try:
             result = LoadResult.of(RequestsRecord.model_validate_json("".join(self._output)))
@@ -254,7 +254,7 @@ class _MachineRun:
         return Part(self.machine.host, self.machine.share, result, because, offset, trip)
 
     def end(self) -> None:
-        """Ends what still runs and gives everything back."""
+        """Ends what still runs and releases all resources."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()

@@ -1,4 +1,4 @@
-"""A load run's folder, from which alone a run is read back and its report is drawn.
+"""A load run's folder, which is sufficient to read the run back and draw its report.
 
 `result.json`, `environment.json`, `timeline.parquet`, `intervals.parquet`, `latency/*.hlog`, and `probe.parquet` where
 the server was probed. A search has `search.json` and, of each run, `point-NNN.json` and its probe `point-NNN.parquet`.
@@ -30,26 +30,26 @@ _INTERVALS_LOG = "latency/intervals.hlog"
 
 
 def is_load_run(path: Path) -> bool:
-    """True if the folder holds a load run."""
+    """Returns true if the folder holds a load run."""
     return (path / RESULT).is_file()
 
 
 def repetitions(path: Path) -> list[Path]:
-    """The runs of a folder of repetitions, in their order; the path itself where it is none."""
+    """The runs of a folder of repetitions in order; the path itself if it is no such folder."""
     if not path.is_dir() or is_load_run(path):
         return [path]
     inside = [each for each in path.iterdir() if is_load_run(each)]
-    # 10 comes after 9.
+    # Sorts 10 after 9.
     return sorted(inside, key=lambda each: (len(each.name), each.name)) or [path]
 
 
 def is_search(path: Path) -> bool:
-    """True if the folder holds a capacity search."""
+    """Returns true if the folder holds a capacity search."""
     return (path / SEARCH).is_file()
 
 
 def create(path: Path) -> RunFolder:
-    """Makes the folder, before anything is measured; one that holds a run is refused."""
+    """Creates the folder before anything is measured; refuses a folder that holds a run."""
     return RunFolder.create(path, holds=(RESULT, SEARCH))
 
 
@@ -60,14 +60,14 @@ def write(
     verdicts: Sequence[Verdict],
     environment: Environment,
 ) -> None:
-    """Writes everything but the report. `options` are those of the engine: the plan, for who compares runs."""
+    """Writes everything but the report. `options` are those of the engine, which comparisons show as the plan."""
     folder.write_json("environment.json", environment)
     added = {"options": [*options], "thresholds": [verdict.record for verdict in verdicts]}
     rewrite(folder, replace(result, record=result.record.model_copy(update=added)))
 
 
 def rewrite(folder: RunFolder, result: LoadResult) -> None:
-    """Writes the run again, with what was added to it since."""
+    """Writes the run again with later additions."""
     if result.timeline:
         folder.write_frame("timeline.parquet", outputs.timeline(result))
     if result.interval_table:
@@ -76,12 +76,12 @@ def rewrite(folder: RunFolder, result: LoadResult) -> None:
         files.write(folder.path / PROBE, result.recording)
     folder.write_text(_STEPS_LOG, result.histogram_log)
     folder.write_text(_INTERVALS_LOG, result.interval_log)
-    # Last: a folder with a result is as whole as it will be.
+    # Written last: a folder with a result is complete.
     folder.write_json(RESULT, result.record.as_json())
 
 
 def write_point(folder: RunFolder, number: int, result: LoadResult) -> None:
-    """Writes a run of a search."""
+    """Writes one run of a search."""
     point = folder.path / f"point-{number:03}.json"
     if result.recording is not None:
         files.write(point.with_suffix(".parquet"), result.recording)
@@ -89,12 +89,12 @@ def write_point(folder: RunFolder, number: int, result: LoadResult) -> None:
 
 
 def points(path: Path) -> list[Path]:
-    """The runs of a search, in its order, as files that `read` takes."""
+    """The runs of a search in order, as files for `read`."""
     return sorted(path.glob("point-*.json"))
 
 
 def read(path: Path) -> LoadResult:
-    """The run of a folder, or of a file that holds what `sojourn load --format json` printed.
+    """Reads the run of a folder, or of a file with the output of `sojourn load --format json`.
 
     Raises:
         CouldNotRun: there is no run, or it cannot be read.
@@ -132,7 +132,7 @@ def _parsed(text: str, path: Path) -> record.RunRecord:
 
 
 def environment(path: Path) -> Environment:
-    """Where the run was measured; empty if the folder does not say."""
+    """The environment of the run; empty if the folder does not contain it."""
     file = path / "environment.json"
     found: Environment = json.loads(file.read_text()) if file.is_file() else {}
     return found

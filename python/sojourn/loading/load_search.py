@@ -1,4 +1,4 @@
-"""The search against a real server: runs at a load by the engine, judged by thresholds, kept as they end."""
+"""Capacity search against a real server: runs the engine at loads and judges each run by thresholds."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from sojourn.results.run_folder import RunFolder
 from sojourn.text import format
 
 ERROR_RATE_MAX = "error_rate<1%"
-"""What a load must satisfy beside what was asked for, unless a threshold on errors is given."""
+"""The error threshold added unless you give one."""
 LAG_SHARE = 0.1
-"""Of the tightest limit on a time: so much later than it was due may the generator send 1 % of its requests."""
+"""The generator may send 1 % of its requests late by this share of the tightest time limit."""
 LAG_SECONDS_MIN = 0.010
-"""The engine's own limit, which a search for shorter times keeps."""
+"""The engine's default limit, which applies to searches with short time limits."""
 LOADS = {"--rate": "requests/s", "--clients": "clients"}
-"""The engine's options that a search can vary, with the unit of the load."""
+"""Engine options that a search can vary, with the unit of the load."""
 
 Runner = Callable[[Sequence[str]], LoadResult]
-"""Runs the engine with options."""
+"""Runs the engine with the given options."""
 
 
 class LoadSearch:
-    """A search for the largest `--rate` or `--clients` under which all thresholds hold."""
+    """A search for the largest `--rate` or `--clients` that satisfies all thresholds."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class LoadSearch:
         self._runs = 0
 
     def run(self) -> Found:
-        """Searches until it is precise enough, the time is over, or someone interrupts."""
+        """Searches until the result is precise enough, the time is up, or the user interrupts."""
         found = search(self._measure, self._plan, self._keep)
         self._write(found)
         return found
@@ -89,7 +89,7 @@ class LoadSearch:
         if self._output is not None:
             folder.write_point(self._output, self._runs, result)
         values = {each.metric.name: each.metric.of_run(result) for each in self.thresholds}
-        # A server that went away has failed the load; that run is not void.
+        # A server that stopped responding has failed the load; that run is not void.
         passed = result.complete and all(each.holds(values[each.metric.name]) for each in self.thresholds)
         void = result.limited_because if result.complete else None
         also = "throughput" if result.is_streams else "rps"
@@ -105,7 +105,7 @@ class LoadSearch:
             self._output.write_json(folder.SEARCH, self.record(found).as_json())
 
     def record(self, found: Found) -> SearchRecord:
-        """What is known, with what was asked."""
+        """The search so far, with its options."""
         saturation = self.saturation()
         return SearchRecord.model_validate(
             {
@@ -119,15 +119,15 @@ class LoadSearch:
         )
 
     def saturation(self) -> Saturation | None:
-        """Which resource was full first, over all runs that were not the generator's limit."""
+        """The first saturated resource, over all runs in which the generator was not the limit."""
         points = [(load, f"{format.number(load, 4)} {self.unit}", steps) for load, steps in self._points.items()]
         return saturation_of(points, Setting(self._cores, self._line_bits_per_second))
 
 
 def _with_lag_limit(options: Sequence[str], thresholds: Sequence[Threshold]) -> list[str]:
-    """The options with a limit on the generator's lateness that follows the target, unless they say one.
+    """Adds a lag limit for the generator that follows the target, unless the options contain one.
 
-    Where answers may take 300 ms, requests that are sent 20 ms late void no run.
+    If responses may take 300 ms, requests sent 20 ms late do not invalidate a run.
     """
     times = [each.limit for each in thresholds if each.metric.quantity == "time" and each.operator.startswith("<")]
     if not times or option(options, "--lag-limit") is not None:
@@ -136,7 +136,7 @@ def _with_lag_limit(options: Sequence[str], thresholds: Sequence[Threshold]) -> 
 
 
 def _at(options: Sequence[str], name: str, load: float, run: int) -> list[str]:
-    """The options at another load, with another seed in every run."""
+    """The options at another load, with a different seed in every run."""
     seed = int(option(options, "--seed") or 1) + run
     return with_option(with_option(options, name, f"{load:.10g}"), "--seed", str(seed))
 

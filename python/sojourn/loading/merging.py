@@ -1,4 +1,4 @@
-"""Results of several machines as one: counts and rates are added, histograms merged, percentiles never averaged.
+"""Merges the results of several machines: adds counts and rates, merges histograms, and never averages percentiles.
 
 The merged result has every figure that one machine's has, step by step; see `figures`.
 """
@@ -24,7 +24,7 @@ _ADDED_COLUMNS = ("requests_per_second", "errors_per_second", "bytes_per_second"
 
 @dataclass(frozen=True)
 class Part:
-    """One machine's share of a load and what came of it."""
+    """One machine's share of a load, with its result."""
 
     host: str
     share: float
@@ -63,15 +63,15 @@ class Part:
 
 
 def merge(parts: Sequence[Part]) -> LoadResult:
-    """One result of all machines that have one.
+    """Merges the results of all machines that have one.
 
     Raises:
-        CouldNotRun: none has.
+        CouldNotRun: no machine has a result.
     """
     results = [part.result for part in parts if part.result is not None]
     if not results:
         raise CouldNotRun("; ".join(f"{part.host}: {part.failed_because}" for part in parts), "see --on")
-    # By our clock: it is the one that what is measured here can be joined by.
+    # Our clock is the one that other measurements here use, so results can be joined by it.
     offsets = [part.clock_offset_seconds for part in parts if part.result is not None]
     begun = [result.started_at - offset for result, offset in zip(results, offsets, strict=True)]
     started_at = float(np.nanmin(begun))
@@ -91,7 +91,7 @@ def _interval(same: Sequence[Interval]) -> list[tuple[str, float, float, _native
 def _step_rows(
     steps: Sequence[Step], results: Sequence[LoadResult]
 ) -> list[tuple[str, float, float, _native.Histogram]]:
-    """The rows of the merged steps' log."""
+    """The rows of the merged step log."""
     by_step = zip_longest(*(result.step_latencies for result in results))
     whole = [add([each for each in same if each]) for same in by_step]
     spans = [(step.start_seconds, step.duration_seconds) for step in steps]
@@ -142,7 +142,7 @@ def _reasons(parts: Sequence[Part]) -> list[str]:
 
 
 def _mix(parts: Sequence[MixCheck]) -> MixCheck | None:
-    """Machines draw independently, so their chi-squares add up, with their degrees of freedom."""
+    """Machines draw independently, so their chi-squared statistics and degrees of freedom add up."""
     if not parts:
         return None
     from scipy.special import chdtrc
@@ -157,7 +157,7 @@ def _mix(parts: Sequence[MixCheck]) -> MixCheck | None:
 
 
 def _users(parts: Sequence[UsersReport]) -> UsersReport | None:
-    """Machines have users of their own, from the same rows."""
+    """Merges user statistics; each machine has its own users from the same rows."""
     if not parts:
         return None
     return parts[0].model_copy(update={"users": int(total(parts, "users"))})
@@ -172,7 +172,7 @@ _WEBSTONE_ADDED = (
 
 
 def _webstone(parts: Sequence[WebStone]) -> WebStone:
-    """Rates and loads add up; the other figures are ratios of these."""
+    """Rates and loads add up; the other figures are ratios of them."""
     added = {key: total(parts, key) for key in _WEBSTONE_ADDED}
     rate, errors, throughput, load = added.values()
     return WebStone(

@@ -1,4 +1,4 @@
-"""A figure of a load run that people name: its value, its interval, how it is written and read."""
+"""A metric of a load run: its value, its interval, and how it is formatted and parsed."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ Figure = Callable[[Sequence[Interval]], float]
 
 @dataclass(frozen=True)
 class Metric:
-    """One figure of a run."""
+    """One metric of a load run."""
 
     name: str
     help: str
     quantity: Quantity
     better: Literal["lower", "higher"]
     of_run: Callable[[LoadResult], float]
-    """Over all of the run; NaN if it was not measured."""
+    """The value over the whole run; NaN if it was not measured."""
     of_intervals: Figure | None = None
-    """Over consecutive intervals, where they hold it."""
+    """The value over consecutive intervals, if they contain it."""
     counters: tuple[str, ...] = ()
-    """The counters, or other readings, of a probe that it is made of."""
+    """The probe's counters, or other readings, from which it is computed."""
 
     def lacking_because(self, result: LoadResult) -> str | None:
-        """Why a probe had not what it is made of; None where it had, or nothing was probed."""
+        """The reason why a probe lacks its counters; None if it has them, or nothing was probed."""
         probe = result.record.probe
         if probe is None:
             return None
@@ -44,38 +44,38 @@ class Metric:
         return next((why for why in found if why is not None), None)
 
     def estimate(self, result: LoadResult) -> Estimate:
-        """The run's value, with its interval where there is one: several steps have one each, see `steps`."""
+        """The run's value with its interval; for a run of several steps see `steps`."""
         return self.estimate_of(result, None if len(result.record.steps) > 1 else result.intervals)
 
     def estimate_of(self, result: LoadResult, intervals: Sequence[Interval] | None) -> Estimate:
-        """The value, with the interval that these intervals of one load give."""
+        """The value, with the interval computed from these intervals at one load."""
         value = self.of_run(result)
         if self.of_intervals is None or intervals is None or math.isnan(value):
             return Estimate(value)
         found = estimate(intervals, self.of_intervals)
         if found.low is None or found.high is None or not found.value > 0:
             return Estimate(value)
-        # The interval belongs to the intervals' own value; edges of the run make the two differ a little.
+        # The interval applies to the intervals' own value, which differs slightly from the run's because of its edges.
         return Estimate(value, value * found.low / found.value, value * found.high / found.value, found.batches)
 
     def write(self, value: float | None) -> str:
-        """The value with its unit, as people read it."""
+        """Formats a value with its unit."""
         return written(self.quantity, value)
 
     def parse(self, text: str) -> float:
-        """A limit with its unit."""
+        """Parses a limit with its unit."""
         return parsed(self.quantity, text)
 
 
 def written(quantity: Quantity, value: float | None) -> str:
-    """A value with the unit of its quantity, as people read it."""
+    """Formats a value with the unit of its quantity."""
     if value is None or math.isnan(value):
         return format.NOT_MEASURED
     return _WRITERS[quantity](value)
 
 
 def parsed(quantity: Quantity, text: str) -> float:
-    """A value of a quantity, with its unit."""
+    """Parses a value with the unit of a quantity."""
     return _PARSERS[quantity](text)
 
 
@@ -116,5 +116,5 @@ _PARSERS: dict[Quantity, Callable[[str], float]] = {
 
 
 def known(value: object) -> float:
-    """A figure of a record; NaN where it says that it was not measured."""
+    """The value of a field; NaN if the record says that it was not measured."""
     return float(value) if isinstance(value, int | float) else math.nan

@@ -1,6 +1,6 @@
-"""What can be asked of a load run: the table of metrics that thresholds, searches, comparisons and the help share.
+"""The table of load metrics that thresholds, searches, comparisons and the help share.
 
-A metric has a value for the whole run and, where the run's intervals hold it, a confidence interval.
+A metric has a value for the whole run and, if the run's intervals contain it, a confidence interval.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ LATENCIES = {
     "lag": ("send_lag", "lateness of the generator"),
     **STREAM_LATENCIES,
 }
-"""By the name before the dot: the histogram's tag, and what it measures. Without a dot: the response time."""
+"""Latencies by the name before the dot: the histogram's tag, and the description. Without a dot: the response time."""
 STATISTICS = "p50, p99, p99.9, ...; mean; max"
 _LATENCY = re.compile(r"(?:(?P<kind>[a-z]+)\.)?(?:p(?P<percent>\d{1,2}(?:\.\d+)?|\d{3,6})|(?P<name>mean|max))")
 
 
 def find(name: str) -> Metric:
-    """The metric of a name, of all requests or, as `login p95`, of those of a name or a pattern.
+    """Finds a metric by name, over all requests or, as in `login p95`, over those that match a name or pattern.
 
     Raises:
-        CouldNotRun: there is none; the hint lists them all.
+        CouldNotRun: there is no such metric; the hint lists all.
     """
     requests, _, name = name.rpartition(" ")
     pattern = requests.strip().removesuffix(":")
@@ -66,14 +66,14 @@ def names() -> list[str]:
 
 
 def table() -> list[tuple[str, str]]:
-    """Names and what they mean, for the help and the documentation."""
+    """Names with descriptions, for the help and the documentation."""
     latencies = [(f"{kind}.pNN", text) for kind, (_, text) in LATENCIES.items()]
     latencies[0] = ("pNN, mean, max", LATENCIES["response"][1] + f" ({STATISTICS})")
     return latencies + [(metric.name, metric.help) for metric in SCALARS.values()]
 
 
 def _fraction(percent: str) -> float:
-    # p999 is written for p99.9 by people and in the result's keys.
+    # p999 is accepted for p99.9, as in the result's keys.
     spelled = percent if len(percent) <= 2 or "." in percent else f"{percent[:2]}.{percent[2:]}"
     return float(spelled) / 100
 
@@ -104,7 +104,7 @@ def _throughput(intervals: Sequence[Interval]) -> float:
 
 
 def _error_rate(run: LoadResult) -> float:
-    # What never came back counts too: an overloaded server that answers nothing must not look fine.
+    # Requests without a response count, too: an overloaded server that answers nothing must not look fine.
     record = run.record
     missed = run.errors + (record.unfinished + record.skipped if isinstance(record, RequestsRecord) else 0)
     asked = run.requests + missed
@@ -131,7 +131,7 @@ def _probed(figure: Callable[[ProbeUse], object]) -> Callable[[LoadResult], floa
 
 
 def _probed_per_second(*names: str) -> Callable[[LoadResult], float]:
-    """Counters of a probed server, added up; NaN where one of them was not to be had."""
+    """The sum of a probed server's counters per second; NaN if one of them is missing."""
 
     def figure(run: LoadResult) -> float:
         probe = run.record.probe or ProbeUse()
@@ -147,7 +147,7 @@ def _answered(step: Step) -> float:
 
 
 def _server_cpu_of(intervals: Sequence[Interval]) -> float:
-    # Processes may be looked at less often than an interval ends.
+    # Processes may be sampled less often than intervals end.
     known = [interval for interval in intervals if not math.isnan(interval.server_cpu_seconds)]
     requests = sum(interval.requests for interval in known)
     seconds = sum(interval.server_cpu_seconds for interval in known)
@@ -267,4 +267,4 @@ _SCALARS = (
     ),
 )
 SCALARS = {metric.name: metric for metric in (*_SCALARS, *STREAM_METRICS)}
-"""Metrics that are not latencies."""
+"""Metrics other than latencies."""

@@ -1,6 +1,6 @@
-"""Figures of the requests of one name: a scenario's requests, or endpoints.
+"""Metrics of the requests with one name: a scenario's requests, or endpoints.
 
-`login` is a name, `GET /api/*` is all names that fit it; their histograms are merged, their counts added.
+`login` is a name, `GET /api/*` matches several; their histograms are merged and their counts added.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from sojourn.loading.record import RequestsRecord
 from sojourn.loading.result import LoadResult, merged
 
 TAGS = ("response_time", "time_to_first_byte_intended")
-"""The latencies that are kept by name."""
+"""The latencies recorded by name."""
 _KNOWN = "use pNN, mean, max, ttfb.pNN, rps, errors or error_rate"
 _PRINTABLE = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in "%,")
 
 
 def tag(kind: str, name: str) -> str:
-    """The tag of a name's histogram in a log of latencies, where blanks and commas cannot stand."""
+    """The tag of a name's histogram in an HDR log, where blanks and commas are not allowed."""
     return f"{kind}:{quote(name, safe=_PRINTABLE)}"
 
 
 def figures_of(result: LoadResult, pattern: str) -> list[NamedFigures]:
-    """The figures of the names that fit a pattern; a name that is the pattern itself alone."""
+    """The figures of the names that match a pattern; only the name itself if it equals the pattern."""
     record = result.record
     all_names = record.by_name if isinstance(record, RequestsRecord) else []
     exact = [each for each in all_names if each.name == pattern]
@@ -37,7 +37,7 @@ def figures_of(result: LoadResult, pattern: str) -> list[NamedFigures]:
 
 
 def latency(pattern: str, metric: Metric, kind: str, figure: Callable[[_native.Histogram], float]) -> Metric:
-    """A latency of the requests of some names, made from the same of all requests.
+    """A latency metric of the requests with matching names, derived from the metric of all requests.
 
     Args:
         pattern: their names.
@@ -60,7 +60,7 @@ def latency(pattern: str, metric: Metric, kind: str, figure: Callable[[_native.H
 
 
 def count(pattern: str, metric: Metric) -> Metric:
-    """A rate, a count or a share of the requests of some names, made from the same of all requests.
+    """A rate, count or share of the requests with matching names, derived from the metric of all requests.
 
     Raises:
         CouldNotRun: it is not kept by name.

@@ -1,4 +1,4 @@
-"""A run for other programs: CSV, Parquet, Prometheus' text format, HDR interval logs. One row of a table each."""
+"""Writes a run for other programs: CSV, Parquet, Prometheus' text format, HDR interval logs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sojourn.results import writing
 from sojourn.results.run_folder import parquet
 
 Samples = list[tuple[str, float | None]]
-"""Labels with a figure each; a family without figures is left out."""
+"""Pairs of labels and value; a family without values is left out."""
 Family = tuple[str, str, str, Samples]
 
 PROMETHEUS_QUANTILES = {"0.5": "p50", "0.9": "p90", "0.95": "p95", "0.99": "p99", "0.999": "p999", "1": "max"}
@@ -24,7 +24,7 @@ PROMETHEUS_QUANTILES = {"0.5": "p50", "0.9": "p90", "0.95": "p95", "0.99": "p99"
 
 @dataclass(frozen=True)
 class Output:
-    """A format that a run can be written in."""
+    """An output format of a run."""
 
     name: str
     help: str
@@ -32,12 +32,12 @@ class Output:
 
 
 def write(result: LoadResult, files: Mapping[str, Path]) -> list[Path]:
-    """Writes the run to files, by the format's name; those that are there then."""
+    """Writes the run to files, by format name; returns those that were written."""
     return [path for name, path in files.items() if writing.write(path, OUTPUTS[name].content(result))]
 
 
 def intervals(result: LoadResult) -> polars.DataFrame:
-    """A row per interval; NaN becomes null, as tables say that a thing was not measured."""
+    """A row per interval; NaN becomes null, which means not measured."""
     return polars.DataFrame(dict(result.interval_table)).fill_nan(None)
 
 

@@ -1,7 +1,7 @@
-"""A run with a probe beside it: the server's counters in the run's own tables, and per step what a request cost.
+"""Adds a probe to a run: the server's counters in the run's tables, and the cost of a request by step.
 
-The recording is joined by time (`probe.merging`), so it is the same whether it was made beside the run or on another
-host. CPU time per request is exact; its split into user and system follows the kernel's ticks of 10 ms.
+The recording is joined by time (`probe.merging`), so it may come from this or another host. CPU time per request is
+exact; its split into user and system time follows the kernel's ticks of 10 ms.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from sojourn.probe.recording import Recording
 from sojourn.probe.totals import CounterUse, summary
 
 TICKED_SECONDS_MIN = 0.1
-"""Ten ticks: with less CPU time, its split into user and system is chance."""
+"""Ten ticks: with less CPU time, the split into user and system time is random."""
 PROBE = "probe"
-"""The key in the record of a run and of each step."""
+"""The key of the probe's figures in a run and in each step."""
 T = TypeVar("T", RequestsRecord, StreamsRecord, RunRecord)
 _PORTS = {"https": 443, "rtsp": 554}
 
 
 def probed(runner: Runner, watched: Watched) -> Runner:
-    """The runner, with a probe from just before each run to just after it."""
+    """Wraps the runner with a probe from just before each run to just after it."""
 
     def run(options: Sequence[str], progress: engine.Progress | None) -> LoadResult:
         with Companion(_on_cores(watched, options)) as companion:
@@ -49,9 +49,9 @@ def probed(runner: Runner, watched: Watched) -> Runner:
 def attach(
     result: LoadResult, recording: Recording, *, offset_seconds: float = 0.0, cores: int | None = None
 ) -> LoadResult:
-    """The run with the recording in its timeline, its intervals and its record.
+    """Adds the recording to the run's timeline, intervals and record.
 
-    `offset_seconds` is added to the recording's times; `cores` is how many its processes could use.
+    `offset_seconds` is added to the recording's times; `cores` is the number available to its processes.
     """
     record = attached(result.record, recording, offset_seconds=offset_seconds, cores=cores)
     timeline = result.timeline
@@ -63,7 +63,7 @@ def attach(
 
 
 def attached(record: T, recording: Recording, *, offset_seconds: float = 0.0, cores: int | None = None) -> T:
-    """The record with what was used in the run and in each step."""
+    """Adds the usage in the run and in each step to the record."""
     started = record.started_unix_seconds
     if started is None:
         raise CouldNotRun("the run does not say when it began", "it was written by an older version: measure it again")
@@ -75,7 +75,7 @@ def attached(record: T, recording: Recording, *, offset_seconds: float = 0.0, co
     used = [within(recording, at, at + length, offset_seconds=offset_seconds) for at, length in spans]
     whole = summary(within(recording, begin, end, offset_seconds=offset_seconds))
     parts = [summary(each).counters for each in used]
-    # What the server's work is counted in.
+    # The unit of the server's work.
     unit = "stream_second" if isinstance(record, StreamsRecord) else "request"
     done = [_done(step) for step in record.steps]
     of_run = ProbeUse(
@@ -111,7 +111,7 @@ def watched_by(url: str, pids: Sequence[int], port: int | None, interval: str) -
 
 
 def _on_cores(watched: Watched, options: Sequence[str]) -> Watched:
-    """The probe keeps off the cores that the run's options name."""
+    """Keeps the probe off the cores named in the run's options."""
     server, generator = _core(options, "--observe-core"), _core(options, "--core")
     return replace(
         watched,
@@ -126,14 +126,14 @@ def _core(options: Sequence[str], name: str) -> int | None:
 
 
 def _done(step: AnyStep) -> float:
-    """Good answers completed in a step, or seconds of streams."""
+    """Good responses completed in a step, or seconds of streams."""
     if isinstance(step, StreamsStep):
         return step.stream_seconds
     return (step.requests_per_second or 0.0) * step.duration_seconds
 
 
 def _per_unit(spans: Sequence[Mapping[str, CounterUse]], done: float, unit: str) -> dict[str, float | Unavailable]:
-    """What a unit of work cost over some spans, by the counters of each."""
+    """The cost of a unit of work over several spans, from the counters of each."""
     whole, user, system = (f"cpu_{part}seconds_per_{unit}" for part in ("", "user_", "system_"))
     spent = [counters.get("cpu_seconds", CounterUse(unavailable="no process was probed")) for counters in spans]
     lacking = next((each.unavailable for each in spent if each.total is None), None)
@@ -153,7 +153,7 @@ def _per_unit(spans: Sequence[Mapping[str, CounterUse]], done: float, unit: str)
 
 
 def _is_local(host: str) -> bool:
-    """True if an address of the host is one of ours: only such can be bound."""
+    """Returns true if an address of the host is local: only such can be bound."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:

@@ -1,6 +1,6 @@
-"""The record of a load run: the engine's result, and what is added to it here.
+"""The record of a load run: the engine's result with additions.
 
-A run of requests and a run of viewers have different figures; what they have in common has the same names in both.
+Runs of requests and of viewers have different figures; common ones have the same names in both.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from sojourn.probe.totals import CounterUse
 
 
 class ProbeUse(Record):
-    """What a probed server used, in a run or in a step."""
+    """A probed server's usage, in a run or a step."""
 
     unavailable: str | None = None
-    """Why there is nothing."""
+    """The reason why there are no figures."""
     pids: list[int] = Field(default_factory=list)
     samples: int = 0
     duration_seconds: float | None = None
     probe_cpu_fraction: float | None = None
     counters: dict[str, CounterUse] = Field(default_factory=dict)
     offset_seconds: float = 0.0
-    """What was added to the recording's times."""
+    """The offset added to the recording's times."""
     cores: int | None = None
-    """On how many the processes may run."""
+    """The number of cores available to the processes."""
     cpu_seconds_per_request: float | Unavailable | None = None
     cpu_user_seconds_per_request: float | Unavailable | None = None
     cpu_system_seconds_per_request: float | Unavailable | None = None
@@ -44,13 +44,13 @@ class ProbeUse(Record):
 
 
 class Use(Record):
-    """A resource at every load; a figure that is not known is None."""
+    """A resource's usage at every load; None where unknown."""
 
     name: str
     criterion: str
     limit: float
     unit: str
-    """`share`, or what is counted."""
+    """`share`, or the unit of the count."""
     values: list[float | None]
 
     def is_saturated(self, place: int) -> bool:
@@ -60,22 +60,22 @@ class Use(Record):
 
 
 class Saturation(Record):
-    """The resource that saturates first, with its evidence."""
+    """The resource that saturates first, with the evidence."""
 
     loads: list[str]
-    """What was offered, from the least."""
+    """The offered loads, ascending."""
     uses: list[Use]
     first: str | None
-    """The resource that was saturated first; None: not shown."""
+    """The resource that saturated first; None if none is known to."""
     at: str | None
-    """The load at which."""
+    """The load at which it saturated."""
     sentence: str
     rates: list[float] = Field(default_factory=list)
-    """The loads as numbers, in the same order; results of older versions have none."""
+    """The loads as numbers, in the same order; empty in results of older versions."""
 
 
 class TrialRecord(Record):
-    """A run of a search."""
+    """One run of a search."""
 
     load: float
     passed: bool
@@ -85,7 +85,7 @@ class TrialRecord(Record):
 
 
 class LoadTried(Record):
-    """All runs at one load of a search."""
+    """All runs of a search at one load."""
 
     load: float
     runs: int
@@ -94,7 +94,7 @@ class LoadTried(Record):
 
 
 class SearchRecord(Record):
-    """A search for the largest load: what was asked, and what is known."""
+    """A capacity search: its options and result."""
 
     varied: str
     unit: str
@@ -111,7 +111,7 @@ class SearchRecord(Record):
 
 
 class Bounds(Record):
-    """A metric of a step with its 95 % confidence interval, or why it has none."""
+    """A step's metric with its 95 % confidence interval, or the reason why it has none."""
 
     value: float | None = None
     low: float | None = None
@@ -121,7 +121,7 @@ class Bounds(Record):
 
 
 class Judged(Record):
-    """A threshold and whether the run passed it."""
+    """A threshold with its verdict."""
 
     metric: str
     operator: str
@@ -134,7 +134,7 @@ class Judged(Record):
 
 
 class MachineShare(Record):
-    """One of the machines that made a load together."""
+    """One of the machines that generated a load."""
 
     host: str
     share: float
@@ -153,36 +153,36 @@ class MachineShare(Record):
 
 
 class Step(StepReport):
-    """A step of requests."""
+    """A step of a run of requests."""
 
     probe: ProbeUse | None = None
     confidence: dict[str, float | Bounds] | None = None
-    """By metric; `level` is that of all."""
+    """Confidence intervals by metric; `level` is their confidence level."""
 
 
 class StreamsStep(StreamStep):
-    """The step of a run of viewers."""
+    """A step of a run of viewers."""
 
     probe: ProbeUse | None = None
 
 
 class _Added(Record):
-    """What is known beside the engine's result."""
+    """Additions to the engine's result."""
 
     probe: ProbeUse | None = None
     saturation: Saturation | None = None
-    """Which resource of the server was full first."""
+    """The server's resource that saturated first."""
     options: list[str] = Field(default_factory=list)
-    """The engine's options that were given."""
+    """The engine options of the run."""
     thresholds: list[Judged] = Field(default_factory=list)
 
 
 class RequestsRecord(LoadRecord, _Added):
     """A run of requests."""
 
-    steps: list[Step] = Field(default_factory=list)  # type: ignore[assignment]  # they have more than the engine's
+    steps: list[Step] = Field(default_factory=list)  # type: ignore[assignment]  # they add fields to the engine's
     machines: list[MachineShare] = Field(default_factory=list)
-    """Where several made the load."""
+    """The machines, if several generated the load."""
 
 
 class StreamsRecord(StreamRecord, _Added):
@@ -196,10 +196,10 @@ AnyStep = Step | StreamsStep
 
 
 def parse(text: str | bytes) -> RunRecord:
-    """The record of a file, of either kind.
+    """Parses a record of either kind.
 
     Raises:
-        ValidationError: it is neither.
+        ValidationError: it is of neither kind.
     """
     kind = _Kind.model_validate_json(text).kind
     return (StreamsRecord if kind == STREAMS else RequestsRecord).model_validate_json(text)

@@ -1,7 +1,7 @@
-"""A load repeated, alone or in turn with the same load on another server.
+"""Repeats a load, alone or alternating with the same load on another server.
 
-Two servers are measured first, second, second, first, and so on: a drift of the machine meets both alike. Both runs of
-a pair have one seed, so that they are asked for the same.
+Two servers are measured in the order first, second, second, first, and so on, so that drift of the machine affects both
+alike. Both runs of a pair have the same seed, so that they send the same requests.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from sojourn.loading.run import option, with_option
 
 @dataclass(frozen=True)
 class Turn:
-    """One run of a plan."""
+    """One run of the plan."""
 
     side: int
-    """Which server, of those that are measured."""
+    """The index of the server."""
     number: int
-    """Which of its runs, from one."""
+    """The run's number for this server, from one."""
     words: Sequence[str]
 
 
 def plan(sides: Sequence[Sequence[str]], times: int) -> Iterator[Turn]:
-    """All runs in their order; `sides` are the engine's words for each server."""
+    """All runs in order; `sides` are the engine's options for each server."""
     for index in range(times):
         order = range(len(sides)) if index % 2 == 0 else reversed(range(len(sides)))
         for side in order:
@@ -35,7 +35,7 @@ def plan(sides: Sequence[Sequence[str]], times: int) -> Iterator[Turn]:
 
 
 def run(turns: Iterator[Turn], measure: Callable[[Turn], LoadResult], sides: int) -> list[list[LoadResult]]:
-    """The results by side; those until an interrupted one."""
+    """The results by server, up to an interrupted one."""
     found: list[list[LoadResult]] = [[] for _ in range(sides)]
     for turn in turns:
         result = measure(turn)

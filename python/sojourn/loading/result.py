@@ -1,7 +1,7 @@
-"""What a load run left: the engine's figures, and the records that it embeds, as arrays and histograms.
+"""The result of a load run, with its embedded records as arrays and histograms.
 
-`record` is the engine's result with what was added to it (its keys are defined in the documentation of the load's
-results). What is derived here comes from the histograms, which are merged and never averaged.
+`record` is the engine's result with additions (docs/load-results.md defines its keys). Derived figures come from the
+histograms, which are merged and never averaged.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from sojourn.probe.recording import Recording
 Column = NDArray[np.float64]
 
 EMBEDDED = ("timeline", "histograms", "intervals")
-"""The keys that the engine adds with `--embed`: a table and two HDR interval logs."""
+"""Keys that the engine adds with `--embed`: a table and two HDR interval logs."""
 KINDS = ("response_time", "time_to_first_byte_intended")
-"""The latencies that are kept interval by interval, by their tags."""
+"""Latencies recorded by interval, by tag."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A second, or about that, of a run."""
+    """An interval of a run, about a second long."""
 
     start_seconds: float
-    """Since the run's start."""
+    """The interval's start, counted from the run's start."""
     length_seconds: float
     latencies: Mapping[str, _native.Histogram]
-    """By tag: `response_time`, `time_to_first_byte_intended`; of requests answered in the interval."""
+    """Latencies of requests answered in the interval, by tag: `response_time`, `time_to_first_byte_intended`."""
     errors: float
-    """Failed requests; NaN where no timeline was kept."""
+    """Failed requests; NaN without a timeline."""
     server_cpu_seconds: float
-    """CPU time of the observed server; NaN where it was not observed."""
+    """CPU time of the observed server; NaN if not observed."""
     generator_cpu_fraction: float
 
     @property
@@ -51,22 +51,22 @@ class Interval:
 
 @dataclass(frozen=True)
 class LoadResult:
-    """A load run. Times are in seconds, rates per second, sizes in bytes; what was not measured is NaN or None."""
+    """A load run. Times are in seconds, rates per second, sizes in bytes; values not measured are NaN or None."""
 
     record: RunRecord
     """The engine's result, without the embedded records."""
     timeline: Mapping[str, Column]
-    """Ten rows a second as columns of equal length, NaN where nothing was measured; empty if none was kept."""
+    """Ten rows per second, as columns of equal length, NaN where not measured; empty if not recorded."""
     histogram_log: str
     """Every step's latencies as an HDR interval log."""
     interval_log: str
     """Every interval's latencies as an HDR interval log."""
     recording: Recording | None = None
-    """What the server used meanwhile, where it was probed."""
+    """The probed server's samples during the run."""
 
     @classmethod
     def of(cls, printed: RunRecord) -> LoadResult:
-        """What the engine printed, embedded records or not."""
+        """Parses the engine's output, with or without embedded records."""
         columns: Mapping[str, Sequence[float | None]] = {}
         if isinstance(printed.timeline, StreamTimeline):
             columns = printed.timeline.columns
@@ -77,7 +77,7 @@ class LoadResult:
         return cls(_without(printed, EMBEDDED), timeline, printed.histograms or "", intervals or "")
 
     def embedded(self) -> dict[str, JsonValue]:
-        """The object with its records inside again, as the engine would print it."""
+        """The record with its embedded records, as the engine prints it."""
         columns: dict[str, JsonValue] = {
             name: [_plain(value) for value in column] for name, column in self.timeline.items()
         }
@@ -88,7 +88,7 @@ class LoadResult:
 
     @property
     def requests(self) -> int:
-        """Good answers to requests due in the measured time."""
+        """Good responses to requests due in the measured time."""
         return self.record.requests if isinstance(self.record, RequestsRecord) else 0
 
     @property
@@ -98,48 +98,48 @@ class LoadResult:
 
     @property
     def requests_per_second(self) -> float:
-        """Good answers per second; NaN if nothing was measured."""
+        """Good responses per second; NaN if nothing was measured."""
         return _number(self.record.requests_per_second if isinstance(self.record, RequestsRecord) else None)
 
     @property
     def is_streams(self) -> bool:
-        """True if viewers of films made it, whose figures are others than those of requests."""
+        """True for a run of film viewers, which has other figures than a run of requests."""
         return isinstance(self.record, StreamsRecord)
 
     @property
     def complete(self) -> bool:
-        """True if it went to its planned end."""
+        """True if the run reached its planned end."""
         return self.record.complete
 
     @property
     def limited_because(self) -> str | None:
-        """Why the generator, not the server, was the limit; None when it was not."""
+        """The reason why the generator was the limit, not the server; None if it was not."""
         generator = self.record.generator
         return (generator.limited_because or "it says so itself") if generator.limited else None
 
     @property
     def of_requests(self) -> RequestsRecord:
-        """The record of a run of requests."""
+        """The record, for a run of requests."""
         assert isinstance(self.record, RequestsRecord), "viewers made it"
         return self.record
 
     @property
     def of_streams(self) -> StreamsRecord:
-        """The record of a run of viewers."""
+        """The record, for a run of viewers."""
         assert isinstance(self.record, StreamsRecord), "requests made it"
         return self.record
 
     def quantile(self, fraction: float, kind: str = "response_time") -> float:
-        """The latency in seconds that a fraction of the good answers stayed at or below; NaN if unknown."""
+        """A quantile of a latency in seconds; NaN if unknown."""
         return _number(self.latencies[kind].quantile(fraction)) if kind in self.latencies else np.nan
 
     def quantiles(self, fractions: Sequence[float], kind: str = "response_time") -> Column:
-        """The same for several fractions, as an array."""
+        """Several quantiles, as an array."""
         return np.array([self.quantile(fraction, kind) for fraction in fractions])
 
     @cached_property
     def latencies(self) -> Mapping[str, _native.Histogram]:
-        """All steps' latencies, by kind: `response_time`, `connect_time` and what else the engine records."""
+        """Latencies of all steps by kind: `response_time`, `connect_time` and others that the engine records."""
         merged: dict[str, _native.Histogram] = {}
         for tag, _, _, histogram in _native.read_interval_log(self.histogram_log):
             merged.setdefault(tag, _native.Histogram()).merge(histogram)
@@ -147,7 +147,7 @@ class LoadResult:
 
     @cached_property
     def step_latencies(self) -> Sequence[Mapping[str, _native.Histogram]]:
-        """The same step by step, in the order of `record.steps`."""
+        """Latencies by step, in the order of `record.steps`."""
         steps: dict[float, dict[str, _native.Histogram]] = {}
         for tag, start, _, histogram in _native.read_interval_log(self.histogram_log):
             steps.setdefault(start, {})[tag] = histogram
@@ -155,7 +155,7 @@ class LoadResult:
 
     @cached_property
     def started_at(self) -> float:
-        """When the run began, in seconds since the epoch by the generator's clock; NaN if unknown."""
+        """The start of the run in seconds since the epoch, by the generator's clock; NaN if unknown."""
         if self.record.started_unix_seconds is not None:
             return self.record.started_unix_seconds
         line = next((line for line in self.histogram_log.splitlines() if line.startswith("#[StartTime: ")), None)
@@ -163,7 +163,7 @@ class LoadResult:
 
     @cached_property
     def intervals(self) -> tuple[Interval, ...]:
-        """The run interval by interval; empty if they were not kept."""
+        """The run's intervals; empty if not recorded."""
         rows: dict[float, tuple[float, dict[str, _native.Histogram]]] = {}
         for tag, start, length, histogram in _native.read_interval_log(self.interval_log):
             rows.setdefault(start, (length, {}))[1][tag] = histogram
@@ -172,7 +172,7 @@ class LoadResult:
     def _interval(self, start: float, length: float, kinds: dict[str, _native.Histogram]) -> Interval:
         within = np.zeros(0, dtype=bool)
         if "time_seconds" in self.timeline:
-            # A row stands at the end of its tenth of a second.
+            # A row's time is the end of its tenth of a second.
             times = self.timeline["time_seconds"] - 0.05
             within = (times >= start) & (times < start + length)
 
@@ -190,7 +190,7 @@ class LoadResult:
 
     @cached_property
     def interval_table(self) -> Mapping[str, Column]:
-        """The intervals as columns of equal length: what `--csv` and `--parquet` write."""
+        """The intervals as columns of equal length, as `--csv` and `--parquet` write them."""
         if self.is_streams:
             return self._stream_table()
         columns: dict[str, list[float]] = {}
@@ -204,7 +204,7 @@ class LoadResult:
         return {**table, **self._probe_columns(table["unix_seconds"], table["length_seconds"])}
 
     def _stream_table(self) -> Mapping[str, Column]:
-        """The timeline of streams has a row per interval, which stands at its end."""
+        """Converts the timeline of streams, which has one row per interval, at its end."""
         if not self.timeline:
             return {}
         own = {name: column for name, column in self.timeline.items() if not name.startswith(PREFIX)}
@@ -221,7 +221,7 @@ class LoadResult:
 
 
 def merged(histograms: Iterable[_native.Histogram]) -> _native.Histogram:
-    """The sum of histograms: as if everything had been recorded in one."""
+    """The sum of histograms, as if everything had been recorded in one."""
     whole = _native.Histogram()
     for histogram in histograms:
         whole.merge(histogram)

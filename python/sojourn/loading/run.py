@@ -1,4 +1,4 @@
-"""One run of the engine as a child, with all its records; nothing here runs on the cores that are measured."""
+"""Runs the engine once as a child process with all its records; none of this runs on the measured cores."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from sojourn.loading.steps import with_confidence
 from sojourn.text import quantity
 
 Tool = Literal["load", "replay"]
-"""The engine's commands that make load."""
+"""The engine's load-generating commands."""
 Runner = Callable[[Sequence[str], engine.Progress | None], LoadResult]
-"""Runs one of them with its options."""
+"""Runs one of the commands with its options."""
 
 INTERVALS_WANTED = 40
-"""Of a step: enough for batches that are long beside what hangs together, and few enough to cost nothing."""
+"""The number of intervals wanted per step: enough for batches longer than the correlation, few enough to cost nothing.
+"""
 INTERVAL_SECONDS_MAX = 1.0
 _TICK_SECONDS = 0.1
 _DURATION_DEFAULT = "10s"
 _STEP_DEFAULT = "4s"
 _PART_LENGTH = re.compile(r"\b(?:for|in)\s+(\S+?)\s*(?:,|$)")
-"""Of the parts of a schedule: `100/s for 10s, ramp to 1000/s in 30s`."""
+"""Finds the length of a schedule's parts: `100/s for 10s, ramp to 1000/s in 30s`."""
 
 
 def local(tool: Tool) -> Runner:
@@ -33,16 +34,16 @@ def local(tool: Tool) -> Runner:
 
 
 def run_load(options: Sequence[str], progress: engine.Progress | None = None) -> LoadResult:
-    """Runs `sojourn-engine load` with the options; Ctrl-C ends it, and what was measured comes back.
+    """Runs `sojourn-engine load` with the options; on Ctrl-C it ends, and the figures so far are returned.
 
     Raises:
-        CouldNotRun: the engine could not begin; the message is the engine's.
+        CouldNotRun: the engine could not start; the message is the engine's.
     """
     return _run("load", options, progress)
 
 
 def behind(link: Sequence[str], tool: Tool) -> Runner:
-    """The engine's `tool` behind a network link with these options of `sojourn-engine link`."""
+    """Runs the engine's `tool` behind a network link with these options of `sojourn-engine link`."""
 
     def run(options: Sequence[str], progress: engine.Progress | None = None) -> LoadResult:
         inside = [str(engine.path()), tool, *recorded(tool, options)]
@@ -52,7 +53,7 @@ def behind(link: Sequence[str], tool: Tool) -> Runner:
 
 
 def run_replay(options: Sequence[str], progress: engine.Progress | None = None) -> LoadResult:
-    """Runs `sojourn-engine replay` in the same way."""
+    """Runs `sojourn-engine replay`, like `run_load`."""
     return _run("replay", options, progress)
 
 
@@ -65,7 +66,7 @@ def _run(tool: Tool, options: Sequence[str], progress: engine.Progress | None) -
 
 
 def recorded(tool: Tool, options: Sequence[str]) -> list[str]:
-    """The options with those that embed the run's records."""
+    """Adds the options that embed the run's records."""
     whole = [*options] if "--embed" in options else [*options, "--embed"]
     if option(options, "--interval") is None and not plays_streams(options):
         whole += ["--interval", f"{interval_seconds(shortest_step(tool, options)):g}s"]
@@ -73,7 +74,7 @@ def recorded(tool: Tool, options: Sequence[str]) -> list[str]:
 
 
 def shortest_step(tool: Tool, options: Sequence[str]) -> str | None:
-    """How long the shortest step of a run is; None where its own length decides, as of a log."""
+    """The length of a run's shortest step; None if it is not an option, as for a log."""
     if tool == "replay":
         rates = option(options, "--rate") is not None
         return option(options, "--step") or _STEP_DEFAULT if rates else option(options, "--duration")
@@ -83,7 +84,7 @@ def shortest_step(tool: Tool, options: Sequence[str]) -> str | None:
 
 
 def interval_seconds(step: str | None) -> float:
-    """How long the intervals of a step should be: tenths of a second for short ones, a second for others."""
+    """The interval length of a step: tenths of a second for short ones, a second for others."""
     wanted = INTERVAL_SECONDS_MAX if step is None else _seconds(step) / INTERVALS_WANTED
     ticks = max(1, round(min(wanted, INTERVAL_SECONDS_MAX) / _TICK_SECONDS))
     return round(ticks * _TICK_SECONDS, 1)
@@ -94,24 +95,24 @@ def _seconds(text: str) -> float:
 
 
 def plays_streams(options: Sequence[str]) -> bool:
-    """True if these are the options of viewers of films: URLs of RTSP or of playlists, or --hls."""
+    """Returns true for options of film viewers: URLs of RTSP or of playlists, or --hls."""
     return any(word == "--hls" or names_film(word) for word in options)
 
 
 def names_film(word: str) -> bool:
-    """True if a word is the URL of a film: by RTSP, or by HLS, whose playlists are called so."""
+    """Returns true if a word is the URL of a film: by RTSP, or an HLS playlist."""
     path = re.split("[?#]", word, maxsplit=1)[0]
     return path.startswith("rtsp://") or (path.startswith(("http://", "https://")) and path.endswith(".m3u8"))
 
 
 def cores_of(options: Sequence[str]) -> frozenset[int]:
-    """The cores that the run measures on: the generator's and the server's, where they are named."""
+    """The measured cores: the generator's and the server's, where named."""
     named = (option(options, "--core"), option(options, "--observe-core"))
     return frozenset(int(core) for core in named if core is not None and core.isdecimal())
 
 
 def option(options: Sequence[str], name: str) -> str | None:
-    """The value of an engine's option, if it is given: `--name VALUE` or `--name=VALUE`."""
+    """The value of an engine option if present: `--name VALUE` or `--name=VALUE`."""
     for index, word in enumerate(options):
         if word == name and index + 1 < len(options):
             return options[index + 1]
@@ -121,7 +122,7 @@ def option(options: Sequence[str], name: str) -> str | None:
 
 
 def with_option(options: Sequence[str], name: str, value: str) -> list[str]:
-    """The options with this value of one, whatever it was."""
+    """The options with a new value for one of them."""
     kept, is_value = list[str](), False
     for word in options:
         if is_value:

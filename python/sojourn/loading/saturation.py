@@ -1,8 +1,8 @@
-"""Where the time goes: which resource of a server was the first that had nothing left, by declared criteria.
+"""Finds the first saturated resource of a server, the bottleneck, by declared criteria.
 
-Each resource has a figure per load and a limit; at or above the limit it is saturated. The first is the one that is
-saturated at the lowest load. Where several are at that load, the cause stands before its effect: a busy processor fills
-accept queues, and a disk that is waited for keeps workers; not the other way round. Where none is, nothing is claimed.
+Each resource has a figure per load and a limit; at or above the limit it is saturated. The bottleneck is the resource
+that saturates at the lowest load. If several do at that load, causes come before effects: a busy processor fills
+accept queues, and a slow disk keeps workers waiting, not the other way round. If none does, no bottleneck is named.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from sojourn.probe.totals import CounterUse
 from sojourn.text import format
 
 CPU_MAX = 0.9
-"""Of the cores that the server may use, or of the one core that its busiest thread can."""
+"""The limit of CPU usage, relative to the server's available cores or to one core for its busiest thread."""
 MEMORY_PRESSURE_MAX = 0.1
 MAJOR_FAULTS_PER_ANSWER_MAX = 0.1
 BLOCKED_THREADS_MAX = 0.9
-"""On average: some thread nearly always waits for a disk, so that the disk nearly always has something to do."""
+"""The limit of threads waiting for a disk, on average: above it the disk nearly always has work."""
 LINE_MAX = 0.9
 ACCEPT_QUEUE_MIN = 1.0
 HELPERS_MAX = 0.9
@@ -30,10 +30,10 @@ HELPERS_MAX = 0.9
 
 @dataclass(frozen=True)
 class Setting:
-    """What has to be known of the server beside its counters."""
+    """Facts about the server besides its counters."""
 
     cores: float | None = None
-    """On how many it may run, or the share of one that it may use."""
+    """The cores available to the server, or its share of one."""
     line_bits_per_second: float | None = None
     helpers: int | None = None
     helper_seconds_per_request: float | None = None
@@ -41,18 +41,18 @@ class Setting:
 
 @dataclass(frozen=True)
 class Resource:
-    """One resource: how much of it was used in a step, and from when on it is saturated."""
+    """A resource: its usage in a step, and the limit at which it is saturated."""
 
     name: str
     limit: float
     criterion: str
     unit: str
-    """`share`, or what is counted."""
+    """`share`, or the unit of the count."""
     figure: Callable[[AnyStep, Setting], float | None]
 
 
 def find(points: Sequence[tuple[float, str, Sequence[AnyStep]]], setting: Setting) -> Saturation | None:
-    """What was saturated first.
+    """Finds the resource that saturated first.
 
     Args:
         points: the load as a number and in words, and the steps that were measured at it.
@@ -84,7 +84,7 @@ def find(points: Sequence[tuple[float, str, Sequence[AnyStep]]], setting: Settin
 
 
 def written(use: Use, value: float | None) -> str:
-    """The figure with its unit, as reports print it."""
+    """Formats the figure with its unit, as in reports."""
     if value is None:
         return format.NOT_MEASURED
     return format.percent(value) if use.unit == "share" else format.number(value)
@@ -97,10 +97,10 @@ def _cpu(step: AnyStep, setting: Setting) -> float | None:
     server = _server(step)
     seen = [_number(server.core_busy_fraction), _number(server.cpu_fraction)] if server else [None]
     if None not in seen and shares == [None, None]:
-        # Without a probe: the server's own core, as far as it was the server that used it.
+        # Without a probe: the server's own core, as far as the server used it.
         shares.append(min(value for value in seen if value is not None))
     if isinstance(step, Step) and step.server_saturated and (setting.cores or 1.0) >= 1.0:
-        # Kernel threads that work for the load have a part of the core, too.
+        # Kernel threads that work for the load use a share of the core, too.
         shares.append(seen[0])
     known = [share for share in shares if share is not None]
     return max(known) if known else None
@@ -129,7 +129,7 @@ def _line(step: AnyStep, setting: Setting) -> float | None:
 
 
 def _accept_queue(step: AnyStep, setting: Setting) -> float | None:
-    """The least that waited; a queue that overflowed counts as one that was never empty."""
+    """The smallest number of waiting connections; an overflowed queue counts as never empty."""
     overflows = _number(_counter(step, "listen_overflows").total)
     if overflows is None and isinstance(step, Step):
         overflows = _number(step.tcp.listen_overflows)
@@ -180,7 +180,7 @@ RESOURCES = (
     ),
     Resource("helpers", HELPERS_MAX, f"busy {format.percent(HELPERS_MAX)} of the time", "share", _helpers),
 )
-"""Causes before effects."""
+"""The resources, causes before effects."""
 
 
 def _sentence(first: Use, others: Sequence[Use], place: int, load: str, steps: Sequence[AnyStep]) -> str:

@@ -1,11 +1,11 @@
-"""The largest load that a system takes: which load to try next, and when enough is known. No clock, no server here.
+"""Capacity search: decides which load to try next, and when to stop. It has no clock and no server.
 
-A run at a load passes or fails, and near the capacity chance decides. So the search keeps a distribution over the
-capacity and over how sharp the edge is, learns from every run (by Bayes' rule, with a logistic curve), tries
-next the load whose outcome is expected to tell most (L. Kontsevich, C. Tyler, Vision Research 39, 1999), and ends when
-the 95 % interval is as narrow as wanted. It begins by doubling until a run fails, and ends with confirmation at the
-interval's ends. Runs in which the generator was the limit teach nothing of the server: they are void, and no load
-above one is tried.
+A run at a load passes or fails, and near the capacity chance decides. The search therefore keeps a probability
+distribution over the capacity and over the sharpness of the transition, updates it after every run (Bayes' rule with a
+logistic curve), tries next the load with the largest expected information (L. Kontsevich, C. Tyler, Vision Research
+39, 1999), and ends when the 95 % interval is narrow enough. It starts by doubling until a run fails, and ends by
+confirming the interval's ends. Runs in which the generator was the limit are void: they say nothing about the server,
+and no higher load is tried.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 
 LEVEL = 0.95
 GROWTH = 2.0
-"""By what the load grows until a run fails, if nothing else is said."""
+"""The default growth factor of the load until a run fails."""
 LAPSE = 0.02
-"""How often a run goes the other way for no reason of the load's."""
+"""The probability that a run's outcome is unrelated to the load."""
 SHARPNESS = np.geomspace(0.003, 0.2, 9)
-"""Widths of the edge that are thought possible, as shares of the load."""
+"""Possible widths of the transition, as shares of the load."""
 VOIDS_FOR_CEILING = 3
-"""One void run may be a disturbance; so many at a load are the generator's limit."""
+"""One void run may be a disturbance; this many at a load mean the generator's limit."""
 CEILING_RATIO = 1.15
-"""How near below the generator's limit a load is tried before the search gives up."""
+"""The search tries loads up to this factor below the generator's limit before it gives up."""
 _CAPACITIES = 200
 _CANDIDATES = 30
 
@@ -39,18 +39,18 @@ Ending = Literal["precise enough", "out of time", "interrupted", "generator", "n
 @dataclass(frozen=True)
 class Plan:
     start: float
-    """The load to begin with."""
+    """The first load."""
     precision: float = 0.05
-    """The interval's width over the capacity that is narrow enough."""
+    """The search ends when the interval's width over the capacity is at most this."""
     confirmations: int = 3
-    """Runs at each end of the interval, at the end."""
+    """Confirming runs at each end of the final interval."""
     runs_max: int = 60
     load_min: float = 1.0
     load_max: float = 1e7
     whole: bool = False
-    """True if loads are whole numbers: clients."""
+    """Set if loads are whole numbers, such as clients."""
     growth: float = GROWTH
-    """By what the load grows until a run fails; less where the start is thought to be near."""
+    """The growth factor until a run fails; smaller if the start is thought to be near."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ class Trial:
     load: float
     passed: bool
     void_because: str | None = None
-    """Why it says nothing of the server, if it does not."""
+    """The reason why the run is void; None if it is not."""
     values: dict[str, float] = field(default_factory=dict)
-    """What was measured, by metric."""
+    """The measured values by metric."""
     phase: Phase = "bracket"
 
     def as_json(self) -> dict[str, object]:
-        """The record as files and `--format json` hold it."""
+        """The JSON object of files and `--format json`."""
         values = {name: None if math.isnan(value) else value for name, value in self.values.items()}
         verdict = {"passed": self.passed, "void_because": self.void_because, "phase": self.phase}
         return {"load": self.load, **verdict, "values": values}
@@ -74,19 +74,19 @@ class Trial:
 
 @dataclass(frozen=True)
 class Found:
-    """What the search found; loads are in the unit of the plan."""
+    """The result of a search; loads are in the unit of the plan."""
 
     ending: Ending
     capacity: float | None
-    """Where a run passes as often as it fails; None where the server's limit was not met."""
+    """The load at which half of the runs pass; None if the server's limit was not reached."""
     low: float | None
-    """The capacity's 95 % interval. Without a capacity `low` is the largest load that passed: a lower bound."""
+    """The capacity's 95 % interval. Without a capacity, `low` is the largest load that passed: a lower bound."""
     high: float | None
     trials: Sequence[Trial]
 
     @property
     def pass_fractions(self) -> list[tuple[float, int, int, float]]:
-        """By load: how many runs counted, how many passed, and the monotone regression of the share that passes.
+        """By load: the number of runs, the number that passed, and the monotone regression of the pass rate.
 
         The regression assumes only that more load is never better: a check on the search's own law.
         """
@@ -108,7 +108,7 @@ class Found:
         ]
 
     def as_json(self) -> dict[str, object]:
-        """The record as files and `--format json` hold it."""
+        """The JSON object of files and `--format json`."""
         fractions = [
             {"load": load, "runs": runs, "passed": passed, "pass_fraction_monotone": share}
             for load, runs, passed, share in self.pass_fractions
@@ -123,13 +123,14 @@ class Found:
 
 
 class OutOfTime(Exception):
-    """Raised by `measure` when there is no time for another run."""
+    """Raised by `measure` if no time is left for another run."""
 
 
 def search(measure: Callable[[float], Trial], plan: Plan, keep: Callable[[Found], None] = lambda found: None) -> Found:
     """Searches for the capacity.
 
-    Args:
+    Args: measure: runs at a load; may raise `OutOfTime`, or `KeyboardInterrupt`, which ends the search with its result
+    so far. plan: the parameters of the search. keep: is called with the result so far after every run.
         measure: runs at a load; may raise `OutOfTime`, and `KeyboardInterrupt`, after which what is known is returned.
         plan: what is wanted.
         keep: is given what is known after every run.
@@ -168,7 +169,7 @@ class _Search:
         return "out of time"
 
     def _bracket(self) -> Ending | None:
-        """Doubles until a run fails, or halves until one passes."""
+        """Doubles the load until a run fails, or halves it until one passes."""
         load = self._rounded(self.plan.start)
         while len(self.trials) < self.plan.runs_max:
             trial = self._try(load, "bracket")
@@ -186,7 +187,7 @@ class _Search:
         return "out of time"
 
     def _below_ceiling(self) -> Ending | None:
-        """The generator saturates first so far: tries loads closer below its limit."""
+        """Tries loads closer below the generator's limit, which was reached first."""
         while len(self.trials) < self.plan.runs_max:
             ceiling = self._ceiling()
             low = max(self._loads(passed=True), default=0.0)
@@ -201,20 +202,20 @@ class _Search:
         return "generator"
 
     def _candidates(self, low: float, high: float) -> list[float]:
-        """Loads over the interval, no finer than the plan allows."""
+        """Candidate loads over the interval, no finer than the plan allows."""
         spaced = np.geomspace(low, high, _CANDIDATES)
         rounded = {self._rounded(float(load), up=up) for load in spaced for up in (False, True)}
         return sorted(rounded)
 
     def _confirm(self, low: float, high: float) -> bool:
-        """Runs at both ends; whether they came out as they should, most of them."""
+        """Runs at both ends; returns whether most outcomes were as expected."""
         for load, expected in ((low, True), (high, False)):
             outcomes = [trial.passed == expected for trial in self._confirming(load)]
             while len(outcomes) < self.plan.confirmations and len(self.trials) < self.plan.runs_max:
                 trial = self._try(load, "confirm")
                 if trial.void_because is not None:
                     if self._ceiling() is not None:
-                        # Above the generator's limit there is nothing to confirm.
+                        # Above the generator's limit nothing can be confirmed.
                         break
                     continue
                 outcomes.append(trial.passed == expected)
@@ -239,7 +240,7 @@ class _Search:
         return [trial.load for trial in self.trials if trial.void_because is None and trial.passed is passed]
 
     def _ceiling(self) -> float | None:
-        """The generator's limit: void again and again, and never good at as much or more."""
+        """The generator's limit: a load that was void repeatedly, with no valid run at or above it."""
         good = max((trial.load for trial in self.trials if trial.void_because is None), default=0.0)
         void = [trial.load for trial in self.trials if trial.void_because is not None and trial.load > good]
         return min((load for load in void if void.count(load) >= VOIDS_FOR_CEILING), default=None)
@@ -248,7 +249,7 @@ class _Search:
         if self.plan.whole:
             load = math.ceil(load - 1e-9) if up else math.floor(load + 1e-9)
         else:
-            # Four digits: loads that people can type.
+            # Four digits, so that loads are easy to type.
             digits = 3 - math.floor(math.log10(load))
             load = round(load, digits)
         return float(min(self.plan.load_max, max(self.plan.load_min, load)))
@@ -259,7 +260,7 @@ class _Search:
     def found(self, ending: Ending) -> Found:
         passed, failed = self._loads(passed=True), self._loads(passed=False)
         if not passed or not failed or ending == "generator":
-            # A bound is no estimate: what is known is that so much passed.
+            # A bound is not an estimate: only the largest load that passed is known.
             return Found(ending, None, max(passed, default=None), min(failed, default=None), tuple(self.trials))
         belief = self._belief()
         low, high = belief.interval()
@@ -268,17 +269,17 @@ class _Search:
 
 @dataclass(frozen=True)
 class Belief:
-    """The distribution over capacity (rows, by rising logarithm) and sharpness of the edge (columns)."""
+    """The distribution over capacity (rows, by rising logarithm) and sharpness of the transition (columns)."""
 
     log_capacities: NDArray[np.float64]
     weights: NDArray[np.float64]
 
     @classmethod
     def of(cls, trials: Sequence[Trial]) -> Belief:
-        """What runs that passed and failed teach."""
+        """Computes the distribution from the runs that passed and failed."""
         loads = [trial.load for trial in trials]
         rough = cls._on(np.linspace(math.log(min(loads) / GROWTH), math.log(max(loads) * GROWTH), _CAPACITIES), trials)
-        # Near the edge the grid has to be finer than the interval that is wanted.
+        # Near the capacity the grid must be finer than the wanted interval.
         low, high = math.log(rough.quantile(0.0005)), math.log(rough.quantile(0.9995))
         return cls._on(np.linspace(low - 0.02, high + 0.02, _CAPACITIES), trials)
 
@@ -301,7 +302,7 @@ class Belief:
         return self.quantile((1 - LEVEL) / 2), self.quantile((1 + LEVEL) / 2)
 
     def most_telling(self, loads: Sequence[float]) -> float:
-        """The load whose outcome leaves the capacity least uncertain, on average over both outcomes."""
+        """The load whose outcome leaves the least expected uncertainty of the capacity."""
         return min(loads, key=lambda load: self._uncertainty_after(math.log(load)))
 
     def _uncertainty_after(self, log_load: float) -> float:
@@ -315,7 +316,7 @@ class Belief:
 
 
 def _passing(log_capacities: NDArray[np.float64], log_load: float) -> NDArray[np.float64]:
-    """How likely a run at a load passes, by capacity and sharpness."""
+    """The probability that a run at a load passes, by capacity and sharpness."""
     from scipy.special import expit
 
     edge = expit((log_capacities[:, None] - log_load) / SHARPNESS[None, :])

@@ -1,4 +1,4 @@
-"""A step of a load that several machines made, from the machines' records of it."""
+"""Merges a step's records from several machines."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ADDED_IF_KNOWN = ("offered_requests_per_second", "clients", "connections_open_m
 
 
 def merged_steps(records: Sequence[RequestsRecord], histograms: Sequence[Sequence[Histograms]]) -> list[Step]:
-    """The steps in order; one that a machine did not reach is made of the others."""
+    """The merged steps in order; a step that some machines did not reach is merged from the others."""
     steps: list[Step] = []
     for same in zip_longest(*(record.steps for record in records)):
         place = len(steps)
@@ -42,7 +42,7 @@ def merged_steps(records: Sequence[RequestsRecord], histograms: Sequence[Sequenc
 
 
 def generators(each: Sequence[Generator], reasons: Sequence[str], histograms: Histograms) -> Generator:
-    """The busiest machine's figures: the load is only as good as its worst part."""
+    """The busiest machine's figures, because the load is only as good as its worst part."""
     return Generator(
         cpu_fraction=_most([one.cpu_fraction for one in each]),
         cpu_seconds_per_request=_most([one.cpu_seconds_per_request for one in each]),
@@ -64,7 +64,7 @@ def _most(values: Sequence[float | None]) -> float | None:
 
 
 def _known_most(values: Sequence[float | Unavailable]) -> float | Unavailable:
-    """The largest of the machines' figures; the reason where none has one."""
+    """The largest of the machines' figures; the reason if none has one."""
     return max((value for value in values if not isinstance(value, Unavailable)), default=values[0])
 
 
@@ -75,7 +75,7 @@ def _step(steps: Sequence[StepReport], histograms: Histograms) -> Step:
         {
             "start_seconds": min(step.start_seconds for step in steps),
             "ramp": any(step.ramp for step in steps),
-            # A part that is beyond what the server takes puts the whole beyond it.
+            # A part beyond the server's capacity puts the whole beyond it.
             "limit": next((step.limit for step in steps if step.limit is not None), None),
             "server_saturated": any(step.server_saturated for step in steps),
             **{key: total(steps, key) for key in _ADDED},
@@ -112,7 +112,7 @@ def _rated(parts: Sequence[Rated]) -> Rated | None:
 
 
 def _little(steps: Sequence[StepReport]) -> Little | None:
-    """Both sides of the law add up: X R of the whole is the sum of the machines' X R."""
+    """Both sides of Little's law add up: the total X R is the sum of the machines' X R."""
     parts = [step.little for step in steps if step.little]
     if len(parts) < len(steps):
         return None
@@ -137,7 +137,7 @@ def _body_mean(steps: Sequence[StepReport]) -> float | None:
 
 
 def _server(steps: Sequence[StepReport]) -> ServerUse | None:
-    """As the machine saw it that the server runs on; its CPU time is shared by everybody's answers."""
+    """The usage seen by the machine that the server runs on, shared among all machines' responses."""
     found = next((step.server for step in steps if step.server), None)
     answered = total(steps, "requests_per_second") * max(step.duration_seconds for step in steps)
     if found is None or isinstance(found.cpu_seconds, Unavailable) or answered <= 0:

@@ -1,7 +1,7 @@
-"""The steps of a run, each with the confidence intervals of its own figures.
+"""The steps of a run, each with the confidence intervals of its figures.
 
-A step is judged as a whole run is: its intervals are cut into batches (see `confidence`). A step with fewer than
-`BATCHES_MIN` intervals, or whose rate moves while it is measured, has figures without intervals, and says why.
+A step is treated like a whole run: its intervals are cut into batches (see `confidence`). A step with fewer than
+`BATCHES_MIN` intervals, or whose rate changes during the step, has figures without intervals, with the reason.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from sojourn.loading.saturation import Setting, find
 from sojourn.text import format
 
 METRICS = ("rps", "mean", "p50", "p90", "p99", "ttfb.p50", "ttfb.p99")
-"""What every step's confidence is given for."""
+"""The metrics whose confidence intervals every step reports."""
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """One step: the engine's record of it, its latencies and its intervals."""
+    """A step: the engine's record, its latencies and its intervals."""
 
     number: int
-    """Counted from one."""
+    """The step's number, from one."""
     record: AnyStep
     latencies: Mapping[str, _native.Histogram]
     intervals: Sequence[Interval]
 
     @property
     def of_requests(self) -> Step:
-        """The record of a step of requests."""
+        """The record, for a step of requests."""
         assert isinstance(self.record, Step), "viewers made it"
         return self.record
 
     @property
     def offered(self) -> str:
-        """What was offered, as people say it."""
+        """The offered load in words."""
         if self.record.clients is not None:
             return f"{self.record.clients:,} clients"
         rate = self.record.offered_requests_per_second if isinstance(self.record, Step) else None
@@ -50,7 +50,7 @@ class StepResult:
 
     @property
     def load(self) -> float:
-        """What was offered, as a number by which steps of a run can be put in order."""
+        """The offered load as a number, for sorting the steps of a run."""
         rate = self.record.offered_requests_per_second if isinstance(self.record, Step) else None
         return float(self.record.clients or rate or self.number)
 
@@ -59,12 +59,12 @@ class StepResult:
         return isinstance(self.record, Step) and self.record.ramp
 
     def estimate(self, metric: Metric) -> Estimate:
-        """The metric with its interval; NaN where the step does not hold it."""
+        """The metric with its interval; NaN if the step does not contain it."""
         return metric.estimate_of(self.as_run(), None if self.no_interval_because else self.intervals)
 
     @property
     def no_interval_because(self) -> str | None:
-        """Why no figure of the step has an interval, if none can have one."""
+        """The reason why no figure of the step has an interval; None if they can."""
         if self._is_ramp:
             return "the load changed within the step"
         if len(self.intervals) < BATCHES_MIN:
@@ -72,15 +72,15 @@ class StepResult:
         return None
 
     def as_run(self) -> LoadResult:
-        """The step as if it had been the whole run."""
+        """The step as if it were a whole run."""
         rows = [(tag, 0.0, self.record.duration_seconds, each) for tag, each in self.latencies.items()]
-        # What only a whole run has, as its URL, is not asked of a step.
+        # Fields that only a whole run has, such as its URL, are not used for a step.
         kind = RequestsRecord if isinstance(self.record, Step) else StreamsRecord
         record = kind.model_construct(**{**dict(self.record), "complete": True, "steps": [self.record]})
         return LoadResult(record, {}, _native.write_interval_log(0.0, rows), "")
 
     def confidence(self) -> dict[str, float | Bounds]:
-        """For the JSON object: each metric's value and bounds, or why it has none."""
+        """For the JSON object: each metric's value and bounds, or the reason why it has none."""
         because = self.no_interval_because
         found: dict[str, float | Bounds] = {"level": LEVEL}
         for name in METRICS:
@@ -107,7 +107,7 @@ def steps_of(result: LoadResult) -> list[StepResult]:
 
 
 def with_confidence(result: LoadResult) -> LoadResult:
-    """The run with `confidence` in the record of every step."""
+    """Adds `confidence` to the record of every step."""
     found = steps_of(result)
     if not found:
         return result
@@ -117,7 +117,7 @@ def with_confidence(result: LoadResult) -> LoadResult:
 
 
 def with_saturation(result: LoadResult, line_bits_per_second: float | None = None) -> LoadResult:
-    """The run with `saturation` in its record: which resource of the server was full first, step by step."""
+    """Adds `saturation` to the run's record: the server's resource that saturated first, by step."""
     cores = result.record.probe.cores if result.record.probe else None
     setting = Setting(cores=cores, line_bits_per_second=line_bits_per_second)
     points = [(step.load, step.offered, [step.record]) for step in steps_of(result)]
@@ -126,7 +126,7 @@ def with_saturation(result: LoadResult, line_bits_per_second: float | None = Non
 
 
 def _within(intervals: Sequence[Interval], step: AnyStep) -> list[Interval]:
-    """The intervals whose middle lies in the step."""
+    """The intervals whose midpoint lies in the step."""
     start, end = step.start_seconds, step.start_seconds + step.duration_seconds
     middles = ((each.start_seconds + each.length_seconds / 2, each) for each in intervals)
     return [each for middle, each in middles if start <= middle <= end]

@@ -1,4 +1,4 @@
-"""What can be asked of a run of viewers, and of no other; thresholds and searches find it in the common table."""
+"""Metrics of runs of film viewers, which the common table includes for thresholds and searches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sojourn.loading.record import StreamsRecord
 from sojourn.loading.result import LoadResult
 
 Pieces = Packets | Deliveries
-"""What became of packets, or of segments."""
+"""Counts of packets, or of segments, by outcome."""
 
 STREAM_LATENCIES = {
     "setup": ("setup_time", "streams: time from connecting until PLAY was answered, or the playlist there"),
@@ -22,11 +22,11 @@ STREAM_LATENCIES = {
     "startup": ("startup_time", "streams by HLS: time from connecting until the player shows something"),
     "segment": ("segment_time", "streams by HLS: time from asking for a segment until it is there whole"),
 }
-"""By the name before the dot: the histogram's tag, and what it measures."""
+"""Latencies by the name before the dot: the histogram's tag, and the description."""
 
 
 def _figure(of: Callable[[Streaming], object]) -> Callable[[LoadResult], float]:
-    """A figure of what became of the streams; NaN in a run of requests."""
+    """A figure of the streams' outcomes; NaN in a run of requests."""
     return lambda run: known(of(run.record.streaming)) if isinstance(run.record, StreamsRecord) else math.nan
 
 
@@ -43,7 +43,7 @@ def _late_or_lost(run: LoadResult) -> float:
 
 
 def _served(run: LoadResult) -> float:
-    """Viewers without a packet at the end of the run are not judged, but were not served either."""
+    """Viewers without a packet by the end of the run are not judged, but were not served either."""
     if not isinstance(run.record, StreamsRecord):
         return math.nan
     streams: StreamFigures = run.record.streaming.streams
@@ -136,7 +136,7 @@ _COMMON = (
 
 
 def require_of_streams(metrics: Sequence[Metric]) -> None:
-    """Refuses figures that a run of viewers does not have."""
+    """Refuses metrics that a run of viewers does not have."""
     for metric in metrics:
         kind = metric.name.split(".")[0]
         names = [*(each.name for each in STREAM_METRICS), *_COMMON]
@@ -173,12 +173,12 @@ def name(result: LoadResult) -> str:
 
 
 def pieces(result: LoadResult) -> Pieces | None:
-    """What became of them; None in a run of requests."""
+    """Their counts by outcome; None in a run of requests."""
     if not isinstance(result.record, StreamsRecord):
         return None
     return result.record.streaming.segments or result.record.streaming.packets
 
 
 def times(result: LoadResult) -> tuple[Time, ...]:
-    """Rows of a table of times, with where the record has each."""
+    """The rows of a table of times, with their keys in the record."""
     return _TIMES[name(result)]

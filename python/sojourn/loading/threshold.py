@@ -1,4 +1,4 @@
-"""Conditions on a run that pass or fail: `p99<250ms`, `error_rate<=1%`, `rps>=1000/s`, `login p95<300ms`."""
+"""Thresholds, which a run passes or fails: `p99<250ms`, `error_rate<=1%`, `rps>=1000/s`, `login p95<300ms`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EXAMPLE = "write METRIC OPERATOR LIMIT, as in p99<250ms, error_rate<1%, or of a
 
 @dataclass(frozen=True)
 class Threshold:
-    """A metric, an operator and a limit."""
+    """A condition: a metric, an operator and a limit."""
 
     metric: Metric
     operator: str
@@ -29,7 +29,7 @@ class Threshold:
 
     @classmethod
     def parse(cls, text: str) -> Threshold:
-        """Reads one.
+        """Parses a threshold.
 
         Raises:
             CouldNotRun: it does not follow the grammar, or there is no such metric.
@@ -44,7 +44,7 @@ class Threshold:
         return f"{self.metric.name} {self.operator} {self.metric.write(self.limit)}"
 
     def holds(self, value: float) -> bool:
-        """True if a value is on the good side; one that was not measured is not."""
+        """Returns true if a value satisfies the condition; a missing value does not."""
         return not math.isnan(value) and bool(_OPERATORS[self.operator](value, self.limit))
 
     def judge(self, result: LoadResult) -> Verdict:
@@ -63,7 +63,7 @@ class Verdict:
 
     @property
     def is_clear(self) -> bool | None:
-        """True if the whole confidence interval is on the value's side of the limit; None without an interval."""
+        """True if the whole confidence interval lies on the value's side of the limit; None without an interval."""
         low, high = self.estimate.low, self.estimate.high
         if low is None or high is None:
             return None
@@ -79,7 +79,7 @@ class Verdict:
 
     @property
     def record(self) -> Judged:
-        """As the run's record has it, and `--format json` prints it."""
+        """The record of the run and of `--format json`."""
         found = self.estimate
         return Judged(
             metric=self.threshold.metric.name,

@@ -1,1 +1,1 @@
-"""The machine that a run is measured on: its description, its cores, and limits below what it has."""
+"""The machine of a run: its description, its cores, and limits below its capacity."""

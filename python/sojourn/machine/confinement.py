@@ -1,7 +1,7 @@
-"""Less memory, a slower disk or a slower processor than the machine has, for what a study starts.
+"""Limits memory, disk or CPU for programs that a study starts, below what the machine has.
 
-The engine makes a control group, starts the program inside and removes the group when the program ends; what a run
-that was killed has left is undone by the next one. Here it is only said what is to be limited.
+The engine creates a control group, starts the program in it and removes the group when the program ends; the next run
+undoes what a killed one left behind. This module only builds the engine's options.
 """
 
 from __future__ import annotations
@@ -15,27 +15,28 @@ from sojourn import engine
 from sojourn.failure import CouldNotRun
 
 PROCESSOR_PERIOD_SECONDS = 0.05
-"""In which a program with less than a processor may use its share: it runs at full speed until it has, and then waits
-for the next period (`crates/measure/src/confinement/hierarchy.rs`)."""
+"""The period of a CPU quota: a program runs at full speed until its quota is used up, then waits for the next period
+(`crates/measure/src/confinement/hierarchy.rs`).
+"""
 
 
 @dataclass(frozen=True)
 class Confinement:
-    """What a program may use; none is no limit."""
+    """Limits of a program; None means no limit."""
 
     site: Path
-    """The files whose pages are to count as the program's: they are dropped from memory before it starts."""
+    """The folder whose pages must count as the program's: they are dropped from the page cache before it starts."""
     memory_bytes: int | None = None
-    """All its processes together, their share of the page cache included."""
+    """Memory limit for all its processes together, including their share of the page cache."""
     disk_read_bytes_per_second: int | None = None
-    """From the disk that holds the site."""
+    """Read rate limit for the disk that holds the site."""
     processors: float | None = None
-    """Of their time: 1 is one processor's."""
+    """CPU limit: 1 is one processor."""
     drop_pages: Literal["none", "site", "machine"] = "site"
-    """`machine` needs root, and everybody on it notices."""
+    """Pages to drop first; `machine` needs root and affects the whole machine."""
 
     def command(self, command: list[str]) -> list[str]:
-        """The command that runs `command` confined; a signal to it is handed on."""
+        """Wraps `command` so that it runs confined; signals are forwarded to it."""
         return [str(engine.path()), "confine", *self._options(), "--", *command]
 
     def _options(self) -> list[str]:
@@ -50,7 +51,7 @@ class Confinement:
 
 
 def processors_unlimited_because() -> str | None:
-    """Why no processor's time can be limited here; None if it can."""
+    """The reason why CPU time cannot be limited here; None if it can."""
     tried = subprocess.run(
         [str(engine.path()), "confine", "--cpu-limit", "1", "--", "true"], capture_output=True, text=True, check=False
     )
@@ -58,7 +59,7 @@ def processors_unlimited_because() -> str | None:
 
 
 def restore() -> str:
-    """Undoes what runs that were killed have left; says what that was, a line each.
+    """Undoes what killed runs have left behind; returns a line of text for each item.
 
     Raises:
         CouldNotRun: if something could not be undone.

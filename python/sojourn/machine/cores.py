@@ -1,7 +1,7 @@
-"""Which core runs the server and which the generator.
+"""Assigns cores to the server and the generator.
 
-Server and generator share one machine, so each gets a core of its own; where there is only one core, nothing is
-pinned and every result says so, because the generator's work then counts against the server.
+Server and generator share one machine, so each gets its own core. With a single core nothing is pinned and every result
+notes it, because the generator's work then counts against the server.
 """
 
 from __future__ import annotations
@@ -14,38 +14,38 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Cores:
-    """The cores of one measurement; `None` where there is none to give."""
+    """The cores of a measurement; `None` where none is available."""
 
     server: int | None
     generator: int | None
 
     @property
     def pinned(self) -> bool:
-        """True if server and generator are kept apart."""
+        """Returns true if server and generator have separate cores."""
         return self.server is not None and self.generator is not None
 
 
 def plan() -> Cores:
-    """The first two cores this process may run on: the server's, the generator's."""
+    """Assigns the first two cores available to this process: the server's, then the generator's."""
     allowed = sorted(os.sched_getaffinity(0))
     return Cores(allowed[0], allowed[1]) if len(allowed) > 1 else Cores(None, None)
 
 
 def pinned_command(core: int | None, command: list[str]) -> list[str]:
-    """The command under `taskset`, so that whatever it starts stays on the core."""
+    """Wraps a command in `taskset`, so that everything it starts stays on the core."""
     return command if core is None else ["taskset", "--cpu-list", str(core), *command]
 
 
 @contextmanager
 def keep_off_server_core(cores: Cores) -> Iterator[None]:
-    """Keeps this process, which only watches, off the server's core: a few milliseconds there would show as a stall."""
+    """Moves this observing process off the server's core: a few milliseconds there would show as a stall."""
     with _on(os.sched_getaffinity(0) - ({cores.server} if cores.pinned else set())):
         yield
 
 
 @contextmanager
 def also_on_server_core(cores: Cores) -> Iterator[None]:
-    """Lets what this process starts pin itself to the server's core, which it keeps off otherwise."""
+    """Lets children of this process pin themselves to the server's core, which it otherwise avoids."""
     with _on(os.sched_getaffinity(0) | ({cores.server} if cores.server is not None else set())):
         yield
 

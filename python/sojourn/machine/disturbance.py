@@ -1,7 +1,8 @@
-"""What disturbs the cores of a measurement before it starts: other processes, the hypervisor, heat, quotas.
+"""Finds disturbances before a measurement: other processes, the hypervisor, thermal throttling, quotas.
 
-The cores are watched for two seconds while nothing of ours runs. What took time then will take it again: a server that
-has four fifths of its core is measured as four fifths of a server. It is said in sentences, before the first stage.
+The cores are observed for two seconds while none of our programs runs. Load found then will recur: a server that gets
+four fifths of its core is measured as four fifths of a server. The findings are printed as sentences before the first
+stage.
 """
 
 from __future__ import annotations
@@ -16,65 +17,65 @@ from sojourn.machine.samples import TICK_SECONDS, Sample, governor, sample, sibl
 from sojourn.results.records import Record
 
 OTHER_WORK_FRACTION_MAX = 0.05
-"""An idle machine's own work stays well below this; what is above shows in every response time."""
+"""An idle machine's own work stays well below this; more shows in every response time."""
 STOLEN_FRACTION_MAX = 0.02
 FREQUENCY_CHANGE_MAX = 0.1
-"""A frequency that moves by more than this makes service demands depend on when they are measured."""
+"""A frequency change above this makes service demands depend on the time of measurement."""
 TOP_PROCESSES_MAX = 3
 TOP_FRACTION_MIN = 0.01
-"""A process with less than this of a core is not named."""
+"""Processes below this share of a core are not listed."""
 
 
 class Work(Record):
-    """A process that took time of a core."""
+    """A process that used CPU time of a core."""
 
     name: str
     pid: int
     fraction: float
-    """Of one core, by its threads that last ran on this one."""
+    """Share of one core, used by the process's threads that last ran on it."""
 
 
 class CoreDisturbance(Record):
-    """What one core did while nothing was measured."""
+    """The activity of one core while nothing was measured."""
 
     core: int
     role: str
-    """`server`, `generator`, or `server and generator` where they cannot be kept apart."""
+    """`server`, `generator`, or `server and generator` where they share a core."""
     other_work_fraction: float | None
-    """Processes and interrupts."""
+    """The share used by processes and interrupts."""
     interrupt_fraction: float | None
     steal_fraction: float | None
     sibling_work_fraction: float | None
-    """Of the busiest further hardware thread of the same physical core; none where there is no such thread."""
+    """The busiest sibling hardware thread of the same physical core; None without a sibling."""
     governor: str | None
-    """How the kernel chooses the frequency."""
+    """The kernel's frequency governor."""
     frequency_hertz: list[float] | None
-    """At the beginning and at the end."""
+    """At the start and at the end."""
     heat_throttles: int | None
-    """How often the processor slowed the core down because of heat."""
+    """Thermal throttling events during the observation."""
     top: list[Work]
-    """The processes that took most, the first first."""
+    """The processes that used most, in descending order."""
 
 
 class Disturbance(Record):
-    """What can be expected of a measurement on these cores now."""
+    """The expected disturbance of a measurement on these cores."""
 
     seconds: float
     cores: list[CoreDisturbance]
     quota_cores: float | None
-    """The processor time that a control group allows us; none where there is no limit."""
+    """The CPU quota of the control group in cores; None without a quota."""
     throttled_seconds: float | None
-    """How long that limit held our group back."""
+    """How long the quota throttled the group."""
     unavailable: dict[str, str]
-    """Why a figure is missing."""
+    """The reason for each missing figure."""
     sentences: list[str]
-    """What disturbs, in words, the worst first."""
+    """The disturbances in words, worst first."""
     is_quiet: bool
-    """True if every figure that could be had is within its limit."""
+    """Set if every available figure is within its limit."""
 
 
 def measure(cores: Cores, seconds: float = 2.0) -> Disturbance:
-    """Watches both cores for so long; this process sleeps meanwhile."""
+    """Observes both cores while this process sleeps."""
     roles = _roles(cores)
     before = sample(roles, beginning=True)
     started = time.monotonic()
@@ -86,7 +87,7 @@ def measure(cores: Cores, seconds: float = 2.0) -> Disturbance:
 def between(
     before: Sample, after: Sample, roles: dict[int, str], seconds: float, root: Path = Path("/")
 ) -> Disturbance:
-    """The disturbance between two samples of the cores in `roles`."""
+    """Computes the disturbance between two samples of the cores in `roles`."""
     unavailable: dict[str, str] = {}
     seen = [_core(core, roles, before, after, seconds, root) for core in roles]
     if any(each.other_work_fraction is None for each in seen):
@@ -163,22 +164,22 @@ def _top(core: int, before: Sample, after: Sample, seconds: float) -> list[Work]
         earlier = before.threads.get(number)
         known = earlier is not None and earlier.started == thread.started
         ticks[thread.pid] += thread.ticks - (earlier.ticks if earlier is not None and known else 0)
-        # A process is called after its first thread.
+        # A process is named after its first thread.
         if number == thread.pid or thread.pid not in names:
             names[thread.pid] = thread.name
     used = {pid: count * TICK_SECONDS / seconds for pid, count in ticks.items()}
     named = sorted((pid for pid in used if used[pid] >= TOP_FRACTION_MIN), key=lambda pid: -used[pid])
-    # Ticks are counted at moments of their own: a core has no more time than it has.
+    # Ticks are sampled, so a sum may exceed the elapsed time: cap it.
     return [Work(name=names[pid], pid=pid, fraction=min(1.0, used[pid])) for pid in named[:TOP_PROCESSES_MAX]]
 
 
 def _unseen(cores: list[CoreDisturbance]) -> bool:
-    """True if there is a core of which it is not known whether others use it."""
+    """Returns true if for some core it is unknown whether others use it."""
     return any(each.other_work_fraction is None for each in cores)
 
 
 def _disturbing(found: Disturbance) -> list[str]:
-    """A sentence for each limit that is exceeded."""
+    """One sentence per exceeded limit."""
     said: list[tuple[float, str]] = []
     for each in found.cores:
         where = f"core {each.core}"
@@ -201,7 +202,7 @@ def _disturbing(found: Disturbance) -> list[str]:
 
 
 def _remarks(found: Disturbance) -> list[str]:
-    """What is worth knowing and no reason to wait."""
+    """Observations that are worth knowing but no reason to wait."""
     said = []
     if _unseen(found.cores):
         why = found.unavailable["other_work_fraction"]

@@ -1,7 +1,7 @@
-"""The environment a run was measured in: figures without it are not comparable.
+"""The environment of a run, without which its figures cannot be compared.
 
-The engine looks, and every result that it prints holds the same object as `machine`; here it is made plain for tables
-and for comparing runs.
+The engine inspects the machine and includes the same object as `machine` in every result; this module flattens it for
+tables and comparisons.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from sojourn import __version__, engine
 from sojourn.engine.results import Cache, Machine, Unavailable
 
 Environment = dict[str, object]
-"""Figures, texts and lists of texts by name."""
+"""Values (numbers, texts, lists of texts) by name."""
 
 _OF_ONE_BOOT = "boot_id"
-"""Tells recordings apart, not conditions: two runs of one machine may differ in it and be comparable."""
+"""Identifies a boot of the machine, not its configuration: runs with different values may still be comparable."""
 
 
 def machine() -> Machine:
-    """The machine and its kernel's settings as the engine sees them; what is missing is an object that says why."""
+    """The engine's description of the machine and its kernel settings; a missing value is an object with the reason."""
     return engine.run(["machine"], Machine)
 
 
 def describe(seen: Machine | None = None) -> Environment:
-    """Our build and the machine, `seen` in a result or looked at now; what cannot be read says so."""
+    """Describes our build and the machine (`seen` in a result, or now); an unreadable value holds the reason."""
     return {
         "sojourn_version": __version__,
         "python_version": platform.python_version(),
@@ -33,7 +33,7 @@ def describe(seen: Machine | None = None) -> Environment:
 
 
 def plain(seen: Machine) -> Environment:
-    """A result's `machine` with lists of strings for what is nested, and `unavailable: why` for what is missing."""
+    """Flattens a result's `machine`: nested values become lists of strings, missing ones `unavailable: why`."""
     return {name: _plain(value) for name, value in seen if name in seen.model_fields_set and name != _OF_ONE_BOOT}
 
 

@@ -1,7 +1,7 @@
-"""What the kernel says of processors and processes at one moment: /proc and /sys, read as they are.
+"""Samples of processors and processes from /proc and /sys.
 
-Everything that only grows (ticks, throttling) means something as the difference of two samples. What cannot be read
-is `None` or an empty mapping; whoever compares two samples says why a figure is missing.
+Cumulative values (ticks, throttling) are meaningful as the difference of two samples. A value that cannot be read is
+`None` or an empty mapping; the code that compares two samples gives the reason.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TICK_SECONDS = 0.01
-"""/proc counts processor time in these (`USER_HZ` is 100 on every architecture Linux runs on)."""
+"""The unit of CPU time in /proc (`USER_HZ` is 100 on every Linux architecture)."""
 
 
 @dataclass(frozen=True)
 class CoreTicks:
-    """Ticks of one core since the machine started, by what it did."""
+    """Ticks of one core since boot, by state."""
 
     busy: int
-    """Programs, the kernel for them, and interrupts."""
+    """User, system and interrupt time."""
     interrupts: int
     stolen: int
-    """The hypervisor ran something else."""
+    """Time stolen by the hypervisor."""
     idle: int
 
     @property
     def total(self) -> int:
-        """All time, the stolen time too."""
+        """All time, including stolen time."""
         return self.busy + self.stolen + self.idle
 
     def __sub__(self, earlier: CoreTicks) -> CoreTicks:
@@ -53,28 +53,28 @@ class ThreadTicks:
 
 @dataclass(frozen=True)
 class Quota:
-    """The limit of a control group, the narrowest above this process."""
+    """The tightest CPU limit of the control groups above this process."""
 
     cores: float | None
-    """Of processor time; `None` is no limit."""
+    """The limit in cores; `None` without a limit."""
     throttled_seconds: float
-    """How long the group's programs were held back, so far."""
+    """Cumulative time for which the group was throttled."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One moment."""
+    """All values at one moment."""
 
     cores: dict[int, CoreTicks]
     threads: dict[int, ThreadTicks]
     frequency_hertz: dict[int, float]
     heat_throttles: dict[int, int]
-    """How often the processor slowed a core down because of heat."""
+    """Cumulative thermal throttling events by core."""
     quota: Quota | None
 
 
 def sample(cores: Iterable[int], *, beginning: bool, root: Path = Path("/")) -> Sample:
-    """Reads everything; the cores' times last where a span begins and first where it ends, to leave our reading out."""
+    """Takes a sample; reads the cores last at a span's start and first at its end, to exclude the sampling."""
     numbers = list(cores)
     times = {} if beginning else core_ticks(root)
     threads = thread_ticks(root)
@@ -102,7 +102,7 @@ def core_ticks(root: Path) -> dict[int, CoreTicks]:
 
 
 def thread_ticks(root: Path) -> dict[int, ThreadTicks]:
-    """Every thread, by its ID; this process's are left out."""
+    """The CPU time of every thread by ID, except this process's threads."""
     found = {}
     for process in (root / "proc").glob("[0-9]*"):
         pid = int(process.name)
@@ -118,7 +118,8 @@ def thread_ticks(root: Path) -> dict[int, ThreadTicks]:
 def _thread(pid: int, stat: str) -> ThreadTicks | None:
     head, end, tail = stat.rpartition(")")
     fields = tail.split()
-    # proc(5): the name may hold spaces and parentheses. Field 3 of its list, the state, is fields[0].
+    # proc(5): the name may contain spaces and parentheses, so fields are counted after the last one; fields[0] is field
+    # 3, the state.
     if not end or len(fields) < 37:
         return None
     return ThreadTicks(
@@ -131,9 +132,9 @@ def _thread(pid: int, stat: str) -> ThreadTicks | None:
 
 
 def quota(root: Path) -> Quota | None:
-    """The narrowest limit of the control groups that this process is in; `None` where groups do not say.
+    """The tightest limit among this process's control groups; `None` where the groups do not report it.
 
-    In a container the path in /proc may be the host's; then the mounted folder itself is the group.
+    In a container the path in /proc may be the host's; the mounted folder itself is then the group.
     """
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -165,12 +166,12 @@ def _quota_of(group: Path, unified: bool) -> Quota | None:
 
 
 def governor(core: int, root: Path = Path("/")) -> str | None:
-    """How the kernel chooses the core's frequency."""
+    """The kernel's frequency governor for the core."""
     return _text(_cpu(root, core, "cpufreq/scaling_governor")).strip() or None
 
 
 def siblings(core: int, root: Path = Path("/")) -> list[int]:
-    """The other hardware threads of the core's physical core."""
+    """The sibling hardware threads of the core."""
     listed = _text(_cpu(root, core, "topology/thread_siblings_list")).strip()
     found: set[int] = set()
     for part in filter(None, listed.split(",")):
@@ -189,7 +190,7 @@ def _number(path: Path) -> float | None:
 
 
 def _text(path: Path) -> str:
-    """A file's text; empty where it is missing or is not for us, which no file read here is otherwise."""
+    """The text of a file; empty if it is missing or unreadable, which a valid file here never is."""
     try:
         return path.read_text(errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""A characterisation as a value, measured by the engine or read from a run folder."""
+"""The memory characterisation: measured by the engine, or read from a run folder."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from sojourn.memory.grid import Grid
 
 
 class Characterisation(MemoryRecord):
-    """All that was measured."""
+    """The results of all measurements."""
 
     def data_caches(self) -> list[Cache]:
-        """The caches that data go through, nearest first; none where the machine does not tell."""
+        """The data caches, nearest first; empty if the machine does not report them."""
         return [each for each in self.caches if each.kind != "Instruction"] if isinstance(self.caches, list) else []
 
     def conditions(self) -> list[tuple[int, str]]:
-        """Cores and huge pages, each pair that was measured."""
+        """Each measured pair of core count and huge-page setting."""
         found = [(each.cores, each.huge_pages) for each in self.points]
         found += [(each.cores, each.huge_pages) for each in self.latencies]
         return list(dict.fromkeys(found))
 
     def working_sets(self) -> list[int]:
-        """The working sets that were measured, in bytes, ascending."""
+        """The measured working sets in bytes, ascending."""
         found = {each.working_set_bytes for each in self.points}
         return sorted(found | {each.working_set_bytes for each in self.latencies})
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to measure, beyond the grid."""
+    """What to measure besides the grid."""
 
     kernels: Sequence[str]
     cores: Sequence[int]
@@ -43,7 +43,7 @@ class Request:
 
 
 def characterise(grid: Grid, request: Request, progress: Callable[[float], None]) -> Characterisation:
-    """Has the engine measure; interrupted, it answers with what it had, marked incomplete."""
+    """Runs the measurement; if interrupted, returns the results so far, marked incomplete."""
     arguments = ["memory"]
     lists: dict[str, Sequence[str | int]] = {
         "--kernels": request.kernels,

@@ -1,4 +1,4 @@
-"""Which working sets and strides: powers of two, and between them where asked."""
+"""Chooses working sets and strides: powers of two, and values between them at higher densities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KERNELS = {
     "copy-strided-store": "load side by side, store with the stride",
     "copy-block": "the library's copy, stride 1 alone",
 }
-"""What is done with the words, by name, in the order in which it is shown."""
+"""The kernels by name, with their descriptions, in display order."""
 
 WORKING_SET_BYTES_MIN = 512
 WORKING_SET_BYTES_MAX = 2**30
@@ -28,7 +28,7 @@ REPETITIONS_QUICK = 3
 
 @dataclass(frozen=True)
 class Grid:
-    """What is measured; working sets in bytes, strides in words of 8 bytes."""
+    """The measurements to make; working sets in bytes, strides in words of 8 bytes."""
 
     working_sets: tuple[int, ...]
     strides: tuple[int, ...]
@@ -42,7 +42,7 @@ def grid(
     strides: tuple[int, ...] | None,
     repetitions: int | None,
 ) -> Grid:
-    """The grid of that density (`quick`, `normal` or `fine`), with what was asked for in particular."""
+    """The grid of a density (`quick`, `normal` or `fine`), extended by the values requested explicitly."""
     quick = density == "quick"
     low = smallest or WORKING_SET_BYTES_MIN
     high = largest or (WORKING_SET_BYTES_MAX_QUICK if quick else WORKING_SET_BYTES_MAX)
@@ -53,7 +53,7 @@ def grid(
     working_sets = []
     each = float(low)
     while each <= high:
-        # Whole words of both halves of a copy.
+        # A multiple of 16, so that each half of a copy has whole words.
         working_sets += [int(each * part) // 16 * 16 for part in between if each * part <= high]
         each *= factor
     chosen = {"quick": STRIDES_QUICK, "normal": STRIDES, "fine": STRIDES_FINE}[density]

@@ -1,6 +1,6 @@
-"""What a plan answers, as records: one object of `--format json`, and what the report is drawn from.
+"""The answers of a plan as records: the object of `--format json`, and the input of the report.
 
-Units are in the names. A time that does not exist, because a station would be overloaded, is None.
+Units are in the names. A time is None if a station would be overloaded.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, is_dataclass
 
 @dataclass(frozen=True)
 class Now:
-    """The system as it is, under the target's load."""
+    """The system as it is, at the target's load."""
 
     seconds: float
     met: bool
@@ -20,37 +20,37 @@ class Now:
     simulated_seconds: float
     half_width_seconds: float | None
     throughput_per_second: float
-    """Of the jobs that finish."""
+    """Throughput of finished jobs."""
     loss_probability: float
-    """The share of the jobs that is turned away; times are of the others."""
+    """The share of refused jobs; times are of the others."""
     unstable_station: str | None
 
 
 @dataclass(frozen=True)
 class LeverAnswer:
-    """What one parameter must be, all else as it is."""
+    """The value that one parameter needs, with all others unchanged."""
 
     parameter: str
     label: str
     present: float
     needed: float | None
-    """None where this parameter alone cannot meet the target."""
+    """None if this parameter alone cannot meet the target."""
     unit: str
     present_text: str
     needed_text: str | None
     setting: str | None
-    """For `--set`."""
+    """The setting for `--set`."""
     searched_by: str
     simulated_seconds: float
-    """The metric at `needed`; where there is none, the best that this parameter alone can reach."""
+    """The metric at `needed`, or the best that this parameter alone can reach."""
     half_width_seconds: float | None
     best_text: str
-    """Where the best was reached."""
+    """The value at which the best was reached."""
 
 
 @dataclass(frozen=True)
 class LargestTraffic:
-    """How much traffic the system takes within the target."""
+    """The largest traffic within the target."""
 
     factor: float | None
     throughput_per_second: float
@@ -62,13 +62,13 @@ class LargestTraffic:
 
 @dataclass(frozen=True)
 class Doubling:
-    """What twice as much of one resource gives."""
+    """The effect of doubling one resource."""
 
     parameter: str
     label: str
     seconds: float
     change_fraction: float
-    """Of the metric; negative is faster."""
+    """The change of the metric; negative is faster."""
     by: str
     largest_traffic_factor: float | None
     saturation_throughput_per_second: float | None
@@ -77,7 +77,7 @@ class Doubling:
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """A system in a sweep."""
+    """One point of a sweep."""
 
     value: float
     seconds: float
@@ -102,7 +102,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Mix:
-    """A choice of the priced parameters."""
+    """A combination of values of the priced parameters."""
 
     values: dict[str, float]
     text: str
@@ -120,16 +120,16 @@ class CheapestMix:
     present_cost: float
     evaluated: int
     front: list[Mix]
-    """No other is both cheaper and faster; the cheapest first."""
+    """The Pareto front of cost and metric, cheapest first."""
     cheapest: Mix | None
-    """The cheapest that meets the target, confirmed by simulation."""
+    """The cheapest mix that meets the target, confirmed by simulation."""
     simulated_seconds: float | None
     half_width_seconds: float | None
 
 
 @dataclass(frozen=True)
 class Growth:
-    """Until when the system lasts."""
+    """The dates until which the system suffices."""
 
     fraction_per_year: float
     start: str
@@ -142,20 +142,20 @@ class Growth:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that was asked."""
+    """All answers of a plan."""
 
     system: str
     target: str
     metric: str
     limit_seconds: float
     loss_max: float | None
-    """The share of the jobs that may be turned away; None where none can be."""
+    """The largest allowed share of refused jobs; None if no station refuses jobs."""
     load: str | None
     settings: list[str]
     seed: int
     simulations: int
     floor_seconds: float
-    """The metric if every limited station were infinitely fast: no resource of the system reaches below."""
+    """The metric if every limited station were infinitely fast: a lower bound for all changes of resources."""
     floor_because: str
     reachable: bool
     now: Now
@@ -170,11 +170,11 @@ class Plan:
     mix: CheapestMix | None
     growth: Growth | None
     never_validated: list[str]
-    """The figures that no measurement has confirmed, with the reasons."""
+    """Figures that no measurement has confirmed, with the reasons."""
 
 
 def as_json(value: object) -> object:
-    """Records as dictionaries; what is not finite as None, which JSON has."""
+    """Converts records to dictionaries, and infinite values to None, because JSON has none."""
     if is_dataclass(value) and not isinstance(value, type):
         return as_json(asdict(value))
     if isinstance(value, Mapping):

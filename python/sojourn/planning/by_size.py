@@ -1,9 +1,9 @@
 """Mean response time by document size, for each analytic answer.
 
-Eq. 2.1 at FIFO and LPS stations of the solvers that rest on it; elsewhere processor sharing, whose conditional mean
-is proportional to the demand in any product-form network. What a solver says of a station is over all classes; a
-class's own share follows from its own mean, for users of a closed class do not meet themselves. Sizes are quantiles
-of the class's own documents.
+FIFO and LPS stations of solvers based on Eq. 2.1 use that equation; other stations use processor sharing, whose
+conditional mean is proportional to the demand in any product-form network. A solver's station figures cover all
+classes; a class's own share follows from its own mean, because users of a closed class do not meet themselves. Sizes
+are quantiles of the class's documents.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class BySize:
 
 
 def by_size(system: System, solver: str, answer: SolverAnswer) -> dict[str, BySize]:
-    """Every class that has documents and a demand that depends on their size."""
+    """Every class with documents and a size-dependent demand."""
     found = {}
     for each in system.classes:
         document = system.document(each.name)
@@ -43,7 +43,7 @@ def by_size(system: System, solver: str, answer: SolverAnswer) -> dict[str, BySi
 
 
 def mean_of_sizes(system: System, solver: str, answer: SolverAnswer, each: ClassModel, sizes_bytes: ArrayLike) -> Array:
-    """The class's mean response time in seconds for documents of each of these sizes."""
+    """The class's mean response time in seconds for documents of these sizes."""
     sizes = vector(sizes_bytes, "sizes")
     stations = {station.name: station for station in system.stations}
     delay, delay_mean = np.full(len(sizes), each.latency_seconds), each.latency_seconds
@@ -62,7 +62,7 @@ def mean_of_sizes(system: System, solver: str, answer: SolverAnswer, each: Class
 
 
 def mean_of_route(system: System, solver: str, answer: SolverAnswer, route: Route) -> float:
-    """The mean response time in seconds of the jobs of a route, whose demands may be other than the other routes'."""
+    """The mean response time in seconds of jobs on a route, whose demands may differ from other routes'."""
     stations = {station.name: station for station in system.stations}
     total = 0.0
     for visit in route.visits:
@@ -84,7 +84,7 @@ def _residence(system: System, solver: str, answer: SolverAnswer, station: Stati
 
 
 def _arrivals(system: System, answer: SolverAnswer, station: StationModel) -> tuple[float, float, float]:
-    """Visits per second, and the first two moments of the demand of a visit."""
+    """The arrival rate, and the first two moments of a visit's demand."""
     rate = mean = second = 0.0
     for each in system.classes:
         throughput = answer["classes"][each.name]["throughput_per_second"]
@@ -94,5 +94,5 @@ def _arrivals(system: System, answer: SolverAnswer, station: StationModel) -> tu
                 rate += visits
                 mean += visits * visit.demand_mean_seconds
                 second += visits * visit.demand_second_moment_seconds2
-    # A route of probability 0 brings no jobs.
+    # A route of probability 0 has no jobs.
     return (rate, mean / rate, second / rate) if rate > 0 else (0.0, 0.0, 0.0)

@@ -1,7 +1,8 @@
-"""What a system's metric is: by the analytic solver that knows it, else by simulation with common random numbers.
+"""Evaluates a system's metric: by an analytic solver that computes it, otherwise by simulation.
 
 Simulations of one plan share a seed and a number of jobs, so that two systems which differ in one parameter see the
-same jobs and a search is not led astray by noise. Confirmation draws other numbers, and more of them.
+same jobs (common random numbers) and noise does not mislead a search. Confirmation uses different random numbers and
+more jobs.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from sojourn.planning.target import Metric
 from sojourn.queueing import Prediction, ResponseTime, Simulation, SolverAnswer, System, Target
 
 SEARCH_JOBS = 200_000
-"""Jobs of each simulation of a search."""
+"""The number of jobs of each simulation in a search."""
 CONFIRMATION_JOBS = 1_000_000
-"""Jobs of a confirmation: the 95 % half-width of a p95 is then about 1 % of it, unless the load is near 1."""
+"""The number of jobs of a confirmation: the 95 % half-width of a p95 is then about 1 %, unless the load is near 1."""
 
 Using = Literal["auto", "simulation"]
 HalfWidth = Literal[
@@ -40,7 +41,7 @@ _HALF_WIDTHS: dict[Target, HalfWidth] = {
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A metric's value; infinite where a station is unstable, or more is turned away than may be."""
+    """A metric's value; infinite if a station is unstable or the loss is above its limit."""
 
     seconds: float
     by: str
@@ -51,19 +52,19 @@ class Evaluation:
     half_width_seconds: float | None = None
     unstable_station: str | None = None
     loss_probability: float = 0.0
-    """The share of all jobs that is turned away; times are of the others."""
+    """The share of refused jobs; times are of the others."""
     loss_half_width: float | None = None
     accepted_seconds: float = math.inf
-    """The metric's value, whatever is turned away."""
+    """The metric's value for accepted jobs, whatever the loss."""
 
     def judged(self, loss_max: float | None, slack: float = 0.0) -> Evaluation:
-        """The same, with an infinite value where the loss is above the largest by more than the slack."""
+        """The evaluation, with an infinite value if the loss exceeds the limit by more than the slack."""
         excess = loss_max is not None and self.loss_probability > loss_max + slack
         return replace(self, accepted_seconds=self.seconds, seconds=math.inf if excess else self.seconds)
 
 
 class Evaluator:
-    """Evaluates systems that differ in their parameters."""
+    """Evaluates variants of a system."""
 
     def __init__(self, metric: Metric, *, seed: int = 1, using: Using = "auto", loss_max: float | None = None) -> None:
         self.metric = metric
@@ -87,12 +88,12 @@ class Evaluator:
             known = _analytic(queueing.predict(document.system, percentiles=percentiles), self.metric)
             if known is not None:
                 return known.judged(self.loss_searched)
-            # What one member of a family of systems is refused, the others are too: it is not asked again.
+            # A solver that refuses one variant refuses all, so it is not asked again.
             self._analytic = False
         return self._simulate(document.system, SEARCH_JOBS, self.seed).judged(self.loss_searched)
 
     def confirm(self, document: SystemDocument) -> Evaluation:
-        """The metric by a longer simulation with other random numbers; a loss may be too large within its interval."""
+        """Evaluates by a longer simulation; the loss may exceed its limit within its interval."""
         found = self._simulate(document.system, CONFIRMATION_JOBS, self.seed + 1)
         return found.judged(self.loss_max, found.loss_half_width or 0.0)
 
@@ -124,7 +125,7 @@ def _analytic(prediction: Prediction, metric: Metric) -> Evaluation | None:
 
 
 def _too_lossy(prediction: Prediction, loss_max: float) -> Evaluation | None:
-    """Where more is turned away than may be, no time matters; None where it is not, or no solver knows."""
+    """An infinite evaluation if the loss is above its limit; None if it is not, or if no solver knows it."""
     for name in PREFERENCE:
         outcome = prediction["solvers"].get(name)
         answer = outcome["answer"] if outcome else None
@@ -142,7 +143,7 @@ def _lost(answer: SolverAnswer, throughput: float) -> float:
 
 
 def _mean(answer: SolverAnswer) -> float:
-    """Over all classes, each weighted with its throughput."""
+    """The mean over all classes, weighted by throughput."""
     classes = answer["classes"].values()
     total = sum(each["throughput_per_second"] for each in classes)
     return sum(each["throughput_per_second"] * each["response_time_seconds"]["mean"] for each in classes) / total
@@ -152,12 +153,12 @@ def _answered(answer: SolverAnswer, metric: Metric) -> float | None:
     if metric.statistic == "residence":
         return answer["stations"][metric.subject or ""]["residence_time_seconds"]
     if metric.subject is None and len(answer["classes"]) > 1:
-        # Means add up; the percentile of a mixture needs the laws.
+        # Means combine linearly; the percentile of a mixture needs the distributions.
         return _mean(answer) if metric.statistic == "mean" else None
     (times,) = (
         each["response_time_seconds"] for name, each in answer["classes"].items() if metric.subject in (None, name)
     )
-    # An approximation of percentiles takes longer than a simulation, which is not one.
+    # Approximate percentiles take longer than a simulation, which is exact.
     return times.get(metric.statistic) if metric.statistic == "mean" or answer["percentiles"] == "exact" else None
 
 

@@ -1,4 +1,4 @@
-"""Until when a system lasts when its traffic grows by a constant factor per year."""
+"""Computes how long a system suffices if its traffic grows by a constant factor per year."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from sojourn.queueing import predict
 
 DAYS_PER_YEAR = 365.25
 YEARS_MAX = 200.0
-"""No growth rate holds for longer."""
+"""The longest horizon; no growth rate lasts longer."""
 _RATES = {"year": 1.0, "month": 12.0, "week": DAYS_PER_YEAR / 7}
 _GROWTH = re.compile(r"\s*\+?([0-9.]+)\s*%\s*/\s*(\w+)\s*")
 
 
 def parse_growth(text: str) -> float:
-    """The factor per year of a growth such as `30%/year` or `2%/month`.
+    """Parses a growth such as `30%/year` or `2%/month` into a factor per year.
 
     Raises:
-        CouldNotRun: if it cannot be read or is not above zero.
+        CouldNotRun: if it is malformed or not above zero.
     """
     match = _GROWTH.fullmatch(text)
     if match is None or match[2] not in _RATES or float(match[1]) <= 0:
@@ -33,9 +33,9 @@ def parse_growth(text: str) -> float:
 def grow(
     document: SystemDocument, factor_per_year: float, start: date, traffic_factor_at_target: float | None
 ) -> Growth:
-    """When the target is missed and when the first station saturates.
+    """The dates on which the target is missed and on which the first station saturates.
 
-    A closed system does not saturate in the strict sense: its users wait. From N* users on they must.
+    A closed system does not saturate strictly, because its users wait; from N* users on they must.
     """
     bottleneck, at_saturation = _saturation(document)
     return Growth(
@@ -50,7 +50,7 @@ def grow(
 
 
 def _saturation(document: SystemDocument) -> tuple[str | None, float | None]:
-    """The station that the open traffic saturates first, and at which factor; N* of a closed class alone."""
+    """The station that open traffic saturates first, with the growth factor; for a closed class alone, N*."""
     prediction = predict(document.system, percentiles=False)
     bounds, users = prediction["bounds"], document.system.classes[0].users
     if bounds is not None and users is not None:
@@ -64,7 +64,7 @@ def _on(start: date, factor_per_year: float, traffic_factor: float | None) -> st
     if traffic_factor is None:
         return None
     years = math.log(traffic_factor) / math.log(factor_per_year)
-    # What is already so has no date to come.
+    # A limit that is already exceeded has no future date.
     return start.isoformat() if years <= 0 else _date(start, years)
 
 

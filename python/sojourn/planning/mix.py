@@ -1,7 +1,7 @@
-"""The cheapest mix of priced resources that meets a target, and the front of cost against the metric.
+"""Finds the cheapest mix of priced resources that meets a target, and the Pareto front of cost and metric.
 
-Every combination on a grid of values is evaluated; on the front no other is both cheaper and faster. The cheapest
-that meets the target is then made smaller, one parameter after the other, and confirmed by simulation.
+It evaluates every combination on a grid of values. It then shrinks the cheapest mix that meets the target, one
+parameter after the other, and confirms it by simulation.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from sojourn.planning.search import SLACK
 from sojourn.planning.system_document import SystemDocument
 
 PRICED_MAX = 4
-"""Resources that can be priced at once."""
+"""The most resources that can be priced at once."""
 MIXES_ANALYTIC = 2_500
 MIXES_SIMULATED = 150
-"""The most combinations evaluated; a simulation takes some hundred times as long as a formula."""
+"""The most combinations evaluated by simulation, which takes a hundred times as long as a formula."""
 SPAN = (0.25, 16.0)
-"""The grid's ends, as factors on the present values."""
+"""The ends of the grid, as factors on the present values."""
 ROUNDS_MAX = 5
 STEPS = 8
-"""Bisections of each parameter when the cheapest is made smaller: to 1/256 of a step of the grid."""
+"""Bisections of each parameter when shrinking the cheapest mix: to 1/256 of a grid step."""
 _PRICE = re.compile(r"\s*([0-9.]+)\s*(?:(?:/|per)\s*(\S+))?\s*")
 
 
@@ -41,10 +41,10 @@ class Priced:
 
 
 def parse_price(text: str, document: SystemDocument) -> Priced:
-    """A price such as `station.line.rate=20/Mbit/s` or `station.web.speed=500`.
+    """Parses a price such as `station.line.rate=20/Mbit/s` or `station.web.speed=500`.
 
     Raises:
-        CouldNotRun: if it cannot be read, or its unit is not the parameter's.
+        CouldNotRun: if it is malformed, or its unit is not the parameter's.
     """
     path, _, price = text.partition("=")
     match = _PRICE.fullmatch(price)
@@ -67,7 +67,7 @@ def cheapest_mix(
     """The front, and the cheapest mix within the limit."""
     if len(priced) > PRICED_MAX:
         raise CouldNotRun(f"{len(priced)} prices are too many", f"price at most {PRICED_MAX} resources at once")
-    # Not as it is: an overloaded system is refused by every solver.
+    # Evaluated at low traffic, because every solver refuses an overloaded system.
     simulated = evaluator.evaluate(document.set("traffic=0.001")).by == "simulation"
     count = int((MIXES_SIMULATED if simulated else MIXES_ANALYTIC) ** (1 / len(priced)))
     grid = list(itertools.product(*(_values(each, count) for each in priced)))
@@ -138,7 +138,7 @@ def _cheapest(
 def _smaller(
     evaluator: Evaluator, document: SystemDocument, priced: Sequence[Priced], mix: Mix, limit_seconds: float
 ) -> Mix:
-    """Each parameter as small as the limit allows with the others held; the dearest share of the cost first."""
+    """Shrinks each parameter as far as the limit allows with the others fixed, the most expensive first."""
     order = sorted(priced, key=lambda each: -each.price * mix.values[each.parameter.path])
     for each in order:
         low, high = each.parameter.present * SPAN[0] / 4, mix.values[each.parameter.path]

@@ -1,4 +1,4 @@
-"""Parameters that a search or a sweep moves: what they are now, and how their values are set and written."""
+"""Parameters for searches and sweeps: their present values, settings and formats."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _COUNTS = {"r", "servers", "users", "queue", "capacity"}
 
 @dataclass(frozen=True)
 class Parameter:
-    """A number of a system that can be set; values are in its unit."""
+    """A numeric parameter of a system; values are in its unit."""
 
     path: str
     kind: Kind
     unit: str
-    """As in the file: `Mbit/s`, `ms`; empty but for quantities."""
+    """The unit used in the file: `Mbit/s`, `ms`; empty for plain numbers."""
     present: float
 
     def setting(self, value: float) -> str:
-        """The setting that gives it this value."""
+        """The setting that assigns this value."""
         return f"{self.path}={round(value) if self.kind == 'count' else repr(float(value))}{self.unit}"
 
     def text(self, value: float) -> str:
-        """The value as people read it."""
+        """The value with its unit."""
         match self.kind:
             case "quantity":
                 return f"{format.number(value)} {self.unit}"
@@ -46,7 +46,7 @@ class Parameter:
 
     @property
     def label(self) -> str:
-        """What it is, for the axis of a plot and the row of a table."""
+        """The label for plots and tables."""
         match self.path.split("."):
             case ["traffic"]:
                 return "traffic"
@@ -65,10 +65,10 @@ class Parameter:
 
 
 def parameter(document: SystemDocument, path: str) -> Parameter:
-    """The parameter of this path.
+    """Looks a parameter up by its path.
 
     Raises:
-        CouldNotRun: if the system has no such number.
+        CouldNotRun: if the system has no such numeric parameter.
     """
     match path.split("."):
         case ["traffic"] | ["speed"]:
@@ -89,9 +89,9 @@ def parameter(document: SystemDocument, path: str) -> Parameter:
 
 
 def levers(document: SystemDocument) -> Iterator[Parameter]:
-    """What a planner can turn, in the order of the file: line rates, helpers, speeds and hit ratios, then all speeds.
+    """What a planner can change: bandwidths, helpers, speeds and hit ratios, then all speeds together.
 
-    Of a class with several routes the one that asks least of the limited stations is the hit.
+    Among the routes of a class, the one with the smallest demand at limited stations is the hit.
     """
     for name, station in document.stations.items():
         if "rate" in station:
@@ -101,11 +101,11 @@ def levers(document: SystemDocument) -> Iterator[Parameter]:
         if "r" in station:
             yield parameter(document, f"station.{name}.r")
         for key in ("queue", "capacity"):
-            # A search goes by factors: from no place at all there is none.
+            # The search multiplies, so it cannot start from zero.
             if station.get(key):
                 yield parameter(document, f"station.{name}.{key}")
     if len([each for each in document.system.stations if not each.is_delay]) > 1:
-        # Where two stations are overloaded, none of them alone is enough.
+        # If two stations are overloaded, changing one alone is not enough.
         yield parameter(document, "speed")
     delays = {station.name for station in document.system.stations if station.is_delay}
     for each in document.system.classes:
@@ -118,7 +118,7 @@ def levers(document: SystemDocument) -> Iterator[Parameter]:
 
 
 def values_between(low: float, high: float, count: int, kind: Kind) -> list[float]:
-    """About that many values, equal factors apart where both ends are positive and far apart, else equal steps."""
+    """About this many values: equal factors apart if both ends are positive and far apart, else equally spaced."""
     if low > 0 and high / low > 3 and kind != "fraction":
         values = [low * (high / low) ** (index / (count - 1)) for index in range(count)]
     else:

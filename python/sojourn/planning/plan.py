@@ -1,4 +1,4 @@
-"""Asks every planning question of one system: the levers, doublings, sweeps, the cheapest mix, growth."""
+"""Answers all planning questions for a system: levers, doublings, sweeps, the cheapest mix, growth."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from sojourn.queueing import predict
 
 SWEEP_POINTS = 13
 INFINITELY_FAST = 1e6
-"""The speed at which the time in limited stations is nothing beside the delays."""
+"""A speed at which the time in limited stations vanishes beside the delays."""
 
 Say = Callable[[str], object]
-"""Told what is being searched."""
+"""Called with a description of each search."""
 
 
 @dataclass(frozen=True)
 class SweepRange:
-    """A parameter and the ends between which it is swept."""
+    """A parameter with the range of its sweep."""
 
     parameter: Parameter
     low: float
@@ -39,22 +39,22 @@ class SweepRange:
 
 @dataclass(frozen=True)
 class Questions:
-    """What is asked beside the levers and doublings, which always are."""
+    """The optional questions; levers and doublings are always answered."""
 
     sweeps: Sequence[SweepRange] = ()
-    """Without any: the traffic, and every lever around its answer."""
+    """Parameters to sweep; by default the traffic, and every lever around its answer."""
     priced: Sequence[Priced] = ()
     growth_per_year: float | None = None
     start: date | None = None
     settings: Sequence[str] = ()
-    """What was changed before the target's load was set, for the record."""
+    """The settings applied before the target's load, for the record."""
 
 
 def parse_sweep(text: str, document: SystemDocument) -> SweepRange:
-    """A sweep such as `station.line.rate=1Mbit/s..8Mbit/s` or `class.members.routes.hit.probability=0..1`.
+    """Parses a sweep such as `station.line.rate=1Mbit/s..8Mbit/s` or `class.members.routes.hit.probability=0..1`.
 
     Raises:
-        CouldNotRun: if it cannot be read, or its unit is not the parameter's.
+        CouldNotRun: if it is malformed, or its unit is not the parameter's.
     """
     path, _, ends = text.partition("=")
     low_text, dots, high_text = ends.partition("..")
@@ -78,7 +78,7 @@ def plan(
     questions: Questions,
     say: Say = lambda what: None,
 ) -> Plan:
-    """Answers them all; `document` is under the target's load already."""
+    """Answers all questions; `document` already has the target's load."""
     limit = target.limit_seconds
     prediction = predict(document.system, percentiles=False)
     floor, because = _floor(document, evaluator)
@@ -147,7 +147,7 @@ def _now(document: SystemDocument, evaluator: Evaluator, limit: float) -> Now:
 
 
 def _floor(document: SystemDocument, evaluator: Evaluator) -> tuple[float, str]:
-    """What no resource of the system takes away: delays and latencies."""
+    """The part of the metric that no resource reduces: delays and latencies."""
     seconds = evaluator.confirm(document.set(f"speed={INFINITELY_FAST}")).seconds
     delays = [each.name for each in document.system.stations if each.is_delay]
     if any(each.latency_seconds > 0 for each in document.system.classes):
@@ -206,7 +206,7 @@ def _doublings(document: SystemDocument, evaluator: Evaluator, limit: float) -> 
 def _default_sweeps(
     document: SystemDocument, found: Sequence[tuple[Parameter, Found]], traffic: Found
 ) -> Iterator[SweepRange]:
-    """The traffic up to beyond what the target allows, and each lever around its present and needed values."""
+    """Default sweeps: traffic beyond the target, and each lever around its present and needed values."""
     yield SweepRange(parameter(document, "traffic"), 0.1, 1.5 * max(1.0, min(traffic.value or 1.0, 20.0)))
     for lever, answer in found:
         if lever.kind == "fraction":

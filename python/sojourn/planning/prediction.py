@@ -1,4 +1,4 @@
-"""What `sojourn predict` says: every solver's answer with its mean by document size, and simulation where asked."""
+"""The result of `sojourn predict`: every solver's answer with means by document size, and a simulation if requested."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SizeMeans(TypedDict):
 
 
 class SizedOutcome(Outcome):
-    """A solver's outcome, with its means by document size where it answered."""
+    """A solver's outcome, with means by document size if it answered."""
 
     by_size: NotRequired[dict[str, SizeMeans]]
 
@@ -42,7 +42,7 @@ class Predicted(TypedDict):
 
 
 def predicted(document: SystemDocument) -> Predicted:
-    """Every solver's answer: units in the keys, None where a solver does not know."""
+    """Every solver's answer; None where a solver does not compute a figure."""
     prediction = queueing.predict(document.system)
     solvers = {
         name: SizedOutcome(basis=each["basis"], answer=each["answer"], refusal=each["refusal"])
@@ -75,13 +75,13 @@ def predicted(document: SystemDocument) -> Predicted:
 
 
 def simulated_too(result: Predicted, simulation: Simulation) -> Predicted:
-    """The same beside a simulation, which has the last word."""
+    """Adds a simulation, which takes precedence."""
     times = _completed(simulation["response_time_seconds"])
     return {**result, "by": "simulation", "response_time_seconds": times, "simulation": simulation}
 
 
 def _preferred(prediction: Prediction) -> tuple[str | None, dict[str, float | None]]:
-    """All classes together, by the most exact solver that answered."""
+    """The response time over all classes, from the most exact solver that answered."""
     for name in PREFERENCE:
         outcome = prediction["solvers"].get(name)
         if outcome is not None and outcome["answer"] is not None:
@@ -90,7 +90,7 @@ def _preferred(prediction: Prediction) -> tuple[str | None, dict[str, float | No
                 return name, _completed(classes[0]["response_time_seconds"])
             total = sum(each["throughput_per_second"] for each in classes)
             jobs = [each["throughput_per_second"] * each["response_time_seconds"]["mean"] for each in classes]
-            # Means add up; the percentiles of a mixture need the laws.
+            # Means combine linearly; the percentiles of a mixture need the distributions.
             return name, _completed({"mean": sum(jobs) / total})
     return None, _completed({})
 

@@ -1,8 +1,8 @@
-"""Finds the smallest value of one parameter that meets a target, or the largest load under which it is met.
+"""Finds the smallest value of a parameter that meets a target, or the largest load within it.
 
-Bisection on the parameter, with whatever evaluates fastest; then a long simulation has the last word. Where it does
-not agree, the search goes on against a limit corrected by their ratio, so that the answer is right by simulation
-even where the search's solver is an approximation.
+It bisects on the parameter with the fastest evaluator, then a long simulation confirms. If the two disagree, the
+search continues with a limit corrected by their ratio, so that the answer is right by simulation even if the search's
+solver is an approximation.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from sojourn.planning.parameters import Parameter
 from sojourn.planning.system_document import SystemDocument
 
 REACH = 1024.0
-"""How far from its present value a parameter is searched, up and down."""
+"""The factor around the present value within which a parameter is searched."""
 PRECISION = 2e-3
-"""Relative width at which a bisection ends."""
+"""The relative width at which bisection ends."""
 STEADY = 4
-"""Steps of a ladder over which a metric must change for the climb to go on."""
+"""The climb over counts ends once the metric has not changed for this many steps."""
 CORRECTIONS_MAX = 6
-"""Rounds of search and confirmation."""
+"""The most rounds of search and confirmation."""
 SLACK = 0.02
-"""A confirmed value may be this share below the limit: closer is within the noise."""
+"""A confirmed value may be this share below the limit; anything closer is noise."""
 
 Change = Callable[[float], SystemDocument]
 
 
 @dataclass(frozen=True)
 class Found:
-    """The value at which the target is met, or what is best where it cannot be."""
+    """The value at which the target is met, or the best value if it cannot be."""
 
     value: float | None
-    """None where no value meets the target."""
+    """None if no value meets the target."""
     searched_by: str
     """The solver of the search."""
     confirmed: Evaluation
-    """By simulation, at the value; where there is none, of the best that can be reached."""
+    """The simulated evaluation at the value, or at the best one."""
     best_at: float
-    """The value that confirmed, or that came nearest."""
+    """The confirmed value, or the nearest to the target."""
 
 
 def smallest(evaluator: Evaluator, document: SystemDocument, parameter: Parameter, limit_seconds: float) -> Found:
-    """The smallest value of a parameter that meets the limit, all else as it is."""
+    """The smallest value of a parameter that meets the limit, with all others unchanged."""
 
     def change(value: float) -> SystemDocument:
         return document.set(parameter.setting(value))
@@ -65,7 +65,7 @@ def smallest(evaluator: Evaluator, document: SystemDocument, parameter: Paramete
 def smallest_unconfirmed(
     evaluator: Evaluator, document: SystemDocument, parameter: Parameter, limit_seconds: float
 ) -> float | None:
-    """The same of a quantity or factor by the evaluator alone, for comparisons; None where no value meets the limit."""
+    """As `smallest` without confirmation, for quantities and factors; None if no value meets the limit."""
     low, high = parameter.present / REACH, parameter.present * REACH
     value, met = _least(
         evaluator, lambda value: document.set(parameter.setting(value)), low, high, limit_seconds, rising=False
@@ -74,13 +74,13 @@ def smallest_unconfirmed(
 
 
 def largest_traffic(evaluator: Evaluator, document: SystemDocument, limit_seconds: float) -> Found:
-    """The largest factor on the traffic under which the limit is still met."""
+    """The largest traffic factor within the limit."""
     change = partial(_with_traffic, document)
     return _confirmed(evaluator, change, limit_seconds, lambda limit: _most_traffic(evaluator, change, limit))
 
 
 def largest_traffic_unconfirmed(evaluator: Evaluator, document: SystemDocument, limit_seconds: float) -> float | None:
-    """The same by the search's solver alone, for comparisons."""
+    """As `largest_traffic` without confirmation, for comparisons."""
     factor, met = _most_traffic(evaluator, partial(_with_traffic, document), limit_seconds)
     return factor if met else None
 
@@ -96,7 +96,7 @@ def _most_traffic(evaluator: Evaluator, change: Change, limit: float) -> tuple[f
 def _confirmed(
     evaluator: Evaluator, change: Change, limit_seconds: float, search: Callable[[float], tuple[float, bool]]
 ) -> Found:
-    """Searches against a corrected limit until the simulation at the value found agrees with the true one."""
+    """Repeats the search with a corrected limit until the simulation at its result agrees with the true limit."""
     corrected = limit_seconds
     kept: Found | None = None
     tried: list[float] = []
@@ -116,7 +116,7 @@ def _confirmed(
             or limit_seconds * (1 - SLACK) <= simulated.seconds <= limit_seconds
         ):
             break
-        # A little stricter than the ratio says: otherwise the last rounds would stop just above the limit.
+        # Slightly stricter than the ratio, because otherwise the last rounds would stop just above the limit.
         if evaluator.loss_max is not None and simulated.unstable_station is None and math.isinf(simulated.seconds):
             searched = evaluator.loss_searched or 0.0
             evaluator.loss_searched = searched * (1 - SLACK / 2) * evaluator.loss_max / simulated.loss_probability
@@ -127,9 +127,10 @@ def _confirmed(
 
 
 def _counts(document: SystemDocument, parameter: Parameter) -> tuple[int, int]:
-    """The fewest and the most that make a system.
+    """The smallest and the largest valid count.
 
-    Fewer jobs in service than servers would leave some idle for ever, fewer places in all than in service some empty.
+    With fewer jobs in service than servers some servers would always idle, and with fewer places in all than in
+    service some places would stay empty.
     """
     *_, name, key = parameter.path.split(".")
     station = document.stations.get(name, {})
@@ -141,7 +142,7 @@ def _counts(document: SystemDocument, parameter: Parameter) -> tuple[int, int]:
 def _least(
     evaluator: Evaluator, change: Change, low: float, high: float, limit: float, *, rising: bool
 ) -> tuple[float, bool]:
-    """Bisects for the end of the values that meet the limit: the smallest, or, where the metric rises, the largest."""
+    """Bisects for the boundary of the values that meet the limit: the smallest, or the largest if the metric rises."""
 
     def meets(value: float) -> bool:
         return evaluator.evaluate(change(value)).seconds <= limit
@@ -152,14 +153,14 @@ def _least(
     if meets(bad):
         return bad, True
     while abs(good - bad) > PRECISION * max(good, bad):
-        # The geometric mean where the ends are far apart: as many steps for every factor of ten.
+        # The geometric mean if the ends are far apart: equally many steps per factor of ten.
         middle = math.sqrt(good * bad) if min(good, bad) > 0 else (good + bad) / 2
         good, bad = (middle, bad) if meets(middle) else (good, middle)
     return good, True
 
 
 def _first(evaluator: Evaluator, change: Change, counts: list[int], limit: float) -> tuple[float, bool]:
-    """The first count that meets the limit; a metric need not fall with a count, so the ladder is climbed."""
+    """The first count that meets the limit; the metric may rise with a count, so it climbs a ladder."""
     values: list[float] = []
     for index, count in enumerate(counts):
         values.append(evaluator.evaluate(change(count)).seconds)
@@ -168,13 +169,13 @@ def _first(evaluator: Evaluator, change: Change, counts: list[int], limit: float
             exact = next((each for each in below if evaluator.evaluate(change(each)).seconds <= limit), count)
             return float(exact), True
         if index > STEADY and max(values[-STEADY:]) - min(values[-STEADY:]) < PRECISION * values[-1]:
-            # More places than are ever taken change nothing, and cost the exact solver dear.
+            # More places than are ever taken change nothing but make the exact solver expensive.
             break
     best = min(range(len(values)), key=lambda index: values[index])
     return float(counts[best]), False
 
 
 def _ladder(most: int) -> list[int]:
-    """The powers of two and what is half-way between them, up to the most."""
+    """The powers of two and the midpoints between them, up to the maximum."""
     powers = [1 << power for power in range(most.bit_length())]
     return sorted({count for power in powers for count in (power, power + power // 2) if count <= most})

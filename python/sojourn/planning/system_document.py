@@ -31,7 +31,7 @@ _SCHEMA = "docs/models.md has the schema of a system file"
 
 
 class SystemDocument:
-    """A system file and the settings made to it; immutable."""
+    """A system file with its settings; immutable."""
 
     def __init__(
         self, content: Table, settings: tuple[str, ...] = (), text: str | None = None, source: str = "system"
@@ -46,10 +46,10 @@ class SystemDocument:
 
     @classmethod
     def read(cls, path: Path, settings: Sequence[str] = ()) -> SystemDocument:
-        """Reads a system file and makes the settings.
+        """Reads a system file and applies the settings.
 
         Raises:
-            CouldNotRun: with file, line and cure, or the setting and the nearest name.
+            CouldNotRun: with file, line and a suggested fix, or the setting and the nearest name.
         """
         text = read_text(path, "give a system file (TOML)")
         try:
@@ -62,10 +62,10 @@ class SystemDocument:
         return document.set(*settings) if settings else document
 
     def set(self, *settings: str) -> SystemDocument:
-        """The system with these settings made one after the other.
+        """Applies the settings one after the other.
 
         Raises:
-            CouldNotRun: if a name is unknown or what comes out is not a system.
+            CouldNotRun: if a name is unknown or the result is not a valid system.
         """
         content = copy.deepcopy(self._content)
         for setting in settings:
@@ -82,7 +82,7 @@ class SystemDocument:
         return changed
 
     def failure(self, message: str) -> CouldNotRun:
-        """A solver's refusal as a failure: file, line, what and the likely cure."""
+        """Converts a solver's refusal to a failure with file, line and a suggested fix."""
         line = None if self.settings else _LINE.search(message)
         what, _, cure = _LINE.sub("", message).partition("; ")
         return CouldNotRun(f"{self.source}{f', line {line[1]}' if line else ''}: {what}", cure or None)
@@ -93,22 +93,22 @@ class SystemDocument:
         return System(self.text)
 
     def said(self, message: str) -> str:
-        """A solver's message about the system, without line numbers: you never saw the generated file."""
+        """Removes line numbers from a solver's message, because they refer to a generated file."""
         return _LINE.sub("", message) if self.settings else message
 
     @property
     def description(self) -> str:
-        """What people wrote about it, or `sojourn fit` did."""
+        """The file's description, written by its author or by `sojourn fit`."""
         return str(self._content.get("description", ""))
 
     @property
     def stations(self) -> Mapping[str, Table]:
-        """The `[stations]` as written."""
+        """The `[stations]` of the file."""
         return self._tables("stations")
 
     @property
     def classes(self) -> Mapping[str, Table]:
-        """The `[classes]` as written."""
+        """The `[classes]` of the file."""
         return self._tables("classes")
 
     def _tables(self, kind: str) -> Mapping[str, Table]:
@@ -117,7 +117,7 @@ class SystemDocument:
 
 
 def quantity(text: str) -> tuple[float, str]:
-    """Number and unit of a quantity as system files have them; the unit may be empty.
+    """Splits a quantity of a system file into number and unit; the unit may be empty.
 
     Raises:
         CouldNotRun: if it does not begin with a number.
@@ -130,7 +130,7 @@ def quantity(text: str) -> tuple[float, str]:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint: the nearest known name, or all of them."""
+    """A hint with the nearest known name, or all of them."""
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1)
     return f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
@@ -162,7 +162,7 @@ def _set(content: Table, path: str, value: object) -> None:
             _set_probability(_find(content, "classes", name, path), route, path, value)
         case [kind, name, key] if kind in _KINDS:
             table = _find(content, _KINDS[kind], name, path)
-            # Two words that are near, but not keys of the file: the reader could not suggest them.
+            # These parameters are not keys of the file, so the reader cannot suggest them.
             if key not in table and difflib.get_close_matches(key, ["speed"], cutoff=0.75):
                 raise CouldNotRun(f"--set {path}: a station has no {key}", "did you mean speed?")
             table[key] = value
@@ -226,14 +226,14 @@ def _set_probability(table: Table, name: str, path: str, value: object) -> None:
     others = [route for route in routes.values() if route["name"] != name]
     rest = sum(route["probability"] for route in others)
     for route in others:
-        # Routes that are never taken share what is left alike: there is no proportion to keep.
+        # Routes of probability 0 share the remainder equally, because there are no proportions to keep.
         share = route["probability"] / rest if rest > 0 else 1 / len(others)
         route["probability"] = (1 - value) * share
     routes[name]["probability"] = float(value)
 
 
 Demand: TypeAlias = "str | list[Demand] | Table"
-"""As a system file has it: a time, pieces of a line by size, or a table."""
+"""A demand in a system file: a time, pieces by size, or a table."""
 
 
 def _scaled_demand(demand: Demand, factor: float) -> Demand:
@@ -252,10 +252,10 @@ def _scaled(text: str, factor: float) -> str:
 
 
 def _refuse_without_moments(path: Path, system: System) -> None:
-    """Refuses demands whose mean or variance is larger than a number can be: no solver has an answer."""
+    """Refuses demands whose mean or variance overflows, because no solver can answer."""
     for each in system.classes:
         for visit in (visit for route in each.routes for visit in route.visits):
-            # JSON has no infinity: it is null there.
+            # JSON has no infinity and gives null instead.
             if visit.demand_mean_seconds is None or visit.demand_second_moment_seconds2 is None:
                 raise CouldNotRun(
                     f"{path}: the demand of {each.name} at {visit.station} is too large: its mean or its variance is "

@@ -1,10 +1,9 @@
-"""A target as people write it: `p95 < 300ms at 40 req/s`, `mean of members < 1s and loss < 0.1%`.
+"""Parses a target: `p95 < 300ms at 40 req/s`, `mean of members < 1s and loss < 0.1%`.
 
 STATISTIC [of CLASS] < TIME [and loss < SHARE] [at LOAD]. The statistic is mean or a percentile (p50, p90, p95, p99,
 p999) of the response time, over all classes unless one is named; `residence` is the mean time per visit to a station.
-Times are of the jobs that finish, so a system that turns jobs away must say how many: 1 % unless the target says more.
-The load is a rate of all open classes together (`40 req/s`, `40/s`) or a number of users; without it the file's own
-holds.
+Times are of finished jobs, so where a system refuses jobs the target also limits their share: 1 % by default. The load
+is a rate of all open classes together (`40 req/s`, `40/s`) or a number of users; by default the file's own.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from sojourn.text import quantity
 
 Statistic = Literal["mean", "p50", "p90", "p95", "p99", "p999", "residence"]
 LOSS_MAX_DEFAULT = 0.01
-"""Where a system turns jobs away and the target does not say how many it may."""
+"""The default limit of refused jobs."""
 STATISTICS: tuple[Statistic, ...] = ("mean", "p50", "p90", "p95", "p99", "p999", "residence")
 
 EXAMPLE = "write it as in 'p95 < 300ms at 40 req/s' or 'mean of members < 1s'"
@@ -34,11 +33,11 @@ _RATES = {"/s": 1.0, "req/s": 1.0, "requests/s": 1.0, "jobs/s": 1.0, "/min": 1 /
 
 @dataclass(frozen=True)
 class Metric:
-    """A time that a system has: a statistic of the response time, or the residence at a station."""
+    """A time metric: a statistic of the response time, or the residence time at a station."""
 
     statistic: Statistic
     subject: str | None
-    """A class (None: all together), or the station of a residence."""
+    """A class (None for all together), or the station of a residence time."""
 
     def __str__(self) -> str:
         if self.statistic == "residence":
@@ -49,22 +48,22 @@ class Metric:
 
 @dataclass(frozen=True)
 class Target:
-    """What a metric must not exceed, and under which load."""
+    """A limit on a metric, at a load."""
 
     metric: Metric
     limit_seconds: float
     load: str | None
-    """As a setting of `traffic`'s kind is made from: see `loaded`."""
+    """The load as written; see `loaded`."""
     text: str
     loss_max: float | None = None
-    """The share of the jobs that may be turned away; None where none can be."""
+    """The largest allowed share of refused jobs; None if no station refuses jobs."""
 
 
 def parse_target(text: str, document: SystemDocument) -> tuple[Target, SystemDocument]:
-    """The target, and the system under the target's load.
+    """Parses a target; returns it with the system at the target's load.
 
     Raises:
-        CouldNotRun: if it cannot be read or names what the system does not have.
+        CouldNotRun: if it is malformed or names an unknown class or station.
     """
     match = _TARGET.fullmatch(text)
     if match is None:
@@ -86,7 +85,7 @@ def parse_target(text: str, document: SystemDocument) -> tuple[Target, SystemDoc
 
 
 def _loss(share: str | None, text: str, document: SystemDocument) -> tuple[str, float | None]:
-    """The target's text and the share of the jobs that may be turned away."""
+    """Splits the loss limit from the target's text."""
     text = " ".join(text.split())
     if document.system.turns_away:
         return (text, float(share) / 100) if share else (f"{text} and loss < {LOSS_MAX_DEFAULT:.0%}", LOSS_MAX_DEFAULT)
@@ -117,7 +116,7 @@ def _shared(
     unit: str,
     text: str,
 ) -> SystemDocument:
-    """The load shared among the classes in their present proportions."""
+    """Divides the load among the classes in their present proportions."""
     if not classes:
         kind, other = ("closed", "a rate") if key == "users" else ("open", "users")
         raise CouldNotRun(f"{text!r}: the system has no {kind} class", f"give the load as {other}")

@@ -1,4 +1,4 @@
-"""Which figures of a plan no measurement has confirmed: a plan is a model's word, and says where it is only that."""
+"""Lists the figures of a plan that rest on the model alone, without a confirming measurement."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def never_validated(
     traffic: LargestTraffic,
     levers: Sequence[LeverAnswer],
 ) -> list[str]:
-    """What the plan says beyond what was measured, each with the reason; `settings` changed the file's system."""
+    """The plan's statements beyond the measured range, each with the reason; `settings` changed the file's system."""
     measured = measured_range(document.description)
     return [OF_ALL] if measured is None else list(_beyond(measured[1], settings, metric, now, traffic, levers))
 

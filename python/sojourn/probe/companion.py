@@ -1,8 +1,8 @@
-"""A probe beside a load: samples of the server's counters for as long as something else runs.
+"""Runs a probe beside a load: samples the server's counters while something else runs.
 
-It reads the kernel's accounting only (perf events cost their threads a little at every switch), and keeps off the cores
-that are measured where there are others; where there are none it goes to the generator's, whose lateness is measured,
-and never to the server's.
+It reads only the kernel's accounting, since perf events cost the observed threads a little at every context switch. It
+avoids the measured cores where there are others; otherwise it runs on the generator's core, whose lateness is
+measured, and never on the server's.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from sojourn.probe.recording import Recording
 SOURCES = "processes,cgroup,cores,pressure,network"
 INTERVAL = "100ms"
 BEGIN_SECONDS_MAX = 10.0
-"""How long the first sample may take: a server of many processes is looked through first."""
+"""Timeout for the first sample: the probe first scans all processes of the server."""
 NOW_SECONDS = 1.0
-"""Over how long the live view's rates are."""
+"""The window of the live view's rates."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,12 @@ class Watched:
     generator_core: int | None = None
     sources: str = SOURCES
     elsewhere: Callable[[list[str]], list[str]] | None = None
-    """Makes of the engine's arguments the command that runs it on another machine; None: it runs here."""
+    """Wraps the engine's arguments into a command that runs it on another machine; None runs it here."""
     further: Sequence[str] = ()
-    """Options that name what is probed in other ways."""
+    """Further options that select processes."""
 
     def arguments(self) -> list[str]:
-        """The arguments of `sojourn-engine probe`."""
+        """The arguments for `sojourn-engine probe`."""
         words = ["probe", "--sources", self.sources, "--interval", self.interval, "--format", "json"]
         words += [word for pid in self.pids for word in ("--pid", str(pid))]
         options = {"--port": self.port, "--observe-core": self.server_core, "--core": self._own_core()}
@@ -53,7 +53,7 @@ class Watched:
         return [*words, *self.further]
 
     def stream(self) -> engine.Stream:
-        """The probe, to be begun."""
+        """The probe as a stream that has not started yet."""
         arguments = self.arguments()
         return engine.Stream(arguments, None if self.elsewhere is None else self.elsewhere(arguments))
 
@@ -65,7 +65,7 @@ class Watched:
 
 
 class Companion:
-    """The probe at work; a context manager. `recording` grows until it ends."""
+    """A running probe; a context manager. `recording` grows until it ends."""
 
     def __init__(self, watched: Watched) -> None:
         self._watched = watched
@@ -83,7 +83,7 @@ class Companion:
         try:
             in_time = self._begun.wait(BEGIN_SECONDS_MAX)
         except BaseException:
-            # Ctrl-C included: nothing else would stop it yet.
+            # Also on Ctrl-C, because nothing else would stop the probe yet.
             self.__exit__()
             raise
         if not in_time or self.recording is None:
@@ -105,7 +105,7 @@ class Companion:
         self._stream.__exit__()
 
     def now(self) -> dict[str, float]:
-        """What the server used in the last second: totals per second, levels as they are."""
+        """The server's usage in the last second: totals per second, and current levels."""
         recording = self.recording
         if recording is None or len(recording.rows) < 2:
             return {}
@@ -146,7 +146,7 @@ def _cores_of(pids: Sequence[int]) -> int | None:
 
 
 def with_probe(progress: engine.Progress | None, companion: Companion) -> engine.Progress | None:
-    """Progress that also says what the server uses."""
+    """Extends progress reports with the server's usage."""
     if progress is None:
         return None
 

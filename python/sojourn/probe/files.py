@@ -1,6 +1,7 @@
-"""A recording as a file: Parquet (all samples), JSON (all samples and the summary), Prometheus text (the last values).
+"""Writes recordings as Parquet (all samples), JSON (all samples and the summary) or Prometheus text (the last values).
 
-The name's ending decides. Parquet carries the table's rows in its schema's metadata, so that a file explains itself.
+The file name's extension selects the format. Parquet carries the counters' table in its schema metadata, so that a file
+explains itself.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ ENDINGS = (".parquet", ".json", ".prom")
 
 
 def check_name(path: Path) -> None:
-    """Refuses an ending that says nothing, before anything is measured."""
+    """Refuses an unknown extension before anything is measured."""
     if path.suffix not in ENDINGS:
         raise CouldNotRun(f"{path} does not say how to write it", f"let the name end in {', '.join(ENDINGS)}")
     if not path.parent.is_dir():
@@ -31,7 +32,7 @@ def check_name(path: Path) -> None:
 
 
 def write(path: Path, recording: Recording) -> bool:
-    """Writes it whole or not at all, and says whether it is there (`results.writing`)."""
+    """Writes the file atomically, and returns whether it succeeded (`results.writing`)."""
     return writing.write(path, _content(path.suffix, recording))
 
 
@@ -46,7 +47,7 @@ def _content(ending: str, recording: Recording) -> bytes:
 
 
 class _Described(BaseModel):
-    """What a recording's file says beside the samples."""
+    """The metadata of a recording's file."""
 
     version: str
     machine: Machine
@@ -59,7 +60,7 @@ class _Described(BaseModel):
 
 
 def read(path: Path) -> Recording:
-    """Reads what `write` wrote as Parquet."""
+    """Reads a Parquet file of `write`."""
     try:
         described = _Described.model_validate_json(polars.read_parquet_metadata(path)["sojourn"])
         frame = polars.read_parquet(path)
@@ -82,7 +83,7 @@ def read(path: Path) -> Recording:
 
 
 def prometheus(recording: Recording) -> str:
-    """The last sample in the text exposition format; counters without a value are left out, with a comment why."""
+    """The last sample in the text exposition format; a comment gives the reason for each counter without a value."""
     lines = []
     for place, counter in enumerate(recording.counters):
         value = recording.rows[-1][place] if recording.rows else math.nan

@@ -1,7 +1,7 @@
-"""Joining a recording to a run by time: what a server used in each row of a load's timeline, from any machine.
+"""Joins a recording to a run by time: adds a server's counters to each row of a load's timeline.
 
-Both carry seconds since 1970. A row's value is interpolated between the samples around it; rows beyond the
-recording have none. Clocks of different machines differ: give the difference that was measured as `offset_seconds`.
+Both carry seconds since 1970. A row's value is interpolated between the samples around it; rows outside the recording
+have none. Clocks of different machines differ: give the measured difference as `offset_seconds`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def require_overlap(recording: Recording, begin: float, end: float, offset_secon
 
 
 def within(recording: Recording, begin: float, end: float, *, offset_seconds: float = 0.0) -> Recording:
-    """The part of a recording between two moments, its ends interpolated; without samples where they do not meet."""
+    """The part of a recording between two moments, with interpolated ends; without samples if they do not overlap."""
     times = np.array(recording.unix_seconds) + offset_seconds
     if not times.size or end < times[0] or begin > times[-1]:
         return replace(recording, unix_seconds=[], time_seconds=[], sampling_seconds=[], rows=[])
@@ -66,7 +66,7 @@ def within(recording: Recording, begin: float, end: float, *, offset_seconds: fl
 
 
 def per_interval(recording: Recording, begins: Array, lengths: Array, *, offset_seconds: float) -> dict[str, Array]:
-    """Per interval each counter: a column `probe_NAME_per_second` of a total, `probe_NAME` with the mean of a level."""
+    """Every counter per interval: `probe_NAME_per_second` for a total, the mean `probe_NAME` for a level."""
     times = np.array(recording.unix_seconds) + offset_seconds
     columns = {}
     for counter in recording.counters:
@@ -80,7 +80,7 @@ def per_interval(recording: Recording, begins: Array, lengths: Array, *, offset_
 
 
 def _means(begins: Array, lengths: Array, times: Array, values: Array, otherwise: Array) -> Array:
-    """The mean of the samples within each interval; where there is none, what is interpolated."""
+    """The mean of the samples within each interval; an interpolated value for intervals without samples."""
     known = np.isfinite(values)
     sums = np.concatenate([[0.0], np.cumsum(values[known])])
     first, last = (np.searchsorted(times[known], moments) for moments in (begins, begins + lengths))

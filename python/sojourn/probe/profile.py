@@ -1,7 +1,7 @@
-"""Where the CPU time goes, function by function: perf's samples, folded into stacks.
+"""Profiles CPU time by function: samples of perf, folded into stacks.
 
-perf samples by the processor's cycles where they are counted and by the kernel's clock where they are not; which one
-it was is part of the result. Nothing is sampled in this process, so that what is watched is all that is seen.
+perf samples by CPU cycles where the machine counts them, otherwise by the kernel's clock; the result records which.
+This process is not sampled, so that the profile contains only the observed processes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sojourn.failure import CouldNotRun
 FREQUENCY = 199
 """Samples per second of CPU time: not a divisor of any timer, so that nothing periodic hides between samples."""
 EVENT = "cpu-clock"
-"""The kernel's clock is everywhere; cycles would need a PMU."""
+"""The kernel's clock, available everywhere; cycles would need a PMU."""
 
 Stack = tuple[str, ...]
 
@@ -30,7 +30,7 @@ _FRAME = re.compile(r"\s+[0-9a-f]+ (?P<symbol>.+?)(?:\+0x[0-9a-f]+)? \((?P<objec
 
 @dataclass(frozen=True)
 class Profile:
-    """Samples by stack, the outermost function first, the program's name before it."""
+    """Samples by stack: the program's name, then the functions from the outermost inwards."""
 
     stacks: dict[Stack, int]
     event: str
@@ -38,7 +38,7 @@ class Profile:
 
     @property
     def without_symbols(self) -> list[str]:
-        """Programs and libraries whose own functions are not known by name, those that use most first."""
+        """Programs and libraries without symbols, those with the most samples first."""
         unknown: Counter[str] = Counter()
         for stack, count in self.stacks.items():
             for name in {frame[1:-1] for frame in stack if frame.startswith("[") and frame.endswith("]")}:
@@ -51,9 +51,9 @@ class Profile:
 
 
 class Profiler:
-    """perf at work beside what it watches; `end` stops it and reads what it has seen.
+    """A running perf; `end` stops it and reads the samples.
 
-    Watched are the processes, their living descendants, and what these start.
+    It observes the processes, their living descendants, and what these start.
     """
 
     def __init__(self, pids: Sequence[int]) -> None:
@@ -66,7 +66,7 @@ class Profiler:
         self._perf = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
     def end(self) -> Profile:
-        """Stops sampling and folds the samples."""
+        """Stops sampling and folds the samples into stacks."""
         self._perf.send_signal(signal.SIGINT)
         _, said = self._perf.communicate(timeout=60)
         with self._folder:
@@ -78,7 +78,7 @@ class Profiler:
 
 
 def folded(lines: Iterable[str]) -> dict[Stack, int]:
-    """The stacks of `perf script`: a line with the program's name, a line per frame, an empty line."""
+    """Folds the output of `perf script`: a line with the program's name, a line per frame, an empty line."""
     stacks: Counter[Stack] = Counter()
     name, frames = "", list[str]()
     for line in [*lines, ""]:
@@ -94,15 +94,15 @@ def folded(lines: Iterable[str]) -> dict[Stack, int]:
 
 
 def _symbol(symbol: str, object_name: str) -> str:
-    """The function; where its name is not known, what it is part of."""
+    """The function's name; if unknown, the binary it belongs to."""
     if symbol == "[unknown]":
         return f"[{Path(object_name).name.strip('[]') or 'unknown'}]"
-    # Rust's legacy mangling ends in a hash that says nothing to a reader.
+    # Rust's legacy mangling ends in a hash that does not help a reader.
     return re.sub(r"::h[0-9a-f]{16}$", "", symbol)
 
 
 def tree(pids: Iterable[int]) -> list[int]:
-    """These and all that descend from them, without those that have just ended."""
+    """The processes and all their descendants, except those that have just ended."""
     found = []
     for pid in pids:
         children = _children(pid)
@@ -112,7 +112,7 @@ def tree(pids: Iterable[int]) -> list[int]:
 
 
 def _children(pid: int) -> list[int] | None:
-    """None of a process that is gone."""
+    """The children of a process; None if the process has ended."""
     try:
         texts = [(thread / "children").read_text() for thread in Path(f"/proc/{pid}/task").iterdir()]
     except (FileNotFoundError, ProcessLookupError):

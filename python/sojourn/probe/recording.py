@@ -1,4 +1,4 @@
-"""Samples of counters over time, as the engine sends them: a header with the table's rows, then a row per sample."""
+"""Samples of counters over time in the engine's format: a header with the counters' table, then a row per sample."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from sojourn.queueing.arrays import Array
 
 @dataclass
 class Recording:
-    """Samples so far. A value that was missing is NaN, with the last reason in `missing`."""
+    """The samples so far. A missing value is NaN, with the last reason in `missing`."""
 
     version: str
     machine: Machine
-    """Which machine it was and under which settings; `boot_id` tells it from others."""
+    """The machine and its settings; `boot_id` identifies it."""
     clocks: ProbeClocks
-    """Which clock each of the two times is from: one can be compared between machines, the other never steps."""
+    """The clocks of the two times of a row: one is comparable between machines, the other never steps."""
     pids: list[int]
     counters: list[Counter]
     unavailable: dict[str, str]
-    """By counter, why its source was refused at the start."""
+    """The reason for each counter whose source was refused at the start."""
     refused: list[Counter] = field(default_factory=list)
     unix_seconds: list[float] = field(default_factory=list)
     time_seconds: list[float] = field(default_factory=list)
     sampling_seconds: list[float] = field(default_factory=list)
-    """How long each sample took to take."""
+    """How long each sample took."""
     rows: list[list[float]] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def begin(cls, header: ProbeHeader) -> Self:
-        """An empty recording from the engine's first line."""
+        """Starts a recording from the engine's header line."""
         return cls(
             version=header.version,
             machine=header.machine,
@@ -48,7 +48,7 @@ class Recording:
         )
 
     def add(self, line: ProbeRow) -> None:
-        """Takes one of the engine's further lines."""
+        """Adds one row of the engine's output."""
         self.unix_seconds.append(line.unix_seconds)
         self.time_seconds.append(line.time_seconds)
         self.sampling_seconds.append(line.sampling_seconds)
@@ -62,9 +62,9 @@ class Recording:
         self.rows.append(row)
 
     def values(self, name: str) -> Array:
-        """The samples of one counter, in its unit; NaN where there was none.
+        """The samples of one counter in its unit; NaN where a value is missing.
 
-        Raises `KeyError` for a counter that the recording has not.
+        Raises `KeyError` for a counter that the recording does not have.
         """
         place = next((index for index, counter in enumerate(self.counters) if counter.name == name), None)
         if place is None:
@@ -72,7 +72,7 @@ class Recording:
         return np.array([row[place] for row in self.rows])
 
     def columns(self) -> dict[str, Sequence[float] | Array]:
-        """Time and every counter, by name: what data frames are made of."""
+        """Time and every counter by name, as columns for a data frame."""
         columns: dict[str, Sequence[float] | Array] = {
             "unix_seconds": self.unix_seconds,
             "time_seconds": self.time_seconds,

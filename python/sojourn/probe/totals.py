@@ -1,4 +1,4 @@
-"""What was used between the first and the last sample: totals with their rates, levels with their range."""
+"""Usage between the first and the last sample: totals with their rates, levels with their range."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from sojourn.engine.results import Counter, Machine, ProbeClocks, Record
 from sojourn.probe.recording import Recording
 
 LAST_SAMPLES_MISSING_MAX = 2
-"""A process that ends takes its last samples with it. Totals that went missing earlier are not of the whole span."""
+"""A process that ends loses its last samples; with more missing samples a total would not cover the span."""
 
 
 @dataclass(frozen=True)
 class Used:
-    """One counter over the recording; of a level the least, mean and most, of a total the difference and its rate."""
+    """One counter over the recording: minimum, mean and maximum of a level, difference and rate of a total."""
 
     counter: Counter
     total: float | None = None
@@ -25,17 +25,17 @@ class Used:
     mean: float | None = None
     maximum: float | None = None
     unavailable: str | None = None
-    """Why there is nothing."""
+    """The reason for missing figures."""
 
 
 def totals(recording: Recording) -> list[Used]:
-    """Every counter, those without values with the reason."""
+    """All counters; those without values with the reason."""
     found = [_used(recording, counter) for counter in recording.counters]
     return found + [Used(each, unavailable=recording.unavailable[each.name]) for each in recording.refused]
 
 
 class CounterUse(Record):
-    """What was used of one counter, under the keys of a result; those that do not apply are left out."""
+    """One counter's usage under the keys of a result; inapplicable keys are left out."""
 
     unit: str = ""
     kind: str = ""
@@ -48,11 +48,11 @@ class CounterUse(Record):
     mean: float | None = None
     maximum: float | None = None
     unavailable: str | None = None
-    """Why there is nothing, which is never 0."""
+    """The reason for missing figures, which are never 0."""
 
     @classmethod
     def of(cls, used: Used) -> Self:
-        """The counter's own row, and the figures that there are."""
+        """Combines the counter's table row with its available figures."""
         figures = {name: value for name, value in vars(used).items() if name != "counter" and value is not None}
         return cls(**used.counter.model_dump(exclude={"name"}), **figures)
 
@@ -72,7 +72,7 @@ class ProbeSummary(Record):
 
 
 def summary(recording: Recording) -> ProbeSummary:
-    """All counters over the recording, and what it cost."""
+    """All counters over the recording, and the cost of sampling."""
     span = _span(recording)
     return ProbeSummary(
         tool="probe",

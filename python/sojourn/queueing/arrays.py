@@ -1,4 +1,4 @@
-"""Arrays in and out of the native module: one dimension, `float64`, contiguous."""
+"""Converts arrays for the native module: one dimension, `float64`, contiguous."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Array = NDArray[np.float64]
 
 
 def vector(values: ArrayLike, name: str) -> Array:
-    """The values as an array of one dimension; a single number becomes an array of one.
+    """Converts values to a one-dimensional array; a single number becomes an array of one.
 
     Raises:
         ValueError: if the values have more dimensions.

@@ -1,4 +1,4 @@
-"""Laws of sizes and times: exact moments, distribution function, density, quantiles and samples.
+"""Distributions of sizes and times: exact moments, distribution function, density, quantiles and samples.
 
 Values are non-negative and carry the unit of the caller. Laws are immutable; `affine` and `mixture` make new ones.
 """
@@ -35,7 +35,7 @@ class Distribution:
 
     @property
     def second_moment(self) -> float:
-        """E[X²], exact even where a sample's would not settle."""
+        """E[X²], exact even where a sample's second moment converges slowly."""
         return self.native.second_moment
 
     @property
@@ -74,7 +74,7 @@ class Distribution:
         return self.native.quantile(probabilities)
 
     def sample(self, count: int, seed: int = 1) -> Array:
-        """That many independent values; the same seed gives the same values."""
+        """Draws this many independent values; the same seed gives the same values."""
         return self.native.sample(count, seed)
 
     def affine(self, factor: float, offset: float = 0.0) -> Distribution:
@@ -90,7 +90,7 @@ class Distribution:
 
 
 def deterministic(value: float) -> Distribution:
-    """Always the same value."""
+    """A constant value."""
     return Distribution(_native.Distribution.deterministic(value), "deterministic", None)
 
 
@@ -107,7 +107,7 @@ def erlang(mean: float, stages: int) -> Distribution:
 
 
 def hyper_exponential(mean: float, scv: float) -> Distribution:
-    """Two exponential branches that bring half of the work each; C² = scv ≥ 1."""
+    """A choice between two exponentials that each contribute half of the mean; C² = scv ≥ 1."""
     if not (math.isfinite(scv) and scv >= 1):
         raise ValueError(f"scv must be at least 1 for a hyper-exponential law, not {scv}")
     first = (1 + math.sqrt((scv - 1) / (scv + 1))) / 2
@@ -146,7 +146,7 @@ def pareto(shape: float, low: float, high: float) -> Distribution:
 
 
 def empirical(values: ArrayLike, weights: ArrayLike | None = None) -> Distribution:
-    """Measured values, each as likely as its weight; equally likely without weights."""
+    """Measured values with weights; equally likely without weights."""
     native = _native.Distribution.empirical(
         vector(values, "values"), None if weights is None else vector(weights, "weights")
     )
@@ -168,7 +168,7 @@ def mixture(parts: Sequence[tuple[float, Distribution]]) -> Distribution:
 
 
 def _gamma_density(x: Array, stages: int, mean: float) -> Array:
-    """Of a sum of exponential stages of this mean each; by logarithms, so that many stages do not overflow."""
+    """The density of a sum of exponential stages with equal means, computed by logarithms to avoid overflow."""
     scaled = np.where(x > 0, x, 1.0) / mean
     value = np.exp((stages - 1) * np.log(scaled) - scaled - math.lgamma(stages)) / mean
     at_zero = 1 / mean if stages == 1 else 0.0

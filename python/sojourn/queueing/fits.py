@@ -1,4 +1,4 @@
-"""Laws fitted to measured values by maximum likelihood, the tail index of the largest, and the scalability law."""
+"""Fits distributions by maximum likelihood, the tail index of the largest values, and the scalability law."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Fit(TypedDict):
     scv: float
     log_likelihood: float
     aic: float
-    """Akaike's criterion: the smallest wins."""
+    """Akaike's criterion; smaller is better."""
     kolmogorov_smirnov: float
     """The largest distance between the law and the values' distribution functions."""
     anderson_darling: float
@@ -52,16 +52,16 @@ class UslFit(TypedDict):
     alpha: Interval
     """α: contention."""
     beta: Interval
-    """β: coherency; where its interval includes 0 the data do not show that throughput ever falls."""
+    """β: coherency; if its interval includes 0, the data do not show a falling throughput."""
     peak_load: float | None
-    """√((1−α)/β); None where throughput never falls."""
+    """√((1−α)/β); None if throughput never falls."""
     peak_throughput: float | None
     r_squared: float
     residual_standard_deviation: float
 
 
 def fit_laws(values: ArrayLike) -> list[Fit]:
-    """Fits every family to the values (shape (n,), n ≥ 10, positive), the best by AIC first.
+    """Fits every family to the values (shape (n,), n ≥ 10, positive), best AIC first.
 
     Raises:
         ValueError: if there are too few values or one is not positive and finite.

@@ -1,7 +1,8 @@
 """One open station of limited processor sharing: the closed forms, and the exact solution for phase-type demand.
 
-r jobs at most share the server, the others wait in order: r = 1 is FIFO (Pollaczek-Khinchine), r = None processor
-sharing. `Lps` needs two moments and is approximate between these ends; `ExactLps` needs a phase-type law and is not.
+At most r jobs share the server while the others wait in order: r = 1 is FIFO (Pollaczek-Khinchine), r = None processor
+sharing. `Lps` needs two moments and is approximate between these ends; `ExactLps` is exact and needs a phase-type
+distribution.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from sojourn.queueing.distributions import Distribution
 
 
 class Validity(TypedDict):
-    """How far Eq. 2.2 can be trusted."""
+    """The accuracy of Eq. 2.2."""
 
     exact: bool
     relative_error_max: float
     """The largest relative error of the mean for any law with these moments: rare and huge demands."""
     relative_error_found: float | None
-    """The largest that a sweep over common laws found; None beyond C² = 25."""
+    """The largest that a sweep over common distributions found; None beyond C² = 25."""
     note: str
 
 
@@ -53,7 +54,7 @@ class Lps:
         self.mean_demand, self.second_moment_demand = moments
         self.r = r
         self.delta = delta
-        # Refuses what is out of its domain now rather than at the first question.
+        # Computed now, so that invalid parameters are refused at once.
         self.mean_response_time = _native.lps_mean_response_time(arrival_rate, *moments, r, delta)
         """E[R] in seconds, Eq. 2.2 with Δ: exact for r = 1, r = None and exponential demand."""
 
@@ -89,7 +90,7 @@ class Lps:
         return _native.lps_conditional_mean(vector(demands, "demands"), self.arrival_rate, *moments, self.r, self.delta)
 
     def validity(self) -> Validity:
-        """How far the mean can be off, from comparison with exact results."""
+        """The possible error of the mean, from comparison with exact results."""
         moments = (self.mean_demand, self.second_moment_demand)
         said: Validity = _native.lps_validity(self.arrival_rate, *moments, self.r)  # type: ignore[assignment]
         return said

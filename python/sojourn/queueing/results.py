@@ -1,6 +1,6 @@
-"""What solvers and simulations answer, as typed dictionaries: exactly the objects of `--format json`.
+"""The results of solvers and simulations as typed dictionaries, equal to the objects of `--format json`.
 
-Keys carry their units. A figure that could not be had is None; half-widths are of 95 % confidence intervals.
+Keys carry their units. A missing figure is None; half-widths are of 95 % confidence intervals.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Literal, TypedDict
 
 
 class ResponseTime(TypedDict, total=False):
-    """Mean and percentiles in seconds. An analytic answer has what its solver knows, a simulation all."""
+    """Mean and percentiles in seconds; an analytic answer may lack some, a simulation has all."""
 
     mean: float
     p50: float | None
@@ -27,10 +27,10 @@ class ResponseTime(TypedDict, total=False):
 
 
 class PredictedLoss(TypedDict):
-    """Jobs that a full station turns away for good."""
+    """Jobs lost for good because a station was full."""
 
     offered_per_second: float
-    """Those that finish or are lost."""
+    """Jobs finished or lost, per second."""
     probability: float
     """The share of the offered jobs that is lost."""
 
@@ -39,7 +39,7 @@ class ClassAnswer(TypedDict):
     """A class of jobs in an analytic answer."""
 
     throughput_per_second: float
-    """Of the jobs that finish, without the lost ones."""
+    """Jobs finished per second, without lost jobs."""
     loss: PredictedLoss
     response_time_seconds: ResponseTime
 
@@ -51,24 +51,24 @@ class StationAnswer(TypedDict):
     queue_mean: float
     residence_time_seconds: float
     full_probability: float | None
-    """That an arrival finds it full; None without a capacity."""
+    """The probability that an arrival finds it full; None without a capacity."""
 
 
 class SolverAnswer(TypedDict):
-    """What one solver says, by name of class and of station."""
+    """One solver's answer, by name of class and station."""
 
     classes: dict[str, ClassAnswer]
     stations: dict[str, StationAnswer]
     means: str
-    """`exact`, or each approximation by name with the range of its error."""
+    """`exact`, or each approximation with its error range."""
     percentiles: str
-    """What they rest on, `exact` or an approximation by name; or why there are none."""
+    """The basis of the percentiles: `exact`, an approximation, or the reason why there are none."""
     percentiles_relative_error: float | None
-    """The proven bound of the relative error of each percentile; None where they are approximations."""
+    """The proven bound of the relative error of each percentile; None for approximations."""
 
 
 class Outcome(TypedDict):
-    """An answer, or the reason why there is none."""
+    """A solver's answer, or the reason why there is none."""
 
     basis: str
     answer: SolverAnswer | None
@@ -83,7 +83,7 @@ class Bounds(TypedDict):
     response_time_min_seconds: float
     response_time_max_seconds: float
     saturation_users: float
-    """N*: with more users the slowest station must queue."""
+    """N*: with more users, jobs must queue at the slowest station."""
 
 
 class StationLoad(TypedDict):
@@ -95,18 +95,18 @@ class StationLoad(TypedDict):
 
 
 class Bottleneck(TypedDict):
-    """The resource that saturates first, and the one after it."""
+    """The station that saturates first, and the next one."""
 
     station: str | None
     next: str | None
     growth_factor_max: float | None
-    """By how much open traffic can grow; None beside a closed class."""
+    """The factor by which open traffic can grow; None if there is a closed class."""
     saturation_throughput_per_second: float | None
     stations: dict[str, StationLoad]
 
 
 class Prediction(TypedDict):
-    """What every analytic solver says of a system."""
+    """All analytic solvers' results for a system."""
 
     bottleneck: Bottleneck
     bounds: Bounds | None
@@ -117,20 +117,20 @@ Stop = Literal["half-width", "jobs-max", "trace-end", "interrupted"]
 
 
 class Loss(PredictedLoss):
-    """The same as simulated."""
+    """Lost jobs in a simulation."""
 
     jobs: int
     probability_half_width: float | None
 
 
 class Figure(TypedDict):
-    """Whether one figure of the response time over all classes has converged."""
+    """The convergence of one figure of the response time over all classes."""
 
     asked_for: bool
     converged: bool
     relative_half_width: float | None
     reason: str | None
-    """Why it has not converged, and what to do."""
+    """Why it has not converged, and the remedy."""
 
 
 class RouteSimulation(TypedDict):
@@ -141,11 +141,11 @@ class RouteSimulation(TypedDict):
 
 
 class ClassSimulation(TypedDict):
-    """A class of jobs."""
+    """A class of jobs in a simulation."""
 
     jobs: int
     throughput_per_second: float
-    """Of the jobs that finish, without the lost ones."""
+    """Jobs finished per second, without lost jobs."""
     loss: Loss
     response_time_seconds: ResponseTime
     routes: dict[str, RouteSimulation]
@@ -157,7 +157,7 @@ class StationEstimate(TypedDict):
     utilisation: float | None
     utilisation_half_width: float | None
     utilisation_expected: float | None
-    """By the utilisation law: the estimate must approach it."""
+    """The utilisation law's value, which the estimate must approach."""
     throughput_per_second: float
     throughput_half_width_per_second: float | None
     queue_mean: float
@@ -166,17 +166,17 @@ class StationEstimate(TypedDict):
     residence_time_half_width_seconds: float | None
     demand_seconds: float
     full_probability: float | None
-    """The share of the arrivals that find it full; None without a capacity."""
+    """The share of arrivals that find it full; None without a capacity."""
     full_probability_half_width: float | None
 
 
 class Simulated(TypedDict):
-    """What every simulation says of itself and of the jobs."""
+    """Common figures of all simulations."""
 
     complete: bool
-    """False after Ctrl-C: the estimate so far."""
+    """False after Ctrl-C: the estimates then rest on fewer jobs."""
     converged: bool
-    """Whether every figure asked for has converged."""
+    """True if every requested figure has converged."""
     figures: dict[str, Figure]
     """By the keys of `response_time_seconds`."""
     stop: Stop

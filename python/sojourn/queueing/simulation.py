@@ -20,9 +20,9 @@ from sojourn.queueing.results import Simulation, StationSimulation
 from sojourn.queueing.system import System
 
 JOBS_MAX = 50_000_000
-"""Enough for ±1 % of a mean at utilisation 0.9."""
+"""Enough jobs for ±1 % of a mean at utilisation 0.9."""
 JOBS_MIN = 65_536
-"""Earlier looks at the half-width stop too early too often; a loaded station starts later by itself."""
+"""Checking the half-width earlier stops too early too often; a loaded station is first checked later."""
 
 Progress = Callable[[int, int, float | None, float | None], object]
 """Called with jobs so far, the most there will be, the estimate so far in seconds (of the target furthest from its

@@ -1,4 +1,4 @@
-"""Systems of stations and classes, read from system files, and what the analytic solvers say of them."""
+"""Systems of stations and classes, read from system files, and the analytic solvers' results for them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LINE = re.compile(r"line (\d+): ")
 
 
 class SystemFileError(ValueError):
-    """A system file that cannot be read: `line` counts from 1, `message` says what is wrong and the likely cure."""
+    """An invalid system file: `line` counts from 1, `message` gives the problem and a suggested fix."""
 
     def __init__(self, message: str, line: int | None = None, path: Path | None = None) -> None:
         place = ", ".join(part for part in (str(path or ""), f"line {line}" if line else "") if part)
@@ -38,30 +38,29 @@ class StationModel:
     r: int | None
     servers: int
     state_dependent: bool = False
-    """Whether its speed depends on the jobs in service: v(n)."""
+    """True if its speed depends on the number of jobs in service: v(n)."""
     saturation: float | None = None
-    """Seconds of work per second that it does when full; None where it never is, as a delay."""
+    """Seconds of work per second at a full station; None for a delay, which is never full."""
     capacity: int | None = None
     """The most jobs present; None without a limit."""
     when_full: str | None = None
-    """What becomes of a job that finds so many: refuse, block or retry."""
+    """The fate of a job that finds the station full: refuse, block or retry."""
     turns_away: bool = False
-    """Whether jobs that find it full may be lost."""
+    """True if a full station may lose jobs."""
     certain_work: float | None = None
-    """Seconds of work per second that open classes bring to it for certain, whatever is lost before.
-
-    None where there is no overload: at a delay, and where what is too much is turned away.
+    """Seconds of work per second that open classes certainly bring to it, whatever is lost earlier. None if it cannot
+    be overloaded: a delay, or a station that refuses jobs.
     """
 
     @property
     def is_delay(self) -> bool:
-        """Whether jobs are never in each other's way here."""
+        """True for a delay, where jobs do not hinder each other."""
         return self.discipline == "is"
 
 
 @dataclass(frozen=True)
 class Visit:
-    """One stop of a route: the first two moments of its demand (s, s²), and the station that is kept meanwhile."""
+    """A stop of a route: the first two moments of its demand (s, s²), and the station held meanwhile."""
 
     station: str
     demand_mean_seconds: float
@@ -72,7 +71,7 @@ class Visit:
 
 @dataclass(frozen=True)
 class Route:
-    """What a job of a class does with this probability."""
+    """One of a class's routes, with its probability."""
 
     name: str
     probability: float
@@ -81,7 +80,7 @@ class Route:
 
 @dataclass(frozen=True)
 class ClassModel:
-    """Jobs of one kind: open with a rate in 1/s, or closed with users and their mean think time in seconds."""
+    """A class of jobs: open with a rate in 1/s, or closed with users and their mean think time in seconds."""
 
     name: str
     rate_per_second: float | None
@@ -93,10 +92,10 @@ class ClassModel:
 
 
 class System:
-    """A system, from the text of a system file.
+    """A system, parsed from the text of a system file.
 
     Raises:
-        SystemFileError: with the line and the likely cure.
+        SystemFileError: with the line and a suggested fix.
     """
 
     def __init__(self, text: str) -> None:
@@ -117,7 +116,7 @@ class System:
 
         Raises:
             OSError: if it cannot be read.
-            SystemFileError: with the path, the line and the likely cure.
+            SystemFileError: with the path, the line and a suggested fix.
         """
         try:
             return cls(Path(path).read_text(encoding="utf-8"))
@@ -127,19 +126,19 @@ class System:
             raise SystemFileError(error.message, error.line, Path(path)) from None
 
     def document(self, class_name: str) -> Distribution | None:
-        """The distribution of a class's document sizes in bytes; None where it has none.
+        """The distribution of a class's document sizes in bytes; None without documents.
 
         Raises:
             KeyError: if there is no such class.
         """
         native = _native.system_document(self.text, class_name)
-        # What the file calls its law is not kept, so it has no density here.
+        # The family of the distribution is not retained, so there is no density.
         return None if native is None else Distribution(native, "document", None)
 
     def demands(self, class_name: str, sizes: ArrayLike) -> list[list[Array]]:
-        """Seconds that documents of these sizes (bytes) ask at each visit: one array per visit of each route.
+        """The seconds of demand at each visit for documents of these sizes (bytes): one array per visit of each route.
 
-        A demand that does not depend on the size is its mean.
+        A demand that does not depend on the size gives its mean.
 
         Raises:
             KeyError: if there is no such class.
@@ -147,9 +146,9 @@ class System:
         return _native.system_demands(self.text, class_name, vector(sizes, "sizes"))
 
     def open_utilisations(self) -> dict[str, float]:
-        """What the open classes alone bring to each station but delays, whether or not it is turned away.
+        """The utilisation that open classes alone offer to each station except delays, refused jobs included.
 
-        Below 1 where there is a steady state; above, too, where what is too much is turned away.
+        Below 1 in steady state; it may be above where the excess is refused.
         """
         work = dict.fromkeys((station.name for station in self.stations), 0.0)
         for each in self.classes:
@@ -162,11 +161,11 @@ class System:
 
     @property
     def turns_away(self) -> bool:
-        """Whether some jobs may be lost."""
+        """True if some jobs may be lost."""
         return any(each.turns_away for each in self.stations)
 
     def unstable_station(self) -> str | None:
-        """The station that open traffic overloads most; None where there is a steady state."""
+        """The station that open traffic overloads most; None in steady state."""
         certain = [(each, each.certain_work) for each in self.stations]
         loads = {each.name: _utilisation(work, each) for each, work in certain if work is not None}
         overloaded = {name: load for name, load in loads.items() if load >= 1}
@@ -174,7 +173,7 @@ class System:
 
 
 def predict(system: System, *, percentiles: bool = True) -> Prediction:
-    """Every analytic solver's answer or refusal, the bounds, and the bottleneck.
+    """All analytic solvers' answers or refusals, the bounds, and the bottleneck.
 
     Closed forms (Eq. 2.2, Pollaczek-Khinchine, PS), exact M/PH/1/LPS-r, mean value analysis (exact, approximate,
     load-dependent, all with LPS as PS), and the thesis's fixed point: `docs/models.md` says which holds when. Open
@@ -187,7 +186,7 @@ def predict(system: System, *, percentiles: bool = True) -> Prediction:
 def _utilisation(work: float, station: StationModel) -> float:
     if station.saturation is None or work == 0:
         return 0.0
-    # Contention can bring a full station to a standstill: then any open traffic is too much.
+    # Contention can stop a full station altogether: then any open traffic is too much.
     return work / station.saturation if station.saturation > 0 else math.inf
 
 

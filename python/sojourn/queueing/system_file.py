@@ -1,7 +1,7 @@
-"""Writes system files: a description as plain dictionaries becomes TOML in the order that people read it.
+"""Writes system files: converts nested dictionaries to TOML in a readable order.
 
-The keys are those of the schema in `docs/models.md`; nothing is checked here, the reader does that. Quantities become
-text with a unit by `time`, `size`, `time_per_byte` and `rate`, so that every figure in a file says what it is.
+The keys are those of the schema in `docs/models.md`; the reader validates them, not this module. `time`, `size`,
+`time_per_byte` and `rate` format quantities with a unit, so that a file explains itself.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def write(system: Table, comment: str = "") -> str:
 
 
 def time(seconds: float) -> str:
-    """A time in the unit that makes it one or more, such as `21.55ms`."""
+    """A time in the largest unit that keeps it at least one, such as `21.55ms`."""
     return _scaled(seconds)
 
 
 def time_per_byte(seconds: float) -> str:
-    """A slope, such as `0.4851ns/B`."""
+    """A time per byte, such as `0.4851ns/B`."""
     return f"{_number(seconds * 1e9)}ns/B"
 
 
@@ -73,7 +73,7 @@ def empirical_sizes(sizes_bytes: NDArray[np.float64], weights: NDArray[np.float6
         weights: how often each was asked for; once unless said. Same shape.
     """
     counts = np.ones_like(sizes_bytes) if weights is None else weights
-    # Groups of equal width in the logarithm, so that the few large documents keep groups of their own.
+    # Groups of equal width in the logarithm, so that the few large documents form groups of their own.
     logarithms = np.log(np.maximum(sizes_bytes, 1.0))
     edges = np.linspace(logarithms.min(), logarithms.max(), SIZE_GROUPS)
     group = np.digitize(logarithms, edges)
@@ -90,18 +90,18 @@ _MEASURED_READ = re.compile(r"Measured at ([0-9.e+]+)/s to ([0-9.e+]+)/s\.")
 
 
 def measured(low_per_second: float, high_per_second: float) -> str:
-    """The `description` of a system that was fitted to measurements between these rates; see `measured_range`."""
+    """The `description` of a system fitted to measurements between these rates; see `measured_range`."""
     return _MEASURED.format(low=f"{low_per_second:.4g}/s", high=f"{high_per_second:.4g}/s")
 
 
 def measured_range(description: str) -> tuple[float, float] | None:
-    """The rates between which a system was measured, in requests/s; None where its description does not say."""
+    """The rates between which a system was measured, in requests/s; None if its description does not tell."""
     found = _MEASURED_READ.search(description)
     return None if found is None else (float(found[1]), float(found[2]))
 
 
 def _table(name: str, table: Table) -> list[str]:
-    # Tables within tables stay on their line, but for the routes of a class, which are long.
+    # Nested tables are written inline, except the routes of a class, which are long.
     parts = ["", *_commented(table.get("comment", "")), f"[{name}]"]
     below: list[str] = []
     for route in table.get("routes", ()):

@@ -1,6 +1,6 @@
-"""A plot as a value: axes, series, guides and bands. `drawing` turns it into SVG; nothing here draws.
+"""A plot as data: axes, series, guides and bands; `drawing` turns it into SVG.
 
-Series are told apart by mark and dash as well as by colour, so a print in grey still reads.
+Series differ in marks and dashes as well as in colour, so that a greyscale print remains readable.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Trait = Literal["plain", "hollow", "crossed"]
 
 @dataclass(frozen=True)
 class Axis:
-    """What is along an axis, and how its values are written."""
+    """An axis: its label, its scale and the format of its values."""
 
     label: str
     scale: Scale
@@ -27,7 +27,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Point:
-    """A point with what the pointer shows there; `low` and `high` give it a bar."""
+    """A point with its tooltip; `low` and `high` give it an error bar."""
 
     x: float
     y: float
@@ -38,13 +38,13 @@ class Point:
 
     @property
     def extent(self) -> list[float]:
-        """What an axis has to hold for the point and its bar."""
+        """The values that an axis must include for the point and its bar."""
         return [bound for bound in (self.low, self.y, self.high) if bound is not None]
 
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one kind; `None` among them breaks the line."""
+    """A series of points; `None` breaks the line."""
 
     name: str
     colour: int
@@ -65,7 +65,7 @@ class Band:
 
 @dataclass(frozen=True)
 class Guide:
-    """A straight line across the plot at a value of one axis, with its interval where it has one."""
+    """A straight line across the plot at a value of one axis, optionally with an interval."""
 
     axis: Literal["x", "y"]
     value: float
@@ -85,13 +85,13 @@ class Chart:
     bands: Sequence[Band] = ()
     guides: Sequence[Guide] = ()
     traits: dict[Trait, str] = field(default_factory=dict)
-    """What hollow and crossed marks mean here."""
+    """The meaning of hollow and crossed marks in this chart."""
     shape: Literal["half", "wide", "low"] = "half"
 
 
 @dataclass(frozen=True)
 class Missing:
-    """A plot that cannot be drawn, and why."""
+    """A plot that cannot be drawn, with the reason."""
 
     identifier: str
     title: str

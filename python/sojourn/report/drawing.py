@@ -1,7 +1,7 @@
-"""Draws a `Chart` as a figure: inline SVG, a legend, and the values the pointer shows.
+"""Draws a `Chart` as a figure: inline SVG, a legend, and tooltips.
 
-Each plot is drawn twice, for a wide and for a narrow screen, so that letters keep their size; the style sheet
-shows one of them. Colours come from the style sheet, so the dark scheme and print need no second drawing.
+Each plot is drawn twice, for wide and narrow screens, so that text keeps its size; the style sheet shows one of the
+two. Colours come from the style sheet, so that the dark scheme and print need no second drawing.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Layout:
     bottom: float = 46.0
 
     def across(self, axis: Axis, value: float) -> float:
-        """The x coordinate of a value, in the layout's units."""
+        """The x coordinate of a value in layout units."""
         return self.left + axis.scale.position(value) * (self.width - self.left - self.right)
 
     def down(self, axis: Axis, value: float) -> float:
-        """The y coordinate of a value, in the layout's units; it grows downwards."""
+        """The y coordinate of a value in layout units, growing downwards."""
         return self.height - self.bottom - axis.scale.position(value) * (self.height - self.top - self.bottom)
 
 
@@ -46,11 +46,11 @@ NARROW = Layout(360, 290, ticks_x=4, ticks_y=6, left=56.0, right=10.0)
 
 
 LETTER_WIDTH = 6.4
-"""Of a tick's text, about: ticks whose texts would run into one another have none."""
+"""The approximate width of a letter: tick labels that would overlap are left out."""
 
 
 def figure(chart: Chart | Missing) -> Markup:
-    """The figure of a plot, or a plain sentence where there is none."""
+    """The figure of a plot, or a sentence with the reason for its absence."""
     if isinstance(chart, Missing):
         said = element("p", f"Not measured: {chart.because}", class_="missing")
         return element("figure", element("h3", chart.title), said, id=chart.identifier, class_="half")
@@ -67,7 +67,7 @@ def figure(chart: Chart | Missing) -> Markup:
 
 
 def drawn(chart: Chart, layout: Layout, class_: str, **place: float | str) -> Markup:
-    """The drawing alone, without title and legend; `place` are further attributes of its element."""
+    """The SVG alone, without title and legend; `place` holds further attributes of its element."""
     clip = f"{chart.identifier}-{class_}-area"
     width, height = layout.width - layout.left - layout.right, layout.height - layout.top - layout.bottom
     area = element("rect", x=layout.left, y=layout.top - 3, width=width, height=height + 6)
@@ -186,7 +186,7 @@ RADIUS = 4.0
 
 
 def drawn_mark(mark: Mark, x: float, y: float, trait: Trait) -> Markup:
-    """A mark at a place; a crossed one has a cross over it."""
+    """A mark; a crossed one has a cross over it."""
     drawn = element("path", d=_SHAPES[mark](x, y, RADIUS), class_=f"mark {trait}")
     if trait != "crossed":
         return drawn
@@ -224,7 +224,7 @@ _SHAPES: dict[Mark, Callable[[float, float, float], str]] = {
 
 
 def legend(chart: Chart) -> Markup | None:
-    """An entry per series, band and trait that occurs; none for a single series."""
+    """One entry per series, band and trait that occurs; None for a single series."""
     entries = [_entry(series.name, series.colour, series.mark, series.line) for series in chart.series]
     for band in chart.bands:
         swatch = element("span", class_=f"swatch-band colour-{band.colour}")

@@ -1,6 +1,6 @@
-"""A chart as an image file of its own: an SVG with its title, legend and style inside, for pages that are not ours.
+"""Writes a chart as a standalone SVG with title, legend and style, for use in other documents.
 
-The drawing is that of the report. What HTML does for it there, title and legend, is laid out here.
+It reuses the report's drawing, and lays out the title and legend that HTML places there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TITLE_HEIGHT = 30.0
 ROW_HEIGHT = 20.0
 SWATCH_WIDTH = 36.0
 LETTER_WIDTH = 6.7
-"""The width of an average letter of the legend, with a little air: the image cannot ask the font."""
+"""The width of an average letter of the legend, with some space, since text cannot be measured here."""
 GAP = 18.0
 _STYLE = """
 svg { font: 12.5px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
@@ -30,7 +30,7 @@ svg text.title { font-size: 15px; font-weight: 600; fill: var(--ink); }
 
 
 def write_images(folder: RunFolder, charts: Iterable[Chart]) -> None:
-    """Writes each chart to a file of its name in the folder's `plots`."""
+    """Writes each chart under its name to the folder's `plots`."""
     (folder.path / PLOTS).mkdir(exist_ok=True)
     for chart in charts:
         folder.write_text(f"{PLOTS}/{chart.identifier.removeprefix('plot-')}.svg", image(chart))
@@ -59,7 +59,7 @@ def image(chart: Chart) -> str:
 
 
 def _legend(chart: Chart, width: float) -> tuple[Markup, float]:
-    """Entries from left to right, in as many rows as they need, and the rows' height."""
+    """Lays the legend's entries out from left to right in as many rows as needed; returns them with their height."""
     drawn_entries = []
     x, row = 0.0, 0
     for series in chart.series:

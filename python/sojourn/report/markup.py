@@ -1,6 +1,6 @@
-"""HTML and SVG elements as values. Text is escaped unless it already is markup, so nothing can be forgotten.
+"""HTML and SVG elements as values. Text is escaped unless it is marked as markup, so escaping cannot be forgotten.
 
-A log is written by strangers: a path named `<script>` must reach the page as text.
+Log contents are untrusted: a path named `<script>` must reach the page as text.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ _VOID = frozenset({"br", "col", "img", "meta"})
 
 
 class Markup(str):
-    """Text that is markup already: it was made by `element`, or it is one of our own templates."""
+    """Text that is already markup: made by `element`, or one of the templates."""
 
     __slots__ = ()
 
 
 def element(tag: str, *children: str | Iterable[str] | None, **attributes: str | float | bool | None) -> Markup:
-    """An element; in attribute names a trailing underscore is dropped, others become hyphens."""
+    """An element; in attribute names a trailing underscore is dropped and others become hyphens."""
     opening = tag + "".join(_attribute(name, value) for name, value in attributes.items())
     if tag in _VOID:
         return Markup(f"<{opening}>")
@@ -28,7 +28,7 @@ def element(tag: str, *children: str | Iterable[str] | None, **attributes: str |
 
 
 def join(*children: str | Iterable[str] | None) -> Markup:
-    """Several pieces one after the other; plain text among them is escaped."""
+    """Concatenates pieces, escaping plain text."""
     return Markup("".join(_text(child) for child in children))
 
 
@@ -46,13 +46,13 @@ def _attribute(name: str, value: str | float | bool | None) -> str:
     spelled = name.rstrip("_").replace("_", "-")
     if value is True:
         return f" {spelled}"
-    # A tenth of a pixel is finer than any screen; more digits would only make the file larger.
+    # A tenth of a pixel is finer than any screen; more digits would only enlarge the file.
     text = f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)
     return f' {spelled}="{escape(text)}"'
 
 
 def shell(kind: str, title: str, subtitle: str, main: Markup, version: str, sources: Sequence[str]) -> str:
-    """A whole page around its content; `sources` are the files beside it that it was drawn from."""
+    """A complete page around its content; `sources` are the files of the folder behind it."""
     folder = files("sojourn.report")
     names = [element("code", source) for source in sources]
     listed = join(join(*(join(name, ", ") for name in names[:-2])), names[-2], " and ", names[-1])

@@ -1,4 +1,4 @@
-"""Axes as mathematics: where a value lies between the ends, and where the ticks go."""
+"""The mathematics of axes: positions of values and ticks."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ class Scale(Protocol):
 
     @property
     def low(self) -> float:
-        """The value at 0."""
+        """The value at position 0."""
 
     @property
     def high(self) -> float:
-        """The value at 1."""
+        """The value at position 1."""
 
     def position(self, value: float) -> float:
-        """Where the value lies: 0 at the low end, 1 at the high end."""
+        """The position of a value: 0 at the low end, 1 at the high end."""
 
     def ticks(self, about: int) -> list[float]:
-        """About that many round values, all within the ends."""
+        """About this many round values, all between the ends."""
 
 
 @dataclass(frozen=True)
 class Linear:
-    """Equal steps; of bytes, ticks are round numbers of KiB, MiB and so on."""
+    """A linear scale; ticks of bytes are round numbers of KiB, MiB and so on."""
 
     low: float
     high: float
     thousand: float = 1000.0
-    """What the units of the values are apart."""
+    """The factor between neighbouring units."""
 
     def position(self, value: float) -> float:
         return (value - self.low) / (self.high - self.low)
 
     def ticks(self, about: int) -> list[float]:
-        """Multiples of 1, 2 or 5 times a power of ten, in the unit of the steps."""
+        """Multiples of 1, 2 or 5 times a power of ten in the unit of the ticks."""
         wanted = (self.high - self.low) / max(1, about)
         unit = self.thousand ** max(0, math.floor(math.log(wanted, self.thousand)))
         step = unit * _round_step(wanted / unit)
@@ -49,18 +49,18 @@ class Linear:
 
 @dataclass(frozen=True)
 class Logarithmic:
-    """Equal factors; ticks are powers of ten, with some between, or powers of two for bytes."""
+    """A logarithmic scale; ticks are powers of ten with values between, or powers of two for bytes."""
 
     low: float
     high: float
     base: int = 10
 
     def position(self, value: float) -> float:
-        """See `Scale`; what is not positive lies far below the low end."""
+        """See `Scale`; values that are not positive lie far below the low end."""
         return math.log(value / self.low) / math.log(self.high / self.low) if value > 0 else -1.0
 
     def ticks(self, about: int) -> list[float]:
-        """Powers of the base, each or every few."""
+        """All powers of the base, or every few."""
         powers = math.log(self.high / self.low, self.base)
         factors = _factors_of_ten(powers, about) if self.base == 10 else (1.0,)
         every = next((each for each in (1, 2, 5, 10) if powers <= about * each), 20)
@@ -77,7 +77,7 @@ class Logarithmic:
 def linear(
     values: Iterable[float], low: float | None = 0.0, high: float | None = None, thousand: float = 1000.0
 ) -> Linear:
-    """A scale that holds all values, with a little air at an end that was not given."""
+    """A linear scale for all values, with some space at each end that was not given."""
     held = list(values) or [0.0, 1.0]
     bottom = min(held) if low is None else low
     top = max(held) if high is None else high
@@ -87,7 +87,7 @@ def linear(
 
 
 def logarithmic(values: Iterable[float], base: int = 10) -> Logarithmic:
-    """A scale that holds all positive values, with a little air at both ends."""
+    """A logarithmic scale for all positive values, with some space at both ends."""
     held = [value for value in values if value > 0] or [1.0, 10.0]
     low, high = min(held), max(held)
     air = max((high / low) ** 0.05, 1.2)
@@ -95,7 +95,7 @@ def logarithmic(values: Iterable[float], base: int = 10) -> Logarithmic:
 
 
 def _factors_of_ten(powers: float, about: int) -> tuple[float, ...]:
-    """The ticks of one power of ten, as many as there is room for."""
+    """The ticks within a power of ten, as many as fit."""
     choices = ((1.0, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 2.0, 5.0), (1.0, 3.0))
     return next((each for each in choices if powers * len(each) <= about * 1.5), (1.0,))
 

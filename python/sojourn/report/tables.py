@@ -1,4 +1,4 @@
-"""The tables of the report: plain rows of text in, HTML out."""
+"""The report's tables: turns rows of text into HTML."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def grid(
     note: str | None = None,
     finding: str | None = None,
 ) -> Markup:
-    """A table with column heads; a head cell of `None` belongs to the cell on its left.
+    """A table with column headers; a header of `None` merges with the one on its left.
 
-    The finding, what the table is the evidence of, stands above it.
+    `finding`, the statement that the table supports, appears above it.
     """
     return _table(identifier, title, [_head(row) for row in head], _body(rows), note, "grid", finding)
 
 
 def texts(identifier: str, title: str, head: Row, rows: Sequence[Row], note: str | None = None) -> Markup:
-    """A table whose cells are words more than figures: they wrap."""
+    """A table of mostly text, whose cells wrap."""
     return _table(identifier, title, [_head(head)], _body(rows), note, "texts")
 
 
 def absent(identifier: str, title: str, because: str) -> Markup:
-    """What stands where a table would be."""
+    """The replacement for a table without data."""
     said = element("p", f"Not measured: {because}", class_="missing")
     return element("section", element("h3", title), said, id=identifier, class_="table")
 
@@ -82,18 +82,18 @@ def _table(
 
 
 LOADS_SHOWN_MAX = 6
-"""More columns do not fit; those left out are the lowest loads, and those far above where something was full."""
+"""The most load columns that fit; those left out are the lowest loads, and those far above saturation."""
 _TITLE = "Where the time goes"
 
 
 def where_time_goes(saturation: Saturation | None) -> Markup:
-    """The saturated resource in a sentence, and the evidence for each in a table."""
-    # What is found is worded with this package's formats, so it cannot be imported before them.
+    """The bottleneck in a sentence, and the usage of each resource in a table."""
+    # The module uses this package's formats, so a global import would be circular.
     from sojourn.loading.saturation import written
 
     if saturation is None:
         return absent("table-saturation", _TITLE, "the server was not looked at (--probe)")
-    # Where nothing was full, the highest loads came nearest to it.
+    # Without a saturated resource, the highest loads came nearest to saturation.
     first = saturation.loads.index(saturation.at) if saturation.at is not None else len(saturation.loads)
     begin = max(0, min(first, len(saturation.loads) - LOADS_SHOWN_MAX))
     shown = range(begin, min(len(saturation.loads), begin + LOADS_SHOWN_MAX))

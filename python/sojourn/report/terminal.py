@@ -19,7 +19,7 @@ def table(first: str, *figures: str) -> Table:
 
 
 def print_pairs(rows: Iterable[tuple[str, str]], console: Console) -> None:
-    """Names and what is said of them, a line each."""
+    """Prints pairs of name and text, one per line."""
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column()

@@ -1,1 +1,1 @@
-"""How results are stored: run folders, and the records that several kinds of run share."""
+"""Result storage: run folders, and the records that several kinds of run share."""

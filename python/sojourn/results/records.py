@@ -6,13 +6,13 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Record(BaseModel):
-    """A part of the summary; unknown fields are refused so that a typo cannot hide a figure."""
+    """The base of all records. Unknown fields are refused, so that a typo cannot hide a figure."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class Spread(Record):
-    """A figure over repetitions: its median and its extremes."""
+    """A figure over repetitions: its median, minimum and maximum."""
 
     median: float
     minimum: float

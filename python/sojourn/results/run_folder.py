@@ -25,9 +25,10 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, *, holds: Sequence[str] = (), inside: str = "latency") -> RunFolder:
-        """Makes the folder, and one `inside` it for files of a kind.
+        """Creates the folder, and the subfolder `inside` it if given.
 
-        One that already has a summary, or a file that `holds` another kind of run, is refused, never overwritten.
+        A folder that already has a summary, or a file in `holds` that marks another kind of run, is refused, never
+        overwritten.
         """
         if any((path / name).exists() for name in ("summary.json", *holds)):
             raise CouldNotRun(f"{path} already holds a run", "give another --output, or remove the folder")
@@ -41,7 +42,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """Opens the folder of a run that has a summary."""
+        """Opens the folder of a finished run."""
         if not (path / "summary.json").is_file():
             raise CouldNotRun(f"{path} is not a run folder: it has no summary.json", "give runs/NAME")
         return cls(path)
@@ -55,7 +56,7 @@ class RunFolder:
         return self.write(name, text.encode())
 
     def write_table(self, name: str, rows: Sequence[Mapping[str, object]]) -> bool:
-        """Writes rows as a Parquet file; no rows, no file."""
+        """Writes rows as a Parquet file; without rows it writes no file."""
         return not rows or self.write_frame(name, polars.DataFrame(rows, infer_schema_length=None))
 
     def write_frame(self, name: str, frame: polars.DataFrame) -> bool:
@@ -63,22 +64,22 @@ class RunFolder:
         return self.write(name, parquet(frame))
 
     def write(self, name: str, content: bytes | Callable[[Path], object]) -> bool:
-        """Writes a file whole, as all the others do, and says whether it is there (`writing`)."""
+        """Writes a file atomically, and returns whether it succeeded (`writing`)."""
         return writing.write(self.path / name, content)
 
     def written(self, name: str) -> Path | None:
-        """Where a file is; None where it could not be written."""
+        """The path of a file; None where it could not be written."""
         path = self.path / name
         return None if writing.is_missing(path) else path
 
     def table(self, name: str) -> polars.DataFrame | None:
-        """Reads a Parquet file of the run, if it was written."""
+        """Reads a Parquet file of the run; None if it was not written."""
         path = self.path / name
         return polars.read_parquet(path) if path.is_file() else None
 
 
 def parquet(frame: polars.DataFrame, metadata: dict[str, str] | None = None) -> bytes:
-    """A data frame as a Parquet file, in memory: only our own writing says what a disk refuses."""
+    """Encodes a data frame as Parquet in memory, so that only our own write meets disk errors."""
     buffer = io.BytesIO()
     frame.write_parquet(buffer, metadata=metadata)
     return buffer.getvalue()

@@ -1,7 +1,7 @@
-"""Files of results: whole or not at all. What cannot be written is remembered, and the run goes on.
+"""Writes result files atomically. A file that cannot be written is remembered, and the run goes on.
 
-A disk that is full, a folder that may not be written or was removed take nothing from the answer: the command prints
-it, then names what was not written (`failure`), and ends with exit code 1.
+A full disk, or a folder that is read-only or was removed, does not lose the answer: the command prints it, then lists
+the files that were not written (`failure`), and ends with exit code 1.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from pathlib import Path
 from sojourn.failure import CouldNotRun
 
 NAMED_MAX = 12
-"""Files that are named; of more, how many."""
+"""The most files listed by name; further ones are counted."""
 
 _unwritten: dict[Path, str] = {}
-"""With the reasons."""
+"""Files that could not be written, with the reasons."""
 
 
 def write(path: Path, content: bytes | Callable[[Path], object]) -> bool:
-    """Writes a file, and says whether it is there; a function is told where, and raises OSError if it cannot.
+    """Writes a file and returns whether it succeeded; a function gets the path and raises OSError on failure.
 
-    What was there under the name stays until the new file is whole. A folder that is gone is made again.
+    An existing file is replaced only when the new one is complete. A missing folder is created again.
     """
     partial = path.with_name(path.name + ".partial")
     try:
@@ -44,17 +44,17 @@ def write(path: Path, content: bytes | Callable[[Path], object]) -> bool:
 
 
 def missed(path: Path, because: str) -> None:
-    """Notes a file that could not be written."""
+    """Records a file that could not be written."""
     _unwritten[path] = because
 
 
 def is_missing(path: Path) -> bool:
-    """Whether the last try to write it failed."""
+    """Returns true if the last attempt to write the file failed."""
     return path in _unwritten
 
 
 def failure() -> CouldNotRun | None:
-    """What was not written, with the reasons and the cure; what it says is forgotten then."""
+    """Reports the files that were not written, with the reasons and a suggested fix, and forgets them."""
     if not _unwritten:
         return None
     reasons: dict[str, list[Path]] = {}
@@ -66,8 +66,8 @@ def failure() -> CouldNotRun | None:
 
 
 def reason(error: OSError) -> str:
-    """Why the system refused, in its words."""
-    # Native code says the number in words.
+    """The system's reason in words."""
+    # Native code gives the error number in the text.
     number = error.errno or next(map(int, re.findall(r"\(os error (\d+)\)", str(error))), None)
     return os.strerror(number) if number else str(error)
 

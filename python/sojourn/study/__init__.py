@@ -1,6 +1,6 @@
-"""Studies: systems × workload × factors × repetitions, declared in a TOML file and measured again and again.
+"""Studies: systems × workload × factors × repetitions, declared in a TOML file and measured repeatedly.
 
-`document` is the file, `points` what is measured in which order, `load_point` measures one, `runner` goes through
-them and `folder` keeps each as it is done. From the folder alone `cells` makes estimates, `checks` verdicts, `report`
-the page.
+`document` parses the file, `points` lists the measurements in order, `load_point` makes one, `runner` runs them all and
+`folder` stores each when it is done. From the folder, `cells` computes estimates, `checks` verdicts, and `report` the
+page.
 """

@@ -1,4 +1,4 @@
-"""What an analytic solver or a simulation says of a system, by the names of `figures.OF_MODELS`."""
+"""A solver's or a simulation's results for a system, by the metric names of `figures.OF_MODELS`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sojourn.queueing.results import ClassAnswer, ClassSimulation, StationAnswer
 
 @dataclass(frozen=True)
 class Answered:
-    """An answer; classes and stations are those of solvers and simulations alike."""
+    """The results; classes and stations have the same form for solvers and simulations."""
 
     system: System
     classes: Mapping[str, ClassAnswer | ClassSimulation]
@@ -28,7 +28,7 @@ class Answered:
 
     @classmethod
     def of_solver(cls, system: System, solver: str, answer: SolverAnswer) -> Answered:
-        """Means of several classes add up; percentiles of their mixture are not known."""
+        """Means of several classes are combined; percentiles of their mixture are unknown."""
         classes = answer["classes"]
         total = sum(each["throughput_per_second"] for each in classes.values())
         jobs = [each["throughput_per_second"] * each["response_time_seconds"]["mean"] for each in classes.values()]
@@ -44,7 +44,7 @@ class Answered:
 
     @classmethod
     def of_simulation(cls, system: System, result: Simulation) -> Answered:
-        """All that was simulated."""
+        """The results of a simulation."""
         times = _by_statistic(result["response_time_seconds"])
         routes = {
             (name, route): each["response_time_seconds"]["mean"]
@@ -54,7 +54,7 @@ class Answered:
         return cls(system, result["classes"], result["stations"], times, routes)
 
     def value(self, name: str) -> float | None:
-        """A metric; None where the solver does not know it.
+        """The value of a metric; None where the solver does not compute it.
 
         Raises:
             CouldNotRun: it names a class, route or station that the system does not have.
@@ -89,7 +89,7 @@ class Answered:
 
 
 def _by_statistic(times: ResponseTime) -> dict[str, float | None]:
-    # A TypedDict is a dictionary of its values, which the type checker does not take it for.
+    # A TypedDict is a dictionary of its values, but the type checker does not know that.
     return cast(dict[str, float | None], times)
 
 

@@ -1,8 +1,7 @@
-"""The mean response time of documents of one size, simulated: job by job at one station, then read off at the size.
+"""The mean response time of documents of one size: simulates a station job by job and interpolates at that size.
 
-A simulation's classes have means over all sizes, so the jobs themselves are needed. Among them few have any exact
-size; the mean at it is that of a straight line through those near it, which is how it changes with the size over a
-short way.
+A simulation reports means over all sizes only, so this needs the jobs themselves. Few jobs have exactly the given
+size; a straight line through those with similar sizes approximates the mean at it.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from sojourn.queueing import System, simulate_station
 from sojourn.queueing.arrays import Array
 
 NEAR = 0.1
-"""Sizes within this share are near; twice as far, and so on, while there are fewer jobs than `JOBS_NEAR`."""
+"""Sizes within this share are similar; the range doubles while it contains fewer jobs than `JOBS_NEAR`."""
 JOBS_NEAR = 500
 WARM_UP = 0.05
-"""The share of the jobs that is cut off: the station begins empty."""
+"""The share of the jobs dropped as warm-up, because the station starts empty."""
 
 
 def simulated_mean(system: System, size_bytes: float, jobs: int, seed: int) -> float:
-    """E[R | size] in seconds, from so many jobs.
+    """Estimates E[R | size] in seconds from this many jobs.
 
     Raises:
-        CouldNotRun: the system is more than one station with one open class, or hardly a job has about that size.
+        CouldNotRun: the system is more than one station with one open class, or too few jobs have a similar size.
     """
     sizes, times = _jobs(system.text, jobs, seed)
     near = NEAR

@@ -1,4 +1,4 @@
-"""The studies that come with Sojourn, by name: in the folder `studies` here, of the source tree, or installed."""
+"""Finds studies by name: in the folder `studies` here, in the source tree, or as installed."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from sojourn.failure import CouldNotRun
 from sojourn.study.document import Study, read
 
 _NOT_STUDIES = "systems"
-"""The folder of system files for models."""
+"""The subfolder with system files for models, which are not studies."""
 
 
 def find(target: str) -> Path:
-    """The file of a study's name, or the file itself.
+    """Finds the file of a study by name or path.
 
     Raises:
-        CouldNotRun: there is none; the hint names the nearest.
+        CouldNotRun: no such study; the hint names the nearest.
     """
     if target.endswith(".toml") or Path(target).is_file():
         return Path(target)
@@ -32,10 +32,10 @@ def find(target: str) -> Path:
 
 
 def system_file(name: str, beside: Path) -> Path:
-    """The system file of a name in `studies/systems`, or at a path from the study's file.
+    """Finds a system file by its name in `studies/systems`, or by a path relative to the study's file.
 
     Raises:
-        CouldNotRun: there is none.
+        CouldNotRun: no such file.
     """
     if name.endswith(".toml"):
         found = beside.parent / name

@@ -1,4 +1,4 @@
-"""What repeated points say together: an estimate with its interval per cell and metric, ratios within repetitions.
+"""Combines repeated points into estimates with intervals per cell and metric, and into ratios within repetitions.
 
 Figures are positive and skewed, so everything is on the logarithmic scale: the estimate is the geometric mean, the
 interval Student's over the repetitions. A repetition is a block, so two groups of cells are compared inside each.
@@ -21,13 +21,13 @@ from sojourn.study.points import Settings, matches
 GENERATOR_FREE = frozenset(
     f"server.cpu_{each}" for each in ("per_request", "user_per_request", "system_per_request", "per_stream_second")
 )
-"""Metrics that stay the server's own where the generator was the limit."""
+"""Metrics that remain valid for the server if the generator was the limit."""
 STREAMS_GENERATOR_FREE = frozenset(
     f"server.{each}" for each in ("cpu", "minor_faults", "major_faults", "disk_reads", "l1d_misses", "llc_misses")
 )
-"""And of a streaming server, which sends what is due however late its viewers look."""
+"""The same for a streaming server, which sends on time however late its viewers look."""
 LOWERED_BY_GENERATOR = frozenset(("rps", "throughput"))
-"""Metrics that are at least what was measured where the generator was the limit: the server waited for it."""
+"""Metrics that are lower bounds if the generator was the limit, because the server waited for it."""
 
 
 @dataclass(frozen=True)
@@ -38,17 +38,17 @@ class Cell:
     records: Mapping[int, Record]
 
     def value(self, metric: str, repetition: int) -> float | None:
-        """What was measured in a repetition."""
+        """The value measured in a repetition."""
         record = self.records.get(repetition)
         value = None if record is None else record["metrics"].get(metric)
         return None if value is None else float(value)
 
     def estimate(self, metric: str) -> Estimate | None:
-        """Over the repetitions; None where nothing was measured."""
+        """The estimate over the repetitions; None where nothing was measured."""
         return estimate([value for each in sorted(self.records) if (value := self.value(metric, each)) is not None])
 
     def lacking(self, metric: str) -> str | None:
-        """Why the metric is not there though the cell was measured."""
+        """The reason why the metric is missing although the cell was measured."""
         found = [each for each in self.records.values() if each["metrics"]]
         if not found or any(each["metrics"].get(metric) is not None for each in found):
             return None
@@ -57,7 +57,7 @@ class Cell:
         return f"{metric} could not be measured" + (f": {why}" if why else "")
 
     def spoilt(self, metric: str) -> str | None:
-        """Why the cell's figures are not the server's, where some are not."""
+        """The reason why some of the cell's figures do not describe the server."""
         if self._failed:
             return f"{len(self._failed)} of {len(self.records)} points failed: {self._failed[0]}"
         if doubtful := [str(each["doubtful"]) for each in self.records.values() if each.get("doubtful")]:
@@ -67,7 +67,7 @@ class Cell:
         return self.lacking(metric)
 
     def is_lower_bound(self, metric: str) -> bool:
-        """Whether the server's own figure is at least the cell's: the generator was the limit, and nothing else."""
+        """Returns true if the cell is a lower bound for the server, because only the generator was the limit."""
         return metric in LOWERED_BY_GENERATOR and bool(self._limited(metric)) and not self._failed
 
     @property
@@ -75,7 +75,7 @@ class Cell:
         return [str(each["failed"]) for each in self.records.values() if each["failed"]]
 
     def _limited(self, metric: str) -> list[str]:
-        """Why the generator was the limit in points of which the metric then is not the server's own."""
+        """The reasons for the generator's limit in points whose metric is not valid for the server."""
         streams = any("streams" in each for each in self.records.values())
         if metric in GENERATOR_FREE or (streams and metric in STREAMS_GENERATOR_FREE):
             return []
@@ -84,15 +84,15 @@ class Cell:
 
 @dataclass(frozen=True)
 class Cells:
-    """All cells of which something was measured."""
+    """All cells with at least one measurement."""
 
     cells: Sequence[Cell]
     linked: frozenset[str] = frozenset()
-    """Factors whose values belong together: who names one has named all."""
+    """Factors whose values belong together: naming one names all."""
 
     @classmethod
     def of(cls, records: Iterable[Record], linked: frozenset[str] = frozenset()) -> Cells:
-        """Groups points by their settings."""
+        """Groups points into cells by their settings."""
         groups: dict[tuple[tuple[str, object], ...], dict[int, Record]] = {}
         for record in records:
             key = tuple(sorted(record["settings"].items()))
@@ -100,7 +100,7 @@ class Cells:
         return cls([Cell(next(iter(each.values()))["settings"], each) for each in groups.values()], linked)
 
     def until(self, repetition: int) -> Cells:
-        """What was measured up to a repetition, and in it."""
+        """The cells restricted to repetitions up to and including this one."""
         kept = (
             Cell(cell.settings, {each: record for each, record in cell.records.items() if each <= repetition})
             for cell in self.cells
@@ -108,17 +108,17 @@ class Cells:
         return Cells([cell for cell in kept if cell.records], self.linked)
 
     def where(self, where: Where) -> list[Cell]:
-        """The cells that are meant."""
+        """The cells that match."""
         return [cell for cell in self.cells if matches(cell.settings, where)]
 
     @cached_property
     def repetitions(self) -> list[int]:
-        """The repetitions of which something was measured."""
+        """The repetitions with at least one measurement."""
         return sorted({each for cell in self.cells for each in cell.records})
 
     @cached_property
     def versions(self) -> dict[str, str]:
-        """By system, the version that answered most often."""
+        """The most frequent version of each system."""
         found: dict[str, Counter[str]] = {}
         for cell in self.cells:
             for record in cell.records.values():
@@ -127,9 +127,9 @@ class Cells:
 
 
 def estimate(values: Sequence[float], level: float = LEVEL, repetitions: int | None = None) -> Estimate | None:
-    """The values' geometric mean and its interval; where some are not positive, the arithmetic mean and its own.
+    """The geometric mean of the values with its interval; the arithmetic mean if some are not positive.
 
-    With `repetitions` the interval is the one that so many of them with the same spread would have.
+    With `repetitions` the interval is the one expected from that many with the same spread.
     """
     if not values:
         return None
@@ -142,7 +142,7 @@ def estimate(values: Sequence[float], level: float = LEVEL, repetitions: int | N
 
 
 def linear_estimate(values: Sequence[float], level: float = LEVEL, repetitions: int | None = None) -> Estimate:
-    """The arithmetic mean and its interval, of figures that may be 0 or negative; one value has none."""
+    """The arithmetic mean with its interval, for figures that may be 0 or negative; a single value has no interval."""
     middle = mean(values)
     if len(values) < 2:
         return Estimate(middle, batches=len(values))
@@ -151,14 +151,14 @@ def linear_estimate(values: Sequence[float], level: float = LEVEL, repetitions: 
 
 
 def _half_width(of_one: float, level: float, repetitions: int) -> float:
-    """Student's, from the variance of one value."""
+    """Student's half-width, from the variance of one value."""
     return student_t(level, repetitions - 1) * math.sqrt(of_one / repetitions)
 
 
 def ratios(
     left: Sequence[Cell], right: Sequence[Cell], metrics: tuple[str, str], repetitions: Sequence[int]
 ) -> dict[int, float]:
-    """Left's metric over right's by repetition, where it has both; each side is its cells' geometric mean."""
+    """The ratio of left's metric to right's by repetition; each side is the geometric mean of its cells."""
     found = {}
     for repetition in repetitions:
         pairs = zip((left, right), metrics, strict=True)

@@ -1,8 +1,8 @@
-"""Verdicts: whether the shape that a source reports is there in what was measured here, decided by intervals.
+"""Verdicts: decides by intervals whether the shape that a source reports shows in the measurements.
 
-*Holds* and *does not hold* need intervals that lie wholly on one side; anything else is *not decided*, and where points
-are missing or the study was only tried, there were *not enough points*. Each check stands for itself: of twenty about
-nothing, one is decided by chance.
+*Holds* and *does not hold* require intervals wholly on one side; anything else is *not decided*, and missing points or
+a trial run give *not enough points*. Each check stands for itself: of twenty checks without a true effect, one is
+decided by chance.
 """
 
 from __future__ import annotations
@@ -43,31 +43,31 @@ Writer = Callable[[float], str]
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was measured says of a check."""
+    """The verdict on a check."""
 
     says: str
     metric: str
     finding: Finding
     why: str
     explanations: list[Verdict] = field(default_factory=list)
-    """Of what would explain that it does not hold, which are judged like it."""
+    """Verdicts on possible explanations for a finding that does not hold."""
     evidence: Evidence | None = None
-    """What its points come from."""
+    """The kind of evidence behind its points."""
     repetitions: int = 0
-    """Whose points it was judged by."""
+    """The repetitions used."""
     repetitions_to_decide: int | None = None
-    """How many of them would decide it, as far as the spread so far says; None where it is decided or cannot be."""
+    """The number of repetitions that would decide it at the present spread; None if it is decided or cannot be."""
     points_to_repeat: int = 0
-    """At which others took the generator's core, where nothing else keeps it open."""
+    """The points at which other programs took the generator's core, if only these keep it open."""
     seconds_to_decide: float | None = None
-    """How long what would decide it takes."""
+    """The time that a decision would take."""
 
     def __str__(self) -> str:
         return f"{self.finding} here"
 
     @property
     def because(self) -> list[str]:
-        """What explains that it does not hold, what would have but is not so, and what is open."""
+        """Explanations that apply, those that do not, and those that are open."""
         return [
             f"{_EXPLAINS.get(each.finding, each.finding)}: {each.says}: {each.metric}: {each.why}"
             for each in self.explanations
@@ -75,7 +75,7 @@ class Verdict:
 
     @property
     def to_decide(self) -> str | None:
-        """What a decision would take, in words."""
+        """The cost of a decision in words."""
         if self.seconds_to_decide is None:
             return None
         takes = format.duration(self.seconds_to_decide)
@@ -85,25 +85,25 @@ class Verdict:
         return f"about {more:,} repetitions more would decide it, which take {takes}"
 
     def as_json(self) -> dict[str, object]:
-        """For the summary."""
+        """The verdict in the summary."""
         return {**asdict(self), "because": self.because, "to_decide": self.to_decide}
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """A check as the question that its points answer, or why it cannot be asked; and how its figures are written."""
+    """A check as a statistical question, or the reason why it cannot be asked; with the format of its figures."""
 
     question: Question | None
     what: str = ""
-    """The figure."""
+    """The name of the figure."""
     expected: str = ""
     write: Writer = format.number
     unasked: str = ""
     places: str = "places"
-    """What its samples are of."""
+    """What its samples describe."""
 
     def why(self, outcome: Outcome) -> str:
-        """The figures behind the finding."""
+        """The figures behind the verdict."""
         assert self.question is not None
         figures, by, error = self.question.samples, outcome.by, outcome.error
         if by is not None and outcome.finding == "not decided" and (reason := by.spoilt or by.lacking):
@@ -143,7 +143,7 @@ def judge(
     tried: str | None = None,
     error: float = ERROR,
 ) -> Verdict:
-    """The verdict on a check; `figure` knows the metrics, `tried` says why no verdict is to be given."""
+    """Judges a check; `figure` looks up metrics, `tried` is a reason to give no verdict."""
     write = figure(check.metric).write if figure else format.number
     asked = _asked(check, cells, write)
     if asked.question is None:
@@ -154,7 +154,7 @@ def judge(
         finding, why = outcome.finding, asked.why(outcome)
     if tried is not None:
         return Verdict(check.says, check.metric, "not enough points", f"{tried}: {why}")
-    # What held needs no explanation, and what is not decided has none yet.
+    # A finding that holds needs no explanation, and an undecided one has none yet.
     explained = (
         [judge(each, cells, figure, error=error) for each in check.because] if finding == "does not hold" else []
     )
@@ -162,7 +162,7 @@ def judge(
 
 
 def question(check: Check, cells: Cells) -> Question | None:
-    """What the points have to answer for the check; None where there are none."""
+    """The statistical question of the check; None without points."""
     return _asked(check, cells, format.number).question
 
 
@@ -217,7 +217,7 @@ def _monotone(check: Monotone, cells: Cells) -> _Asked:
         found = places(cells, {check.along: step[1]}, {check.along: step[0]}, rest, check.places == "each")
         if not found:
             return _Asked(None, unasked=_NOT_BOTH)
-        # From end to end it has to change.
+        # From end to end the figure must change, without slack.
         slack = 0.0 if step == whole else check.slack
         bounds = Bounds(least=1 - slack) if rises else Bounds(most=1 + slack)
         called = f"{check.along} {step[0]}→{step[1]}"
@@ -249,7 +249,7 @@ def _crossing(check: Crossing, cells: Cells) -> _Asked:
 
 
 def _apart(values: Sequence[Value], check: Crossing) -> tuple[list[Value], list[Value]]:
-    """The values at which left has to be below right, and those at which it has to be above."""
+    """The values at which left must be below right, and those at which it must be above."""
     after, before = check.after, check.before
     places = {value: number(value) or 0.0 for value in values}
     below = [value for value in values if places[value] <= (places[values[0]] if after is None else number(after) or 0)]
@@ -288,7 +288,7 @@ def _written(found: Estimate, write: Writer, error: float) -> str:
 
 
 def _reach(sample: Sample) -> str:
-    """What a generator as the limit leaves of a figure."""
+    """Describes what a figure can show if the generator was the limit."""
     if sample.spoilt is None or sample.sides in (BOTH, NEITHER):
         return ""
     return f", and {'more' if sample.sides == ABOVE else 'less'} without a generator as the limit"

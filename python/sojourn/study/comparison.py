@@ -1,7 +1,7 @@
-"""Two runs of studies beside each other, of two machines as a rule: verdicts, and how far figures are apart.
+"""Compares two runs of studies, usually from two machines: verdicts, and the ratios of figures.
 
-Only cells that both runs have are compared. A ratio is one number over all of them, with its least and its largest, and
-no verdict: two machines differ, and by how much is what is asked.
+Only cells of both runs are compared. A ratio is one number over all of them, with its minimum and maximum, and no
+verdict: two machines differ, and the question is by how much.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sojourn.study.samples import Finding
 
 @dataclass(frozen=True)
 class Pair:
-    """A finding of the source, here and there."""
+    """One finding with both verdicts."""
 
     says: str
     first: Finding
@@ -29,7 +29,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Apart:
-    """A metric of the second run over that of the first."""
+    """The ratio of a metric, second run over first."""
 
     metric: str
     ratio: float
@@ -40,28 +40,29 @@ class Apart:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A study, twice."""
+    """One study with both runs."""
 
     study: str
     verdicts: list[Pair]
     figures: list[Apart]
     differs: dict[str, tuple[object, object]]
-    """What of the machines and settings is not the same."""
+    """Differences between the machines and settings."""
 
     def as_json(self) -> dict[str, object]:
-        """One object."""
+        """The comparison as a JSON object."""
         return asdict(self)
 
 
 def is_of_studies(path: Path) -> bool:
-    """Whether it is a study's folder, or holds some."""
+    """Returns true for a study's folder, or a folder with studies."""
     return path.is_dir() and ((path / PLAN).is_file() or next(path.rglob(PLAN), None) is not None)
 
 
 def compare(first: Path, second: Path) -> list[Comparison]:
-    """The study of two folders, or all studies that both hold.
+    """Compares the study of two folders, or all studies in both.
 
-    Of a study those runs whose folders have the same name, or else, as with another budget, the fullest of each.
+    Of each study it compares runs with the same folder name, or else, for example after another budget, the most
+    complete run of each.
 
     Raises:
         CouldNotRun: they have no study in common.
@@ -76,7 +77,7 @@ def compare(first: Path, second: Path) -> list[Comparison]:
 
 
 def _runs(path: Path) -> dict[str, list[Path]]:
-    """By study, its runs below a folder."""
+    """The runs below a folder by study."""
     found: dict[str, list[Path]] = {}
     for plan in sorted(path.rglob(PLAN)):
         found.setdefault(json.loads(plan.read_text())["name"], []).append(plan.parent)
@@ -84,7 +85,7 @@ def _runs(path: Path) -> dict[str, list[Path]]:
 
 
 def _paired(roots: tuple[Path, Path], runs: tuple[list[Path], list[Path]]) -> list[tuple[Path, Path]]:
-    """Runs in folders of the same name; where there is none, the fullest of each."""
+    """Pairs runs in folders of the same name; otherwise the most complete run of each."""
     (first, second), (here, there) = roots, runs
     same = [(each, other) for each in here if (other := second / each.relative_to(first)) in there]
     return same or [(max(here, key=_points), max(there, key=_points))]
@@ -119,7 +120,7 @@ def _figures(first: Findings, second: Findings) -> list[Apart]:
 
 
 def _ratio(metric: str, first: Cell, second: Cell) -> float | None:
-    """None where a figure is missing, nought, or not the server's."""
+    """The ratio of a metric; None where a figure is missing, zero, or not valid for the server."""
     values = [None if cell.spoilt(metric) else cell.estimate(metric) for cell in (first, second)]
     here, there = values
     if here is None or there is None or here.value <= 0 or there.value <= 0:
@@ -132,7 +133,7 @@ def _key(cell: Cell) -> tuple[tuple[str, object], ...]:
 
 
 def _circumstances(folder: StudyFolder) -> Mapping[str, object]:
-    """The machine that measured last, and what was measured how long."""
+    """The most recent machine of the folder, and the durations of its points."""
     study, machines = folder.study, folder.environments()
     settings = {name: getattr(study, name) for name in ("repetitions", "warm_up_seconds", "duration_seconds", "tried")}
     return {**(machines[-1] if machines else {}), **settings}

@@ -1,4 +1,4 @@
-"""The sources' contents: what is measured again of each, in the order of its figures and tables."""
+"""Lists the reproduced figures and tables of each source in order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _Each = TypeVar("_Each")
 
 
 def by_source(each: Iterable[_Each], source: Callable[[_Each], str]) -> dict[str, list[tuple[str, _Each]]]:
-    """By the name of the source: where in it something stands, and what; `source` says both, with a comma between."""
+    """Groups items by source: the place in the source, and the item; `source` returns both, separated by a comma."""
     found: dict[str, list[tuple[str, _Each]]] = {}
     for one in each:
         name, _, place = source(one).partition(", ")

@@ -1,7 +1,7 @@
-"""The parts of a study's file: systems, what they are asked, checks, plots, printed figures, and the shorter study.
+"""The parts of a study's file: systems, workload, checks, plots, printed figures, and the shorter study.
 
-Texts of systems, workloads, models and programs may name factors in braces: `--clients {clients}`; braces of their own
-are doubled.
+Texts of systems, workloads, models and programs may contain factors in braces, such as `--clients {clients}`; write
+literal braces twice.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_val
 from sojourn.loading.metric import Quantity
 
 Value = str | int | float
-"""Of a factor."""
+"""A value of a factor."""
 Where = dict[str, Value | list[Value]]
-"""Which cells: factors and their values, or bounds as in `<= 10KiB`."""
+"""Selects cells: factors with values, or with bounds such as `<= 10KiB`."""
 
 Places = Literal["each", "together"]
 Evidence = Literal["measured", "simulated", "arithmetic", "identity of the model"]
-"""What points come from: arithmetic and a model's formulas say the same each time."""
+"""The kind of evidence of points: arithmetic and formulas give the same each time."""
 
 SYSTEM = "system"
-"""The factor that every study has."""
+"""The factor that every study has: its systems."""
 SIMULATION = "simulation"
-"""The solver of a model that is none."""
+"""The solver name that means simulation."""
 NONE = "none"
-"""Of a link or a limit: there is none."""
+"""The value of a link or limit that means none."""
 
 
 class _Part(BaseModel):
@@ -35,24 +35,24 @@ class _Part(BaseModel):
 
 
 class SystemEntry(_Part):
-    """A system under test, by the name that plots and checks call it."""
+    """A system under test, with its name in plots and checks."""
 
     name: str
     system: str = "sojourn"
-    """Of the table of systems, or the URL of a server that runs."""
+    """A name from the table of systems, or the URL of a running server."""
     architecture: str = "amped"
     options: list[str] = []
-    """Further options of a system that takes some; of a model with a solver, further settings of its parameters."""
+    """Additional options of the system; for a model with a solver, additional parameter settings."""
     solver: str | None = None
-    """Of a model: the analytic solver's name, or `simulation`."""
+    """For a model: the analytic solver's name, or `simulation`."""
     run: list[str] = []
-    """A command: of the program that is asked for figures, or of a server that is none of the table's."""
+    """A command: the program that prints the figures, or a server outside the table."""
     only: Where = {}
-    """The cells in which it is measured; all, if none are named."""
+    """The cells in which it is measured; empty for all."""
 
 
 class FileEntry(_Part):
-    """A file of the site, and its share of the requests."""
+    """A file of the site, with its share of the requests."""
 
     path: str
     size: str
@@ -60,34 +60,35 @@ class FileEntry(_Part):
 
 
 class Films(_Part):
-    """Films that viewers play, all alike and each a file of its own; texts may name factors."""
+    """Films that viewers play: identical, each in its own file; texts may contain factors."""
 
     rate: str = "300k"
-    """Of picture and sound together, in bits a second."""
+    """The bit rate of picture and sound together, per second."""
     seconds: float = 30.0
     number: Value = 1
-    """How many: they are dealt to the viewers in turn."""
+    """The number of films; they are assigned to the viewers in turn."""
 
 
 class Workload(_Part):
-    """What a server is asked for, and how."""
+    """The load on a server: its files and how they are requested."""
 
     files: str | list[FileEntry] | None = None
-    """Or a set's name: `webstone`, `webstone at 9.5kB` (its mean), `log-normal at 9.5kB`, `log` (its documents)."""
+    """Files, or a set's name: `webstone`, `webstone at 9.5kB` (its mean), `log-normal at 9.5kB`, `log` (its documents).
+    """
     load: list[str] = []
     """Options of `sojourn load`."""
     films: Films | None = None
-    """Or films instead, which a streaming server sends to the viewers of `sojourn load rtsp://`."""
+    """Films instead of files, which a streaming server sends to the viewers of `sojourn load rtsp://`."""
     replay: list[str] = []
-    """Options of `sojourn replay`, which asks for the documents of the study's log instead."""
+    """Options of `sojourn replay`, which requests the documents of the study's log instead."""
     link: str = NONE
-    """Options of `sojourn link`, behind which the clients then are."""
+    """Options of `sojourn link`: the clients are then behind that link."""
     memory: str = NONE
-    """How much of it the server has, the pages of its files included."""
+    """The server's memory limit, including the pages of its files."""
     cpu: str = NONE
-    """How much of its core the server has: 0.25 is a quarter."""
+    """The server's share of its core: 0.25 is a quarter."""
     cold: bool = False
-    """Whether the files' pages are dropped from memory before each point."""
+    """Set to drop the files' pages from memory before each point."""
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:
@@ -97,44 +98,44 @@ class Workload(_Part):
 
 
 class Model(_Part):
-    """A system file that solvers answer for."""
+    """A system file for the solvers."""
 
     system: str
     """Its name in `studies/systems`, or its path."""
     settings: list[str] = []
-    """Of its parameters, as `--set` of `sojourn predict` takes them."""
+    """Parameter settings, as for `--set` of `sojourn predict`."""
     half_width: float = Field(default=0.01, gt=0, lt=1)
-    """At which a simulation ends, as a fraction of the mean."""
+    """The simulation ends at this half-width, as a fraction of the mean."""
     jobs_max: int = Field(default=2_000_000, ge=100_000)
-    """Of a simulation."""
+    """The most jobs of a simulation."""
     document: str | None = None
-    """A size: what the metric `by_size` is the mean response time of."""
+    """A document size: the metric `by_size` is the mean response time at it."""
     find: str | None = None
-    """A parameter whose smallest value that meets `target` is the metric `found`."""
+    """A parameter: the metric `found` is its smallest value that meets `target`."""
     target: str | None = None
-    """As `sojourn plan` takes it: `residence of line < {delay}`."""
+    """The target, as for `sojourn plan`: `residence of line < {delay}`."""
 
 
 class Declared(_Part):
-    """A metric that is read from a program's output."""
+    """A metric read from a program's output."""
 
     at: str
-    """Keys and places of the JSON object, joined by dots."""
+    """The path in the JSON object: keys and indices joined by dots."""
     quantity: Quantity
 
 
 class Program(_Part):
-    """Programs that print one JSON object each; every system has its own command, `run`."""
+    """Programs that each print one JSON object; every system has its own command, `run`."""
 
     metrics: dict[str, Declared]
     files: str | list[FileEntry] | None = None
-    """A site for them, `{root}` in their commands; its list of files is `{mix}`."""
+    """The site for the programs: `{root}` in their commands; its list of files is `{mix}`."""
     films: Films | None = None
     """Films instead, in `{root}`; their list is `{media}`."""
     doubtful: str | None = None
-    """Where its output lists why its figures are not to be believed; none are listed where they are."""
+    """The path of reasons for doubt in its output; an empty list means none."""
     evidence: Evidence | None = None
-    """What its figures come from; of a command that is not ours `measured`, if this is not given."""
+    """The kind of evidence; by default `measured` for external commands."""
 
     @model_validator(mode="after")
     def _has_one_site(self) -> Self:
@@ -144,43 +145,43 @@ class Program(_Part):
 
 
 class _Claim(_Part):
-    """A finding of the source, in words, and the metric that shows it."""
+    """A finding of the source in words, and the metric that shows it."""
 
     says: str
     metric: str
     because: list[Check] = []
-    """What would explain that it does not hold, each a check of its own: an explanation is measured, too."""
+    """Possible explanations if it does not hold, each a check of its own, because explanations are measured, too."""
     over: Where = {}
 
     @property
     def wheres(self) -> list[Where]:
-        """The cells of its sides, or all that it is of."""
+        """The cells of its sides, or all its cells."""
         sides = [getattr(self, name) for name in ("left", "right") if hasattr(self, name)]
         return [{**self.over, **side} for side in sides] or [self.over]
 
     def goes_along(self, factor: str) -> bool:
-        """Whether it compares the values of a factor with each other, all of them."""
+        """Returns true if it compares all values of a factor with each other."""
         return getattr(self, "along", None) == factor and factor not in self.over
 
     def named(self, factor: str) -> list[Value]:
-        """What it says of a factor: values and bounds."""
+        """The values and bounds that it names for a factor."""
         sides = [side[factor] for name in ("left", "right", "over") if factor in (side := getattr(self, name, {}))]
         return [value for side in sides for value in (side if isinstance(side, list) else [side])]
 
 
 class _Placed(_Claim):
-    """A finding of several places."""
+    """A finding about several places."""
 
     places: Places = "each"
-    """Whether it is said of each place by itself, or of the mean over all of them."""
+    """Whether it applies to each place separately, or to the mean over all of them."""
 
 
 class Ratio(_Placed):
-    """Left over right lies between `least` and `most`, of every left cell and every right one that go together."""
+    """Left over right lies between `least` and `most`, for every matching pair of cells."""
 
     kind: Literal["ratio"] = "ratio"
     right_metric: str | None = None
-    """Of the right side, where it is another."""
+    """The metric of the right side, if different."""
     left: Where = {}
     right: Where = {}
     least: float | None = None
@@ -188,7 +189,7 @@ class Ratio(_Placed):
 
 
 class Within(_Placed):
-    """The metric itself lies between `least` and `most`, in every cell."""
+    """The metric lies between `least` and `most` in every cell."""
 
     kind: Literal["within"]
     least: float | None = None
@@ -196,19 +197,19 @@ class Within(_Placed):
 
 
 class Monotone(_Placed):
-    """The metric rises, or falls, along a factor: in every step from one value to the next, and from end to end."""
+    """The metric rises or falls along a factor: in every step from one value to the next, and from end to end."""
 
     kind: Literal["monotone"]
     along: str
     direction: Literal["rises", "falls"]
     slack: float = Field(default=0.0, ge=0, lt=1)
-    """By which part a step may go back, so that a level stretch does not leave it open."""
+    """The fraction by which a step may go in the other direction, so that a plateau does not leave the check open."""
 
 
 class Crossing(_Placed):
-    """Left is below right up to the value `after` of a factor, and above it from the value `before` on.
+    """Left is below right up to the factor's value `after`, and above it from the value `before`.
 
-    Without them at its first value and at its last.
+    By default these are the first and the last value.
     """
 
     kind: Literal["crossing"]
@@ -221,7 +222,7 @@ class Crossing(_Placed):
 
 
 class FixedPart(_Claim):
-    """Of a straight line along a factor: as much of the factor as costs what the fixed part costs lies between."""
+    """The amount of a factor that costs as much as the fixed part of a straight line lies between the bounds."""
 
     kind: Literal["fixed part"]
     along: str
@@ -248,7 +249,7 @@ for _each in (Ratio, Within, Monotone, Crossing, FixedPart):
 
 
 def with_explanations(checks: Iterable[Check]) -> list[Check]:
-    """The checks and, behind each, those that would explain it."""
+    """The checks, each followed by its explanations."""
     return [found for each in checks for found in (each, *with_explanations(each.because))]
 
 
@@ -266,17 +267,17 @@ class Plot(_Part):
 
     @property
     def metrics(self) -> list[str]:
-        """What is drawn."""
+        """The metrics that are drawn."""
         return [self.y] if isinstance(self.y, str) else self.y
 
     @property
     def by(self) -> list[str]:
-        """The factors whose values have a line each."""
+        """The factors with a line per value."""
         return [self.lines] if isinstance(self.lines, str) else self.lines
 
 
 class Printed(_Part):
-    """A figure that the source prints."""
+    """A figure printed by the source."""
 
     metric: str
     value: float
@@ -285,14 +286,14 @@ class Printed(_Part):
 
 
 class Coefficients(_Part):
-    """Of a straight line."""
+    """The coefficients of a straight line."""
 
     intercept: float
     slope: float
 
 
 class Fit(_Part):
-    """A straight line through a metric along a factor, over its value at `reference` if that is given."""
+    """A straight line through a metric along a factor, divided by its value at `reference` if given."""
 
     says: str
     metric: str
@@ -300,11 +301,11 @@ class Fit(_Part):
     reference: Value | None = None
     over: Where = {}
     printed: Coefficients | None = None
-    """The line that the source prints."""
+    """The line that the source prints, for comparison."""
 
 
 class Quick(_Part):
-    """What `--quick` replaces."""
+    """The values that `--quick` replaces."""
 
     repetitions: int | None = Field(default=None, ge=1)
     warm_up_seconds: float | None = Field(default=None, ge=0)

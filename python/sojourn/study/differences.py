@@ -1,7 +1,7 @@
-"""What two plans of a study differ in, in words: who goes on in a folder wants to know what has changed since.
+"""Describes the differences between two plans of a study, for a user who resumes in an existing folder.
 
-Values of lists are compared as sets, systems and other tables with a name by that. A key that one plan lacks and the
-other leaves empty is no difference: it came with a later version.
+Lists are compared as sets, systems and other named tables by name. A key that is absent in one plan and empty in the
+other is no difference: a later version added it.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 SHOWN_MAX = 60
-"""Characters of a value that are quoted."""
+"""The longest quotation of a value."""
 
 
 def differences(held: Mapping[str, object], wanted: Mapping[str, object]) -> list[str]:
-    """A phrase for each."""
+    """One phrase per difference."""
     return list(_of_tables("", held, wanted))
 
 
@@ -51,7 +51,7 @@ def _of_lists(path: str, held: Sequence[object], wanted: Sequence[object]) -> It
 
 
 def _by_name(values: object) -> Mapping[str, object] | None:
-    """Tables of a list by their names; None where it is something else."""
+    """Indexes a list's tables by name; None for anything else."""
     if not isinstance(values, list) or not all(isinstance(each, Mapping) and "name" in each for each in values):
         return None
     return {each["name"]: each for each in values}

@@ -1,9 +1,9 @@
-"""A study as it is declared: the TOML file, checked, with the shorter one that `--quick` makes of it.
+"""A study's TOML file, validated, with the shorter study of `--quick`.
 
-Factors are crossed, with each other and with the systems; rows of `listed` give several factors at once. What is done
-at a point is one of `[workload]` (a server is loaded), `[model]` (a system file is solved) and `[program]` (a program
-is run and says figures). A workload may have a model beside it: systems with a solver are the model's, so that what
-it says is compared with what is measured.
+Factors are crossed with each other and with the systems; rows of `listed` set several factors at once. Each point is
+one of `[workload]` (a server is loaded), `[model]` (a system file is solved) or `[program]` (a program runs and prints
+figures). A workload may have a model beside it: systems with a solver belong to the model, so that predictions are
+compared with measurements.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from sojourn.text.toml import read_text
 
 _KINDS = ("workload", "model", "program")
 _PLANNED = ("repetitions", "warm_up_seconds", "duration_seconds", "seed", "log", "factors", "listed")
-"""What decides the measurements, beside the systems and what they are asked."""
+"""The keys that determine the measurements, besides the systems and their tables."""
 _MARKS = ("tried", "until_decided")
-"""What a plan has where it is so."""
+"""Flags that a plan contains only when set."""
 
 
 class Study(BaseModel):
@@ -56,20 +56,21 @@ class Study(BaseModel):
     source: str
     question: str
     differs: str | None = None
-    """How this differs from the source's experiment, where a reader has to know."""
+    """Differences from the source's experiment that a reader must know."""
     repetitions: int = Field(default=5, ge=1)
     warm_up_seconds: float = Field(default=2.0, ge=0)
     duration_seconds: float = Field(default=10.0, gt=0)
     point_seconds: float | None = Field(default=None, gt=0)
-    """About how long a point takes, where this does not follow from the times above: of most programs, and of loads
-    that end by themselves."""
+    """The approximate duration of a point, where it does not follow from the times above: for most programs, and loads
+    that end by themselves.
+    """
     seed: int = Field(default=1, ge=0)
     log: str = "example"
-    """The access log that replays and programs take: a path, or the example log."""
+    """The access log for replays and programs: a path, or the example log."""
     systems: list[SystemEntry]
     factors: dict[str, list[Value]] = {}
     listed: list[dict[str, Value]] = []
-    """Values that belong together, a row of factors each."""
+    """Values that belong together: each row sets several factors."""
     workload: Workload | None = None
     model: Model | None = None
     program: Program | None = None
@@ -79,9 +80,10 @@ class Study(BaseModel):
     fits: list[Fit] = []
     quick: Quick = Quick()
     tried: bool = False
-    """Whether it is measured to try it only, as by `--quick`: no verdict comes of it."""
+    """Set if it is only a trial run, as with `--quick`: it gives no verdict."""
     until_decided: bool = False
-    """Whether it is repeated where a finding is open, as with a budget: looks at the points then share the error."""
+    """Set if open findings are repeated, as with a budget: the checks of the points then share the error probability.
+    """
 
     @model_validator(mode="after")
     def _holds_together(self) -> Self:
@@ -139,7 +141,7 @@ class Study(BaseModel):
                 raise ValueError(f"the system {each.name} has no command: give it `run`")
 
     def _known(self) -> dict[str, list[Value]]:
-        """The factors, by name, with their values."""
+        """The factors with their values, by name."""
         rows = self.listed
         if any(row.keys() != rows[0].keys() for row in (*rows, *(self.quick.listed or ()))):
             raise ValueError("all rows of `listed` name the same factors")
@@ -150,7 +152,7 @@ class Study(BaseModel):
 
     @property
     def kind(self) -> str:
-        """What is done at a point, or at those that take long: `workload`, `model` or `program`."""
+        """The kind of its points, or of those that take longest: `workload`, `model` or `program`."""
         return self._kinds[0]
 
     @property
@@ -164,7 +166,7 @@ class Study(BaseModel):
 
     @property
     def takes_log(self) -> bool:
-        """Whether an access log decides what is asked for."""
+        """Returns true if the workload depends on an access log."""
         asked = self.workload or self.program
         words = [word for each in self.systems for word in each.run] if self.program is not None else []
         replays = self.workload is not None and bool(self.workload.replay)
@@ -172,22 +174,22 @@ class Study(BaseModel):
         return replays or of_log or any("{log}" in word for word in words)
 
     def values(self, factor: str) -> list[Value]:
-        """The values of a factor, each once, in the order in which they are declared."""
+        """The distinct values of a factor in order of declaration."""
         return list(dict.fromkeys(self._known()[factor]))
 
     def checked_values(self, factor: str) -> list[Value]:
-        """The values of a factor that checks name, or whose ends they compare; the most often named first."""
+        """The values of a factor that checks name or whose ends they compare, most often named first."""
         values = self.values(factor)
         named = Counter(value for check in self.checks for value in check.named(factor))
         named.update(end for check in self.checks if check.goes_along(factor) for end in (values[0], values[-1]))
         return [value for value, _ in named.most_common() if value in values]
 
     def names(self) -> list[str]:
-        """All factors, the system first."""
+        """The names of all factors, the system first."""
         return list(self._known())
 
     def metrics(self) -> list[str]:
-        """The metrics that its checks, plots and printed figures speak of."""
+        """The metrics used by its checks, plots and printed figures."""
         checks = with_explanations(self.checks)
         of_checks = [each.metric for each in checks]
         two_sided = [each for each in checks if isinstance(each, Ratio | Crossing)]
@@ -198,19 +200,19 @@ class Study(BaseModel):
         return list(dict.fromkeys([*of_checks, *of_printed, *of_plots]))
 
     def figure(self, name: str) -> Figure:
-        """A metric of this study.
+        """Looks a metric of this study up.
 
         Raises:
-            CouldNotRun: there is none of the name; the hint says which there are.
+            CouldNotRun: no such metric; the hint lists them.
         """
         return find(name, self.model, self.program, is_loaded=self.workload is not None)
 
     def system(self, name: object) -> SystemEntry:
-        """The system of a name."""
+        """Looks a system up by name."""
         return next(each for each in self.systems if each.name == name)
 
     def shortened(self) -> Study:
-        """The study that `--quick` runs."""
+        """The study of `--quick`."""
         changes: dict[str, object] = {
             name: getattr(self.quick, name)
             for name in ("repetitions", "warm_up_seconds", "duration_seconds", "point_seconds", "listed")
@@ -223,10 +225,10 @@ class Study(BaseModel):
         return self.model_copy(update={**changes, "tried": True, "factors": {**self.factors, **self.quick.factors}})
 
     def planned(self, plan: Mapping[str, object]) -> Study:
-        """The part of this study that a folder's plan holds.
+        """The part of this study in a folder's plan.
 
         Raises:
-            CouldNotRun: the plan is of another study.
+            CouldNotRun: the plan belongs to another study.
         """
         try:
             part = {name: plan[name] for name in _PLANNED}
@@ -241,7 +243,7 @@ class Study(BaseModel):
         return found
 
     def plan(self) -> dict[str, object]:
-        """What decides the measurements: a folder whose plan differs holds another study."""
+        """The keys that determine the measurements: a folder with a different plan holds another study."""
         marks = {name for name in _MARKS if getattr(self, name)}
         return self.model_dump(mode="json", include={"name", *_PLANNED, "systems", *self._kinds, *marks})
 
@@ -250,15 +252,15 @@ _SYSTEMS = TypeAdapter(list[SystemEntry])
 
 
 def parsed(text: str) -> Study:
-    """The study of a file's text; a ValueError says what is wrong with it."""
+    """Parses the text of a study; a ValueError describes the first mistake."""
     return Study.model_validate(tomllib.loads(text))
 
 
 def read(path: Path) -> tuple[Study, str]:
-    """The study of a file, and the file's text.
+    """Reads a study's file; returns the study and the text.
 
     Raises:
-        CouldNotRun: it cannot be read or is no study; the message says where.
+        CouldNotRun: it cannot be read or is not a valid study; the message says where.
     """
     text = read_text(path, "give a study (TOML); sojourn study list shows what there is")
     try:

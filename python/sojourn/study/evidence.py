@@ -1,7 +1,7 @@
-"""What a finding rests on: points that were measured, simulated, or reckoned, which no repetition changes.
+"""The evidence behind a finding: measured, simulated or calculated points; repetitions do not change the last.
 
-It follows from who answers at the points. A comparison of several is of the first of them in the order of `EVIDENCE`:
-where a simulation is compared with a formula, it is the simulation that may differ.
+It follows from the systems at the points. For a comparison of several kinds the first in the order of `EVIDENCE`
+counts: where a simulation is compared with a formula, only the simulation can vary.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _OF_COMMANDS: dict[str, Evidence] = {
     "predict": "identity of the model",
     "plan": "arithmetic",
 }
-"""Of our own commands; what is not named measures."""
+"""The evidence of our own commands; all others measure."""
 
 
 def evidence(study: Study, check: Check) -> Evidence:
-    """What the points of a check come from."""
+    """The kind of evidence behind a check."""
     asked = [
         system
         for system in study.systems
@@ -47,6 +47,6 @@ def _of_points(study: Study, system: SystemEntry) -> Evidence:
     if program not in _OURS:
         return "measured"
     if command == "trace" and study.log == EXAMPLE:
-        # The example log is drawn from distributions.
+        # The example log is drawn from distributions, so replaying it does not make it a measurement.
         return "simulated"
     return _OF_COMMANDS.get(command, "measured")

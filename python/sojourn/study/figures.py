@@ -1,7 +1,7 @@
-"""The metrics that a study's checks, plots and printed figures may name, and how their values are written.
+"""The metrics that a study's checks, plots and printed figures may use, with their formats.
 
 A study that loads servers has the metrics of load runs; one with a model has times, rates and utilisations of its
-stations and classes; one with programs declares what it reads from their output.
+stations and classes; one with programs declares the metrics it reads from their output.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from sojourn.study.declarations import Model, Program
 
 @dataclass(frozen=True)
 class Figure:
-    """A metric by its name, and what it is a quantity of."""
+    """A metric with its name and quantity."""
 
     name: str
     quantity: Quantity
     label: str
-    """What it is, for an axis."""
+    """The label of an axis."""
 
     def write(self, value: float | None) -> str:
-        """The value with its unit, as people read it."""
+        """Formats a value with its unit."""
         return written(self.quantity, value)
 
 
 FOUND = "found"
-"""The value of a parameter that a model was searched for."""
+"""The metric of a parameter search: the value found."""
 BY_SIZE = "by_size"
 _STATISTIC = "mean|p50|p90|p95|p99|p999"
 OF_MODELS: tuple[tuple[str, Quantity, str, str], ...] = (
@@ -69,16 +69,16 @@ OF_MODELS: tuple[tuple[str, Quantity, str, str], ...] = (
         "mean response time of the size",
     ),
 )
-"""Patterns of names, what they are quantities of, what they mean, and their labels."""
+"""Name patterns with their quantities, descriptions and labels."""
 
 
 def find(name: str, model: Model | None, program: Program | None, *, is_loaded: bool = False) -> Figure:
-    """The metric of a study with this model or these programs; with neither, of one that loads servers.
+    """Finds the metric of a study with this model or these programs; without either, of one that loads servers.
 
-    With a model whose server is loaded, too, it is the one's or the other's.
+    For a study with a model and a loaded server, both kinds of metrics are available.
 
     Raises:
-        CouldNotRun: there is none of the name; the hint says which there are.
+        CouldNotRun: no such metric; the hint lists them.
     """
     if program is not None:
         if name not in program.metrics:
@@ -95,7 +95,7 @@ def find(name: str, model: Model | None, program: Program | None, *, is_loaded: 
 
 
 def is_of_loads(name: str) -> bool:
-    """True if a loaded server has this metric."""
+    """Returns true for a metric of load runs."""
     try:
         metrics.find(name)
     except CouldNotRun:
@@ -104,7 +104,7 @@ def is_of_loads(name: str) -> bool:
 
 
 def is_of_model(name: str, model: Model) -> bool:
-    """True if a model has this metric."""
+    """Returns true for a metric of the model."""
     return _of_model(name, model) is not None
 
 

@@ -1,4 +1,4 @@
-"""The findings of a study, from its folder alone: verdicts, fitted lines, and what is missing."""
+"""The results of a study, computed from its folder alone: verdicts, fitted lines, and gaps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sojourn.study.tally import by_evidence
 
 @dataclass(frozen=True)
 class Findings:
-    """What a folder says of its study."""
+    """The results of a study's folder."""
 
     study: Study
     cells: Cells
@@ -32,25 +32,25 @@ class Findings:
     planned: int
     missing: dict[str, str]
     failed: dict[str, int]
-    """Why points failed with nothing measured, and how many."""
+    """The number of points that failed without any measurement, by reason."""
     unlimited: dict[str, int] = field(default_factory=dict)
-    """Why servers had more of their core than the study gives them, and at how many points."""
+    """The number of points whose server had more CPU than the study allows, by reason."""
     given_up: list[str] = field(default_factory=list)
-    """What the whole study has and this has not."""
+    """Parts of the whole study that were left out."""
     repeated: int = 0
-    """Points beyond the planned repetitions, to decide what was open."""
+    """Points beyond the planned repetitions, measured to decide open findings."""
 
     def open_points(self, seconds: float | None) -> list[Point]:
-        """What to measure next to decide what may be decided in so much time."""
+        """The points to measure next to decide findings within this time."""
         return Looks(self.study, self.cells).open_points(self.verdicts, seconds)
 
     @property
     def is_whole(self) -> bool:
-        """Whether every point was measured."""
+        """Returns true if every point was measured."""
         return self.points == self.planned and not self.missing and not self.failed
 
     def as_json(self) -> dict[str, object]:
-        """The summary: estimates per cell, verdicts, what is missing."""
+        """The summary: estimates per cell, verdicts, gaps."""
         return {
             "study": self.study.name,
             "title": self.study.title,
@@ -84,7 +84,7 @@ class Findings:
 
 
 def find(folder: StudyFolder, missing: dict[str, str] | None = None) -> Findings:
-    """Reads the points and judges them."""
+    """Reads the points and judges the checks."""
     records = folder.records()
     study = folder.study
     cells = Cells.of(records, study.linked)

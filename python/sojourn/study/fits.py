@@ -1,7 +1,7 @@
-"""Straight lines through a study's figures along a factor, each repetition by itself; the lines' spread is over these.
+"""Fits straight lines through a study's figures along a factor, separately in each repetition.
 
-With a reference the figures are divided by that at the reference, all other factors the same: the line then is a
-coefficient, as sources print them.
+With a reference, the figures are divided by that at the reference with all other factors equal: the line then gives
+coefficients as sources print them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sojourn.study.points import Settings, number
 
 @dataclass(frozen=True)
 class Line:
-    """A fitted line; `why` says what is missing where there is none."""
+    """A fitted line, or in `why` the reason for its absence."""
 
     fit: Fit
     intercept: Estimate | None = None
@@ -30,13 +30,13 @@ class Line:
 
     @property
     def said(self) -> str:
-        """The line, or why there is none."""
+        """The line in words, or the reason for its absence."""
         if self.intercept is None or self.slope is None:
             return self.why or "nothing was measured"
         return f"{_written(self.intercept)} + {_written(self.slope)} y"
 
     def as_json(self) -> dict[str, object]:
-        """For the summary."""
+        """The line in the summary."""
         return {
             "says": self.fit.says,
             "metric": self.fit.metric,
@@ -49,7 +49,7 @@ class Line:
 
 
 def fitted(fit: Fit, cells: Cells) -> Line:
-    """The line through the cells that are meant."""
+    """Fits the line through the matching cells."""
     chosen = cells.where(fit.over)
     spoilt = next((said for cell in chosen if (said := cell.spoilt(fit.metric)) is not None), None)
     if spoilt is not None:
@@ -58,14 +58,14 @@ def fitted(fit: Fit, cells: Cells) -> Line:
     if not found:
         return Line(fit, why=f"no repetition has two values of {fit.along}")
     intercepts, slopes = zip(*found.values(), strict=True)
-    # Coefficients may be negative, so not on logarithms.
+    # Coefficients may be negative, so no logarithms.
     return Line(fit, linear_estimate(intercepts), linear_estimate(slopes))
 
 
 def fixed_part(check: FixedPart, cells: Cells) -> dict[int, tuple[float, float]] | None:
-    """By repetition what the fixed part costs, and as much of the factor as costs the same; None unless all rise.
+    """By repetition, the fixed part and the amount of the factor that costs the same; None unless all lines rise.
 
-    Repetitions whose line falls are not left out: those that are left would say more than was measured.
+    Repetitions with a falling line are not left out, because the others would then claim more than was measured.
     """
     fit = Fit(says=check.says, metric=check.metric, along=check.along, over=check.over)
     lines = _lines(fit, cells.where(check.over), cells.repetitions)
@@ -75,7 +75,7 @@ def fixed_part(check: FixedPart, cells: Cells) -> dict[int, tuple[float, float]]
 
 
 def _lines(fit: Fit, chosen: Sequence[Cell], repetitions: Sequence[int]) -> dict[int, tuple[float, float]]:
-    """Intercept and slope of each repetition that has two places."""
+    """Intercept and slope of each repetition with at least two points."""
     found = {}
     for repetition in repetitions:
         points = _points(fit, chosen, repetition)
@@ -86,7 +86,7 @@ def _lines(fit: Fit, chosen: Sequence[Cell], repetitions: Sequence[int]) -> dict
 
 
 def _points(fit: Fit, chosen: Sequence[Cell], repetition: int) -> list[tuple[float, float]]:
-    """Places on the factor and figures, over the reference where there is one."""
+    """Positions along the factor with their figures, divided by the reference if given."""
     references = {
         _others(cell.settings, fit.along): cell.value(fit.metric, repetition)
         for cell in chosen

@@ -1,8 +1,8 @@
-"""A study's run folder: each point is a file, written whole when it is done, so that any end leaves what was measured.
+"""A study's run folder: each point is a file, written atomically when done, so that no kind of end loses measurements.
 
-`study.toml` is the study as run, `plan.json` what decides its measurements, `points/REPETITION-CELL.json` the points,
-`environments.json` a row each time that measuring began. `points.parquet`, `study.json` and `report.html` are made of
-these at the end.
+`study.toml` is the study as run, `plan.json` what determines its measurements, `points/REPETITION-CELL.json` the
+points, `environments.json` a row for each start of measuring. `points.parquet`, `study.json` and `report.html` are
+computed from these at the end.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ ENVIRONMENTS = "environments.json"
 SUMMARY = "study.json"
 REPORT = "report.html"
 DIFFERENCES_SHOWN = 5
-"""Between the study of a folder and another that is refused there."""
+"""The most differences listed when a folder holds another study."""
 POINTS = "points"
 _LOCK = ".lock"
 
 Record = dict[str, Any]
-"""What was measured at a point, as its file has it: each kind of point adds keys of its own."""
+"""The content of a point's file; each kind of point adds its own keys."""
 
 
 def nothing(because: str) -> Record:
-    """A point of which nothing was measured."""
+    """The record of a point without any measurement."""
     return {"failed": because, "generator_limited": None, "metrics": {}, "counters": {}}
 
 
@@ -53,7 +53,7 @@ class StudyFolder:
 
     @classmethod
     def begin(cls, path: Path, study: Study, text: str) -> StudyFolder:
-        """Makes the folder, or goes on with one that holds the same study; no other run can write to it meanwhile."""
+        """Creates the folder, or resumes one with the same study, and locks it against other runs."""
         if (path / PLAN).is_file():
             _require_same(path, json.loads((path / PLAN).read_text()), study.plan())
             lock = _lock(path)
@@ -61,19 +61,19 @@ class StudyFolder:
         else:
             folder = RunFolder.create(path, holds=(DOCUMENT,), inside=POINTS)
             lock = _lock(path)
-        # Checks and plots may have changed since: they decide what is said of the points, not the points.
+        # Checks and plots may have changed: they affect the judgement of points, not the points.
         folder.write_text(DOCUMENT, text)
         folder.write_json(PLAN, study.plan())
         return cls(folder, study, parsed(text), lock)
 
     def close(self) -> None:
-        """Lets others measure into it."""
+        """Unlocks the folder."""
         if self._lock is not None:
             self._lock.close()
 
     @classmethod
     def open(cls, path: Path) -> StudyFolder:
-        """The folder of a study that was run, to be read."""
+        """Opens the folder of an earlier run for reading."""
         if not (path / PLAN).is_file():
             raise CouldNotRun(f"{path} holds no study: there is no {PLAN}", "run one with sojourn study")
         whole, _ = read(path / DOCUMENT)
@@ -81,41 +81,41 @@ class StudyFolder:
         return cls(RunFolder(path), whole.planned(plan), whole)
 
     def hold(self, name: str, source: Path) -> Path:
-        """Keeps a copy of a file that the points depend on, and says which to read; a changed one is refused."""
+        """Copies a file on which the points depend and returns the copy's path; refuses a changed file."""
         path, text = self.run.path / name, source.read_text(encoding="utf-8")
         if path.is_file() and path.read_text(encoding="utf-8") != text:
             raise CouldNotRun(f"{path} is not what the study takes now", "give another --output, or remove the folder")
         return path if self.run.write_text(name, text) else source
 
     def has(self, point: Point) -> bool:
-        """Whether the point was measured; one that failed with nothing is to be tried again."""
+        """Returns true if the point was measured; a point that failed without a measurement is tried again."""
         file = self._file(point)
         return file.is_file() and bool(json.loads(file.read_text())["metrics"])
 
     def tries(self, point: Point) -> int:
-        """How often it was measured, or tried to be."""
+        """The number of attempts at the point."""
         file = self._file(point)
         return int(json.loads(file.read_text()).get("tries", 1)) if file.is_file() else 0
 
     def keep(self, point: Point, record: Record) -> None:
-        """Writes a point."""
+        """Writes a point's file."""
         whole = {"settings": dict(point.settings), "repetition": point.repetition, **record}
         if not self.run.write_json(f"{POINTS}/{point.name}.json", whole):
             self._unwritten[self._file(point)] = whole
 
     def records(self) -> list[Record]:
-        """All points that were measured."""
+        """The records of all measured points."""
         written = {path: json.loads(path.read_text()) for path in (self.run.path / POINTS).glob("*.json")}
         return [record for _, record in sorted({**written, **self._unwritten}.items())]
 
     def environments(self) -> list[Environment]:
-        """The machine each time that measuring began."""
+        """The machine at each start of measuring."""
         path = self.run.path / ENVIRONMENTS
         found: list[Environment] = json.loads(path.read_text()) if path.is_file() else []
         return found
 
     def add_environment(self, environment: Environment) -> None:
-        """Notes the machine that measures now, where it is another than the last."""
+        """Records the current machine if it differs from the last one."""
         known = self.environments()
         if not known or known[-1] != environment:
             self.run.write_json(ENVIRONMENTS, [*known, environment])
@@ -129,7 +129,7 @@ class StudyFolder:
 
 
 def _lock(path: Path) -> IO[str]:
-    """An open file that is ours until we close it or end, however we end."""
+    """A locked file; the lock ends with the process at the latest."""
     try:
         file = (path / _LOCK).open("w")
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The kinds of points, by the table of the study's file that asks for them."""
+"""The kinds of points, by the study file's table."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from sojourn.study.runner import Measure
 
 
 def measure(study: Study, file: Path, folder: StudyFolder, work: Path) -> Measure:
-    """Who measures the points of the study that was read from `file`.
+    """The function that measures the points of a study read from `file`.
 
     Raises:
-        CouldNotRun: its system file is not there, or is another than the folder's points are of.
+        CouldNotRun: its system file is missing, or differs from the one of the folder's points.
     """
     if study.program is not None:
         return ProgramPoints(study, work)

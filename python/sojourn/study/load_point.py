@@ -1,7 +1,7 @@
-"""One point by load: a server of its own, freshly started, its site, the generator, the probe beside them.
+"""Measures one point by load: a freshly started server with its site, the generator, and a probe.
 
-Server and generator have a core each where there are two. The clients' draws follow from the study's seed and the
-repetition, so that all systems of a repetition are asked for the same. Clients may be behind a network link.
+Server and generator each have a core where there are two. The clients' random draws depend on the study's seed and the
+repetition, so that all systems of a repetition get the same requests. Clients may be behind a network link.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from sojourn.workload.fileset import FILELIST
 
 PROBE_INTERVAL = "250ms"
 LINK_NETWORK = "10.77.0.0/16"
-"""A link's, unless its options name another; its first address is the server's."""
+"""The default network of a link; its first address is the server's."""
 SEQUENCE = "{sequence}"
-"""Of a load's options: the file of a session that asks for each file once; no mix is given then."""
+"""A placeholder in load options: the file of a session that requests each file once; excludes a mix."""
 RAMP_SECONDS_MIN = 0.1
-"""In which viewers come where there is no warm-up."""
+"""The ramp in which viewers start if there is no warm-up."""
 _OPEN_TO_OTHERS = 0o755
 
 
@@ -59,13 +59,13 @@ class LoadPoints:
 
     @property
     def workload(self) -> Workload:
-        """What the server is asked for."""
+        """The study's workload."""
         assert self.study.workload is not None
         return self.study.workload
 
     @cached_property
     def _metrics(self) -> list[str]:
-        """What the study asks of its loads; the rest is of its model."""
+        """The metrics of loads; other metrics belong to the model."""
         return [name for name in self.study.metrics() if is_of_loads(name)]
 
     def __call__(self, point: Point) -> Record:
@@ -73,7 +73,7 @@ class LoadPoints:
         entry = self.study.system(point.settings[SYSTEM])
         root = self._site(point.settings)
         pinned = cores.plan()
-        # Servers that change to another user have to reach their folders.
+        # A server that switches to another user must be able to reach its folder.
         with tempfile.TemporaryDirectory(dir=self.work) as scratch:
             Path(scratch).chmod(_OPEN_TO_OTHERS)
             link = filled(self.workload.link, point.settings)
@@ -111,7 +111,7 @@ class LoadPoints:
 
     @cached_property
     def _cpu_unlimited(self) -> str | None:
-        """Why the server has its whole core although the study gives it less; None if it has not."""
+        """The reason why the study's CPU limit does not apply to the server; None if it does."""
         return None if self.workload.cpu == NONE else processors_unlimited_because()
 
     def _loaded(self, point: Point, server: Running, root: Path, way: _Way, pinned: cores.Cores) -> Record:
@@ -144,7 +144,7 @@ class LoadPoints:
         return f"the server ended by itself (exit code {code}){limit}"
 
     def _sources(self) -> str:
-        """The processor's counters only where a figure needs them: they cost the server a little at every switch."""
+        """The probe's sources; perf events only if needed, because they cost a little at every context switch."""
         asked = [metrics.find(name) for name in self._metrics]
         processors = any("misses" in counter for metric in asked for counter in metric.counters)
         return f"{SOURCES},processor" if processors else SOURCES
@@ -154,7 +154,7 @@ class LoadPoints:
         return [*core, *(word for pid in server.pids for word in ("--observe-pid", str(pid)))]
 
     def _viewers(self, point: Point, url: str, root: Path) -> list[str]:
-        """They come during the warm-up."""
+        """Viewers start during the warm-up."""
         options = [filled(each, point.settings) for each in self.workload.load]
         if option(options, "--ramp") is None:
             viewers = float(option(options, "--clients") or 1)
@@ -176,7 +176,7 @@ class LoadPoints:
         return [url, *asked, *options, "--duration", duration, "--warm-up", warm_up]
 
     def _sequence(self, root: Path) -> Path:
-        """A session that asks for each file of the site once, in order."""
+        """Writes a session that requests each file of the site once, in order."""
         sequence = self.work / f"{root.name}.sequence"
         rows = (root / FILELIST).read_text().splitlines()
         sequence.write_text("".join(f"{row.split()[0]}\n" for row in rows))
@@ -185,7 +185,7 @@ class LoadPoints:
 
 @dataclass(frozen=True)
 class _Way:
-    """How clients reach the server: at once, or behind a link with these options, whose report is in `folder`."""
+    """The network path of the clients: direct, or behind a link with these options, whose report goes to `folder`."""
 
     link: str
     folder: Path
@@ -207,11 +207,11 @@ class _Way:
         return behind([*shlex.split(self.link), "--report", str(self._report)], tool)
 
     def late(self) -> str | None:
-        """Why part of the delay was the machine's and not the link's."""
+        """The reason why part of the delay came from the machine rather than the link."""
         if self.link == NONE or not self._report.is_file():
             return None
         report = json.loads(self._report.read_text())
-        # Null where the kernel carried the packets, which does not tell how late they were.
+        # Null where the kernel carried the packets, which does not report their lateness.
         return "the link was late: one packet in a hundred by more than its limit" if report["limited"] else None
 
 
@@ -225,7 +225,7 @@ def _started(entry: SystemEntry, launch: Launch, settings: Settings, streaming: 
 
 
 def _run(runner: Runner, words: Sequence[str], server: Running, sources: str) -> tuple[LoadResult, str | None]:
-    """Loads the server with a probe beside it; where only the probe failed, the second says why."""
+    """Loads the server with a probe; if only the probe failed, the second value gives the reason."""
     if not server.pids:
         return runner(words, None), "the server's processes are not known"
     whole: list[LoadResult] = []

@@ -1,4 +1,4 @@
-"""What is kept of a point that was loaded: metrics, the server's counters, and why it is not to be trusted."""
+"""The stored record of a load point: metrics, the server's counters, and reasons for distrust."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ METRICS = (
     "server.minor_faults",
     "server.major_faults",
 )
-"""What is kept of every point, beside what the study's own checks and plots speak of."""
+"""Metrics stored for every point, besides those that the study's checks and plots use."""
 STREAM_METRICS = (
     "conforming",
     "served",
@@ -53,14 +53,14 @@ STREAM_METRICS = (
     "server.l1d_misses",
     "server.llc_misses",
 )
-"""The same of a point with viewers of films."""
+"""The same for points with film viewers."""
 DISTURBED = 0.02
-"""Of the generator's core taken by others: from here on that may be why it was the limit."""
+"""The share of the generator's core taken by others above which they may have caused the generator's limit."""
 _NOTHING = "no request was answered in the measured time"
 
 
 def measured(result: LoadResult, server: Running, names: Sequence[str]) -> Record:
-    """A point that was measured."""
+    """The record of a measured point."""
     wanted = {name: metrics.find(name) for name in names}
     values = {name: metric.of_run(result) for name, metric in wanted.items()}
     lacking = {name: why for name, metric in wanted.items() if (why := metric.lacking_because(result)) is not None}
@@ -74,7 +74,7 @@ def measured(result: LoadResult, server: Running, names: Sequence[str]) -> Recor
         "server_version": server.version,
         "server_command": server.command,
         **_became(result),
-        # JSON has no NaN, and what was not measured is null.
+        # JSON has no NaN, so values that were not measured are null.
         "metrics": {name: None if math.isnan(value) else value for name, value in values.items()},
         "unavailable": lacking,
         "counters": {name: _figure(each) for name, each in counters.items()},
@@ -82,25 +82,25 @@ def measured(result: LoadResult, server: Running, names: Sequence[str]) -> Recor
 
 
 def _became(result: LoadResult) -> Record:
-    """How many requests there were, or streams and what became of them."""
+    """The number of requests, or of streams by outcome."""
     if result.is_streams:
         return {"streams": result.of_streams.streaming.streams.as_json()}
     return {"requests": result.requests, "errors": result.errors}
 
 
 def is_disturbed(result: LoadResult) -> bool:
-    """Whether the generator was the limit where other programs or the hypervisor took its core."""
+    """Returns true if the generator was the limit while other programs or the hypervisor took its core."""
     generator = result.record.generator
-    # What was not measured is above nothing.
+    # A value that was not measured exceeds nothing.
     taken = any(known(each) > DISTURBED for each in (generator.core_wait_fraction, generator.core_steal_fraction))
     return taken and result.limited_because is not None
 
 
 def failed(because: str, server: Running) -> Record:
-    """A point of which nothing was measured."""
+    """The record of a failed point."""
     return {**nothing(because), "server_version": server.version, "server_command": server.command}
 
 
 def _figure(counter: CounterUse) -> float | None:
-    """A counter's total over the measured time, or a level's mean; None where there was none."""
+    """A counter's total over the measured time, or a level's mean; None if missing."""
     return counter.mean if counter.total is None else counter.total

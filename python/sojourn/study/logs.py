@@ -1,4 +1,4 @@
-"""The access log of a study: one that is given, or the example log; as it is, and as a trace."""
+"""The access log of a study: a given one or the example log, as text and as a trace."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXAMPLE_SEED = 1
 
 
 def log_file(log: str, work: Path) -> Path:
-    """The log, made below `work` where it is the example.
+    """The log's path; the example log is written below `work` first.
 
     Raises:
         CouldNotRun: there is no such file.

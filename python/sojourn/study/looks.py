@@ -1,9 +1,10 @@
-"""Looking at a study's points again after more repetitions, without being right by chance more often.
+"""Sequential testing: judges a study again after more repetitions, without inflating the error probability.
 
-What is open after the planned repetitions is measured on, and looked at whenever there are half as many again. Who
-looks often sees something by chance sooner or later, so the error of 5 % is spent over the looks: each has half of what
-is left. That is an alpha-spending function (K. Lan, D. DeMets, Biometrika 70, 1983), and the sum bounds the error
-whatever the looks have in common (Bonferroni). The first look that decides counts; what comes later changes nothing.
+Findings that are open after the planned repetitions are measured further, and judged again whenever the repetitions
+have grown by half. Repeated looks would eventually find something by chance, so the error probability of 5 % is spent
+over the looks: each gets half of the remainder. This is an alpha-spending function (K. Lan, D. DeMets, Biometrika 70,
+1983), and the sum bounds the error however the looks are correlated (Bonferroni). The first look that decides counts;
+later ones change nothing.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ from sojourn.study.runner import estimate_seconds
 from sojourn.study.samples import DECIDED, ERROR
 
 GROWTH = 1.5
-"""Of the repetitions, from look to look."""
+"""The growth of the repetitions between two looks."""
 LOOKS_MAX = 8
-"""After which a finding stays open: seventeen times the planned repetitions."""
+"""The number of looks after which a finding stays open: seventeen times the planned repetitions."""
 DISTURBED_TRIES = 3
-"""How often a point is measured at which others took the generator's core."""
+"""The most attempts at a point at which others took the generator's core."""
 _LOOKS_FORESEEN = 20
-"""How far ahead it is said what a decision would take."""
+"""The number of future looks considered when estimating the cost of a decision."""
 _TROUBLES = ("failed", "generator_limited", "doubtful")
-"""Keys of a record that say why its figures decide nothing."""
+"""Keys of a record that exclude its figures from decisions."""
 QUICK = "--quick is to try, not to believe"
 
 
 def schedule(first: int, looks: int = LOOKS_MAX) -> list[tuple[int, float]]:
-    """After how many repetitions it is looked at, and with which error."""
+    """The looks: the number of repetitions and the error probability of each."""
     counts = [first]
     while len(counts) < looks:
         counts.append(max(counts[-1] + 1, math.ceil(counts[-1] * GROWTH)))
@@ -46,17 +47,17 @@ def schedule(first: int, looks: int = LOOKS_MAX) -> list[tuple[int, float]]:
 
 @dataclass(frozen=True)
 class Looks:
-    """What has been measured of a study, looked at."""
+    """The measurements of a study, judged at successive looks."""
 
     study: Study
     cells: Cells
     whole: Study | None = None
-    """Of which the study may be a part."""
+    """The complete study, if this one is a part of it."""
 
     def verdict(self, check: Check) -> Verdict:
-        """By the first look that decides, or else the last for which all points are there.
+        """The verdict of the first look that decides, or else of the last with complete points.
 
-        What is said of systems or values by name does not hold while some of these were not measured.
+        A finding about all named systems or values cannot hold while some of them are not measured.
         """
         found = self._looked(check)
         lacking = self._unmeasured(check)
@@ -93,10 +94,10 @@ class Looks:
         return self._foreseen(check, found, self.cells.until(found.repetitions))
 
     def open_points(self, verdicts: Sequence[Verdict], seconds: float | None = None) -> list[Point]:
-        """What is to be measured up to the next look at those findings that may be decided in so much time.
+        """The points to measure before the next look at findings that can be decided in the given time.
 
-        Where others took the generator's core at a point, and nothing else keeps a finding open, that point is measured
-        again: what it says is not looked at before.
+        If others took the generator's core at a point, and only such points keep a finding open, they are measured
+        again before any further look.
         """
         wanted: set[str] = set()
         for check, verdict in zip(self.study.checks, verdicts, strict=True):
@@ -107,7 +108,7 @@ class Looks:
         return [point for each in range(1, last + 1) for point in shuffled(self.study, each) if point.name in wanted]
 
     def _next(self, check: Check, repetitions: int) -> set[str]:
-        """The points that the look after so many repetitions lacks."""
+        """The missing points of the look after this many repetitions."""
         later = [count for count, _ in schedule(self.study.repetitions) if count > repetitions]
         return {
             point.name
@@ -116,7 +117,7 @@ class Looks:
         }
 
     def _disturbed(self, check: Check, repetitions: int) -> set[str]:
-        """The points that keep a check open and may be measured again; none where others keep it open as well."""
+        """The disturbed points that keep a check open and may be repeated; empty if others do, too."""
         points = self._points(check, range(1, repetitions + 1))
         troubled = [each for each in points if any(map(self._record(each).get, _TROUBLES))]
         records = [self._record(each) for each in troubled]
@@ -124,7 +125,7 @@ class Looks:
         return {each.name for each in troubled} if curable else set()
 
     def _foreseen(self, check: Check, verdict: Verdict, seen: Cells) -> Verdict:
-        """With what a decision would take, where it is open and the spread so far tells."""
+        """Adds the estimated cost of a decision to an open verdict, if the spread so far allows one."""
         asked = question(check, seen)
         if verdict.finding != "not decided" or asked is None:
             return verdict
@@ -150,7 +151,7 @@ class Looks:
         return self._records.get(_key(point.settings), {}).get(point.repetition, {})
 
     def _needed(self, check: Check) -> list[tuple[int, Settings]]:
-        """The planned cells that the check is of, without those of systems that never ran."""
+        """The planned cells of the check, without those of systems that never ran."""
         ran = {cell.settings[SYSTEM] for cell in self.cells.cells}
         return [
             (place, settings)
@@ -162,7 +163,7 @@ class Looks:
         return all(map(self._record, self._points(check, range(1, count + 1))))
 
     def _seconds(self, settings: Settings) -> float:
-        """What a point of the cell took."""
+        """The time that a point of the cell took."""
         records = self._records.get(_key(settings), {}).values()
         times = [each["took_seconds"] for each in records if "took_seconds" in each]
         return fmean(times) if times else estimate_seconds(self.study, 1)

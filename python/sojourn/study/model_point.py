@@ -1,7 +1,7 @@
-"""One point by a model: a system file with a cell's settings, answered by an analytic solver or simulated.
+"""Solves one point by a model: a system file with a cell's settings, by an analytic solver or simulation.
 
-Simulations of a repetition have the same seed, so that cells see the same jobs; another repetition draws others. What
-an analytic solver says is the same in all.
+Simulations of a repetition share a seed, so that cells see the same jobs; other repetitions draw others. An analytic
+solver gives the same result in all repetitions.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from sojourn.study.points import Point, Settings, filled
 from sojourn.text import quantity
 
 METRICS = ("mean", "p50", "p95", "p99", "rps")
-"""What is kept of every point that has it, beside what the study's own checks and plots speak of."""
+"""Metrics stored for every point where available, besides those that the study's checks and plots use."""
 
 
 @dataclass
 class ModelPoints:
-    """Answers the points of a study whose system file is `system`."""
+    """Solves the points of a study with the system file `system`."""
 
     study: Study
     system: Path
     _simulated: dict[tuple[str, int], Simulation] = field(default_factory=dict)
-    """By system and seed: cells that differ in what they ask alone have one simulation."""
+    """Cached simulations by system and seed: cells that differ only in their metrics share one."""
 
     def __call__(self, point: Point) -> Record:
         """See `runner.Measure`."""
@@ -54,7 +54,7 @@ class ModelPoints:
 
     @property
     def model(self) -> Model:
-        """What is solved."""
+        """The study's model."""
         assert self.study.model is not None
         return self.study.model
 
@@ -134,7 +134,7 @@ def _record(metrics: dict[str, float | None], failed: str | None = None) -> Reco
         "failed": failed,
         "generator_limited": None,
         "server_version": __version__,
-        # JSON has no NaN, and what is not known is null.
+        # JSON has no NaN, so unknown values are null.
         "metrics": {name: None if value is None or math.isnan(value) else value for name, value in metrics.items()},
         "counters": {},
     }

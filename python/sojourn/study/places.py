@@ -1,4 +1,4 @@
-"""Where two sides of a comparison were both measured: cells that agree in all factors that neither side names."""
+"""The places of a comparison: pairs of cells that agree in all factors that neither side names."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from sojourn.study.points import number
 from sojourn.study.samples import ABOVE, BELOW, BOTH, NEITHER, Bounds, Sample, Side
 
 Metrics = tuple[str, str]
-"""Of the left and of the right side."""
+"""The metrics of the left and the right side."""
 ALL = "all"
-"""A place that nothing tells from others."""
+"""The name of a place without distinguishing factors."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where both sides of a comparison were measured."""
+    """A place at which both sides of a comparison were measured."""
 
     settings: Mapping[str, str]
-    """What tells it from other places, as it is called."""
+    """The factors that distinguish it from other places."""
     left: Sequence[Cell]
     right: Sequence[Cell]
 
     def values(self, metrics: Metrics, cells: Cells) -> dict[int, float]:
-        """Left over right, in each repetition that has both."""
+        """Left over right, in each repetition with both."""
         return ratios(self.left, self.right, metrics, cells.repetitions)
 
     def spoilt(self, metrics: Metrics) -> list[str]:
-        """Why figures of its cells are not the server's, where some are not."""
+        """Reasons why figures of its cells do not describe the server."""
         return [
             f"{name(cell.settings)}: {said}"
             for metric, side in self._sides(metrics)
@@ -41,7 +41,7 @@ class Place:
         ]
 
     def zero(self, metrics: Metrics) -> str | None:
-        """Why there is no ratio though something was measured on both sides."""
+        """The reason why there is no ratio although both sides were measured."""
         for metric, side in self._sides(metrics):
             for cell in side:
                 if any(cell.value(metric, each) == 0 for each in cell.records):
@@ -49,9 +49,9 @@ class Place:
         return None
 
     def shown(self, metrics: Metrics) -> frozenset[Side]:
-        """On which sides of a bound left over right can be shown to be.
+        """The sides of a bound on which the ratio can be shown to lie.
 
-        Where a side is at least what was measured, the ratio is at least or at most what it comes to.
+        If the figure of a side is only a lower bound, so the ratio is only a lower or upper bound.
         """
         left, right = (
             [cell.is_lower_bound(metric) for cell in side if cell.spoilt(metric)]
@@ -71,7 +71,7 @@ _SIDES = attrgetter("left"), attrgetter("right")
 
 
 def places(cells: Cells, left: Where, right: Where, over: Where, each: bool = True) -> list[Place]:
-    """Every left cell beside every right one that agrees with it in what neither side names; or all of them as one."""
+    """Pairs every left cell with every right one that agrees in all unnamed factors; or combines them all into one."""
     named = left.keys() | right.keys()
     if named & cells.linked:
         named |= cells.linked
@@ -93,7 +93,7 @@ def places(cells: Cells, left: Where, right: Where, over: Where, each: bool = Tr
 
 
 def samples(found: Sequence[Place], called: str, metrics: Metrics, cells: Cells, bounds: Bounds) -> list[Sample]:
-    """Left over right at each place; `called` stands before the places' names."""
+    """Left over right at each place; `called` prefixes the places' names."""
     names = told_apart([place.settings for place in found])
     return [
         _sample(_joined(called, named), place, metrics, place.values(metrics, cells), bounds)
@@ -102,7 +102,7 @@ def samples(found: Sequence[Place], called: str, metrics: Metrics, cells: Cells,
 
 
 def together(found: Sequence[Place], called: str, metrics: Metrics, cells: Cells, bounds: Bounds) -> Sample:
-    """The same over all places as one: their mean is taken first, repetition by repetition."""
+    """The mean over all places, repetition by repetition."""
     by_place = [each.values(metrics, cells) for each in found]
     whole = [each for each in cells.repetitions if all(each in values for values in by_place)]
     values = {each: geometric_mean([values[each] for values in by_place]) for each in whole}
@@ -118,18 +118,18 @@ def _sample(called: str, place: Place, metrics: Metrics, values: Mapping[int, fl
 
 
 def along(cells: Cells, factor: str, over: Where) -> list[Value]:
-    """The values of a factor at which something was measured, in their order."""
+    """The measured values of a factor in order."""
     found = {cell.settings[factor] for cell in cells.where(over)}
     return sorted(found, key=lambda value: number(value) or 0.0)
 
 
 def name(settings: Mapping[str, Value] | Mapping[str, str]) -> str:
-    """How a cell is called."""
+    """The name of a cell."""
     return ", ".join(f"{name} {value}" for name, value in settings.items()) or ALL
 
 
 def told_apart(settings: Sequence[Mapping[str, str]]) -> list[str]:
-    """Names without what all have in common."""
+    """Names without the settings that all share."""
     telling = [each for each in settings[0] if len({one.get(each) for one in settings}) > 1] if settings else []
     return [name({each: one[each] for each in telling if each in one}) for one in settings]
 
@@ -149,7 +149,7 @@ def _groups(cells: Cells, where: Where, named: AbstractSet[str]) -> dict[tuple[t
 def _called(
     shared: Mapping[str, Value], left: tuple[Cell, Sequence[Cell]], right: tuple[Cell, Sequence[Cell]]
 ) -> dict[str, str]:
-    """The place's settings: what it shares, and of what its sides name the factors that tell it from other pairs."""
+    """The place's settings: the shared ones, and of its sides' factors those that distinguish it from other pairs."""
     found = {name: str(value) for name, value in shared.items()}
     for factor in left[0].settings:
         several = [len({cell.settings[factor] for cell in group}) > 1 for _, group in (left, right)]

@@ -1,7 +1,7 @@
-"""What a study measures, and in which order: every cell once per repetition, each repetition in an order of its own.
+"""The points of a study in their order: every cell once per repetition, each repetition shuffled separately.
 
-A repetition is a block: a disturbance of minutes touches all systems of one repetition alike, and comparisons are made
-within repetitions.
+A repetition is a block: a disturbance lasting minutes affects all systems of one repetition alike, and comparisons are
+made within repetitions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sojourn.study.document import Study
 from sojourn.text import quantity
 
 Settings = Mapping[str, Value]
-"""The value of every factor, the system's name among them."""
+"""The value of every factor, including the system's name."""
 
 _BOUND = re.compile(r"\s*(<=|>=|<|>)\s*(.+?)\s*")
 _HOLDS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
@@ -36,14 +36,14 @@ class Point:
 
     @property
     def name(self) -> str:
-        """Names its file."""
+        """The base name of its file."""
         return f"{self.repetition:03d}-{self.cell:04d}"
 
 
 def cells(study: Study) -> list[Settings]:
-    """Every combination of a system, a listed row and the factors' values, in the order in which they are declared.
+    """All combinations of a system, a listed row and the factors' values, in order of declaration.
 
-    A system that is to be measured in some cells only has these.
+    A system restricted by `only` has just those cells.
     """
     crossed: list[list[Settings]] = [[{name: value} for value in values] for name, values in study.factors.items()]
     parts = list(itertools.product(study.listed or [{}], *crossed))
@@ -57,19 +57,19 @@ def cells(study: Study) -> list[Settings]:
 
 
 def in_order(study: Study) -> list[Point]:
-    """All planned points as they are measured; the order follows from the study's seed."""
+    """All planned points in the order of measurement, which follows from the study's seed."""
     return [point for repetition in range(1, study.repetitions + 1) for point in shuffled(study, repetition)]
 
 
 def shuffled(study: Study, repetition: int) -> list[Point]:
-    """The points of a repetition, planned or not, in the order that it has."""
+    """The points of a repetition in order, planned or not."""
     block = list(enumerate(cells(study)))
     Random(f"{study.seed} {repetition}").shuffle(block)
     return [Point(cell, repetition, settings) for cell, settings in block]
 
 
 def number(value: Value) -> float | None:
-    """The value as a number: as it is, or a size, a time or a bandwidth with its unit; None for a name."""
+    """The value as a number: a number itself, or a size, time or bandwidth with its unit; None for a name."""
     if isinstance(value, int | float):
         return float(value)
     for parse in (quantity.size_bytes, quantity.seconds, quantity.bits_per_second):
@@ -81,15 +81,15 @@ def number(value: Value) -> float | None:
 
 
 def matches(settings: Settings, where: Where) -> bool:
-    """Whether a cell is one of those meant."""
+    """Returns true if the cell matches."""
     return all(_meets(settings[name], wanted) for name, wanted in where.items())
 
 
 def filled(text: str, settings: Settings) -> str:
-    """The text with the factors' values in the place of their names.
+    """Replaces the names of factors in braces by their values.
 
     Raises:
-        CouldNotRun: it names something that is no factor.
+        CouldNotRun: it names an unknown factor.
     """
     for _, name, _, _ in Formatter().parse(text):
         if name is not None and name not in settings:

@@ -1,9 +1,9 @@
-"""One point by a program: a command that is run to its end, and figures out of the JSON object that it prints.
+"""Measures one point by a program: runs a command to its end and reads figures from its JSON output.
 
-The command may name the factors and, beside them, `{root}` (the folder of the study's files or films), `{mix}` or
-`{media}` (their list), `{work}` (an empty folder), `{log}` (the log), `{port}` (one that is free), `{seed}`, and
-`{gst_films}` (GStreamer's streaming server, a program of the system's Python). `sojourn` and `sojourn-engine` are those
-that run here.
+The command may contain the factors and `{root}` (the folder of the study's files or films), `{mix}` or `{media}`
+(their list), `{work}` (an empty folder), `{log}` (the log), `{port}` (a free port), `{seed}`, and `{gst_films}`
+(GStreamer's streaming server, run by the system's Python). `sojourn` and `sojourn-engine` are those of this
+installation.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from sojourn.workload.fileset import FILELIST
 
 OUTPUT_BYTES_MAX = 256 << 20
 PROGRAM_SECONDS_MAX = 1800.0
-"""After which a program hangs, as far as a study is concerned."""
+"""The timeout of a program."""
 _SAID_LINES = 3
 
 
 @dataclass
 class ProgramPoints:
-    """Runs the points of a study; `work` holds sites and what the programs write."""
+    """Runs the points of a study; `work` holds sites and the programs' files."""
 
     study: Study
     work: Path
@@ -59,7 +59,7 @@ class ProgramPoints:
             what, _, hint = said.removeprefix("error: ").partition("\nhint: ")
             raise SystemMissing(CouldNotRun(what, hint or None))
         if done.returncode < 0:
-            # Ctrl-C on a terminal reaches the program as well as us.
+            # Ctrl-C on a terminal reaches the program as well as this process.
             raise KeyboardInterrupt
         try:
             printed = _read(done.stdout)
@@ -69,13 +69,13 @@ class ProgramPoints:
             last = "; ".join(said.splitlines()[-_SAID_LINES:])
             return _record(command, {}, f"{error.what}" + (f"; it said: {last}" if last else ""))
         failed = f"its exit code was {done.returncode}" if done.returncode else None
-        # What disturbed one run need not disturb the next.
+        # A disturbance of one run need not affect the next.
         doubtful = {"doubtful": "; ".join(doubts), "disturbed": True} if doubts else {}
         return {**_record(command, metrics, failed), **doubtful}
 
     @property
     def program(self) -> Program:
-        """What is read from the output."""
+        """The study's programs and metrics."""
         assert self.study.program is not None
         return self.study.program
 
@@ -116,7 +116,7 @@ _OURS: dict[str, Callable[[], str]] = {"sojourn": _sojourn, "sojourn-engine": _e
 
 
 def _at(whole: object, path: str) -> float | None:
-    """The number at a path; None where it, or what it is a part of, is null, unavailable, or beyond a list's end."""
+    """The number at a path; None where it or a part of the path is null, unavailable, or beyond a list's end."""
     found = _part_at(whole, path)
     if found is None or (isinstance(found, Mapping) and "unavailable" in found):
         return None
@@ -126,7 +126,7 @@ def _at(whole: object, path: str) -> float | None:
 
 
 def _listed(whole: object, path: str) -> list[str]:
-    """The texts of a list; none where it is not there."""
+    """The strings of a list; empty if the list is missing."""
     found = _part_at(whole, path)
     if found is not None and not isinstance(found, list):
         raise CouldNotRun(f"{path} of its output is no list: {str(found)[:80]}")

@@ -1,7 +1,7 @@
-"""Goes through a study's points: what was measured before is not repeated, and a system that never runs is left out.
+"""Runs a study's points: skips those measured before, and leaves out a system that never runs.
 
-How a point is measured is somebody else's business (`Measure`). Measuring ends when all points are done, when its time
-is over, or when somebody stops it; the next run goes on where it ended.
+A `Measure` measures each point. Measuring ends when all points are done, the time is over, or the user interrupts; the
+next run resumes there.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from sojourn.study.folder import Record, StudyFolder, nothing
 from sojourn.study.points import Point, in_order
 
 OVERHEAD_SECONDS = {"workload": 0.8, "model": 0.1, "program": 3.0}
-"""Of a point beside its warm-up and its measured time: servers start and stop."""
+"""The overhead of a point beyond its warm-up and measured time: servers start and stop."""
 
 TRIES = 3
-"""Points at which a system that has never run may fail to, before it is left out: one may be its own trouble."""
+"""A system that has never run is left out after this many failed points, because a single one may be at fault itself.
+"""
 
 Ending = Literal["complete", "out of time", "interrupted"]
 
 
 class SystemMissing(Exception):
-    """The system of a point does not run: why, and what would cure it."""
+    """The system of a point does not run; gives the reason and a suggested fix."""
 
     def __init__(self, because: CouldNotRun) -> None:
         super().__init__(because.said)
@@ -39,9 +40,10 @@ class Measure(Protocol):
     """Measures a point."""
 
     def __call__(self, point: Point) -> Record:
-        """What was measured.
+        """Measures a point and returns its record.
 
-        Raises:
+        Raises: SystemMissing: its system did not run. CouldNotRun or OSError: nothing could be measured.
+        KeyboardInterrupt: the user interrupted; nothing of the point is stored.
             SystemMissing: its system did not run.
             CouldNotRun: nothing could be measured; so with OSError.
             KeyboardInterrupt: somebody stopped it; nothing of the point is kept.
@@ -51,32 +53,32 @@ class Measure(Protocol):
 
 @dataclass
 class Progress:
-    """How far measuring has come, and why it ended."""
+    """The progress of measuring, and the reason for its end."""
 
     points: int
     before: int
-    """Points that were measured before."""
+    """Points measured before this run."""
     measured: int = 0
     failed: int = 0
-    """Points of which nothing could be measured."""
+    """Points without any measurement."""
     ending: Ending = "complete"
     missing: dict[str, str] = field(default_factory=dict)
-    """Systems that never ran, and why not."""
+    """Systems that never ran, with the reasons."""
     skipped: int = 0
     repeated: int = 0
-    """Of those measured, beyond the planned repetitions."""
+    """Measured points beyond the planned repetitions."""
 
     @property
     def done(self) -> int:
-        """Points that are settled."""
+        """The number of finished points."""
         return self.before + self.measured + self.failed + self.skipped
 
 
 def estimate_seconds(study: Study, points: int) -> float:
-    """How long so many points take, before any has been timed."""
+    """The expected duration of points before any has been timed."""
     if study.point_seconds is not None:
         return points * study.point_seconds
-    # Only load takes the time that it is told.
+    # Only a load takes the time it is given.
     measured = study.warm_up_seconds + study.duration_seconds if study.kind == "workload" else 0.0
     return points * (measured + OVERHEAD_SECONDS[study.kind])
 
@@ -90,9 +92,9 @@ def run(
     told: Callable[[Progress, Point, float], None] = lambda progress, point, left: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Progress:
-    """Measures what is missing, and then what `more` wants in the seconds that are left, until that is nothing.
+    """Measures missing points, then those that `more` returns for the remaining seconds, until it returns none.
 
-    `told` hears before each point, with the seconds that are probably left.
+    Before each point `told` is called with the estimated remaining time.
     """
     order = in_order(folder.study)
     before = [point for point in order if folder.has(point)]
@@ -110,7 +112,7 @@ def run(
                 asked |= {tries(point) for point in wanted}
                 progress.points += len(wanted)
                 if not running.measure_all(wanted):
-                    # What was planned is there.
+                    # All planned points are measured.
                     progress.ending = "complete"
                     break
     except KeyboardInterrupt:
@@ -120,7 +122,7 @@ def run(
 
 @dataclass
 class _Running:
-    """Measuring under way."""
+    """A run of measurements in progress."""
 
     folder: StudyFolder
     measure: Measure
@@ -138,11 +140,11 @@ class _Running:
 
     @property
     def left(self) -> float | None:
-        """Seconds of the budget."""
+        """The remaining seconds of the budget."""
         return None if self.budget_seconds is None else self.budget_seconds - (self.clock() - self._began)
 
     def measure_all(self, points: Sequence[Point]) -> bool:
-        """Measures these; False where the time was over before."""
+        """Measures the points; returns false if the time ran out."""
         for place, point in enumerate(points):
             if self._tries[str(point.settings[SYSTEM])] >= TRIES:
                 self.progress.skipped += 1
@@ -167,7 +169,7 @@ class _Running:
                 return
             record = nothing(str(error))
         except (CouldNotRun, OSError) as error:
-            # One point's trouble is not the study's: the next run tries it again.
+            # A problem with one point does not affect the study: the next run tries it again.
             record = nothing(error.said if isinstance(error, CouldNotRun) else str(error))
         else:
             self.ran.add(system)

@@ -1,8 +1,9 @@
-"""What decides a finding: figures by repetition, each with the bounds that it has to keep.
+"""Decides findings: figures by repetition, each tested against its bounds.
 
-What is said of every place holds if each place's own interval lies within its bounds. That is an intersection-union
-test: its error is that of one place, however many there are (R. Berger, Technometrics 24, 1982). It does not hold if
-one place, or the mean over them, is shown to be outside; these are many questions, and share the error (Bonferroni).
+A finding about every place holds if each place's own interval lies within its bounds. That is an intersection-union
+test: its error probability is that of one place, however many there are (R. Berger, Technometrics 24, 1982). It does
+not hold if one place, or the mean over them, is shown to be outside; these are many tests, which share the error
+probability (Bonferroni).
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ Finding = Literal["holds", "does not hold", "not decided", "not enough points"]
 FINDINGS: tuple[Finding, ...] = get_args(Finding)
 DECIDED: tuple[Finding, ...] = ("holds", "does not hold")
 Side = Literal["above", "below"]
-"""Of a bound."""
+"""A side of a bound."""
 BOTH: frozenset[Side] = frozenset(("above", "below"))
 ABOVE: frozenset[Side] = frozenset(("above",))
 BELOW: frozenset[Side] = frozenset(("below",))
 NEITHER: frozenset[Side] = frozenset()
 ERROR = 1 - LEVEL
-"""The probability that a finding is wrong, for one look at the points."""
+"""The probability of a wrong decision at a single look."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Between which a figure has to lie."""
+    """The bounds of a figure."""
 
     least: float | None = None
     most: float | None = None
@@ -38,31 +39,31 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Sample:
-    """A figure at a place, by repetition, and where it has to lie."""
+    """A figure at a place, by repetition, with its bounds."""
 
     name: str
-    """The place."""
+    """The place's name."""
     values: Mapping[int, float]
     bounds: Bounds
     sides: frozenset[Side] = BOTH
-    """On which sides of a bound it can be shown to be: a lower bound shows nothing below."""
+    """The sides on which it can be shown to lie: a lower bound cannot show that it lies below."""
     spoilt: str | None = None
-    """Why not on both."""
+    """The reason why it cannot be shown on both."""
     lacking: str | None = None
-    """Why it has no values, where repetitions do not cure it."""
+    """The reason why it has no values, if repetitions do not help."""
 
     def interval(self, error: float, repetitions: int | None = None) -> Estimate | None:
-        """The figure with its interval, or with the one that so many repetitions of the same spread would have."""
+        """The figure with its interval, or with the one expected from that many repetitions with the same spread."""
         return estimate(list(self.values.values()), 1 - error, repetitions)
 
     def is_inside(self, error: float, repetitions: int | None = None) -> bool:
-        """Whether it is shown to keep its bounds."""
+        """Returns true if it is shown to lie within its bounds."""
         least, most = self.bounds.least, self.bounds.most
         above = least is None or self._is("above", least, error, repetitions)
         return above and (most is None or self._is("below", most, error, repetitions))
 
     def is_outside(self, error: float, repetitions: int | None = None) -> bool:
-        """Whether it is shown to keep one of them not."""
+        """Returns true if it is shown to violate a bound."""
         least, most = self.bounds.least, self.bounds.most
         below = least is not None and self._is("below", least, error, repetitions)
         return below or (most is not None and self._is("above", most, error, repetitions))
@@ -76,7 +77,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What samples say together, which of them says it where one alone does, and the error of its interval."""
+    """The joint result of samples, the sample that alone decides it if any, and its interval's error probability."""
 
     finding: Finding
     by: Sample | None = None
@@ -85,14 +86,14 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Question:
-    """All samples that have to keep their bounds."""
+    """Samples that must all lie within their bounds."""
 
     samples: Sequence[Sample]
     mean: Sample | None = None
-    """Over several that have the same bounds: where the mean is outside, one of them is."""
+    """The mean over samples with equal bounds: if it is outside, one of them is."""
 
     def outcome(self, error: float, repetitions: int | None = None) -> Outcome:
-        """The finding with this error; or what so many repetitions of the same spread would find."""
+        """The result at this error probability; or the one expected from that many repetitions with the same spread."""
         ways = len(self.samples) * (2 if self.mean else 1)
         for sample in self.samples:
             if sample.is_outside(error / ways, repetitions):
@@ -109,25 +110,25 @@ class Question:
         return Outcome("not decided", open_ones[0], error)
 
     def open_places(self, error: float) -> int:
-        """How many of the samples are not shown to keep their bounds."""
+        """The number of samples not shown to lie within their bounds."""
         return sum(not each.is_inside(error) for each in self.samples)
 
     def ends(self) -> tuple[Sample, Sample]:
-        """The samples with the least and the largest figure, of those that have one."""
+        """The samples with the smallest and the largest figure."""
         known = [each for each in self.samples if each.values]
         ordered = sorted(known, key=lambda each: centre(list(each.values.values())))
         return ordered[0], ordered[-1]
 
     def repetitions_to_decide(self, looks: Iterable[tuple[int, float]]) -> int | None:
-        """At which of the looks (repetitions, and the error of each) it would be decided if the spread stays as it is.
+        """The first of the looks (repetitions with error probability) that would decide at the present spread.
 
-        None where no look of these would decide, or more of the same cannot.
+        None if none of them would, or if repetitions cannot help.
         """
         return next((count for count, error in looks if self.outcome(error, count).finding in DECIDED), None)
 
 
 def mean_of(samples: Sequence[Sample], name: str) -> Sample | None:
-    """The mean over samples with the same bounds, in the repetitions that all have; None of fewer than two."""
+    """The mean over samples with equal bounds, in the repetitions that all have; None for fewer than two."""
     if len(samples) < 2:
         return None
     first = samples[0]
@@ -138,5 +139,5 @@ def mean_of(samples: Sequence[Sample], name: str) -> Sample | None:
 
 
 def centre(values: Sequence[float]) -> float:
-    """The geometric mean; of what may be 0 the arithmetic one."""
+    """The geometric mean; the arithmetic mean for values that may be 0."""
     return geometric_mean(values) if all(value > 0 for value in values) else math.fsum(values) / len(values)

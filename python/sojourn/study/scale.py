@@ -1,8 +1,8 @@
-"""How much of a study is measured: the whole, `--quick`, or what fits a time.
+"""Scales a study: the whole, `--quick`, or as much as fits a time.
 
-To fit a time a study gives up repetitions and the length of its points, and values of its factors that no check names,
-all of them evenly; then the values that checks name. There is a floor: enough repetitions and long enough points to
-decide something, and as many values as `--quick` has. What was given up can be said in words.
+To fit a time, a study drops repetitions, shortens its points, and drops values of its factors that no check names, all
+evenly; then also values that checks name. The floor has enough repetitions and long enough points to decide something,
+and as many values as `--quick`. `given_up` describes what was dropped.
 """
 
 from __future__ import annotations
@@ -16,48 +16,48 @@ from sojourn.study.points import cells
 from sojourn.study.runner import estimate_seconds
 
 REPETITIONS_MIN = 3
-"""For an interval that tells something."""
+"""The fewest repetitions for a meaningful interval."""
 DECIDING_SECONDS_MIN = 1.0
-"""How long points are at least, where the study's own are not shorter."""
+"""The shortest points, unless the study's own are shorter."""
 STEPS = 64
-"""Between the floor and the whole study."""
+"""The number of steps between the floor and the whole study."""
 _CHECKED = 0.5
-"""Of the way to all values: those that checks name are there."""
+"""The fraction of the scale at which all values named by checks are included."""
 _Each = TypeVar("_Each")
 
 
 def whole_seconds(study: Study) -> float:
-    """How long all points of a study take."""
+    """The time of all points of a study."""
     return estimate_seconds(study, len(cells(study)) * study.repetitions)
 
 
 def fitting(study: Study, seconds: float) -> Study:
-    """As much of the study as takes this long; its floor where that takes longer."""
+    """As much of the study as fits the time; at least its floor."""
 
     def fits(extent: tuple[float, float]) -> bool:
         return whole_seconds(_scaled(study, *extent)) <= seconds
 
     steps = [step / STEPS for step in range(STEPS + 1)]
-    # First what the checks name, at points as few and as short as may be; then all in step.
+    # First the values named by checks, with the fewest and shortest points; then everything in step.
     path = [(_CHECKED * step, 0.0) for step in steps] + [(_CHECKED + (1 - _CHECKED) * step, step) for step in steps]
     values, points = next((extent for extent in reversed(path) if fits(extent)), path[0])
-    # One more value may not fit where longer points still do.
+    # Where one more value does not fit, longer points may.
     points = next((step for step in reversed(steps) if step > points and fits((values, step))), points)
     return _scaled(study, values, points)
 
 
 def floor(study: Study) -> Study:
-    """The least of the study that may decide something."""
+    """The smallest version of the study that may decide something."""
     return _scaled(study, 0.0, 0.0)
 
 
 def all_named(study: Study) -> Study:
-    """The least of the study that has every system and value that its checks name."""
+    """The smallest version of the study with all systems and values that its checks name."""
     return _scaled(study, _CHECKED, 0.0)
 
 
 def given_up(whole: Study, study: Study) -> list[str]:
-    """What was not measured or was shorter, in words; nothing of the whole study."""
+    """Describes what was dropped or shortened; empty for the whole study."""
     said = []
     if study.repetitions < whole.repetitions:
         said.append(f"{study.repetitions} of {whole.repetitions} repetitions")
@@ -74,7 +74,7 @@ def given_up(whole: Study, study: Study) -> list[str]:
 
 
 def evenly(values: Sequence[_Each], number: int, kept: Sequence[_Each]) -> list[_Each]:
-    """So many of the values, in their order: those to be kept, then ever one in the middle of the widest gap."""
+    """Chooses this many values in order: those to keep, then repeatedly the middle of the widest gap."""
     chosen = sorted({values.index(each) for each in kept if each in values}) or [0]
     while len(chosen) < min(number, len(values)):
         others = [place for place in range(len(values)) if place not in chosen]
@@ -83,14 +83,14 @@ def evenly(values: Sequence[_Each], number: int, kept: Sequence[_Each]) -> list[
 
 
 def _gap(place: int, chosen: Sequence[int], number: int) -> tuple[int, int]:
-    """How far it is to the nearest that is chosen, and from the one below to the one above."""
+    """The distance to the nearest chosen value, and the width of the gap around it."""
     below = max((each for each in chosen if each < place), default=-1)
     above = min((each for each in chosen if each > place), default=number)
     return min(abs(place - each) for each in chosen), above - below
 
 
 def _scaled(study: Study, values: float, points: float) -> Study:
-    """The study this far from its floor (0) to its whole (1): in values, and in the number and length of points."""
+    """The study between its floor (0) and its whole (1), separately in values and in points."""
     if values == points == 1:
         return study
     quick = study.shortened()
@@ -117,7 +117,7 @@ def _scaled(study: Study, values: float, points: float) -> Study:
 def _thinned(values: Sequence[_Each], quick: Sequence[_Each], share: float, checked: Sequence[_Each]) -> list[_Each]:
     kept = [each for each in quick if each in values]
     if len(kept) < len(quick):
-        # Ends tell the most, where the shorter study's own values are others.
+        # The ends are the most informative where the shorter study has other values.
         kept = [values[0], values[-1]]
     wanted = [*kept, *(each for each in checked if each not in kept)]
     least, named = min(len(quick), len(values)), min(max(len(quick), len(wanted)), len(values))
@@ -142,7 +142,7 @@ def _between(least: int, most: int, share: float) -> int:
 
 
 def _led(whole: Study) -> set[str]:
-    """Linked factors but the first, which stands for the row."""
+    """Linked factors other than the first, which represents the row."""
     return set(list(whole.listed[0])[1:]) if whole.listed else set()
 
 

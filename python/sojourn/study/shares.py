@@ -1,4 +1,4 @@
-"""A time for all studies, shared out: each gets as much, those that need less leave the rest to the others."""
+"""Divides a time among all studies equally; those that need less leave the rest to the others."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ from sojourn.study import scale
 from sojourn.study.document import Study
 
 _ROUNDS = 40
-"""Of the halving that finds the level."""
+"""The number of bisection steps that find the level."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """What a study gets, and what is measured in it."""
+    """A study's share of the time, and the version of the study that fits it."""
 
     study: Study
     seconds: float
-    """At most; the study's own estimate may be shorter. 0 if it is left out."""
+    """The time limit; 0 if the study is left out."""
     needs_seconds: float
-    """By the estimate, of what is to be measured."""
+    """The estimated time of the points to measure."""
     left_out: Sequence[str]
-    """What the whole study has and this has not."""
+    """Parts of the whole study that were left out."""
 
 
 def shared_out(studies: Sequence[Study], seconds: float) -> list[Share]:
-    """Shares of a time, in the studies' order.
+    """Divides a time among the studies, in their order.
 
-    No study gets less than all that its checks name takes, while there is time for that; else none gets less than its
-    floor. Where even the floors take longer, the longest are left out, for a study that is cut short decides nothing.
+    No study gets less than the values named by its checks need, while there is time for that; otherwise none gets less
+    than its floor. If even the floors take longer, the longest studies are left out, because a truncated study decides
+    nothing.
     """
     wholes = [scale.whole_seconds(each) for each in studies]
     floors = [scale.whole_seconds(scale.all_named(each)) for each in studies]
@@ -48,7 +49,7 @@ def shared_out(studies: Sequence[Study], seconds: float) -> list[Share]:
 
 
 def _that_fit(floors: Sequence[float], seconds: float) -> list[int]:
-    """Which studies have their floors in the time, as many as may be; the shortest in any case."""
+    """Chooses as many studies as possible whose floors fit the time; at least the shortest."""
     shortest_first = sorted(range(len(floors)), key=lambda place: floors[place])
     ends = accumulate(floors[place] for place in shortest_first)
     fit = [place for place, end in zip(shortest_first, ends, strict=True) if end <= seconds]
@@ -56,7 +57,7 @@ def _that_fit(floors: Sequence[float], seconds: float) -> list[int]:
 
 
 def _level(floors: Sequence[float], wholes: Sequence[float], seconds: float) -> float:
-    """The time that each may take so that together they take what there is."""
+    """The time per study at which all together use the available time."""
     low, high = 0.0, max(wholes)
     if sum(wholes) <= seconds:
         return high

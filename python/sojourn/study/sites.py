@@ -1,4 +1,4 @@
-"""The files that a point's server is asked for, written once for all points with the same files."""
+"""The files of a point's server, written once for all points with the same files."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from sojourn.workload.fileset import File, FileSet
 
 SITE_BYTES_MAX = 8 << 30
 LOG = "log"
-"""The set of a log's documents, each as popular as it was there."""
+"""The name of the set with a log's documents and their popularity."""
 LOG_NORMAL_SIGMA = 1.573
-"""Of document sizes at a provider's proxy, as the thesis has it."""
+"""The standard deviation of log document sizes at a provider's proxy, from the thesis."""
 CLASS3_BYTES = tuple(int(size * 1024) for size in SIZES_KILOBYTES[LARGEST_CLASS])
-"""The nine sizes of the largest class of SPECweb99."""
+"""The nine sizes of SPECweb99's largest class."""
 _NAMED = re.compile(r"(webstone|log-normal)(?: at (\S+))?")
 _EACH_ONCE = re.compile(r"(\d+) files? of (class 3|\S+)")
 
 
 def site(files: str | Sequence[FileEntry], settings: Settings, work: Path, log: str = EXAMPLE) -> Path:
-    """The folder of a cell's files, below `work`; `log` is the access log whose documents the set "log" is.
+    """The folder of a cell's files below `work`; `log` is the access log behind the set "log".
 
     Raises:
-        CouldNotRun: the files cannot be, or not be written.
+        CouldNotRun: the files are impossible, or cannot be written.
     """
     if files == LOG:
         made = fileset.from_trace(_native.StoredTrace.open(str(trace_file(log, work))), log)
@@ -46,10 +46,10 @@ def site(files: str | Sequence[FileEntry], settings: Settings, work: Path, log: 
 
 
 def films(declared: Films, settings: Settings, work: Path) -> Path:
-    """The folder of a cell's films, below `work`; the list beside it names them for viewers.
+    """The folder of a cell's films below `work`; the list beside it names them for viewers.
 
     Raises:
-        CouldNotRun: ffmpeg is missing, or the films cannot be.
+        CouldNotRun: ffmpeg is missing, or the films are impossible.
     """
     film = media.Film(media.bits_per_second(filled(declared.rate, settings)), declared.seconds)
     number = filled(str(declared.number), settings)
@@ -63,7 +63,7 @@ def films(declared: Films, settings: Settings, work: Path) -> Path:
 
 
 def films_list(root: Path) -> Path:
-    """The list of the films of a folder, a path in each line."""
+    """Writes the list of a folder's films, a path per line."""
     return root.with_name(f"{root.name}.list")
 
 
@@ -71,7 +71,7 @@ def _named(text: str) -> FileSet:
     if (counted := _EACH_ONCE.fullmatch(text)) is not None:
         kinds = CLASS3_BYTES if counted[2] == "class 3" else (quantity.size_bytes(counted[2]),)
         sizes = [kinds[place % len(kinds)] for place in range(int(counted[1]))]
-        # A proxy under test keeps no file of such a name: each is fetched.
+        # A proxy under test does not cache files with this name: each is fetched.
         return FileSet("each", [File(f"/{place:04d}.uncached", size, "each", 1) for place, size in enumerate(sizes)])
     match = _NAMED.fullmatch(text)
     if match is None:
@@ -99,7 +99,7 @@ def _listed(files: Sequence[FileEntry], settings: Settings) -> FileSet:
 
 
 def _size(text: str) -> int:
-    """A size, or a difference of two as in `10KiB - 1B`, for a file that is to be in a size class of its own."""
+    """Parses a size, or a difference of two such as `10KiB - 1B`, for a file in its own size class."""
     first, _, second = text.partition(" - ")
     size = quantity.size_bytes(first) - (quantity.size_bytes(second) if second else 0)
     if size < 0:
@@ -108,7 +108,7 @@ def _size(text: str) -> int:
 
 
 def _weight(text: str) -> float:
-    """A number, or a difference of two as in `1000 - 300`, for what is left to a file by another."""
+    """Parses a number, or a difference of two such as `1000 - 300`, for the remaining weight of a file."""
     first, _, second = text.partition("-")
     try:
         weight = float(first) - float(second or 0)

@@ -1,4 +1,4 @@
-"""The sources in full, by the names that the studies call them: authors, title, where and when."""
+"""The full citations of the sources that studies name: authors, title, where and when."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ SOURCES = {
 
 
 def citation(source: str) -> str | None:
-    """The source of a study in full, without the place in it; None where it is none of these."""
+    """The full citation of a study's source, without the place in it; None for other sources."""
     return SOURCES.get(source.partition(", ")[0])

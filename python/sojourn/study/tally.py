@@ -1,4 +1,4 @@
-"""Findings counted, and those that rest on measurements apart from those that were simulated or only reckoned."""
+"""Counts findings, separately for measured, simulated and calculated ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sojourn.study.evidence import EVIDENCE
 from sojourn.study.samples import FINDINGS
 
 Found = tuple[str, str | None]
-"""A finding, and what it rests on; None in a summary that an earlier version wrote."""
+"""A finding with its evidence; None in summaries of earlier versions."""
 _PLURALS = {
     "identity of the model": "identities of the model",
     "holds": "hold",
@@ -22,13 +22,13 @@ _UNKNOWN = "not recorded"
 
 
 def counted(found: Sequence[Found]) -> list[str]:
-    """How many came to each finding that there is, those of each kind of evidence behind it."""
+    """The number of findings by verdict, with the evidence of each."""
     kinds = {name: [kind for each, kind in found if each == name] for name in FINDINGS}
     return [_counted(name, of_it) for name, of_it in kinds.items() if of_it]
 
 
 def by_evidence(found: Iterable[Found]) -> list[tuple[str, list[int]]]:
-    """By what they rest on, how many there are, and how many came to each finding."""
+    """By evidence: the number of findings, and their verdicts."""
     counts: dict[str, Counter[str]] = {}
     for finding, kind in found:
         counts.setdefault(kind or _UNKNOWN, Counter())[finding] += 1

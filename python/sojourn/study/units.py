@@ -1,4 +1,4 @@
-"""How values of a factor are written on axes and in verdicts: as the study writes them, with their unit."""
+"""Formats values of a factor on axes and in verdicts with the study's own unit."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _WRITERS: dict[str | None, Callable[[float], str]] = {
 
 
 def unit_of(values: Sequence[Value]) -> str | None:
-    """What all values are written as: a `size` (of 1,024s, or `decimal size`), a `time` or a `bandwidth`; else None."""
+    """The kind of all values: `size` (powers of 1,024), `decimal size`, `time` or `bandwidth`; else None."""
     units = {_unit_of(value) for value in values}
-    # Of 500 B and 5 kB the second says which kilobyte is meant.
+    # For 500 B and 5 kB the second tells which kilobyte is meant.
     if "decimal size" in units:
         units -= {"size"}
     return units.pop() if len(units) == 1 else None
 
 
 def writer(values: Sequence[Value]) -> Callable[[float], str]:
-    """Writes numbers as the values are."""
+    """A function that formats numbers like the values."""
     return _WRITERS[unit_of(values)]
 
 

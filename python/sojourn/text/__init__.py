@@ -1,1 +1,1 @@
-"""Numbers, quantities and documents as text: the ground floor of the package, which imports nothing above it."""
+"""Numbers, quantities and documents as text. This package imports nothing from the others."""

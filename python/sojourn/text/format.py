@@ -1,7 +1,7 @@
-"""Figures as people read them: `12,300 requests/s`, `3.4 ms`, `1.2 MiB`, `+3.1 %`.
+"""Formats figures for people: `12,300 requests/s`, `3.4 ms`, `1.2 MiB`, `+3.1 %`.
 
-The report and the terminal say the same figure in the same words. Rounding happens here and nowhere else;
-the exact figures are in `summary.json`. A figure that is `None` becomes `NOT_MEASURED`, never a zero.
+Report and terminal use the same functions, so that a figure reads the same everywhere. Only this module rounds; exact
+figures are in `summary.json`. `None` becomes `NOT_MEASURED`, never a zero.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def count(value: float | None) -> str:
-    """A count, not rounded."""
+    """A count, unrounded."""
     return NOT_MEASURED if value is None else f"{round(value):,}"
 
 
@@ -37,12 +37,12 @@ def rate(value: float | None, digits: int = 3) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """A time of at most a few minutes, in the unit that suits it."""
+    """A time of at most a few minutes, in a suitable unit."""
     return _with_unit(value, _SECONDS)
 
 
 def duration(value: float) -> str:
-    """A time that someone waited: minutes and seconds, hours and minutes."""
+    """A long time in minutes and seconds, or hours and minutes."""
     if value < 120:
         return seconds(value)
     minutes, rest = divmod(round(value), 60)
@@ -51,12 +51,12 @@ def duration(value: float) -> str:
 
 
 def size(value: float | None) -> str:
-    """Bytes, in powers of 1024."""
+    """Bytes in powers of 1024, such as `1.2 MiB`."""
     return _with_unit(value, _BYTES)
 
 
 def bandwidth(value: float | None) -> str:
-    """Bits per second, in powers of 1000."""
+    """Bits per second in powers of 1000, such as `100 Mbit/s`."""
     return _with_unit(value, _BITS_PER_SECOND)
 
 

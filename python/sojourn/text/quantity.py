@@ -1,4 +1,4 @@
-"""Quantities with units, as people type them: `200ms`, `100Mbit/s`, `2GiB`. A bare number is refused.
+"""Parses quantities with units: `200ms`, `100Mbit/s`, `2GiB`. A bare number is refused.
 
 Decimal prefixes mean powers of 1000, binary ones (`KiB`) powers of 1024; there is no guessing.
 """
@@ -39,12 +39,12 @@ def size_bytes(text: str) -> int:
 
 
 def bits_per_second(text: str) -> float:
-    """A bandwidth in bit/s."""
+    """Parses a bandwidth into bit/s."""
     return _parse(text, BITS_PER_SECOND, "a bandwidth", "100Mbit/s")
 
 
 def fraction(text: str) -> float:
-    """A share of a whole, from 0 to 1: `5%` or `0.05`."""
+    """Parses a share from 0 to 1, such as `5%` or `0.05`."""
     match = _NUMBER_AND_PERCENT.fullmatch(text)
     value = float(match[1]) / (100 if match[2] else 1) if match else math.inf
     if value > 1:

@@ -1,4 +1,4 @@
-"""TOML documents that people write: read up to a limit, and written for `tomllib` and the native reader.
+"""Reads and writes TOML documents: reads up to a size limit, and writes for `tomllib` and the native reader.
 
 A table of tables becomes a section per entry (`[stations.web]`); deeper tables are written inline. The standard
 library has no writer, and tomlkit needs 3 to 11 ms for a system file that this module writes in 0.05 to 0.3 ms: a plan
@@ -15,14 +15,14 @@ from typing import Any
 from sojourn.failure import CouldNotRun
 
 Table = dict[str, Any]
-"""A table of a document that people write: what may stand in it is for its reader to check."""
+"""A TOML table; its reader checks the content."""
 
 _DELETE = "\x7f"
 
 
 def write(document: Mapping[str, object]) -> str:
     sections = {name for name, value in document.items() if _is_table_of_tables(value)}
-    # Keys after a section's head would belong to the section.
+    # Keys after a section's header would belong to the section, so plain keys come first.
     parts = [_lines({name: value for name, value in document.items() if name not in sections})]
     for name in (name for name in document if name in sections):
         section = document[name]
@@ -41,7 +41,7 @@ def _is_table_of_tables(value: object) -> bool:
 
 
 def key(name: str) -> str:
-    """A key as it stands in TOML, in quotes where it needs them."""
+    """A TOML key, quoted where necessary."""
     return name if name.isascii() and name.replace("_", "").replace("-", "").isalnum() else string(name)
 
 
@@ -57,7 +57,7 @@ def one_line(texts: Sequence[str]) -> str:
 def inline(
     value: object, number: Callable[[float], str] = str, listed: Callable[[Sequence[str]], str] = one_line
 ) -> str:
-    """A value as it stands behind its key; `number` writes floats, `listed` the texts of a list."""
+    """A value as written after its key; `number` formats floats, `listed` joins the items of a list."""
     if isinstance(value, str):
         return string(value)
     if isinstance(value, Mapping):
@@ -74,10 +74,10 @@ BYTES_MAX = 1 << 20
 
 
 def read_text(path: Path, cure: str) -> str:
-    """The file's text.
+    """Reads the file's text.
 
     Raises:
-        CouldNotRun: it cannot be read, is too large, or is not text; `cure` says what to give instead.
+        CouldNotRun: it cannot be read, is too large, or is not text; `cure` suggests what to give instead.
     """
     try:
         with path.open("rb") as file:
@@ -95,10 +95,10 @@ def read_text(path: Path, cure: str) -> str:
 
 
 def decoded(raw: bytes) -> str:
-    """Text in UTF-8, without the byte-order mark that some editors begin it with."""
+    """Decodes UTF-8, without the byte-order mark that some editors write."""
     return raw.decode("utf-8-sig")
 
 
 def is_utf_16(raw: bytes) -> bool:
-    """Whether it begins as text in UTF-16 does."""
+    """Returns true if the bytes start like UTF-16 text."""
     return raw.startswith((b"\xff\xfe", b"\xfe\xff"))

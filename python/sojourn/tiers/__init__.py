@@ -1,5 +1,5 @@
-"""The tiers of a system: sets of processes, here or on another machine, and what each uses while it is loaded.
+"""The tiers of a system: sets of processes, here or on another machine, and their usage under load.
 
-`declaration` reads what a person typed, `processes` finds the processes, `watch` samples them all at once by probes and
-by what the application says itself: `sockets`, `postgresql`, `prometheus`.
+`declaration` parses a tier, `processes` finds its processes, `watch` samples all tiers at once, by probes and by what
+the application reports: `sockets`, `postgresql`, `prometheus`.
 """

@@ -1,4 +1,4 @@
-"""A tier as a person declares it: `NAME=KIND:VALUE`, on another machine `NAME=ssh:HOST/KIND:VALUE`."""
+"""Parses a tier: `NAME=KIND:VALUE`, or on another machine `NAME=ssh:HOST/KIND:VALUE`."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ FORM = "as web=port:443, app=unit:gunicorn.service or db=ssh:db1/port:5432"
 
 @dataclass(frozen=True)
 class Tier:
-    """Which processes a tier is."""
+    """A named tier and how to find its processes."""
 
     name: str
     kind: str
     value: str
     host: str | None = None
-    """Another machine; None is this one."""
+    """The remote host; None for this machine."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Reads what was typed.
+        """Parses a declaration.
 
         Raises:
-            CouldNotRun: it names no tier.
+            CouldNotRun: it does not declare a tier.
         """
         name, equals, rest = text.partition("=")
         host = None
@@ -56,7 +56,7 @@ class Tier:
 
     @property
     def port(self) -> int | None:
-        """The port that it listens on, where it is declared by one."""
+        """The port that it listens on, if declared by port."""
         return int(self.value) if self.kind == "port" else None
 
     def __str__(self) -> str:
@@ -65,7 +65,7 @@ class Tier:
 
 
 def parse_all(texts: list[str]) -> list[Tier]:
-    """Several, each with a name of its own."""
+    """Parses several tiers, whose names must differ."""
     tiers = [Tier.parse(text) for text in texts]
     names = [tier.name for tier in tiers]
     twice = next((name for name in names if names.count(name) > 1), None)

@@ -1,7 +1,8 @@
-"""PostgreSQL's own statistics, asked by `psql` a few times a second: who works, who waits, and for what.
+"""Samples PostgreSQL's statistics with `psql`: active backends, waiting backends, and what they wait for.
 
-One connection, one query on `pg_stat_activity` and one on `pg_stat_database`. A backend that is active and waits says
-for what: a lock, a page, the log; one that is `idle in transaction` waits for the application, which keeps it.
+It uses one connection with a query on `pg_stat_activity` and one on `pg_stat_database`. An active backend that waits
+reports its wait event: a lock, a page, the log. A backend that is `idle in transaction` waits for the application,
+which keeps the connection.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ class Activity:
     backends: int = 0
     active: int = 0
     in_transaction: int = 0
-    """Idle in a transaction: the application keeps the connection and does something else."""
+    """Backends idle in a transaction: the application keeps the connection and does something else."""
     waits: dict[str, int] = field(default_factory=dict)
-    """Active ones that wait, by kind: Lock, LWLock, IO, …"""
+    """Active backends that wait, by kind: Lock, LWLock, IO, …"""
     commits: float = 0.0
     rows_read: float = 0.0
     blocks_read: float = 0.0
@@ -45,12 +46,12 @@ class Activity:
 
     @property
     def in_use(self) -> int:
-        """Connections that requests keep."""
+        """Connections occupied by requests."""
         return self.active + self.in_transaction
 
 
 class Session:
-    """A `psql` that is asked again and again; a context manager."""
+    """A `psql` process that answers repeated queries; a context manager."""
 
     def __init__(self, connection: str, program: str | None = None) -> None:
         self._connection = connection
@@ -83,7 +84,7 @@ class Session:
                 stream.close()
 
     def activity(self) -> Activity:
-        """What the backends do now.
+        """The backends' current activity.
 
         Raises:
             CouldNotRun: the database does not answer.
@@ -97,7 +98,7 @@ class Session:
     def _asked(self) -> str:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        # A database that hangs must not hold the assessment up.
+        # A database that hangs must not block the assessment.
         guard = threading.Timer(ANSWER_SECONDS_MAX, self._process.kill)
         guard.start()
         try:
@@ -117,13 +118,13 @@ class Session:
 
 
 def parse(line: str) -> Activity:
-    """What one answer says."""
+    """Parses one answer."""
     told = json.loads(line)
     backends = told["backends"] or []
     states = [each["state"] or "" for each in backends]
     waits: dict[str, int] = {}
     for each in backends:
-        # A client that is slow to read keeps nobody else waiting.
+        # A slow client keeps no other backend waiting.
         if each["waits_for"] and each["waits_for"] != "Client":
             kind = "IO" if _is_of_the_disk(each["event"] or "") else each["waits_for"]
             waits[kind] = waits.get(kind, 0) + 1
@@ -140,10 +141,10 @@ def parse(line: str) -> Activity:
 
 
 def _is_of_the_disk(event: str) -> bool:
-    # Who waits for the log to be written waits for the one who has it synced; who waits to make a table longer, for the
-    # one who writes its new pages.
+    # A backend that waits for the log to be written waits for the one that syncs it; a backend that waits to extend a
+    # table waits for the one that writes its new pages.
     return event in ("WALWrite", "WALWriteLock", "WALSync", "extend")
 
 
 Asked = Callable[[], Activity]
-"""Something that can be asked as a session can."""
+"""A source of activity, such as a session."""

@@ -1,4 +1,4 @@
-"""Which processes a tier of this machine is at this moment: the roots of trees, whose descendants come and go."""
+"""Finds a tier's current processes on this machine: the roots of process trees, whose descendants come and go."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sojourn.tiers.declaration import Tier
 PROC = Path("/proc")
 CGROUPS = Path("/sys/fs/cgroup")
 LISTENING = "0A"
-"""A state in /proc/net/tcp."""
+"""The state LISTEN in /proc/net/tcp."""
 
 
 def roots(tier: Tier) -> list[int]:
-    """The processes of a tier that descend from no other of it.
+    """The tier's processes that do not descend from another of them.
 
     Raises:
         CouldNotRun: there are none, or none that we may see.
@@ -34,7 +34,7 @@ def roots(tier: Tier) -> list[int]:
 
 
 def members(pids: list[int]) -> set[int]:
-    """The processes and all that descend from them now."""
+    """The processes and all their current descendants."""
     found, queue = set[int](), list(pids)
     while queue:
         pid = queue.pop()
@@ -45,7 +45,7 @@ def members(pids: list[int]) -> set[int]:
 
 
 def sockets(pids: set[int]) -> set[int]:
-    """The inodes of the sockets that processes have open."""
+    """The inodes of the processes' open sockets."""
     found = set()
     for pid in pids:
         for name in _entries(PROC / str(pid) / "fd"):
@@ -59,7 +59,7 @@ def sockets(pids: set[int]) -> set[int]:
 
 
 def parent(pid: int) -> int | None:
-    """The process that a process descends from."""
+    """The parent of a process."""
     try:
         return int((PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
     except (OSError, IndexError, ValueError):
@@ -83,7 +83,7 @@ def _commands(pattern: re.Pattern[str]) -> list[int]:
             words = (PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        # Whoever asks has the expression in its own command line.
+        # A process that searches with the expression has it in its own command line, too.
         if pid not in _ourselves() and pattern.search(b" ".join(words).decode(errors="replace")):
             found.append(pid)
     return found

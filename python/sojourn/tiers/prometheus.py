@@ -1,4 +1,4 @@
-"""What an application says of itself in Prometheus' text format."""
+"""Reads an application's metrics in Prometheus' text format."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _LINE = re.compile(r"([a-zA-Z_:][\w:]*)(\{.*\})?\s+([^\s]+)(?:\s+-?\d+)?")
 
 
 def read(url: str) -> dict[str, float]:
-    """Every sample of an endpoint, by its name with labels.
+    """Reads all samples of an endpoint, by name with labels.
 
     Raises:
-        CouldNotRun: it does not answer, or with something else.
+        CouldNotRun: it does not answer, or not in this format.
     """
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as answer:
@@ -29,7 +29,7 @@ def read(url: str) -> dict[str, float]:
 
 
 def parse(text: str) -> dict[str, float]:
-    """The samples of a text; lines that are none are left out."""
+    """Parses a text; lines that are not samples are ignored."""
     found = {}
     for line in text.splitlines():
         sample = _LINE.fullmatch(line.strip())

@@ -1,7 +1,7 @@
-"""A probe on another machine: our engine is copied there by ssh, runs, and nothing of it stays.
+"""Runs a probe on another machine: copies the engine there by ssh, runs it, and leaves nothing behind.
 
-One connection does it all: the engine comes on standard input into a temporary folder, which goes when the probe ends,
-whether it is asked to, or the connection breaks.
+A single connection does it all: the engine arrives on standard input in a temporary folder, which is removed when the
+probe ends, even if the connection breaks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sojourn.failure import CouldNotRun
 from sojourn.tiers.declaration import Tier
 
 REMOTE_SHELL = "ssh -o BatchMode=yes {host} {command}"
-"""How a command is run on a host: `{host}` and `{command}` are filled in, each as one word."""
+"""The command template for a remote host: `{host}` and `{command}` are filled in, each as one word."""
 TIMEOUT_SECONDS = 30.0
 
 _SCRIPT = """\
@@ -32,20 +32,20 @@ wait $engine
 
 
 def command(host: str, words: str, remote_shell: str) -> list[str]:
-    """The local command that runs one line of a shell on the host."""
+    """The local command that runs a shell line on the host."""
     filled = {"{host}": host, "{command}": words}
     return [filled.get(word, word) for word in shlex.split(remote_shell)]
 
 
 def probe_command(tier: Tier, arguments: Sequence[str], remote_shell: str) -> list[str]:
-    """The local command whose standard input takes the engine's bytes, and whose output is the probe's."""
+    """The local command that takes the engine's bytes on standard input and outputs the probe's samples."""
     assert tier.host is not None
     script = _SCRIPT.format(size=engine.path().stat().st_size, arguments=shlex.join(arguments))
     return command(tier.host, f"sh -c {shlex.quote(script)}", remote_shell)
 
 
 def target(tier: Tier, remote_shell: str) -> list[str]:
-    """The options of the engine's probe that name the tier's processes on its machine.
+    """The probe options that select the tier's processes on its machine.
 
     Raises:
         CouldNotRun: the machine cannot be reached, or has no such processes.
@@ -53,7 +53,7 @@ def target(tier: Tier, remote_shell: str) -> list[str]:
     if tier.kind in ("port", "pid", "cgroup"):
         return [f"--{tier.kind}", tier.value]
     if tier.kind == "command":
-        # The shells that ask have the expression in their command lines, too, and this word.
+        # The shells that search have the expression, and this word, in their own command lines.
         asked = (
             f"pgrep -f -- {shlex.quote(tier.value)} | while read pid; do "
             "case $(tr '\\0' ' ' < /proc/$pid/cmdline) in *pgrep*) ;; ?*) echo $pid ;; esac; done 2> /dev/null"

@@ -1,12 +1,13 @@
-"""The connections of tiers on this machine: how many each has from its clients, and how many to whom.
+"""The TCP connections of tiers on this machine: incoming from clients, and outgoing by destination.
 
-A worker that waits for another tier, or for somebody outside, has a connection there meanwhile: many of those that do
-not grow further are workers or pools that are used up.
+A worker that waits for another tier or an external service holds a connection to it meanwhile. Many such connections
+whose number no longer grows indicate an exhausted worker or connection pool.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,18 +16,24 @@ from pathlib import Path
 from sojourn.tiers import processes
 
 ESTABLISHED, LISTENING = "01", "0A"
+_LINE = re.compile(
+    # Finished connections (TIME_WAIT) can outnumber open ones a hundred to one.
+    rb"^ *\d+: ([0-9A-F]+:[0-9A-F]{4}) ([0-9A-F]+:[0-9A-F]{4}) (01|0A) "
+    rb"[0-9A-F]{8}:([0-9A-F]{8}) \S+ \S+ +\d+ +\d+ (\d+)",
+    re.MULTILINE,
+)
 
 
 @dataclass
 class Connections:
-    """Of one tier at one moment."""
+    """The connections of one tier at one moment."""
 
     incoming: int = 0
-    """To ports that it listens on."""
+    """Connections to its listening ports."""
     outgoing: Counter[str] = field(default_factory=Counter)
-    """By where they go: `HOST:PORT`."""
+    """Connections by destination: `HOST:PORT`."""
     accept_queue: int = 0
-    """Connections that wait for the tier to take them."""
+    """Connections waiting to be accepted."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +50,13 @@ class _Socket:
 
 
 def connections(roots: Mapping[str, list[int]]) -> dict[str, Connections]:
-    """The connections of each tier, by name.
+    """The connections of each tier by name.
 
     Args:
         roots: the processes of each tier.
     """
     inodes = {name: processes.sockets(processes.members(pids)) for name, pids in roots.items()}
-    all_sockets = _sockets()
+    all_sockets = _sockets(set().union(*inodes.values()))
     return {name: _of(all_sockets, owned) for name, owned in inodes.items()}
 
 
@@ -68,24 +75,23 @@ def _of(all_sockets: list[_Socket], owned: set[int]) -> Connections:
     return found
 
 
-def _sockets() -> list[_Socket]:
+def _sockets(owned: set[int]) -> list[_Socket]:
     found = []
     for name in ("tcp", "tcp6"):
         try:
-            lines = Path("/proc/net", name).read_text().splitlines()[1:]
+            table = Path("/proc/net", name).read_bytes()
         except OSError:
             continue
-        for line in lines:
-            _, local, remote, state, queues, *_, inode = line.split()[:10]
-            if state in (ESTABLISHED, LISTENING):
-                waiting = int(queues.partition(":")[2], 16)
-                found.append(_Socket(_address(local), _address(remote), state, waiting, int(inode)))
+        for local, remote, state, waiting, inode in _LINE.findall(table):
+            if int(inode) in owned:
+                addresses = (_address(local.decode()), _address(remote.decode()))
+                found.append(_Socket(*addresses, state.decode(), int(waiting, 16), int(inode)))
     return found
 
 
 def _address(text: str) -> str:
     digits, _, port = text.partition(":")
-    # Words of 32 bits in the order of this machine's bytes.
+    # Words of 32 bits in this machine's byte order.
     words = [bytes.fromhex(digits[place : place + 8])[::-1] for place in range(0, len(digits), 8)]
     address = ipaddress.ip_address(b"".join(words))
     mapped = getattr(address, "ipv4_mapped", None)

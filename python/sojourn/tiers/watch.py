@@ -1,7 +1,7 @@
-"""All tiers sampled at once, for as long as something else runs; and what each used in any span of that.
+"""Samples all tiers at once while something else runs, and computes the usage of each over any span.
 
-A probe of the engine looks at each tier's processes, where they are. Connections and PostgreSQL are asked a few
-times a second, the application's own metrics once.
+An engine probe samples each tier's processes on their machine. Connections and PostgreSQL are sampled a few times a
+second, the application's own metrics once a second.
 """
 
 from __future__ import annotations
@@ -27,35 +27,37 @@ from sojourn.tiers import postgresql, processes, prometheus, remote, sockets
 from sojourn.tiers.declaration import Tier
 
 INTERVAL = "250ms"
-"""Between samples of a tier's processes."""
+"""The interval between samples of a tier's processes."""
 ASKED_EVERY_SECONDS = 0.25
-"""Between looks at connections and PostgreSQL."""
+"""The interval between samples of connections and PostgreSQL."""
+ASKING_CORES_MAX = 0.05
+"""The share of a core that sampling may use; a more expensive source is sampled less often."""
 METRICS_EVERY_SECONDS = 1.0
-"""Between requests for metrics, which take the application's own time."""
+"""The interval between requests for metrics, which use the application's own time."""
 
 
 @dataclass(frozen=True)
 class Sources:
-    """What is looked at beside processes."""
+    """Sources besides processes."""
 
     postgresql: str | None = None
-    """A connection as psql takes it."""
+    """A connection string for psql."""
     prometheus: str | None = None
-    """A URL."""
+    """The URL of the application's metrics."""
     remote_shell: str = remote.REMOTE_SHELL
     own_core: int | None = None
-    """Where the probes run."""
+    """The core on which the probes run."""
 
 
 class TierUse(Record):
-    """What a tier used in a span; rates per second. None is what could not be measured."""
+    """A tier's usage in a span; rates per second. None means not measured."""
 
     cpu_cores: float | None = None
-    """CPU time over time."""
+    """CPU time per time, in cores."""
     busiest_process_cores: float | None = None
     busiest_thread_cores: float | None = None
     core_wait_threads: float | None = None
-    """Threads that could have run and had no core, on average."""
+    """Mean number of threads that were ready to run but had no core."""
     threads: float | None = None
     processes: float | None = None
     switches_per_second: float | None = None
@@ -64,15 +66,15 @@ class TierUse(Record):
     disk_read_bytes_per_second: float | None = None
     disk_written_bytes_per_second: float | None = None
     incoming_connections: float | None = None
-    """From clients, on average."""
+    """Mean number of connections from clients."""
     incoming_connections_max: float | None = None
     accept_queue: float | None = None
     outgoing_connections: dict[str, float] = Field(default_factory=dict)
-    """To others, on average, by where they go."""
+    """Mean number of outgoing connections by destination."""
 
 
 class DatabaseUse(Record):
-    """What PostgreSQL said of itself in a span: backends on average."""
+    """PostgreSQL's activity in a span: mean numbers of backends."""
 
     backends: float
     active: float
@@ -84,19 +86,19 @@ class DatabaseUse(Record):
 
 @dataclass(frozen=True)
 class SystemUse:
-    """All tiers in a span."""
+    """The usage of all tiers in a span."""
 
     tiers: dict[str, TierUse]
     database: DatabaseUse | None
     levels: dict[str, float]
-    """Of the application's metrics those that go up and down, on average."""
+    """Means of the application's gauges."""
     machine_busy_cores: float | None
-    """Of this machine, whoever used it."""
+    """Busy cores of this machine, whatever used them."""
 
 
 @dataclass
 class _Look:
-    """One look at what is no process."""
+    """One sample of the sources besides processes."""
 
     at: float
     connections: dict[str, sockets.Connections]
@@ -127,7 +129,7 @@ class Watch:
                 self._database = stack.enter_context(postgresql.Session(self._sources.postgresql))
             if self._sources.prometheus is not None:
                 prometheus.read(self._sources.prometheus)
-            # Metrics are late where the application is busy, and nothing else must wait for them.
+            # Metrics arrive late where the application is busy, so they have a thread of their own.
             asking = [(self._look, ASKED_EVERY_SECONDS), (self._read_metrics, METRICS_EVERY_SECONDS)]
             self._threads = [threading.Thread(target=self._ask, args=each, daemon=True) for each in asking]
             for thread in self._threads:
@@ -140,7 +142,7 @@ class Watch:
         self._stack.close()
 
     def cores(self, name: str) -> frozenset[int]:
-        """The cores that a tier of this machine may run on."""
+        """The cores available to a tier on this machine."""
         allowed = set[int]()
         for pid in self._roots.get(name, []):
             for each in processes.members([pid]):
@@ -151,7 +153,7 @@ class Watch:
         return frozenset(allowed)
 
     def command(self, name: str) -> str | None:
-        """What a tier of this machine runs, in a word."""
+        """The name of the program that a tier on this machine runs."""
         for pid in self._roots.get(name, []):
             try:
                 return Path(f"/proc/{pid}/comm").read_text().strip()
@@ -160,12 +162,12 @@ class Watch:
         return None
 
     def has_ended(self, name: str) -> bool:
-        """True if all processes that a tier of this machine began with are gone."""
+        """Returns true if all processes found at the start have ended."""
         pids = self._roots.get(name, [])
         return bool(pids) and not any(Path("/proc", str(pid)).exists() for pid in pids)
 
     def used(self, begin: float, end: float) -> SystemUse:
-        """What the tiers used between two moments of this machine's clock, in seconds since 1970."""
+        """The tiers' usage between two moments of this machine's clock, in seconds since 1970."""
         looks = [look for look in self._looks if begin <= look.at <= end]
         tiers = dict[str, TierUse]()
         for name, companion in self._companions.items():
@@ -196,8 +198,10 @@ class Watch:
     def _ask(self, look: Callable[[], None], every_seconds: float) -> None:
         due = time.monotonic()
         while not self._over.is_set():
+            begin = time.thread_time()
             look()
-            due = max(due + every_seconds, time.monotonic())
+            cost = time.thread_time() - begin
+            due = max(due + every_seconds, time.monotonic() + cost / ASKING_CORES_MAX)
             self._over.wait(due - time.monotonic())
 
     def _look(self) -> None:
@@ -238,7 +242,7 @@ class _Span:
     def of(cls, recording: Recording | None, begin: float, end: float) -> _Span:
         if recording is None:
             return cls({}, 0.0)
-        # The probe goes on meanwhile: as many rows of each as there are by now.
+        # The probe keeps adding rows meanwhile: use as many of each column as all have.
         count = min(len(recording.rows), len(recording.unix_seconds))
         times = np.array(recording.unix_seconds[:count])
         inside = np.flatnonzero((times >= begin) & (times <= end))
@@ -249,14 +253,14 @@ class _Span:
         return cls(columns, float(times[inside[-1]] - times[inside[0]]))
 
     def per_second(self, name: str) -> float | None:
-        """The rate of a total; None where it is not known from beginning to end."""
+        """The rate of a total; None unless known at both ends."""
         values = self._columns.get(name)
         if values is None or self._seconds <= 0 or not (math.isfinite(values[0]) and math.isfinite(values[-1])):
             return None
         return float(values[-1] - values[0]) / self._seconds
 
     def mean(self, name: str) -> float | None:
-        """Of a level."""
+        """The mean of a level."""
         values = self._columns.get(name)
         if values is None or not np.isfinite(values).any():
             return None

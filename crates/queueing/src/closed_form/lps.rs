@@ -88,7 +88,7 @@ impl Lps {
         Validity::of(self)
     }
 
-    /// ρʳ and 1 − ρʳ, without cancellation for ρ near 1 and without underflow surprises for large r.
+    /// ρʳ and 1 − ρʳ, accurate for ρ near 1 and for large r.
     fn probability_full(&self) -> (f64, f64) {
         let rho = self.station.utilisation();
         let Some(limit) = self.limit.filter(|_| rho > 0.0) else {
@@ -112,7 +112,7 @@ pub struct Validity {
     /// The largest that a sweep over log-normal, bounded Pareto, hyper-exponential and two-valued demands found, ρ 0.3 to
     /// 0.9 and r 2 to 16; `None` where C² was not in it (above 25).
     pub relative_error_found: Option<f64>,
-    /// The same in words, with what to use instead.
+    /// The same in words, with the tool to use instead.
     pub note: String,
 }
 

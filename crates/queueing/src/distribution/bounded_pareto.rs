@@ -9,7 +9,7 @@ pub struct BoundedPareto {
     shape: f64,
     low: f64,
     high: f64,
-    /// 1 − (low/high)^shape, the mass that the bound leaves.
+    /// 1 − (low/high)^shape: the probability that the unbounded Pareto law gives to `low` … `high`.
     mass: f64,
 }
 

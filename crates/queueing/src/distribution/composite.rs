@@ -31,7 +31,7 @@ impl Mixture {
         &self.parts
     }
 
-    /// The choice among functions of the parts.
+    /// The same weights over transformed parts.
     pub(super) fn mapped(&self, of: impl Fn(&Distribution) -> Distribution) -> Self {
         Self { parts: self.parts.iter().map(|(probability, part)| (*probability, of(part))).collect() }
     }
@@ -82,7 +82,7 @@ impl Affine {
         Ok(Self { inner: Box::new(inner), factor, offset })
     }
 
-    /// For a factor and an offset under which no value of `inner` becomes negative.
+    /// As [`Affine::new`] without the check: the caller guarantees that no value becomes negative.
     pub(super) fn unchecked(inner: Distribution, factor: f64, offset: f64) -> Self {
         Self { inner: Box::new(inner), factor, offset }
     }

@@ -16,7 +16,7 @@ impl Deterministic {
         Ok(Self { value: non_negative("value", value)? })
     }
 
-    /// For a value that is known to be non-negative.
+    /// As [`Deterministic::new`] without the check: the caller guarantees a non-negative value.
     pub(super) fn unchecked(value: f64) -> Self {
         Self { value }
     }

@@ -7,7 +7,7 @@
 use super::ExactLps;
 use super::occupancy::{Move, Occupancy};
 
-/// Probability that may be lost by cutting off high levels.
+/// Levels are cut off where at most this probability is lost.
 const LEVEL_TAIL: f64 = 1e-9;
 const LEVELS_MAX: usize = 20_000;
 
@@ -49,7 +49,7 @@ struct Others<'m> {
 }
 
 impl<'m> Others<'m> {
-    /// The state that a job finds when it enters service.
+    /// The state at the moment a job enters service.
     fn new(model: &'m ExactLps) -> Self {
         let limit = model.limit;
         let slowest = (1..=limit).map(|jobs| jobs as f64 / model.speeds[jobs]).fold(0.0, f64::max);
@@ -71,7 +71,7 @@ impl<'m> Others<'m> {
         expected
     }
 
-    /// n / v(n): seconds that pass while each of n jobs receives one.
+    /// n / v(n): the seconds that pass while each of n jobs receives one second of service.
     fn pace(&self, jobs: usize) -> f64 {
         jobs as f64 / self.model.speeds[jobs]
     }
@@ -133,14 +133,14 @@ fn exits_then_entries<'o>(
     })
 }
 
-/// Adds the jobs that had to wait, by the number of arrivals behind them meanwhile. The waiting job is stepped from
-/// event to event of a clock that counts both arrivals and service events.
+/// Adds the jobs that had to wait, by the number of arrivals behind them meanwhile. The waiting job steps from event to
+/// event of a clock that counts both arrivals and service events.
 fn entered_after_waiting(model: &ExactLps, levels: &mut Vec<Vec<f64>>) {
     let mut waiting = super::tagged::Waiting::new(model);
     let total = waiting.mass();
     let arrival_share = model.arrival_rate / (model.arrival_rate + model.event_rate());
-    // behind[b]: probability that b jobs have come by the service event just passed; its generating
-    // function gains a factor (1−β)/(1−βz) per service event.
+    // behind[b]: probability that b jobs have arrived by the service event just passed; its generating function gains a
+    // factor (1−β)/(1−βz) per service event.
     let mut behind = vec![1.0];
     let mut entered = 0.0;
     while total - entered > LEVEL_TAIL * total && behind.len() < LEVELS_MAX {

@@ -13,10 +13,10 @@ use crate::lattice::Between;
 
 /// Events are followed until the job is still present with at most this probability.
 pub(super) const SURVIVAL_TAIL: f64 = 1e-7;
-/// The most probabilities that are stepped, over all events: some seconds.
+/// Limits the work of one distribution to a few seconds: the most probabilities stepped over all events.
 const STEPS_MAX: usize = 400_000_000;
-/// How many events lie between two looks at how many more there will be. It gives up early where that is so many times too
-/// many: the tail may fall faster later on.
+/// Events between two estimates of the remaining work. The computation gives up when the estimate exceeds the limit
+/// many times over, because the tail may fall faster later on.
 const EVENTS_PER_LOOK: usize = 256;
 const HOPELESS: usize = 4;
 /// Weights of the negative binomial below this are left out.
@@ -29,7 +29,7 @@ pub struct ResponseDistribution {
     rate: f64,
     /// Probability that the job is still present after k events.
     survival: Vec<f64>,
-    /// P(R > t) may be this much larger: jobs far back in the queue, and the tail that was not followed.
+    /// The most that P(R > t) may be too small: jobs far back in the queue, and the tail that was not followed.
     doubt: f64,
 }
 
@@ -60,7 +60,7 @@ impl ResponseDistribution {
         self.time_of(1.0 - p)
     }
 
-    /// Bounds of the quantile p.
+    /// Lower and upper bounds of the quantile p.
     pub(crate) fn between(&self, p: f64) -> Between {
         let least = 1.0 - p - self.doubt;
         let high = if least > 0.0 { self.time_of(least) } else { f64::INFINITY };
@@ -105,10 +105,10 @@ pub(super) fn solve(model: &ExactLps) -> Result<ResponseDistribution, ExactError
     let mut waiting = Waiting::new(model);
     let mut service = InService::new(model, arrival_share);
     let mut not_entered = waiting.mass();
-    // entered[j − 1]: probability of entering service at service event j, by the phases of the others.
+    // entered[j − 1]: the probability of entering service at service event j, by the phases of the others.
     let mut entered: Vec<Vec<f64>> = Vec::new();
     let mut survival = vec![not_entered + service.mass()];
-    // Jobs that find more than the most levels are not followed.
+    // Jobs that arrive above the highest level are not followed.
     let lost = (1.0 - survival[0]).max(0.0);
     let mut steps = 0;
     if lost > SURVIVAL_TAIL {
@@ -127,7 +127,7 @@ pub(super) fn solve(model: &ExactLps) -> Result<ResponseDistribution, ExactError
     Ok(ResponseDistribution::new(rate, lost + SURVIVAL_TAIL, survival))
 }
 
-/// About how many probabilities will still be stepped, by how fast the tail fell since the last look.
+/// Estimates how many probabilities remain to be stepped, from how fast the tail fell since the last estimate.
 fn steps_left(survival: &[f64], size: usize) -> usize {
     let events = survival.len() - 1;
     if events == 0 || !events.is_multiple_of(EVENTS_PER_LOOK) {

@@ -13,20 +13,20 @@ use crate::closed_form::ClosedFormError;
 use crate::matrix::Matrix;
 use crate::speed::Speed;
 
-/// The most multiplications of the elimination, some seconds: levels times states per level to the third.
+/// The most multiplications of the elimination (levels times states per level cubed): a few seconds.
 const ELIMINATION_MAX: f64 = 1e9;
-/// The most states of a job that waits.
+/// The most states of a waiting job.
 const WAITING_STATES_MAX: usize = 200_000;
 /// The most events followed.
 const EVENTS_MAX: usize = 100_000;
-/// A job is present longer than so many means with less than the tail that is left out, unless demand varies greatly.
+/// A job stays longer than this many means only in the part of the tail that is left out, unless demand varies greatly.
 const TAIL_OF_MEANS: f64 = 10.0;
-/// Levels are scaled down when a probability grows beyond this, relative to the full station.
+/// Levels are scaled down when a probability exceeds this, relative to the full station.
 const SCALE_AT: f64 = 1e100;
 
 impl ExactLps {
-    /// As [`ExactLps::with_speed`], with room for `capacity` jobs, r among them, and any load: an arrival that finds the
-    /// station full is turned away. The results are those of accepted jobs.
+    /// As [`ExactLps::with_speed`], with room for `capacity` jobs in all and any load: arrivals that find the station
+    /// full are refused. Results describe accepted jobs.
     ///
     /// # Errors
     /// [`ExactError`] when a parameter is out of its domain or the state space too large.
@@ -65,19 +65,19 @@ impl ExactLps {
         self.stationary.full()
     }
 
-    /// Returns true if [`ExactLps::distribution`] takes seconds at most.
+    /// Returns true if [`ExactLps::distribution`] takes at most seconds.
     pub fn has_distribution(&self) -> bool {
         self.capacity.is_none_or(|capacity| {
             let waiting = capacity - self.limit;
             let counted = if self.is_unshared() { waiting } else { waiting * (waiting + 1) / 2 };
-            // Far beyond saturation most events are arrivals that are turned away.
+            // Far beyond saturation most events are refused arrivals.
             let events = (self.arrival_rate + self.event_rate()) * self.mean_response_time() * TAIL_OF_MEANS;
             counted * self.occupancies.of(self.limit).states <= WAITING_STATES_MAX
                 && events <= EVENTS_MAX as f64
         })
     }
 
-    /// Returns true if no job in service slows down another.
+    /// Returns true if the jobs in service do not slow each other down.
     fn is_unshared(&self) -> bool {
         self.speeds.iter().enumerate().all(|(jobs, speed)| *speed == jobs as f64)
     }
@@ -130,7 +130,7 @@ fn stationary(
     Some(Stationary::of_levels(levels, limit))
 }
 
-/// An accepted job that waits: `levels[ahead][behind]` by the phases of the r jobs in service.
+/// A waiting accepted job: `levels[ahead][behind]` by the phases of the r jobs in service.
 struct Waiting<'m> {
     model: &'m ExactLps,
     levels: Vec<Vec<Vec<f64>>>,
@@ -141,7 +141,7 @@ struct Waiting<'m> {
     enter: Vec<Move>,
     stay: Vec<f64>,
     arrival_share: f64,
-    /// Arrivals behind are counted, for they slow the job down once it is served.
+    /// Set when jobs that arrive behind slow this job down later, so they must be counted.
     counts_behind: bool,
 }
 
@@ -178,7 +178,7 @@ impl<'m> Waiting<'m> {
         for ahead in 0..self.levels.len() {
             let (lower, here) = self.levels.split_at_mut(ahead);
             let here = &mut here[0];
-            // From the most behind to the fewest: an arrival moves what is still the old probability.
+            // From the most jobs behind to the fewest: an arrival moves a probability of the previous step.
             for behind in (0..here.len()).rev() {
                 let from = std::mem::take(&mut here[behind]);
                 let mut next: Vec<f64> = from.iter().zip(&self.stay).map(|(p, stay)| p * stay).collect();

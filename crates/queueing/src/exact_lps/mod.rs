@@ -35,7 +35,7 @@ pub enum ExactError {
     /// The demand has no (small) phase-type form.
     #[error("the demand is not phase type (exponential, Erlang, hyper-exponential): simulate")]
     NotPhaseType,
-    /// r and the phases make too many states.
+    /// r and the number of phases give too many states.
     #[error("r = {limit} with {phases} phases needs more than {LEVEL_STATES_MAX} states per level: simulate")]
     TooLarge { limit: u32, phases: usize },
     #[error(
@@ -49,7 +49,7 @@ pub enum ExactError {
     /// The linear equations are singular: the load is within rounding of 1.
     #[error("the load is too close to 1 for the exact solution")]
     Singular,
-    /// The mean is known; following a job through the queue would take minutes.
+    /// The mean is known, but following a job through the queue would take minutes.
     #[error("the load is too close to 1 to follow a job through the queue: simulate")]
     TooNearSaturation,
 }
@@ -60,7 +60,7 @@ pub struct ExactLps {
     arrival_rate: f64,
     demand: PhaseType,
     limit: usize,
-    /// K; `None` without a limit of the jobs present.
+    /// K, the most jobs present; `None` without a limit.
     capacity: Option<usize>,
     /// v(0) = 0, v(1) … v(r).
     speeds: Vec<f64>,
@@ -118,7 +118,7 @@ impl ExactLps {
         Self { arrival_rate, demand, limit, capacity: None, speeds, occupancies, stationary }
     }
 
-    /// Probabilities of the state that an accepted job finds with so many jobs present.
+    /// The distribution of states seen by an accepted job that finds `jobs` jobs present.
     fn found(&self, jobs: usize) -> Vec<f64> {
         let accepted = 1.0 - self.loss_probability();
         self.stationary.levels[jobs].iter().map(|probability| probability / accepted).collect()
@@ -128,12 +128,12 @@ impl ExactLps {
         self.arrival_rate * (1.0 - self.loss_probability())
     }
 
-    /// Service events per second in a clock fast enough for every phase at every speed.
+    /// The event rate of a uniformised clock, fast enough for every phase at every speed.
     fn event_rate(&self) -> f64 {
         self.demand.rate_max() * self.speeds.iter().copied().fold(0.0, f64::max)
     }
 
-    /// The probability that a service event belongs to one given job of `jobs` and to a given unit of its rate.
+    /// The probability that a service event belongs to one given job of `jobs`, per unit of its rate.
     fn event_share(&self, jobs: usize) -> f64 {
         self.speeds[jobs] / jobs as f64 / self.event_rate()
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::PhaseType;
 
-/// One possible change: between state indices, at a rate (1/s, unshared) or with a probability.
+/// A transition between state indices, at a rate (1/s, unshared) or with a probability.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Move {
     pub(super) from: usize,
@@ -24,7 +24,7 @@ pub(super) struct Occupancy {
     pub(super) entries: Vec<Move>,
 }
 
-/// For 0, 1, …, r jobs in service.
+/// One [`Occupancy`] for each number of jobs in service, 0 to r.
 #[derive(Debug, Clone)]
 pub(super) struct Occupancies(Vec<Occupancy>);
 

@@ -44,7 +44,7 @@ impl PhaseType {
         }
     }
 
-    /// All times multiplied by `factor`.
+    /// Multiplies all times by `factor`.
     fn slowed(mut self, factor: f64) -> Self {
         self.rates.iter_mut().flatten().chain(&mut self.exit).for_each(|rate| *rate /= factor);
         self
@@ -71,7 +71,7 @@ impl PhaseType {
         Self { initial: initial.to_vec(), rates: vec![vec![0.0; phases]; phases], exit: exit.to_vec() }
     }
 
-    /// One of several distributions, each with its own phases; `None` when they are too many.
+    /// A choice among distributions, each with its own phases; `None` when that gives too many phases.
     fn choice(parts: &[(f64, Self)]) -> Option<Self> {
         let phases = parts.iter().map(|(_, part)| part.phases()).sum();
         if phases > PHASES_MAX {
@@ -138,7 +138,7 @@ impl PhaseType {
         2.0 * dot(&self.initial, &self.times_to_absorption(&first))
     }
 
-    /// x with (−T)·x = `reward`, for phases that only go forward: by back substitution.
+    /// Solves (−T)·x = `reward` by back substitution, for phases that only go forward.
     fn times_to_absorption(&self, reward: &[f64]) -> Vec<f64> {
         let mut x = vec![0.0; self.phases()];
         for phase in (0..self.phases()).rev() {

@@ -20,7 +20,7 @@ pub(super) struct Stationary {
 }
 
 impl Stationary {
-    /// `None` when a matrix is singular to rounding.
+    /// Solves for the stationary distribution; `None` when a matrix is singular to rounding.
     pub(super) fn solve(arrival_rate: f64, speeds: &[f64], occupancies: &Occupancies) -> Option<Self> {
         let limit = occupancies.limit();
         let up = Matrix::identity(occupancies.of(limit).states);
@@ -93,7 +93,7 @@ impl Stationary {
         Some(Self { levels, ratio, present, waiting, full: 0.0 })
     }
 
-    /// Of all levels 0 … K in proportion.
+    /// Normalises levels 0 … K, whose probabilities are given up to a common factor.
     pub(super) fn of_levels(mut levels: Vec<Vec<f64>>, limit: usize) -> Self {
         let total: f64 = levels.iter().flatten().sum();
         levels.iter_mut().flatten().for_each(|probability| *probability /= total);
@@ -105,7 +105,7 @@ impl Stationary {
         Self { levels, ratio: Matrix::default(), present, waiting, full }
     }
 
-    /// The probability that there is no room; 0 without a capacity.
+    /// The probability of a full station; 0 without a capacity.
     pub(super) fn full(&self) -> f64 {
         self.full
     }
@@ -157,7 +157,7 @@ pub(super) fn down_full(speeds: &[f64], occupancies: &Occupancies) -> Matrix {
     down(speeds, occupancies, limit).times(&up(1.0, occupancies, limit - 1))
 }
 
-/// G: where the phases are when the level first falls by one.
+/// G: the distribution of the phases when the level first falls by one.
 fn logarithmic_reduction(arrival_rate: f64, local: &Matrix, down: &Matrix) -> Option<Matrix> {
     let size = local.row_sums().len();
     let identity = Matrix::identity(size);

@@ -3,10 +3,10 @@
 use super::ExactLps;
 use super::occupancy::{Move, Occupancy};
 
-/// Probability that may be lost by cutting off high levels.
+/// Levels are cut off where at most this probability is lost.
 const LEVEL_TAIL: f64 = 1e-10;
 const LEVELS_MAX: usize = 20_000;
-/// What a level costs beside its probabilities, in their unit.
+/// The overhead of a level, counted in steps of one probability.
 const STEPS_PER_LEVEL: usize = 8;
 
 /// The tagged job in the queue: by jobs ahead of it and by the phases of the r jobs in service.
@@ -44,7 +44,7 @@ impl<'m> Waiting<'m> {
         self.levels.iter().flatten().sum()
     }
 
-    /// The probabilities that a step goes through.
+    /// The number of probabilities in one step.
     pub(super) fn size(&self) -> usize {
         self.levels.len() * (self.stay.len() + STEPS_PER_LEVEL)
     }
@@ -78,9 +78,9 @@ pub(super) struct InService<'m> {
     /// By the number of others in service, 0 to r − 1.
     moves: Vec<Moves>,
     arrival_share: f64,
-    /// There are never so many others.
+    /// The most other jobs followed beside the tagged one.
     levels_max: usize,
-    /// Levels above this hold nothing.
+    /// Levels above this have probability 0.
     occupied: usize,
 }
 
@@ -94,13 +94,13 @@ struct Moves {
     replace: Vec<Move>,
     /// An arrival enters service.
     enter: Vec<Move>,
-    /// Per own phase: to other own phases; nothing happens.
+    /// Per own phase: transitions to other own phases. The rest of the probability is no change.
     own: Vec<Vec<(usize, f64)>>,
     stay: Vec<Vec<f64>>,
 }
 
 impl<'m> InService<'m> {
-    /// The tagged jobs that find a free place.
+    /// Starts with the tagged jobs that find a free place.
     pub(super) fn new(model: &'m ExactLps, arrival_share: f64) -> Self {
         let moves = (0..model.limit).map(|others| Moves::new(model, others, arrival_share)).collect();
         let levels_max = model.capacity.unwrap_or(LEVELS_MAX);
@@ -118,13 +118,14 @@ impl<'m> InService<'m> {
         self.levels.iter().take(self.occupied + 1).flatten().sum()
     }
 
-    /// The probabilities that a step goes through.
+    /// The number of probabilities in one step.
     pub(super) fn size(&self) -> usize {
         let states = self.moves[self.model.limit - 1].states * self.model.demand.phases();
         (self.occupied + 1) * (states + STEPS_PER_LEVEL)
     }
 
-    /// A job enters beside r − 1 others in these phases, with `behind` more waiting. Returns the probability moved.
+    /// Adds probability: a job enters beside r − 1 others in these phases, with `behind` more waiting. Returns the
+    /// probability moved.
     pub(super) fn admit(&mut self, others: &[f64], weight: f64, behind: usize) -> f64 {
         let level = (self.model.limit - 1 + behind).min(self.levels_max - 1);
         self.reserve(level);
@@ -150,7 +151,7 @@ impl<'m> InService<'m> {
         }
     }
 
-    /// One event, of an arrival or of service.
+    /// Steps one event, an arrival or a service event.
     pub(super) fn step(&mut self) {
         if self.occupied + 1 < self.levels_max {
             self.reserve(self.occupied + 1);
@@ -233,7 +234,7 @@ pub(super) fn scaled(moves: &[Move], factor: f64) -> Vec<Move> {
     moves.iter().map(|change| Move { weight: change.weight * factor, ..*change }).collect()
 }
 
-/// Each exit followed by an entry into the state it leaves.
+/// Combines each exit with an entry into the state it leaves.
 pub(super) fn replaced(exits: &[Move], below: &Occupancy) -> Vec<Move> {
     let after = |exit: &Move| {
         let (from, weight, middle) = (exit.from, exit.weight, exit.to);
@@ -243,7 +244,7 @@ pub(super) fn replaced(exits: &[Move], below: &Occupancy) -> Vec<Move> {
     exits.iter().flat_map(after).collect()
 }
 
-/// The rest of `total` in each state after these moves out of it.
+/// `total` minus the weights of these moves, for each state.
 pub(super) fn remaining(states: usize, total: f64, moves: &[&[Move]]) -> Vec<f64> {
     let mut left = vec![total; states];
     moves.iter().copied().flatten().for_each(|change| left[change.from] -= change.weight);

@@ -158,7 +158,7 @@ fn mean_and_distribution_agree_at_a_nonlinear_speed() {
     let speed = Speed::usl(0.2, 0.05).unwrap();
     let station = ExactLps::with_speed(0.9, demand(), 4, &speed).unwrap();
     check(station.distribution().unwrap().mean(), station.mean_response_time(), 1e-4);
-    // r = 1 never gets to share: the curve does not matter.
+    // With r = 1 jobs never share, so the curve does not matter.
     let alone = ExactLps::with_speed(0.5, demand(), 1, &speed).unwrap();
     check(alone.mean_response_time(), 3.5, 1e-9);
     // v(4) = 4 / 2.2: beyond it the queue grows for ever.

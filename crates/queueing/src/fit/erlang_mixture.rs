@@ -7,11 +7,11 @@ use super::Candidate;
 use crate::distribution::{Distribution, Erlang, HyperExponential, Mixture};
 
 const STEPS_MAX: usize = 500;
-/// Stop once a step gains less than this, relative to the number of values.
+/// The search stops once a step gains less log-likelihood than this per value.
 const GAIN_MIN: f64 = 1e-7;
-/// Stages of the two branches that are tried.
+/// The numbers of stages of the two branches that the fit tries.
 const STAGES: [[u32; 2]; 9] = [[1, 1], [1, 2], [2, 2], [1, 4], [2, 4], [4, 4], [1, 8], [4, 8], [8, 8]];
-/// Values beyond this number are thinned evenly for the search: a step costs two exponentials per value.
+/// Larger samples are thinned evenly for the search, because a step costs two exponentials per value.
 const VALUES_MAX: usize = 20_000;
 
 /// `stages` exponential stages, chosen with a probability.

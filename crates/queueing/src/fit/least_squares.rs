@@ -16,7 +16,7 @@ pub(super) struct Problem<'p> {
     pub(super) residuals: &'p dyn Fn(&[f64]) -> Vec<f64>,
     pub(super) low: Vec<f64>,
     pub(super) high: Vec<f64>,
-    /// The size of a change that matters, per parameter.
+    /// Per parameter, the size of a change that matters.
     pub(super) scale: Vec<f64>,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Minimum {
 }
 
 impl Problem<'_> {
-    /// The minimum downhill of `start`, which must lie within the bounds.
+    /// Searches downhill from `start`, which must lie within the bounds.
     pub(super) fn minimise(&self, start: &[f64]) -> Minimum {
         let mut here = Minimum { parameters: start.to_vec(), squares: self.squares(start) };
         let mut damping = 1e-3;
@@ -89,7 +89,7 @@ impl Problem<'_> {
         above.iter().zip(&below).map(|(up, down)| (up - down) / width).collect()
     }
 
-    /// Parameters that may move: not those at a bound with the descent pointing out.
+    /// The parameters that may move: all but those at a bound with the descent direction pointing out.
     fn free(&self, at: &[f64], descent: &[f64]) -> Vec<usize> {
         let stuck = |index: usize| {
             (at[index] <= self.low[index] && descent[index] <= 0.0)

@@ -84,7 +84,7 @@ struct Candidate {
     log_likelihood: f64,
 }
 
-/// Returns `None` where a family cannot describe the values at all.
+/// Fits one family; returns `None` where it cannot describe the values at all.
 type Fitter = fn(&[f64]) -> Option<Candidate>;
 
 const FAMILIES: &[(&str, Fitter)] = &[

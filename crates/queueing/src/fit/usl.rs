@@ -15,7 +15,7 @@ use crate::speed::{Speed, SpeedError};
 pub const USL_POINTS_MIN: usize = 4;
 /// α and β from which the search starts; for each, γ is known.
 const STARTS: [f64; 6] = [0.0, 1e-4, 1e-3, 1e-2, 0.1, 0.5];
-/// The largest β sought: two jobs at a twentieth of the pace of one.
+/// The largest β tried: two jobs run at a twentieth of the pace of one.
 const BETA_MAX: f64 = 10.0;
 const BISECTIONS: usize = 40;
 
@@ -138,7 +138,7 @@ impl Data<'_> {
         [self.gamma_scale() * 1e6, 1.0, BETA_MAX]
     }
 
-    /// The largest throughput per job that was seen.
+    /// The largest measured throughput per job.
     fn gamma_scale(&self) -> f64 {
         self.throughputs.iter().zip(self.loads).map(|(x, n)| x / n).fold(0.0, f64::max)
     }
@@ -178,7 +178,8 @@ impl Data<'_> {
         problem.minimise(&start)
     }
 
-    /// Towards `bound`, where the best fit with the parameter held there becomes worse than `threshold`.
+    /// The end of a confidence interval: moves towards `bound` until the best fit with the parameter held there becomes
+    /// worse than `threshold`.
     fn end(&self, best: &Minimum, index: usize, threshold: f64, bound: f64) -> f64 {
         let worse = |value: f64| {
             let mut fixed = [None; 3];

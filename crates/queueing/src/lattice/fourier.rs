@@ -13,13 +13,13 @@ const ROUNDOFF: f64 = f64::EPSILON / 2.0;
 /// Numerical Algorithms, 2002, Theorem 24.2), rounded up.
 const ROUNDOFFS_PER_STAGE: f64 = 9.0;
 
-/// The factors for transforms up to a length.
+/// Precomputed twiddle factors for all lengths up to a maximum.
 pub(super) struct Fourier {
     factors: Vec<Complex>,
 }
 
 impl Fourier {
-    /// For lengths up to `length`, a power of two.
+    /// Prepares for lengths up to `length`, a power of two.
     pub(super) fn new(length: usize) -> Self {
         Self { factors: (0..(length / 2).max(1)).map(|block| turned(block, 0.5)).collect() }
     }
@@ -29,7 +29,7 @@ impl Fourier {
         self.split(values, 0);
     }
 
-    /// Undoes [`Fourier::forward`].
+    /// Inverts [`Fourier::forward`].
     pub(super) fn inverse(&self, values: &mut [Complex]) {
         self.join(values, 0);
         let scale = 1.0 / values.len() as f64;
@@ -46,7 +46,7 @@ impl Fourier {
             let turned = *high * factor;
             (*low, *high) = (*low + turned, *low - turned);
         }
-        // Depth first: the halves soon fit into the processor's caches.
+        // Depth first, so that the halves soon fit into the processor's caches.
         self.split(low, 2 * block);
         self.split(high, 2 * block + 1);
     }

@@ -12,32 +12,32 @@ mod series;
 
 use series::Series;
 
-/// The fewest points of a lattice, and of the first look: so many per expected term of a sum.
+/// The fewest lattice points, and the points per expected term of a sum in the first lattice.
 const POINTS_MIN: usize = 1 << 10;
 const POINTS_PER_TERM: f64 = 16.0;
-/// The most points of a lattice. A load within about 1 % of saturation needs more for [`TOLERANCE`].
+/// The most lattice points. A load within about 1 % of saturation needs more for [`TOLERANCE`].
 pub(crate) const POINTS_MAX: usize = 1 << 19;
 const REFINEMENTS_MAX: usize = 6;
-/// The width of the bounds that is aimed at, of the largest allowed.
+/// Refinement aims at bounds narrower than allowed by this factor.
 const WIDTH_WANTED: f64 = 1.4;
-/// The most times that the first lattice's step grows fourfold.
+/// The first lattice's step grows fourfold at most this often.
 const GROWTHS_MAX: usize = 60;
 
 /// The relative half-width at which two bounds of a percentile agree.
 pub(crate) const TOLERANCE: f64 = 1e-3;
 
-/// P(X > t) of a time, for t ≥ 0.
+/// The survival function P(X > t) of a time, for t ≥ 0.
 pub(crate) type Survival<'l> = Box<dyn Fn(f64) -> f64 + 'l>;
 
-/// An independent part of a sum.
+/// An independent term of a sum.
 pub(crate) enum Part<'l> {
-    /// A time, whose survival function may be this much too small.
+    /// A time. Its survival function may be too small by at most `doubt`.
     Time { survival: Survival<'l>, doubt: f64 },
     /// The sum of n times of this law with probability (1 − ρ)ρⁿ, ρ the utilisation.
     Geometric { utilisation: f64, survival: Survival<'l> },
 }
 
-/// One of several possible sums: a constant and independent parts.
+/// One of several possible sums: a constant plus independent parts.
 pub(crate) struct Path<'l> {
     pub(crate) probability: f64,
     pub(crate) constant: f64,
@@ -45,7 +45,7 @@ pub(crate) struct Path<'l> {
 }
 
 impl Path<'_> {
-    /// The expected number of terms of its sum.
+    /// The expected number of terms in the sum.
     fn terms(&self) -> f64 {
         let terms = self.parts.iter().map(|part| match part {
             Part::Time { .. } => 1.0,
@@ -59,7 +59,7 @@ impl Path<'_> {
 pub(crate) struct Between {
     pub(crate) low: f64,
     pub(crate) high: f64,
-    /// Between them, and better than either: interpolated.
+    /// An interpolated estimate between the bounds.
     pub(crate) best: f64,
 }
 
@@ -75,8 +75,8 @@ impl Between {
     }
 }
 
-/// The bounds of each percentile (ascending) of a choice of sums; `scale` is about the mean of the sum, and `constant` is
-/// added to all. They agree to `tolerance` where the lattice may be fine enough.
+/// Bounds the percentiles (ascending) of a choice of sums; `scale` is about the mean of the sum, and `constant` is
+/// added to all. The bounds agree to `tolerance` where the lattice may be fine enough.
 pub(crate) fn percentiles(
     paths: &[Path<'_>],
     probabilities: &[f64],
@@ -110,7 +110,7 @@ pub(crate) fn percentiles(
             let points = points.next_power_of_two().clamp(POINTS_MIN, POINTS_MAX);
             let finer = reach / points as f64;
             lattices.narrow(&mut found, finer, points);
-            // A law that leaves a gap at the percentile, or a doubt, keeps its width however fine the lattice is.
+            // A gap or an uncertainty of the law at the percentile keeps the bounds apart, however fine the lattice is.
             let gap = found[index].steps * found[index].step > 0.7 * steps * step && finer < 0.5 * step;
             if points == POINTS_MAX || gap {
                 break;
@@ -122,9 +122,9 @@ pub(crate) fn percentiles(
 
 #[derive(Clone, Copy)]
 struct Known {
-    /// By all lattices together.
+    /// The intersection of the bounds from all lattices.
     bounds: Between,
-    /// The width by the finest lattice, in its steps: a number that hardly depends on the step.
+    /// The width of the bounds from the finest lattice, in steps: a number that hardly depends on the step.
     steps: f64,
     step: f64,
 }
@@ -136,7 +136,7 @@ impl Known {
         step: f64::INFINITY,
     };
 
-    /// By another lattice as well.
+    /// Intersects with the bounds from another lattice.
     fn add(&mut self, other: Between, step: f64) {
         let low = self.bounds.low.max(other.low);
         let high = self.bounds.high.min(other.high).max(low);
@@ -157,7 +157,7 @@ struct Lattices<'p, 'l> {
 }
 
 impl Lattices<'_, '_> {
-    /// Narrows the bounds by a lattice of this step.
+    /// Narrows the bounds with a lattice of this step.
     fn narrow(&mut self, found: &mut [Known], step: f64, points: usize) {
         let (mut below, mut above) = (vec![0.0; points], vec![0.0; points]);
         let mut doubt = 0.0;
@@ -181,14 +181,14 @@ impl Lattices<'_, '_> {
     }
 }
 
-/// How much of the rise of a distribution function at `index` lies below p.
+/// The share of the rise of a distribution function at `index` that lies below p.
 fn reached(distribution: &[f64], index: usize, p: f64) -> f64 {
     let before = if index > 0 { distribution[index - 1] } else { 0.0 };
     let rise = distribution[index] - before;
     if rise > 0.0 { ((p - before) / rise).clamp(0.0, 1.0) } else { 0.5 }
 }
 
-/// Adds a distribution function, times a probability and moved by a number of steps.
+/// Adds a distribution function, weighted by a probability and shifted by a number of steps.
 fn add(sum: &mut [f64], distribution: &[f64], probability: f64, steps: f64) {
     if steps < sum.len() as f64 {
         let moved = sum.iter_mut().skip(steps as usize).zip(distribution);

@@ -9,20 +9,20 @@ use super::Part;
 use super::fourier::{self, Fourier};
 use crate::complex::Complex;
 
-/// A: what lies beyond the lattice comes back by e⁻ᴬ; coefficients' errors grow by e^(A/2).
+/// A: mass beyond the lattice folds back with weight e⁻ᴬ; errors of coefficients grow by e^(A/2).
 const FOLDED: f64 = 20.0;
 
 /// Distribution functions at 0, 1, 2, … steps.
 pub(super) struct Sums {
-    /// With every part rounded down: at least the true one.
+    /// The sum with every part rounded down: at least the true distribution function.
     pub(super) below: Vec<f64>,
-    /// With every part rounded up: at most the true one.
+    /// The sum with every part rounded up: at most the true distribution function.
     pub(super) above: Vec<f64>,
-    /// The most that either may be wrong.
+    /// The largest error of either.
     pub(super) doubt: f64,
 }
 
-/// Computes [`Sums`]; keeps the factors of its transforms.
+/// Computes [`Sums`] and keeps the twiddle factors between calls.
 #[derive(Default)]
 pub(super) struct Series {
     fourier: Option<(usize, Fourier)>,
@@ -34,7 +34,7 @@ impl Series {
         let radius = (-FOLDED / length as f64).exp();
         let fourier = self.of_length(length);
         let mut circle = Circle::new(length, radius);
-        // Two real series per transform.
+        // One transform carries two real series.
         for pair in parts.chunks(2) {
             circle.multiply(pair, step, points, fourier);
         }
@@ -54,7 +54,7 @@ struct Circle {
     radius: f64,
     below: Vec<Complex>,
     above: Vec<Complex>,
-    /// A bound of the error of `below` and `above`: Euclidean norm / √length.
+    /// A bound on the error of `below` and `above`: Euclidean norm / √length.
     error: f64,
 }
 
@@ -76,7 +76,7 @@ impl Circle {
             }
         }
         fourier.forward(&mut values);
-        // At the real point all terms are positive, so no value is larger.
+        // All terms are positive at the real point, so it has the largest value.
         let largest = [values[0].re, values[0].im];
         for (part, largest) in pair.iter().zip(largest) {
             self.error += part.steepness(largest) * fourier::error(length) * square.sqrt();
@@ -146,7 +146,7 @@ impl Part<'_> {
         rounded.collect()
     }
 
-    /// The series of the part from that of its law.
+    /// The series of the part, given the series of its law.
     fn sum(&self, series: Complex) -> Complex {
         match self {
             Self::Time { .. } => series,
@@ -156,7 +156,7 @@ impl Part<'_> {
         }
     }
 
-    /// The largest derivative of [`Part::sum`] where no value of the series is larger than `largest`.
+    /// The largest derivative of [`Part::sum`] over values no larger than `largest`.
     fn steepness(&self, largest: f64) -> f64 {
         match self {
             Self::Time { .. } => 1.0,

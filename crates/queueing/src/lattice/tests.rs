@@ -1,4 +1,4 @@
-//! Bounds against closed distributions: what is known must lie between them, and they must agree.
+//! Bounds against distributions in closed form: the exact value must lie between them, and they must agree.
 
 use super::*;
 use crate::testing::check;
@@ -20,7 +20,7 @@ const PROBABILITIES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
 fn holds(between: Between, expected: f64) {
     assert!(between.low <= expected && expected <= between.high, "{between:?} {expected}");
     assert!(between.relative_error() <= TOLERANCE, "{between:?}");
-    // What is said is better than its bounds.
+    // The estimate is better than its bounds.
     check(between.best, expected, 2e-4);
 }
 

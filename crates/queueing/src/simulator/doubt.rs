@@ -1,12 +1,12 @@
-//! Why an estimate has no interval, or not one as narrow as was asked for, and what to do about it.
+//! Reasons why an estimate has no confidence interval or too wide a one, and the remedy for each.
 
 use super::interval::Interval;
 
-/// Above this correlation of neighbouring sections they are too short to trust.
+/// Sections whose neighbours correlate more than this are too short to trust.
 const LAG_ONE_MAX: f64 = 0.3;
-/// Beyond this skewness the correction for it is no longer enough.
+/// Skewness above this is too large for the correction of the interval.
 const SKEWNESS_MAX: f64 = 2.5;
-/// Standard errors between the earlier and the later half of a run that is still on its way to steady state.
+/// A run whose earlier and later halves differ by more standard errors than this has not reached steady state.
 const DRIFT_MAX: f64 = 3.5;
 
 /// A reason not to trust an interval.
@@ -21,7 +21,7 @@ pub(super) enum Doubt {
 }
 
 impl Doubt {
-    /// The doubt that an interval itself raises.
+    /// The reason to distrust an interval that shows in the interval itself.
     pub(super) fn of(interval: &Interval) -> Option<Self> {
         if interval.lag_one > LAG_ONE_MAX {
             Some(Self::Correlated)
@@ -34,7 +34,7 @@ impl Doubt {
         }
     }
 
-    /// True if more jobs take it away before long.
+    /// Returns true if a longer run is likely to remove the doubt.
     pub(super) fn is_of_length(self) -> bool {
         matches!(self, Self::TooFew | Self::WarmUp | Self::Correlated | Self::Drifting)
     }

@@ -1,8 +1,8 @@
 //! Independent replications with different seeds, advanced together on the machine's cores.
 //!
-//! All replications have finished the same number of jobs whenever anybody looks. At most [`GROUPS_MAX`] recorders are
-//! kept: with more replications, several share one, and memory stays bounded. The callback for progress and interruption
-//! runs on the caller's thread only.
+//! All replications have finished the same number of jobs whenever their figures are read. At most [`GROUPS_MAX`]
+//! recorders are kept: with more replications, several share one, and memory stays bounded. The callback for progress
+//! and interruption runs on the caller's thread only.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};
@@ -14,21 +14,21 @@ use super::timeline::{Timeline, Totals};
 
 /// The most replications of a plan.
 pub const REPLICATIONS_MAX: u32 = 10_000;
-/// The most recorders, each of an equal number of replications or one more.
+/// The most recorders. Each serves the same number of replications or one more.
 const GROUPS_MAX: usize = 32;
-/// Sections that a recorder keeps: many of a single run, fewer of many.
+/// The most sections of a recorder: many for a single run, fewer each for many runs.
 const SECTIONS_MAX: usize = 64;
 const SECTIONS_MAX_OF_MANY: usize = 16;
 const MANY: usize = 8;
-/// The callback is called after every so many jobs.
+/// Jobs between two calls of the progress callback.
 const PROGRESS_JOBS: u64 = 1 << 17;
 
 /// A simulation that can be continued.
 pub(super) trait Replica: Send {
-    /// Runs until `jobs` jobs have finished in total. Returns false when there is nothing more to simulate.
+    /// Runs until `jobs` jobs have finished in total. Returns false when nothing is left to simulate.
     fn finish_jobs(&mut self, jobs: u64, records: &mut Records) -> bool;
     fn finished(&self) -> u64;
-    /// What every station has done so far.
+    /// The totals of every station so far.
     fn totals(&self) -> Vec<Totals>;
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Ensemble<R> {
     groups: Vec<Group<R>>,
 }
 
-/// How far the replications came.
+/// Tells whether the replications reached their target, ran out of jobs or were interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Advanced {
     Done,
@@ -64,7 +64,7 @@ impl<R: Replica> Ensemble<R> {
         let groups = replications.min(GROUPS_MAX);
         let sections_max = if groups < MANY { SECTIONS_MAX } else { SECTIONS_MAX_OF_MANY };
         let group = |index: usize| {
-            // The first seed is what a single run has; the others are a golden-ratio step apart, which the generator's
+            // The first seed is that of a single run; the others are a golden-ratio step apart, which the generator's
             // own seeding scrambles.
             let seeds = (index..replications).step_by(groups).map(|replication| {
                 plan.seed.wrapping_add((replication as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))
@@ -77,8 +77,8 @@ impl<R: Replica> Ensemble<R> {
         Self { groups: (0..groups).map(group).collect() }
     }
 
-    /// Advances every replication to `jobs` jobs. `tell` hears of all jobs so far, and ends everything by returning
-    /// false.
+    /// Advances every replication to `jobs` jobs. `tell` receives the number of jobs so far, and stops all replications
+    /// by returning false.
     pub(super) fn advance(&mut self, jobs: u64, tell: &mut dyn FnMut(u64) -> bool) -> Advanced {
         let mut watch = Watch { told: self.runs().map(R::finished).sum(), tell };
         let threads = thread::available_parallelism().map_or(1, |cores| cores.get()).min(self.groups.len());
@@ -139,7 +139,7 @@ impl<R: Replica> Ensemble<R> {
         self.groups.iter().map(|group| &group.records.stations).collect()
     }
 
-    /// What a station has done so far in all replications.
+    /// The totals of a station over all replications.
     pub(super) fn total(&self, station: usize) -> Totals {
         let mut total = Totals::default();
         self.runs().for_each(|run| total.add(&run.totals()[station]));
@@ -148,7 +148,7 @@ impl<R: Replica> Ensemble<R> {
 }
 
 impl<R: Replica> Group<R> {
-    /// Returns false if interrupted by `go_on`, which is told of jobs as they finish.
+    /// Advances to `jobs` jobs, reporting finished jobs to `go_on`; returns false if `go_on` interrupts.
     fn advance(&mut self, jobs: u64, go_on: &mut dyn FnMut(u64) -> bool) -> bool {
         for run in &mut self.runs {
             while run.finished() < jobs {

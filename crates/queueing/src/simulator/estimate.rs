@@ -1,5 +1,5 @@
-//! Mean and percentiles of the response times after the warm-up, each with an interval of its own or the doubt that
-//! forbids one.
+//! Mean and percentiles of the response times after the warm-up, each with a confidence interval or the reason why
+//! there is none.
 //!
 //! The warm-up is a fixed share of every run. A cut that looks at the data, such as MSER's, prefers to drop busy
 //! stretches at the start, and so estimates of many short replications came out several per cent low. A percentile's
@@ -12,11 +12,11 @@ use super::recorder::{Recorder, Section};
 use super::result::{ResponseTime, Target};
 
 pub(super) const WARM_UP_SHARE: usize = 8;
-/// Sections are merged down to at least so many, all runs together.
+/// Merging stops at this many sections over all runs together.
 const SECTIONS: usize = 32;
-/// The fewest observations that a section must be worth, were they independent.
+/// A section must be worth at least this many independent observations.
 const INDEPENDENT_MIN: f64 = 10.0;
-/// The fewest of these beyond a percentile.
+/// A section must hold at least this many independent observations beyond a percentile.
 const BEYOND_SECTION_MIN: f64 = 0.5;
 /// The fewest observations beyond a percentile, all sections together.
 const BEYOND_MIN: f64 = 100.0;
@@ -25,7 +25,7 @@ const BEYOND_MIN: f64 = 100.0;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Estimate {
     pub(super) value: f64,
-    /// Of the 95 % interval.
+    /// Half of the width of the 95 % interval, or the reason why there is none.
     pub(super) half_width: Result<f64, Doubt>,
 }
 
@@ -33,12 +33,12 @@ pub(super) struct Estimate {
 pub(super) struct Sample {
     sections: Vec<Section>,
     pub(super) grouping: Grouping,
-    /// All observations, those after the last whole section included.
+    /// All observations, including those after the last whole section.
     all: Section,
     warm_up_jobs: u64,
 }
 
-/// The estimates of one sample, with the evidence that results show.
+/// The estimates from one sample, with the diagnostics that results report.
 pub(super) struct Estimates {
     /// In the order of [`Target::ALL`].
     figures: [Estimate; 6],
@@ -51,7 +51,8 @@ pub(super) struct Estimates {
 }
 
 impl Sample {
-    /// Sections of all `groups`, which hold equal numbers of replications; without `cut` the warm-up stays in.
+    /// Collects the sections of all `groups`, which hold equal numbers of replications; keeps the warm-up unless `cut`
+    /// is set.
     pub(super) fn of(groups: &[&Recorder], cut: bool) -> Self {
         let grouping = Grouping::of(groups, cut);
         let mut sample = Self { sections: Vec::new(), grouping, all: Section::default(), warm_up_jobs: 0 };
@@ -65,8 +66,8 @@ impl Sample {
         sample
     }
 
-    /// All figures, `delta` seconds added to each; `known_control` is the exact mean of the control variable, and `doubt`
-    /// forbids every interval.
+    /// Computes all figures and adds `delta` seconds to each; `known_control` is the exact mean of the control
+    /// variable, and a `doubt` forbids every interval.
     pub(super) fn estimates(
         &self,
         delta: f64,
@@ -148,7 +149,7 @@ impl Sample {
             let independent = INDEPENDENT_MIN.max(BEYOND_SECTION_MIN / p.min(1.0 - p));
             too_short(&interval, p * (1.0 - p), independent).map_or(Ok(()), Err)?;
             judged(&interval, None)?;
-            // More below than p: the percentile lies lower.
+            // More observations below than p: the percentile lies lower.
             let (low, high) = (p - interval.above, p + interval.below);
             if low <= 0.0 || all.total() as f64 * (1.0 - high) < 1.0 {
                 return Err(Doubt::TooFew);
@@ -160,12 +161,12 @@ impl Sample {
     }
 }
 
-/// The mean, and what became of its control variate.
+/// The mean, with the effect of its control variate.
 struct Mean {
     estimate: Estimate,
     lag_one: f64,
     variance_reduction: f64,
-    /// A doubt that concerns every figure of the run.
+    /// A doubt that applies to every figure of the run.
     doubt: Option<Doubt>,
 }
 
@@ -175,7 +176,7 @@ impl Mean {
     }
 }
 
-/// A section is worth `variance / interval.variance` independent observations.
+/// Returns true if a section is worth too few independent observations: it is worth `variance / interval.variance`.
 fn too_short(interval: &Interval, variance: f64, independent: f64) -> Option<Doubt> {
     (interval.variance * independent > variance).then_some(Doubt::Correlated)
 }
@@ -184,21 +185,21 @@ fn judged(interval: &Interval, doubt: Option<Doubt>) -> Result<f64, Doubt> {
     doubt.or_else(|| Doubt::of(interval)).map_or(Ok(interval.half_width()), Err)
 }
 
-/// How sections of equal runs are merged.
+/// Tells how to merge the sections of equal runs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Grouping {
     /// Sections hold 2^shift jobs of each replication.
     pub(super) shift: u32,
-    /// Sections at the start of every run.
+    /// Warm-up sections at the start of every run.
     pub(super) warm_up: usize,
-    /// Merged sections of every run: neighbours.
+    /// The number of merged sections in each run, which are neighbours.
     pub(super) chain: usize,
-    /// Sections merged into one.
+    /// The number of sections merged into one.
     width: usize,
 }
 
 impl Grouping {
-    /// Of runs that may differ in length if they were interrupted.
+    /// Chooses a grouping that fits all runs. Interrupted runs may differ in length.
     fn of(groups: &[&Recorder], cut: bool) -> Self {
         let shift = groups.iter().map(|group| group.shift()).max().unwrap_or(0);
         let complete = groups.iter().map(|group| group.at(shift).complete()).min().unwrap_or(0);
@@ -227,12 +228,12 @@ impl Estimates {
         self.figures[target as usize]
     }
 
-    /// The run's doubt that concerns whatever is estimated from it.
+    /// The doubt that applies to every estimate of the run because of its length.
     pub(super) fn doubt_of_length(&self) -> Option<Doubt> {
         self.figure(Target::Mean).half_width.err().filter(|doubt| doubt.is_of_length())
     }
 
-    /// Mean and percentiles as results show them.
+    /// The mean and the percentiles in the form that results report.
     pub(super) fn response_time(&self) -> ResponseTime {
         let [mean, p50, p90, p95, p99, p999] = self.figures.map(|figure| figure.value);
         let [

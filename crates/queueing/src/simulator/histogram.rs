@@ -22,7 +22,7 @@ pub(super) struct Histogram {
     max: f64,
 }
 
-/// A place in a histogram: a bin, and the fraction of its values that lie below.
+/// A position in a histogram: a bin, and the fraction of its values below.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     bin: usize,
@@ -64,7 +64,7 @@ impl Histogram {
         self.max
     }
 
-    /// Where the quantile p is; `None` when empty.
+    /// Locates the quantile p; `None` when the histogram is empty.
     pub(super) fn place(&self, p: f64) -> Option<Place> {
         let rank = p * self.total as f64;
         let mut below = 0.0;
@@ -91,14 +91,14 @@ impl Histogram {
         self.place(p).map_or(0.0, |place| self.value(place))
     }
 
-    /// The fraction of values up to a place, which may come from another histogram.
+    /// The fraction of values up to a position, which may come from another histogram.
     pub(super) fn fraction(&self, place: Place) -> f64 {
         let below: u64 = self.counts[..place.bin].iter().map(|count| u64::from(*count)).sum();
         (below as f64 + place.within * f64::from(self.counts[place.bin])) / self.total.max(1) as f64
     }
 
-    /// How far the quantile at a place may be off because of its bin: the bin's width times the share of its values that
-    /// the bins beside it do not lead one to expect. Where many values are equal, that is the whole width.
+    /// The possible error of a quantile because of its bin: the bin's width times the share of its values that exceed
+    /// what the neighbouring bins predict. Where many values are equal, that is the whole width.
     pub(super) fn resolution(&self, place: Place) -> f64 {
         let count = |bin: Option<usize>| {
             bin.and_then(|bin| self.counts.get(bin)).map_or(0.0, |count| f64::from(*count))
@@ -109,7 +109,7 @@ impl Histogram {
         (high - low) * (1.0 - beside / own).abs().min(1.0)
     }
 
-    /// The values that a bin can hold.
+    /// The range of values that fall into a bin.
     fn range(&self, bin: usize) -> (f64, f64) {
         (edge(bin).clamp(self.min, self.max), edge(bin + 1).clamp(self.min, self.max))
     }

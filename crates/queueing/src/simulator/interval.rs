@@ -17,14 +17,14 @@ pub(super) struct Ratio {
     pub(super) influences: Vec<f64>,
 }
 
-/// A 95 % interval around an estimate, and what it rests on.
+/// A 95 % interval around an estimate, with its diagnostics.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Interval {
     /// How far the truth may lie below the estimate; positive.
     pub(super) below: f64,
     /// How far it may lie above.
     pub(super) above: f64,
-    /// Variance of one section's value.
+    /// The variance of a section's value.
     pub(super) variance: f64,
     /// Correlation of neighbouring sections.
     pub(super) lag_one: f64,
@@ -42,20 +42,20 @@ impl Ratio {
         Self { value, influences: pairs.map(influence).collect() }
     }
 
-    /// Takes `slope` times another ratio's influences away.
+    /// Applies a control variate: subtracts `slope` times another ratio's influences.
     pub(super) fn control(&mut self, control: &Self, slope: f64) {
         self.influences.iter_mut().zip(&control.influences).for_each(|(own, other)| *own -= slope * other);
     }
 
-    /// The regression of this ratio on another.
+    /// The regression coefficient of this ratio on another.
     pub(super) fn slope(&self, on: &Self) -> f64 {
         let covariance: f64 = self.influences.iter().zip(&on.influences).map(|(y, x)| y * x).sum();
         let variance: f64 = on.influences.iter().map(|x| x * x).sum();
         if variance > 0.0 { covariance / variance } else { 0.0 }
     }
 
-    /// The interval. Each `chain` sections are neighbours; parameters `estimated` besides the mean cost a degree of
-    /// freedom each.
+    /// Computes the interval. Every `chain` sections are neighbours; each of the `estimated` parameters besides the
+    /// mean costs a degree of freedom.
     pub(super) fn interval(&self, chain: usize, estimated: usize) -> Option<Interval> {
         let values = &self.influences;
         let count = values.len() as f64;
@@ -73,7 +73,7 @@ impl Ratio {
         let error = (variance / count * (1.0 + correlation) / (1.0 - correlation)).sqrt();
         let t = student_quantile(0.975, count - 1.0 - estimated as f64);
         let beta = skewness / (6.0 * count.sqrt());
-        // A long tail above hides in most samples: the truth may then lie further above than below.
+        // A long upper tail is missing from most samples, so the truth may lie further above than below.
         let (below, above) = (error * modified(t, beta), -error * modified(-t, beta));
         Some(Interval { below, above, variance, lag_one, skewness, drift: drift(values, chain) })
     }
@@ -103,7 +103,7 @@ fn lag_one(values: &[f64], chain: usize) -> f64 {
     if pairs == 0 || squares == 0.0 { 0.0 } else { products / pairs as f64 * values.len() as f64 / squares }
 }
 
-/// The later half of every chain against the earlier, in standard errors.
+/// Compares the later half of every chain with the earlier, in standard errors.
 fn drift(values: &[f64], chain: usize) -> f64 {
     let half = chain / 2;
     if half == 0 {

@@ -1,4 +1,5 @@
-//! Intervals cover, and figures without a sound one say so. `benchmarks/models/coverage.py` does the same at length.
+//! Intervals cover the exact value, and figures without a sound interval say so. `benchmarks/models/coverage.py` does
+//! the same at length.
 
 use super::*;
 use crate::distribution::{Deterministic, Distribution, Exponential, RandomVariable};
@@ -90,7 +91,7 @@ fn too_many_replications_for_the_jobs_say_so() {
 #[test]
 fn equal_response_times_are_known_to_the_width_of_a_bin() {
     let demand: Distribution = Deterministic::new(25.675e-3).unwrap().into();
-    // 70 % of the jobs find nobody: the median is the demand, one value in a bin of 0.8 %.
+    // 70 % of the jobs find an empty station: the median is the demand, one value in a bin of 0.8 %.
     let response = poisson(&demand, 0.3, Service::fifo(1), &Plan::default()).response_time_seconds;
     let half_width = response.p50_half_width.unwrap();
     assert!((response.p50 - 25.675e-3).abs() <= half_width, "{response:?}");

@@ -1,8 +1,9 @@
 //! Discrete-event simulation: one station driven by a trace or by Poisson arrivals, or a whole system.
 //!
 //! A run decides its own length: it stops when the 95 % half-width of every figure asked for, the mean response time or
-//! percentiles, is small enough, and says of each figure whether it has converged, or why not. It checks itself by identities that hold for any distribution: Little's law, the utilisation law
-//! and the exact workload. The same seed gives the same result; a different seed gives another.
+//! percentiles, is small enough, and reports for each figure whether it has converged, or why not. It checks itself by
+//! identities that hold for any distribution: Little's law, the utilisation law and the exact workload. The same seed
+//! gives the same result; a different seed gives another.
 
 mod doubt;
 mod ensemble;
@@ -39,8 +40,8 @@ pub use trace::simulate_station;
 
 /// The default limit of jobs: enough for ±1 % of a mean at ρ = 0.9.
 pub const JOBS_MAX_DEFAULT: u64 = 50_000_000;
-/// The default number of jobs before the half-width is first examined; earlier looks stop too early too often. A loaded
-/// station starts later, when it has had time to reach steady state.
+/// The default number of jobs before the half-width is first examined; checking earlier stops too early too often. A
+/// loaded station is first checked later, when it has had time to reach steady state.
 pub const JOBS_MIN_DEFAULT: u64 = 65_536;
 
 /// How long to simulate, and with which seed.
@@ -48,7 +49,7 @@ pub const JOBS_MIN_DEFAULT: u64 = 65_536;
 pub struct Plan {
     /// Stop once the half-width of the 95 % interval of every target is at most this fraction of its estimate.
     pub relative_half_width: f64,
-    /// The figures asked for: the mean response time, or percentiles of it, each with a half-width of its own.
+    /// The figures that must converge: the mean response time or percentiles, each with its own half-width.
     pub targets: Vec<Target>,
     /// Do not stop before this many jobs.
     pub jobs_min: u64,
@@ -102,9 +103,9 @@ pub struct Progress {
     pub jobs: u64,
     /// The limit of jobs; the run may stop earlier.
     pub jobs_max: u64,
-    /// The estimate of the target furthest from its goal at the last look; `None` before the first.
+    /// The estimate furthest from its goal at the last check; `None` before the first.
     pub estimate_seconds: Option<f64>,
-    /// The half-width as a fraction of the estimate; infinite while there is none to trust.
+    /// The half-width as a fraction of the estimate; infinite while no interval can be trusted.
     pub relative_half_width: Option<f64>,
 }
 

@@ -25,7 +25,8 @@ pub struct PoissonStation {
     pub delta: f64,
 }
 
-/// Simulates until the plan is fulfilled or `go_on` returns false; `go_on` runs on the caller's thread.
+/// Simulates until every figure of the plan has converged or `go_on` returns false; `go_on` runs on the caller's
+/// thread.
 ///
 /// # Errors
 /// [`SimulationError`] when the station is unstable or a parameter is out of its domain.
@@ -66,7 +67,7 @@ impl PoissonStation {
         refuse_overload("the station", None, self.work(), self.service.saturation())
     }
 
-    /// Jobs of one replication before it is in steady state.
+    /// The least number of jobs of a replication, so that it reaches steady state.
     fn jobs_min(&self) -> u64 {
         warm_up::jobs_min(self.work() / self.service.saturation(), self.demand.scv())
     }
@@ -97,7 +98,7 @@ struct Run<'a> {
     finished: u64,
     response_sum: f64,
     control_sum: f64,
-    /// At the end of the last section.
+    /// The station's totals at the end of the last section.
     before: Totals,
 }
 

@@ -1,11 +1,11 @@
-//! A processor that may be used for a part of each period only, as a control group's quota has it.
+//! A processor limited to a part of each period, as a control group's CPU quota limits it.
 //!
 //! The station works at full speed until the work of a period reaches the quota, and then stands still until the period
 //! ends: light loads feel nothing of the limit. [`Pace`] keeps the station's own clock, which stops meanwhile.
 
 use super::SimulationError;
 
-/// Seconds of work in each period of so many seconds; what a period leaves is lost.
+/// Seconds of work allowed per period of the given length. Unused quota is lost.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quota {
     pub seconds: f64,
@@ -24,10 +24,10 @@ impl Quota {
     }
 }
 
-/// The station's own clock beside the real one, in seconds.
+/// Tracks the station's own clock beside real time, in seconds.
 pub(super) struct Pace {
     quota: Option<Quota>,
-    /// How far the station's clock is behind.
+    /// The lag of the station's clock behind real time.
     behind: f64,
     stopped_at: Option<f64>,
     period_end: f64,
@@ -40,17 +40,19 @@ impl Pace {
         Self { quota, behind: 0.0, stopped_at: None, period_end: 0.0, work_at_start: 0.0 }
     }
 
-    /// The station's time at a real one.
+    /// Converts real time to the station's time.
     pub(super) fn own(&self, now: f64) -> f64 {
         self.stopped_at.map_or(now, |stopped| stopped.min(now)) - self.behind
     }
 
-    /// When the station's clock will show `own`, unless it stops before; infinite while it stands still.
+    /// The real time at which the station's clock will show `own` unless it stops before; infinite while it stands
+    /// still.
     pub(super) fn real(&self, own: f64) -> f64 {
         if self.stopped_at.is_some() { f64::INFINITY } else { own + self.behind }
     }
 
-    /// When a busy station, which has done `work` by `now`, stops or may go on; infinite without a quota.
+    /// The next time at which a busy station, having done `work` by `now`, exhausts its quota or resumes; infinite
+    /// without a quota.
     pub(super) fn next_turn(&self, now: f64, work: f64) -> f64 {
         match (self.quota, self.stopped_at) {
             (None, _) => f64::INFINITY,
@@ -61,7 +63,7 @@ impl Pace {
         }
     }
 
-    /// The station has done `work` by `now`, the time of [`Pace::next_turn`].
+    /// Stops or resumes the station at the time given by [`Pace::next_turn`].
     pub(super) fn turn(&mut self, now: f64, work: f64) {
         if now < self.period_end {
             self.stopped_at = Some(now);
@@ -73,7 +75,7 @@ impl Pace {
         self.begin_period(now, work);
     }
 
-    /// A job arrives at a station that was idle: periods may have passed meanwhile.
+    /// Restarts an idle station when a job arrives, skipping the periods that have passed.
     pub(super) fn wake(&mut self, now: f64, work: f64) {
         if self.stopped_at.is_none() && now >= self.period_end {
             self.begin_period(now, work);
@@ -83,7 +85,7 @@ impl Pace {
     fn begin_period(&mut self, now: f64, work: f64) {
         let Some(quota) = self.quota else { return };
         self.work_at_start = work;
-        // Periods follow one another from time 0 on, whether or not there is work.
+        // Periods follow one another from time 0, with or without work.
         self.period_end = ((now / quota.period_seconds).floor() + 1.0) * quota.period_seconds;
         if self.period_end <= now {
             self.period_end += quota.period_seconds;

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use super::histogram::Histogram;
 
-/// The observations of one stretch of a run.
+/// The observations of one section of a run.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Section {
     pub(super) sum: f64,
@@ -17,11 +17,11 @@ pub(super) struct Section {
     pub(super) histogram: Histogram,
 }
 
-/// Observations in order of completion.
+/// Records observations in order of completion.
 #[derive(Debug, Clone)]
 pub(super) struct Recorder {
     sections: Vec<Section>,
-    /// Even; at this many sections neighbours are merged.
+    /// The most sections (even). Neighbours are merged when all are full.
     sections_max: usize,
     /// A section holds 2^shift jobs of each replication.
     shift: u32,
@@ -66,18 +66,18 @@ impl Recorder {
         &self.sections
     }
 
-    /// The number of sections at the start that every replication has filled.
+    /// The number of sections that every replication has filled.
     pub(super) fn complete(&self) -> usize {
         let full = self.replications << self.shift;
         self.sections.iter().take_while(|section| section.histogram.total() == full).count()
     }
 
-    /// A section holds 2^shift jobs of each replication.
+    /// The base-2 logarithm of the jobs per section and replication.
     pub(super) fn shift(&self) -> u32 {
         self.shift
     }
 
-    /// The record with sections of 2^`shift` jobs, which is not less than they have.
+    /// The record with sections merged to 2^`shift` jobs, at least their present size.
     pub(super) fn at(&self, shift: u32) -> Cow<'_, Self> {
         if shift == self.shift {
             return Cow::Borrowed(self);

@@ -23,7 +23,7 @@ pub struct ResponseTime {
     pub p999_half_width: Option<f64>,
 }
 
-/// The statistic of the response time whose half-width ends a simulation.
+/// A figure that can end a simulation: the mean response time or a percentile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Target {
     #[default]
@@ -83,16 +83,16 @@ impl ResponseTime {
     }
 }
 
-/// Whether one figure of the response time over all classes has converged.
+/// The convergence of one figure of the response time over all classes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figure {
-    /// The run was to go on until this figure converged.
+    /// Set if the run had to continue until this figure converged.
     pub asked_for: bool,
-    /// True if its interval can be trusted and is as narrow as the plan wants.
+    /// Set if its interval can be trusted and is as narrow as the plan wants.
     pub converged: bool,
     /// Half-width of its 95 % interval as a fraction of it.
     pub relative_half_width: Option<f64>,
-    /// Why it has not converged, and what to do.
+    /// Why it has not converged, and the remedy.
     pub reason: Option<String>,
 }
 
@@ -100,7 +100,7 @@ pub struct Figure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stop {
-    /// Every figure asked for has converged.
+    /// Every requested figure has converged.
     HalfWidth,
     /// `jobs_max` jobs finished first.
     JobsMax,
@@ -112,15 +112,15 @@ pub enum Stop {
 /// The result of one open station under Poisson arrivals.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StationRun {
-    /// False when interrupted; the estimates then come from fewer jobs.
+    /// Unset when interrupted: the estimates then rest on fewer jobs.
     pub complete: bool,
-    /// True if every figure asked for has converged.
+    /// Set if every requested figure has converged.
     pub converged: bool,
     /// By the keys of `response_time_seconds`.
     pub figures: Named<Figure>,
     pub stop: Stop,
     pub seed: u64,
-    /// Number of replications; everything below is of all of them together.
+    /// The number of replications. All figures below combine them.
     pub replications: u32,
     pub jobs: u64,
     /// Jobs left out of the estimates as warm-up.
@@ -151,15 +151,15 @@ pub struct StationRun {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SystemResult {
-    /// False when interrupted; the estimates then come from fewer jobs.
+    /// Unset when interrupted: the estimates then rest on fewer jobs.
     pub complete: bool,
-    /// True if every figure asked for has converged.
+    /// Set if every requested figure has converged.
     pub converged: bool,
     /// By the keys of `response_time_seconds`.
     pub figures: Named<Figure>,
     pub stop: Stop,
     pub seed: u64,
-    /// Number of replications; everything below is of all of them together.
+    /// The number of replications. All figures below combine them.
     pub replications: u32,
     pub jobs: u64,
     /// Jobs left out of the estimates as warm-up.
@@ -167,7 +167,7 @@ pub struct SystemResult {
     pub simulated_seconds: f64,
     /// Response time over all classes.
     pub response_time_seconds: ResponseTime,
-    /// Jobs that finish: without the lost ones.
+    /// Jobs finished per second, without lost jobs.
     pub throughput_per_second: f64,
     pub loss: Loss,
     /// Correlation of the means of neighbouring sections; near 0 when they are long enough.
@@ -188,22 +188,23 @@ impl SystemResult {
     }
 }
 
-/// Jobs that a full station turned away for good.
+/// Jobs lost for good because a station was full.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Loss {
     pub jobs: u64,
-    /// Jobs that finish or are lost, per second.
+    /// Jobs finished or lost, per second.
     pub offered_per_second: f64,
     /// The share of the offered jobs that is lost.
     pub probability: f64,
-    /// Of the 95 % interval of `probability`; `None` where nothing can be lost, or the run is too short to tell.
+    /// Half-width of the 95 % interval of `probability`; `None` where nothing can be lost, or the run is too short to
+    /// tell.
     pub probability_half_width: Option<f64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClassResult {
     pub jobs: u64,
-    /// Jobs that finish: without the lost ones.
+    /// Jobs finished per second, without lost jobs.
     pub throughput_per_second: f64,
     pub loss: Loss,
     /// From entering the first station to leaving the last, including the class's latency and excluding think time.
@@ -214,7 +215,7 @@ pub struct ClassResult {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RouteResult {
     pub jobs: u64,
-    /// As [`ClassResult::response_time_seconds`], of the jobs on this route.
+    /// The response time of jobs on this route, defined as [`ClassResult::response_time_seconds`].
     pub response_time_seconds: ResponseTime,
 }
 
@@ -233,12 +234,12 @@ pub struct StationResult {
     /// Mean jobs present.
     pub queue_mean: f64,
     pub queue_mean_half_width: Option<f64>,
-    /// Mean time per visit, waiting included, and being blocked afterwards; counted from the arrival that found room.
+    /// Mean time per visit, including waiting and being blocked afterwards, from the arrival that found room.
     pub residence_time_seconds: f64,
     pub residence_time_half_width_seconds: Option<f64>,
-    /// Mean demand per visit, as drawn.
+    /// The mean demand per visit that the run drew.
     pub demand_seconds: f64,
-    /// The share of the arrivals, retries among them, that find the station full; `None` without a capacity.
+    /// The share of arrivals, retries included, that find the station full; `None` without a capacity.
     pub full_probability: Option<f64>,
     pub full_probability_half_width: Option<f64>,
 }

@@ -1,4 +1,4 @@
-//! Sequential stopping: the run ends when two looks in a row find every figure asked for converged.
+//! Sequential stopping: the run ends when two checks in a row find every requested figure converged.
 //!
 //! Each look is a chance to stop because the run happens to look steadier than it is. So the number of jobs grows by
 //! 1.4 to 2 times between looks, and one look is not enough: with a single one, nominal 95 % confidence intervals of
@@ -10,13 +10,13 @@ use super::estimate::Estimates;
 use super::result::{Stop, Target};
 use super::{Plan, Progress};
 
-/// Consecutive looks that must find the figures converged.
+/// Consecutive checks that must find the figures converged.
 const LOOKS_IN_A_ROW: u32 = 2;
-/// Figures that a reader takes from any result: sections must be long enough for their intervals, however wide, before
-/// the run ends. A control variate makes the mean converge long before them.
+/// The figures reported in every result: their sections must be long enough for an interval, however wide, before the
+/// run ends. A control variate makes the mean converge long before them.
 const ALWAYS_LONG_ENOUGH: [Target; 3] = [Target::P50, Target::P90, Target::P95];
 
-/// The figures asked for, at one moment.
+/// A check of the requested figures at one moment.
 #[derive(Clone, Copy)]
 struct Look {
     /// The estimate furthest from its goal, in seconds.
@@ -26,8 +26,8 @@ struct Look {
     reached: bool,
 }
 
-/// Runs until the plan is fulfilled or `go_on` returns false; with `whole`, to the end of a trace. `jobs_min` is of one
-/// replication.
+/// Runs until every figure of the plan has converged or `go_on` returns false; with `whole`, to the end of a trace.
+/// `jobs_min` applies to each replication.
 pub(super) fn until_stop<R: Replica>(
     ensemble: &mut Ensemble<R>,
     plan: &Plan,
@@ -82,7 +82,7 @@ impl Plan {
         Look { value, relative_half_width, reached }
     }
 
-    /// The number of jobs at which to look again, given the half-width now.
+    /// The number of jobs at the next check, given the half-width now.
     fn next_look(&self, jobs: u64, jobs_max: u64, relative_half_width: f64) -> u64 {
         // The half-width falls as 1/√n.
         let needed = (relative_half_width / self.relative_half_width).powi(2) * 1.05;

@@ -13,15 +13,15 @@ use crate::station::{Service, Station};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ChainedJob {
-    /// The earliest time of entry, if its predecessor has finished by then.
+    /// The earliest time of entry, provided its predecessor has finished.
     pub due: f64,
     pub demand: f64,
 }
 
-/// The result of one job, in seconds.
+/// The times of one finished job, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Answered {
-    /// When it left the station.
+    /// The time it left the station.
     pub at: f64,
     pub response_time: f64,
     pub demand: f64,
@@ -87,28 +87,28 @@ where
 struct Run<C> {
     station: Station<u32>,
     pace: Pace,
-    /// What a job that finds the station empty needs more of it, in seconds.
+    /// The extra demand of a job that finds the station empty, in seconds.
     wakeup: f64,
-    /// The client's seconds per second of demand, and when it has taken all that has left so far.
+    /// The client's processing time per second of demand, and the time at which it has taken all answers so far.
     client: f64,
     client_free: f64,
-    /// Of the event before.
+    /// The time of the previous event.
     now: f64,
     live: Vec<Live<C>>,
-    /// Chains that wait for their next job to be due, by that time.
+    /// Chains waiting for their next job's due time, ordered by it.
     due: BinaryHeap<Reverse<Due>>,
     answered: Vec<Answered>,
 }
 
 struct Live<C> {
     chain: C,
-    /// The job that is at the station, or that is due next.
+    /// The index of the job that is at the station or due next.
     next: usize,
     entered: f64,
 }
 
 impl<C: AsRef<[ChainedJob]>> Run<C> {
-    /// Handles all events before `end`.
+    /// Handles all events before `end`, each job's successor being due `latency` later at the earliest.
     fn until(&mut self, end: f64, latency: f64) {
         loop {
             let completion = self.pace.real(self.station.next_completion());
@@ -128,7 +128,7 @@ impl<C: AsRef<[ChainedJob]>> Run<C> {
         }
     }
 
-    /// When the station stops or goes on by its quota: only a busy one does.
+    /// The time at which the quota stops or resumes a busy station.
     fn turn(&self) -> f64 {
         if self.station.present() == 0 {
             return f64::INFINITY;
@@ -187,7 +187,7 @@ impl PartialOrd for Due {
     }
 }
 
-/// The due time of a chain's first job.
+/// Checks a chain and returns the due time of its first job.
 fn checked(chain: &[ChainedJob], index: usize) -> Result<f64, SimulationError> {
     let refuse = |what, value| Err(SimulationError::TraceValue { what, index, value });
     if let Some(job) = chain.iter().find(|job| !job.due.is_finite()) {
@@ -246,12 +246,12 @@ mod tests {
         // It works from 0 to 2, and from 4 to 6 again: on the first job until 5, then on the second.
         let chains = [vec![job(0.0, 3.0)], vec![job(4.5, 1.0)]];
         check_with(&chains, Service::fifo(1), 0.0, half, &[(5.0, 5.0), (6.0, 1.5)]);
-        // Served in the period in which it comes, a job feels nothing of the limit.
+        // A job served in the period in which it arrives feels nothing of the limit.
         check_with(&[vec![job(1.0, 1.5)]], Service::ps(1), 0.0, half, &[(2.5, 1.5)]);
-        // Coming while the station stands still, it waits for the next period.
+        // A job that arrives while the station stands still waits for the next period.
         let chains = [vec![job(0.0, 2.0)], vec![job(3.0, 1.0)]];
         check_with(&chains, Service::ps(1), 0.0, half, &[(2.0, 2.0), (5.0, 2.0)]);
-        // What an idle station did not use is not kept.
+        // An idle station's unused quota is lost.
         check_with(&[vec![job(9.0, 4.0)]], Service::ps(1), 0.0, half, &[(14.0, 5.0)]);
     }
 
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_job_that_finds_the_station_empty_needs_more_of_it() {
-        // The second comes while the first is served, the third to an empty station.
+        // The second job arrives while the first is served, the third at an empty station.
         let chains = [vec![job(0.0, 1.0)], vec![job(1.0, 1.0)], vec![job(9.0, 1.0)]];
         let answered = simulate_sessions(chains, Service::fifo(1), 0.0, 0.5, 0.0, None).unwrap();
         let times: Vec<_> = answered.iter().map(|job| job.response_time).collect();

@@ -1,5 +1,5 @@
-//! What stations did in each section of a run: busy and queued time, visits, and the demands drawn beside their law's
-//! moment. Sections are those of the first recorder.
+//! The totals of every station in each section of a run: busy and queued time, visits, and the deviation of the demands
+//! drawn. Sections are those of the first recorder.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,8 @@ use super::estimate::Grouping;
 use super::interval::{Interval, Ratio};
 use super::recorder::merge_neighbours;
 
-/// A smaller deviation of the demands drawn from their distribution does not matter: moments by quadrature have it, too.
+/// Deviations of the drawn demands from their distribution below this are ignored: moments by quadrature deviate as
+/// much.
 const NEGLIGIBLE: f64 = 1e-3;
 
 /// A station's totals, from the start of a run or over one section of it.
@@ -20,20 +21,20 @@ pub(super) struct Totals {
     /// ∫ jobs present dt.
     pub(super) present: f64,
     pub(super) visits: f64,
-    /// Time that they took.
+    /// Their total residence time.
     pub(super) residence: f64,
-    /// Times that a job came to a station of limited capacity, again or for the first time.
+    /// Arrivals at a station of limited capacity, retries included.
     pub(super) attempts: f64,
-    /// Times that it found the station full.
+    /// Arrivals that found the station full.
     pub(super) found_full: f64,
     pub(super) begun: f64,
     pub(super) demand: f64,
-    /// Demands, or their squares where jobs wait for each other to end, above what their distributions expect.
+    /// Sum of demands (or of their squares where jobs wait for each other to end) minus its expectation.
     pub(super) excess: f64,
     pub(super) expected: f64,
 }
 
-/// Totals by section and station of all replications that share it.
+/// Totals by section and station, summed over the replications that share the timeline.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Timeline {
     sections: Vec<Vec<Totals>>,
@@ -50,12 +51,12 @@ pub(super) struct StationFigure {
 pub(super) struct StationSample {
     sections: Vec<Totals>,
     chain: usize,
-    /// Everything after the warm-up; of a run without whole sections, everything.
+    /// The totals after the warm-up, or of the whole run if it has no whole sections.
     pub(super) total: Totals,
 }
 
 impl Timeline {
-    /// Adds what happened in a section of 2^`shift` jobs that ended with a replication's job number `count`.
+    /// Adds the totals of a section of 2^`shift` jobs that ended with a replication's job number `count`.
     pub(super) fn add(&mut self, count: u64, shift: u32, totals: &[Totals]) {
         self.merge_to(shift);
         let index = ((count - 1) >> shift) as usize;
@@ -65,7 +66,7 @@ impl Timeline {
         self.sections[index].iter_mut().zip(totals).for_each(|(own, more)| own.add(more));
     }
 
-    /// The timeline with sections of 2^`shift` jobs, which is not less than they have.
+    /// The timeline with sections merged to 2^`shift` jobs, at least their present size.
     fn at(&self, shift: u32) -> Cow<'_, Self> {
         if shift == self.shift {
             return Cow::Borrowed(self);
@@ -86,7 +87,7 @@ impl Timeline {
 }
 
 impl StationSample {
-    /// Of `groups` grouped as their response times are; `whole` is the run's totals over all groups.
+    /// Groups the sections of `groups` as those of their response times; `whole` is the run's totals over all groups.
     pub(super) fn of(groups: &[&Timeline], grouping: Grouping, station: usize, whole: Totals) -> Self {
         let (mut sections, mut total) = (Vec::new(), whole);
         for group in groups {
@@ -99,7 +100,7 @@ impl StationSample {
         Self { sections, chain: grouping.chain, total }
     }
 
-    /// The ratio of two totals; a `doubt` of the run forbids its interval.
+    /// Estimates the ratio of two totals; a `doubt` forbids its interval.
     pub(super) fn figure(
         &self,
         above: fn(&Totals) -> f64,
@@ -115,7 +116,8 @@ impl StationSample {
         StationFigure { value, half_width }
     }
 
-    /// False if the demands drawn differ from their distribution by more than chance: the rare large ones are missing.
+    /// Returns false if the drawn demands differ from their distribution by more than chance: the rare large ones are
+    /// missing.
     pub(super) fn has_its_tail(&self) -> bool {
         let (excess, expected) = self.sections.iter().fold((0.0, 0.0), |(excess, expected), section| {
             (excess + section.excess, expected + section.expected)
@@ -133,7 +135,7 @@ impl StationSample {
 }
 
 impl StationFigure {
-    /// Multiplied by a constant.
+    /// Multiplies every total by `factor`.
     pub(super) fn times(self, factor: f64) -> Self {
         Self { value: self.value * factor, half_width: self.half_width.map(|width| width * factor) }
     }

@@ -6,7 +6,7 @@ use crate::station::{Service, Station};
 
 /// The response time of every job, in the order of arrival and in the unit of the input.
 ///
-/// `arrival_times` must not decrease. Jobs are served to the end after the last arrival.
+/// `arrival_times` must not decrease. The run ends when every job has been served.
 ///
 /// # Errors
 /// [`SimulationError`] when the columns differ in length, times decrease, a value is negative or not finite,
@@ -19,7 +19,7 @@ pub fn simulate_station(
     validate_trace(arrival_times, demands, "demands")?;
     validate_service(&service)?;
     let mut responses = vec![0.0; demands.len()];
-    // Time starts at the first arrival: tags keep their precision for traces stamped in epoch seconds.
+    // Time starts at the first arrival, so that finish tags keep their precision for traces stamped in epoch seconds.
     let origin = arrival_times.first().copied().unwrap_or(0.0);
     let mut station: Station<u32> = Station::new(service);
     let mut finish = |station: &mut Station<u32>| {

@@ -1,11 +1,11 @@
-//! What a result says of each figure: converged, or why not.
+//! Tells for each figure of a result whether it has converged, or why not.
 
 use super::Plan;
 use super::estimate::Estimates;
 use super::result::{Figure, Target};
 use crate::named::Named;
 
-/// The verdict on every figure of the response time after so many jobs.
+/// Judges every figure of the response time after `jobs` jobs.
 pub(super) fn figures(plan: &Plan, estimates: &Estimates, jobs: u64) -> Named<Figure> {
     let verdict = |(name, target): (&'static str, Target)| {
         let estimate = estimates.figure(target);

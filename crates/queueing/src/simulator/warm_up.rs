@@ -1,4 +1,4 @@
-//! How many jobs a loaded station needs to forget that it began empty: the least length of a replication.
+//! The least length of a replication: how many jobs a loaded station needs to forget that it started empty.
 //!
 //! An open queue relaxes over about 2(1+C²)/(1−ρ)² arrivals (the reflected Brownian motion of Whitt, Management Science
 //! 35(11), 1989, "Planning queueing simulations"). A run must be so long that its warm-up share covers two such times.
@@ -6,22 +6,22 @@
 use super::estimate::WARM_UP_SHARE;
 use crate::system::{Source, System};
 
-/// Relaxation times that the warm-up share has to cover.
+/// The number of relaxation times that the warm-up share must cover.
 const RELAXATIONS: f64 = 2.0;
-/// A more variable demand is not less often in steady state; its rare large values are a matter of length, not of start.
+/// C² is capped here: beyond it the rare large demands call for a longer run, not for a longer warm-up.
 const SCV_MAX: f64 = 50.0;
-/// What is lost elsewhere may leave less to a station than its classes seem to bring.
+/// Utilisation is capped here, because losses elsewhere may leave less work than the classes seem to bring.
 const RHO_MAX: f64 = 0.99;
-/// Jobs per user of a closed class, each of whom begins by thinking.
+/// Jobs per user of a closed class, since every user starts with a think time.
 const JOBS_PER_USER: f64 = 10.0;
 
-/// Jobs of one replication of a station at utilisation `rho`.
+/// The least number of jobs of a replication at utilisation `rho`.
 pub(super) fn jobs_min(rho: f64, scv: f64) -> u64 {
     let relaxation = 2.0 * (1.0 + scv.min(SCV_MAX)) / (1.0 - rho).powi(2);
     (relaxation * RELAXATIONS * WARM_UP_SHARE as f64) as u64
 }
 
-/// Jobs of one replication of a system, in which the slowest station counts.
+/// The least number of jobs of a replication of a system, set by its slowest station.
 pub(super) fn jobs_min_of(system: &System) -> u64 {
     let count = system.stations.len();
     let (mut visits, mut first, mut second) = (vec![0.0; count], vec![0.0; count], vec![0.0; count]);
@@ -48,7 +48,7 @@ pub(super) fn jobs_min_of(system: &System) -> u64 {
         }
         let rho = (first[station] / model.service().saturation()).min(RHO_MAX);
         let scv = (second[station] * visits[station] / first[station].powi(2) - 1.0).max(0.0);
-        // Jobs of the system while the station has one visit.
+        // Jobs of the system per visit to the station.
         (jobs_min(rho, scv) as f64 * rate / visits[station]) as u64
     };
     let open = (0..count).map(at).max().unwrap_or(0);

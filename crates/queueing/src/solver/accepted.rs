@@ -1,4 +1,4 @@
-//! Percentiles of the response time of accepted jobs, where one finite station makes it.
+//! Percentiles of the response time of accepted jobs, for a route through a single finite station.
 //!
 //! The tagged job of `exact_lps`, among those that find room. A route through several stations would need the joint law
 //! of what full stations let through: refused.
@@ -39,7 +39,7 @@ pub(super) fn percentiles(flow: &Flow<'_>) -> Result<Percentiles, String> {
             class.routes.iter().zip(shares.clone()).map(of_route).sum()
         };
         PROBABILITIES.map(|p| {
-            // The tail that was not followed may hold as much more.
+            // The part of the tail that was not followed may add this much.
             let [low, high] = [0.0, doubt].map(|doubt| class.latency + quantile(&survival, p + doubt));
             (low, (high - low) / low)
         })

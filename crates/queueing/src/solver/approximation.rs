@@ -1,7 +1,9 @@
-//! What of a solver's mean response times is approximate, in words, and how far it was found to be off.
+//! Describes in words which of a solver's mean response times are approximate, and by how much they were found to be
+//! off.
 //!
-//! The ranges are the worst that a sweep over laws, loads and limits found, rounded outwards; a test draws other cases and
-//! holds them to it. They are evidence, not theorems. Where nothing is said of a mean, it is exact.
+//! The ranges are the largest errors that a sweep over laws, loads and limits found, rounded outwards; a test draws
+//! other cases and checks them against the ranges. They are evidence, not theorems. A mean without such a description
+//! is exact.
 
 use super::flow::Flow;
 use super::phases::phase_type;
@@ -12,7 +14,7 @@ use crate::system::{Discipline, Route};
 /// up to it: two to sixteen servers, utilisation 0.3 to 0.9.
 const SEVERAL_SERVERS: [(f64, f64); 6] =
     [(1.0, 0.05), (2.0, 0.1), (4.0, 0.2), (8.0, 0.3), (12.0, 0.6), (25.0, 0.7)];
-/// The sweep found no mean that was lower by more.
+/// The sweep found no mean that was too low by more than this.
 const SEVERAL_SERVERS_LOW: f64 = 0.05;
 
 pub(super) fn words(approximations: &[String]) -> String {
@@ -22,7 +24,7 @@ pub(super) fn words(approximations: &[String]) -> String {
     }
 }
 
-/// How the stations were solved.
+/// The method that solved the stations.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stations {
     Closed,
@@ -85,7 +87,7 @@ fn several_servers(servers: u32, offered: f64, scv: f64) -> String {
     format!("several servers by Allen and Cunneen, {range}")
 }
 
-/// Returns true if jobs come to a station that queues from one whose departures are not Poisson.
+/// Returns true if a queueing station receives jobs from one whose departures are not Poisson.
 fn has_irregular_arrivals(flow: &Flow<'_>, station: usize) -> bool {
     if flow.is_delay(station) {
         return false;
@@ -102,7 +104,7 @@ fn has_irregular_arrivals(flow: &Flow<'_>, station: usize) -> bool {
     flow.system.classes.iter().flat_map(|class| &class.routes).any(passes)
 }
 
-/// The approximations of mean value analysis, which takes every queue as processor sharing.
+/// The approximations of mean value analysis, which treats every queue as processor sharing.
 pub(super) fn of_sharing(flow: &Flow<'_>, several_servers: bool) -> Vec<String> {
     let users: u32 = flow.closed().map(|(_, users, _)| users).sum();
     let own = (0..flow.stations()).flat_map(|station| {

@@ -10,7 +10,7 @@ use crate::named::Named;
 pub struct Bottleneck {
     /// The station that saturates first; `None` when nothing is limited.
     pub station: Option<String>,
-    /// The bottleneck if the first station were removed.
+    /// The station that would saturate first if the bottleneck were removed.
     pub next: Option<String>,
     /// The factor by which all traffic could grow before the bottleneck saturates; open classes only.
     pub growth_factor_max: Option<f64>,
@@ -23,13 +23,13 @@ pub struct Bottleneck {
 pub struct StationLoad {
     /// Busy seconds per server and job of the mix; the saturation throughput is its reciprocal.
     pub demand_per_job_seconds: f64,
-    /// In jobs of the mix; `None` at a delay or an unused station.
+    /// Saturation throughput in jobs of the mix; `None` at a delay or an unused station.
     pub saturation_throughput_per_second: Option<f64>,
     /// Utilisation by the open classes alone; `None` at a delay.
     pub open_utilisation: Option<f64>,
 }
 
-/// `mix` is the throughput of each class, in any unit: only the proportions count.
+/// Finds the bottleneck for a `mix` of throughputs by class, in any unit: only the proportions count.
 pub(super) fn find(flow: &Flow<'_>, mix: &[f64]) -> Bottleneck {
     let total = mix.iter().sum::<f64>().max(f64::MIN_POSITIVE);
     let loads: Vec<f64> = flow.utilisations(mix).iter().map(|work| work / total).collect();
@@ -77,7 +77,7 @@ pub struct Bounds {
 pub(super) fn bounds(flow: &Flow<'_>) -> Option<Bounds> {
     let closed: Vec<_> = flow.closed().collect();
     let [(class, users, think_time)] = closed[..] else { return None };
-    // With several servers, speeds v(n) or open classes the asymptote alone would hold; MVA says more.
+    // With several servers, speeds v(n) or open classes only the asymptote would hold, and MVA says more.
     if flow.open().next().is_some()
         || flow.system.stations.iter().any(|station| station.servers > 1 || station.speed.is_some())
         || flow.never_full().is_err()

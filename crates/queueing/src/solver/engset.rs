@@ -1,4 +1,4 @@
-//! Users of one finite station who think again when it turns them away: Engset's model, with any speed v(n).
+//! Users of one finite station who think again after a refusal: Engset's model, with any speed v(n).
 //!
 //! Cutting off the states with more than K jobs leaves the product form of thinking and sharing as it is, so the result is
 //! exact for processor sharing and delays, whatever the distributions, and for exponential demand under FIFO and LPS.

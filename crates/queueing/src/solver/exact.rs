@@ -48,7 +48,8 @@ pub(super) fn solve(flow: &Flow<'_>) -> Result<Answer, String> {
     Ok(flow.answer(&throughputs, &residences, &of_open(flow, Stations::Phases)))
 }
 
-/// r of an lps station, c of FIFO with several servers and phase-type demand; `None` where the closed forms hold.
+/// The number of places in service for the exact solution: r of an lps station, c of FIFO with several servers and
+/// phase-type demand; `None` where the closed forms hold.
 fn places(flow: &Flow<'_>, station: usize) -> Option<u32> {
     let model = &flow.system.stations[station];
     match model.discipline {
@@ -88,7 +89,7 @@ pub(super) fn station_means(flow: &Flow<'_>, station: usize) -> Result<StationMe
     Ok(StationMeans { loss: solved.loss_probability(), wait: solved.mean_response_time(), slope: 0.0 })
 }
 
-/// r, and K if there is one, of a station that is solved as a Markov chain.
+/// r and K (if any) of a station that is solved as a Markov chain.
 fn limit_and_room(flow: &Flow<'_>, station: usize) -> Option<(u32, Option<u32>)> {
     let model = &flow.system.stations[station];
     let capacity = model.capacity.as_ref().map(|capacity| capacity.jobs);

@@ -61,7 +61,7 @@ impl Network<'_, '_> {
         throughputs
     }
 
-    /// The throughput and the residence times of the closed class if the LPS station saw it arrive at `rate`.
+    /// The throughput and the residence times of the closed class, supposing it arrives at the LPS station at `rate`.
     fn solve_at(&self, rate: f64) -> Result<(f64, Vec<f64>), String> {
         let (wait, slope) = wait_and_slope(self.flow, self.station, &self.throughputs(rate))?;
         let (flow, own) = (self.flow, &self.flow.classes[self.class]);

@@ -64,7 +64,8 @@ impl<'s> Flow<'s> {
         })
     }
 
-    /// Rates of the open classes and numbers of users of the closed ones, where throughputs are not known yet.
+    /// Rates of the open classes and numbers of users of the closed ones, as a mix for when throughputs are not known
+    /// yet.
     pub(super) fn nominal_mix(&self) -> Vec<f64> {
         let weight = |class: &ClassFlow| match class.source {
             Population::Open { rate } => rate,
@@ -73,7 +74,7 @@ impl<'s> Flow<'s> {
         self.classes.iter().map(weight).collect()
     }
 
-    /// λ and the moments of the demand per visit at a station, for these throughputs by class.
+    /// The arrival rate and the moments of the demand per visit at a station, for these throughputs by class.
     pub(super) fn arrivals(&self, station: usize, throughputs: &[f64]) -> (f64, f64, f64) {
         let sum = |of: &dyn Fn(&ClassFlow) -> f64| -> f64 {
             self.classes.iter().zip(throughputs).map(|(class, rate)| rate * of(class)).sum()
@@ -126,8 +127,8 @@ impl<'s> Flow<'s> {
         }
     }
 
-    /// Refuses stations that can be full, for solvers that know no losses. With as much room as there are users, and
-    /// without open classes, a capacity is never reached.
+    /// Refuses stations that can be full, for solvers without losses. A capacity of at least the number of users,
+    /// without open classes, is never reached.
     pub(super) fn never_full(&self) -> Result<(), String> {
         let can_fill = |(station, model): &(usize, &StationModel)| {
             let visits = |class: &usize| self.classes[*class].visits[*station] > 0.0;
@@ -142,8 +143,8 @@ impl<'s> Flow<'s> {
         }
     }
 
-    /// From throughputs by class and residence times `residences[class][station]` per job, which rest on these
-    /// approximations.
+    /// Builds an answer from throughputs by class, residence times `residences[class][station]` per job, and the
+    /// approximations they rest on.
     pub(super) fn answer(
         &self,
         throughputs: &[f64],
@@ -165,7 +166,7 @@ impl<'s> Flow<'s> {
             let utilisation = (!self.is_delay(index)).then_some(utilisations[index]);
             let residence_time_seconds = if rate > 0.0 { queue_mean / rate } else { 0.0 };
             let model = &self.system.stations[index];
-            // Who turns jobs away is answered elsewhere: here a capacity is never reached.
+            // Solvers for refusing stations fill this in themselves; here the capacity is never reached.
             let full_probability = model.capacity.as_ref().map(|_| 0.0);
             let answer = StationAnswer { utilisation, queue_mean, residence_time_seconds, full_probability };
             (model.name.clone(), answer)

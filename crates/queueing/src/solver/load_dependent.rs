@@ -18,7 +18,7 @@ struct Queue {
     station: usize,
     /// Weights of 0 … N closed jobs.
     weights: Weights,
-    /// Constant speed: the convolution is one recursion.
+    /// The demand, if the speed is constant: the convolution is then one recursion.
     demand: Option<f64>,
 }
 
@@ -95,7 +95,7 @@ struct Network {
 }
 
 impl Network {
-    /// ln G(0 … N) of all queues but `without`.
+    /// ln G(0 … N) of all queues except `without`.
     fn convolved(&self, without: Option<usize>) -> Vec<f64> {
         let mut log_factorial = 0.0;
         let mut constants: Vec<f64> = (0..=self.users)

@@ -34,7 +34,7 @@ struct Solver {
     run: fn(&Flow<'_>) -> Result<Answer, String>,
 }
 
-/// In the order of preference where several answer.
+/// The solvers in order of preference.
 const SOLVERS: &[Solver] = &[
     Solver {
         name: "exact-lps",
@@ -96,7 +96,7 @@ pub struct Outcome {
 /// Means, and percentiles where they are known.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Answer {
-    /// `exact`, or each approximation of the means with its range.
+    /// `exact`, or each approximation of the means with its error range.
     pub means: String,
     /// `exact`, the approximation behind the percentiles, or the reason why there are none.
     pub percentiles: String,
@@ -108,17 +108,17 @@ pub struct Answer {
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ClassAnswer {
-    /// Jobs that finish: without the lost ones.
+    /// Jobs finished per second, without lost jobs.
     pub throughput_per_second: f64,
     pub loss: ClassLoss,
-    /// Think time excluded.
+    /// The response time, without think time.
     pub response_time_seconds: PredictedTime,
 }
 
-/// Jobs that a full station turns away.
+/// Jobs refused by full stations.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ClassLoss {
-    /// Jobs that finish or are lost, per second.
+    /// Jobs finished or lost, per second.
     pub offered_per_second: f64,
     /// The share of the offered jobs that is lost.
     pub probability: f64,
@@ -149,7 +149,7 @@ pub struct StationAnswer {
 
 const POSSESSION: &str = "a job holds one station while it is served at another: simulate";
 
-/// Refuses what no analytic solver can say.
+/// Refuses systems that no analytic solver covers.
 fn unsolvable(system: &System) -> Result<(), String> {
     if system.has_simultaneous_possession() {
         return Err(POSSESSION.to_owned());
@@ -200,8 +200,8 @@ pub fn predict_means(system: &System) -> Prediction {
 }
 
 impl Prediction {
-    /// All answers get the same percentiles: the distribution of the response time does not depend on how the mean was
-    /// found.
+    /// Gives all answers the same percentiles: the distribution of the response time does not depend on the method of
+    /// the mean.
     fn add_percentiles(&mut self, found: Result<Percentiles, String>) {
         for answer in self.solvers.0.iter_mut().filter_map(|(_, outcome)| outcome.answer.as_mut()) {
             match &found {
@@ -219,7 +219,7 @@ impl Prediction {
 }
 
 impl PredictedTime {
-    /// Percentiles are found apart.
+    /// A mean without percentiles, which are computed separately.
     fn of_mean(mean: f64) -> Self {
         Self { mean, p50: None, p90: None, p95: None, p99: None, p999: None }
     }

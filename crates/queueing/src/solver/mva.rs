@@ -13,7 +13,7 @@ const ITERATIONS_MAX: usize = 100_000;
 const TOLERANCE: f64 = 1e-12;
 const BARD_SCHWEITZER: &str = "Bard-Schweitzer, error not known";
 
-/// Queueing demand and added delay per station, for the closed classes.
+/// The queueing demand and the added delay per station, for the closed classes.
 struct Closed {
     classes: Vec<usize>,
     users: Vec<u32>,
@@ -55,7 +55,7 @@ impl Closed {
         Ok(closed)
     }
 
-    /// Residence time of closed class `c` per station if it finds these queues.
+    /// The residence time of closed class `c` at each station when it finds these queues.
     fn residence(&self, c: usize, found: &[f64]) -> Vec<f64> {
         let stations = self.queueing[c].iter().zip(&self.delays[c]).zip(found);
         stations.map(|((queueing, delay), found)| queueing * (1.0 + found) + delay).collect()
@@ -65,14 +65,14 @@ impl Closed {
         users / (self.think_times[c] + residence.iter().sum::<f64>())
     }
 
-    /// Adds to `queues` the jobs of class `c` that queue; delayed jobs do not.
+    /// Adds the jobs of class `c` that queue to `queues`; delayed jobs do not queue.
     fn add_queues(&self, c: usize, throughput: f64, residence: &[f64], queues: &mut [f64]) {
         for (station, queue) in queues.iter_mut().enumerate() {
             *queue += throughput * (residence[station] - self.delays[c][station]);
         }
     }
 
-    /// Residence times of the open classes, which find the closed jobs in the queue.
+    /// Adds the residence times of the open classes, which find the closed jobs in the queue.
     fn answer(
         &self,
         flow: &Flow<'_>,

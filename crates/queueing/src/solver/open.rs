@@ -1,4 +1,4 @@
-//! Open classes only: every station in isolation, under Poisson arrivals.
+//! Open classes only: solves every station in isolation, under Poisson arrivals.
 
 use super::Answer;
 use super::approximation::{Stations, of_open};
@@ -32,7 +32,7 @@ pub(super) fn solve(flow: &Flow<'_>) -> Result<Answer, String> {
     Ok(flow.answer(&throughputs, &residences, &of_open(flow, Stations::Closed)))
 }
 
-/// The means of a station of which no more is known than moments of demand.
+/// The means of a station from the moments of its demand.
 pub(super) fn station_means(flow: &Flow<'_>, station: usize) -> Result<StationMeans, String> {
     let throughputs = flow.nominal_mix();
     match &flow.system.stations[station].capacity {
@@ -44,7 +44,7 @@ pub(super) fn station_means(flow: &Flow<'_>, station: usize) -> Result<StationMe
     }
 }
 
-/// Room for K jobs: birth and death, for PS and delays whatever the demand (both are insensitive to it).
+/// Room for K jobs: a birth-death chain, for PS and delays whatever the demand (both are insensitive to it).
 fn finite(
     flow: &Flow<'_>,
     station: usize,
@@ -119,7 +119,7 @@ fn several_servers(
     match model.discipline {
         Discipline::Ps => Ok((0.0, 1.0 + extra)),
         Discipline::Lps { limit } if phase_type(flow, station).is_ok_and(|demand| demand.phases() == 1) => {
-            // M/M/c does not see the limit: who waits beyond r is who is not served faster within it.
+            // M/M/c does not see the limit: jobs that wait beyond r would not be served faster within it.
             let places = limit - model.servers;
             let waiting = extra * utilisation.powi(i32::try_from(places).unwrap_or(i32::MAX));
             Ok((mean * waiting, 1.0 + extra - waiting))

@@ -5,7 +5,7 @@ use crate::distribution::Distribution;
 use crate::exact_lps::PhaseType;
 use crate::system::Demand;
 
-/// The phase-type demand that all visits to a station have.
+/// The phase-type demand common to all visits to a station.
 pub(super) fn phase_type(flow: &Flow<'_>, station: usize) -> Result<PhaseType, String> {
     let name = flow.system.stations[station].place();
     let distribution =

@@ -10,7 +10,7 @@ use crate::station::Service;
 const OPEN_JOBS_MAX: usize = 2_000_000;
 /// The fraction that the sum over open jobs may leave out.
 const TAIL: f64 = 1e-13;
-/// Terms this far below the largest do not show in a double.
+/// Terms further below the largest than this (in logarithms) vanish in a double.
 const LOG_NEGLIGIBLE: f64 = 40.0;
 
 /// Weights of a station with 0 … N closed jobs and any number of open ones.
@@ -39,7 +39,7 @@ impl Weights {
     }
 }
 
-/// P(n jobs), n = 0 … K, at an open station that is offered `work` per second and turns away beyond K.
+/// P(n jobs), n = 0 … K, at an open station that is offered `work` per second and refuses jobs beyond K.
 pub(super) fn finite_levels(work: f64, service: &Service, capacity: usize) -> Vec<f64> {
     let mut logarithms = Vec::with_capacity(capacity + 1);
     logarithms.push(0.0_f64);
@@ -91,7 +91,7 @@ pub(super) fn log_sum<const N: usize>(terms: [f64; N]) -> f64 {
     top + terms.iter().map(|term| (term - top).exp()).sum::<f64>().ln()
 }
 
-/// ln of the convolution of two sequences given as logarithms, as far as the first goes.
+/// ln of the convolution of two sequences given as logarithms, as long as the first.
 pub(super) fn convolve(a: &[f64], b: &[f64]) -> Vec<f64> {
     let at = |jobs: usize| {
         let terms = || a[..=jobs].iter().zip(b[..=jobs].iter().rev()).map(|(x, y)| x + y);

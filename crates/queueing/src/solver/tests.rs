@@ -58,7 +58,7 @@ fn two_classes_match_simulation() {
         classes.a = { users = 3, think_time = "0s", route = ["cpu", "disk"] }
         classes.b = { users = 5, think_time = { law = "exponential", mean = "100ms" }, route = ["cpu", "disk", "cpu"] }
     "#;
-    // Something must be random: users in lock-step with constant demands never forget how they started.
+    // Users in lock-step with constant demands never forget how they started, so something must be random.
     let plan = Plan { relative_half_width: 0.004, ..Plan::default() };
     let simulated = simulate_system(&parse(text).unwrap(), &plan, &[], &mut |_| true).unwrap();
     for name in ["a", "b"] {
@@ -228,7 +228,7 @@ fn speeds_that_are_servers_agree_with_servers() {
     let servers = class(&text("servers = 3"), "load-dependent-mva", "users");
     let table = class(&text("speed = [1, 2, 3]"), "load-dependent-mva", "users");
     check(table.0, servers.0, 1e-12);
-    // One server said as a table is plain MVA, through another recursion.
+    // A single server given as a table is plain MVA by another recursion.
     let single = class(&text("speed = [1, 1]"), "load-dependent-mva", "users");
     check(single.0, class(&text("servers = 1"), "mva", "users").0, 1e-9);
     check(single.1, class(&text("servers = 1"), "mva", "users").1, 1e-9);
@@ -324,7 +324,7 @@ fn finite_stations_lose_what_birth_and_death_says() {
             assert_eq!(found.percentiles, "exact");
         }
     }
-    // The law of an accepted job's time, by hand: exponential after n − 1 departures at rate 2.
+    // The response time of an accepted job, by hand: exponential after n − 1 departures at rate 2.
     let p50 = answer(&fifo, "open").classes.find("jobs").unwrap().response_time_seconds.p50.unwrap();
     let plan = Plan { relative_half_width: 0.004, ..Plan::default() };
     let simulated = simulate_system(&parse(&fifo).unwrap(), &plan, &[], &mut |_| true).unwrap();
@@ -377,7 +377,7 @@ fn what_no_solver_knows_of_finite_stations_is_refused_by_name() {
     );
     let refusing = users.replace(", when_full = \"block\"", "");
     assert_eq!(refusal(&refusing, "mva"), "station b (line 3) has a capacity; simulate");
-    // With as much room as there are users nothing is ever full.
+    // A capacity of at least the number of users is never reached.
     let roomy = refusing.replace("capacity = 4", "capacity = 9");
     check(
         class(&roomy, "mva", "users").0,

@@ -1,4 +1,5 @@
-//! Open networks in which full stations turn jobs away: every station on its own, under what the others leave.
+//! Open networks in which full stations refuse jobs: solves every station on its own, with its arrivals thinned by
+//! losses elsewhere.
 //!
 //! A station's arrivals are the Poisson arrivals of its classes, thinned by the losses at the stations before it on each
 //! route. That is exact for the first such station of a route (an accepted stream is no longer Poisson, but taken as
@@ -13,7 +14,7 @@ use crate::system::{Class, Route};
 const ITERATIONS_MAX: usize = 10_000;
 const TOLERANCE: f64 = 1e-13;
 
-/// What a job meets at a station: lost with this probability, else `wait` + `slope`·demand seconds on average.
+/// The outcome of a visit to a station: lost with this probability, else `wait` + `slope`·demand seconds on average.
 #[derive(Clone, Copy, Default)]
 pub(super) struct StationMeans {
     pub(super) loss: f64,
@@ -21,16 +22,16 @@ pub(super) struct StationMeans {
     pub(super) slope: f64,
 }
 
-/// The means of a station under the arrivals of a flow.
+/// Computes the means of a station under the arrivals of a flow.
 pub(super) type MeansOf = fn(&Flow<'_>, usize) -> Result<StationMeans, String>;
 
-/// A flow as the losses leave it, and the losses by station.
+/// A flow reduced by losses, with the losses by station.
 pub(super) struct Thinned<'s> {
     pub(super) flow: Flow<'s>,
     pub(super) losses: Vec<f64>,
 }
 
-/// Solves an open system; `means_of` answers for each station.
+/// Solves an open system with `means_of` for each station.
 pub(super) fn solve(flow: &Flow<'_>, means_of: MeansOf, stations: Stations) -> Result<Answer, String> {
     let thinned = thin(flow, means_of)?;
     let means: Vec<StationMeans> =
@@ -47,7 +48,7 @@ pub(super) fn solve(flow: &Flow<'_>, means_of: MeansOf, stations: Stations) -> R
     })
 }
 
-/// The losses at every station and what they leave of the flow.
+/// Iterates the losses at every station and the arrivals that remain.
 pub(super) fn thin<'s>(flow: &Flow<'s>, means_of: MeansOf) -> Result<Thinned<'s>, String> {
     let finite: Vec<usize> =
         (0..flow.stations()).filter(|station| flow.system.stations[*station].capacity.is_some()).collect();
@@ -57,7 +58,7 @@ pub(super) fn thin<'s>(flow: &Flow<'s>, means_of: MeansOf) -> Result<Thinned<'s>
         for &station in &finite {
             let found = means_of(&thinned.flow, station)?.loss;
             change = change.max((found - losses[station]).abs());
-            // Without a way back it is over after as many rounds as there are stations; else steps are halved.
+            // Without loops this converges in as many rounds as there are stations; with loops the steps are halved.
             let step = if iteration <= finite.len() { 1.0 } else { 0.5 };
             losses[station] += step * (found - losses[station]);
         }
@@ -96,7 +97,7 @@ impl<'s> Thinned<'s> {
         Self { flow: Flow { system: flow.system, classes }, losses }
     }
 
-    /// Refuses losses that leave too much for a station that never turns away.
+    /// Refuses a flow that still overloads a station that never refuses jobs.
     fn stable(self) -> Result<Self, String> {
         let work = self.flow.classes.iter().filter_map(|class| match class.source {
             Population::Open { rate } => Some((rate, &class.demands)),

@@ -1,9 +1,9 @@
 //! One station for every discipline: FIFO queue in front, at most r jobs in service, its speed shared equally.
 //!
-//! Each of n jobs in service runs at v(n)/n ([`Speed`]). With c servers, v(n) = min(n, c): r = 1 is FIFO, r = ∞
-//! PS, r = c the c-server queue, and c = ∞ an infinite server. The trick is virtual time: the work V that each
-//! job in service has received grows at v(n)/n, a job admitted at V with demand s finishes when V reaches V + s,
-//! and a heap on those finish tags makes every event O(log n) however many jobs share the server.
+//! Each of n jobs in service runs at v(n)/n ([`Speed`]). With c servers, v(n) = min(n, c): r = 1 is FIFO, r = ∞ PS, r =
+//! c the c-server queue, and c = ∞ an infinite server. The simulator uses virtual time: the work V that each job in
+//! service has received grows at v(n)/n, a job admitted at V with demand s finishes when V reaches V + s, and a heap on
+//! those finish tags makes every event O(log n) however many jobs share the server.
 
 mod heap;
 
@@ -59,17 +59,17 @@ impl Service {
     }
 }
 
-/// What a served job leaves behind at its station.
+/// What a served job keeps at its station.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
     Nothing,
-    /// Its place, while it is elsewhere; until [`Station::release`].
+    /// Keeps its place while it is elsewhere, until [`Station::release`].
     Place,
-    /// Its place and itself, for the next station is full; until [`Station::unblock`].
+    /// Stays itself, because the next station is full, until [`Station::unblock`].
     Itself,
 }
 
-/// For up to this many jobs in service, v(n)/n comes from a table: two divisions less per event.
+/// v(n)/n comes from a table for up to this many jobs in service, which saves two divisions per event.
 const SHARES_IN_TABLE: usize = 256;
 
 /// A station that carries jobs described by `T`.
@@ -81,9 +81,9 @@ pub struct Station<T> {
     in_service: TagHeap<T>,
     /// Jobs waiting, with their demands.
     waiting: VecDeque<(f64, T)>,
-    /// Places held by jobs that have been served and are now elsewhere: they count towards r, not towards the load.
+    /// Places held by served jobs that are now elsewhere. They count towards r but not towards the load.
     held: usize,
-    /// Those among them whose jobs are still here, served and blocked.
+    /// The held places whose jobs are still here, served and blocked.
     blocked: usize,
     virtual_time: f64,
     /// v(n)/n for the n jobs in service now; 0 when there is none.
@@ -135,13 +135,13 @@ impl<T: Copy> Station<T> {
         self.in_service.len() + self.waiting.len() + self.blocked
     }
 
-    /// Jobs that count towards the station's capacity: those present, and those elsewhere that hold a place.
+    /// Jobs that count towards the station's capacity: those present, and those elsewhere that hold a place here.
     #[inline]
     pub fn occupied(&self) -> usize {
         self.in_service.len() + self.waiting.len() + self.held
     }
 
-    /// The jobs waiting and in service, in no particular order.
+    /// The waiting jobs and those in service, in no particular order.
     pub fn jobs(&self) -> impl Iterator<Item = T> {
         let waiting = self.waiting.iter().map(|waiting| waiting.1);
         self.in_service.iter().map(|tagged| tagged.job).chain(waiting)
@@ -181,7 +181,7 @@ impl<T: Copy> Station<T> {
         let now = self.next_completion;
         let finished = *self.in_service.first()?;
         self.advance(now);
-        // The tag, not the sum that led here: no rounding is carried on.
+        // Set from the tag rather than added up, so that no rounding accumulates.
         self.virtual_time = finished.tag;
         if kept != Kept::Nothing {
             self.held += 1;
@@ -193,14 +193,14 @@ impl<T: Copy> Station<T> {
             self.in_service.remove_first();
         }
         if self.in_service.len() == 0 {
-            // An idle station starts its clock afresh, so that tags never lose precision over a long run.
+            // An idle station restarts its clock, so that tags never lose precision in a long run.
             self.virtual_time = 0.0;
         }
         self.schedule();
         Some(finished.job)
     }
 
-    /// Lets a blocked job go on; the next job in the queue takes its place.
+    /// Lets a blocked job leave; the next job in the queue takes its place.
     pub fn unblock(&mut self, now: f64) {
         self.advance(now);
         self.blocked = self.blocked.saturating_sub(1);
@@ -224,7 +224,7 @@ impl<T: Copy> Station<T> {
         let received = elapsed * self.share;
         self.virtual_time += received;
         self.busy_time += received * self.in_service.len() as f64;
-        // Jobs may wait while none is in service, when all places are held.
+        // Jobs may wait with none in service when all places are held.
         self.present_time += elapsed * self.present() as f64;
     }
 
@@ -242,7 +242,7 @@ impl<T: Copy> Station<T> {
                     let share = self.service.speed.share(jobs);
                     (share, 1.0 / share)
                 });
-                // A tag just passed by rounding completes now, not in the past.
+                // A tag that rounding has just passed completes now, not in the past.
                 (share, self.updated_at + ((first.tag - self.virtual_time) * pace).max(0.0))
             }
             None => (0.0, f64::INFINITY),

@@ -1,4 +1,4 @@
-//! `capacity` or `queue`, and `when_full`: the most jobs at a station, and what becomes of those that find it full.
+//! `capacity` or `queue`, and `when_full`: the most jobs at a station, and the fate of those that find it full.
 
 use super::SystemFileError;
 use super::distribution;
@@ -7,10 +7,10 @@ use super::station::{LIMIT_MAX, ParsedStation};
 use crate::distribution::RandomVariable;
 use crate::system::{Capacity, Class, Discipline, Retry, Source, Visit, WhenFull};
 
-/// The most retries that can be asked for; more is as good as for ever.
+/// The largest retry count in a system file.
 const RETRIES_MAX: u32 = 1_000;
 
-/// `capacity = K`, or `queue = K − in_service` where there are so many places in service.
+/// `capacity = K`, or `queue = K − in_service` at a station with a limited number of places in service.
 pub(super) fn parse(
     table: &Reader<'_>,
     in_service: Option<u32>,
@@ -69,7 +69,8 @@ fn when_full(value: &Value<'_>) -> Result<WhenFull, SystemFileError> {
     Ok(WhenFull::Retry(Retry { after, backoff, retries_max }))
 }
 
-/// Refuses a visit to a station that blocks where nothing is held up by it, or where the job holds a place besides.
+/// Refuses a visit to a blocking station where no earlier station could be blocked, or where the job also holds a place
+/// elsewhere.
 pub(super) fn check_visit(
     visit: &Visit,
     previous: Option<&Visit>,
@@ -101,7 +102,7 @@ pub(super) fn check_visit(
     )))
 }
 
-/// Refuses stations that could wait for each other for ever, and users that would ask again in no time.
+/// Refuses blocking that could deadlock, and users that would retry in zero time.
 pub(super) fn check_class(
     class: &Class,
     stations: &[ParsedStation],
@@ -117,7 +118,7 @@ pub(super) fn check_class(
     }
 }
 
-/// Refuses a circle of stations each of which blocks the one before: they could wait for each other for ever.
+/// Refuses a cycle of stations each of which blocks the one before: it could deadlock.
 pub(super) fn check_circles(classes: &[Class], stations: &[ParsedStation]) -> Result<(), SystemFileError> {
     let count = stations.len();
     let mut reaches = vec![false; count * count];

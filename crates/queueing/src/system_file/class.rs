@@ -126,7 +126,7 @@ impl Context<'_> {
         Ok(visit)
     }
 
-    /// A place can be held only at a station with limited places, and only by a job that has just left it.
+    /// A job can hold a place only at a station with limited places, and only at the one it has just left.
     fn held(
         &self,
         holds: &Value<'_>,

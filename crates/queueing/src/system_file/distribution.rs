@@ -11,7 +11,7 @@ use crate::distribution::{
 
 const DEPTH_MAX: usize = 4;
 
-/// The largest squared coefficient of variation: sigma = 5.2 of a log-normal law. Nothing that was measured comes near.
+/// The largest squared coefficient of variation: sigma = 5.2 of a log-normal law, far above anything measured.
 const SCV_MAX: f64 = 1e12;
 
 type Parse = fn(&Reader<'_>, Dimension, usize) -> Result<Distribution, SystemFileError>;
@@ -56,7 +56,7 @@ fn parse(value: &Value<'_>, dimension: Dimension, depth: usize) -> Result<Distri
     Ok(distribution)
 }
 
-/// The caller calls `finish`, because a part of a mixture has a `weight` beside its distribution.
+/// Parses a table with `law`. The caller calls `finish`, because a part of a mixture also has a `weight`.
 fn parse_table(
     table: &Reader<'_>,
     dimension: Dimension,

@@ -1,4 +1,4 @@
-//! Reads system files: TOML to a [`System`], or an error that names the line and the likely cure.
+//! Reads system files: parses TOML into a [`System`], or returns an error that names the line and suggests a fix.
 //!
 //! Units are mandatory on every quantity; unknown keys and names are refused with the nearest known one.
 //! `docs/models.md` documents the schema with an example.
@@ -24,7 +24,7 @@ pub const SYSTEM_FILE_BYTES_MAX: usize = 1 << 20;
 pub struct SystemFileError {
     /// Counted from 1.
     pub line: usize,
-    /// The problem and the likely cure.
+    /// The problem and the suggested fix.
     pub message: String,
 }
 
@@ -41,7 +41,7 @@ pub fn parse(text: &str) -> Result<System, SystemFileError> {
     let document = Document::new(text)?;
     let mut root = document.root();
     let name = root.text_or("name", "system")?;
-    // Free text for people; read so that it counts as known.
+    // Free text for people. Reading it marks the key as known.
     root.text_or("description", "")?;
     let sizes = root.optional("document").map(|value| distribution::size(&value)).transpose()?;
     let stations = station::parse_all(&mut root)?;

@@ -1,4 +1,4 @@
-//! A TOML document with line numbers: each value knows its line, and each table which of its keys were read.
+//! A TOML document with line numbers: each value knows its line, and each table knows which of its keys were read.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -32,7 +32,7 @@ fn line_at(text: &str, offset: usize) -> usize {
     text.as_bytes()[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// A table; keys that nobody has asked it for are unknown, and errors.
+/// A table. [`Reader::finish`] refuses keys that were never read.
 pub(super) struct Reader<'d> {
     text: &'d str,
     table: &'d DeTable<'d>,
@@ -151,7 +151,7 @@ impl<'d> Value<'d> {
         Ok(array.iter().map(|value| Value { text: self.text, key: self.key.clone(), value }).collect())
     }
 
-    /// A number without a dimension.
+    /// A number without a unit.
     pub(super) fn number(&self) -> Result<f64, SystemFileError> {
         let value = self.value.get_ref();
         let digits = match (value.as_integer(), value.as_float()) {
@@ -183,7 +183,7 @@ impl<'d> Value<'d> {
     }
 }
 
-/// "did you mean …" when a choice is near, else all of them.
+/// Suggests the nearest of `choices`; lists them all when none is near.
 pub(super) fn suggestion(name: &str, choices: &[&str]) -> String {
     match nearest(name, choices) {
         Some(near) => format!("did you mean `{near}`?"),
@@ -194,7 +194,7 @@ pub(super) fn suggestion(name: &str, choices: &[&str]) -> String {
 fn nearest<'a>(name: &str, choices: &[&'a str]) -> Option<&'a str> {
     let distance = |choice: &&str| edit_distance(&name.to_lowercase(), &choice.to_lowercase());
     let near = choices.iter().copied().min_by_key(distance)?;
-    // With two thirds of the letters wrong it is another word, not a typing error.
+    // With two thirds of the letters wrong it is a different word, not a typing error.
     let allowed = name.chars().count().max(near.chars().count()) / 3;
     (distance(&near) <= allowed.max(1)).then_some(near)
 }

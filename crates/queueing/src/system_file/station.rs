@@ -6,7 +6,7 @@ use super::{SystemFileError, capacity, demand, entries};
 use crate::speed::Speed;
 use crate::system::{Demand, Discipline, StationModel};
 
-/// The largest r and number of servers; a larger one would be no limit.
+/// The largest r and number of servers.
 pub(super) const LIMIT_MAX: u32 = 1_000_000;
 
 const DISCIPLINES: &[&str] = &["fifo", "ps", "lps", "is"];

@@ -60,7 +60,6 @@ visits = ["web", "line"]"#,
     assert!((class.demands(3)[0] - expected).abs() < 1e-5);
 }
 
-/// Changes one text of the file and checks the start of the error message.
 #[test]
 fn errors_name_the_line_and_the_cure() {
     let check = |from: &str, to: &str, expected: &str| {
@@ -202,7 +201,7 @@ fn an_empty_file_says_what_is_missing() {
 }
 
 proptest::proptest! {
-    /// Whatever is typed, the answer is a system or an error with a line.
+    /// A system file with random typing errors gives a system or an error with a line, never a panic.
     #[test]
     fn typing_errors_never_panic(at in 0..SITE.len(), cut in 0_usize..30, insert in "[ -~\n]{0,12}") {
         let end = (at + cut).min(SITE.len());

@@ -50,8 +50,8 @@ const UNITS: &[(&str, Dimension, f64)] = &[
     ("/h", Dimension::Rate, 1.0 / 3600.0),
 ];
 
-/// What a quantity of each dimension may be, zero apart, in its base unit: from far below to far above what a computer
-/// system has, and nowhere near where products and squares of quantities leave the numbers.
+/// The plausible range of each dimension apart from zero, in its base unit: far wider than real systems, yet small
+/// enough that products and squares stay finite.
 const RANGES: &[(Dimension, f64, f64)] = &[
     (Dimension::Time, 1e-15, 1e7),
     (Dimension::Size, 1e-3, 1e15),
@@ -61,7 +61,7 @@ const RANGES: &[(Dimension, f64, f64)] = &[
 ];
 
 impl Dimension {
-    /// Refuses what no system has; `what` is said of it.
+    /// Refuses a value outside [`RANGES`]; `what` names the quantity in the message.
     pub(super) fn check(self, amount: f64, what: &str) -> Result<(), String> {
         let (_, least, most) = RANGES.iter().find(|row| row.0 == self).expect("every dimension has a range");
         if amount == 0.0 || (*least..=*most).contains(&amount.abs()) {
@@ -89,7 +89,7 @@ impl Dimension {
         let found = UNITS.iter().find(|(name, dimension, _)| *name == unit && *dimension == self);
         found.map(|(_, _, factor)| *factor).ok_or_else(|| {
             let names: Vec<&str> = UNITS.iter().filter(|row| row.1 == self).map(|row| row.0).collect();
-            // The nearest unit to a bare "Mbps" would be a guess between bits and bytes.
+            // Suggesting a unit for a bare "Mbps" would be a guess between bits and bytes.
             let hint = match self {
                 Self::Bandwidth if unit.ends_with("ps") => {
                     "write bits as `Mbit/s` and bytes as `MB/s`".to_owned()

@@ -1,4 +1,5 @@
-//! The solvers and the simulator from outside: against exact results, and on every system file that ships.
+//! Tests of the solvers and the simulator through the public interface: against exact results, and on every system file
+//! in the repository.
 
 mod oracles;
 mod systems;

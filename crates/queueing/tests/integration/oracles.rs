@@ -1,4 +1,4 @@
-//! The oracle suite: what is known exactly, beside what the solvers and the simulator say.
+//! The oracle suite: compares the solvers and the simulator with exact values.
 //!
 //! Service is deterministic, hyper-exponential or the thesis's shifted log-normal as well as exponential:
 //! exponential demand hides every error in limited processor sharing. `docs/models.md` publishes the table;
@@ -21,7 +21,7 @@ use sojourn_queueing::system_file::parse;
 const MEAN: f64 = 25.675;
 const JOBS: u64 = 6_000_000;
 
-/// One row: what, where the expected value comes from, and the relative tolerance.
+/// One comparison: its name, the source of the expected value, and the relative tolerance.
 struct Oracle {
     name: String,
     source: &'static str,

@@ -1,4 +1,4 @@
-//! Every system file that ships is read, predicted and simulated.
+//! Reads, predicts and simulates every system file in the repository.
 
 use std::fs;
 use std::path::Path;

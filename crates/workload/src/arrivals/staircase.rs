@@ -16,39 +16,39 @@ use super::{Arrival, ArrivalsError, positive};
 use crate::draw;
 use crate::trace::Trace;
 
-/// The most sessions that may be in progress at once at any level, on average.
+/// The most sessions in progress at once, on average, at any level.
 pub const IN_PROGRESS_MAX: usize = 1_000_000;
 
 const NS_PER_SECOND: f64 = 1e9;
 
-/// A step of the staircase: from `start_ns` on, this many requests per second are wanted in all.
+/// A step of the staircase: this total request rate from `start_ns` on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Level {
     /// In nanoseconds since the run's start.
     pub start_ns: u64,
-    /// The wanted rate of requests, of sessions in progress and new ones together.
+    /// The target request rate of sessions in progress and new ones together.
     pub requests_per_second: f64,
 }
 
-/// Rising levels of a wanted request rate, made of a trace's sessions drawn uniformly with replacement.
+/// Rising request rates, generated from a trace's sessions drawn uniformly with replacement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Staircase {
-    /// The levels, each later and no lower than the one before it.
+    /// The levels in order; neither their starts nor their rates decrease.
     pub levels: Vec<Level>,
-    /// No session starts after this.
+    /// No session starts later.
     pub end_ns: u64,
     /// The time before a level in which its sessions in progress connect, evenly spread, so that their connections
     /// exist when the level starts. At most the distance to the previous level.
     pub settle_ns: u64,
-    /// A factor on think times; the runner must use the same.
+    /// A factor on think times. The load generator must use the same.
     pub think_scale: f64,
-    /// Says everything that is random.
+    /// The seed of everything random.
     pub seed: u64,
 }
 
 impl Staircase {
-    /// A level per step of equal length. The first half of the `settle_ns` that each begins with connects the sessions in
-    /// progress, the second lets queues settle.
+    /// Builds one level per rate, each of length `step_ns`. In the first half of the `settle_ns` at its start the
+    /// sessions in progress connect, in the second half queues settle.
     pub fn in_steps(rates: &[f64], step_ns: u64, settle_ns: u64, think_scale: f64, seed: u64) -> Staircase {
         let settle_ns = settle_ns / 2;
         let level = |(index, &requests_per_second): (usize, &f64)| Level {
@@ -59,7 +59,7 @@ impl Staircase {
         Staircase { levels, end_ns: step_ns * rates.len() as u64, settle_ns, think_scale, seed }
     }
 
-    /// The arrivals of one run, in order of `connect_ns`, generated as they are asked for.
+    /// The arrivals of one run in order of `connect_ns`, generated on demand.
     pub fn arrivals<'a>(
         &self,
         trace: &'a Trace,
@@ -68,7 +68,7 @@ impl Staircase {
         Ok(arrivals.map(|Ok(arrival)| arrival))
     }
 
-    /// The same of sessions that lie anywhere; their durations have to be scaled by the same factor.
+    /// The same for templates from any source, whose durations must be scaled by the same factor.
     pub fn arrivals_of<T: Templates>(&self, templates: T) -> Result<StaircaseArrivals<T>, ArrivalsError> {
         let totals = templates.totals();
         self.check(&totals)?;
@@ -115,7 +115,7 @@ impl Staircase {
     }
 }
 
-/// The iterator of [`Staircase::arrivals_of`]. It holds the templates and one batch of sessions in progress.
+/// The iterator of [`Staircase::arrivals_of`]. It holds the templates and one batch of in-progress sessions.
 pub struct StaircaseArrivals<T> {
     templates: T,
     totals: Totals,
@@ -123,7 +123,7 @@ pub struct StaircaseArrivals<T> {
     newcomers: Peekable<Newcomers>,
     batch: Peekable<IntoIter<Arrival>>,
     batch_random: Xoshiro256PlusPlus,
-    /// The level whose batch comes after `batch`.
+    /// The level whose batch follows `batch`.
     next_level: usize,
 }
 
@@ -152,7 +152,7 @@ impl<T: Templates> StaircaseArrivals<T> {
         &mut self.templates
     }
 
-    /// The sessions that are in progress when level `index` starts, beyond those of the levels below it.
+    /// Draws the sessions in progress when level `index` starts, beyond those of lower levels.
     fn draw_batch(&mut self, index: usize) -> Result<Vec<Arrival>, T::Error> {
         let Level { start_ns, requests_per_second } = self.staircase.levels[index];
         let (before_ns, before_rate) = match index.checked_sub(1).map(|below| self.staircase.levels[below]) {
@@ -181,10 +181,10 @@ impl<T: Templates> StaircaseArrivals<T> {
     }
 }
 
-/// Poisson arrivals of new sessions at the total rate of the level they fall in.
+/// Poisson arrivals of new sessions at the rate of the current level.
 struct Newcomers {
     random: Xoshiro256PlusPlus,
-    /// Start of each level and its rate of sessions per nanosecond; then the end.
+    /// The start of each level with its sessions per nanosecond, then the end.
     levels: Vec<(f64, f64)>,
     end_ns: f64,
     sessions: usize,
@@ -208,7 +208,7 @@ impl Iterator for Newcomers {
     type Item = Arrival;
 
     fn next(&mut self) -> Option<Arrival> {
-        // An exponential of rate one, used up at the rate of each level it crosses.
+        // A unit-rate exponential, consumed at the rate of each level it crosses.
         let mut remaining = draw::exponential(&mut self.random);
         loop {
             let &(_, rate) = self.levels.get(self.level)?;

@@ -8,14 +8,14 @@ use crate::trace::{Request, Session, Trace};
 pub struct Totals {
     pub sessions: u32,
     pub requests: u64,
-    /// The sum of their durations, one added to the other in their order.
+    /// The sum of all durations, in their order.
     pub duration_ns: f64,
-    /// The same of the durations times the think scale.
+    /// The sum of the durations times the think scale.
     pub scaled_duration_ns: f64,
 }
 
 impl Totals {
-    /// Requests over sessions; zero where there is none.
+    /// Requests per session; zero without sessions.
     pub fn mean_requests_per_session(&self) -> f64 {
         self.requests as f64 / f64::from(self.sessions).max(1.0)
     }
@@ -29,11 +29,12 @@ impl Totals {
 pub trait Templates {
     type Error;
     fn totals(&self) -> Totals;
-    /// The first session with which the sum of scaled durations passes the mark, else the last; and its requests.
+    /// Finds the first session at which the running sum of scaled durations passes `mark_ns`, else the last session;
+    /// returns it with its requests.
     fn at_duration(&mut self, mark_ns: f64) -> Result<(u32, &[Request]), Self::Error>;
 }
 
-/// A trace in memory, with a number per session beside it.
+/// A trace in memory, with the running sum of durations per session.
 pub struct TraceTemplates<'a> {
     trace: &'a Trace,
     /// Running sums of the sessions' scaled durations.

@@ -1,4 +1,4 @@
-//! Fits the two distributions that web sizes are known for: log-normal body, Pareto tail.
+//! Fits two distributions to web document sizes: a log-normal body and a Pareto tail.
 //!
 //! The goodness of a fit is its Kolmogorov–Smirnov distance and a word for it. There is deliberately no p-value: the
 //! parameters come from the same data, sizes repeat, and with a million requests any distribution is rejected however
@@ -8,21 +8,21 @@ use serde::Serialize;
 
 use super::weighted::{Weighted, distance};
 
-/// At most this many starts of the tail are tried.
+/// The most tail starts to try.
 const TAIL_STARTS_MAX: usize = 100;
 
-/// A tail of fewer distinct sizes is not worth a parameter.
+/// The fewest distinct sizes in a fitted tail.
 const TAIL_DISTINCT_MIN: usize = 50;
 
-/// A word for a Kolmogorov–Smirnov distance.
+/// A verdict on a Kolmogorov–Smirnov distance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Goodness {
-    /// At most 0.03: hardly to be seen in a plot.
+    /// At most 0.03: invisible in a plot.
     Close,
     /// At most 0.08: good enough for a mean, not for a percentile.
     Fair,
-    /// More: use the sizes themselves.
+    /// Above 0.08: use the sizes themselves.
     Poor,
 }
 
@@ -54,7 +54,7 @@ pub struct LogNormalFit {
 pub struct ParetoFit {
     /// The exponent; at most 2 means an infinite variance, at most 1 an infinite mean.
     pub alpha: f64,
-    /// Its standard error, alpha / sqrt(n), as if sizes were independent.
+    /// Standard error of alpha, alpha / sqrt(n), assuming independent sizes.
     pub alpha_standard_error: f64,
     pub minimum_bytes: u64,
     /// The share of the sample in the tail.
@@ -65,7 +65,7 @@ pub struct ParetoFit {
     pub goodness: Goodness,
 }
 
-/// `None` where fewer than two distinct positive sizes are known.
+/// Fits a log-normal distribution; `None` with fewer than two distinct positive sizes.
 pub fn log_normal(sample: &Weighted) -> Option<LogNormalFit> {
     let positive = Weighted::new(sample.pairs.iter().copied().filter(|&(size_bytes, _)| size_bytes > 0));
     if positive.pairs.len() < 2 {

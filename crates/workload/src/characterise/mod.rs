@@ -35,9 +35,9 @@ use overview::Overview;
 pub struct Characteristics {
     /// The figures of seed IBM RC22629, Table 1.
     pub table1: Table1,
-    /// Sizes as they are transferred: a document counts once per request.
+    /// Sizes of transfers: each document counts once per request.
     pub transfer_sizes: SizeDistribution,
-    /// Sizes as they are stored: a document counts once.
+    /// Sizes of documents: each counts once.
     pub document_sizes: SizeDistribution,
     /// Requests by rank of the document.
     pub popularity: Popularity,
@@ -45,18 +45,18 @@ pub struct Characteristics {
     pub rhythm: Rhythm,
     /// Lengths, durations, think times and bursts.
     pub sessions: SessionStatistics,
-    /// How long all requests of the log took, where it says so: those that the trace leaves out, too.
+    /// Durations of all selected requests, also of those that the trace leaves out, if the log records them.
     pub request_times: Option<RequestTimes>,
 }
 
-/// Characterises a trace; `None` where it holds no request for a document that was got. The others are left
-/// out: they transfer no document.
+/// Characterises a trace; `None` without a successful request. Failed requests are left out, because they transfer no
+/// document.
 pub fn characterise(trace: &Trace) -> Option<Characteristics> {
     let Ok(characteristics) = characterise_from(&mut &*trace);
     characteristics
 }
 
-/// The same of a trace that lies anywhere.
+/// Characterises a trace from any source.
 pub fn characterise_from<S: Source>(source: &mut S) -> Result<Option<Characteristics>, S::Error> {
     let overview = Overview::new(source)?;
     if overview.requests == 0 {

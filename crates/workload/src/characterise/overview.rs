@@ -7,17 +7,17 @@ use crate::trace::Origin;
 
 pub const NS_PER_MINUTE: i64 = 60_000_000_000;
 
-/// Requests that failed in the log are excluded.
+/// Totals over the trace; failed requests are excluded.
 pub struct Overview {
     pub origin: Origin,
-    /// From the first to the last.
+    /// The time from the first request to the last.
     pub span_ns: u64,
     /// Sessions with at least one request.
     pub sessions: u64,
     pub single_request_sessions: u64,
     pub requests: u64,
     pub requests_per_document: Vec<u32>,
-    /// The same by minute of the clock since 1970. Only minutes with requests are held: a log may span years.
+    /// Requests by clock minute since 1970. Only minutes with requests are stored, because a log may span years.
     pub minutes: HashMap<i64, u64>,
 }
 

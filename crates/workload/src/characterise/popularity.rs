@@ -11,10 +11,10 @@ use super::fit::Goodness;
 /// The rank plot has about this many points per factor of ten.
 const POINTS_PER_DECADE: f64 = 30.0;
 
-/// Newton's method is done when the slope changes less.
+/// Newton's method stops when the slope changes by less.
 const SLOPE_TOLERANCE: f64 = 1e-9;
 
-/// Newton's method needs about six rounds.
+/// The most rounds of Newton's method, which needs about six.
 const ROUNDS_MAX: usize = 100;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -24,26 +24,26 @@ pub struct Popularity {
     /// The largest difference between the fitted and the logged share of the first r ranks.
     pub kolmogorov_smirnov: Option<f64>,
     pub goodness: Option<Goodness>,
-    /// The fraction of documents asked for exactly once.
+    /// The fraction of documents requested exactly once.
     pub once_fraction: f64,
     /// The fraction of requests that go to the first hundredth of documents (at least one).
     pub share_of_first_percent: f64,
     /// The fraction of requests that go to the first tenth of documents (at least one).
     pub share_of_first_ten_percent: f64,
-    /// Requests of some ranks, evenly spread in their logarithm.
+    /// The number of requests of some ranks, evenly spaced in their logarithm.
     pub ranks: Vec<RankPoint>,
 }
 
-/// A document's rank, from one, and its requests.
+/// A document's rank and its number of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct RankPoint {
-    /// One for the most requested.
+    /// The rank, 1 for the most requested document.
     pub rank: u64,
     pub requests: u32,
 }
 
 impl Popularity {
-    /// From the number of requests for each document.
+    /// Computes popularity from the number of requests for each document.
     pub fn new(mut counts: Vec<u32>) -> Self {
         counts.retain(|&count| count > 0);
         counts.sort_unstable_by(|a, b| b.cmp(a));

@@ -14,11 +14,11 @@ const MINUTE_SECONDS: f64 = 60.0;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Rhythm {
-    /// The hours of the day, by the log's clock as it was at its first line.
+    /// The hours of the day, by the UTC offset of the log's first line.
     pub hours: Vec<Hour>,
-    /// A multiple of a minute.
+    /// The width of a timeline interval, a multiple of a minute.
     pub timeline_interval_seconds: u64,
-    /// The rate along the log. Its first and last intervals may be cut off by the ends of the log.
+    /// The rate along the log. The log may cover only part of its first and last intervals.
     pub timeline: Vec<TimelinePoint>,
 }
 
@@ -28,13 +28,13 @@ pub struct Hour {
     /// From 0 to 23.
     pub hour: u32,
     pub requests: u64,
-    /// Over the time that the log covers of it; `None` where it covers nothing.
+    /// The rate over the part of the hour that the log covers; `None` where it covers nothing.
     pub requests_per_second: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct TimelinePoint {
-    /// Its beginning, after that of the minute in which the log begins.
+    /// Start of the interval, counted from the start of the minute in which the log begins.
     pub start_seconds: u64,
     pub requests_per_second: f64,
 }
@@ -71,7 +71,7 @@ fn hours(overview: &Overview) -> Vec<Hour> {
     (0..24).map(hour).collect()
 }
 
-/// The number of seconds of this hour of the day before `seconds` since a midnight.
+/// The number of seconds that lie in this hour of the day, of the first `seconds` since a midnight.
 fn covered_seconds(hour: u32, seconds: f64) -> f64 {
     let days = (seconds / DAY_SECONDS).floor();
     let today = seconds - days * DAY_SECONDS - f64::from(hour) * HOUR_SECONDS;

@@ -1,4 +1,4 @@
-//! Exact quantiles of values that are not held in memory: each pass over them determines sixteen more bits of every
+//! Exact quantiles of values that are not stored: each pass over the values determines sixteen more bits of every
 //! quantile.
 //!
 //! Among the values that share a quantile's known prefix, a pass counts the next sixteen bits. Memory is that of the
@@ -10,10 +10,10 @@ const DIGIT_BITS: u32 = 16;
 /// The number of passes: one per digit of a value.
 pub const PASSES: u32 = u64::BITS / DIGIT_BITS;
 
-/// The search for some quantiles of one quantity.
+/// The search for several quantiles of one quantity.
 pub struct Selection<const N: usize> {
     wanted: [Wanted; N],
-    /// A group for every distinct beginning of the quantiles.
+    /// One group per distinct prefix of the quantiles.
     groups: Vec<Group>,
     pass: u32,
     count: u64,
@@ -24,7 +24,7 @@ pub struct Selection<const N: usize> {
 #[derive(Clone, Copy)]
 struct Wanted {
     fraction: f64,
-    /// The bits that are known.
+    /// The known upper bits.
     beginning: u64,
     /// Rank among the values with this prefix, from one.
     rank: u64,
@@ -36,13 +36,13 @@ struct Group {
 }
 
 impl<const N: usize> Selection<N> {
-    /// The smallest values that these fractions of all do not exceed.
+    /// Searches for the smallest values that these fractions of all values do not exceed.
     pub fn new(fractions: [f64; N]) -> Self {
         let wanted = fractions.map(|fraction| Wanted { fraction, beginning: 0, rank: 0 });
         Selection { wanted, groups: vec![Group::new(0)], pass: 0, count: 0, sum: 0, max: 0 }
     }
 
-    /// Takes a value; every pass has to take the same ones.
+    /// Adds a value. Every pass must add the same values.
     pub fn take(&mut self, value: u64) {
         if self.pass == 0 {
             self.count += 1;
@@ -56,7 +56,7 @@ impl<const N: usize> Selection<N> {
         }
     }
 
-    /// All values were taken once more.
+    /// Ends a pass, determining sixteen more bits.
     pub fn end_pass(&mut self) {
         for wanted in &mut self.wanted {
             if self.pass == 0 {
@@ -76,7 +76,7 @@ impl<const N: usize> Selection<N> {
         }
     }
 
-    /// The quantiles; `None` where there was no value. All passes have to be over.
+    /// The quantiles after all passes; `None` without values.
     pub fn values(&self) -> Option<[u64; N]> {
         debug_assert_eq!(self.pass, PASSES);
         (self.count > 0).then(|| self.wanted.map(|wanted| wanted.beginning))
@@ -90,7 +90,7 @@ impl<const N: usize> Selection<N> {
         self.sum
     }
 
-    /// The largest; zero where there is none.
+    /// The largest value; zero without values.
     pub fn max(&self) -> u64 {
         self.max
     }

@@ -1,4 +1,4 @@
-//! Figures of sessions: duration, requests, think times, bursts.
+//! Session statistics: duration, requests, think times, bursts.
 
 use serde::Serialize;
 
@@ -14,18 +14,18 @@ const QUANTILES: [f64; 4] = [0.5, 0.9, 0.95, 0.99];
 pub struct SessionStatistics {
     pub count: u64,
     pub single_request_fraction: f64,
-    /// The mean number in progress: the sum of durations over the span of the log.
+    /// The mean number of sessions in progress: the sum of durations over the span of the log.
     pub mean_in_progress: f64,
     pub requests: Summary,
-    /// From a session's first request to its last.
+    /// The time from a session's first request to its last.
     pub duration_seconds: Summary,
-    /// Pauses between the bursts of a session; what a log of whole seconds knows of them.
+    /// Pauses between the bursts of a session, as far as the log's resolution shows them.
     pub think_time_seconds: Summary,
-    /// Requests at one moment, single ones included.
+    /// Requests sent at the same moment; a single request counts as a burst.
     pub requests_per_burst: Summary,
 }
 
-/// Mean and percentiles of one quantity; all zero where there is nothing.
+/// Mean and percentiles of one quantity; all zero without values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "p95 is the 95th percentile")]
 pub struct Summary {
@@ -39,7 +39,7 @@ pub struct Summary {
 }
 
 impl SessionStatistics {
-    /// The trace must have a session.
+    /// Computes the statistics of a trace with at least one session.
     pub fn new<S: Source>(overview: &Overview, source: &mut S) -> Result<Self, S::Error> {
         let [mut lengths, mut durations, mut think_times, mut bursts] =
             [(); 4].map(|()| Selection::new(QUANTILES));
@@ -70,7 +70,7 @@ impl SessionStatistics {
 }
 
 impl Summary {
-    /// The values are integers in units of 1 / `per_unit`.
+    /// Summarises integers in units of 1 / `per_unit`.
     fn new(selection: &Selection<4>, per_unit: f64) -> Self {
         let Some([p50, p90, p95, p99]) = selection.values() else { return Summary::default() };
         let value = |value: u64| value as f64 / per_unit;

@@ -5,30 +5,30 @@ use serde::Serialize;
 use super::fit::{self, LogNormalFit, ParetoFit};
 use super::weighted::Weighted;
 
-/// Between two points of the function lies at most this fraction of the sample, if a size allows it.
+/// Neighbouring points of the CDF are at most this fraction of the sample apart, where the sizes allow it.
 const CDF_STEP: f64 = 0.005;
 
-/// In the tail points come whenever what lies above has shrunk to this fraction.
+/// In the tail, each point leaves this fraction of what lay above the previous one.
 const CDF_TAIL_RATIO: f64 = 0.9;
 
-/// Sizes, each counted as often as the case asks.
+/// A distribution of document sizes, each weighted by its count.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SizeDistribution {
     pub count: u64,
-    /// Zero sizes; no fit includes them.
+    /// The number of zero sizes, which no fit includes.
     pub zero_count: u64,
     pub mean_bytes: f64,
-    /// Variance over squared mean: C².
+    /// C²: variance over squared mean.
     pub squared_coefficient_of_variation: f64,
-    /// Inverse of the distribution function.
+    /// Sizes at fixed quantiles.
     pub quantiles_bytes: SizeQuantiles,
-    /// The distribution function, a few hundred points of it.
+    /// A few hundred points of the CDF.
     pub cdf: Vec<CdfPoint>,
     pub log_normal: Option<LogNormalFit>,
     pub pareto_tail: Option<ParetoFit>,
 }
 
-/// The size that this part of the sample does not exceed.
+/// Sizes that the given shares of the sample do not exceed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "p95 is the 95th percentile")]
 pub struct SizeQuantiles {
@@ -50,7 +50,7 @@ pub struct SizeQuantiles {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CdfPoint {
     pub size_bytes: u64,
-    /// The fraction of the sample that is not larger.
+    /// The fraction of sizes up to this one.
     pub fraction: f64,
 }
 

@@ -1,4 +1,4 @@
-//! The sessions of a trace to characterise: in memory, or in a file that is read again.
+//! The sessions of a trace to characterise: in memory, or in a file that is read several times.
 
 use std::convert::Infallible;
 use std::io::{BufReader, Read, Seek, SeekFrom};
@@ -9,14 +9,14 @@ use crate::trace_file::{Head, Place, TraceFileError, TraceReader, got};
 
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// A trace that can be gone through more than once.
+/// A trace that can be read more than once.
 pub trait Source {
     type Error;
     fn documents(&self) -> &[Document];
     fn origin(&self) -> Origin;
-    /// How long the log's requests took, where it says so.
+    /// Logged request durations, if the log records them.
     fn times(&self) -> Option<&RequestTimes>;
-    /// Shows every session: its start after the origin, and its requests.
+    /// Calls `visit` with every session's start after the origin and its requests.
     fn for_each_session(&mut self, visit: &mut dyn FnMut(u64, &[Request])) -> Result<(), Self::Error>;
 }
 
@@ -41,7 +41,7 @@ impl Source for &Trace {
     }
 }
 
-/// A trace file whose documents alone are in memory.
+/// A trace file with only its documents in memory.
 pub struct StoredTrace<R> {
     reader: R,
     head: Head,
@@ -61,14 +61,14 @@ impl<R: Read + Seek> StoredTrace<R> {
         self.head
     }
 
-    /// Reads the sessions from the first on.
+    /// Reads the sessions from the first one.
     pub fn sessions(&mut self) -> Result<TraceReader<BufReader<&mut R>>, TraceFileError> {
         self.reader.seek(SeekFrom::Start(self.first.at_bytes))?;
         let reader = BufReader::with_capacity(BUFFER_BYTES, &mut self.reader);
         Ok(TraceReader::resume(reader, self.head, self.first))
     }
 
-    /// The file, its head, and where its first session begins.
+    /// Returns the file, its head, and the position of its first session.
     pub fn into_parts(self) -> (R, Head, Place) {
         (self.reader, self.head, self.first)
     }
@@ -99,7 +99,7 @@ impl<R: Read + Seek> Source for StoredTrace<R> {
     }
 }
 
-/// Shows what is left of sessions without the requests for documents that were not got.
+/// Visits the sessions without failed requests.
 pub fn for_each_got<S: Source>(
     source: &mut S,
     mut visit: impl FnMut(u64, &[Request]),

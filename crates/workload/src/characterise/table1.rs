@@ -1,4 +1,4 @@
-//! Table 1 of seed IBM RC22629: the log in ten figures.
+//! The ten figures of Table 1 in IBM RC22629.
 
 use serde::Serialize;
 
@@ -6,23 +6,23 @@ use super::NS_PER_SECOND;
 use super::overview::Overview;
 use crate::trace::Document;
 
-/// The table's rows. Not-modified answers count with their document's size: a replay asks for it whole.
+/// The rows of the table. Not-modified responses count with their document's size, because replay requests it in full.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table1 {
-    /// From the first request to the last.
+    /// The time from the first request to the last.
     pub span_seconds: f64,
-    /// Requests over the span (over a second, if it is shorter).
+    /// Requests over the span (or over one second, if the span is shorter).
     pub average_requests_per_second: f64,
-    /// The highest rate over a minute of the clock; the average, if the log is shorter than a minute.
+    /// The highest rate over a clock minute; the average, if the log is shorter than a minute.
     pub peak_requests_per_second: f64,
     pub requests_per_connection: f64,
     pub files: u64,
     pub files_total_bytes: u64,
     pub requests: u64,
-    /// The sizes of all requests' documents together, without headers.
+    /// Total size of all requested documents, without headers.
     pub responses_total_bytes: u64,
-    /// Memory for the documents of 97 % of all requests: the most requested ones (the smaller of two
-    /// requested alike), just as many as it takes.
+    /// Memory for the fewest most-requested documents that make up 97 % of all requests; of two equally requested ones
+    /// the smaller counts first.
     pub data_97_percent_bytes: u64,
     /// The same for 98 %.
     pub data_98_percent_bytes: u64,

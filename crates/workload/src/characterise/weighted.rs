@@ -1,6 +1,6 @@
-//! A sample of values with frequencies; all statistics of sizes use it.
+//! A weighted sample of values, the basis of all size statistics.
 
-/// Distinct values in rising order, each with its weight.
+/// Distinct values in ascending order with their weights.
 pub struct Weighted {
     pub pairs: Vec<(u64, u64)>,
     pub total: u64,
@@ -38,14 +38,14 @@ impl Weighted {
         reached.or(self.pairs.last()).map_or(0, |&(value, _)| value)
     }
 
-    /// Kolmogorov–Smirnov: the largest distance between the sample's distribution function and another,
-    /// looked at on both sides of every step.
+    /// The Kolmogorov–Smirnov distance between the sample and another distribution function, checked on both sides of
+    /// every step.
     pub fn distance(&self, distribution: impl Fn(f64) -> f64) -> f64 {
         distance(&self.pairs, self.total, distribution)
     }
 }
 
-/// The same for a part of a sample.
+/// The Kolmogorov–Smirnov distance of a part of a sample.
 pub fn distance(pairs: &[(u64, u64)], total: u64, distribution: impl Fn(f64) -> f64) -> f64 {
     let mut below = 0;
     let mut largest = 0.0_f64;

@@ -1,4 +1,4 @@
-//! AWS Application Load Balancer's access log: columns, of which the texts stand in quotes.
+//! Parses the access log of AWS's Application Load Balancer: blank-separated columns, some of them quoted.
 //!
 //! `http 2018-07-02T22:23:00.186641Z app/NAME/ID 192.168.131.39:2817 10.0.0.1:80 0.000 0.001 0.000 200 200 34 366 "GET
 //! http://www.example.com:80/ HTTP/1.1" …`: the moment at which the answer was ready, three times that make up the
@@ -8,7 +8,7 @@ use super::fields::{Field, Time};
 use super::template::Template;
 use super::time::NS_PER_SECOND;
 
-/// The columns up to the last that matters.
+/// The template, up to the last relevant column.
 pub fn template() -> Template {
     let part = |is_upstream| Field::DurationPart { unit_ns: NS_PER_SECOND, is_upstream };
     Template::columns([

@@ -7,7 +7,8 @@ use super::fields::{Field, Stamp, Time};
 use super::template::Part;
 use super::time::{CLF_BYTES, NS_PER_SECOND};
 
-/// Compiles the string; the answer also says what its time stamps mark. The error is what is wrong with it.
+/// Compiles the format string; returns its parts and which end of a request its timestamps mark. The error describes
+/// what is wrong.
 pub fn compile(format: &str) -> Result<(Vec<Part>, Stamp), String> {
     let mut parts = Vec::new();
     let mut stamp = Stamp::Start;
@@ -34,7 +35,7 @@ fn literal(parts: &mut Vec<Part>, text: &str) {
     }
 }
 
-/// `\"`, `\\`, `\n` and `\t` as they stand in a configuration file. Answers what follows.
+/// Decodes `\"`, `\\`, `\n` and `\t` of a configuration file; returns the rest of the text.
 fn unescape<'a>(rest: &'a str, parts: &mut Vec<Part>) -> Result<&'a str, String> {
     let mut characters = rest.chars();
     match characters.next() {
@@ -64,7 +65,7 @@ impl<'a> Directive<'a> {
         }
         let letter = rest.chars().next().ok_or_else(|| format!("%{text}: no letter after %"))?;
         let after = &rest[letter.len_utf8()..];
-        // `^FB`, `^ti`, `^to`: three characters, none of which matters here.
+        // `^FB`, `^ti` and `^to` have three characters; none is relevant.
         let after = if letter == '^' { after.get(2..).unwrap_or_default() } else { after };
         Ok((Directive { argument, letter }, after))
     }
@@ -95,7 +96,7 @@ impl<'a> Directive<'a> {
             (letter, _) => return Err(format!("%{letter} is no directive")),
         };
         parts.push(Part::Field(field));
-        // `%q` has its question mark and may be empty: behind the path there is nothing to tell it by.
+        // `%q` includes its question mark and may be empty, so nothing separates it from the path before it.
         if let [.., Part::Field(Field::Path), query @ Part::Field(Field::Query)] = &mut parts[..] {
             *query = Part::Literal(Vec::new());
             let path = parts.len() - 2;

@@ -1,7 +1,7 @@
-//! What a log's clients asked for, without sessions: every distinct method, target and status with its count.
+//! Counts the requests of a log without sessions: every distinct method, target and status.
 //!
-//! An application's answers vary in size and have queries, so that documents say little of it. Whoever groups requests
-//! by what answers them begins here.
+//! Dynamic responses vary in size and have queries, so that documents say little about them. Use this to group requests
+//! by the application code that answers them.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -14,38 +14,38 @@ use super::lines::{self, Step};
 use super::logs::{Doubt, Log, Opened};
 use super::{ImportError, Options, Progress, names};
 
-/// The most distinct rows; requests beyond them are counted without their targets.
+/// The most distinct rows. Requests beyond them are counted without their targets.
 pub const ASKED_MAX: usize = 1 << 20;
 
 const PROGRESS_LINES: u64 = 1 << 16;
 const NS_PER_MINUTE: i64 = 60_000_000_000;
 
-/// A distinct request, and what the log says of its answers.
+/// A distinct request, with totals of its responses.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Asked {
     pub method: String,
-    /// Path and query, as they were sent.
+    /// Path and query, as sent.
     pub target: String,
     pub status: u16,
     pub count: u64,
-    /// Of all bodies together.
+    /// Total size of all bodies.
     pub bytes: u64,
-    /// The sum of the times that the log has; `None` where it has none.
+    /// The sum of logged durations; `None` where there are none.
     pub request_seconds: Option<f64>,
     pub upstream_seconds: Option<f64>,
 }
 
-/// What a log's clients asked for.
+/// The distinct requests of a log.
 #[derive(Debug, Serialize)]
 pub struct Requests {
     pub rows: Vec<Asked>,
-    /// Requests beyond [`ASKED_MAX`] rows.
+    /// The number of requests beyond [`ASKED_MAX`] rows.
     pub beyond: u64,
     pub requests: u64,
     pub malformed: u64,
-    /// From the first request to the last.
+    /// The time from the first request to the last.
     pub duration_seconds: f64,
-    /// Over the busiest minute.
+    /// The rate of the busiest minute.
     pub peak_requests_per_second: f64,
 }
 
@@ -71,7 +71,7 @@ struct Counter {
     bytes: u64,
 }
 
-/// Counts the requests of logs that the options select; what they keep or leave out of a trace does not matter.
+/// Counts the selected requests of logs, regardless of what a trace would keep of them.
 pub fn asked<'l>(
     logs: impl Iterator<Item = Log<'l>>,
     options: &Options,
@@ -160,7 +160,7 @@ impl Counter {
                 upstream_seconds: sums.upstream_ns.map(seconds),
             })
             .collect();
-        // The same log gives the same order.
+        // Sorting makes the order depend on the log alone.
         rows.sort_by(|a, b| {
             b.count
                 .cmp(&a.count)

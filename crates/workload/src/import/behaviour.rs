@@ -1,51 +1,51 @@
-//! How the answers of a path behave: whether a path whose requests look static is dynamic.
+//! Decides from its response sizes whether a path is dynamic although its requests look static.
 //!
-//! A file has one size until it is replaced, which is seldom; answers that are cut off by clients are smaller than it and leave it the
-//! most frequent size. A page that is made for every request has many sizes, one after the other and none of them
-//! prevailing. If one client's answers do not change while those of several clients differ, it depends on the user.
+//! A file has one size until it is replaced, which is rare; aborted responses are smaller and leave the file's size the
+//! most frequent one. A dynamic page has many sizes, one after the other, none of them prevailing. If one client's
+//! responses do not change while those of several clients differ, the page depends on the user.
 
 use super::coverage::Class;
 
-/// A path with fewer sizes is a file in several encodings, or was replaced.
+/// A path with fewer sizes is taken as a file in several encodings or versions.
 pub const SIZES_MIN: u32 = 5;
 
-/// A file that most clients do not wait for is still sent whole in this share of its requests.
+/// A file is sent whole in at least this share of its requests, even if most clients abort.
 const WHOLE_FRACTION_MIN: f64 = 0.1;
 
-/// The share of changes, from one client's answer to the next one's, from which on a page is made for the request.
+/// A page is dynamic if at least this share of responses differs in size from the previous client's response.
 const CHANGED_FRACTION_MIN: f64 = 0.75;
 
-/// With fewer answers that follow another client's, all count.
+/// With fewer responses that follow another client's, all responses count.
 const CHANCES_MIN: u32 = 4;
 
-/// From so many requests of a client right after its own on, it can be told whether answers depend on the client.
+/// With at least this many consecutive requests of a client, the path can be recognised as user-dependent.
 const REPEATS_MIN: u32 = 3;
 
-/// With a larger share of different sizes, one client's answers change by themselves.
+/// With a larger share of changed sizes, one client's own responses vary.
 const REPEATS_CHANGED_FRACTION_MAX: f64 = 0.25;
 
-/// What is counted of a name as its whole answers come.
+/// Counts of a name's complete responses.
 #[derive(Clone, Copy, Debug)]
 pub struct Behaviour {
     pub sized: u32,
-    /// Those of another size than the one before.
+    /// Responses whose size differs from the previous one.
     changes: u32,
-    /// Answers to the client that asked last, too.
+    /// Responses to the same client as the previous one.
     repeats: u32,
     repeat_changes: u32,
-    /// Requests right after the same client posted a form and was redirected.
+    /// Requests right after the same client submitted a form and was redirected.
     after_post: u32,
     last_client: u32,
 }
 
 const NOBODY: u32 = u32::MAX;
 
-/// The sizes of a name's answers.
+/// The distinct sizes of a name's responses.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sizes {
     distinct: u32,
     largest_bytes: u64,
-    /// The answers of the largest size, and the most of any other.
+    /// The number of responses of the largest size, and the most of any other size.
     largest_count: u32,
     most_count: u32,
 }
@@ -54,7 +54,7 @@ impl Behaviour {
     pub const NEW: Behaviour =
         Behaviour { sized: 0, changes: 0, repeats: 0, repeat_changes: 0, after_post: 0, last_client: NOBODY };
 
-    /// An answer whose size differs from the one before (`changed`).
+    /// Counts a response; `changed` means that its size differs from the previous one.
     pub fn answer(&mut self, client: u32, changed: bool, after_post: bool) {
         let is_repeat = client == self.last_client;
         self.sized += 1;
@@ -65,12 +65,12 @@ impl Behaviour {
         self.last_client = client;
     }
 
-    /// Whether its sizes need to be looked at.
+    /// Returns true if its sizes need to be checked.
     pub fn may_be_dynamic(&self) -> bool {
         self.after_post > 0 || self.keeps_changing()
     }
 
-    /// The class of its requests, if it is dynamic.
+    /// The class of its requests if it is dynamic, else `None`.
     pub fn class(&self, sizes: &Sizes) -> Option<Class> {
         if 2 * self.after_post > self.sized {
             return Some(Class::AfterPost);
@@ -83,8 +83,8 @@ impl Behaviour {
         Some(if depends { Class::UserDependent } else { Class::VaryingSize })
     }
 
-    /// Hardly ever do two clients, one after the other, get answers of one size. A file is replaced less often than it
-    /// is asked for.
+    /// Returns true if successive clients hardly ever receive responses of the same size. Files are replaced less often
+    /// than they are requested.
     fn keeps_changing(&self) -> bool {
         let others = self.sized.saturating_sub(self.repeats + 1);
         let changes = self.changes - self.repeat_changes;
@@ -105,7 +105,7 @@ impl Sizes {
         }
     }
 
-    /// The largest size prevails: it is the file's, and the others were cut off.
+    /// Returns true if the largest size prevails: it is the file's size, and smaller ones are aborted transfers.
     fn are_of_cut_off_answers(&self, answers: u32) -> bool {
         self.largest_count >= 2
             && self.largest_count >= self.most_count
@@ -117,7 +117,7 @@ impl Sizes {
 mod tests {
     use super::*;
 
-    /// Answers as (client, size), and whether each followed a form.
+    /// Classifies responses given as (client, size); `after_post` marks each as following a form.
     fn class(answers: &[(u32, u64)], after_post: bool) -> Option<Class> {
         let mut behaviour = Behaviour::NEW;
         let mut before = None;

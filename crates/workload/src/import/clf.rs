@@ -12,7 +12,7 @@ use memchr::{memchr, memchr_iter};
 use super::entry::{Entry, Malformed, method_and_target, size_bytes, split_absolute, status};
 use super::time::{self, CLF_BYTES, NS_PER_SECOND};
 
-/// Opening brackets tried for a date: user names may contain one.
+/// The most opening brackets to try for a date, because user names may contain one.
 const BRACKETS_MAX: usize = 8;
 
 pub fn parse(line: &[u8]) -> Result<Entry<'_>, Malformed> {
@@ -58,7 +58,8 @@ struct Date {
     utc_offset_seconds: i32,
 }
 
-/// The first bracket that holds a date, and what follows it. `rest` begins after the client.
+/// Finds the first bracket that contains a date; returns the date and the text after it. `rest` starts after the
+/// client.
 fn find_date(rest: &[u8]) -> Result<(Date, &[u8]), Malformed> {
     let mut reason = Malformed::NoDate;
     for bracket in memchr_iter(b'[', rest).take(BRACKETS_MAX) {
@@ -80,7 +81,7 @@ fn date(text: &[u8]) -> Option<Date> {
     Some(Date { unix_seconds: civil.unix_seconds(utc_offset_seconds)?, utc_offset_seconds })
 }
 
-/// ` 200 2326` or ` 304 -`, then a space or the end.
+/// Parses ` 200 2326` or ` 304 -`, followed by a space or the end.
 fn status_and_size(text: &[u8]) -> Option<(u16, u64)> {
     let [b' ', a, b, c, b' ', size @ ..] = text else { return None };
     let size = &size[..memchr(b' ', size).unwrap_or(size.len())];

@@ -1,6 +1,6 @@
-//! Turns entries into rows of sixteen bytes, and counts everything on the way.
+//! Converts entries into rows of sixteen bytes, and counts them.
 //!
-//! The name, size and status of a document, and the address of a client, are kept once however often they occur.
+//! The name, size and status of a document, and the address of a client, are stored once however often they occur.
 
 use crate::limits::{DOCUMENTS_MAX, NAMES_MAX, REQUESTS_MAX};
 use std::borrow::Cow;
@@ -25,11 +25,11 @@ use crate::sessions::Row;
 use crate::sorting::{Sorted, Sorter, Spill};
 use crate::trace::Document;
 
-/// Marks a row whose `document` is still a name, because it came before the name's first size. Above all document
-/// numbers, as are the other marks.
+/// Marks a row whose `document` is still a name, because it came before the name's first size. All marks lie above the
+/// document numbers.
 const BY_NAME: u32 = 1 << 31;
 
-/// Marks a row that does not count as covered, whatever its document turns out to be.
+/// Marks a row that counts as not covered, whatever its document turns out to be.
 const UNCOVERED: u32 = 1 << 30;
 
 /// Marks a row without a size of its own.
@@ -38,25 +38,25 @@ const SIZELESS: u32 = 1 << 29;
 /// Stands for no document yet.
 const NONE: u32 = u32::MAX;
 
-/// The documents of one name, by its number.
+/// What the collector knows of one name.
 #[derive(Clone, Copy)]
 struct Known {
     first: u32,
     last: u32,
-    /// Of its covered requests.
+    /// Sizes of its covered requests.
     behaviour: Behaviour,
-    /// Covered requests without a size of their own.
+    /// The number of covered requests without a size of their own.
     by_name: u32,
 }
 
 const UNKNOWN: Known = Known { first: NONE, last: NONE, behaviour: Behaviour::NEW, by_name: 0 };
 
-/// A document as the collector keeps it.
+/// A document as the collector stores it.
 #[derive(Clone, Copy)]
 struct Stored {
     size_bytes: u64,
     name: u32,
-    /// Its covered requests that got it.
+    /// The number of successful covered requests for it.
     covered: u32,
     status: u16,
 }
@@ -67,13 +67,13 @@ impl Stored {
     }
 }
 
-/// Clients that posted a form and were sent elsewhere, at most.
+/// The most clients remembered that posted a form and were redirected.
 const POSTED_MAX: usize = 1 << 16;
 
-/// A browser follows a redirection within this.
+/// A browser follows a redirect within this time.
 const FOLLOWS_NS: i64 = 5 * NS_PER_SECOND;
 
-/// The status of a document that was got.
+/// The status of a successful response.
 const OK: u16 = 200;
 
 pub struct Collector<'o> {
@@ -81,7 +81,7 @@ pub struct Collector<'o> {
     options: &'o Options,
     format: Format,
     log: LogReport,
-    /// The latest moment of its lines.
+    /// The latest time in its lines so far.
     latest_ns: i64,
     tally: Tally,
     clients: Interner,
@@ -93,9 +93,9 @@ pub struct Collector<'o> {
     rows: Sorter<Row>,
     coverage: Counter,
     took: Took,
-    /// Hashes of clients that were redirected when they posted, and when.
+    /// Clients (by hash) that were redirected after a POST, and when.
     posted: HashMap<u64, i64>,
-    /// The first and the last moment of all logs.
+    /// The first and last times over all logs.
     window_ns: Option<(i64, i64)>,
     /// Target and host of the current line.
     name: Vec<u8>,
@@ -125,7 +125,7 @@ impl<'o> Collector<'o> {
         }
     }
 
-    /// Takes in what is known of a log before its lines come.
+    /// Starts a log: records its name and format before its lines arrive.
     pub fn begin(&mut self, name: String, opened: &Opened<'_>) {
         self.end();
         let Opened { compression, format, format_detected, .. } = opened;
@@ -151,7 +151,7 @@ impl<'o> Collector<'o> {
         }
     }
 
-    /// Takes a line that had `bytes` with its end.
+    /// Processes a line of `bytes` bytes including its end.
     pub fn line(
         &mut self,
         bytes: u64,
@@ -271,7 +271,7 @@ impl<'o> Collector<'o> {
         }
     }
 
-    /// Whether a GET comes from where a form that was posted sent its client; takes in such forms.
+    /// Returns true for a GET that follows the redirect of a submitted form; remembers submitted forms.
     fn follows_form(&mut self, entry: &Entry<'_>) -> bool {
         let is_redirected = matches!(entry.status, 302 | 303);
         let posts = is_redirected && matches!(&*entry.method, b"POST" | b"PUT" | b"PATCH" | b"DELETE");
@@ -304,7 +304,7 @@ impl<'o> Collector<'o> {
         } += 1;
     }
 
-    /// The number of an entry's target and host together.
+    /// The number of the entry's target and host together.
     fn name(&mut self, entry: &Entry<'_>) -> Result<u32, ImportError> {
         let key = if entry.host.is_empty() {
             &*entry.target // by far the most common
@@ -320,7 +320,7 @@ impl<'o> Collector<'o> {
         Ok(name)
     }
 
-    /// An entry's document, and the one that its name had last.
+    /// The document of an entry, and the previous document of its name.
     fn document(
         &mut self,
         entry: &Entry<'_>,
@@ -362,7 +362,7 @@ impl<'o> Collector<'o> {
         ImportError::TooMany { what, limit, line: self.log.lines }
     }
 
-    /// The collected rows. Requests are counted later: names without any size are not known yet.
+    /// Finishes the rows. Requests are counted later, because names that never get a size are not known yet.
     pub fn finish(mut self, spill: &mut Option<Spill<'_>>) -> Result<Collected, ImportError> {
         self.end();
         let entries = self.tally.fill(&mut self.report);
@@ -393,15 +393,15 @@ impl<'o> Collector<'o> {
 pub struct Collected {
     pub documents: Documents,
     pub rows: Rows,
-    /// The covered requests that are of another class.
+    /// The covered requests that turned out to belong to another class.
     pub by_name: Vec<ByName>,
     pub report: ImportReport,
-    /// All entries that were selected.
+    /// The number of selected entries.
     pub entries: u64,
     pub times: Option<RequestTimes>,
 }
 
-/// The distinct documents, as names' numbers.
+/// The distinct documents, with their names as numbers.
 pub struct Documents {
     documents: Vec<Stored>,
     names: Interner,
@@ -421,19 +421,19 @@ impl Documents {
     }
 }
 
-/// Rows by client and time. Requests that came before their name's first size get that document, those without
-/// one are dropped.
+/// Rows in order of client and time. Requests from before their name's first size get that document; requests whose
+/// name never gets a size are dropped.
 pub struct Rows {
     rows: Sorted<Row>,
     known: Vec<Known>,
     pub unknown: u64,
-    /// Class and size of the documents of dynamic names.
+    /// Class and size of documents with dynamic names.
     dynamic: HashMap<u32, (Class, u64)>,
     coverage: Counter,
 }
 
 impl Rows {
-    /// What was counted, once all rows were given.
+    /// Coverage, after all rows have been read.
     pub fn into_coverage(self, by_name: &[ByName], utc_offset_seconds: i32) -> Coverage {
         self.coverage.finish(by_name, utc_offset_seconds)
     }
@@ -476,7 +476,7 @@ impl Rows {
     }
 }
 
-/// The names whose answers are made for the request, and their classes.
+/// Finds the dynamic names and their classes.
 fn dynamic_names(known: &[Known], documents: &[Stored]) -> HashMap<u32, Class> {
     let mut sizes: HashMap<u32, Sizes> = HashMap::new();
     for document in documents.iter().filter(|document| document.covered > 0) {
@@ -488,7 +488,7 @@ fn dynamic_names(known: &[Known], documents: &[Stored]) -> HashMap<u32, Class> {
     sizes.into_iter().filter_map(class).collect()
 }
 
-/// The covered requests of names that are dynamic, or never got a size.
+/// The covered requests of names that are dynamic or never got a size.
 fn by_name(
     known: &[Known],
     documents: &[Stored],

@@ -9,12 +9,12 @@ use serde::Serialize;
 
 use super::ImportError;
 
-/// Decompressed bytes are handed over in pieces of this size.
+/// The size of a decompressed chunk.
 const BUFFER_BYTES: usize = 256 * 1024;
 
 const MAGIC_BYTES: usize = 6;
 
-/// The memory of an xz decoder: `xz -9` takes half of it, and a header may ask for 4 GiB.
+/// The memory limit of an xz decoder: twice what `xz -9` needs. A header may demand 4 GiB.
 const XZ_MEMORY_KIB: u32 = 128 << 10;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -45,7 +45,7 @@ impl Compression {
     }
 }
 
-/// The log without its compression. `interrupted` is asked whether to go on when a signal comes.
+/// Decompresses a log. When a signal interrupts a read, `interrupted` decides whether to go on.
 pub fn open<'a>(
     mut reader: impl BufRead + 'a,
     interrupted: impl FnMut() -> Result<(), ImportError>,
@@ -70,7 +70,7 @@ pub fn open<'a>(
     Ok((compression, plain))
 }
 
-/// The first bytes, as many as the longest magic number has: a pipe may give them one by one.
+/// Reads the first bytes, as many as the longest magic number has, because a pipe may deliver them one by one.
 fn read_head(
     reader: &mut impl BufRead,
     mut interrupted: impl FnMut() -> Result<(), ImportError>,

@@ -1,8 +1,9 @@
-//! Coverage: which requests of a log a static copy of its site can stand for, and what the others are.
+//! Coverage: which requests of a log a static copy of its site can answer, and the classes of the others.
 //!
-//! A request is of one class. Its line alone says most classes; whether a path is *dynamic* although its requests look
-//! static (its answers change in size, differ between clients, or show the result of a form) is known at the end, from
-//! what was counted by name ([`Behaviour`]). Counts are by minute too, because capacity is asked for the busiest one.
+//! A request has one class. Its line alone decides most classes. Whether a path is *dynamic* although its requests look
+//! static (its responses change in size, differ between clients, or show the result of a form) is known only at the
+//! end, from counts by name ([`Behaviour`]). Counts are also kept by minute, because capacity planning needs the
+//! busiest one.
 //!
 //! Paths beyond [`PATHS_MAX`] are counted by class alone.
 
@@ -17,48 +18,48 @@ use super::names;
 use super::policy::{body_bytes, is_whole, takes_by_name};
 use super::time::{self, NS_PER_SECOND};
 
-/// The most paths whose requests are counted apart.
+/// The most paths counted separately.
 pub const PATHS_MAX: usize = 1 << 16;
 
-/// The longest path that is counted apart.
+/// The longest path counted separately.
 const PATH_BYTES_MAX: usize = 1024;
 
-/// The paths that are shown of a class.
+/// The number of paths listed per class.
 pub const TOP_PATHS_MAX: usize = 10;
 
 const NS_PER_MINUTE: i64 = 60 * NS_PER_SECOND;
 
-/// What a request is to a static copy of its site.
+/// The class of a request with respect to a static copy of its site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
-    /// A file's answer, whole or not modified.
+    /// A complete or not-modified response with a file.
     Covered,
     Query,
     /// A method other than GET and HEAD.
     Method,
-    /// Its path is asked for after a form was posted.
+    /// The path is requested right after a form was posted.
     AfterPost,
-    /// The answers of its path differ in size between clients, but not between one client's requests.
+    /// The response sizes of the path differ between clients, but not between one client's requests.
     UserDependent,
-    /// The answers of its path keep changing in size.
+    /// The response size of the path keeps changing.
     VaryingSize,
-    /// A status of 4xx or 5xx, or none.
+    /// A status of 4xx or 5xx, or no status.
     Failed,
     /// A status of 3xx other than 304.
     Redirected,
-    /// 206.
+    /// A status of 206.
     Partial,
-    /// The log does not have its size.
+    /// A successful response without a logged size.
     WithoutSize,
-    /// Not modified or HEAD, and no other request says the size.
+    /// A not-modified response or HEAD whose document has no logged size.
     OfUnknownSize,
 }
 
 const CLASSES: usize = Class::OfUnknownSize as usize + 1;
 
 impl Class {
-    /// What the line itself says; `None` where nothing was asked for.
+    /// The class that the line alone decides; `None` where there was no request.
     pub fn of(entry: &Entry<'_>) -> Option<Class> {
         let is_head = &*entry.method == b"HEAD";
         Some(if entry.target.is_empty() {
@@ -87,25 +88,25 @@ impl Class {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Coverage {
-    /// All requests of the log that were selected.
+    /// All selected requests of the log.
     pub requests: u64,
-    /// What was sent in answer to them.
+    /// The bytes sent in response.
     pub bytes: u64,
     pub covered_requests: u64,
     pub covered_bytes: u64,
-    /// The rate of all requests in the busiest minute; the average, if the log is shorter than a minute.
+    /// The request rate of the busiest minute; the average, if the log is shorter than a minute.
     pub peak_requests_per_second: f64,
     pub busiest_minute: BusiestMinute,
-    /// The classes that no static copy can stand for, the most frequent first.
+    /// Dynamic classes, which no static copy can answer, most frequent first.
     pub dynamic: Vec<ClassCount>,
-    /// Requests for documents that are static, but not answered by one as a whole.
+    /// Static requests without a complete response.
     pub left_out: Vec<ClassCount>,
 }
 
-/// The minute of the clock with the most requests.
+/// The clock minute with the most requests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct BusiestMinute {
-    /// By the log's clock, as ISO 8601 has it.
+    /// Its start in the log's time zone, in ISO 8601.
     pub begins: String,
     pub requests: u64,
     pub bytes: u64,
@@ -119,7 +120,7 @@ pub struct ClassCount {
     pub class: Class,
     pub requests: u64,
     pub bytes: u64,
-    /// The paths with the most requests, without their queries, behind the host where the log has one.
+    /// The paths with the most requests, without their queries, prefixed with the host where the log records it.
     pub top_paths: Vec<PathCount>,
 }
 
@@ -143,9 +144,9 @@ pub struct Counter {
     paths: Interner,
     by_path: HashMap<(Class, u32), u64>,
     minutes: HashMap<i64, Minute>,
-    /// The minute of the latest line, not yet among the others.
+    /// The minute of the latest line, not yet added to the others.
     current: (i64, Minute),
-    /// The first and the last moment of a request.
+    /// The times of the first and last request.
     window_ns: Option<(i64, i64)>,
     /// Target and host of the current line.
     name: Vec<u8>,
@@ -181,7 +182,7 @@ impl Counter {
         }
     }
 
-    /// Lines come nearly in order, so most are of the minute of the line before.
+    /// Looks up a minute. Lines come nearly in order, so most belong to the minute of the previous line.
     fn minute(&mut self, unix_ns: i64) -> &mut Minute {
         let minute = unix_ns.div_euclid(NS_PER_MINUTE);
         if self.current.0 != minute {
@@ -197,7 +198,7 @@ impl Counter {
         }
     }
 
-    /// The number of a path without its query, while there are not too many.
+    /// The number of a path without its query; `None` for a path beyond the limit.
     pub fn path(&mut self, entry: &Entry<'_>) -> Option<u32> {
         let end = memchr::memchr(b'?', &entry.target).unwrap_or(entry.target.len());
         let name = names::join(&mut self.name, &entry.target[..end], &entry.host);
@@ -207,12 +208,12 @@ impl Counter {
         if self.paths.len() < PATHS_MAX { self.paths.number(name) } else { self.paths.known(name) }
     }
 
-    /// Target and host of a path.
+    /// Target and host of a path, joined.
     pub fn path_name(&self, path: u32) -> &[u8] {
         self.paths.name(path)
     }
 
-    /// A covered request whose name turned out to be of another class.
+    /// Moves a covered request to the class that its name turned out to have.
     pub fn reclassify(&mut self, unix_ns: i64, class: Class, bytes: u64) {
         let minute = self.minute(unix_ns);
         minute.covered = minute.covered.saturating_sub(1);
@@ -220,7 +221,7 @@ impl Counter {
         minute.dynamic += u32::from(class.is_dynamic());
     }
 
-    /// All that was counted; `names` are those of another class than their requests looked to be of.
+    /// Finishes the counts; `names` lists those whose class differs from what their requests look like.
     pub fn finish(mut self, names: &[ByName], utc_offset_seconds: i32) -> Coverage {
         self.put_away();
         let mut tops: HashMap<Class, Vec<PathCount>> = HashMap::new();
@@ -296,7 +297,7 @@ const ALL: [Class; CLASSES - 1] = [
     Class::OfUnknownSize,
 ];
 
-/// The requests of a name that is not what its lines look like.
+/// The requests of a name whose class was corrected.
 pub struct ByName {
     pub name: Vec<u8>,
     pub class: Class,

@@ -11,21 +11,21 @@ pub const SAMPLE_LINES_MAX: usize = 100;
 
 pub const SAMPLE_BYTES_MAX: usize = 256 * 1024;
 
-/// In the order in which they are preferred: a line of `vhost_combined` can be read as `common`.
+/// The formats in order of preference: `common`, for example, also reads lines of `vhost_combined`.
 const CANDIDATES: [&str; 9] =
     ["vhost_combined", "common", "squid", "json", "w3c", "alb", "haproxy", "envoy", "s3"];
 
-/// The evidence for a format.
+/// The detected format with its evidence.
 #[derive(Clone, Debug)]
 pub struct Detected {
-    /// The format; the fast path where none fits.
+    /// The detected format; the fast path (common, combined) if none fits.
     pub format: Format,
     pub sample_lines: usize,
-    /// Lines that the format can read; directives count, blank lines do not.
+    /// The number of sample lines that the format can read; directives count, blank lines do not.
     pub sample_entries: usize,
 }
 
-/// The candidate that reads the most of the first lines.
+/// Chooses the candidate that reads the most sample lines.
 pub fn detect(sample: &[u8]) -> Detected {
     let reads = |name: &str| {
         let mut format = Format::new(name, &[]).expect("the candidates have names");
@@ -35,7 +35,7 @@ pub fn detect(sample: &[u8]) -> Detected {
         CANDIDATES.iter().map(|name| reads(name)).fold((0, "common".to_owned()), |best, candidate| {
             if candidate.0 > best.0 { candidate } else { best }
         });
-    // Referer and agent stand in quotes behind the request.
+    // Combined logs have a quoted referrer and user agent after the request.
     let combined =
         name == "common" && lines(sample).any(|line| line.iter().filter(|&&byte| byte == b'"').count() >= 6);
     let name = if combined { "combined" } else { &name };
@@ -44,7 +44,7 @@ pub fn detect(sample: &[u8]) -> Detected {
     Detected { format, sample_lines, sample_entries }
 }
 
-/// How much of the first lines a format that was given can read.
+/// Counts the sample lines that a given format can read.
 pub fn tried(format: Format, sample: &[u8]) -> Detected {
     let mut reading = format.clone();
     let sample_lines = lines(sample).filter(|line| !is_blank(line)).count();
@@ -52,14 +52,13 @@ pub fn tried(format: Format, sample: &[u8]) -> Detected {
     Detected { format, sample_lines, sample_entries }
 }
 
-/// The first line that a format cannot read.
+/// The first sample line that a format cannot read.
 pub fn first_malformed(format: &mut Format, sample: &[u8]) -> Option<MalformedLine> {
     let mut lines = lines(sample).zip(1..).filter(|(line, _)| !is_blank(line));
     lines.find_map(|(line, number)| Some(MalformedLine::new("", number, line, format.read(line).err()?)))
 }
 
-/// The first lines, without their ends. One that is cut off by the sample's end is no evidence, unless it is the only
-/// one.
+/// The sample lines without their ends. A line cut off by the end of the sample is left out, unless it is the only one.
 fn lines(sample: &[u8]) -> impl Iterator<Item = &[u8]> {
     let whole = memchr::memrchr(b'\n', sample).map_or(sample, |end| &sample[..end]);
     let lines = whole.split(|&byte| byte == b'\n').take(SAMPLE_LINES_MAX);
@@ -70,8 +69,7 @@ fn is_blank(line: &[u8]) -> bool {
     matches!(super::clf::parse(line), Err(Malformed::Empty))
 }
 
-/// The first bytes of a log, as many as detection looks at. `interrupted` is asked whether to go on when a
-/// signal comes.
+/// Reads the sample for detection. When a signal interrupts a read, `interrupted` decides whether to go on.
 pub fn read_sample(
     reader: &mut impl BufRead,
     mut interrupted: impl FnMut() -> Result<(), ImportError>,

@@ -1,4 +1,4 @@
-//! An entry: one request in the same shape for every format; or the reason why a line is not one.
+//! An entry: one request, in the same shape for every format, or the reason why a line is not one.
 
 use crate::limits::{HOST_BYTES_MAX, LINE_BYTES_MAX};
 use std::borrow::Cow;
@@ -6,42 +6,42 @@ use std::borrow::Cow;
 use serde::Serialize;
 use thiserror::Error;
 
-/// No document is larger than this (1 TiB); a larger number is a damaged line.
+/// The largest plausible document, 1 TiB; a larger size marks a damaged line.
 pub const SIZE_BYTES_MAX: u64 = 1 << 40;
 
-/// No request takes longer (a week); a longer time is a damaged line.
+/// The longest plausible request, a week; a longer duration marks a damaged line.
 pub const DURATION_NS_MAX: i64 = 7 * 86_400 * 1_000_000_000;
 
-/// The fields of a line that matter here.
+/// The relevant fields of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
     /// Address or name of the client.
     pub client: Cow<'a, [u8]>,
-    /// The request's start in nanoseconds since 1970-01-01 00:00 UTC: the logged time, less the duration if the log has
-    /// it and its timestamps mark ends.
+    /// The request's start in nanoseconds since 1970-01-01 00:00 UTC: the logged time, minus the logged duration if
+    /// timestamps mark ends.
     pub unix_ns: i64,
-    /// The logged timestamp; decides whether lines are in order.
+    /// The logged timestamp, which decides whether lines are in order.
     pub logged_unix_ns: i64,
     /// The timestamp's resolution: the request began within this of `unix_ns`.
     pub resolution_ns: i64,
     pub utc_offset_seconds: i32,
-    /// `None` if the log does not have it.
+    /// The request's duration; `None` if not logged.
     pub duration_ns: Option<i64>,
-    /// What a server behind the one that logs took; `None` if the log does not have it.
+    /// The upstream server's response time; `None` if not logged.
     pub upstream_ns: Option<i64>,
-    /// The site that was asked for; empty where the log does not say.
+    /// The requested host; empty if not logged.
     pub host: Cow<'a, [u8]>,
-    /// The method; what stands in its place where the request is none.
+    /// The method; for an invalid request line, the text in its place.
     pub method: Cow<'a, [u8]>,
-    /// Path and query as they were sent; empty where no request was sent (`-`).
+    /// Path and query as sent; empty where no request was sent (`-`).
     pub target: Cow<'a, [u8]>,
     /// The status code, three digits.
     pub status: u16,
-    /// The size of the body; `None` where the log does not say.
+    /// The size of the body; `None` if not logged.
     pub size_bytes: Option<u64>,
 }
 
-/// Why a line is not an entry.
+/// The reason why a line is not an entry.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Malformed {
@@ -50,63 +50,63 @@ pub enum Malformed {
     TooLong,
     #[error("empty line")]
     Empty,
-    /// No bracket after the client.
+    /// The client is not followed by a bracket.
     #[error("no [date] after the client")]
     NoDate,
-    /// A bracket, but no date in it.
+    /// The bracket does not contain a date.
     #[error("the date in brackets is not like [10/Oct/2000:13:55:36 -0700]")]
     BadDate,
-    /// Fewer than two fields between client and date.
+    /// Fewer than two fields separate client and date.
     #[error("client, identity and user expected before the date")]
     MissingField,
-    /// No quote after the date.
+    /// The date is not followed by a quote.
     #[error("no request in quotes after the date")]
     NoRequest,
-    /// No quote after which a status and a size stand.
+    /// No quote is followed by a status and a size.
     #[error("no closing quote, status and size after the request")]
     NoStatusAndSize,
-    /// Ends before its last field, or has other text between its fields than the format.
+    /// The line ends before its last field, or its separators differ from the format's.
     #[error("the text between its fields is not the format's")]
     Separator,
-    /// A field of a moment that is none.
+    /// A timestamp field cannot be parsed.
     #[error("a date or time that is none")]
     BadTime,
-    /// A status that is not three digits.
+    /// A status is not three digits.
     #[error("the status is not three digits")]
     BadStatus,
-    /// A size that is not a number of bytes.
+    /// A size is not a number of bytes.
     #[error("the size is not a number of bytes below 1 TiB")]
     BadSize,
     #[error("the duration is not a number of at most a week")]
     BadDuration,
     #[error("the port is not a number")]
     BadPort,
-    /// A host longer than [`HOST_BYTES_MAX`].
+    /// The host is longer than [`HOST_BYTES_MAX`].
     #[error("the host is longer than {HOST_BYTES_MAX} bytes")]
     LongHost,
-    /// A target that spans lines.
+    /// The target contains a line break.
     #[error("the target holds a line feed")]
     BadTarget,
     #[error("not a JSON object")]
     NotJson,
-    /// No moment, status or request among its values.
+    /// The line lacks a timestamp, status or request.
     #[error("its time, status or request is missing")]
     MissingValue,
-    /// Before the first `#Fields` of a W3C log.
+    /// A W3C line comes before the first `#Fields` directive.
     #[error("before any #Fields directive")]
     BeforeFields,
-    /// `#Fields` that leave out what is needed.
+    /// A `#Fields` directive omits a required column.
     #[error("the #Fields directive names no date and time, status, method or URI stem")]
     BadFields,
 }
 
-/// A status as three digits.
+/// Parses three digits.
 pub fn status(text: &[u8]) -> Option<u16> {
     let [a, b, c] = text else { return None };
     super::time::number(&[*a, *b, *c]).map(|status| status as u16)
 }
 
-/// A number of bytes; `-` is none at all (Apache's `%b`). `None` where the text is no such number.
+/// Parses a number of bytes; `-` is 0 (Apache's `%b`). `None` for any other text.
 pub fn size_bytes(text: &[u8]) -> Option<u64> {
     if text == b"-" {
         return Some(0);
@@ -115,8 +115,8 @@ pub fn size_bytes(text: &[u8]) -> Option<u64> {
     (size_bytes <= SIZE_BYTES_MAX).then_some(size_bytes)
 }
 
-/// Method and target of a request line. The target is all that lies between the first word and a last word
-/// that begins with `HTTP/`, so that targets with spaces and HTTP/0.9 requests (no version) are read too.
+/// Splits a request line into method and target. The target is everything between the first word and a last word
+/// starting with `HTTP/`, so that targets with spaces and HTTP/0.9 requests (no version) can be read.
 pub fn method_and_target(request: &[u8]) -> (&[u8], &[u8]) {
     let Some(space) = memchr::memchr(b' ', request) else { return (request, b"") };
     let (method, rest) = request.split_at(space);
@@ -131,7 +131,7 @@ pub fn method_and_target(request: &[u8]) -> (&[u8], &[u8]) {
     (method, target.trim_ascii())
 }
 
-/// The host and the target of an absolute URL, as proxies log them; an empty host for any other target.
+/// Splits an absolute URL, as proxies log it, into host and target; the host is empty for any other target.
 pub fn split_absolute(target: &[u8]) -> (&[u8], &[u8]) {
     if target.first() == Some(&b'/') {
         return (b"", target); // by far the most common

@@ -1,4 +1,4 @@
-//! Envoy's default access log, up to the authority.
+//! Parses Envoy's default access log, up to the authority.
 //!
 //! `[2016-04-15T20:17:00.310Z] "POST /api/v1/locations HTTP/2" 204 - 154 0 226 100 "10.0.35.28" "nsq2http" "ID" "locations"
 //! "tcp://10.0.2.1:80"`: the moment at which the request came, the bytes of the bodies, and two times in milliseconds, in

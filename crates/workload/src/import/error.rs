@@ -1,4 +1,4 @@
-//! Errors of an import, each with its cure.
+//! Import errors; each message suggests a fix.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use super::report::{MalformedLine, Skipped};
 pub enum ImportError {
     #[error("the log cannot be read beyond line {line}: {source}")]
     Read {
-        /// The last line that was read.
+        /// The number of the last line read.
         line: u64,
         source: io::Error,
     },
@@ -23,22 +23,22 @@ pub enum ImportError {
     In { log: String, source: Box<ImportError> },
     #[error("none of the {} files is a log; {}: {}", files.len(), files[0].name, files[0].why)]
     NoLogs { files: Vec<NotALog> },
-    /// There is no line in its format.
+    /// No line matches the format.
     #[error("none of the log's {lines} lines is in {}; line {} is not: {}: {:?}", wanted(format.as_deref()), first.line, first.message, first.text)]
     NotALog {
         lines: u64,
-        /// The format that was asked for; `None` where all were tried.
+        /// The requested format; `None` if all were tried.
         format: Option<String>,
         first: MalformedLine,
     },
     #[error("none of the log's {entries} entries is selected; the log is from {first} to {last}")]
     NothingSelected { entries: u64, first: String, last: String },
-    /// There are requests, but none that can be replayed.
+    /// The log has requests, but none that can be replayed.
     #[error("none of the log's {requests} requests is for a static document: {skipped}")]
     NoStaticRequest { requests: u64, skipped: Skipped },
     #[error("more than {limit} {what} by line {line} of the log")]
     TooMany { what: &'static str, limit: usize, line: u64 },
-    /// Spilling to disk failed.
+    /// Reading or writing temporary storage failed.
     #[error("the temporary file of the import failed: {0}")]
     Scratch(#[source] io::Error),
     /// The trace could not be written.
@@ -55,7 +55,7 @@ fn wanted(format: Option<&str>) -> String {
 
 const UTF_16: &str = "the log is text in UTF-16: convert it (iconv -f UTF-16 -t UTF-8 LOG | sojourn trace -)";
 
-/// Every other byte of Latin text is zero there, and no log has one.
+/// Returns true if the line looks like UTF-16: every other byte of Latin text is zero.
 fn is_utf_16(first: &MalformedLine) -> bool {
     first.text.contains('\0') && first.text.trim_matches('\0').len() > 1
 }

@@ -1,7 +1,7 @@
-//! The meanings of log fields, and a draft that they fill in one by one until it is an entry.
+//! The kinds of log fields, and a draft entry that fields fill in one by one.
 //!
-//! Every format but the fast path uses this: texts with a meaning each, in any order, however they were split. A
-//! timestamp or a request may come whole or in parts.
+//! All formats but the fast path use this, whatever the order of their fields. A timestamp or a request may come whole
+//! or in parts.
 
 use crate::limits::HOST_BYTES_MAX;
 use std::borrow::Cow;
@@ -11,7 +11,7 @@ use super::entry::{
 };
 use super::time::{self, Civil, Decimal, NS_PER_SECOND};
 
-/// A text of the line, or one of our own where the line spells it with escapes.
+/// The text of a field: part of the line, or a copy where escapes were decoded.
 type Text<'a> = Cow<'a, [u8]>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,13 +19,13 @@ pub enum Field {
     Ignored,
     /// The client's address or name.
     Client,
-    /// The same with a port behind it.
+    /// The client's address and port.
     ClientAndPort,
-    /// Addresses that a proxy in front passed on, the client's first; used where there is no other client.
+    /// Addresses from X-Forwarded-For, the client's first; used where no field names the client.
     ForwardedFor,
-    /// The site that was asked for.
+    /// The requested host.
     Host,
-    /// The site that was asked for, where no [`Field::Host`] says it better.
+    /// The server's configured name, used as the host where no [`Field::Host`] exists.
     ServerName,
     Port,
     /// The timestamp, or a part of it.
@@ -34,12 +34,12 @@ pub enum Field {
     Duration {
         unit_ns: i64,
     },
-    /// A time that adds to the request's duration, and maybe to its upstream's; below zero where there was none.
+    /// A part of the request's duration, and possibly of the upstream's; negative if it did not occur.
     DurationPart {
         unit_ns: i64,
         is_upstream: bool,
     },
-    /// What the server behind this one took; of several, one after the other, all together.
+    /// The upstream server's response time; the sum of several upstreams.
     Upstream {
         unit_ns: i64,
     },
@@ -49,7 +49,7 @@ pub enum Field {
     Request,
     /// `GET`.
     Method,
-    /// Path and query; an absolute URL names the host too.
+    /// Path and query; an absolute URL also gives the host.
     Target,
     Path,
     /// The query alone, with or without its question mark.
@@ -57,11 +57,11 @@ pub enum Field {
     Status,
     /// Squid's `TCP_MISS/200`.
     ResultAndStatus,
-    /// The size of the body; a dash is none.
+    /// The size of the body; a dash means 0.
     Size,
-    /// The size of the body as the answer declares it; a dash says nothing.
+    /// The body's size according to Content-Length; a dash means unknown.
     ContentLength,
-    /// The size of head and body; used where nothing says the body's alone.
+    /// The size of head and body, used where the body's size is not logged.
     SizeWithHead,
 }
 
@@ -74,11 +74,11 @@ pub enum Time {
     ClfWithoutZone,
     /// `2000-10-10T13:55:36.123-07:00`.
     Iso8601,
-    /// Since 1970, in units of so many nanoseconds.
+    /// Time since 1970, in units of this many nanoseconds.
     Epoch {
         unit_ns: i64,
     },
-    /// Any of the above, by its appearance.
+    /// Any of the above, recognised by its form.
     Any,
     /// `2000-10-10`.
     Date,
@@ -98,20 +98,20 @@ pub enum Time {
     Zone,
 }
 
-/// The end of a request that its timestamp marks.
+/// Which end of a request its timestamp marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stamp {
     #[default]
     Start,
-    /// Its end: a known duration leads back to the start.
+    /// The end: the start follows by subtracting the duration.
     End,
 }
 
-/// Numbers since 1970 from here on are milliseconds, then microseconds, then nanoseconds: the year 5138 in
-/// seconds is 1973 in milliseconds.
+/// Epoch numbers from here on are milliseconds, from a thousand times this on microseconds, then nanoseconds: the year
+/// 5138 in seconds is 1973 in milliseconds.
 const EPOCH_UNIT_STEP: i64 = 100_000_000_000;
 
-/// The fields of a line read so far.
+/// The fields of a line so far.
 #[derive(Default)]
 pub struct Draft<'a> {
     client: Text<'a>,
@@ -136,7 +136,7 @@ pub struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    /// Takes in a field's text. A dash or nothing says nothing, but for the size of a body.
+    /// Sets a field from its text. A dash or empty text means unknown, except for a body's size.
     pub fn set(&mut self, field: Field, text: Text<'a>) -> Result<(), Malformed> {
         if matches!(&*text, b"" | b"-")
             && !matches!((field, &*text), (Field::Request, _) | (Field::Size, b"-"))
@@ -248,13 +248,13 @@ impl<'a> Draft<'a> {
         self.refine(fraction.resolution_ns);
     }
 
-    /// The finest of several stamps tells how finely the moment is known.
+    /// Keeps the finest resolution of several timestamps.
     fn refine(&mut self, resolution_ns: i64) {
         let known = self.resolution_ns.unwrap_or(i64::MAX);
         self.resolution_ns = Some(resolution_ns.min(known));
     }
 
-    /// The entry, if all is there that one needs; `stamp` says what the time stamp marks.
+    /// Builds the entry if all required fields are present; `stamp` tells what the timestamp marks.
     pub fn entry(self, stamp: Stamp) -> Result<Entry<'a>, Malformed> {
         let logged_unix_ns = self.unix_ns()?;
         let status = self.status.ok_or(Malformed::MissingValue)?;
@@ -314,7 +314,7 @@ fn guess(text: &[u8]) -> Option<Time> {
     Some(Time::Epoch { unit_ns })
 }
 
-/// A duration in `unit_ns`, unless the text ends in a unit of its own (`0.093s`, `1.5ms`).
+/// A duration in `unit_ns`, unless the text ends in its own unit (`0.093s`, `1.5ms`).
 fn duration_ns(text: &[u8], unit_ns: i64) -> Result<i64, Malformed> {
     let units: [(&[u8], i64); 5] =
         [(b"ns", 1), ("µs".as_bytes(), 1000), (b"us", 1000), (b"ms", 1_000_000), (b"s", NS_PER_SECOND)];
@@ -324,7 +324,7 @@ fn duration_ns(text: &[u8], unit_ns: i64) -> Result<i64, Malformed> {
     decimal.map(|decimal| decimal.ns).ok_or(Malformed::BadDuration)
 }
 
-/// Proxies write 0 or -1 where the client went away before there was an answer.
+/// Parses a status. Proxies log 0 or -1 when the client left before the response.
 fn logged_status(text: &[u8]) -> Option<u16> {
     if matches!(text, b"0" | b"-1") { Some(0) } else { status(text) }
 }
@@ -334,7 +334,7 @@ fn added(before: Option<i64>, ns: i64) -> Result<i64, Malformed> {
     if sum <= DURATION_NS_MAX { Ok(sum) } else { Err(Malformed::BadDuration) }
 }
 
-/// nginx writes `0.010, 0.200 : 0.005` where several servers were asked, and a dash for one that did not answer.
+/// Sums upstream times. nginx logs `0.010, 0.200 : 0.005` for several servers, and a dash for one that did not answer.
 fn upstream_ns(text: &[u8], unit_ns: i64) -> Result<Option<i64>, Malformed> {
     let times = text.split(|byte| matches!(byte, b',' | b':' | b' ')).filter(|time| !time.is_empty());
     times
@@ -342,7 +342,7 @@ fn upstream_ns(text: &[u8], unit_ns: i64) -> Result<Option<i64>, Malformed> {
         .try_fold(None, |sum, time| added(sum, duration_ns(time, unit_ns)?).map(Some))
 }
 
-/// Sizes come as numbers, or as strings of digits; JSON writers may give them a fraction of zero.
+/// Parses a size given as a number or a string of digits; JSON writers may add a fraction of zero.
 fn whole_bytes(text: &[u8]) -> Result<u64, Malformed> {
     let text = text.strip_suffix(b".0").unwrap_or(text);
     debug_assert!(SIZE_BYTES_MAX.ilog10() < 18, "a size is a number");
@@ -354,7 +354,7 @@ fn first_address(text: Text<'_>) -> Text<'_> {
     map(text, |text| text[..memchr::memchr(b',', text).unwrap_or(text.len())].trim_ascii())
 }
 
-/// Two parts of a text, without a copy where the text is the line's.
+/// Splits a text in two; copies only if the text is already a copy.
 fn split<'a>(text: Text<'a>, parts: impl Fn(&[u8]) -> (&[u8], &[u8])) -> (Text<'a>, Text<'a>) {
     match text {
         Cow::Borrowed(text) => {
@@ -368,7 +368,7 @@ fn split<'a>(text: Text<'a>, parts: impl Fn(&[u8]) -> (&[u8], &[u8])) -> (Text<'
     }
 }
 
-/// A part of a text, without a copy where the text is the line's.
+/// Maps a text to a part of it; copies only if the text is already a copy.
 fn map(text: Text<'_>, part: impl Fn(&[u8]) -> &[u8]) -> Text<'_> {
     match text {
         Cow::Borrowed(text) => Cow::Borrowed(part(text)),
@@ -381,7 +381,7 @@ fn with_query<'a>(path: Text<'a>, query: &[u8]) -> Text<'a> {
     if query.is_empty() { path } else { Cow::Owned([&path, &b"?"[..], query].concat()) }
 }
 
-/// The host that the target itself names comes first: a proxy's log has it nowhere else.
+/// Returns the host named by the target if it has one, because a proxy's log records it nowhere else.
 fn without_authority<'a>(host: Text<'a>, target: Text<'a>) -> (Text<'a>, Text<'a>) {
     if split_absolute(&target).0.is_empty() { (host, target) } else { split(target, split_absolute) }
 }

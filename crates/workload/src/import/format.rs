@@ -1,7 +1,7 @@
-//! A log format: its name, and how its lines become entries.
+//! A log format: its name, and the parser of its lines.
 //!
-//! `clf` is the fast path for the two most common formats. Every other one is a template or a tree of names that fills
-//! in a draft. Formats are chosen by name, by the server's own format string, or by `detect`.
+//! `clf` is the fast path for the two most common formats. Every other one uses a template or a tree of JSON names to
+//! fill in a draft. Formats are chosen by name, by the server's own format string, or by `detect`.
 
 use crate::limits::LINE_BYTES_MAX;
 use thiserror::Error;
@@ -13,10 +13,10 @@ use super::template::{PARTS_MAX, Template};
 use super::w3c::Columns;
 use super::{alb, apache, clf, envoy, haproxy, nginx, s3, squid};
 
-/// Apache's `vhost_combined`, as Debian's configuration defines it, up to what matters.
+/// Apache's `vhost_combined` as Debian configures it, up to the relevant fields.
 const VHOST_COMBINED: &str = r#"%v:%p %h %l %u %t "%r" %>s %O "%{Referer}i" "%{User-Agent}i""#;
 
-/// The names a format can be chosen by.
+/// The format names you can choose.
 pub const FORMAT_NAMES: [&str; 10] =
     ["common", "combined", "vhost_combined", "squid", "w3c", "json", "alb", "haproxy", "envoy", "s3"];
 
@@ -37,19 +37,19 @@ enum Reader {
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FormatError {
-    /// Neither a name nor a format string.
+    /// Neither a format name nor a format string.
     #[error("there is no log format {0:?}")]
     Unknown(String),
     /// A format string that does not compile.
     #[error("the log format {format:?} cannot be read: {why}")]
     Syntax { format: String, why: String },
-    /// A format string that leaves out what is needed.
+    /// A format string without a required field.
     #[error("the log format {format:?} says nothing of the {missing}")]
     Incomplete { format: String, missing: &'static str },
-    /// A field name for something that is no meaning, or for a log that is not JSON.
+    /// A `--json-field` with an unknown meaning, or for a log that is not JSON.
     #[error("--json-field {0:?} is not MEANING=NAME")]
     JsonField(String),
-    /// Names for a log that is not JSON.
+    /// JSON field names for a log that is not JSON.
     #[error("--json-field goes with --log-format json")]
     NotJson,
 }
@@ -75,8 +75,8 @@ impl FormatError {
 }
 
 impl Format {
-    /// By name, or from a format string: one with `$` is nginx's, one with `%` Apache's. `json_fields` are
-    /// `MEANING=NAME`.
+    /// Builds a format from its name or from a format string: one with `$` is nginx's, one with `%` Apache's.
+    /// `json_fields` are `MEANING=NAME`.
     pub fn new(text: &str, json_fields: &[String]) -> Result<Self, FormatError> {
         if text != "json" && !json_fields.is_empty() {
             return Err(FormatError::NotJson);
@@ -99,7 +99,7 @@ impl Format {
         }
     }
 
-    /// The fast path, under the name of one of the two formats it reads.
+    /// The fast path, named as one of the two formats it reads.
     pub(super) fn clf(name: &str) -> Self {
         Format::of(name, Reader::Clf)
     }
@@ -132,7 +132,7 @@ impl Format {
         &self.name
     }
 
-    /// True if targets are logged with backslash escapes, as Apache and nginx write them.
+    /// Returns true if targets are logged with backslash escapes, as Apache and nginx do.
     pub(super) fn escapes(&self) -> bool {
         match &self.reader {
             Reader::Clf => true,
@@ -141,7 +141,7 @@ impl Format {
         }
     }
 
-    /// Tells a line apart; `None` for one that speaks of the log and not of a request.
+    /// Parses a line; `None` for a directive, which describes the log and not a request.
     pub fn read<'a>(&mut self, line: &'a [u8]) -> Result<Option<Entry<'a>>, Malformed> {
         if let Reader::Clf = self.reader {
             return clf::parse(line).map(Some);

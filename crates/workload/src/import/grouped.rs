@@ -1,7 +1,6 @@
-//! From the bytes of a log to its sessions in order of their starts, without holding them in memory.
+//! Reads a log's bytes and yields its sessions in order of start, without holding them all in memory.
 //!
-//! There are two sorts: rows by client and time, so that sessions can be split one after the other, and sessions by
-//! their starts.
+//! It sorts twice: rows by client and time, to split sessions one after the other, then sessions by their starts.
 
 use crate::limits::REQUESTS_MAX;
 use std::io;
@@ -19,10 +18,10 @@ use crate::sorting::{Sorted, Sorter, Spill};
 use crate::trace::{Origin, Request};
 use crate::trace_file::Head;
 
-/// Lines, and sessions, between two progress reports.
+/// The number of lines or sessions between two progress reports.
 const PROGRESS_LINES: u64 = 1 << 16;
 
-/// A log as what a trace is written of.
+/// A log in the form in which a trace file is written.
 pub struct GroupedLog {
     documents: Documents,
     sessions: Sorted<Grouped>,
@@ -31,7 +30,7 @@ pub struct GroupedLog {
     times: Option<RequestTimes>,
 }
 
-/// The same, its sessions as start after the origin and requests.
+/// The parts of a log, its sessions each a start after the origin with requests.
 pub struct Parts<S> {
     pub documents: Documents,
     pub sessions: S,
@@ -55,7 +54,7 @@ impl GroupedLog {
 /// A session's start after the trace's origin, and its requests.
 type Started = (u64, Box<[Request]>);
 
-/// Reads logs; what does not fit in memory goes where `spill` says, if it says so.
+/// Reads logs; spills what does not fit in memory to `spill`, if given.
 pub fn grouped<'l>(
     logs: impl Iterator<Item = Log<'l>>,
     options: &Options,
@@ -102,7 +101,7 @@ pub fn grouped<'l>(
     Ok(GroupedLog { documents, sessions, report, head, times })
 }
 
-/// All that the lines say.
+/// Collects all lines of all logs.
 fn collected<'l>(
     logs: impl Iterator<Item = Log<'l>>,
     options: &Options,
@@ -131,7 +130,7 @@ fn read(
     let reader = log.reader.map_err(|source| ImportError::Read { line: 0, source })?;
     let (lines, bytes) = (collector.report.lines, collector.report.bytes);
     let mut opened = Opened::new(reader, options, || tell(lines, bytes))?;
-    // The only log is read to its end before it is refused: its first lines may be the damaged ones.
+    // A single log is read to its end before it is refused, because only its first lines may be damaged.
     match opened.doubt.take().filter(|_| !log.name.is_empty()) {
         None => {}
         Some(Doubt::Empty) => {

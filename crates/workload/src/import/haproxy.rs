@@ -1,4 +1,4 @@
-//! HAProxy's HTTP log (`option httplog`, `httpslog`), alone or behind whatever a syslog daemon puts before it.
+//! Parses HAProxy's HTTP log (`option httplog`, `httpslog`), with or without a syslog prefix.
 //!
 //! `Feb  6 12:14:14 localhost haproxy[14389]: 10.0.1.2:33317 [06/Feb/2009:12:14:14.655] http-in static/srv1 10/0/30/69/109
 //! 200 2750 - - ---- 1/1/1/1/0 0/0 {1wt.eu} {} "GET /index.html HTTP/1.1"`: the moment at which the request came, by the
@@ -16,7 +16,7 @@ use super::entry::Malformed;
 use super::fields::{Draft, Field, Time};
 use super::time::NS_PER_SECOND;
 
-/// Brackets tried for the moment: a process number stands in one, and a syslog daemon may add others.
+/// The most brackets to try for the timestamp: a process number has one, and a syslog daemon may add others.
 const BRACKETS_MAX: usize = 8;
 
 /// The length of `06/Feb/2009:12:14:14.655`.
@@ -24,7 +24,7 @@ const MOMENT_BYTES: usize = 24;
 
 const MILLISECOND_NS: i64 = NS_PER_SECOND / 1000;
 
-/// Tells a line apart into a draft.
+/// Parses a line into a draft.
 pub fn fill<'a>(draft: &mut Draft<'a>, line: &'a [u8]) -> Result<(), Malformed> {
     let bracket =
         memchr_iter(b'[', line).take(BRACKETS_MAX).find(|at| line.get(at + 1 + MOMENT_BYTES) == Some(&b']'));
@@ -50,12 +50,12 @@ pub fn fill<'a>(draft: &mut Draft<'a>, line: &'a [u8]) -> Result<(), Malformed> 
 
     let quote = memchr(b'"', rest).ok_or(Malformed::NoRequest)?;
     let request = &rest[quote + 1..];
-    // A syslog daemon may cut a long line off; a quote within a request is written as #22.
+    // A syslog daemon may cut a long line off. HAProxy writes a quote within a request as #22.
     let request = &request[..memchr(b'"', request).unwrap_or(request.len())];
     draft.set(Field::Request, Cow::Borrowed(if request == b"<BADREQ>" { b"" } else { request }))
 }
 
-/// `10/0/30/69/109`: waiting for the request, in the queue, connecting, the server's answer, all.
+/// Parses `10/0/30/69/109`: request wait, queue, connect, server response, total.
 fn times<'a>(draft: &mut Draft<'a>, text: &'a [u8]) -> Result<(), Malformed> {
     let times: Vec<&[u8]> = text.split(|&byte| byte == b'/').collect();
     let [_, _, _, server, all] = times[..] else { return Err(Malformed::BadDuration) };

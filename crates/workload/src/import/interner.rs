@@ -1,25 +1,25 @@
-//! Numbers for byte strings, each stored once: four bytes per name besides its text.
+//! Interns byte strings: numbers each distinct string and stores it once, with four bytes of overhead.
 
 use crate::limits::NAMES_MAX;
 use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-/// The most bytes that all names of one kind take: 1 GiB.
+/// The most bytes of all names of one kind.
 pub const NAMES_BYTES_MAX: usize = 1 << 30;
 
-/// A set of names, numbered in order of their first appearance.
+/// A set of names, numbered by first appearance.
 #[derive(Default)]
 pub struct Interner {
     text: Vec<u8>,
-    /// The end of each name in `text`; it begins where the one before it ends.
+    /// The end of each name in `text`; each starts where the previous one ends.
     ends: Vec<u32>,
     table: HashTable<u32>,
     hasher: DefaultHashBuilder,
 }
 
 impl Interner {
-    /// The number of `name`, a new one if it is new; `None` if that would be one too many.
+    /// The number of `name`, assigning one if it is new; `None` at the limit.
     pub fn number(&mut self, name: &[u8]) -> Option<u32> {
         let hash = self.hasher.hash_one(name);
         let (text, ends) = (&mut self.text, &mut self.ends);
@@ -36,7 +36,7 @@ impl Interner {
         Some(number)
     }
 
-    /// The number of `name`, if it has one.
+    /// The number of `name`; `None` if it is not in the set.
     pub fn known(&self, name: &[u8]) -> Option<u32> {
         let hash = self.hasher.hash_one(name);
         self.table.find(hash, |&number| at(&self.text, &self.ends, number) == name).copied()

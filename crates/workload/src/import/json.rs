@@ -1,8 +1,8 @@
-//! JSON lines: one object per line, its values found by name. The default names are those of nginx, Caddy, Traefik and
+//! Parses JSON lines: one object per line, with values found by name. The default names cover nginx, Caddy, Traefik and
 //! Google Cloud.
 //!
-//! Only relevant values are parsed; serde_json skips the others without building anything. Dots name objects within
-//! objects: `request.uri`.
+//! Only relevant values are parsed; serde_json skips the others without building anything. Dots separate names of
+//! nested objects: `request.uri`.
 
 use std::borrow::Cow;
 
@@ -37,8 +37,8 @@ pub const MEANINGS: [(&str, Field); 18] = [
     ("upstream_ms", Field::Upstream { unit_ns: MILLISECOND_NS }),
 ];
 
-/// The names that are known without being given. Google Cloud's `timestamp` is the start of a request, so its
-/// `latency` must not lead back from it and is left out.
+/// The default names. Google Cloud's `timestamp` marks the start of a request, so its `latency` must not be subtracted
+/// and is left out.
 const DEFAULTS: [(&str, Field); 59] = [
     ("time", Field::Time(Time::Any)),
     ("timestamp", Field::Time(Time::Any)),
@@ -101,7 +101,7 @@ const DEFAULTS: [(&str, Field); 59] = [
     ("OriginDuration", Field::Upstream { unit_ns: 1 }),
 ];
 
-/// The names that matter, as a tree.
+/// The relevant names as a tree.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     field: Option<Field>,
@@ -109,7 +109,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// The default names, but for meanings that are given: those have the given names alone.
+    /// Builds the tree from the default names and the given ones, which replace the defaults of the same meaning.
     pub fn new(given: &[(Field, String)]) -> Self {
         let mut names = Names::default();
         let replaced = |field: &Field| given.iter().any(|(other, _)| same_meaning(field, other));
@@ -134,7 +134,7 @@ impl Names {
         node.field = Some(field);
     }
 
-    /// Tells a line apart into a draft.
+    /// Parses a line into a draft.
     pub fn fill<'a>(&self, draft: &mut Draft<'a>, line: &'a [u8]) -> Result<(), Malformed> {
         let mut refused = None;
         let mut json = serde_json::Deserializer::from_slice(line);
@@ -147,7 +147,7 @@ impl Names {
     }
 }
 
-/// A duration is a duration whatever its unit, a target takes the place of a path.
+/// Compares kinds of fields: durations in any unit are the same, and a target replaces a path.
 fn same_meaning(one: &Field, other: &Field) -> bool {
     let class = |field: &Field| match field {
         Field::Duration { .. } => 0,
@@ -164,7 +164,7 @@ fn same_meaning(one: &Field, other: &Field) -> bool {
     class(one) == class(other)
 }
 
-/// Reads one object into the draft.
+/// Deserialises one object into the draft.
 struct Object<'n, 'd, 'a> {
     names: &'n Names,
     draft: &'d mut Draft<'a>,
@@ -208,7 +208,7 @@ impl<'de> Visitor<'de> for Object<'_, '_, 'de> {
     }
 }
 
-/// Finds a key among the names.
+/// Looks a key up among the names.
 struct Key<'n>(&'n Names);
 
 impl<'de, 'n> DeserializeSeed<'de> for Key<'n> {
@@ -231,7 +231,7 @@ impl<'n> Visitor<'_> for Key<'n> {
     }
 }
 
-/// The text of a string or a number; nothing of `null`, `true` and lists.
+/// The text of a string or number; `None` for `null`, `true` and lists.
 fn text(raw: &str) -> Option<Cow<'_, [u8]>> {
     match raw.as_bytes() {
         [b'"', inside @ .., b'"'] if memchr::memchr(b'\\', inside).is_none() => Some(Cow::Borrowed(inside)),

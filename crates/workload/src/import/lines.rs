@@ -9,16 +9,16 @@ use super::ImportError;
 
 pub enum Step<'a> {
     Line {
-        /// Its length as read, the line feed included.
+        /// The length as read, including the line feed.
         bytes: u64,
-        /// The line without its end; of one that is too long its beginning, of `LINE_BYTES_MAX + 1`.
+        /// The line without its end; for an overlong line its first `LINE_BYTES_MAX + 1` bytes.
         text: &'a [u8],
     },
-    /// A signal came while waiting for bytes.
+    /// A signal interrupted a read.
     Interrupted,
 }
 
-/// Calls `visit` with every line, the last one also when it has no line feed.
+/// Calls `visit` with every line, including a last line without a line feed.
 pub fn for_each(
     reader: &mut impl BufRead,
     mut visit: impl FnMut(Step<'_>) -> Result<(), ImportError>,
@@ -56,7 +56,7 @@ pub fn for_each(
     }
 }
 
-/// The beginning of a line whose end is yet to be read.
+/// The start of a line whose end has not been read yet.
 #[derive(Default)]
 struct Begun {
     text: Vec<u8>,
@@ -65,7 +65,7 @@ struct Begun {
 
 impl Begun {
     fn add(&mut self, piece: &[u8], line_feed: u64) {
-        // Two more than a line may have: a carriage return that is trimmed, and one that shows it is too long.
+        // Two more bytes than a line may have: a carriage return to trim, and one byte that shows it is too long.
         let room = (LINE_BYTES_MAX + 2).saturating_sub(self.text.len());
         self.text.extend_from_slice(&piece[..piece.len().min(room)]);
         self.bytes += piece.len() as u64 + line_feed;
@@ -81,7 +81,7 @@ impl Begun {
     }
 }
 
-/// Without a carriage return at its end, and cut where it is certain to be too long.
+/// Removes a trailing carriage return, and cuts a line that is certain to be too long.
 fn trimmed(text: &[u8]) -> &[u8] {
     let text = text.strip_suffix(b"\r").unwrap_or(text);
     &text[..text.len().min(LINE_BYTES_MAX + 1)]

@@ -1,7 +1,7 @@
-//! The logs of an import: one, or several that are read one after the other as if they were one.
+//! The logs of an import: one, or several read one after the other as if they were one.
 //!
-//! Each has its compression and its format. A file that was found in a folder and is no log is skipped and named; one
-//! that was asked for is refused.
+//! Each has its own compression and format. A file found in a folder that is not a log is skipped and reported; a file
+//! named by the user is refused.
 
 use std::io::{self, BufRead, Cursor, Read};
 
@@ -12,15 +12,15 @@ use super::detect::{self, Detected};
 use super::report::{DetectedBy, MalformedLine};
 use super::{Format, ImportError, Options};
 
-/// U+FEFF in UTF-8, as some programs begin a file: no part of the first line.
+/// The byte order mark U+FEFF in UTF-8, which some programs write at the start of a file.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A log to read, or why it cannot be opened.
+/// A log to read, or the reason why it cannot be opened.
 pub struct Log<'l> {
-    /// What messages call it; empty for the only one.
+    /// The log's name in messages; empty for a single log.
     pub name: String,
     pub reader: io::Result<Box<dyn BufRead + 'l>>,
-    /// True for a file that was not asked for by its name.
+    /// Set for a file found in a folder rather than named by the user.
     pub is_found: bool,
 }
 
@@ -35,7 +35,7 @@ pub struct LogReport {
     pub name: String,
     pub compression: Compression,
     pub format: String,
-    /// By what it was chosen, where it was not given.
+    /// The evidence for a detected format; `None` if it was given.
     pub format_detected: Option<DetectedBy>,
     pub lines: u64,
     pub malformed: u64,
@@ -47,19 +47,19 @@ pub struct NotALog {
     pub why: String,
 }
 
-/// A log that is open: its first bytes are known, and so is its format.
+/// An open log, with its first bytes read and its format chosen.
 pub struct Opened<'l> {
     pub compression: Compression,
     pub format: Format,
     pub format_detected: Option<DetectedBy>,
-    /// What its first lines say against its being a log.
+    /// The evidence in its first lines that it is not a log.
     pub doubt: Option<Doubt>,
     pub reader: Box<dyn BufRead + 'l>,
 }
 
 pub enum Doubt {
     Empty,
-    /// None of its first lines can be read.
+    /// None of its first lines can be parsed.
     NoEntry(MalformedLine),
 }
 

@@ -1,4 +1,4 @@
-//! Imports access logs: bytes in, a [`Trace`] out, with a report of the lines kept and skipped.
+//! Imports access logs: turns bytes into a [`Trace`] and a report of the lines kept and skipped.
 //!
 //! `lines` splits the stream without copying, `format` parses the fields, `selection` and `policy` decide what an entry
 //! counts as, `collector` numbers its names, and `grouped` makes sessions (see [`crate::sessions`]).
@@ -67,16 +67,16 @@ use grouped::{Parts, grouped};
 
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The format of its lines; `None` finds it out.
+    /// The format of its lines; `None` to detect it.
     pub format: Option<Format>,
-    /// Requests of one client that are further apart than this are of different sessions.
+    /// A longer gap between two requests of a client starts a new session.
     pub session_gap_ns: u64,
     pub selection: Selection,
     /// Entries to keep besides successful GET and HEAD of static documents.
     pub keep: Keep,
-    /// The size of documents whose size the log does not say; without one they are left out.
+    /// The size assumed for documents without a logged size; without it they are left out.
     pub assumed_size_bytes: Option<u64>,
-    /// Whether a log without any request to keep is imported too: what it holds can still be said.
+    /// Set to import a log even if no request can be kept, because its report is still useful.
     pub may_be_empty: bool,
 }
 
@@ -93,7 +93,7 @@ impl Default for Options {
     }
 }
 
-/// A log as a trace.
+/// An imported log with its report.
 #[derive(Debug)]
 pub struct Imported {
     pub trace: Trace,
@@ -120,7 +120,7 @@ pub fn import(
     import_logs(std::iter::once(Log::only(reader)), options, random, progress)
 }
 
-/// The same with several logs, as if they were one: a session may begin in one and end in another.
+/// As [`import`] for several logs as if they were one: a session may start in one and end in another.
 pub fn import_logs<'l>(
     logs: impl Iterator<Item = Log<'l>>,
     options: &Options,
@@ -145,7 +145,7 @@ pub fn import_logs<'l>(
     Ok(Imported { trace, report })
 }
 
-/// The same into a trace file; what sorting does not hold goes where `spill` says. Give a buffered writer.
+/// As [`import`], but writes a trace file and spills sorting to `spill`. Give a buffered writer.
 pub fn import_to_file(
     reader: impl BufRead,
     options: &Options,
@@ -157,7 +157,7 @@ pub fn import_to_file(
     import_logs_to_file(std::iter::once(Log::only(reader)), options, random, spill, writer, progress)
 }
 
-/// The same with several logs.
+/// As [`import_to_file`] for several logs.
 pub fn import_logs_to_file<'l>(
     logs: impl Iterator<Item = Log<'l>>,
     options: &Options,

@@ -1,9 +1,9 @@
-//! Names of documents as the collector keeps them: a target, and its host if the log has one.
+//! Names of documents in the collector: a target, and its host if the log records it.
 //!
 //! A line feed separates the two, because no line contains one. Escapes are decoded at the end: once per document, not
 //! once per line.
 
-/// Target and host as one name, in a buffer that is used again.
+/// Joins target and host into one name in a reusable buffer.
 pub fn join<'b>(buffer: &'b mut Vec<u8>, target: &[u8], host: &[u8]) -> &'b [u8] {
     buffer.clear();
     buffer.extend_from_slice(target);
@@ -12,7 +12,7 @@ pub fn join<'b>(buffer: &'b mut Vec<u8>, target: &[u8], host: &[u8]) -> &'b [u8]
     buffer
 }
 
-/// The target and the host of a name.
+/// Splits a name into target and host.
 pub fn split(name: &[u8]) -> (&[u8], &[u8]) {
     match memchr::memrchr(b'\n', name) {
         Some(end) => (&name[..end], &name[end + 1..]),
@@ -20,7 +20,8 @@ pub fn split(name: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// A target with backslashes as names have it, whatever its log's escapes; `None` for one without.
+/// Normalises a target with backslashes, so that logs with and without escapes agree; `None` for a target without
+/// backslashes.
 pub fn spelled_alike(target: &[u8], escapes: bool) -> Option<Vec<u8>> {
     memchr::memchr(b'\\', target)?;
     let sent = if escapes { unescaped(target) } else { target.to_vec() };
@@ -35,7 +36,7 @@ pub fn spelled_alike(target: &[u8], escapes: bool) -> Option<Vec<u8>> {
     Some(name)
 }
 
-/// A target as text, with its backslash escapes taken out.
+/// Decodes a target to text, removing its backslash escapes.
 pub fn spelled(target: &[u8]) -> String {
     if memchr::memchr(b'\\', target).is_some() {
         return String::from_utf8_lossy(&unescaped(target)).into_owned();
@@ -43,7 +44,7 @@ pub fn spelled(target: &[u8]) -> String {
     String::from_utf8_lossy(target).into_owned()
 }
 
-/// `\"` and `\\` (Apache), `\xHH` (Apache and nginx); any other backslash is one.
+/// Decodes `\"` and `\\` (Apache) and `\xHH` (Apache and nginx); any other backslash stays.
 fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;

@@ -7,7 +7,7 @@ use super::fields::{Field, Time};
 use super::template::Part;
 use super::time::{CLF_BYTES, NS_PER_SECOND};
 
-/// Compiles the string; the error is what is wrong with it.
+/// Compiles the format string. The error describes what is wrong.
 pub fn compile(format: &str) -> Result<Vec<Part>, String> {
     let mut parts = Vec::new();
     let mut rest = format;
@@ -16,7 +16,7 @@ pub fn compile(format: &str) -> Result<Vec<Part>, String> {
         let name;
         (name, rest) = variable(&rest[at + 1..])?;
         parts.push(part(name));
-        // `$is_args$args` behind `$uri` may be empty: there is nothing to tell it by, and nothing needed.
+        // `$is_args$args` after `$uri` may be empty, so nothing separates the two. Neither is needed.
         if name == "is_args" {
             parts.pop();
             rest = rest.strip_prefix("$args").or_else(|| rest.strip_prefix("$query_string")).unwrap_or(rest);
@@ -35,7 +35,7 @@ fn literal(parts: &mut Vec<Part>, text: &str) {
     }
 }
 
-/// The name that follows a `$`, and what follows that.
+/// Splits a variable name from the text after a `$`; returns it and the rest.
 fn variable(text: &str) -> Result<(&str, &str), String> {
     if let Some(braced) = text.strip_prefix('{') {
         return braced.split_once('}').ok_or_else(|| format!("${text}: no }} after {{"));

@@ -1,4 +1,4 @@
-//! What an entry of the log counts as.
+//! Decides how an entry of the log counts.
 //!
 //! | entry | counts as |
 //! |---|---|
@@ -31,7 +31,7 @@ pub struct Keep {
 pub enum Verdict {
     /// A request for the document of this size under the entry's target.
     Sized(u64),
-    /// A request for whatever the target was last.
+    /// A request for the target's last document.
     ByName,
     /// A request that got this status instead of a document.
     Failed(u16),
@@ -46,7 +46,7 @@ pub enum Reason {
     OtherMethod,
     /// Dynamic: the target has a query.
     WithQuery,
-    /// 206.
+    /// Neither 2xx nor 304.
     Partial,
     /// Neither 2xx nor 304.
     Failed,
@@ -73,17 +73,17 @@ pub fn judge(entry: &Entry<'_>, keep: Keep) -> Verdict {
     }
 }
 
-/// True for a status that says that the answer is there as a whole (RFC 9110, 15.3): 206 is a part of one.
+/// Returns true for a status of a complete response (RFC 9110, 15.3); 206 is a part of one.
 pub fn is_whole(status: u16) -> bool {
     matches!(status, 200..=299) && status != 206
 }
 
-/// True for answers without a body: their size is not the document's.
+/// Returns true for responses without a body, whose size is not the document's.
 pub fn takes_by_name(status: u16, is_head: bool) -> bool {
     status == 304 || is_head && is_whole(status)
 }
 
-/// The size of the body; RFC 9110, 15.3.5 and 15.3.6: there is none behind 204 and 205.
+/// The size of the body; RFC 9110, 15.3.5 and 15.3.6: 204 and 205 have none.
 pub fn body_bytes(entry: &Entry<'_>) -> Option<u64> {
     entry.size_bytes.or(matches!(entry.status, 204 | 205).then_some(0))
 }

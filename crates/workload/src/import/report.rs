@@ -16,48 +16,48 @@ pub const MALFORMED_TEXT_BYTES_MAX: usize = 160;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ImportReport {
-    /// Of the first log; the others may differ.
+    /// The compression of the first log; others may differ.
     pub compression: Compression,
     /// The format of the first log's lines.
     pub format: String,
-    /// By what it was chosen, where it was not given.
+    /// The evidence for a detected format; `None` if it was given.
     pub format_detected: Option<DetectedBy>,
     pub logs: Vec<LogReport>,
-    /// Files that were found and are not logs.
+    /// Files found in a folder that are not logs.
     pub not_logs: Vec<NotALog>,
     pub lines: u64,
     pub bytes: u64,
-    /// Lines that are not entries.
+    /// Lines that could not be parsed.
     pub malformed: u64,
     pub malformed_by_reason: BTreeMap<Malformed, u64>,
     pub malformed_examples: Vec<MalformedLine>,
-    /// Lines that speak of the log: directives of a W3C log.
+    /// Lines that describe the log: directives of a W3C log.
     pub directives: u64,
-    /// Entries that were not selected; they count nowhere else.
+    /// Entries that were not selected; no other figure includes them.
     pub not_selected: u64,
-    /// Entries by class of status, `2xx`.
+    /// Entries by status class, such as `2xx`.
     pub requests_by_status_class: BTreeMap<String, u64>,
     pub requests_by_status: BTreeMap<u16, u64>,
-    /// Entries by method; `other` for what is no common method.
+    /// Entries by method; `other` for uncommon ones.
     pub requests_by_method: BTreeMap<&'static str, u64>,
-    /// The sizes of all entries together, whatever their status.
+    /// The total bytes of all entries, whatever their status.
     pub bytes_sent: u64,
     pub requests: u64,
-    /// Those among them that took their document by name (304, HEAD).
+    /// Requests whose document was inferred by name (304, HEAD).
     pub by_name_requests: u64,
-    /// Those among them that are marked as failed.
+    /// Requests marked as failed.
     pub failed_requests: u64,
-    /// Whole answers whose size was assumed, because the log does not say it.
+    /// Complete responses whose size was assumed because it is not logged.
     pub assumed_size_requests: u64,
-    /// Entries that say how long they took.
+    /// Entries with a logged duration.
     pub with_duration: u64,
     /// The coarsest resolution of the timestamps.
     pub time_resolution_ns: i64,
     /// Entries that are not in the trace.
     pub skipped: Skipped,
-    /// The requests that a static copy of the site can stand for, and the others by class.
+    /// The requests that a static copy of the site can answer, and the others by class.
     pub coverage: Coverage,
-    /// Lines earlier in time than a line before them.
+    /// Lines with an earlier time than a line before them.
     pub out_of_order_lines: u64,
     pub largest_backward_jump_seconds: u64,
     /// The UTC offset of the first entry.
@@ -66,7 +66,7 @@ pub struct ImportReport {
     pub clients: u64,
     pub documents: u64,
     pub sessions: u64,
-    /// Full sentences for the user.
+    /// Warnings for the user, in full sentences.
     pub warnings: Vec<String>,
 }
 
@@ -74,25 +74,25 @@ pub struct ImportReport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DetectedBy {
     pub sample_lines: usize,
-    /// Lines that the format can read.
+    /// Sample lines that the format can read.
     pub sample_entries: usize,
 }
 
-/// Fewer clients than this are proxies, networks or a log made anonymous, not people.
+/// Fewer clients than this suggest proxies, networks or an anonymised log rather than people.
 const CLIENTS_FEW: u64 = 10;
 
 /// From this many requests on, few clients are suspicious.
 const REQUESTS_MANY: u64 = 1000;
 
-/// With a larger share of damaged or dynamic entries the trace no longer represents the log, and a warning says so.
+/// A larger share of damaged or dynamic entries triggers a warning that the trace does not represent the log.
 const MALFORMED_FRACTION_MAX: f64 = 0.01;
 const DYNAMIC_FRACTION_MAX: f64 = 0.1;
 
-/// A clock that goes back further than requests take to end was set back, or logs were put together.
+/// A larger backward jump of the clock triggers a warning: the clock was set back, or logs were concatenated.
 const BACKWARD_JUMP_SECONDS_MAX: u64 = 3600;
 
 impl ImportReport {
-    /// Fills in the warnings, from everything else.
+    /// Derives the warnings from the other figures.
     pub(super) fn warn(&mut self) {
         let lines = self.lines as f64;
         if self.clients < CLIENTS_FEW && self.requests >= REQUESTS_MANY {
@@ -123,7 +123,7 @@ impl ImportReport {
     }
 }
 
-/// Entries that are not in the trace, by reason (`policy` has the table).
+/// Entries left out of the trace, by reason (`policy` has the table).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Skipped {
     /// The target has a query: dynamic.
@@ -135,7 +135,7 @@ pub struct Skipped {
     pub partial: u64,
     /// 200 and no size.
     pub without_size: u64,
-    /// 304 or HEAD for a name that never has a size.
+    /// 304 or HEAD for a name without any logged size.
     pub of_unknown_size: u64,
     /// No request line was sent.
     pub without_target: u64,
@@ -160,12 +160,12 @@ impl fmt::Display for Skipped {
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MalformedLine {
-    /// The log's name; empty for the only one.
+    /// The log's name; empty for a single log.
     pub log: String,
     pub line: u64,
     pub reason: Malformed,
     pub message: String,
-    /// Its beginning, decoded with replacement.
+    /// The start of the line, decoded with replacement.
     pub text: String,
 }
 
@@ -184,7 +184,7 @@ impl MalformedLine {
 const METHODS: [&str; 9] =
     ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "CONNECT", "PROPFIND"];
 
-/// Counters of the fast path; maps only at the end.
+/// Counters on the fast path; maps are built only at the end.
 pub(super) struct Tally {
     statuses: Vec<u64>,
     methods: [u64; METHODS.len() + 1],

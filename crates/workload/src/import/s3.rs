@@ -1,4 +1,4 @@
-//! Amazon S3's server access log, up to its times.
+//! Parses Amazon S3's server access log, up to its times.
 //!
 //! `OWNER BUCKET [06/Feb/2019:00:00:38 +0000] 192.0.2.3 REQUESTER ID REST.GET.OBJECT KEY "GET /KEY HTTP/1.1" 200 - 2662992
 //! 3462992 70 10 …`: the moment at which the request came, the bytes of the body, and two times in milliseconds, in all

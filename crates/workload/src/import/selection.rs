@@ -13,7 +13,7 @@ use thiserror::Error;
 use super::entry::Entry;
 use super::time::{self, NS_PER_SECOND};
 
-/// The most bytes that a compiled pattern takes.
+/// The size limit of a compiled pattern.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
 #[derive(Clone, Debug, Default)]
@@ -25,9 +25,9 @@ pub struct Selection {
     pub clients: Vec<Pattern>,
     pub from: Option<Bound>,
     pub to: Option<Bound>,
-    /// Prefixes of targets and what takes their place; the first that fits.
+    /// Prefixes of targets with their replacements; the first match applies.
     pub path_map: Vec<(String, String)>,
-    /// Hosts and what takes their place; `*` is every host.
+    /// Hosts with their replacements; `*` matches every host.
     pub host_map: Vec<(String, String)>,
 }
 
@@ -35,7 +35,7 @@ pub struct Selection {
 #[derive(Clone, Debug)]
 pub struct Pattern(Regex);
 
-/// A moment: of the log's own clock where it was given without a zone.
+/// A point in time, in the log's own time zone unless one was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
     ns: i64,
@@ -70,7 +70,7 @@ impl Selection {
             && any(&self.clients, &entry.client)
     }
 
-    /// Gives an entry its new path and host.
+    /// Applies the path and host mappings to an entry.
     pub fn rename(&self, entry: &mut Entry<'_>) {
         let fits = |(old, _): &&(String, String)| entry.target.starts_with(old.as_bytes());
         if let Some((old, new)) = self.path_map.iter().find(fits) {
@@ -83,7 +83,7 @@ impl Selection {
     }
 }
 
-/// `200`, `4xx`, `500-504`.
+/// Parses `200`, `4xx` or `500-504`.
 pub fn statuses(text: &str) -> Result<RangeInclusive<u16>, SelectionError> {
     let refused = || SelectionError::Status(text.to_owned());
     let number = |text: &str| super::entry::status(text.as_bytes()).ok_or_else(refused);
@@ -97,7 +97,7 @@ pub fn statuses(text: &str) -> Result<RangeInclusive<u16>, SelectionError> {
     }
 }
 
-/// `OLD=NEW`.
+/// Parses `OLD=NEW`.
 pub fn map(text: &str) -> Result<(String, String), SelectionError> {
     let sound = text.len() <= MAP_BYTES_MAX && !text.contains(char::is_control);
     let parts = text.split_once('=').filter(|_| sound).ok_or_else(|| SelectionError::Map(text.to_owned()))?;
@@ -105,13 +105,13 @@ pub fn map(text: &str) -> Result<(String, String), SelectionError> {
 }
 
 impl Pattern {
-    /// `/img/*`, `~\.(gif|png)$`.
+    /// Parses a pattern such as `/img/*` or `~\.(gif|png)$`.
     pub fn new(text: &str) -> Result<Self, SelectionError> {
         let expression = match text.strip_prefix('~') {
             Some(expression) => expression.to_owned(),
             None => format!("^{}$", regex::escape(text).replace(r"\*", ".*").replace(r"\?", ".")),
         };
-        // Logs are bytes: a dot has to match whatever a client sent.
+        // Logs are bytes, so a dot must match any byte.
         let built = RegexBuilder::new(&expression)
             .unicode(false)
             .dot_matches_new_line(true)
@@ -126,7 +126,7 @@ impl Pattern {
 }
 
 impl Bound {
-    /// An ISO 8601 date, with or without a time of day, with or without a zone.
+    /// Parses an ISO 8601 date, with optional time of day and zone.
     pub fn new(text: &str) -> Result<Self, SelectionError> {
         let whole = if text.len() == 10 { format!("{text}T00:00:00") } else { text.to_owned() };
         let parsed = time::iso_8601(whole.as_bytes()).and_then(|(civil, fraction, zone)| {

@@ -1,7 +1,8 @@
 //! A compiled format: alternating literal text and fields, matched in one pass without backtracking.
 //!
-//! A field ends where the next literal begins. Within quotes an escaped quote ends nothing; in a log of columns any run
-//! of blanks is one separator. Text after the last relevant field is ignored, so extended formats are read, too.
+//! A field ends where the next literal starts. Within quotes an escaped quote ends nothing; in a log of columns any run
+//! of blanks is one separator. Text after the last relevant field is ignored, so that extended formats can be read,
+//! too.
 
 use std::borrow::Cow;
 
@@ -37,25 +38,25 @@ enum Before {
 enum End {
     Width(usize),
     At(Box<[u8]>),
-    /// The same, but not where an odd number of backslashes stands before its quote.
+    /// As above, but not where an odd number of backslashes precedes the quote.
     Unescaped(Box<[u8]>),
-    /// At the next blank, or at the end of the line; from quote to quote if it begins with one.
+    /// Ends at the next blank or the end of the line; a field that starts with a quote ends at the closing quote.
     Blank,
     Line,
 }
 
-/// One part of a format, as its compiler hands them over.
+/// A part of a format, as the compilers produce it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Text that stands there as it is.
+    /// Literal text.
     Literal(Vec<u8>),
     Field(Field),
     Fixed(Field, usize),
 }
 
 impl Template {
-    /// From parts in order; literals that follow each other are one. `None` if a field follows a field
-    /// without anything to tell them apart.
+    /// Builds a template from parts in order, merging adjacent literals. `None` if nothing separates two adjacent
+    /// fields.
     pub fn new(parts: &[Part]) -> Option<Self> {
         let mut steps = Vec::new();
         let mut before = Vec::new();
@@ -81,19 +82,19 @@ impl Template {
         Template { steps: fields.into_iter().enumerate().map(step).collect() }.trimmed()
     }
 
-    /// Without what follows the last field that matters.
+    /// Drops everything after the last relevant field.
     fn trimmed(mut self) -> Self {
         let needed = self.steps.iter().rposition(|step| step.field != Field::Ignored);
         self.steps.truncate(needed.map_or(0, |last| last + 1));
         self
     }
 
-    /// The fields that matter, in order.
+    /// The relevant fields in order.
     pub fn fields(&self) -> impl Iterator<Item = Field> {
         self.steps.iter().map(|step| step.field)
     }
 
-    /// Tells a line apart into a draft.
+    /// Parses a line into a draft.
     pub fn fill<'a>(&self, draft: &mut Draft<'a>, line: &'a [u8]) -> Result<(), Malformed> {
         let mut rest = line;
         for step in &self.steps {
@@ -111,7 +112,7 @@ impl Template {
     }
 }
 
-/// The end of a field between `before` and `rest`.
+/// Determines how a field between `before` and `rest` ends.
 fn end_of(field: Field, before: &[u8], rest: &[Part]) -> Option<End> {
     let mut text = Vec::new();
     for part in rest {
@@ -129,14 +130,14 @@ fn end_of(field: Field, before: &[u8], rest: &[Part]) -> Option<End> {
 }
 
 impl End {
-    /// The field and what follows it.
+    /// Splits the field from the text after it.
     fn split<'a>(&self, rest: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
         let length = match self {
             End::Width(width) => *width,
             End::At(text) => positions(rest, text).next()?,
             End::Unescaped(text) => positions(rest, text).find(|&at| !is_escaped(&rest[..at]))?,
             End::Blank => match rest.strip_prefix(b"\"") {
-                // W3C, "Extended Log File Format": a string stands in quotes, a quote within it twice.
+                // W3C, "Extended Log File Format": a string is quoted, and a quote within it is doubled.
                 Some(string) => return split_string(string),
                 None => memchr2(b' ', b'\t', rest).unwrap_or(rest.len()),
             },

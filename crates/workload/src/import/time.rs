@@ -3,15 +3,15 @@
 //! Every function accepts exactly its notation and returns `None` for any other. The resolution matters as much as the
 //! value: a timestamp of whole seconds is spread within its second later.
 
-/// Years a log can be of: its first and its last moment are less than `trace_file::TIME_NS_MAX` apart.
+/// The years a log may cover: its first and last times are less than `trace_file::TIME_NS_MAX` apart.
 pub const YEARS: std::ops::RangeInclusive<i64> = 1970..=2115;
 
 pub const NS_PER_SECOND: i64 = 1_000_000_000;
 
-/// The latest moment, in seconds since 1970: a day after the last year, for the zones behind UTC.
+/// The latest time in seconds since 1970: a day after the last year, for zones behind UTC.
 const UNIX_SECONDS_MAX: i64 = 4_607_280_000 + 86_400;
 
-/// The furthest that a zone is from UTC, in hours.
+/// The largest UTC offset, in hours.
 const ZONE_HOURS_MAX: i64 = 18;
 
 /// The length of `10/Oct/2000:13:55:36 -0700`.
@@ -20,15 +20,15 @@ pub const CLF_BYTES: usize = 26;
 /// The length of `10/Oct/2000:13:55:36`.
 const CLF_CLOCK_BYTES: usize = 20;
 
-/// A number with a fraction, scaled to nanoseconds.
+/// A decimal number in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decimal {
     pub ns: i64,
-    /// The unit of its last digit.
+    /// The value of its last digit.
     pub resolution_ns: i64,
 }
 
-/// A date and a time of day, not yet known to exist; the zone is apart.
+/// A date and time of day, possibly invalid, without a zone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Civil {
     pub year: i64,
@@ -40,7 +40,7 @@ pub struct Civil {
 }
 
 impl Civil {
-    /// Seconds since 1970 on a clock `offset_seconds` ahead of UTC; `None` where there is no such moment.
+    /// Seconds since 1970 on a clock `offset_seconds` ahead of UTC; `None` for an invalid date.
     pub fn unix_seconds(&self, offset_seconds: i32) -> Option<i64> {
         let Civil { year, month, day, hour, minute, second } = *self;
         let date = YEARS.contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
@@ -51,21 +51,20 @@ impl Civil {
     }
 }
 
-/// `10/Oct/2000:13:55:36 -0700`, fixed columns, as every server writes it: the date and what its zone is
-/// ahead of UTC.
+/// Parses `10/Oct/2000:13:55:36 -0700` by fixed columns; returns the date and the UTC offset.
 pub fn clf(text: &[u8]) -> Option<(Civil, i32)> {
     let [clock @ .., b' ', z0, z1, z2, z3, z4] = text else { return None };
     Some((clf_clock(clock)?, zone(&[*z0, *z1, *z2, *z3, *z4])?))
 }
 
-/// `10/Oct/2000:13:55:36.123`, with any number of digits behind the point.
+/// Parses `10/Oct/2000:13:55:36.123` with any number of fractional digits.
 pub fn clf_without_zone(text: &[u8]) -> Option<(Civil, Decimal)> {
     let (clock, fraction) = text.split_at_checked(CLF_CLOCK_BYTES)?;
     let digits = fraction.strip_prefix(b".").filter(|digits| !digits.is_empty())?;
     Some((clf_clock(clock)?, fraction_of(digits, NS_PER_SECOND)?))
 }
 
-/// `10/Oct/2000:13:55:36`.
+/// Parses `10/Oct/2000:13:55:36`.
 fn clf_clock(text: &[u8]) -> Option<Civil> {
     let [d1, d2, b'/', m1, m2, m3, b'/', y @ ..] = text else { return None };
     let [y1, y2, y3, y4, b':', h1, h2, b':', i1, i2, b':', s1, s2] = y else { return None };
@@ -79,8 +78,8 @@ fn clf_clock(text: &[u8]) -> Option<Civil> {
     })
 }
 
-/// `2000-10-10T13:55:36`, with a space instead of the T too, then maybe a fraction of a second and a zone:
-/// the date, the fraction, and what the zone is ahead of UTC where there is one (ISO 8601, RFC 3339).
+/// Parses `2000-10-10T13:55:36` (or with a space for the T), with an optional fraction and zone (ISO 8601, RFC 3339);
+/// returns the date, the fraction and the UTC offset if given.
 pub fn iso_8601(text: &[u8]) -> Option<(Civil, Decimal, Option<i32>)> {
     let (day, rest) = text.split_at_checked(10)?;
     let rest =
@@ -93,14 +92,14 @@ pub fn iso_8601(text: &[u8]) -> Option<(Civil, Decimal, Option<i32>)> {
     Some((civil, fraction, offset_seconds))
 }
 
-/// `2000-10-10`: a date at midnight.
+/// Parses `2000-10-10` as midnight.
 pub fn date(text: &[u8]) -> Option<Civil> {
     let [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = text else { return None };
     let year = number(&[*y1, *y2, *y3, *y4])?;
     Some(Civil { year, month: number(&[*m1, *m2])?, day: number(&[*d1, *d2])?, ..Civil::default() })
 }
 
-/// `13:55:36`, maybe with a fraction of a second: only the time of day is filled in.
+/// Parses `13:55:36` with an optional fraction; sets only the time of day.
 pub fn time_of_day(text: &[u8]) -> Option<(Civil, Decimal)> {
     let [h1, h2, b':', i1, i2, b':', s1, s2, fraction @ ..] = text else { return None };
     let (hour, minute, second) = (number(&[*h1, *h2])?, number(&[*i1, *i2])?, number(&[*s1, *s2])?);
@@ -112,7 +111,7 @@ pub fn time_of_day(text: &[u8]) -> Option<(Civil, Decimal)> {
     Some((Civil { hour, minute, second, ..Civil::default() }, fraction))
 }
 
-/// `-0700`, `-07:00`, `Z`: seconds ahead of UTC.
+/// Parses `-0700`, `-07:00` or `Z` into seconds ahead of UTC.
 pub fn zone(text: &[u8]) -> Option<i32> {
     let (sign, digits) = match text {
         b"Z" | b"z" => return Some(0),
@@ -132,14 +131,14 @@ pub fn zone(text: &[u8]) -> Option<i32> {
     }
 }
 
-/// The number of a month's English name, abbreviated to three letters.
+/// The number of a month's English three-letter abbreviation.
 pub fn month(name: &[u8]) -> Option<i64> {
     let months = b"JanFebMarAprMayJunJulAugSepOctNovDec";
     months.chunks_exact(3).position(|month| month == name).map(|index| index as i64 + 1)
 }
 
-/// A number of units of `unit_ns`, with or without a fraction, at most as long as a moment can be: `12`,
-/// `1700000000.123`, and the `1.5e-05` of programs that print what they hold.
+/// Parses a number in units of `unit_ns`, with optional fraction and exponent, within the range of a timestamp: `12`,
+/// `1700000000.123`, `1.5e-05`.
 pub fn decimal(text: &[u8], unit_ns: i64) -> Option<Decimal> {
     let point = memchr::memchr(b'.', text);
     let (whole, fraction) = text.split_at(point.unwrap_or(text.len()));
@@ -164,7 +163,7 @@ fn scientific(text: &[u8], unit_ns: i64) -> Option<Decimal> {
     (0.0..9.2e18).contains(&ns).then_some(Decimal { ns: ns as i64, resolution_ns: 1 })
 }
 
-/// Digits behind the point, in units of `unit_ns`; what lies below a nanosecond is cut off.
+/// Parses the digits after the decimal point, in units of `unit_ns`, truncated to a nanosecond.
 fn fraction_of(digits: &[u8], unit_ns: i64) -> Option<Decimal> {
     let (mut ns, mut place) = (0, unit_ns);
     for digit in digits {
@@ -177,7 +176,7 @@ fn fraction_of(digits: &[u8], unit_ns: i64) -> Option<Decimal> {
     Some(Decimal { ns, resolution_ns: place.max(1) })
 }
 
-/// A moment to the second, as ISO 8601 has it, on a clock `offset_seconds` ahead of UTC.
+/// Formats a time to the second in ISO 8601, on a clock `offset_seconds` ahead of UTC.
 pub fn written(unix_ns: i64, offset_seconds: i32) -> String {
     let seconds = unix_ns.div_euclid(NS_PER_SECOND) + i64::from(offset_seconds);
     let (year, month, day) = civil_from_days(seconds.div_euclid(86_400));
@@ -189,7 +188,7 @@ pub fn written(unix_ns: i64, offset_seconds: i32) -> String {
     format!("{date}{sign}{zone_hours:02}:{zone_minutes:02}")
 }
 
-/// Decimal digits as a number; `None` for anything else and for more than eighteen of them.
+/// Parses decimal digits; `None` for anything else and for more than eighteen digits.
 pub fn number(digits: &[u8]) -> Option<i64> {
     if digits.is_empty() || digits.len() > 18 {
         return None;

@@ -1,7 +1,7 @@
-//! Collects the times of requests, in all and by path, and sorts them where memory does not hold them.
+//! Collects request durations, overall and by path, and sorts them externally where memory is too small.
 //!
-//! A time is pushed twice, for all requests and for its path, so that one sort gives every distribution exactly. Paths
-//! beyond those that are counted apart are in the figures of all requests alone.
+//! Each duration is pushed twice, once for all requests and once for its path, so that one sort gives every
+//! distribution exactly. Paths beyond the limit count only in the overall figures.
 
 use std::cmp::Reverse;
 use std::io::{self, Read};
@@ -15,7 +15,7 @@ use super::names;
 use crate::request_times::{Distribution, PATHS_MAX, PathTimes, RequestTimes, Times};
 use crate::sorting::{Record, Sorted, Sorter, Spill};
 
-/// Stands for all paths; their numbers are below.
+/// The number that stands for all paths; real paths have smaller numbers.
 const ALL: u32 = u32::MAX;
 
 #[derive(Default)]
@@ -68,7 +68,7 @@ impl Took {
         Ok(())
     }
 
-    /// The distributions; `None` where the log has no times.
+    /// Computes the distributions; `None` if the log has no durations.
     pub fn finish(self, paths: &Counter, spill: &mut Option<Spill<'_>>) -> io::Result<Option<RequestTimes>> {
         if self.totals.is_empty() {
             return Ok(None);
@@ -105,7 +105,7 @@ impl Took {
     }
 }
 
-/// The paths whose times are the most in all: of requests, or of upstreams where the log has no other.
+/// The paths with the largest total duration; of upstream times where the log has no other.
 fn longest(totals: &HashMap<(u32, Kind), Total>) -> Vec<u32> {
     let kind = if totals.contains_key(&(ALL, Kind::Request)) { Kind::Request } else { Kind::Upstream };
     let of_kind = totals.iter().filter(|((path, other), _)| *path != ALL && *other == kind);
@@ -115,7 +115,7 @@ fn longest(totals: &HashMap<(u32, Kind), Total>) -> Vec<u32> {
     paths.into_iter().map(|(_, path)| path).collect()
 }
 
-/// The next so many times.
+/// The next group of durations.
 struct Group<'s> {
     sorted: &'s mut Peekable<Sorted<Time>>,
     left: u64,

@@ -7,7 +7,7 @@ use super::entry::Malformed;
 use super::fields::{Draft, Field, Time};
 use super::template::Template;
 
-/// The columns of the lines to come.
+/// The columns of the following lines.
 #[derive(Clone, Debug, Default)]
 pub struct Columns {
     template: Option<Template>,
@@ -16,7 +16,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Takes in a directive, a line that begins with `#`.
+    /// Applies a directive, a line that starts with `#`.
     pub fn directive(&mut self, line: &[u8]) -> Result<(), Malformed> {
         if let Some(names) = line.strip_prefix(b"#Fields:") {
             let names = names.split(u8::is_ascii_whitespace).filter(|name| !name.is_empty());
@@ -39,7 +39,7 @@ impl Columns {
         Ok(())
     }
 
-    /// Tells a line apart into a draft.
+    /// Parses a line into a draft.
     pub fn fill<'a>(&self, draft: &mut Draft<'a>, line: &'a [u8]) -> Result<(), Malformed> {
         let template = self.template.as_ref().ok_or(Malformed::BeforeFields)?;
         template.fill(draft, line)?;
@@ -58,7 +58,7 @@ fn field(name: &[u8]) -> Field {
         b"time" => Field::Time(Time::Clock),
         b"c-ip" => Field::Client,
         b"x-forwarded-for" | b"cs(X-Forwarded-For)" => Field::ForwardedFor,
-        // CloudFront's cs(Host) is its own name for the site; what the client asked for is here.
+        // CloudFront's cs(Host) is its own domain name; x-host-header holds the host that the client requested.
         b"x-host-header" => Field::Host,
         b"cs-host" | b"cs(Host)" => Field::ServerName,
         b"cs-method" => Field::Method,

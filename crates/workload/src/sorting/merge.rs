@@ -1,4 +1,4 @@
-//! Merges sorted runs stored one after the other, each read through a buffer of its own.
+//! Merges sorted runs stored one after the other, each read through its own buffer.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -6,18 +6,18 @@ use std::io::{self, Read, SeekFrom};
 
 use super::{Record, Scratch};
 
-/// The least and the most that a run's buffer takes: fewer, longer reads, but a thousand runs at once.
+/// The size range of a run's buffer: large enough for efficient reads, small enough for a thousand runs at once.
 const BUFFER_BYTES: std::ops::RangeInclusive<usize> = 16 << 10..=1 << 20;
 
-/// The records of all runs in order.
+/// Yields the records of all runs in order.
 pub struct Merge<R: Record> {
     scratch: Box<dyn Scratch>,
     runs: Vec<Run>,
-    /// The first record of every run that has one left.
+    /// The next record of every unfinished run.
     heads: BinaryHeap<Head<R>>,
 }
 
-/// The rest of a run: a part in the buffer, the remainder where it was spilled.
+/// The rest of a run: a part in the buffer, the remainder in temporary storage.
 struct Run {
     buffer: Box<[u8]>,
     begin: usize,
@@ -33,7 +33,8 @@ struct Head<R: Record> {
 }
 
 impl<R: Record> Merge<R> {
-    /// Run k lies from `bounds[k]` to `bounds[k + 1]`; all buffers together take about `budget_bytes`.
+    /// Prepares to merge: run k lies from `bounds[k]` to `bounds[k + 1]`; all buffers together take about
+    /// `budget_bytes`.
     pub fn new(scratch: Box<dyn Scratch>, bounds: &[u64], budget_bytes: usize) -> io::Result<Self> {
         let runs = bounds.len() - 1;
         let buffer_bytes = (budget_bytes / runs).clamp(*BUFFER_BYTES.start(), *BUFFER_BYTES.end());
@@ -52,7 +53,7 @@ impl<R: Record> Merge<R> {
         Ok(merge)
     }
 
-    /// Takes the next record of a run, if it has one.
+    /// Loads the next record of a run, if there is one.
     fn advance(&mut self, number: usize) -> io::Result<()> {
         let run = &mut self.runs[number];
         if run.begin == run.end && run.next_at == run.ends_at {
@@ -98,7 +99,8 @@ impl Read for RunReader<'_> {
     }
 }
 
-// The heap gives its greatest first: the least key, and of equal keys that of the earliest run.
+// A BinaryHeap yields its greatest item first, so the order is reversed: smallest key first, and of equal keys the
+// earliest run.
 impl<R: Record> Ord for Head<R> {
     fn cmp(&self, other: &Self) -> Ordering {
         (&other.key, other.run).cmp(&(&self.key, self.run))

@@ -9,7 +9,7 @@ use super::visits::{Entry, Kind};
 const DATE: &str = "15/May/2024";
 const SITE: &str = "https://www.example.org";
 
-/// RFC 5737: the first addresses of these networks, for documentation.
+/// RFC 5737: the first addresses of the networks reserved for documentation.
 const IPV4_NETWORKS: [[u8; 3]; 3] = [[192, 0, 2], [198, 51, 100], [203, 0, 113]];
 
 const AGENTS: [&str; 4] = [
@@ -50,7 +50,7 @@ pub fn write(writer: &mut impl Write, site: &Site, entry: &Entry) -> io::Result<
     }
 }
 
-/// An address for documentation: IPv4 while they last, then IPv6 (RFC 3849).
+/// A documentation address for a client: IPv4 as long as they last, then IPv6 (RFC 3849).
 fn address(client: u32) -> std::net::IpAddr {
     let hosts = 254;
     match IPV4_NETWORKS.get((client / hosts) as usize) {

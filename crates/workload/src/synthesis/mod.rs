@@ -1,4 +1,4 @@
-//! A day of an access log made from published statistics, for trials and examples without a real one.
+//! Generates a day of an access log from published statistics, for trials and examples without a real log.
 //!
 //! A site of documents (`site`) is visited (`visits`) by people who look at a page, fetch what it embeds in
 //! a burst, think, and look at the next; `line` writes what a server would have logged, with the share of
@@ -21,14 +21,13 @@ use site::Site;
 /// The most documents of a synthetic site.
 pub const DOCUMENTS_MAX: u32 = 1_000_000;
 
-/// The most requests of a synthetic day: a day holds no more than about a hundred a second of them, and
-/// all are in memory at once, 24 bytes each.
+/// The most requests of a synthetic day, about a hundred a second; all are in memory at once, 24 bytes each.
 pub const REQUESTS_MAX: u32 = 10_000_000;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Synthesis {
     pub documents: u32,
-    /// Requests of the day, within a per cent.
+    /// The number of requests, accurate within one per cent.
     pub requests: u32,
     /// Mean of the logarithm of a document's size in bytes.
     pub size_mu: f64,
@@ -53,7 +52,7 @@ impl Default for Synthesis {
 
 #[derive(Debug, Error)]
 pub enum SynthesisError {
-    /// A count of nothing, or of too much.
+    /// A count is zero or too large.
     #[error("{what} must be from {least} to {most}, not {value}")]
     Count { what: &'static str, least: u32, most: u32, value: u32 },
     #[error("sizes and popularity need finite parameters that are not negative")]
@@ -62,7 +61,7 @@ pub enum SynthesisError {
     Io(#[from] io::Error),
 }
 
-/// Writes the log, in Combined Log Format and in order of time; give a buffered writer.
+/// Writes the log in Combined Log Format and in order of time. Give a buffered writer.
 pub fn synthesise(
     options: &Synthesis,
     random: &mut Xoshiro256PlusPlus,

@@ -5,10 +5,10 @@ use rand::{Rng, RngExt};
 use super::Synthesis;
 use crate::draw;
 
-/// No document is larger: 50 MB. With the usual parameters one in six thousand million is cut.
+/// The largest document, 50 MB. With the default parameters one in six thousand million is cut to it.
 pub const SIZE_BYTES_MAX: u64 = 50_000_000;
 
-/// Three documents in ten are pages, as is the most popular one.
+/// Three documents in ten are pages, including the most popular one.
 const PAGE_PATTERN: [bool; 10] = [true, false, false, false, true, false, false, true, false, false];
 
 /// Documents in order of popularity.
@@ -39,7 +39,7 @@ impl Site {
         self.pages.draw(random)
     }
 
-    /// Something that a page embeds, by popularity.
+    /// Draws an embedded object by popularity.
     pub fn draw_object(&self, random: &mut impl Rng) -> u32 {
         self.objects.draw(random)
     }
@@ -59,7 +59,7 @@ fn is_page(document: u32) -> bool {
     PAGE_PATTERN[document as usize % PAGE_PATTERN.len()]
 }
 
-/// Zipf's law over some of the ranks, each with the weight it has among all.
+/// Zipf's law over some of the ranks, each with its weight among all.
 struct Ranks {
     documents: Vec<u32>,
     /// Running sums of the weights.

@@ -1,4 +1,4 @@
-//! A day of visits: arrival times, pages, think times.
+//! A day of visits: arrivals, pages and think times.
 
 use rand::{Rng, RngExt};
 
@@ -7,26 +7,25 @@ use crate::draw;
 
 const DAY_MS: f64 = 86_400_000.0;
 
-/// Pages of a visit: geometric.
+/// Mean pages per visit, geometric.
 const PAGES_MEAN: f64 = 3.3;
 
-/// Objects that come with a page: geometric, none is possible. In proportion to pages as in `site`.
+/// Mean objects per page, geometric and possibly none; in proportion to the pages of `site`.
 const OBJECTS_MEAN: f64 = 2.4;
 
-/// Until the browser has read enough of the page to ask for its objects: exponential.
+/// Mean time until the browser requests a page's objects, exponential.
 const PARSE_MS_MEAN: f64 = 250.0;
 
-/// Between two objects of a burst: exponential.
+/// Mean time between two objects of a burst, exponential.
 const OBJECT_MS_MEAN: f64 = 15.0;
 
-/// Think time: log-normal with this median and deviation. One pause in twenty exceeds 15 s and so ends the
-/// session in the log.
+/// Median think time, log-normal. One pause in twenty exceeds 15 s and thus ends the session in the log.
 const THINK_MS_MEDIAN: f64 = 4000.0;
 const THINK_SIGMA: f64 = 0.8;
 
 const CLIENTS: u32 = 3000;
 
-/// The busy times of the day: hour, width in hours, height over the quiet level of one.
+/// The busy times of the day: hour, width in hours, and height above the quiet level of 1.
 const HUMPS: [(f64, f64, f64); 2] = [(11.0, 2.5, 3.0), (20.5, 2.0, 4.0)];
 
 /// The kinds of entries other than plain ones, per thousand requests.
@@ -41,13 +40,13 @@ const KINDS: [(Kind, f64); 8] = [
     (Kind::Damaged, 0.08),
 ];
 
-/// A line of the log to be.
+/// A line of the log before it is written.
 pub struct Entry {
-    /// Milliseconds since the day's beginning.
+    /// Milliseconds since midnight.
     pub at_ms: u32,
     pub client: u32,
     pub document: u32,
-    /// The page that embeds it; itself for a page.
+    /// The page that embeds it; for a page, itself.
     pub page: u32,
     pub kind: Kind,
 }
@@ -71,7 +70,7 @@ pub enum Kind {
     Damaged,
 }
 
-/// The day's entries in order of time; a visit under way at its end is cut off.
+/// Generates the day's entries in order of time; a visit in progress at midnight is cut off.
 pub fn day(site: &Site, requests: usize, random: &mut impl Rng) -> Vec<Entry> {
     let mut entries = Vec::with_capacity(requests + 100);
     while entries.len() < requests {
@@ -105,7 +104,7 @@ fn add(entries: &mut Vec<Entry>, at_ms: f64, client: u32, document: u32, page: u
     }
 }
 
-/// By rejection: how lively the moment is against the liveliest possible.
+/// Draws a start by rejection sampling from the day's activity.
 fn draw_start_ms(random: &mut impl Rng) -> f64 {
     let highest: f64 = 1.0 + HUMPS.iter().map(|hump| hump.2).sum::<f64>();
     loop {
@@ -119,7 +118,7 @@ fn draw_start_ms(random: &mut impl Rng) -> f64 {
     }
 }
 
-/// Geometric from zero on: how many successes come before the first failure.
+/// Geometric from zero: the number of successes before the first failure.
 fn draw_geometric(mean: f64, random: &mut impl Rng) -> u32 {
     let success = mean / (1.0 + mean);
     (draw::exponential(random) / -success.ln()) as u32

@@ -1,4 +1,4 @@
-//! Random access to the sessions of a trace file: by number, or by their share of all durations.
+//! Random access to the sessions of a trace file: by number, or by position in the sum of all durations.
 //!
 //! A file is scanned once. Every n-th session is an index point whose position is kept; to find a session, those from
 //! its index point on are read. The number of index points does not grow with the file.
@@ -9,7 +9,7 @@ use super::{Head, Place, TraceFileError, TraceReader};
 use crate::arrivals::{Templates, Totals};
 use crate::trace::{Request, Session};
 
-/// The most landmarks, of 40 bytes each.
+/// The most index points, of 40 bytes each.
 pub const PLACES_MAX: usize = 1 << 16;
 
 const BUFFER_BYTES: usize = 64 << 10;
@@ -19,10 +19,10 @@ const BUFFER_BYTES: usize = 64 << 10;
 pub struct Index {
     landmarks: Vec<Landmark>,
     places_max: usize,
-    /// One session of so many is a landmark.
+    /// The number of sessions per index point.
     stride: u32,
     think_scale: f64,
-    /// The durations of all sessions, and the same times the think scale.
+    /// The sum of the durations of all sessions, and the same times the think scale.
     duration_ns: f64,
     scaled_duration_ns: f64,
 }
@@ -30,7 +30,7 @@ pub struct Index {
 #[derive(Clone, Copy, Debug)]
 struct Landmark {
     place: Place,
-    /// The sum of the durations of the sessions before it, times the think scale.
+    /// The sum of the durations of earlier sessions times the think scale.
     scaled_duration_ns: f64,
 }
 
@@ -44,7 +44,7 @@ impl Index {
         Index { landmarks, places_max, stride: 1, think_scale, duration_ns: 0.0, scaled_duration_ns: 0.0 }
     }
 
-    /// Takes in the next session, where it lies and how long it is.
+    /// Adds the next session with its position and duration.
     pub fn session(&mut self, place: Place, duration_ns: u64) {
         if place.sessions_before.is_multiple_of(self.stride) {
             if self.landmarks.len() == self.places_max {
@@ -69,7 +69,7 @@ pub struct IndexedTrace<R: Read + Seek> {
     reader: BufReader<R>,
     head: Head,
     index: Index,
-    /// The sessions from one landmark to the next.
+    /// The sessions from one index point to the next.
     block: Block,
     requests: Vec<Request>,
 }
@@ -82,7 +82,7 @@ struct Block {
 }
 
 impl<R: Read + Seek> IndexedTrace<R> {
-    /// `index` is the result of scanning the same file.
+    /// Opens a file with the `index` of an earlier scan of it.
     pub fn new(reader: R, head: Head, index: Index) -> Self {
         let reader = BufReader::with_capacity(BUFFER_BYTES, reader);
         IndexedTrace { reader, head, index, block: Block::default(), requests: Vec::new() }
@@ -164,7 +164,7 @@ mod tests {
     use crate::arrivals::TraceTemplates;
     use crate::trace::{Document, Trace};
 
-    /// Sessions of 1 to 4 requests, most of some length; few durations, so that marks meet them exactly.
+    /// Sessions of 1 to 4 requests, most of some length, with few distinct durations, so that marks meet them exactly.
     fn any_trace() -> impl Strategy<Value = Trace> {
         let requests = proptest::collection::vec(0_u64..4, 1..5);
         proptest::collection::vec(requests, 1..40).prop_map(|sessions| {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     proptest! {
-        /// However few the landmarks, a file gives the sessions that the trace in memory gives, in any order.
+        /// Any number of index points gives the same sessions as the trace in memory, in any order of access.
         #[test]
         fn a_file_gives_what_memory_gives(
             trace in any_trace(), places_max in 1_usize..8, marks in proptest::collection::vec(0.0..1.1, 1..20),
@@ -211,7 +211,7 @@ mod tests {
             prop_assert_eq!(file.totals(), memory.totals());
             let total_ns = memory.totals().scaled_duration_ns;
             for mark in marks {
-                // Half a nanosecond is what durations are multiples of here.
+                // Durations are multiples of half a nanosecond here.
                 let mark_ns = f64::round(2.0 * mark * total_ns) / 2.0;
                 prop_assert_eq!(file.at_duration(mark_ns).unwrap(), memory.at_duration(mark_ns).unwrap());
             }

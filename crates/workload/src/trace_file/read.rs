@@ -1,4 +1,4 @@
-//! Reads a trace file forward, one session at a time, and checks everything that replay relies on.
+//! Reads a trace file front to back, one session at a time, and checks everything that replay relies on.
 
 use std::io::{self, Read};
 
@@ -10,10 +10,10 @@ use crate::limits::{DOCUMENTS_MAX, REQUESTS_MAX};
 use crate::request_times::{Distribution, PATHS_MAX, PathTimes, RequestTimes, Times};
 use crate::trace::{Document, Origin, Request, Session, Trace};
 
-/// Items reserved before any is read, and requests read at once.
+/// The most items to reserve before reading any, and the most requests to read at once.
 const RESERVED_MAX: usize = 4096;
 
-/// Gives the sessions of a file one after the other.
+/// Yields the sessions of a file one after the other.
 pub struct TraceReader<R> {
     reader: R,
     head: Head,
@@ -22,7 +22,7 @@ pub struct TraceReader<R> {
     bytes: Vec<u8>,
 }
 
-/// A reader's position; another reader of the same file can continue there.
+/// A position in the file, from which another reader can continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     pub at_bytes: u64,
@@ -33,7 +33,7 @@ pub struct Place {
 }
 
 impl<R: Read> TraceReader<R> {
-    /// Reads head and documents; give a buffered reader.
+    /// Reads the head and the documents. Give a buffered reader.
     pub fn open(reader: R) -> Result<(Self, Vec<Document>), TraceFileError> {
         let place = Place { at_bytes: 0, sessions_before: 0, requests_before: 0, before_ns: 0 };
         let mut file = TraceReader { reader, head: Head::default(), times: None, place, bytes: Vec::new() };
@@ -45,7 +45,7 @@ impl<R: Read> TraceReader<R> {
         Ok((file, documents))
     }
 
-    /// Goes on at a place; the reader has to stand there.
+    /// Resumes at a position. The reader must already stand there.
     pub fn resume(reader: R, head: Head, place: Place) -> Self {
         TraceReader { reader, head, times: None, place, bytes: Vec::new() }
     }
@@ -54,7 +54,7 @@ impl<R: Read> TraceReader<R> {
         self.head
     }
 
-    /// How long the log's requests took, where the file says so and was opened from its beginning.
+    /// Logged request durations, if the file has them and was read from its start.
     pub fn times(&self) -> Option<&RequestTimes> {
         self.times.as_ref()
     }
@@ -64,8 +64,8 @@ impl<R: Read> TraceReader<R> {
         self.place
     }
 
-    /// The start of the next session, after the origin, its requests in place of those in `requests`; `None`
-    /// after the last one, where the file has to end.
+    /// Reads the next session: returns its start after the origin and replaces `requests`; `None` after the last
+    /// session, where the file must end.
     pub fn session(&mut self, requests: &mut Vec<Request>) -> Result<Option<u64>, TraceFileError> {
         requests.clear();
         let Place { sessions_before, requests_before, before_ns, .. } = self.place;
@@ -245,7 +245,7 @@ fn at_most(what: &'static str, value: u64, limit: u64) -> Result<(), TraceFileEr
 }
 
 impl Trace {
-    /// Reads a whole trace into memory; give a buffered reader.
+    /// Reads a whole trace into memory. Give a buffered reader.
     pub fn read(reader: impl Read) -> Result<Trace, TraceFileError> {
         let (mut file, documents) = TraceReader::open(reader)?;
         let (origin, times) = (file.head().origin, file.times().cloned());

@@ -1,4 +1,4 @@
-//! Writes how long requests took; `read` has the other direction.
+//! Writes request durations; `read` is its counterpart.
 
 use std::io::{self, Write};
 

@@ -10,24 +10,24 @@ use std::io::Read;
 use super::{TraceFileError, TraceReader};
 use crate::trace::Request;
 
-/// Gives what is left of a file's sessions, by their starts.
+/// Yields a file's sessions without failed requests, in order of start.
 pub struct WithoutFailed<'f, R> {
     reader: TraceReader<R>,
     failed: &'f [bool],
-    /// Sessions by start and by their number in the file.
+    /// Sessions ordered by start and then by their number in the file.
     held: BinaryHeap<Reverse<(u64, u32, Vec<Request>)>>,
-    /// No remaining session of the file starts earlier; `None` at the end.
+    /// A lower bound of the remaining sessions' starts; `None` at the end.
     horizon_ns: Option<u64>,
     requests: Vec<Request>,
 }
 
 impl<'f, R: Read> WithoutFailed<'f, R> {
-    /// `failed` has a flag per document.
+    /// Wraps a reader; `failed` has a flag per document.
     pub fn new(reader: TraceReader<R>, failed: &'f [bool]) -> Self {
         WithoutFailed { reader, failed, held: BinaryHeap::new(), horizon_ns: Some(0), requests: Vec::new() }
     }
 
-    /// The start of the next session after the file's origin, and its requests; `None` after the last one.
+    /// Returns the start of the next session after the file's origin and its requests; `None` after the last one.
     pub fn session(&mut self) -> Result<Option<(u64, Vec<Request>)>, TraceFileError> {
         while let Some(horizon_ns) = self.horizon_ns {
             if self.held.peek().is_some_and(|Reverse((start_ns, ..))| *start_ns <= horizon_ns) {
@@ -45,8 +45,7 @@ impl<'f, R: Read> WithoutFailed<'f, R> {
     }
 }
 
-/// Leaves the requests of a session whose documents were got, and says how long after its start the first of
-/// them was.
+/// Removes failed requests from a session; returns how long after its start the first remaining one was.
 pub fn got(failed: &[bool], requests: &mut Vec<Request>) -> Option<u64> {
     requests.retain(|request| !failed[request.document as usize]);
     let later_ns = requests.first()?.offset_ns;

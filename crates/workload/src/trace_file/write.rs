@@ -1,4 +1,4 @@
-//! Writes a trace file from front to back; its totals must be known before.
+//! Writes a trace file front to back, given its totals beforehand.
 
 use std::io::{self, Write};
 
@@ -6,18 +6,18 @@ use super::{Head, MAGIC, MAGIC_WITH_TIMES, times};
 use crate::request_times::RequestTimes;
 use crate::trace::{Document, Request, Trace};
 
-/// Takes as many documents, sessions and requests as its head says, in this order.
+/// Writes exactly the documents, sessions and requests that its head announces, in this order.
 pub struct TraceWriter<W> {
     writer: W,
 }
 
 impl<W: Write> TraceWriter<W> {
-    /// Begins with the head; give a buffered writer.
+    /// Writes the head. Give a buffered writer.
     pub fn new(writer: W, head: &Head) -> io::Result<Self> {
         TraceWriter::with_times(writer, head, None)
     }
 
-    /// The same with how long requests took.
+    /// Writes the head and the request durations.
     pub fn with_times(mut writer: W, head: &Head, times: Option<&RequestTimes>) -> io::Result<Self> {
         writer.write_all(if times.is_some() { &MAGIC_WITH_TIMES } else { &MAGIC })?;
         writer.write_all(&head.origin.unix_ns.to_le_bytes())?;
@@ -41,7 +41,7 @@ impl<W: Write> TraceWriter<W> {
         writer.write_all(document.name.as_bytes())
     }
 
-    /// The next session, `start_ns` after the origin and not before the last one.
+    /// Writes the next session, which starts `start_ns` after the origin and not before the previous one.
     pub fn session(&mut self, start_ns: u64, requests: &[Request]) -> io::Result<()> {
         self.writer.write_all(&start_ns.to_le_bytes())?;
         self.writer.write_all(&(requests.len() as u32).to_le_bytes())?;
@@ -54,7 +54,7 @@ impl<W: Write> TraceWriter<W> {
 }
 
 impl Trace {
-    /// Writes the trace; give a buffered writer.
+    /// Writes the whole trace. Give a buffered writer.
     pub fn write(&self, writer: impl Write) -> io::Result<()> {
         let head = Head {
             origin: self.origin,

@@ -1,4 +1,4 @@
-//! Arrivals: replay in the log's order, and staircases that are steady from their first moment.
+//! Tests of arrivals: replay in the log's order, and staircases that are stationary from their first moment.
 //!
 //! Statistical checks use fixed seeds and bounds of four standard deviations or more.
 
@@ -44,7 +44,7 @@ fn staircase(seed: u64) -> Staircase {
     }
 }
 
-/// When every request is due, of those that are sent.
+/// The due times of all requests that are sent.
 fn requests(trace: &Trace, arrivals: &[Arrival], think_scale: f64) -> Vec<(u64, u32)> {
     let mut due = Vec::new();
     for arrival in arrivals {
@@ -101,7 +101,7 @@ fn mean_and_error(sample: &[f64]) -> (f64, f64) {
     (mean, (variance / n).sqrt())
 }
 
-/// Requests come in sessions, so counts spread wider than Poisson's: the bounds come from the runs.
+/// Requests come in sessions, so counts vary more than Poisson's; the bounds are computed from the runs.
 fn check_rates(think_scale: f64, windows: &[(u64, u64)]) {
     let trace = trace();
     let runs: Vec<Vec<(u64, u32)>> = (0..30)
@@ -168,7 +168,7 @@ fn popularity_is_that_of_the_trace() {
     let total: f64 = drawn.iter().sum();
     for (document, &count) in trace.requests_per_document().iter().enumerate() {
         let expected = total * f64::from(count) / trace.requests.len() as f64;
-        // Templates repeat, so a document's count spreads wider than the root of its expectation.
+        // Templates repeat, so a document's count varies by more than the square root of its expectation.
         assert!((drawn[document] - expected).abs() < 8.0 * expected.sqrt(), "{document}: {expected}");
     }
 }

@@ -1,4 +1,4 @@
-//! Coverage: which requests of a log a static copy can stand for, by class, over all of it and in its busiest minute.
+//! Tests of coverage: which requests of a log a static copy can answer, by class, overall and in the busiest minute.
 
 use std::ops::ControlFlow;
 
@@ -24,7 +24,7 @@ fn line(client: &str, second: u32, request_and_answer: &str) -> String {
     format!("{client} - - [10/Oct/2000:12:{minute:02}:{second:02} +0000] {request_and_answer}\n")
 }
 
-/// Classes as `name requests bytes: path requests, …`.
+/// Formats classes as `name requests bytes: path requests, …`.
 fn spelled(classes: &[ClassCount]) -> Vec<String> {
     let spelled = |class: &ClassCount| {
         let paths: Vec<_> =
@@ -126,7 +126,7 @@ fn pages_made_for_the_request_are_not_covered_although_they_look_like_files() {
         log += &line(&client, second, r#""GET /logo.png HTTP/1.1" 200 500"#);
         log += &line(&client, second, r#""GET /logo.png HTTP/1.1" 304 -"#);
     }
-    // Forms, whose results are asked for by the client that posted; another's visit is none.
+    // Forms whose results the posting client requests; another client's visit does not count.
     for number in 0..4 {
         log += &line("10.1.0.1", 200 + 20 * number, r#""POST /order HTTP/1.1" 303 0"#);
         log += &line("10.1.0.2", 200 + 20 * number, r#""GET /terms HTTP/1.1" 200 70"#);
@@ -155,7 +155,7 @@ fn a_burst_shorter_than_a_minute_has_the_rate_of_its_span() {
 }
 
 proptest! {
-    /// Every request is of one class, in all and in every minute, and bytes go with requests.
+    /// Every request has one class, overall and in every minute, and bytes follow requests.
     #[test]
     fn classes_add_up(
         requests in proptest::collection::vec((0_u32..300, 0_u8..4, 0_u8..6, 0_u32..8, 0_u8..7), 1..150),

@@ -1,5 +1,4 @@
-//! Log formats: samples as the servers' documentation has them, one log written in every format, and
-//! detection.
+//! Tests of log formats: samples from the servers' documentation, one log written in every format, and detection.
 
 use std::ops::ControlFlow;
 
@@ -25,7 +24,7 @@ fn imported(log: &str, options: &Options) -> Result<Imported, ImportError> {
     import(log.as_bytes(), options, &mut random, |_| ControlFlow::Continue(()))
 }
 
-/// What one line says: client, start in ns, duration in ns, host, `METHOD target status size`.
+/// The parsed values of a line: client, start in ns, duration in ns, host, `METHOD target status size`.
 type Said<'a> = (&'a str, i64, Option<i64>, &'a str, &'a str);
 
 fn check_with(format: &mut Format, line: &str, (client, unix_ns, duration_ns, host, rest): Said<'_>) {
@@ -121,7 +120,7 @@ fn nginx_log_format_strings() {
         "10.9.9.9, 10.0.0.1 [2000-10-10T13:55:36-07:00] 200 5 GET /a b HTTP/1.1",
         ("10.9.9.9", OCTOBER_2000 * SECOND, None, "", "GET /a b 200 5"),
     );
-    // A quote with a space behind it ends no quoted field while a backslash stands before it.
+    // A quote followed by a space does not end a quoted field if a backslash precedes it.
     check(
         r#""$request" $status $body_bytes_sent $remote_addr $msec"#,
         r#""GET /\" x HTTP/1.1" 200 5 h 971211336.000"#,
@@ -149,7 +148,7 @@ fn w3c_logs() {
             "GET /index.htm 200 2526",
         ),
     );
-    // The columns change in the middle of the log; strings may stand in quotes.
+    // The columns change in the middle of the log; strings may be quoted.
     assert_eq!(iis.read(b"#Fields: time cs-method cs-uri sc-status c-ip"), Ok(None));
     check_with(
         &mut iis,
@@ -302,7 +301,7 @@ fn any_line() -> impl Strategy<Value = Line> {
 /// Writes a line in one format.
 type Spell = fn(&Line) -> String;
 
-/// The formats that tell milliseconds and durations, with their names or strings.
+/// The formats with milliseconds and durations, with their names or strings.
 fn spellings() -> Vec<(&'static str, Spell)> {
     fn end_ms(line: &Line) -> u64 {
         OCTOBER_2000 as u64 * 1000 + line.ms + line.duration_ms

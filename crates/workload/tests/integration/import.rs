@@ -1,4 +1,4 @@
-//! Import as a whole: what real logs do to it, and that no bytes make it panic.
+//! Tests of import as a whole: damaged real-world logs, and arbitrary bytes, which must not cause a panic.
 
 use std::io::{BufReader, Cursor, Write};
 use std::ops::ControlFlow;
@@ -27,7 +27,7 @@ fn import_in_pieces(log: &[u8], piece: usize) -> Result<Imported, ImportError> {
     import(reader, &Options::default(), &mut random, |_| ControlFlow::Continue(()))
 }
 
-/// By way of a file, with sorts that hold no more than `budget_bytes`.
+/// Imports by way of a file, with sorts that hold at most `budget_bytes`.
 fn import_spilled(log: &[u8], budget_bytes: usize) -> Result<(Trace, ImportReport), ImportError> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let mut open = || Ok(Box::new(Cursor::new(Vec::new())) as Box<dyn Scratch>);
@@ -44,7 +44,7 @@ fn line(client: &str, second: u32, request_and_answer: &str) -> String {
     format!("{client} - - [10/Oct/2000:12:{minute:02}:{second:02} +0000] {request_and_answer}\n")
 }
 
-/// The documents that are asked for, session by session, as `name/size`.
+/// The requested documents by session, as `name/size`.
 fn sessions(log: &str) -> Vec<Vec<String>> {
     let trace = import_bytes(log.as_bytes()).unwrap().trace;
     let spelled = |document: u32| {
@@ -180,7 +180,7 @@ fn progress_can_stop_an_import() {
     assert!(matches!(stopped, Err(ImportError::Stopped)));
 }
 
-/// Pieces of lines, so that arbitrary logs come near to being logs.
+/// Pieces of lines in random order, so that the input resembles a log.
 fn nearly_a_log() -> impl Strategy<Value = Vec<u8>> {
     let pieces: Vec<&[u8]> = vec![
         b"h - - ",

@@ -1,4 +1,4 @@
-//! Access logs and traces, from text to statistics and back.
+//! Tests of access logs and traces through the public interface, from text to statistics and back.
 
 mod arrivals;
 mod coverage;

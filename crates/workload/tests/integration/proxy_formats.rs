@@ -1,5 +1,5 @@
-//! Logs of load balancers, proxies and object stores, and IIS's with its default columns: samples as the products'
-//! documentation has them, read by the format that is found out.
+//! Tests of logs of load balancers, proxies, object stores, and IIS with its default columns: samples from the
+//! products' documentation, read with the detected format.
 
 use std::ops::ControlFlow;
 
@@ -14,7 +14,8 @@ fn imported(log: &str, options: &Options) -> Result<Imported, ImportError> {
     import(log.as_bytes(), options, &mut random, |_| ControlFlow::Continue(()))
 }
 
-/// What a line says: `CLIENT HOST METHOD TARGET STATUS BYTES`, start in ms since 1970, duration and upstream in ms.
+/// Checks the parsed values of a line: `CLIENT HOST METHOD TARGET STATUS BYTES`, start in ms since 1970, duration and
+/// upstream time in ms.
 fn check(format: &str, line: &str, expected: &str, times_ms: (i64, Option<i64>, Option<i64>)) {
     let mut format = Format::new(format, &[]).unwrap();
     let entry = format.read(line.as_bytes()).unwrap_or_else(|reason| panic!("{line}: {reason}")).unwrap();
@@ -29,7 +30,7 @@ fn check(format: &str, line: &str, expected: &str, times_ms: (i64, Option<i64>, 
     assert_eq!((entry.unix_ns / MS, ms(entry.duration_ns), ms(entry.upstream_ns)), times_ms, "{line}");
 }
 
-/// Three times the line is a log of this format.
+/// Checks that detection recognises the line, repeated three times, as this format.
 fn is_found_out(line: &str, format: &str) {
     let found = imported(&format!("{line}\n").repeat(3), &Options::default());
     let found = found.map(|found| found.report.format);
@@ -63,7 +64,7 @@ fn application_load_balancers() {
          0.000 200 200 5 257 \"GET https://10.0.2.105:773/ HTTP/2.0\" \"curl/7.46.0\"",
     );
     check("alb", &h2, "10.0.1.252 10.0.2.105:773 GET / 200 257", (july_2018 - 2, Some(2), Some(2)));
-    // A Lambda function that failed: nothing was sent on, so the times are -1.
+    // A failed Lambda function: nothing was sent on, so the times are -1.
     let lambda = behind(
         "https 2018-07-02T22:23:00.186641Z app/my-loadbalancer/50dc6c495c0c9188 192.168.131.39:2817 - 0.000 0.001 -1 502 - \
          34 366 \"GET https://www.example.com:443/a?b HTTP/1.1\" \"curl/7.46.0\"",
@@ -100,7 +101,7 @@ fn haproxy_alone_and_within_syslog() {
         check("haproxy", &line, expected, (february_2009, Some(109), Some(69)));
         is_found_out(&line, "haproxy");
     }
-    // TLS, no captures, logged before the end, an address of version 6.
+    // TLS, no captures, logged before the end, an IPv6 address.
     check(
         "haproxy",
         "2001:db8::7:55729 [06/Feb/2009:12:14:14.655] http~ app/web01 8/0/0/6/+14 200 +154 - - ---- 0/0/0/0/0 0/0 \
@@ -108,7 +109,7 @@ fn haproxy_alone_and_within_syslog() {
         "2001:db8::7 - POST /admin/api/menu?x 200 154",
         (february_2009, Some(14), Some(6)),
     );
-    // Redirected by the proxy itself; a request that was none; a client that went away; a line that was cut off.
+    // A redirect by the proxy itself, an invalid request, a client that left, and a truncated line.
     let www = "10.0.0.1:1 [06/Feb/2009:12:14:14.655] www www/<NOSRV>";
     let tail = "- - LR-- 0/0/0/0/0 0/0";
     check(
@@ -190,7 +191,7 @@ fn object_stores() {
     check("s3", &put, expected, (february_2019, Some(41_754), Some(28)));
 }
 
-/// IIS 10 without any setting: it logs no sizes.
+/// IIS 10 with default settings, which log no sizes.
 const IIS: &str = "#Software: Microsoft Internet Information Services 10.0\r
 #Version: 1.0\r
 #Date: 2019-02-06 00:00:38\r

@@ -1,7 +1,7 @@
-//! Golden facts of two public logs (Internet Traffic Archive), where they are at hand.
+//! Checks known facts of two public logs (Internet Traffic Archive), if they are available.
 //!
-//! They lie in the folder that SOJOURN_TRACES names, else beside the checkout; without them the tests say so
-//! and pass, for the logs are not ours to ship.
+//! The logs lie in the folder named by SOJOURN_TRACES, or else beside the checkout. Without them the tests say so and
+//! pass, because the project does not distribute the logs.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -35,7 +35,7 @@ fn counts(classes: &[ClassCount]) -> Vec<(Class, u64)> {
 fn calgary_1994() {
     let Some((report, table)) = imported("calgary_1994-10-24_1995-01-31.log.gz") else { return };
     assert_eq!(report.lines, 125_888);
-    // Lines in which status and size cannot be told: no closing quote (57), or a field too few (7).
+    // Lines without a recognisable status and size: no closing quote (57), or a missing field (7).
     assert_eq!(report.malformed, 64);
     assert_eq!(report.malformed_examples[0].line, 5204);
     assert_eq!(report.bytes_sent, 1_673_011_420);
@@ -55,7 +55,7 @@ fn nasa_1995() {
     assert_eq!(report.utc_offset_seconds, -4 * 3600);
     assert_eq!(report.skipped.with_query, 546);
     assert_eq!((table.requests, table.files), (34_145, 2047));
-    // Counted by awk. Three files look like dynamic pages: clients were cut off at another size each time.
+    // Counted by awk. Three files look like dynamic pages, because clients aborted each transfer at a different size.
     let coverage = &report.coverage;
     assert_eq!((coverage.requests, coverage.bytes), (35_272, 754_180_424));
     assert_eq!(coverage.covered_requests, 34_145 - 27);

@@ -1,4 +1,4 @@
-//! How long requests took: from the log to the trace file and the characteristics.
+//! Tests of request durations: from the log to the trace file and the characteristics.
 
 use std::io::Cursor;
 use std::ops::ControlFlow;
@@ -33,7 +33,7 @@ fn line(second: u32, request: &str, request_ms: u32, upstream: &str) -> String {
     )
 }
 
-/// A log in which static requests take 1 to 100 ms, and posted forms a second.
+/// A log whose static requests take 1 to 100 ms and whose posted forms take a second.
 fn log() -> String {
     let mut log: String = (1..=100).map(|ms| line(ms, "GET /logo.png", ms, "-")).collect();
     for number in 0..10 {
@@ -56,7 +56,7 @@ fn times_are_of_all_requests_and_of_the_paths_that_took_the_most() {
     assert_eq!(paths, ["/form", "/logo.png"]);
     assert_eq!(times.paths[1].times.request_time_seconds.unwrap().p99_ns, 99_000_000);
     assert_eq!(times.paths[1].times.upstream_time_seconds, None);
-    // The trace has the static requests alone.
+    // The trace contains only the static requests.
     assert_eq!(trace.requests.len(), 100);
     let json = serde_json::to_value(characterise(&trace).unwrap()).unwrap();
     assert_eq!(json["request_times"]["request_time_seconds"]["p90"], 0.099);
@@ -98,7 +98,7 @@ fn a_file_keeps_them_however_little_memory_there_was() {
 fn times_that_cannot_be_are_refused() {
     let mut good = Vec::new();
     imported(&log()).trace.write(&mut good).unwrap();
-    // Head: 32 bytes; then how many paths, and of all requests: count, mean, p50, p90, …
+    // After the 32 bytes of the head: the number of paths, then of all requests count, mean, p50, p90, …
     let check = |at: usize, bytes: &[u8], expected: &str| {
         let mut bad = good.clone();
         bad[at..at + bytes.len()].copy_from_slice(bytes);

@@ -1,4 +1,5 @@
-//! Several logs as one: sessions across their borders, formats and compressions of their own, and files that are none.
+//! Tests of several logs as one: sessions across file borders, different formats and compressions, and files that are
+//! not logs.
 
 use std::io::{self, BufRead, Cursor, Write};
 use std::ops::ControlFlow;
@@ -46,7 +47,7 @@ fn rotated_logs_are_one_however_they_are_named_in_order() {
     let lines: Vec<_> = several.report.logs.iter().map(|log| (log.name.as_str(), log.lines)).collect();
     assert_eq!(lines, [("older", 250), ("newer", 350)]);
     assert!(one.report.logs.is_empty());
-    // The other way round the same requests come, in the same sessions; only their names have other numbers.
+    // In the other order the same requests give the same sessions; only the names are numbered differently.
     let turned = imported([log("newer", newer.as_bytes()), log("older", older.as_bytes())]).unwrap();
     assert_eq!(turned.report.sessions, one.report.sessions);
     assert_eq!(turned.report.out_of_order_lines, 0, "each is in order");
@@ -101,7 +102,7 @@ fn files_that_are_no_logs_are_skipped_where_they_were_found_and_refused_where_th
     let error = imported([found("x", b"nothing\n"), found("y", b"")]).unwrap_err();
     assert_eq!(error.to_string(), "none of the 2 files is a log; x: line 1: no [date] after the client");
     assert!(error.hint().is_some());
-    // An empty one is no mistake: logs are rotated.
+    // An empty log is no error, because logs are rotated.
     assert_eq!(imported([log("a", good.as_bytes()), log("b", b"")]).unwrap().report.not_logs.len(), 1);
 }
 

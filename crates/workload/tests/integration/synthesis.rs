@@ -1,4 +1,4 @@
-//! A synthetic log, imported: what went in comes out.
+//! Imports a synthetic log and checks it against the generator's parameters.
 
 use std::ops::ControlFlow;
 

@@ -1,10 +1,10 @@
-//! Trace files: what is written is read back, and hostile bytes are refused.
+//! Tests of trace files: written traces are read back unchanged, and malformed bytes are refused.
 
 use proptest::prelude::*;
 use sojourn_workload::trace::{Document, Origin, Request, Session, Trace};
 use sojourn_workload::trace_file::{TIME_NS_MAX, TraceFileError, TraceReader, WithoutFailed};
 
-/// Traces of a few sessions with whatever values the format allows.
+/// Traces of a few sessions with any values that the format allows.
 fn any_trace() -> impl Strategy<Value = Trace> {
     let documents =
         proptest::collection::vec((".{0,20}", "[a-z.é]{0,9}", 0..=i64::MAX as u64, 0_u16..1000), 1..6);

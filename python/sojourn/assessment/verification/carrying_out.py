@@ -164,7 +164,7 @@ class _One:
             for repetition in range(LIGHT_REPETITIONS):
                 climb.at(f"repetition-{repetition + 1}", rates)
         self.disturbances += (f"at light loads: {each}" for each in steps.warnings(climbs.rows))
-        return steps.over_repetitions(climbs.repetitions())
+        return steps.over_levels(climbs.levels())
 
     def _climb(self, server: Running, climbs: Climbs, link: tuple[str, ...]) -> rising_load.Climb:
         assessed = self.assessed
@@ -200,7 +200,7 @@ class _One:
             raise CouldNotRun(
                 "the load generator was the limit at every load", "verify on a machine with less other work"
             )
-        found = steps.over_repetitions(climbed)
+        found = steps.over_levels(climbs.levels())
         if link or confinement is not None:
             # A link's work beside the server, and a quota's pauses, belong to what was changed: no window is left out.
             found = [each.model_copy(update={"undisturbed": None}) for each in found]

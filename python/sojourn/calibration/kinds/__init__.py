@@ -1,6 +1,6 @@
-"""The kinds of tables that can be fitted, one file each, and the table of them.
+"""The kinds of tables that can be fitted, one file each, and their table.
 
-A kind is told by its columns: those it needs, those it may have, and the function that makes a `Fit` of them.
+A kind is recognised by its columns: mandatory ones, optional ones, and the function that computes a `Fit`.
 `docs/calibration.md` documents the columns.
 """
 
@@ -30,11 +30,11 @@ KINDS: dict[str, Kind] = {
     "intervals": Kind(("utilisation",), intervals.fit),
     "scaling": Kind(("clients", "requests_per_second"), scaling.fit),
 }
-"""In the order in which a table with the columns of several is taken."""
+"""The kinds in order of preference for tables that fit several."""
 
 
 def fit_table(table: Table, options: Options, kind: str | None = None) -> Fit:
-    """Fits a table by the kind that its columns say, or the one that is named."""
+    """Fits a table as the named kind, or as the one that its columns imply."""
     if kind is None:
         kind = next((name for name, each in KINDS.items() if table.has(*each.needs)), None)
     if kind is None or not table.has(*KINDS[kind].needs):

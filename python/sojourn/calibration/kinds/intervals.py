@@ -16,13 +16,13 @@ from sojourn.queueing import system_file
 from sojourn.text import toml
 
 BACKGROUND_MIN = 0.005
-"""Less utilisation without requests than this is left out of the file."""
+"""A smaller utilisation without requests is left out of the file."""
 EXPLAINED_MIN = 1e-9
-"""A class that explains less of it than this has no demand: it is the roundness of numbers."""
+"""A class that explains less of the utilisation than this has no demand: the value is a rounding error."""
 
 
 def fit(table: Table, options: Options) -> Fit:
-    """Fits a demand per class and what runs in the background."""
+    """Fits a demand per class, and the background load."""
     utilisation = table.positive("utilisation")
     if utilisation.max() > 1.0:
         raise CouldNotRun(
@@ -44,7 +44,7 @@ def fit(table: Table, options: Options) -> Fit:
     found = utilisation_law.fit(throughputs, utilisation, classes, options.servers, options.seed)
     means = throughputs.mean(axis=0)
     if options.rate is not None:
-        # The mix as measured, at the rate that was asked for.
+        # The measured mix at the requested rate.
         means = means * options.rate / means.sum()
     described: toml.Table = {
         name: {

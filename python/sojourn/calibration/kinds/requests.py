@@ -19,9 +19,9 @@ from sojourn.queueing import system_file
 from sojourn.text import toml
 
 SIZE_GROUPS_MAX = 60
-"""Requests are grouped by size before g is fitted."""
+"""The number of size groups for fitting g."""
 EXPLAINED_MIN = 0.8
-"""Below this share of its variance the demand is no function of the size."""
+"""If g explains less of the variance, the demand does not depend on the size."""
 
 
 def fit(table: Table, options: Options) -> Fit:
@@ -68,13 +68,13 @@ def fit(table: Table, options: Options) -> Fit:
 
 
 DemandBySize: TypeAlias = "toml.Table | list[toml.Table] | None"
-"""As a system file has it: a line, pieces of one, or nothing."""
+"""A demand in a system file: a line, several pieces, or None."""
 
 
 def _by_size(
     table: Table, demands: FloatArray, order: IndexArray, options: Options, warnings: list[str]
 ) -> tuple[toml.Table, DemandBySize]:
-    """The document law and g, where the table has sizes and they explain the demand."""
+    """The document law and g, if the table has sizes that explain the demand."""
     if not table.has("size_bytes"):
         return {}, None
     sizes = table.positive("size_bytes")[order]
@@ -94,7 +94,7 @@ def _by_size(
 
 
 def law_table(law: toml.Table) -> toml.Table | str:
-    """A distribution of `fit_laws` in seconds, as a system file writes it."""
+    """Converts a distribution of `fit_laws` in seconds to the form of a system file."""
     parameters, family = law["parameters"], law["family"]
     if family == "deterministic":
         return system_file.time(parameters["mean"])

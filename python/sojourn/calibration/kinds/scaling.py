@@ -27,7 +27,7 @@ def fit(table: Table, options: Options) -> Fit:
         "speed": {"alpha": law["alpha"]["estimate"], "beta": law["beta"]["estimate"]},
         "demand": system_file.time(1.0 / law["gamma"]["estimate"]),
     }
-    # The speed says how far several servers help.
+    # The speed already includes the effect of several servers.
     station.pop("servers", None)
     return Fit(
         kind="scaling",

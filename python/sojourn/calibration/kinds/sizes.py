@@ -1,4 +1,4 @@
-"""Demands measured at several document sizes: g(x), and one g per outcome where hits and misses were told apart.
+"""Demands measured at several document sizes: fits g(x), or one g per outcome if hits and misses are separate.
 
 Columns: `size_bytes`, `demand_seconds`; `outcome` (such as hit and miss of a proxy), `requests` (how often each comes).
 """
@@ -19,11 +19,11 @@ from sojourn.queueing import system_file
 from sojourn.text import toml
 
 START_UTILISATION = 0.5
-"""Nothing says how many requests come: the file begins with half of what saturates the server."""
+"""The measurements contain no rate: the file starts at half of the saturation rate."""
 
 
 def fit(table: Table, options: Options) -> Fit:
-    """Fits g(x), in pieces where the demand bends."""
+    """Fits g(x), piecewise where the demand bends."""
     sizes, demands = table.positive("size_bytes"), table.positive("demand_seconds")
     outcomes = np.array(table.texts("outcome", "all"))
     weights = table.numbers("requests", 0.0) if table.has("requests") else np.ones(len(sizes))

@@ -1,4 +1,4 @@
-"""How every kind writes its server, its intervals and its service demand into a fit."""
+"""Shared by all kinds: the form of a server, its intervals and its service demand in a fit."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from sojourn.text import toml
 
 
 def server(options: Options, seen: int | None = None) -> toml.Table:
-    """The station without its demand; `seen` is the r that the points show."""
+    """The station without its demand; `seen` is the r found in the points."""
     limit = seen or options.r
     station: toml.Table = {"discipline": "ps"} if limit is None else {"discipline": "lps", "r": limit}
     return station | ({"servers": options.servers} if options.servers > 1 else {})
 
 
 def demand_table(demand: ServiceDemand) -> dict[str, str] | list[dict[str, str]]:
-    """A service demand as the `demand` of a station."""
+    """Converts a service demand to the `demand` of a station."""
     pieces = [
         ({} if np.isinf(piece.below_bytes) else {"below": system_file.size(piece.below_bytes)})
         | {
@@ -32,5 +32,5 @@ def demand_table(demand: ServiceDemand) -> dict[str, str] | list[dict[str, str]]
 
 
 def interval_record(interval: Interval) -> dict[str, float]:
-    """As in `Fit.estimates`."""
+    """The form of an interval in `Fit.estimates`."""
     return interval.model_dump()

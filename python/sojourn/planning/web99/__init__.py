@@ -1,5 +1,5 @@
 """Sizing a web server for a SPECweb99-like file set: RAM, disk, network and connections.
 
-After section 5 of the study of diskless web servers, with its arithmetic corrected; `sizing.CORRECTIONS` names each
-figure that a reader who compares would stumble on.
+After section 5 of the study of diskless web servers, with its arithmetic corrected; `sizing.CORRECTIONS` lists each
+figure that differs from the study.
 """

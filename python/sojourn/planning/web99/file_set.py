@@ -9,38 +9,38 @@ import numpy as np
 from sojourn.queueing.arrays import Array
 
 CLASS_PROBABILITIES = np.array([0.35, 0.50, 0.14, 0.01])
-"""Of an access, from the smallest files to the largest."""
+"""The access probability of each class, smallest files first."""
 FILE_PROBABILITIES = np.array([0.039, 0.059, 0.088, 0.177, 0.353, 0.118, 0.071, 0.050, 0.044])
-"""Of the nine files of a class, as published: rounded, they sum to 0.999."""
+"""The access probability of the nine files of a class, as published: rounded, they sum to 0.999."""
 SIZES_KILOBYTES = np.outer([0.1, 1.0, 10.0, 100.0], np.arange(1, 10))
-"""By class and file."""
+"""File sizes by class and file."""
 LARGEST_CLASS = 3
 DIRECTORIES_FIXED = 25.0
 DIRECTORIES_PER_CONNECTION = 40 / 61
 CONNECTIONS_MAX = 200_000
-"""Beyond, the placement of single files would take gigabytes of memory itself."""
+"""With more connections, placing single files would need gigabytes of memory."""
 
 
 @dataclass(frozen=True)
 class FileSet:
-    """The files for this many connections; a kilobyte is 1,024 bytes unless said."""
+    """The files for this many connections; a kilobyte is 1,024 bytes by default."""
 
     connections: float
     kilobyte: int = 1024
 
     @property
     def directories(self) -> float:
-        """25 + 40/61 per connection, as the benchmark scales them."""
+        """The number of directories: 25 + 40/61 per connection, as the benchmark scales them."""
         return DIRECTORIES_FIXED + DIRECTORIES_PER_CONNECTION * self.connections
 
     @property
     def size_bytes(self) -> float:
-        """All files together."""
+        """The size of all files."""
         return self.directories * directory_bytes(self.kilobyte)
 
     @property
     def largest_class_bytes(self) -> float:
-        """Class 3 alone."""
+        """The size of class 3."""
         return self.directories * float(SIZES_KILOBYTES[LARGEST_CLASS].sum()) * self.kilobyte
 
     def files(self) -> tuple[Array, Array]:
@@ -62,12 +62,12 @@ def directory_bytes(kilobyte: int = 1024) -> float:
 
 
 def connections_of(size_bytes: float, kilobyte: int = 1024) -> float:
-    """The connections whose file set has this size; 0 where not even the fixed directories fit."""
+    """The number of connections with a file set of this size; 0 if it is smaller than the fixed directories."""
     directories = size_bytes / directory_bytes(kilobyte)
     return max(0.0, (directories - DIRECTORIES_FIXED) / DIRECTORIES_PER_CONNECTION)
 
 
 def access_kilobytes() -> tuple[float, float]:
-    """The mean size of an access, and the part of it that class 3 contributes: 14.3668 and 4.895 kilobytes."""
+    """The mean size of an access, and class 3's part of it: 14.3668 and 4.895 kilobytes."""
     by_class = CLASS_PROBABILITIES * (SIZES_KILOBYTES @ FILE_PROBABILITIES)
     return float(by_class.sum()), float(by_class[LARGEST_CLASS])

@@ -1,9 +1,9 @@
-"""Which files go to RAM and which to a disk, so that the disk is the least busy.
+"""Places files in RAM or on a disk so that the disk is least busy.
 
-A file of size s asked for with probability p spares the disk p·(a + s/r) seconds per access, a being its time to
-reach a file and r its rate, and takes s bytes of RAM: a knapsack whose items can be cut with next to no loss, since
-files are small beside RAM. The best is to take them in the order of p·(a/s + 1/r): with a = 0 the most popular
-first, whatever their size; the longer it takes to reach a file, the more do small files belong in RAM.
+A file of size s with access probability p saves the disk p·(a + s/r) seconds per access, a being its time to reach a
+file and r its rate, and takes s bytes of RAM: a knapsack whose items can be cut with next to no loss, since files are
+small beside RAM. The optimum takes them in the order of p·(a/s + 1/r): with a = 0 the most popular first, whatever
+their size; the longer the access time, the more small files belong in RAM.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from sojourn.queueing.arrays import Array
 
 @dataclass(frozen=True)
 class Disk:
-    """A disk, local or remote, as measured under the files that it is to hold."""
+    """A local or remote disk, as measured with the files it would hold."""
 
     name: str
     bytes_per_second: float
     access_seconds: float = 0.0
-    """To reach a file, beside sending it; 0 where the rate was measured with it."""
+    """The access time before sending; 0 if the rate was measured including it."""
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,14 @@ class Placement:
     files_in_ram: int
     files_on_disk: int
     disk_access_fraction: float
-    """Of accesses."""
+    """The share of accesses that go to the disk."""
     disk_byte_fraction: float
-    """Of the bytes that are served."""
+    """The share of bytes served from the disk."""
     disk_utilisation: float
 
 
 class Ranking:
-    """The files of a set in the order in which they earn their place in RAM."""
+    """The files of a set in the order in which they benefit most from RAM."""
 
     def __init__(self, file_set: FileSet, disk: Disk, connection_bytes_per_second: float) -> None:
         sizes, probabilities = file_set.files()
@@ -52,16 +52,16 @@ class Ranking:
         self._sizes = _from_none(sizes[order])
         self._accesses = _from_none(probabilities[order])
         self._served = _from_none((probabilities * sizes)[order])
-        # A connection gets its bytes in accesses of the mean size.
+        # A connection receives its bytes in accesses of the mean size.
         accesses_per_second = file_set.connections * connection_bytes_per_second / self._served[-1]
         busy = _from_none(spared[order])
         self.utilisations = accesses_per_second * (busy[-1] - busy)
         """Of the disk, with the first k files in RAM, k = 0, 1, …"""
-        # With all files in RAM there is no work for a disk, not even by rounding.
+        # With all files in RAM the disk has no work, not even by rounding.
         self.utilisations[-1] = 0.0
 
     def within(self, ram_bytes: float) -> Placement:
-        """As many files as the RAM holds."""
+        """Places as many files as fit into the RAM."""
         kept = int(np.searchsorted(self._sizes, ram_bytes, side="right")) - 1
         return Placement(
             ram_bytes=float(self._sizes[kept]),
@@ -74,7 +74,7 @@ class Ranking:
         )
 
     def smallest_ram_bytes(self) -> float:
-        """With which the disk keeps up with the rest."""
+        """The smallest RAM with which the disk keeps up."""
         return float(self._sizes[int(np.argmax(self.utilisations <= 1))])
 
 
@@ -95,5 +95,5 @@ def largest_connections(ram_bytes: float, disk: Disk, connection_bytes_per_secon
 
 
 def _from_none(values: Array) -> Array:
-    """The sums of none, the first, the first two values, and so on."""
+    """Cumulative sums, starting from 0."""
     return np.concatenate([[0.0], np.cumsum(values)])

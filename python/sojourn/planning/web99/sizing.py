@@ -1,4 +1,4 @@
-"""What RAM, disks and the network carry: connections for given resources, or resources for given connections.
+"""Sizes RAM, disks and network: connections for given resources, or resources for given connections.
 
 Two schemes: the report's (classes 0 to 2 in RAM, all of class 3 on disk) and the optimal placement of single files.
 """
@@ -13,9 +13,9 @@ from sojourn.planning.web99.file_set import FileSet, access_kilobytes, connectio
 from sojourn.planning.web99.placement import Disk, Placement, Ranking, largest_connections
 
 NIC_BITS_PER_SECOND = 0.8e9
-"""What a commodity gigabit card was measured to carry (section 5.2)."""
+"""The measured throughput of a commodity gigabit card (section 5.2)."""
 MINIMUM_BITS_PER_SECOND = 320e3
-"""What the benchmark demands of a connection; sizing uses more, for what comes on top."""
+"""The benchmark's minimum rate of a connection; sizing uses more, to include overhead."""
 
 CORRECTIONS = (
     "The report's 1,450 and 1,734 connections multiply by 4.9, which is 4.8950, the divisor: 14.3668/4.8950 is 2.935, "
@@ -26,12 +26,12 @@ CORRECTIONS = (
     "connections need 12.0 GiB, not 4.",
     "The mean access is 14.3668 kilobytes; 14.2668 is a typing error.",
 )
-"""Where a reader who compares with the report would stumble."""
+"""Differences from the report, for readers who compare."""
 
 
 @dataclass(frozen=True)
 class DiskAnswer:
-    """What one disk adds."""
+    """The capacity that one disk adds."""
 
     name: str
     megabytes_per_second: float
@@ -41,16 +41,16 @@ class DiskAnswer:
     class3_on_disk_ram_bytes: float
     class3_on_disk_disk_bytes: float
     optimal_connections: int | None
-    """With the given RAM."""
+    """The optimum for the given RAM."""
     optimal_placement: Placement | None
     ram_needed_bytes: float | None
-    """For the given connections."""
+    """The RAM needed for the given connections."""
     placement: Placement | None
 
 
 @dataclass(frozen=True)
 class Sizing:
-    """The whole answer."""
+    """The complete sizing."""
 
     kilobyte: int
     connection_bits_per_second: float
@@ -65,7 +65,7 @@ class Sizing:
     network_cards: int | None
     disks: list[DiskAnswer]
     remote_loss_fraction: float | None
-    """By how much the slowest disk's optimum is below the fastest's."""
+    """The relative difference of the slowest disk's optimum from the fastest's."""
     corrections: tuple[str, ...]
 
 
@@ -77,7 +77,7 @@ def size(
     connection_bits_per_second: float,
     kilobyte: int,
 ) -> Sizing:
-    """Connections for the RAM, RAM for the connections, or both."""
+    """Computes connections for the RAM, RAM for the connections, or both."""
     rate = connection_bits_per_second / 8
     answers = [_disk(disk, ram_bytes, connections, rate, kilobyte) for disk in disks]
     optima = [each.optimal_connections for each in answers if each.optimal_connections]
@@ -103,7 +103,7 @@ def size(
 
 def _disk(disk: Disk, ram_bytes: float | None, connections: int | None, rate: float, kilobyte: int) -> DiskAnswer:
     access, of_class3 = access_kilobytes()
-    # A class-3 file takes the time to reach it beside its bytes; their mean size is of_class3 / 0.01 kilobytes.
+    # A class-3 file takes its access time plus the time for its bytes; their mean size is of_class3 / 0.01 kilobytes.
     mean_bytes = of_class3 / 0.01 * kilobyte
     delivered = mean_bytes / (disk.access_seconds + mean_bytes / disk.bytes_per_second)
     carried = delivered / rate * access / of_class3

@@ -12,6 +12,7 @@ from sojourn.report.drawing import figure
 from sojourn.report.markup import Markup, element, join, shell
 from sojourn.report.scales import linear
 from sojourn.report.tables import texts
+from sojourn.results.records import Interval
 from sojourn.results.run_folder import RunFolder
 from sojourn.text import format
 
@@ -19,7 +20,7 @@ REPORT = "report.html"
 
 
 def write_report(folder: RunFolder) -> Path | None:
-    """Draws the page from the folder alone; returns where it is."""
+    """Draws the page from the folder alone; returns its path."""
     summary = ApplicationSummary.model_validate_json((folder.path / SUMMARY).read_text())
     folder.write_text(REPORT, page(summary))
     return folder.written(REPORT)
@@ -48,6 +49,8 @@ def page(summary: ApplicationSummary) -> str:
         )
         if steps
         else None,
+        _changes(summary),
+        _held_out(summary),
         _demands(summary),
         _endpoints(summary),
         _tiers(summary),
@@ -128,6 +131,49 @@ def _steps(summary: ApplicationSummary, steps: Sequence[StepFigures]) -> Markup:
         for step in steps
     ]
     return texts("table-steps", "Steps", head, rows)
+
+
+def _changes(summary: ApplicationSummary) -> Markup | None:
+    rows = [
+        [each.what, _range(each.capacity), f"{each.factor:.2f}", each.limited_by, each.cost or "", "", ""]
+        for each in summary.changes
+    ]
+    rows += [
+        [
+            each.what,
+            _range(each.predicted) if each.predicted is not None else each.not_predicted_because or "",
+            "",
+            each.limited_by or "",
+            "",
+            _range(each.measured) if each.measured is not None else each.not_measured_because or "",
+            "" if each.error is None else f"{each.error:+.0%}",
+        ]
+        for each in summary.verification
+    ]
+    head = ["change", "predicted, requests/s", "times the knee", "then limited by", "cost", "measured", "error"]
+    return texts("table-changes", "Changes", head, rows) if rows else None
+
+
+def _held_out(summary: ApplicationSummary) -> Markup | None:
+    if summary.model is None or not summary.model.held_out:
+        return None
+    rows = [
+        [
+            f"{each.offered_requests_per_second:,.1f}",
+            each.endpoint,
+            format.seconds(each.measured_mean_seconds),
+            format.seconds(each.predicted_mean_seconds),
+            format.seconds(each.measured_p95_seconds),
+            format.seconds(each.predicted_p95_seconds),
+        ]
+        for each in summary.model.held_out
+    ]
+    head = ["offered/s", "endpoint", "mean, measured", "predicted", "p95, measured", "predicted"]
+    return texts("table-held-out", "The model at loads that it was not fitted on", head, rows)
+
+
+def _range(interval: Interval) -> str:
+    return f"{interval.estimate:,.4g} ({interval.low:,.4g} to {interval.high:,.4g})"
 
 
 def _demands(summary: ApplicationSummary) -> Markup:

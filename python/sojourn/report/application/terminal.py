@@ -1,4 +1,4 @@
-"""The answer of an assessment of an application, in a screenful."""
+"""The answer of an application's assessment, in at most a screenful."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from rich.text import Text
 
 from sojourn.applications.diagnosis import in_words
 from sojourn.applications.summary import ApplicationSummary, ObjectiveAnswer
+from sojourn.applications.verification.carrying_out import in_words as verified_in_words
 from sojourn.results.records import Interval
 from sojourn.text import format
 
 
 def print_application(summary: ApplicationSummary, console: Console) -> None:
-    """The answer: capacity, bottleneck, what changes give; then what each endpoint costs."""
+    """Prints the answer (capacity, bottleneck, effect of changes), then the cost of each endpoint."""
     if not summary.complete:
         console.print(Text(f"INCOMPLETE: {summary.incomplete_because}", style="bold red"))
     for line in sentences(summary):
@@ -33,7 +34,7 @@ def print_application(summary: ApplicationSummary, console: Console) -> None:
 
 
 def sentences(summary: ApplicationSummary) -> list[str]:
-    """The answer in sentences."""
+    """The answer in full sentences."""
     said = [
         f"{summary.target}, loaded with {summary.covered_fraction:.0%} of the requests of {summary.log_name} "
         f"({len(summary.endpoints)} endpoints)"
@@ -47,18 +48,18 @@ def sentences(summary: ApplicationSummary) -> list[str]:
     if summary.next_bottleneck is not None:
         said.append(f"next:       {in_words(summary.next_bottleneck)}")
     for change in summary.changes:
-        rate = format.rate(change.capacity_requests_per_second)
-        said.append(f"change:     {change.what}: {rate} (x{change.factor:.2f})")
-    if summary.model is not None and summary.model.held_out_error_median is not None:
-        said.append(
-            f"model:      off by {summary.model.held_out_error_median:.0%} in the median, over "
-            f"{len(summary.model.held_out)} steps that it did not see"
-        )
+        cost = f", for {change.cost}" if change.cost is not None else ""
+        said.append(f"change:     {change.what}: {_rates(change.capacity)} requests/s (x{change.factor:.2f}){cost}")
+    said += [f"verified:   {each.what}: {verified_in_words(each)}" for each in summary.verification]
+    if summary.model is not None and summary.model.errors:
+        off = ", ".join(f"{what} {error:.0%}" for what, error in summary.model.errors.items())
+        loads = len({each.offered_requests_per_second for each in summary.model.held_out})
+        said.append(f"model:      off by {off} (medians over endpoints, at {loads} loads that it did not see)")
     return said
 
 
 def objective_in_words(objective: ObjectiveAnswer, required: float) -> str:
-    """An objective with how far it holds."""
+    """An objective, and the capacity within it."""
     if objective.capacity is None:
         return f"FAILS  {objective.objective}: not at any load"
     word = "holds" if objective.holds else "FAILS"

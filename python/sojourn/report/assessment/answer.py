@@ -1,4 +1,4 @@
-"""The first screen: the capacity, the bottleneck, the next one, and the reasons for doubt."""
+"""The first screen: the capacity, the bottleneck, the next bottleneck, and reasons for doubt."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sojourn.text import format
 
 
 def first_screen(run: Run) -> Markup:
-    """Marks that a reader must not miss, then the answer."""
+    """Warnings that a reader must not miss, then the answer."""
     summary = run.summary
     answer = summary.answer
     body = _answered(answer, summary) if answer else _unanswered(summary)
@@ -78,7 +78,7 @@ def _facts(answer: Answer) -> Markup:
 
 
 def _resources(answer: Answer) -> Markup:
-    """Each resource: how busy at the answer's rate, where it alone would end, what doubling it gives."""
+    """Each resource: its utilisation at the answer's rate, its own saturation rate, and the gain from doubling it."""
     doubling = {each.resource: each for each in answer.doubling}
     known = {each.name for each in answer.resources}
     rows = [_resource(each, doubling.get(each.name)) for each in answer.resources]

@@ -1,4 +1,4 @@
-"""What was read: Table 1 of the log and the facts of its import."""
+"""Tables of the imported log: Table 1 of its characteristics, and the import's counts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CLASSES = {
     "without_size": "no size in the log",
     "of_unknown_size": "no size known",
 }
-"""Classes of requests whose names say too little."""
+"""Descriptions of request classes whose names say too little."""
 
 
 def table_one(run: Run) -> Markup:
@@ -78,7 +78,7 @@ def import_figures(log: LogImport) -> list[tuple[str, str]]:
 
 
 def coverage_figures(found: Coverage | None) -> list[tuple[str, str]]:
-    """What share of the log a static copy of the site can stand for, and what the rest is."""
+    """The share of the log that a static copy of the site can answer, and the classes of the rest."""
     if found is None:
         return []
     covered = f"{_share(found.requests_fraction)} of the requests"
@@ -94,7 +94,7 @@ def coverage_figures(found: Coverage | None) -> list[tuple[str, str]]:
 
 
 def _share(fraction: float | None) -> str:
-    # To a tenth: 99.6 % is not all.
+    # Rounded to a tenth, because 99.6 % is not all.
     return format.NOT_MEASURED if fraction is None else f"{100 * fraction:.1f} %"
 
 
@@ -109,7 +109,7 @@ def _counted(requests: RequestClass) -> str:
 
 
 def shortened(path: str) -> str:
-    """A path that leaves room for others, and that no terminal takes for a command."""
+    """Shortens a path to leave room for others, and escapes terminal control characters."""
     said = visible(path)
     return said if len(said) <= PATH_SHOWN_MAX else f"{said[: PATH_SHOWN_MAX - 1]}…"
 
@@ -119,6 +119,6 @@ def _if_any(name: str, count: float | None) -> list[tuple[str, str]]:
 
 
 def malformed_lines(run: Run) -> Markup | None:
-    """The first malformed lines, as they are."""
+    """The first malformed lines, unchanged."""
     first = run.log_import.malformed_examples()
     return grid("table-malformed", "First malformed lines", [("Line", "Why", "Text")], first) if first else None

@@ -1,4 +1,4 @@
-"""The response times that the log has, all and by path, beside those measured of the static copy."""
+"""Response times recorded in the log, overall and by path, beside those measured with the static copy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOTE = (
 
 
 def table(run: Run) -> Markup | None:
-    """The rows of the log, then the measured ones; nothing where the log has no times."""
+    """The rows of the log, then the measured ones; None if the log has no times."""
     times = run.characteristics.request_times()
     if not times:
         return None
@@ -27,7 +27,7 @@ def table(run: Run) -> Markup | None:
     for each in times:
         seconds = (each.mean, each.p50, each.p90, each.p95, each.p99, each.p999, each.max)
         rows.append((f"log: {shortened(each.name)}", format.count(each.count), *map(format.seconds, seconds)))
-    # Right below the log's own sums: the two that are to be compared.
+    # Directly below the log's totals, for comparison.
     sums = sum(1 for each in times if each.name in ("all requests", "upstream"))
     step = wording.nearest_to_the_log(run.summary)
     if step is not None:

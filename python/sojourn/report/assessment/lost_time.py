@@ -1,4 +1,4 @@
-"""What each core lost to others while the load rose, from the timeline's windows."""
+"""CPU time that each core lost to other programs during the rising load, from the timeline's windows."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sojourn.text import format
 
 TITLE = "Time lost to others, per core"
 LIMIT_SECONDS = 1e-3
-"""What a core may lose in an undisturbed window: the engine's limit, where its source is as fine as that."""
+"""The most that a core may lose in an undisturbed window: the engine's limit for precise sources."""
 _CORES = {"server": SERVER_LOST, "generator": GENERATOR_LOST}
 
 
 def lost_time(run: Run) -> Markup:
-    """A row per core: the share of the time, the worst window, the windows that lost too much."""
+    """One row per core: the share of time lost, the worst window, and the number of disturbed windows."""
     if run.timeline is None or not {CLIMB, TIME} <= set(run.timeline.columns):
         return absent("table-lost", TITLE, f"there is no timeline: {run.because_incomplete}")
     known = {name: _windows(run.timeline, column) for name, column in _CORES.items() if column in run.timeline.columns}
@@ -30,8 +30,8 @@ def lost_time(run: Run) -> Markup:
 
 
 def _windows(timeline: polars.DataFrame, column: str) -> polars.DataFrame:
-    """What was lost in each window whose loss and length are known, with its length."""
-    # A row's length is the time since the row before, of the same climb.
+    """The loss in each window with a known loss and length."""
+    # A row's length is the time since the previous row of the same climb.
     length = polars.col(TIME).diff().over(CLIMB).alias("length")
     return timeline.select(polars.col(column).alias("lost"), length).drop_nulls()
 

@@ -1,4 +1,4 @@
-"""What was measured and fitted beside the steps: demand runs, model, settings and environment."""
+"""Tables of everything besides the steps: demand runs, model, settings and environment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sojourn.text import format
 
 
 def demand_points(run: Run) -> Markup:
-    """A row per closed-loop run that measured service demand."""
+    """One row per closed-loop run that measured service demand."""
     title = "Closed-loop runs on documents of one size"
     points = run.summary.demand_points
     if not points:
@@ -76,7 +76,7 @@ def model(run: Run) -> Markup:
 
 
 def validation(run: Run) -> Markup:
-    """How well the model held where it was not fitted."""
+    """The model's errors at points it was not fitted to."""
     fit = run.summary.model
     title = "How well the model holds"
     if fit is None:
@@ -100,7 +100,7 @@ def validation(run: Run) -> Markup:
 
 
 def settings(run: Run) -> Markup:
-    """What was asked for and what was measured."""
+    """The requested settings, and the extent of the measurement."""
     asked, system = run.summary.settings, run.summary.system
     rows: list[tuple[str, str | None]] = [
         ("Server", f"{system.name} {system.version}" if system else f"{asked.server}, not started"),
@@ -123,12 +123,12 @@ def settings(run: Run) -> Markup:
 
 
 def environment(run: Run) -> Markup:
-    """`environment.json` as it is."""
+    """`environment.json` as a table."""
     return environment_table(run.environment)
 
 
 def environment_table(environment: Mapping[str, object] | None) -> Markup:
-    """A table of the machine and settings that a run recorded."""
+    """A table of the machine and settings recorded by a run."""
     title = "Environment"
     if environment is None:
         return absent("table-environment", title, "the run has no environment.json")
@@ -152,7 +152,7 @@ def _core(core: int | None) -> str:
 
 
 def written(name: str, value: object) -> str:
-    """A value of an environment as a cell."""
+    """Formats a value of an environment."""
     if name.endswith("_bytes") and isinstance(value, int):
         return format.size(value)
     if isinstance(value, list):

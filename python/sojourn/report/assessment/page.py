@@ -1,6 +1,6 @@
-"""The page: the template filled with the first screen, the plots and the tables of a run.
+"""Fills the page's template with the first screen, the plots and the tables of a run.
 
-One file, read offline: style and script are inside, plots are SVG drawn here, and nothing is fetched.
+The page is one offline file: it contains style and script, draws its plots as SVG, and loads nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NAME = "report.html"
 
 
 def write_report(folder: RunFolder) -> Path | None:
-    """Draws the run's report and returns where it is, unless it could not be written."""
+    """Writes the run's report and returns its path; None if it could not be written."""
     folder.write_text(NAME, page(Run.read(folder)))
     return folder.written(NAME)
 

@@ -1,4 +1,4 @@
-"""What a report is drawn from: the summary, the tables and the environment of one run, read once."""
+"""The data of a report, read once: the summary, the tables and the environment of a run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Run:
 
     @classmethod
     def read(cls, folder: RunFolder) -> Run:
-        """Reads what the folder holds; only the summary has to be there."""
+        """Reads the folder's files; only the summary is mandatory."""
         environment = folder.path / "environment.json"
         return cls(
             read_summary(folder),
@@ -33,7 +33,7 @@ class Run:
 
     @property
     def characteristics(self) -> Characteristics:
-        """The log, characterised."""
+        """The log's characteristics."""
         return Characteristics(self.summary.characteristics)
 
     @property
@@ -42,5 +42,5 @@ class Run:
 
     @property
     def because_incomplete(self) -> str:
-        """Why something may be missing, as the end of a sentence."""
+        """The reason why something may be missing, as the end of a sentence."""
         return self.summary.incomplete_because or "the run does not hold it"

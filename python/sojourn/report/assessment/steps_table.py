@@ -1,4 +1,4 @@
-"""The steps of rising load: measured beside predicted, with each prediction's error."""
+"""The steps of rising load: measured and predicted figures, with each prediction's error."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOTE = (
 
 
 def steps(run: Run) -> Markup:
-    """The table, or why there is none."""
+    """The table, or the reason for its absence."""
     if not run.summary.steps:
         because = f"no step of rising load was finished: {run.because_incomplete}"
         return absent("table-steps", TITLE, because)

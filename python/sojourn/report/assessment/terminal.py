@@ -1,6 +1,6 @@
-"""The answer on the terminal, in a screenful, and the characteristics of a log.
+"""Prints an assessment's answer in at most a screenful, and the characteristics of a log.
 
-Says the same in the same words as the report; reads without colour and at 80 columns.
+It uses the same sentences as the report, and is readable without colour and at 80 columns.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from sojourn.text import format
 from sojourn.workload.characteristics import Characteristics, LoggedTimes, LogImport
 
 STEPS_SHOWN_MAX = 8
-"""More steps than this would push the answer off the screen; the highest are nearest to the knee."""
+"""The most steps shown, so that the answer stays on the screen; the highest loads are nearest to the knee."""
 TIMES_SHOWN_MAX = 12
-"""The paths that took the most time; the JSON has more."""
+"""The most paths shown, by total time; the JSON has more."""
 
 Solver = tuple[str, Callable[[Step], Prediction | None], Callable[[Step], PredictionError | None]]
 
@@ -48,10 +48,10 @@ def print_summary(summary: Summary, console: Console) -> None:
 def print_trace(
     log: str, imported: Mapping[str, object], characteristics: Mapping[str, object], console: Console
 ) -> None:
-    """What a log holds: its import, then its figures."""
+    """Prints a log's import, then its figures."""
     console.print(Text(log, style="bold"))
     facts, figures = LogImport(imported), Characteristics(characteristics)
-    # Nothing was kept of a log whose requests are all dynamic.
+    # Without a kept request, as in a log of dynamic requests only, there are no figures.
     kept = log_tables.figures(figures) if figures.figure("requests") else []
     print_pairs([*log_tables.import_figures(facts), *kept], console)
     _print_times(figures.request_times(), console)
@@ -62,7 +62,7 @@ def print_trace(
 
 
 def _print_times(times: list[LoggedTimes], console: Console) -> None:
-    """How long requests took by the log: all of them, dynamic ones too."""
+    """Prints logged request durations, including those of dynamic requests."""
     if not times:
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
@@ -132,7 +132,7 @@ def _print_steps(steps: list[Step], console: Console) -> None:
 
 
 def _solver(steps: Iterable[Step]) -> Solver:
-    # The simulation follows the log's own arrivals; the closed form stands in where it was not run.
+    # The simulation uses the log's own arrivals; without it the closed form is shown.
     if any(step.simulation for step in steps):
         return "simulated", lambda step: step.simulation, lambda step: step.simulation_error
     return "predicted", lambda step: step.closed_form, lambda step: step.closed_form_error

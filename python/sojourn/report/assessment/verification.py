@@ -1,4 +1,4 @@
-"""The changes that were made: predicted beside measured, on the page and on the terminal."""
+"""Verified changes: predicted and measured effects, for the page and the terminal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOTE = (
 
 
 def verified(run: Run) -> Markup:
-    """The section of the report; nothing where no change was asked for."""
+    """The section of the report; empty if no change was requested."""
     made = run.summary.verification
     if not made:
         return Markup("")
@@ -44,7 +44,7 @@ def verified(run: Run) -> Markup:
 
 
 def print_verification(made: Sequence[Verification], console: Console) -> None:
-    """A line per change, and why one is doubtful or was not made."""
+    """Prints a line per change, and the reason if one is doubtful or failed."""
     lines = table("changed", "predicted", "measured", "error", "mean R", "p95 R", "verdict")
     for each in made:
         if each.predicted_capacity_requests_per_second is None:

@@ -1,4 +1,4 @@
-"""The sentences that the report and the terminal share, so that both say the same in the same words."""
+"""Sentences that the report and the terminal share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def target(settings: Settings) -> str:
 
 
 def interval(answer: Answer) -> str:
-    """The capacity as an interval, with what its width comes from."""
+    """The capacity as an interval, with the source of its width."""
     low, high = answer.low_requests_per_second, answer.high_requests_per_second
     between = f"{format.number(low)} to {format.number(high)}" if high is not None else f"{format.number(low)} or more"
     return f"{between}: {'; '.join(answer.interval_because)}"
@@ -34,7 +34,7 @@ def bottleneck(answer: Answer) -> str:
 
 
 def headroom(answer: Answer) -> str:
-    """How the answer compares with the log's own peak."""
+    """Compares the answer with the log's own peak."""
     if answer.headroom_over_log_peak is None:
         return "not known: the log has no busiest minute"
     peak = format.rate(answer.log_peak_requests_per_second)
@@ -43,7 +43,7 @@ def headroom(answer: Answer) -> str:
 
 
 def covers(answer: Answer) -> str:
-    """What share of the log the answer is about."""
+    """The share of the log that the answer covers."""
     if answer.requests_fraction is None:
         return "not counted"
     of_bytes = f", {format.percent(answer.bytes_fraction)} of its bytes" if answer.bytes_fraction is not None else ""
@@ -51,14 +51,14 @@ def covers(answer: Answer) -> str:
 
 
 def nearest_to_the_log(summary: Summary) -> Step | None:
-    """The step whose load is nearest to the log's busiest minute, of those that the generator did not limit."""
+    """The step with the load nearest to the log's busiest minute, among those that the generator did not limit."""
     steps = [step for step in summary.steps if not step.generator_limited]
     peak = summary.answer.log_peak_requests_per_second if summary.answer else 0.0
     return min(steps, key=lambda step: abs(step.offered_requests_per_second - peak), default=None)
 
 
 def logged_times(summary: Summary) -> str | None:
-    """The response times that the log has beside those measured; None where it has none."""
+    """The log's own response times beside the measured ones; None if it has none."""
     times = Characteristics(summary.characteristics).request_times()
     if not times:
         return None
@@ -74,7 +74,7 @@ def logged_times(summary: Summary) -> str | None:
 
 
 def no_answer(summary: Summary) -> str:
-    """Why there is no answer, and how far the run came."""
+    """The reason why there is no answer, and how far the run came."""
     because = summary.incomplete_because or "no knee was found"
     knee = summary.knee
     if knee:
@@ -85,7 +85,7 @@ def no_answer(summary: Summary) -> str:
 
 
 def lower_bound(summary: Summary) -> str | None:
-    """Why the figure is a lower bound, or None where it is the server's own limit."""
+    """The reason why the capacity is only a lower bound; None if it is the server's limit."""
     answer = summary.answer
     if answer is None or not answer.is_lower_bound:
         return None
@@ -93,19 +93,19 @@ def lower_bound(summary: Summary) -> str | None:
 
 
 def withheld(refused: Withheld) -> str:
-    """A figure that is not printed, why, and the cure."""
+    """Explains a withheld figure: the reason and a suggested fix."""
     return f"withheld: {refused.figure}: {refused.reason}; {refused.cure}"
 
 
 def gain(fraction: float | None) -> str:
-    """The gain from doubling a resource; under 0.5 % counts as none."""
+    """The gain from doubling a resource; less than 0.5 % counts as none."""
     if fraction is None:
         return format.NOT_MEASURED
     return "none" if abs(fraction) < 0.005 else f"{fraction * 100:+,.0f} %"
 
 
 def step_marks(step: Step) -> list[str]:
-    """What a reader must know of a step beside its figures, as letters; `STEP_MARKS` says what they mean."""
+    """Letters that flag a step's peculiarities; `STEP_MARKS` explains them."""
     held = {
         "h": step.held_out,
         "b": not step.within_target,
@@ -116,13 +116,13 @@ def step_marks(step: Step) -> list[str]:
 
 
 def step_marks_legend(steps: Sequence[Step]) -> str:
-    """The meaning of the letters that occur among the steps."""
+    """Explains the letters that occur among the steps."""
     occurring = {letter for step in steps for letter in step_marks(step)}
     return ", ".join(f"{letter} {meaning}" for letter, meaning in STEP_MARKS.items() if letter in occurring)
 
 
 def windows(steps: Sequence[Step]) -> str:
-    """What share of the windows the response times are over; empty where they are over all."""
+    """The share of windows behind the response times; empty if all were used."""
     found = [step.undisturbed for step in steps if step.undisturbed]
     if not found:
         return ""

@@ -1,1 +1,1 @@
-"""Simulated cache policies: miss-ratio curves as a page and as a table."""
+"""Cache simulations: miss-ratio curves as a page and as a table."""

@@ -24,12 +24,12 @@ SOURCES = (SUMMARY, POINTS)
 
 
 def prepare(path: Path) -> RunFolder:
-    """Makes the folder; one that holds a simulation is refused, never overwritten."""
+    """Creates the folder; refuses one that holds a simulation."""
     return RunFolder.create(path, holds=(SUMMARY,), inside="plots")
 
 
 def write(folder: RunFolder, found: Simulation) -> Path | None:
-    """Writes everything and returns where the page is."""
+    """Writes everything and returns the page's path."""
     folder.write_json(SUMMARY, found.as_json())
     folder.write_table(POINTS, [asdict(point) for point in found.points])
     write_images(folder, curves(found))
@@ -82,7 +82,7 @@ _STYLES: tuple[tuple[int, Mark, Line], ...] = (
 
 
 def curves(found: Simulation) -> list[Chart]:
-    """A chart of requests, and one of bytes."""
+    """A chart by requests, and one by bytes."""
     return [
         _curve(found, "plot-misses", "Requests missed", lambda point: point.miss_ratio),
         _curve(found, "plot-bytes", "Bytes missed", lambda point: point.byte_miss_ratio),

@@ -10,7 +10,7 @@ from sojourn.text import format
 
 
 def print_cache_simulation(found: Simulation, data: Console) -> None:
-    """Prints the misses of every policy over the sizes, by requests and by bytes."""
+    """Prints the miss ratio of every policy by cache size, for requests and bytes."""
     data.print(
         f"{found.source}: {found.requests:,} requests for {found.objects:,} objects, "
         f"{format.size(found.working_set_bytes)} together",

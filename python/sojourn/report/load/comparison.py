@@ -1,4 +1,4 @@
-"""A comparison of load runs on the terminal, and the figures of one group of repetitions."""
+"""Prints a comparison of load runs, and the figures of one group of repetitions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STYLES = {"better": "green", "worse": "bold red"}
 
 
 def print_comparison(comparison: Comparison, limit: float | None, console: Console) -> None:
-    """Every metric with its verdict, then what is said of regressions beyond the limit."""
+    """Prints every metric with its verdict, then regressions beyond the limit."""
     for because in comparison.void_because:
         console.print(Text(f"NO VERDICT: {because}", style="bold red"), soft_wrap=True)
     rows = table("metric", "first", "second", "ratio")
@@ -36,7 +36,7 @@ def print_comparison(comparison: Comparison, limit: float | None, console: Conso
 
 
 def print_repetitions(group: Group, console: Console) -> None:
-    """Every metric over the runs: the geometric mean with its interval, and what single runs differ by."""
+    """Prints every metric over the runs: the geometric mean with its interval, and the spread of single runs."""
     rows = table("metric", "mean of runs", "95 % interval", "a run deviates by")
     for name in METRICS:
         metric = metrics.find(name)

@@ -1,7 +1,7 @@
-"""The run while it runs: a few lines on standard error, redrawn once a second when the engine says how it goes.
+"""The live view of a run: a few lines on standard error, redrawn with each progress line of the engine.
 
-Drawing must cost the measurement nothing, so this is plain string formatting on the thread that listens to the
-engine: no timer, no second wake-up, no library. On leaving, the lines are wiped; the result follows them.
+Drawing must not disturb the measurement, so it is plain string formatting on the thread that reads the engine's
+output: no timer, no additional wake-up, no library. At the end the lines are erased, and the result follows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sojourn.text import format
 BARS = "▁▂▃▄▅▆▇█"
 HISTORY_SECONDS = 120
 GENERATOR_BUSY = 0.9
-"""From this share of a core on, the generator may be what is measured."""
+"""From this share of a core on, the generator may be the limit."""
 _UP, _WIPE_LINE, _WIPE_BELOW = "\x1b[{}A", "\x1b[K", "\x1b[J"
 _NO_WRAP, _WRAP = "\x1b[?7l", "\x1b[?7h"
 _BOLD, _DIM, _YELLOW, _RED, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[33m", "\x1b[31m", "\x1b[0m"
@@ -30,18 +30,18 @@ _BOLD, _DIM, _YELLOW, _RED, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[33m", "\x1b[31m
 
 @dataclass(frozen=True)
 class Screen:
-    """How wide the terminal is, and lines as they are drawn on it."""
+    """The terminal's width, and the lines drawn on it."""
 
     width: int
 
     @classmethod
     def now(cls) -> Screen:
-        """A screen as wide as the terminal is now, at most 100 columns."""
+        """A screen with the terminal's present width, at most 100 columns."""
         return cls(min(shutil.get_terminal_size().columns, 100))
 
     @property
     def room(self) -> int:
-        """What is left beside a line's name."""
+        """The width left beside a line's name."""
         return max(10, self.width - 12)
 
     def line(self, name: str, said: str) -> str:
@@ -49,12 +49,12 @@ class Screen:
         return f"{name:<11} {said}"
 
     def dim(self, name: str, said: str) -> str:
-        """A line in dim letters."""
+        """A dimmed line with its name."""
         return f"{_DIM}{self.line(name, said)}{_PLAIN}"
 
 
 class LiveView:
-    """Draws what the engine's progress lines say; a context manager."""
+    """Draws the engine's progress; a context manager."""
 
     def __init__(self, title: str, output: TextIO = sys.stderr) -> None:
         self._title = title
@@ -78,7 +78,7 @@ class LiveView:
             self._output.flush()
 
     def __call__(self, progress: ProgressLine) -> None:
-        """Shows a second of the run."""
+        """Draws one progress line."""
         if not isinstance(progress, RequestsAdvance):
             return
         if progress.host is not None:
@@ -110,7 +110,7 @@ class LiveView:
         ]
 
     def _head(self, screen: Screen, done: float, state: str) -> list[str]:
-        """What runs, and how much of it is over."""
+        """The command, and the progress of its run."""
         elapsed = time.monotonic() - self._began
         filled = round(done * (screen.room - 24))
         bar = "█" * filled + "░" * max(0, screen.room - 24 - filled)
@@ -120,15 +120,15 @@ class LiveView:
         ]
 
     def _generator(self, screen: Screen, busy: float) -> str:
-        """The generator's CPU share, with a warning near its limit."""
+        """The generator's CPU usage, with a warning near its limit."""
         warning = "  near its limit: figures may be the generator's" if busy > GENERATOR_BUSY else ""
         return screen.line("generator", f"{_YELLOW if warning else ''}{busy * 100:.0f} % of a core{warning}{_PLAIN}")
 
     def _draw(self, lines: list[str]) -> None:
-        # Fewer rows than lines would scroll, and moving up would then miss the top.
+        # More lines than the terminal has rows would scroll, so that moving up would miss the top.
         lines = lines[: max(1, shutil.get_terminal_size().lines - 1)]
         up = "\r" + _UP.format(self._drawn) if self._drawn else ""
-        # A line that wrapped would be two, and the next drawing would begin too low.
+        # A wrapped line would occupy two rows, and the next drawing would start too low.
         text = "".join(line + _WIPE_LINE + "\n" for line in lines)
         self._output.write(up + _NO_WRAP + text + _WRAP + _WIPE_BELOW)
         self._output.flush()
@@ -136,7 +136,7 @@ class LiveView:
 
 
 def sparkline(values: deque[float], width: int) -> str:
-    """The last values as bars from zero to their largest, one a column."""
+    """The last values as a bar chart from zero to their maximum, one bar per column."""
     shown = list(values)[-width:]
     top = max(shown, default=0.0)
     if top <= 0:
@@ -145,7 +145,7 @@ def sparkline(values: deque[float], width: int) -> str:
 
 
 def server_lines(used: Mapping[str, float]) -> list[str]:
-    """What a probed server used in the last second: what is known of it."""
+    """A probed server's usage in the last second, as far as it is known."""
     cpu = {name: used.get(f"cpu_{key}seconds") for name, key in (("", ""), ("user", "user_"), ("system", "system_"))}
     said = [f"{value:.2f} {f'in {name}' if name else 'cores'}" for name, value in cpu.items() if value is not None]
     counts = {
@@ -161,7 +161,7 @@ def server_lines(used: Mapping[str, float]) -> list[str]:
 
 
 def _together(machines: Sequence[RequestsAdvance]) -> RequestsAdvance:
-    """Several machines as one: rates added; of percentiles the worst machine's, for they do not add."""
+    """Combines several machines: adds rates, and takes the worst machine's percentiles, which do not add up."""
     kinds = [each.time_to_first_byte_intended_seconds for each in machines]
     worst = {name: max(getattr(each, name) or 0.0 for each in kinds) for name in _SHOWN}
     return machines[0].model_copy(
@@ -176,7 +176,7 @@ def _together(machines: Sequence[RequestsAdvance]) -> RequestsAdvance:
 
 
 _SHOWN = {"p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99", "p999": "p99.9"}
-"""The percentiles by their keys, as people write them."""
+"""The display names of percentile keys."""
 
 
 def _times(found: Summary) -> str:
@@ -184,7 +184,7 @@ def _times(found: Summary) -> str:
 
 
 def time_of(seconds: float | None) -> str:
-    """A time in the unit that suits it."""
+    """A time in a suitable unit."""
     if seconds is None:
         return "-"
     for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
@@ -194,10 +194,10 @@ def time_of(seconds: float | None) -> str:
 
 
 class StreamView(LiveView):
-    """Draws what the engine's progress lines say of streams."""
+    """Draws the engine's progress of a run of viewers."""
 
     def __call__(self, progress: ProgressLine) -> None:
-        """Shows an interval of the run."""
+        """Draws one progress line."""
         if isinstance(progress, StreamsAdvance):
             self._playing.append(progress.streams_playing)
             self._behind.append(progress.behind_seconds.p99 or 0.0)

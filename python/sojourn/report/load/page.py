@@ -1,4 +1,4 @@
-"""The page of a load run: the same shell, plots and tables as the capacity report."""
+"""The page of a load run, with the shell, plots and tables of the capacity report."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FACTS = {
     "error_rate": "Failed",
     "server.cpu_per_request": "Server CPU",
 }
-"""Metrics on the first screen, with short names; what they are shows under the pointer."""
+"""Metrics on the first screen with short names; tooltips explain them."""
 
 
 def page(run: LoadRun) -> str:
@@ -58,7 +58,7 @@ def page(run: LoadRun) -> str:
 
 
 def server_plots(run: LoadRun) -> Markup | str:
-    """Only where the server was probed: empty plots would say nothing."""
+    """The plots of a probed server; empty if it was not probed."""
     if run.result.recording is None:
         return ""
     return element("div", [figure(plot(run)) for plot in SERVER], class_="plots")
@@ -99,7 +99,7 @@ def _between(name: str, low: float | None, high: float | None) -> str | None:
 
 
 def marks(run: LoadRun) -> list[Markup]:
-    """Notices above the figures: a generator limit, an incomplete run."""
+    """Warnings above the figures: a generator limit, an incomplete run."""
     found = []
     because = run.result.limited_because
     if because:
@@ -115,7 +115,7 @@ def _mark(class_: str, title: str, text: str) -> Markup:
 
 
 def warnings(run: LoadRun) -> Markup | None:
-    """What makes the figures doubtful without voiding them."""
+    """Conditions that make the figures doubtful but not void."""
     found = run.result.record.warnings
     if not found:
         return None

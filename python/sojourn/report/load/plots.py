@@ -1,6 +1,6 @@
 """The plots of a load run: throughput, latencies and CPU over time, and the distribution of latencies.
 
-Over time a point is an interval; its percentiles come from the interval's own histogram.
+In plots over time each point is an interval, with percentiles from the interval's own histogram.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from sojourn.report.scales import Logarithmic, Scale, linear, logarithmic
 from sojourn.text import format
 
 POINTS_MAX = 600
-"""A screen has no more columns; of more intervals, neighbours are joined."""
+"""The most points of a plot: a screen has no more columns, so neighbouring intervals are merged."""
 _NO_INTERVALS = "the run was too short for an interval, or kept none"
 
 Plot = Callable[[LoadRun], Chart | Missing]
 
 
 def throughput(run: LoadRun) -> Chart | Missing:
-    """Good answers, failures and what was offered, per second."""
+    """Good responses, failures and offered requests per second."""
     table = run.result.interval_table
     series = [series_of("answered", 1, "solid", table, "requests_per_second", format.number)]
     if run.result.errors:
         series.append(series_of("failed", 2, "dashed", table, "errors_per_second", format.number))
     offered = series_of("offered", 0, "dotted", run.result.timeline, "offered_requests_per_second", format.number)
-    # A closed loop offers what is answered.
+    # In a closed loop the offered rate equals the answered rate.
     if any(offered.points):
         series.append(offered)
     return over_time("throughput", "Throughput over time", series, "requests per second", linear, format.number)
@@ -87,7 +87,7 @@ DISTRIBUTIONS: tuple[tuple[str, str, int, Line], ...] = (
 
 
 def distribution(run: LoadRun) -> Chart | Missing:
-    """Every percentile up to the last request: the tail is drawn as wide as the body."""
+    """All percentiles up to the slowest request, with the tail as wide as the body."""
     identifier, title = "plot-distribution", "Latency by percentile"
     histograms = run.result.latencies
     series = []
@@ -118,10 +118,10 @@ SECTIONS: dict[str, list[Plot]] = {
 
 
 def _percentiles(seconds: Column, counts: NDArray[np.uint64]) -> list[Point | None]:
-    """The percentile curve as points: one minus the share that is longer, as one in how many."""
+    """The percentile curve as points, by rarity: one in how many requests is slower."""
     total = float(counts.sum())
     longer = total - np.cumsum(counts)
-    # The last request of all is rarer than any other: one in as many as there are.
+    # The slowest request is one in as many as there are.
     rarity = np.where(longer > 0, total / np.maximum(longer, 1), total)
     points = list[Point | None]()
     before = 0.0
@@ -134,7 +134,7 @@ def _percentiles(seconds: Column, counts: NDArray[np.uint64]) -> list[Point | No
 
 
 class _Rarity(Logarithmic):
-    """One in how many requests is longer: a tick for the median and for each further nine."""
+    """Rarity as a scale: a tick for the median and for each further nine."""
 
     def ticks(self, about: int) -> list[float]:
         every = 1 + int(math.log10(self.high)) // max(2, about)
@@ -143,7 +143,7 @@ class _Rarity(Logarithmic):
 
 
 def _percentile(rarity: float) -> str:
-    # As many digits as tell it from 100 %.
+    # Enough digits to distinguish it from 100 %.
     digits = max(0, math.ceil(math.log10(rarity) - 1e-9) - 2)
     return f"{100 * (1 - 1 / rarity):.{digits}f} %"
 
@@ -156,7 +156,7 @@ def series_of(
     column: str,
     write: Callable[[float], str],
 ) -> Series:
-    """A column of a table over time, as a line."""
+    """A table's column over time, as a line."""
     if column not in table:
         return Series(name, colour, (), line=line)
     times, values = _joined(table["time_seconds"], table[column])
@@ -168,7 +168,7 @@ def series_of(
 
 
 def _joined(times: Column, values: Column) -> tuple[Column, Column]:
-    # Of percentiles the largest stands for its neighbours; of rates it is near enough on a screen's column.
+    # Of percentiles the largest represents its neighbours; for rates that is accurate enough at a screen's resolution.
     wide = -(-len(times) // POINTS_MAX)
     starts = np.arange(0, len(times), wide) if len(times) else np.zeros(0, dtype=int)
     if wide == 1 or not len(times):
@@ -185,7 +185,7 @@ def over_time(
     write: Callable[[float], str],
     shape: Literal["half", "wide"] = "half",
 ) -> Chart | Missing:
-    """Lines over the run's time; those without a point are named."""
+    """Lines over the run's time; a note names those without a point."""
     identifier = f"plot-{name}"
     drawn = [each for each in series if any(each.points)]
     missing = [each.name for each in series if not any(each.points)]

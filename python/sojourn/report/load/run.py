@@ -1,4 +1,4 @@
-"""What the report of a load run is drawn from, read once."""
+"""The data of a load run's report, read once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of a search: what was found, and every run that it rests on, drawn from `search.json` alone."""
+"""The page of a capacity search: the result and all its runs, drawn from `search.json` alone."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TRAITS: dict[Trait, str] = {"crossed": "failed", "hollow": "void: the generator
 
 
 def write_report(run: RunFolder) -> Path | None:
-    """Draws the report of the search in a folder and returns where it is, unless it could not be written."""
+    """Writes the report of the search in a folder and returns its path; None if it could not be written."""
     if run.written(folder.SEARCH) is None:
         writing.missed(run.path / NAME, f"there is no whole {folder.SEARCH} to draw it from")
         return None
@@ -85,7 +85,7 @@ def _first_screen(found: Found, unit: str, conditions: str) -> Markup:
 
 
 def _runs(found: Found, search: SearchRecord) -> Chart | Missing:
-    """What every run measured, by its load."""
+    """The measurements of every run by load."""
     identifier, title = "plot-runs", "Every run"
     threshold = Threshold.parse(search.thresholds[0].replace(" ", ""))
     metric = threshold.metric
@@ -113,7 +113,7 @@ def _runs(found: Found, search: SearchRecord) -> Chart | Missing:
 
 
 def _shares(found: Found, unit: str) -> Chart | Missing:
-    """The share of runs that passed."""
+    """The pass rate by load."""
     identifier, title = "plot-shares", "Share of runs that passed"
     fractions = found.pass_fractions
     if not fractions:

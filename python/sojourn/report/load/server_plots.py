@@ -1,4 +1,4 @@
-"""The plots of a probed server over the run's time, on the axis of the latencies: processor, waiting, memory, bytes."""
+"""Plots of a probed server over the run's time: CPU, waiting, memory, bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LINES: tuple[Line, ...] = ("solid", "dashed", "dotted", "solid")
 
 
 def processor(run: LoadRun) -> Chart | Missing:
-    """Cores that the server kept busy, in user code and in the kernel."""
+    """Busy cores, split into user and system time."""
     names = {
         "all": "cpu_seconds_per_second",
         "user": "cpu_user_seconds_per_second",
@@ -63,14 +63,14 @@ def transfers(run: LoadRun) -> Chart | Missing:
 
 
 def pressure(run: LoadRun) -> Chart | Missing:
-    """The share of the time in which some task of the machine waited."""
+    """The share of time in which tasks of the machine waited for a resource."""
     names = {kind: f"{kind}_pressure_some_seconds_per_second" for kind in ("cpu", "memory", "io")}
     series = _all(run, names, format.percent)
     return over_time("server-pressure", "Machine: some task waited", series, "of the time", linear, format.percent)
 
 
 SERVER: list[Plot] = [processor, waiting, switches, memory, transfers, pressure]
-"""In the order of the page."""
+"""The plots in the order of the page."""
 
 
 def _all(run: LoadRun, names: Mapping[str, str], write: Callable[[float], str]) -> list[Series]:

@@ -1,4 +1,4 @@
-"""The page of a run of viewers: how many streams conform and why others do not, over time, packets, times."""
+"""The page of a run of viewers: how many streams conform, why others do not, packets and times."""
 
 from __future__ import annotations
 

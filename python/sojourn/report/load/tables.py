@@ -33,7 +33,7 @@ def latencies(run: LoadRun) -> Markup:
 
 
 def steps(run: LoadRun) -> Markup | None:
-    """Each step with the confidence intervals of its own figures, where there are several."""
+    """Each step with the confidence intervals of its figures; None for a single step."""
     found = steps_of(run.result)
     if len(found) < 2:
         return None
@@ -52,7 +52,7 @@ def steps(run: LoadRun) -> Markup | None:
 
 
 def webstone(run: LoadRun) -> Markup | None:
-    """The run by WebStone's definitions, where that was asked for."""
+    """The run by WebStone's definitions, if requested."""
     found = run.result.of_requests.webstone
     if not found:
         return None
@@ -61,7 +61,7 @@ def webstone(run: LoadRun) -> Markup | None:
 
 
 def errors(run: LoadRun) -> Markup:
-    """Failures by cause, with how long each took to show."""
+    """Failures by cause, with the time until each showed."""
     record = run.result.of_requests
     title = "What failed"
     rows = [
@@ -77,7 +77,7 @@ def errors(run: LoadRun) -> Markup:
 
 
 def names(run: LoadRun) -> Markup | None:
-    """A scenario's requests, each with its results, where requests have names."""
+    """A scenario's requests with their results; None without named requests."""
     found = run.result.of_requests.by_name
     if not found:
         return None
@@ -113,7 +113,7 @@ def sizes(run: LoadRun) -> Markup:
 
 
 def generator(run: LoadRun) -> Markup:
-    """The generator's own figures: CPU share, and how late it sent requests."""
+    """The generator's own figures: CPU usage, and lateness of its requests."""
     found = run.result.of_requests.generator
     because = run.result.limited_because
     rows = [
@@ -150,7 +150,7 @@ def _used_by_server(use: ServerUse) -> list[tuple[str, str]]:
 
 
 def server(run: LoadRun) -> Markup:
-    """What the server used, where it was observed."""
+    """The usage of the observed server."""
     title = "The server's resources"
     observed = [(step.server, step.tcp) for step in run.result.of_requests.steps if step.server]
     if not observed:
@@ -164,7 +164,7 @@ def server(run: LoadRun) -> Markup:
 
 
 def probe(run: LoadRun) -> Markup | None:
-    """Every counter of the probe over the measured time, and what a request cost."""
+    """Every counter of the probe over the measured time, and the cost per request."""
     found = run.result.record.probe
     if not found:
         return None
@@ -190,7 +190,7 @@ def probe(run: LoadRun) -> Markup | None:
 
 
 def _used(used: CounterUse) -> tuple[str, str, str, str]:
-    """One counter: a total with its rate, or a level with its range."""
+    """One counter's row: a total with its rate, or a level with its range."""
     write = format.size if used.unit == "B" else lambda value: format.number(value, 4)
     unit = {"s": " s", "cores": " cores"}.get(used.unit, "")
     if used.total is not None:
@@ -213,7 +213,7 @@ def plan(run: LoadRun) -> Markup:
 
 
 def machines(run: LoadRun) -> Markup | None:
-    """Each machine's share, where several made the load."""
+    """Each machine's share; None for a single machine."""
     found = run.result.of_requests.machines
     if not found:
         return None
@@ -233,7 +233,7 @@ def machines(run: LoadRun) -> Markup | None:
 
 
 def thresholds(run: LoadRun) -> Markup | None:
-    # The verdicts are the run's own; they are not computed again.
+    # The verdicts come from the run's record and are not recomputed.
     judged = run.result.record.thresholds
     if not judged:
         return None

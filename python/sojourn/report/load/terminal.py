@@ -1,4 +1,4 @@
-"""A load run on the terminal: what was answered, how fast, how sure, and whether to believe it."""
+"""Prints a load run: answered requests, response times, confidence, and warnings."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ LATENCIES: tuple[tuple[str, str, Callable[[LoadRecord], Summary]], ...] = (
     ("TLS handshake", "TLS handshake", lambda record: record.handshake_time_seconds),
     ("sent late by", "generator's lateness", lambda record: record.send_lag_seconds),
 )
-"""Rows of the table of latencies, in short and in full; those of which nothing was recorded are left out."""
+"""Rows of the latency table, short and full; rows without data are left out."""
 PERCENTILES = ("p50", "p90", "p95", "p99", "p99.9")
-"""The same everywhere."""
+"""The percentiles shown in all tables."""
 _WITH_INTERVAL = ("rps", *PERCENTILES)
 SERVER_METRICS = {
     "server.cpu_per_request": " of CPU per request",
     "server.cpu_user_per_request": " in user code",
     "server.cpu_system_per_request": " in the kernel",
 }
-"""What a request costs, and what is said after each figure."""
+"""Costs of a request, with the text after each figure."""
 WEBSTONE = {
     "server_connection_rate_per_second": "server connection rate, 1/s",
     "server_error_rate_per_second": "server error rate, 1/s",
@@ -53,13 +53,13 @@ WEBSTONE = {
     "average_response_time_ms": "average response time, ms",
     "average_client_throughput_mebibit_per_second": "average client thruput, Mbit/s (1024²)",
 }
-"""WebStone's figures by our keys, in its own words."""
+"""WebStone's names for our keys."""
 STEP_METRICS = ("rps", *PERCENTILES)
-"""Columns of the table of steps."""
+"""Columns of the step table."""
 
 
 def print_result(result: LoadResult, console: Console) -> None:
-    """The run in a screenful."""
+    """Prints the run in at most a screenful."""
     print_marks(result, console)
     if result.is_streams:
         print_streams(result, console)
@@ -97,7 +97,7 @@ def print_result(result: LoadResult, console: Console) -> None:
 
 
 def offered(result: LoadResult) -> str:
-    """The load that was asked for, of several steps from the first to the last."""
+    """The requested load; for several steps the first and the last."""
     steps = steps_of(result)
     said = [step.offered.replace("/s", " requests/s") for step in steps]
     if len(said) < 2:
@@ -106,7 +106,7 @@ def offered(result: LoadResult) -> str:
 
 
 def percentiles(summary: Summary) -> tuple[float | None, ...]:
-    """Those of `PERCENTILES`."""
+    """The values of `PERCENTILES`."""
     return summary.p50, summary.p90, summary.p95, summary.p99, summary.p999
 
 
@@ -117,7 +117,7 @@ def _add_times(times: Table, name: str, summary: Summary | None) -> None:
 
 
 def print_marks(result: LoadResult, console: Console) -> None:
-    """Notices above the figures: a generator limit, an incomplete run."""
+    """Prints warnings above the figures: a generator limit, an incomplete run."""
     because = result.limited_because
     if because:
         text = f"THE GENERATOR WAS THE LIMIT, not the server: {because}. These are the generator's figures."
@@ -129,13 +129,13 @@ def print_marks(result: LoadResult, console: Console) -> None:
 
 
 def print_verdicts(verdicts: Sequence[Verdict], console: Console) -> None:
-    """A line per threshold."""
+    """Prints a line per threshold."""
     for verdict in verdicts:
         console.print(Text(str(verdict), style="green" if verdict.passed else "bold red"), soft_wrap=True)
 
 
 def _print_names(record: LoadRecord, console: Console) -> None:
-    """The requests of a scenario, each with its results."""
+    """Prints a scenario's requests with their results."""
     if not record.by_name:
         return
     if record.users is not None:
@@ -163,13 +163,13 @@ def _print_webstone(result: LoadResult, console: Console) -> None:
 
 
 def _print_steps(result: LoadResult, console: Console) -> None:
-    """Where there are several: each with what has to be known of it."""
+    """Prints each of several steps with its peculiarities."""
     steps = steps_of(result)
     if len(steps) < 2:
         return
     rows = table("step", "offered", *STEP_METRICS, "failed")
     for step in steps:
-        # The report has their intervals; here is no room.
+        # The report has the intervals; there is no room for them here.
         figures = [metric.write(step.estimate(metric).value) for metric in map(metrics.find, STEP_METRICS)]
         rows.add_row(str(step.number), step.offered, *figures, format.count(step.of_requests.errors))
     console.print(rows)
@@ -179,7 +179,7 @@ def _print_steps(result: LoadResult, console: Console) -> None:
 
 
 def between(name: str, step: StepResult) -> str:
-    """A step's figure with half the width of its 95 % interval, where it has one."""
+    """A step's figure with half the width of its 95 % interval, if it has one."""
     metric = metrics.find(name)
     found = step.estimate(metric)
     if found.low is None or found.high is None:
@@ -188,7 +188,7 @@ def between(name: str, step: StepResult) -> str:
 
 
 def marks(step: StepResult) -> str:
-    """What has to be known of a step before its figures are used."""
+    """Conditions that a reader must know before using a step's figures."""
     record = step.of_requests
     said = [step.no_interval_because]
     said += ["the generator was the limit" if record.generator.limited else None]
@@ -209,7 +209,7 @@ def _print_intervals(result: LoadResult, console: Console) -> None:
 
 
 def _print_server(result: LoadResult, console: Console) -> None:
-    """What a request cost a probed server, in user code and in the kernel."""
+    """Prints a probed server's CPU time per request, split into user and system time."""
     if result.record.probe is None:
         return
     found = [
@@ -219,7 +219,7 @@ def _print_server(result: LoadResult, console: Console) -> None:
 
 
 def print_saturation(found: Saturation | None, console: Console) -> None:
-    """Where the time went, in one sentence."""
+    """Prints the bottleneck in one sentence."""
     if found is not None:
         console.print(Text(f"where the time goes: {found.sentence}"), soft_wrap=True)
 
@@ -242,7 +242,7 @@ def _print_machines(result: LoadResult, console: Console) -> None:
 
 
 def print_streams(result: LoadResult, console: Console) -> None:
-    """The run in a screenful."""
+    """Prints a run of viewers in at most a screenful."""
     record = result.of_streams
     streams = record.streaming.streams
     console.print(
@@ -268,7 +268,7 @@ def print_streams(result: LoadResult, console: Console) -> None:
 
 
 def films(result: LoadResult) -> str:
-    """How many were dealt to the viewers."""
+    """The number of films assigned to the viewers."""
     count = result.of_streams.films
     return "1 film" if count == 1 else f"{count:,} films"
 
@@ -314,7 +314,7 @@ def _generator(result: LoadResult) -> str:
 
 
 def _server(result: LoadResult) -> list[tuple[str, str]]:
-    """What a second of a stream cost a probed server."""
+    """The cost of a stream's second on a probed server."""
     spent = result.record.probe.cpu_seconds_per_stream_second if result.record.probe else None
     if spent is None:
         return []
@@ -333,7 +333,7 @@ _ENDINGS = {
 
 
 def said(trial: Trial, found: Found, unit: str) -> Text:
-    """One run, and what is known after it."""
+    """One run, and the search's result after it."""
     values = ", ".join(f"{name} {metrics.find(name).write(value)}" for name, value in trial.values.items())
     verdict, style = (
         ("void", "yellow") if trial.void_because else ("pass", "green") if trial.passed else ("fail", "red")
@@ -344,7 +344,7 @@ def said(trial: Trial, found: Found, unit: str) -> Text:
 
 
 def print_found(found: Found, search: LoadSearch, console: Console) -> None:
-    """The answer, then the runs by load."""
+    """Prints the answer, then the runs by load."""
     conditions = " and ".join(str(each) for each in search.thresholds)
     console.print(Text(f"largest load with {conditions}", style="dim"), soft_wrap=True)
     console.print(Text(answer(found, search.unit), style="bold"), soft_wrap=True)
@@ -362,7 +362,7 @@ def print_found(found: Found, search: LoadSearch, console: Console) -> None:
 
 
 def answer(found: Found, unit: str) -> str:
-    """What was found, in one sentence that claims no more than it may."""
+    """The result in one sentence that claims no more than the runs show."""
     if found.capacity is not None:
         return f"{format.number(found.capacity, 4)} {unit} ({_between(found)}, 95 %)"
     at_least = None if found.low is None else f"at least {format.number(found.low, 4)} {unit}"

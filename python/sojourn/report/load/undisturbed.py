@@ -1,4 +1,4 @@
-"""Each step's figures twice: as the machine was, and over the windows in which nobody else took a core."""
+"""Each step's figures twice: over all windows, and over those in which no other program took a core."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HEAD = ("requests/s", "mean", "p50", "p90", "p95", "p99", "p99.9")
 
 
 def undisturbed(run: LoadRun) -> Markup | None:
-    """The table of the page, or why there is none."""
+    """The table of the page, or the reason for its absence."""
     found = steps_of(run.result)
     if not found:
         return None
@@ -37,7 +37,7 @@ def undisturbed(run: LoadRun) -> Markup | None:
 
 
 def print_undisturbed(result: LoadResult, console: Console) -> None:
-    """The same on the terminal; nothing where the server was not observed and one machine made the load."""
+    """Prints the figures; nothing if the server was not observed or several machines generated the load."""
     found = steps_of(result)
     if not found:
         return
@@ -54,7 +54,7 @@ def print_undisturbed(result: LoadResult, console: Console) -> None:
 
 
 def _unavailable_because(steps: list[StepResult]) -> str | None:
-    """Why no step has them; where one has, the others say why in their row."""
+    """The reason why no step has them; otherwise each row gives its own."""
     reasons = [each.unavailable for step in steps if isinstance(each := step.of_requests.undisturbed, Unavailable)]
     return reasons[0] if len(reasons) == len(steps) else None
 
@@ -64,13 +64,13 @@ def _name(step: StepResult, steps: list[StepResult]) -> str:
 
 
 def _twice(step: StepResult) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Over which windows, and the figures over them: over all, then over the undisturbed ones."""
+    """The windows and figures: over all, then over the undisturbed ones."""
     record = step.of_requests
     figures = _figures(record.requests_per_second, record.response_time_seconds)
     over = record.undisturbed
     if isinstance(over, Unavailable):
         return ("all", *figures), (f"undisturbed: {over.unavailable}", *[format.NOT_MEASURED] * len(_HEAD))
-    # Windows that nothing was answered in have no rate worth a figure.
+    # Windows without a response have no meaningful rate.
     rate = over.requests_per_second if over.requests else None
     return (
         (f"all {over.windows_total:,}", *figures),
@@ -84,7 +84,7 @@ def _figures(rate: float | None, times: Summary) -> tuple[str, ...]:
 
 
 def _lost(step: StepResult) -> tuple[str, str]:
-    """What both cores lost over all windows, beside the step as it was."""
+    """The time that both cores lost over all windows."""
     over = step.of_requests.undisturbed
     if isinstance(over, Unavailable):
         return "", ""

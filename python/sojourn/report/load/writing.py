@@ -1,4 +1,4 @@
-"""Writes the report of a load run: a page of requests, or one of viewers."""
+"""Writes the report of a load run: a page of requests, or of viewers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAME = "report.html"
 
 
 def write_report(path: Path) -> Path | None:
-    """Draws the report of the run in a folder and returns where it is, unless it could not be written."""
+    """Writes the report of the run in a folder and returns its path; None if it could not be written."""
     folder = RunFolder(path)
     if not is_load_run(path) and folder.written(RESULT) is None:
         writing.missed(path / NAME, f"there is no {RESULT} to draw it from")

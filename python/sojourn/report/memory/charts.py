@@ -1,4 +1,4 @@
-"""The curves: bandwidth over the working set, a line per stride, and latency, with the caches' sizes marked."""
+"""The curves: bandwidth over the working set, a line per stride, and latency, with marks at the caches' sizes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sojourn.report.scales import logarithmic
 from sojourn.text import format
 
 LINES_MAX = 6
-"""More lines in one plot cannot be told apart; strides between are left to the surface."""
+"""The most lines in one plot that can be distinguished; the surface shows all strides."""
 
 _STYLES: tuple[tuple[int, Mark, Line], ...] = (
     (1, "disc", "solid"),
@@ -25,7 +25,7 @@ _STYLES: tuple[tuple[int, Mark, Line], ...] = (
 
 
 def curves(found: Characterisation) -> list[Chart]:
-    """A chart per kernel, cores and huge pages."""
+    """One chart per kernel, number of cores and huge-page setting."""
     charts = []
     for cores, huge_pages in found.conditions():
         for kernel in KERNELS:
@@ -61,7 +61,7 @@ def curves(found: Characterisation) -> list[Chart]:
 
 
 def latencies(found: Characterisation) -> list[Chart]:
-    """One chart of the time per dependent load, where pointers were chased."""
+    """A chart of the time per dependent load, if latency was measured."""
     if not found.latencies:
         return []
     conditions = list(dict.fromkeys((each.cores, each.huge_pages) for each in found.latencies))
@@ -92,7 +92,7 @@ def latencies(found: Characterisation) -> list[Chart]:
 
 
 def condition(cores: int, huge_pages: str) -> str:
-    """Cores and huge pages in words."""
+    """Describes the number of cores and the huge-page setting."""
     return f"({cores} {'core' if cores == 1 else 'cores'}, huge pages {huge_pages})"
 
 
@@ -102,7 +102,7 @@ def bandwidth(bytes_per_second: float) -> str:
 
 
 def spread_out(values: list[int]) -> list[int]:
-    """At most `LINES_MAX` of them, the first and the last among them."""
+    """Chooses at most `LINES_MAX` values, including the first and the last."""
     if len(values) <= LINES_MAX:
         return values
     return [values[round(index * (len(values) - 1) / (LINES_MAX - 1))] for index in range(LINES_MAX)]

@@ -24,12 +24,12 @@ SOURCES = (SUMMARY, "points.parquet", "environment.json")
 
 
 def prepare(path: Path) -> RunFolder:
-    """Makes the folder; one that holds a characterisation is refused, never overwritten."""
+    """Creates the folder; refuses one that holds a characterisation."""
     return RunFolder.create(path, holds=(SUMMARY,), inside="plots")
 
 
 def write(folder: RunFolder, found: Characterisation) -> Path | None:
-    """Writes everything and returns where the page is."""
+    """Writes everything and returns the page's path."""
     machine = environment.describe(found.machine)
     folder.write_json(SUMMARY, found.as_json())
     folder.write_json("environment.json", machine)
@@ -85,6 +85,6 @@ def _backing(backing: MemoryBacking) -> str:
 
 
 def _row(point: Record, figure: str, spread: Spread) -> dict[str, object]:
-    """A row of a table from a point: its spread's keys after the figure's name."""
+    """A table row of a point, with the spread's keys prefixed by the figure's name."""
     own = {name: value for name, value in point.model_dump().items() if name != figure}
     return own | {f"{figure}_{key}": value for key, value in spread.model_dump().items()}

@@ -1,4 +1,4 @@
-"""The classic picture: bandwidth as a surface over working set and stride, seen from above one corner.
+"""Draws bandwidth as a surface over working set and stride, seen from above one corner.
 
 Small working sets and short strides stand at the back, where the surface is high, so that little is hidden. Height
 is linear in bandwidth; both other axes step through the values that were measured.
@@ -18,11 +18,11 @@ from sojourn.text import format
 
 _WIDTH, _HEIGHT = 568.0, 366.0
 _ORIGIN = (50.0, 205.0)
-"""Where the back left corner of the floor is: the smallest working set and the shortest stride."""
+"""The back left corner of the floor: the smallest working set and the shortest stride."""
 _ALONG = (285.0, 122.0)
-"""From there to the largest working set."""
+"""The vector from there to the largest working set."""
 _ACROSS = (185.0, -64.0)
-"""And to the longest stride."""
+"""The vector from there to the longest stride."""
 _TALL = 150.0
 _SHADES = 10
 
@@ -40,7 +40,7 @@ class Surface:
 
 
 def surfaces(found: Characterisation) -> list[Surface]:
-    """Those with at least two working sets and two strides: less is no surface."""
+    """The surfaces with at least two working sets and two strides."""
     result = []
     for cores, huge_pages in found.conditions():
         for kernel in KERNELS:
@@ -84,7 +84,7 @@ def _name(surface: Surface) -> str:
 
 
 def _place(along: float, across: float, height: float = 0.0) -> tuple[float, float]:
-    """Where a place of the unit cube is on the paper."""
+    """Projects a point of the unit cube onto the drawing."""
     x = _ORIGIN[0] + along * _ALONG[0] + across * _ACROSS[0]
     y = _ORIGIN[1] + along * _ALONG[1] + across * _ACROSS[1] - height * _TALL
     return x, y
@@ -99,7 +99,7 @@ def _tiles(surface: Surface, heights: Linear) -> Markup:
         return (*_place(row / (rows - 1), column / (columns - 1), height), height)
 
     tiles = []
-    # From the back to the front, so that what is nearer covers what is behind it: the longest strides are farthest.
+    # From back to front, so that nearer parts cover those behind: the longest strides are farthest.
     for row in range(rows - 1):
         for column in reversed(range(columns - 1)):
             corners = [

@@ -1,4 +1,4 @@
-"""A characterisation on the terminal: a table per kernel, working sets down, strides across."""
+"""Prints a characterisation: a table per kernel, with working sets as rows and strides as columns."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sojourn.report.terminal import table
 from sojourn.text import format
 
 COLUMNS_MAX = 9
-"""More strides do not fit into 80 columns; the page and the JSON have all."""
+"""The most strides that fit into 80 columns; the page and the JSON have all."""
 
 
 def print_characterisation(found: Characterisation, console: Console) -> None:
-    """Medians in GB/s, then latencies, caches and warnings."""
+    """Prints medians in GB/s, then latencies, caches and warnings."""
     for cores, huge_pages in found.conditions():
         for kernel in KERNELS:
             _print_kernel(found, kernel, cores, huge_pages, console)

@@ -1,4 +1,4 @@
-"""The plots of a plan: the metric against each swept parameter, and the front of cost against the metric."""
+"""The plots of a plan: the metric against each swept parameter, and the Pareto front of cost against the metric."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sojourn.report.scales import Scale, linear, logarithmic
 from sojourn.text import format
 
 DECADE = 3.0
-"""Values that far apart, as a factor, are drawn on a logarithmic scale."""
+"""Values that span at least this factor are drawn on a logarithmic scale."""
 
 
 def sweeps(plan: Plan) -> Iterator[Chart]:
@@ -94,7 +94,7 @@ def _scale(swept: Parameter, values: list[float]) -> Scale:
 
 
 def _times(seconds: list[float]) -> Scale:
-    # Few round values lie on a logarithmic scale that is less than a decade long.
+    # A logarithmic scale of less than a decade has few round values.
     return logarithmic(seconds) if max(seconds) / min(seconds) > DECADE else linear(seconds)
 
 

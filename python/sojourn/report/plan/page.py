@@ -1,4 +1,4 @@
-"""The page of a plan: the verdict, what would meet the target, what doubling gives, the sweeps, cost and growth."""
+"""The page of a plan: the verdict, changes that meet the target, effects of doubling, sweeps, cost and growth."""
 
 from __future__ import annotations
 
@@ -136,19 +136,19 @@ REPORT = "report.html"
 
 
 def default_output(system: Path) -> Path:
-    """`runs/plan-NAME`, or the first of its successors that is free."""
+    """`runs/plan-NAME`, with a number if it exists."""
     name = f"plan-{system.stem}"
     candidates = (Path("runs") / (name if count == 1 else f"{name}-{count}") for count in range(1, 10_000))
     return next(candidate for candidate in candidates if not candidate.exists())
 
 
 def prepare(path: Path) -> RunFolder:
-    """Makes the folder; one that holds a run is refused, never overwritten."""
+    """Creates the folder; refuses one that holds a run."""
     return RunFolder.create(path, holds=(SUMMARY,), inside="plots")
 
 
 def write(folder: RunFolder, plan: Plan, document: SystemDocument) -> Path | None:
-    """Writes everything and returns where the report is."""
+    """Writes everything and returns the report's path."""
     folder.write_json(SUMMARY, as_json(plan))
     folder.write_json("environment.json", describe())
     folder.write_text("system.toml", document.text)

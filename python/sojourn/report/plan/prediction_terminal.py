@@ -1,4 +1,4 @@
-"""Predictions on the terminal: what each solver says, side by side."""
+"""Prints predictions: the solvers' answers side by side."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _HALF_WIDTHS: Mapping[PercentileName, Literal["p50_half_width", "p95_half_width"
 }
 
 Answers = Mapping[str, SolverAnswer | Simulation]
-"""By solver."""
+"""Answers by solver."""
 Figure = Callable[[StationAnswer | StationEstimate], str]
 FOUND_FULL: tuple[str, Figure] = ("found full", lambda station: format.percent(station["full_probability"]))
 
 
 def print_prediction(result: Predicted, console: Console) -> None:
-    """The solvers that answer side by side, the refusals with their reasons, and the bottleneck."""
+    """Prints the solvers' answers side by side, the refusals with their reasons, and the bottleneck."""
     console.print(Text(result["system"], style="bold"))
     for setting in result["settings"]:
         console.print(Text(f"with {setting}", style="dim"))
@@ -76,7 +76,7 @@ def _print_classes(result: Predicted, answers: Answers, console: Console) -> Non
 
 
 def _percentiles_rest_on(result: Predicted) -> Iterator[tuple[str, str]]:
-    # All solvers that answer have the same percentiles.
+    # All solvers with an answer give the same percentiles.
     answer = next((outcome["answer"] for outcome in result["solvers"].values() if outcome["answer"]), None)
     if answer is None:
         return
@@ -119,7 +119,7 @@ def _print_stations(answers: Answers, console: Console) -> None:
         stations = [answer["stations"][name] for answer in answers.values()]
         limited = stations[0]["utilisation"] is not None
         finite = stations[0]["full_probability"] is not None
-        # A delay has no utilisation.
+        # A delay station has no utilisation.
         of_station = [*(figures if limited else figures[1:]), *([FOUND_FULL] if finite else [])]
         for index, (label, figure) in enumerate(of_station):
             shown.add_row(Text("" if index else name), label, *map(figure, stations))
@@ -150,7 +150,7 @@ def _first(result: Predicted) -> list[tuple[str, str]]:
 
 
 def print_simulation(result: Simulation, console: Console) -> None:
-    """What the simulator says of a system: response times by class, then the stations."""
+    """Prints a simulation's result: response times by class, then the stations."""
     finite = any(station["full_probability"] is not None for station in result["stations"].values())
     lost = ["offered", "lost"] if finite else []
     classes = table("class", *lost, "jobs/s", "mean R", "p50", "p95", "p99")
@@ -184,7 +184,7 @@ def print_simulation(result: Simulation, console: Console) -> None:
 
 
 def _verdicts(figures: Mapping[str, SimulatedFigure]) -> Iterator[str]:
-    """What was asked for and has not converged; then the figures without an interval, by reason."""
+    """Requested figures that have not converged, then figures without an interval, by reason."""
     without: dict[str, list[str]] = {}
     for name, figure in figures.items():
         if figure["asked_for"] and not figure["converged"]:

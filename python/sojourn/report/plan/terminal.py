@@ -1,4 +1,4 @@
-"""Plans on the terminal."""
+"""Prints plans on the terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sojourn.text import format
 
 
 def print_plan(plan: Plan, console: Console) -> None:
-    """Prints the verdict, the changes that meet the target, the gain from doubling, and the other answers asked for."""
+    """Prints the verdict, the changes that meet the target, the gain from doubling, and the other requested answers."""
     console.print(Text(f"{plan.system}: {plan.target}", style="bold"))
     for setting in plan.settings:
         console.print(Text(f"with {setting}", style="dim"))
@@ -72,11 +72,11 @@ def _print_mix(plan: Plan, console: Console) -> None:
 
 
 FRONT_SHOWN_MAX = 8
-"""The report has the whole front."""
+"""The most mixes shown; the report has the whole front."""
 
 
 def _spread(plan: Plan) -> list[Mix]:
-    """Some of the front from end to end, leaving out what is overloaded."""
+    """Some mixes across the front, without overloaded ones."""
     assert plan.mix is not None
     front = plan.mix.front
     if len(front) <= FRONT_SHOWN_MAX:

@@ -1,4 +1,4 @@
-"""A sizing on the terminal."""
+"""Prints the sizing of a SPECweb99-like server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sojourn.text import format
 
 
 def print_sizing(sizing: Sizing, console: Console) -> None:
-    """RAM alone, then each disk by both schemes, then where the report differs."""
+    """Prints RAM alone, then each disk with both schemes, then differences from the study."""
     rows = [("a connection", f"{format.bandwidth(sizing.connection_bits_per_second)} sustained")]
     if sizing.ram_bytes is not None:
         alone = format.count(sizing.ram_alone_connections)

@@ -1,4 +1,4 @@
-"""The sentences of a plan: the terminal and the report say the same in the same words."""
+"""Sentences of a plan that the terminal and the report share."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from sojourn.text import format
 
 
 def with_interval(seconds: float | None, half_width: float | None) -> str:
-    """A time with its 95 % half-width; overload where there is none, or where more is turned away than may be."""
+    """A time with its 95 % half-width; overload if there is none, or if more is refused than allowed."""
     if seconds is None or not math.isfinite(seconds):
         return "overloaded"
     return format.seconds(seconds) + (f" ± {format.seconds(half_width)}" if half_width else "")
 
 
 def verdict(plan: Plan) -> str:
-    """Says if the system meets the target as it is."""
+    """Says whether the system meets the target as it is."""
     if plan.now.unstable_station is not None:
         return f"not met: {plan.now.unstable_station} is overloaded"
     value = with_interval(plan.now.simulated_seconds, plan.now.half_width_seconds)
@@ -25,7 +25,7 @@ def verdict(plan: Plan) -> str:
 
 
 def floor(plan: Plan) -> str:
-    """What no limited station's speed takes away."""
+    """The part of the response time that no limited station's speed reduces."""
     seconds = format.seconds(plan.floor_seconds)
     if plan.reachable:
         return f"{seconds} remain however fast the stations are, because of {plan.floor_because}"
@@ -36,7 +36,7 @@ def floor(plan: Plan) -> str:
 
 
 def needed(lever: LeverAnswer) -> str:
-    """The value that a parameter must have to meet the target."""
+    """The value of a parameter that meets the target."""
     if lever.needed_text is not None:
         return lever.needed_text
     if not math.isfinite(lever.simulated_seconds):
@@ -45,7 +45,7 @@ def needed(lever: LeverAnswer) -> str:
 
 
 def largest_traffic(traffic: LargestTraffic) -> str:
-    """How much traffic the system takes within the target."""
+    """The largest traffic within the target."""
     if traffic.factor is None:
         return f"none: {with_interval(traffic.simulated_seconds, None)} even with hardly any traffic"
     rate = format.number(traffic.throughput_per_second)
@@ -54,7 +54,7 @@ def largest_traffic(traffic: LargestTraffic) -> str:
 
 
 def doubled_traffic(doubling: Doubling) -> str:
-    """The same with twice as much of one resource."""
+    """The largest traffic with twice as much of one resource."""
     factor = doubling.largest_traffic_factor
     return "none" if factor is None else format.factor(factor)
 
@@ -67,7 +67,7 @@ def change(doubling: Doubling) -> str:
 
 
 def growth(answer: Growth) -> list[tuple[str, str]]:
-    """When the target is missed and when a station saturates."""
+    """The dates on which the target is missed and a station saturates."""
     rate = f"+{format.percent(answer.fraction_per_year)}/year from {answer.start}"
     rows = [("target missed on", _day(answer, answer.target_missed_on, answer.traffic_factor_at_target))]
     if answer.saturated_station is not None:
@@ -77,7 +77,7 @@ def growth(answer: Growth) -> list[tuple[str, str]]:
 
 
 def cheapest(mix: CheapestMix) -> str:
-    """The cheapest mix within the target, or that there is none."""
+    """The cheapest mix within the target, or a statement that there is none."""
     if mix.cheapest is None:
         return f"none of the {mix.evaluated:,} mixes meets the target"
     value = with_interval(mix.simulated_seconds, mix.half_width_seconds)
@@ -85,7 +85,7 @@ def cheapest(mix: CheapestMix) -> str:
 
 
 def methods(plan: Plan) -> str:
-    """The solvers and simulations behind the figures."""
+    """The solvers and simulations that computed the figures."""
     by = sorted({lever.searched_by for lever in plan.levers})
     return (
         f"Searched with {', '.join(by)}; every value needed is confirmed by simulation of a million jobs with other "

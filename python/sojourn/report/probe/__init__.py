@@ -1,1 +1,1 @@
-"""The probe: its live view, its totals, and flame graphs."""
+"""Displays of the probe: its live view, its totals, and flame graphs."""

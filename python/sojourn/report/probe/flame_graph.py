@@ -1,6 +1,6 @@
-"""A profile as a flame graph: an SVG of its own, widths are shares of CPU time, callers below.
+"""Draws a profile as a flame graph, a standalone SVG: widths are shares of CPU time, with callers below.
 
-Drawn as the report's plots are: colours from the style sheet, values under the pointer, no script.
+It is drawn like the report's plots: colours from the style sheet, values as tooltips, no script.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ROW_HEIGHT = 18.0
 TITLE_HEIGHT = 44.0
 LETTER_WIDTH = 6.6
 SHARE_MIN = 0.0005
-"""Narrower frames would be thinner than a pixel."""
+"""Narrower frames, thinner than a pixel, are left out."""
 WITHOUT_SYMBOLS_SHOWN_MAX = 5
 _STYLE = """
 svg { font: 12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
@@ -31,7 +31,7 @@ svg text.title { font-size: 15px; font-weight: 600; fill: var(--ink); }
 
 @dataclass
 class _Frame:
-    """A function called from a certain stack."""
+    """A function called from a particular stack."""
 
     name: str
     samples: int = 0

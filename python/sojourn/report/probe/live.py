@@ -1,4 +1,4 @@
-"""The live view: what was used in the last second, one line per counter that moves."""
+"""The live view: usage in the last second, a line per counter that changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SPARKS = " ▁▂▃▄▅▆▇█"
 
 
 def view(recording: Recording) -> Group:
-    """A screenful: counters with a value other than 0, their rate or level now, and their course."""
+    """A screenful: counters other than 0, with their current rate or level and their recent course."""
     grid = table("counter", "now", "")
     for counter in recording.counters:
         course = _course(recording, counter)
@@ -34,7 +34,7 @@ def view(recording: Recording) -> Group:
 
 
 def print_totals(recording: Recording, console: Console) -> None:
-    """What was used from the first to the last sample."""
+    """Prints usage from the first to the last sample."""
     console.print(_totals_table(totals(recording)))
     because: dict[str, list[str]] = {}
     for used in totals(recording):
@@ -45,7 +45,7 @@ def print_totals(recording: Recording, console: Console) -> None:
 
 
 def spark(values: Array) -> str:
-    """Values as a row of bars from 0 to the largest; blanks where there are none."""
+    """Values as a bar chart from 0 to their maximum; blanks where values are missing."""
     seen = values[np.isfinite(values)]
     top = float(seen.max()) if seen.size else 0.0
     bars = [
@@ -56,7 +56,7 @@ def spark(values: Array) -> str:
 
 
 def _course(recording: Recording, counter: Counter) -> Array:
-    """Levels as they are; totals as rates over the last second before each sample."""
+    """Levels unchanged; totals as rates over the last second before each sample."""
     values = recording.values(counter.name)[-4 * SPARK_SAMPLES :]
     times = np.array(recording.time_seconds[-len(values) :])
     if counter.kind == "level" or len(values) < 2:
@@ -72,7 +72,7 @@ def _written(counter: Counter, value: float) -> str:
     match counter.unit:
         case "B":
             return format.size(value) + per_second
-        # Seconds of work per second are cores.
+        # Seconds of CPU time per second are cores.
         case "s" if per_second:
             return f"{format.number(value)} cores"
         case "s":

@@ -1,1 +1,1 @@
-"""Studies: the page of one, the index over all, and tables on the terminal."""
+"""Displays of studies: the page of one, the index of all, and tables on the terminal."""

@@ -1,4 +1,4 @@
-"""The figures of a study, in the form of its source: metrics over a factor, a line per system or value of others."""
+"""The figures of a study in the form of its source: metrics over a factor, a line per system or other factor value."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _LINES: tuple[Line, ...] = ("solid", "dashed", "dotted")
 CAPTION = "Geometric mean over the repetitions; bars are 95 % intervals, as far as the plot goes."
 PRINTED = "printed in the source"
 _PRINTED_REACH = 2.0
-"""How many times beyond the values measured here a printed one is still drawn: farther off it would flatten them."""
+"""Printed values beyond this factor of the measured ones are not drawn, because they would flatten the others."""
 _REACH = 0.5
-"""How far beyond the least and the largest value bars are drawn, as a part of these."""
+"""How far error bars may extend beyond the smallest and the largest value, relative to these."""
 
 
 def charts(study: Study, cells: Cells) -> list[Chart | Missing]:
@@ -47,7 +47,7 @@ def _chart(identifier: str, plot: Plot, study: Study, cells: Cells) -> Chart | M
     x = _across(plot, study, [point.x for point in points])
     figure = study.figure(plot.metrics[0])
     label = figure.label if len(plot.metrics) == 1 else figure.quantity
-    # Between whole numbers there are ticks, too.
+    # Ticks may lie between whole numbers, too.
     tick = format.number if figure.quantity == "count" else figure.write
     return Chart(identifier, plot.title, CAPTION, x, Axis(label, y, tick), series)
 
@@ -63,14 +63,14 @@ def _across(plot: Plot, study: Study, places: Sequence[float]) -> Axis:
 
 
 def _within_reach(points: Sequence[Point]) -> list[float]:
-    """The values, and of their intervals what leaves the values readable: two or three repetitions may say nothing."""
+    """The values and their intervals, cut so that values remain readable: two or three repetitions may say nothing."""
     values = [point.y for point in points]
     least, most = min(values) - _REACH * abs(min(values)), max(values) + _REACH * abs(max(values))
     return [min(max(bound, least), most) for point in points for bound in point.extent]
 
 
 def _cut(point: Point, scale: Scale) -> Point:
-    """The point with its bar as far as the plot goes."""
+    """The point with its bar cut to the plot."""
     if point.low is None or point.high is None:
         return point
     return replace(point, low=max(point.low, scale.low), high=min(point.high, scale.high))
@@ -81,7 +81,7 @@ def _are_numbers(values: Sequence[Value]) -> bool:
 
 
 def _named(values: Sequence[Value]) -> Callable[[float], str]:
-    """Names at the places of values that are no numbers."""
+    """Names at the positions of values that are not numbers."""
 
     def tick(place: float) -> str:
         return str(values[round(place)]) if abs(place - round(place)) < 1e-9 and 0 <= place < len(values) else ""
@@ -90,7 +90,7 @@ def _named(values: Sequence[Value]) -> Callable[[float], str]:
 
 
 def _choices(plot: Plot, study: Study) -> list[list[Value]]:
-    """What a line is of: a metric, and a value of each factor that the lines are by, where the plot is over it."""
+    """The values of each line: a metric, and a value of each factor that has lines."""
     metrics: list[Value] = [*plot.metrics]
     by = [[value for value in study.values(name) if _meant(value, plot.over.get(name))] for name in plot.by]
     return [metrics, *by]
@@ -101,7 +101,7 @@ def _meant(value: Value, wanted: Value | list[Value] | None) -> bool:
 
 
 def _series(place: int, line: tuple[Value, ...], plot: Plot, study: Study, cells: Cells) -> Series:
-    """A line; where lines differ in several things, the kind of the line tells the last and its colour the others."""
+    """A line; where lines differ in several factors, colour shows the last one and dashes and marks the others."""
     metric, *values = line
     choices = _choices(plot, study)
     shades = len(choices[-1]) if sum(len(each) > 1 for each in choices) > 1 else 1
@@ -109,7 +109,7 @@ def _series(place: int, line: tuple[Value, ...], plot: Plot, study: Study, cells
     points = _points(str(metric), where, plot, study, cells)
     named = [str(metric)]
     named += [str(value) if name == SYSTEM else f"{name} {value}" for name, value in zip(plot.by, values, strict=True)]
-    # What all lines have in common is no name.
+    # The name omits what all lines have in common.
     telling = [each for each, choice in zip(named, choices, strict=True) if len(choice) > 1] or named[-1:]
     group, shade = divmod(place, shades)
     kind = _LINES[shade % len(_LINES)] if shades > 1 else _LINES[place // _COLOURS % len(_LINES)]
@@ -133,7 +133,7 @@ def _points(name: str, where: Where, plot: Plot, study: Study, cells: Cells) -> 
 
 
 def _at(plot: Plot, study: Study, cell: Cell) -> tuple[float | None, str]:
-    """Where a cell is across the plot, and how that is called."""
+    """The position of a cell along the x axis, with its label."""
     if plot.x in study.names():
         value = cell.settings[plot.x]
         return _place(value, study.values(plot.x)), f"{plot.x} {value}"
@@ -142,13 +142,13 @@ def _at(plot: Plot, study: Study, cell: Cell) -> tuple[float | None, str]:
 
 
 def _place(value: Value, along: list[Value]) -> float:
-    """Where a factor's value is: at the number that it is, or, of names, one after the other."""
+    """The position of a factor's value: the number itself, or the index of a name."""
     x = number(value) if _are_numbers(along) else None
     return float(along.index(value)) if x is None else x
 
 
 def _printed(plot: Plot, study: Study, cells: Cells, points: Sequence[Point]) -> Series | None:
-    """What the source prints of what is drawn, where it is near enough to be seen beside it."""
+    """The source's printed values for the plot, if close enough to show."""
     if plot.x not in study.names():
         return None
     least, most = min(point.y for point in points), max(point.y for point in points)

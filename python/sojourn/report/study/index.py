@@ -1,4 +1,4 @@
-"""The page over all studies' folders, and over the assessments beside them: what holds, and how far models were off."""
+"""The page of all studies and of the assessments beside them: verdicts, and errors of models."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ASSESSMENT = "summary.json"
 
 
 def write_index(runs: Path) -> Path | None:
-    """Writes a page over all studies below a folder, and the assessments beside it; None where there is no study."""
+    """Writes the page of all studies below a folder and the assessments beside it; None without a study."""
     found = summaries(runs)
     if not found:
         return None
@@ -73,20 +73,20 @@ def write_index(runs: Path) -> Path | None:
 
 
 StudySummary = Mapping[str, Any]
-"""What a study's summary says, or a part of it: files of every version are read, whose keys differ."""
+"""A study's summary or a part of it, as a mapping, since keys differ between versions."""
 Found = tuple[Path, StudySummary]
 """A study's folder and its summary."""
 
 
 def summaries(runs: Path) -> list[Found]:
-    """All studies' folders below a folder, each with what its summary says, in the order of the sources' contents."""
+    """The folders of all studies below a folder with their summaries, in the order of the sources' contents."""
     found = [(path.parent, json.loads(path.read_text())) for path in sorted(runs.rglob(SUMMARY))]
     sources = by_source(found, lambda each: each[1]["source"])
     return [each for placed in sources.values() for _, each in placed]
 
 
 def _counted(found: Sequence[Found]) -> str:
-    """How many findings came to which verdict, over all studies."""
+    """The number of findings by verdict, over all studies."""
     verdicts = [(each["finding"], each.get("evidence")) for _, summary in found for each in summary["verdicts"]]
     return f"Of {len(verdicts)} findings: {'; '.join(counted(verdicts))}. By 95 % intervals; each stands for itself."
 
@@ -98,7 +98,7 @@ def _resting(found: Sequence[Found]) -> Markup | None:
 
 
 def _why(verdict: StudySummary) -> Markup:
-    """The figures and, of what does not hold, what explains it; of what is open, what would decide it."""
+    """The figures, explanations of findings that do not hold, and the cost of deciding open ones."""
     return join(
         verdict["why"], [_noted(said) for said in (*verdict.get("because", ()), verdict.get("to_decide")) if said]
     )
@@ -109,7 +109,7 @@ def _noted(text: str) -> Markup:
 
 
 def remarks(summary: StudySummary) -> str:
-    """What the study was measured without."""
+    """Parts of the study that were left out."""
     said = ["to try, not to believe"] if summary.get("tried") else list(summary.get("given_up", ()))
     said += [f"without {name}: {because}" for name, because in summary.get("missing", {}).items()]
     said += [f"{number} points failed: {because}" for because, number in summary.get("failed", {}).items()]
@@ -120,14 +120,14 @@ def remarks(summary: StudySummary) -> str:
 
 @dataclass(frozen=True)
 class Assessed:
-    """An assessment whose model was checked on steps that it was not fitted on."""
+    """An assessment whose model was checked on steps outside its fit."""
 
     folder: Path
     log: str | None
     server: str | None
     steps: str
     errors: Sequence[str]
-    """In the order of the aims."""
+    """The errors in the order of the aims."""
     lacks: str
 
 
@@ -149,7 +149,7 @@ def assessed(runs: Path) -> list[Assessed]:
 
 
 def _held_out(runs: Path) -> Markup | None:
-    """How far the models of assessments were from the steps that they were not fitted on."""
+    """The errors of assessments' models on held-out steps."""
     rows = [
         [
             element("a", each.folder.name, href=os.path.relpath(each.folder / REPORT, runs)),
@@ -163,7 +163,7 @@ def _held_out(runs: Path) -> Markup | None:
 
 
 def _summary(folder: Path) -> Summary | None:
-    """None of a folder that another version wrote, or that is no assessment's."""
+    """The summary of an assessment; None for other folders and other versions."""
     try:
         return read_summary(RunFolder.open(folder))
     except (CouldNotRun, OSError):

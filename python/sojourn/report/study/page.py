@@ -1,4 +1,4 @@
-"""The page of a study, with its summary and plots beside it."""
+"""The page of a study, with its summary and plots."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SOURCES = (DOCUMENT, ENVIRONMENTS, "points.parquet", SUMMARY)
 
 
 def write(folder: StudyFolder, findings: Findings) -> Path | None:
-    """Writes the summary, the plots and the page; returns where the page is."""
+    """Writes the summary, the plots and the page; returns the page's path."""
     folder.write_table()
     drawn = charts(findings.study, findings.cells)
     write_images(folder.run, [chart for chart in drawn if not isinstance(chart, Missing)])
@@ -98,7 +98,7 @@ def _verdicts(findings: Findings) -> Markup:
 
 
 def notes_of(verdict: Verdict) -> list[str]:
-    """What explains a verdict, or what would decide it."""
+    """Explanations of a verdict, or the cost of deciding it."""
     return [*verdict.because, *([verdict.to_decide] if verdict.to_decide else [])]
 
 

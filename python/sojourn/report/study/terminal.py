@@ -1,4 +1,4 @@
-"""A study on the terminal: its verdicts, and the list of all studies."""
+"""Prints a study's verdicts, and the list of all studies."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from sojourn.text import format
 
 _STYLES = {"holds": "green", "does not hold": "bold red", "not decided": "yellow", "not enough points": "yellow"}
 _PLACE_COLUMNS = 22
-"""Of the list, for where in the source it stands."""
+"""The width of the column with the place in the source."""
 
 
 def print_findings(findings: Findings, console: Console) -> None:
-    """Verdicts with their reasons, and what is missing."""
+    """Prints verdicts with their reasons, and gaps."""
     title = f"{findings.study.name}: {findings.study.title} ({findings.points:,} of {findings.planned:,} points)"
     console.print(Text(title, style="bold"), soft_wrap=True)
     if (source := citation(findings.study.source)) is not None:
@@ -47,7 +47,7 @@ def print_findings(findings: Findings, console: Console) -> None:
 
 
 def print_comparison(comparison: Comparison, console: Console) -> None:
-    """The verdicts of two runs of a study, and the second's figures over the first's."""
+    """Prints the verdicts of two runs of a study, and the ratios of their figures."""
     agreed = sum(each.first == each.second for each in comparison.verdicts)
     title = f"{comparison.study}: {agreed} of {len(comparison.verdicts)} verdicts are the same"
     console.print(Text(title, style="bold"), soft_wrap=True)
@@ -62,7 +62,7 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
 
 
 def print_shares(shared: Sequence[Share], console: Console) -> None:
-    """What each study gets of a time, and what it gives up for it."""
+    """Prints each study's share of a time, and what it leaves out."""
     table = Table("study", "at most", "needs about", "without", box=None, pad_edge=False)
     for share in shared:
         times = map(format.duration, (share.seconds, share.needs_seconds))
@@ -77,7 +77,7 @@ def print_shares(shared: Sequence[Share], console: Console) -> None:
 
 
 def print_list(studies: Sequence[Study], console: Console) -> None:
-    """A table of contents of the sources: what is measured again of each, by which study, and how long it takes."""
+    """Prints a table of contents of the sources: the reproduced items, their studies, and their durations."""
     for source, placed in by_source(studies, lambda study: study.source).items():
         console.print(Text(source, style="bold"))
         if (full := citation(source)) is not None:

@@ -1,4 +1,4 @@
-//! A whole system: open, closed and traced classes over any stations. The document is drawn once per job.
+//! Simulates a whole system: open, closed and traced classes over any stations. Each job draws its document size once.
 //!
 //! Each station schedules only its own next completion, so the next event is the least of a short list. Statistics are
 //! kept per route, per class and over all.
@@ -19,15 +19,15 @@ use shape::Shape;
 /// Observed arrivals of an open class, in place of Poisson arrivals at its rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Trace<'t> {
-    /// The class whose jobs arrive by it.
+    /// The class whose arrivals the trace replaces.
     pub class: &'t str,
-    /// Seconds, not decreasing.
+    /// Arrival times in seconds, not decreasing.
     pub times: &'t [f64],
     /// Document sizes in bytes, one per arrival.
     pub sizes: &'t [f64],
 }
 
-/// Simulates `system` until the plan is fulfilled, the traces end, or `go_on` returns false.
+/// Simulates `system` until every figure of the plan has converged, the traces end, or `go_on` returns false.
 ///
 /// The plan's half-widths are those of the response time over all classes. With a trace the run takes all of it and drops
 /// no warm-up: the answer is what the log's clients would have seen.
@@ -50,7 +50,7 @@ pub fn simulate_system(
             .find(fits)
             .ok_or_else(|| SimulationError::TraceClass(trace.class.to_owned()))?;
     }
-    // A finite trace cannot grow for ever; a Poisson stream can.
+    // A finite trace cannot overload a station for ever; a Poisson stream can.
     if traces.is_empty() {
         refuse_unstable(system)?;
     }
@@ -64,7 +64,7 @@ pub fn simulate_system(
     Ok(report.result(&ensemble, stop))
 }
 
-/// Refuses a system whose open classes alone overload a station, whatever is lost elsewhere.
+/// Refuses a system whose open classes alone overload a station, even with all losses elsewhere.
 pub(crate) fn refuse_unstable(system: &System) -> Result<(), SimulationError> {
     for (station, work) in system.stations.iter().zip(system.open_work_certain()) {
         if station.is_limited() && !station.turns_away() && work > 0.0 {

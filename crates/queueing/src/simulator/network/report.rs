@@ -1,4 +1,4 @@
-//! The result of finished runs: estimates per route, class and station, and the runs' checks of themselves.
+//! Builds the result of finished runs: estimates per route, class and station, and the runs' consistency checks.
 
 use super::run::Run;
 use super::shape::Shape;
@@ -15,9 +15,9 @@ pub(super) struct Report<'a> {
     pub(super) system: &'a System,
     pub(super) plan: &'a Plan,
     pub(super) shape: &'a Shape,
-    /// False with a trace: no warm-up is cut, and its documents follow no distribution.
+    /// Unset with a trace: nothing is cut as warm-up, and the documents follow no distribution.
     pub(super) cut: bool,
-    /// Jobs of one replication before it is in steady state.
+    /// The least number of jobs of a replication, so that it reaches steady state.
     pub(super) jobs_min: u64,
 }
 
@@ -30,7 +30,7 @@ impl Report<'_> {
         (sample, estimates)
     }
 
-    /// The doubt that concerns all figures.
+    /// The doubt that applies to all figures.
     fn doubt(&self, ensemble: &Ensemble<Run<'_>>, sample: &Sample) -> Option<Doubt> {
         if !self.cut {
             return None;
@@ -54,7 +54,7 @@ impl Report<'_> {
         let (sample, estimates) = self.estimates(ensemble);
         let doubt = self.doubt(ensemble, &sample);
         let present: f64 = ensemble.runs().map(Run::present_time).sum();
-        // Jobs still inside are counted in `present` but not in the sum of response times.
+        // Jobs still inside count in `present` but not in the sum of response times.
         let accounted: f64 =
             ensemble.runs().map(|run| run.response_sum + run.lost_time + run.unfinished_time()).sum();
         let seconds: f64 = ensemble.runs().map(|run| run.now).sum();
@@ -137,7 +137,7 @@ impl Report<'_> {
             jobs: offered.saturating_sub(finished),
             offered_per_second: overall.per_second(offered),
             probability: probability.value,
-            // A run without a loss says how rare losses are by its length alone.
+            // With no loss at all, only the length of the run bounds the probability of one.
             probability_half_width: probability.half_width.ok().filter(|_| offered > finished),
         }
     }
@@ -192,12 +192,12 @@ impl Report<'_> {
     }
 }
 
-/// What all runs have done together.
+/// The totals of all runs together.
 struct Overall<'c> {
-    /// Jobs by recorder.
+    /// Recorded jobs, by recorder.
     counts: &'c [u64],
     seconds: f64,
-    /// The doubt that concerns all figures.
+    /// The doubt that applies to all figures.
     doubt: Option<Doubt>,
 }
 

@@ -11,7 +11,7 @@ use crate::simulator::timeline::Totals;
 use crate::station::{Kept, Service, Station};
 use crate::system::{Class, Demand, Route, Source, System, Visit, WhenFull};
 
-/// More open jobs than this, and than this share of all that came, are inside only if they pile up.
+/// The system is taken to grow when more open jobs than this, and more than this share of all arrivals, are inside.
 const GROWING_MIN: u64 = 1_000;
 const GROWING_SHARE: f64 = 0.02;
 
@@ -20,12 +20,12 @@ struct Job {
     class: u32,
     route: u32,
     step: u32,
-    /// Bytes; 0 for a class without documents.
+    /// Document size in bytes; 0 for a class without documents.
     size: f64,
     started: f64,
-    /// Time of arrival at its present station.
+    /// Time of arrival at the job's present station.
     arrived: f64,
-    /// Times that it came again because its next station was full.
+    /// Retries so far because the next station was full.
     retries: u32,
 }
 
@@ -42,28 +42,29 @@ pub(super) struct Run<'a> {
     system: &'a System,
     shape: &'a Shape,
     traces: Vec<Option<Trace<'a>>>,
-    /// Arrivals taken from each trace.
+    /// Arrivals taken so far from each trace.
     taken: Vec<usize>,
     /// Jobs of all traces that have not finished.
     traced_left: usize,
     streams: Vec<Streams>,
-    /// One per station, then one of thinkers per class, then, if there are any, one of those that will try again.
+    /// One per station, then one per class for its thinking users, then one for jobs between retries if any station
+    /// retries.
     stations: Vec<Station<u32>>,
-    /// Jobs that were served and wait for room at a station, with the station that they are still at.
+    /// Served jobs that wait for room at a station, each with the station it still occupies.
     blocked: Vec<VecDeque<(u32, usize)>>,
-    /// One per station; the times are in the stations.
+    /// Totals per station; the times are kept in the stations.
     tallies: Vec<Totals>,
-    /// `tallies` with the times, at the end of the last section.
+    /// Totals per station, times included, at the end of the last section.
     before: Vec<Totals>,
     /// Next completion of each station, then next arrival of each class.
     next: Vec<f64>,
     jobs: Vec<Job>,
     free: Vec<u32>,
-    /// Those of the replications that share them, while this one advances.
+    /// The records of the group, taken over while this replication advances.
     records: Records,
     /// Values recorded, by recorder.
     pub(super) counts: Vec<u64>,
-    /// Time in the system of the jobs that were lost.
+    /// Total time in the system of lost jobs.
     pub(super) lost_time: f64,
     pub(super) response_sum: f64,
     pub(super) now: f64,
@@ -83,7 +84,7 @@ impl<'a> Run<'a> {
             .chain(thinkers)
             .chain(retrying.then(|| Station::new(Service::infinite())))
             .collect();
-        // The streams of retries come last, so that systems without them draw what they always drew.
+        // The streams of retries come last, so that systems without retries draw the same numbers as before.
         let stream = |class: usize, purpose: usize| Random::stream(seed, 4 * class + purpose);
         let streams = (0..classes).map(|class| Streams {
             arrivals: stream(class, 0),
@@ -117,7 +118,7 @@ impl<'a> Run<'a> {
         run
     }
 
-    /// The first arrival of an open class; all users of a closed one, thinking.
+    /// Schedules the first arrival of an open class, or starts all users of a closed one in thinking.
     fn begin(&mut self, class: usize) {
         match &self.system.classes[class].source {
             Source::Open { .. } => self.schedule_arrival(class),
@@ -192,7 +193,7 @@ impl<'a> Run<'a> {
         &self.system.classes[job.class as usize].routes[job.route as usize]
     }
 
-    /// The visit that a job makes now, or comes for.
+    /// The visit that the job is making or waits to make.
     fn visit_of(&self, index: u32) -> &'a Visit {
         &self.route(index).visits[self.jobs[index as usize].step as usize]
     }
@@ -202,7 +203,7 @@ impl<'a> Run<'a> {
         capacity.is_some_and(|capacity| self.stations[station].occupied() >= capacity.jobs as usize)
     }
 
-    /// A job comes to the next station of its route, which may turn it away.
+    /// Sends a job to the next station of its route, where it may be refused.
     fn visit(&mut self, index: u32) {
         let station = self.visit_of(index).station;
         if self.system.stations[station].capacity.is_some() {
@@ -216,7 +217,7 @@ impl<'a> Run<'a> {
         self.enter(index);
     }
 
-    /// A job that found a station full comes again later, or is lost.
+    /// Schedules the retry of a job that found a station full, or counts it as lost.
     fn turn_away(&mut self, index: u32, station: usize) {
         let when_full = self.system.stations[station].capacity.as_ref().map(|capacity| &capacity.when_full);
         let job = &mut self.jobs[index as usize];
@@ -246,7 +247,7 @@ impl<'a> Run<'a> {
         self.leave_system(index);
     }
 
-    /// 1 for a job that was lost, 0 for one that finished.
+    /// Records 1 for a lost job, 0 for a finished one.
     fn record_loss(&mut self, class: usize, lost: f64) {
         if let Some(first) = self.shape.first_loss {
             self.record(first, lost);
@@ -260,7 +261,7 @@ impl<'a> Run<'a> {
         self.let_in(station);
     }
 
-    /// Jobs that were blocked before a station enter while it has room.
+    /// Admits jobs that were blocked before a station while it has room.
     fn let_in(&mut self, station: usize) {
         while !self.is_full(station)
             && let Some((index, from)) = self.blocked[station].pop_front()
@@ -314,7 +315,7 @@ impl<'a> Run<'a> {
             next.blocks() && self.is_full(visit.station)
         };
         let (jobs, classes, is_station) = (&self.jobs, &self.system.classes, station < self.tallies.len());
-        // What the job at the head keeps is known before it completes: its next visit is.
+        // The next visit is known before the job completes, and with it what the job keeps at this station.
         let next_visit = |index: u32| {
             let job = &jobs[index as usize];
             let route = &classes[job.class as usize].routes[job.route as usize];
@@ -366,7 +367,7 @@ impl<'a> Run<'a> {
         self.response_sum += response;
         self.record_loss(class, 0.0);
         let observed = response + model.latency;
-        // With one class or one route the finer record would repeat the coarser.
+        // With a single class or a single route the finer record would repeat the coarser.
         if self.system.classes.len() > 1 {
             self.record(1 + class, observed);
         }
@@ -379,7 +380,7 @@ impl<'a> Run<'a> {
         self.leave_system(index);
     }
 
-    /// Returns true at the end of a section.
+    /// Records a response time; returns true at the end of a section.
     #[inline]
     fn record(&mut self, recorder: usize, value: f64) -> bool {
         self.records.response[recorder].record(&mut self.counts[recorder], value, 0.0)
@@ -398,7 +399,7 @@ impl<'a> Run<'a> {
         let class = self.jobs[index as usize].class as usize;
         let model = &self.system.classes[class];
         let Source::Closed { think_time, .. } = &model.source else { return };
-        // The latency is part of the answer: the user starts to think when it is over.
+        // The latency is part of the response time: the user starts to think after it.
         let pause = think_time.sample(&mut self.streams[class].arrivals) + model.latency;
         let slot = self.system.stations.len() + class;
         self.stations[slot].arrive(self.now, pause, index);
@@ -407,7 +408,7 @@ impl<'a> Run<'a> {
 }
 
 impl Replica for Run<'_> {
-    /// False when every trace has been served to its end.
+    /// Returns false when every trace has been served to its end.
     fn finish_jobs(&mut self, jobs: u64, records: &mut Records) -> bool {
         std::mem::swap(&mut self.records, records);
         let traced = self.traces.iter().any(Option::is_some);
@@ -453,15 +454,14 @@ impl Run<'_> {
         self.records.stations.add(self.counts[0], shift, &section);
     }
 
-    /// ∫ jobs under way dt: at stations, and on their way back to one.
+    /// ∫ jobs inside dt: jobs at stations and between retries.
     pub(super) fn present_time(&self) -> f64 {
         let thinkers = self.tallies.len()..self.tallies.len() + self.system.classes.len();
         let inside = self.stations.iter().enumerate().filter(|(index, _)| !thinkers.contains(index));
         inside.map(|(_, station)| station.present_time(self.now)).sum()
     }
 
-    /// Returns true if open jobs pile up. Whether a station can keep up with what others block or send back is not
-    /// known beforehand.
+    /// Returns true if open jobs pile up. Blocking and retries make stability impossible to check beforehand.
     pub(super) fn is_growing(&self) -> bool {
         let users = |class: &Class| match class.source {
             Source::Closed { users, .. } => u64::from(users),
@@ -472,7 +472,7 @@ impl Run<'_> {
         inside > GROWING_MIN && inside as f64 > GROWING_SHARE * (self.counts[0] + inside) as f64
     }
 
-    /// The time so far of the jobs that are still at a station.
+    /// The time spent so far by jobs still at a station.
     pub(super) fn unfinished_time(&self) -> f64 {
         let mut idle = vec![false; self.jobs.len()];
         self.free.iter().for_each(|&index| idle[index as usize] = true);

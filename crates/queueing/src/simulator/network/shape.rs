@@ -1,17 +1,17 @@
-//! What all runs of a system share: its recorders, and what its demands should come to.
+//! What all runs of a system share: the layout of its recorders, and the expected moments of its demands.
 
 use crate::system::{Class, Route, StationModel, System, Visit};
 
 /// What does not change during a run.
 pub(super) struct Shape {
-    /// `0` is of all jobs; then one per class; then one per route.
+    /// The number of recorders: the first for all jobs, then one per class, then one per route.
     pub(super) recorders: usize,
     /// First route recorder of each class.
     pub(super) first_route: Vec<usize>,
-    /// The recorder of losses, a 1 for every job that was lost and a 0 for every other: over all, and then per class;
-    /// `None` if no job can be lost.
+    /// The recorder of losses (1 for a lost job, 0 for a finished one): over all, then per class; `None` if no job can
+    /// be lost.
     pub(super) first_loss: Option<usize>,
-    /// The moment of the demand of every visit, by class, route and step.
+    /// The expected moment of the demand of every visit, by class, route and step.
     pub(super) moments: Vec<Vec<Vec<f64>>>,
     pub(super) orders: Vec<MomentOrder>,
 }
@@ -20,9 +20,9 @@ pub(super) struct Shape {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum MomentOrder {
     None,
-    /// All share at once: the mean demand, whatever its distribution.
+    /// Jobs share the server at once: the mean demand, whatever its distribution.
     First,
-    /// Jobs wait for others to end: the mean square.
+    /// Jobs wait for each other to end: the mean square.
     Second,
 }
 

@@ -120,7 +120,7 @@ fn clients_come_again() {
     let found = simulated(&text(r#"retry = { law = "exponential", mean = "1s" }"#));
     check(found.response_time_seconds.mean, 3.0, 0.02);
     assert_eq!((found.loss.jobs, found.loss.probability_half_width), (0, None));
-    // Who gives up at once is lost as if refused: ρ/(1 + ρ).
+    // A job that never retries is lost as if refused: ρ/(1 + ρ).
     let found = simulated(&text(r#"retry = "1s", retries = 0"#));
     check(found.loss.probability, 1.0 / 3.0, 0.02);
     let patient = simulated(&text(r#"retry = "1s", backoff = 2, retries = 6"#));
@@ -136,7 +136,7 @@ fn an_overloaded_station_that_never_loses_is_refused_or_does_not_converge() {
     let run = |text: &str| simulate_system(&parse(text).unwrap(), &plan, &[], &mut |_| true);
     assert!(matches!(run(&forever), Err(SimulationError::Unstable { .. })));
     assert!(run(&one_station(server, 1.1)).is_ok());
-    // Each station alone would keep up: together, without room between them, they do not.
+    // Each station alone would be stable; together, without room between them, they are not.
     let tandem = r#"
         stations.a = { discipline = "fifo", demand = { law = "exponential", mean = "1s" } }
         stations.b = { discipline = "fifo", capacity = 1, when_full = "block", demand = { law = "exponential", mean = "1s" } }

@@ -1,6 +1,6 @@
 //! The survival function of a gamma distribution.
 
-/// Terms of the series or of the continued fraction; both end long before unless the shape is huge.
+/// The most terms of the series or of the continued fraction. Both end long before, unless the shape is huge.
 const TERMS_MAX: usize = 10_000;
 const TOLERANCE: f64 = 1e-12;
 

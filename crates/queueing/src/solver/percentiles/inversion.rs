@@ -6,15 +6,15 @@ use crate::complex::Complex;
 
 /// A in the formula of Abate & Whitt; the discretisation error is e⁻ᴬ.
 const A: f64 = 18.4;
-/// Plain terms, then terms averaged with binomial weights.
+/// The number of plain terms; the terms after them are averaged with binomial weights.
 const TERMS: usize = 30;
 const BINOMIAL: [f64; 12] = [1.0, 11.0, 55.0, 165.0, 330.0, 462.0, 462.0, 330.0, 165.0, 55.0, 11.0, 1.0];
-/// The most times that a bracket is doubled.
+/// A bracket is doubled at most this often.
 const DOUBLINGS_MAX: usize = 200;
 const STEPS_MAX: usize = 40;
-/// Relative error of the tail probability at a quantile.
+/// The relative error of the tail probability at which the search for a quantile ends.
 const TOLERANCE_OF_TAIL: f64 = 1e-5;
-/// Relative error of a quantile.
+/// The relative error of a quantile at which the search ends.
 const TOLERANCE: f64 = 1e-4;
 
 /// P(R > time) of the non-negative R with this transform E[exp(−sR)], time > 0.

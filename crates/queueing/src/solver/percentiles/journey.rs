@@ -9,7 +9,8 @@ use super::inversion;
 use super::nodes::{Nodes, Transform, nodes};
 use super::station::{Given, StationTime};
 
-/// The percentiles of a class by numerical inversion: an approximation, as are the times at the stations.
+/// Computes the percentiles of a class by numerical inversion. They are an approximation, as are the times at the
+/// stations.
 pub(super) fn percentiles(class: &Class, times: &[StationTime]) -> [f64; 5] {
     let journeys: Vec<Journey<'_>> =
         class.routes.iter().map(|route| Journey::new(class, route, times)).collect();
@@ -22,7 +23,7 @@ pub(super) fn percentiles(class: &Class, times: &[StationTime]) -> [f64; 5] {
     };
     let floor = journeys.iter().map(|journey| journey.floor).fold(f64::INFINITY, f64::min);
     let mean: f64 = journeys.iter().map(|journey| journey.probability * journey.mean).sum();
-    // Each search begins at the percentile below.
+    // Each search starts at the percentile below.
     let mut from = (floor, 0.0);
     PROBABILITIES.map(|p| {
         from = (inversion::quantile(&survival, p, from, mean), p);
@@ -30,7 +31,7 @@ pub(super) fn percentiles(class: &Class, times: &[StationTime]) -> [f64; 5] {
     })
 }
 
-/// A route with everything precomputed that does not depend on the argument of the transform.
+/// A route, with everything precomputed that does not depend on the transform's argument.
 struct Journey<'l> {
     probability: f64,
     /// The least possible response time. It is subtracted before the inversion, which is inaccurate at jumps away from
@@ -50,7 +51,7 @@ struct Stop<'l> {
 enum Demands<'l> {
     /// One per document size.
     BySize(Vec<Given>),
-    /// Independent of the document size.
+    /// The demand has its own distribution, independent of the document size.
     Own { distribution: &'l Distribution, nodes: Vec<(f64, Given)>, transform: Transform },
 }
 

@@ -21,9 +21,9 @@ use crate::system::{Class, Route};
 use super::flow::Flow;
 use station::StationTime;
 
-/// The percentiles that are reported.
+/// The reported percentiles.
 pub(super) const PROBABILITIES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
-/// Bounds of an approximation agree to this: its own error is larger.
+/// The bounds of an approximation need only agree to this, because its own error is larger.
 const TOLERANCE_APPROXIMATE: f64 = 5e-3;
 
 pub(super) struct Percentiles {
@@ -35,7 +35,7 @@ pub(super) struct Percentiles {
     pub(super) classes: Vec<[f64; 5]>,
 }
 
-/// The percentiles, or the reason why there are none.
+/// Computes the percentiles, or returns the reason why there are none.
 pub(super) fn of(flow: &Flow<'_>) -> Result<Percentiles, String> {
     if flow.closed().next().is_some() {
         return Err(
@@ -79,7 +79,7 @@ fn beyond_tolerance(error: f64) -> String {
     format!("lower bounds only: {POINTS_MAX} points do not reach the percentiles at this load; simulate")
 }
 
-/// Every approximation in words; none if the percentiles are exact.
+/// Describes every approximation in words; empty if the percentiles are exact.
 fn approximations(flow: &Flow<'_>, times: &[StationTime]) -> Vec<String> {
     let queues = |route: &Route| route.visits.iter().filter(|visit| !flow.is_delay(visit.station)).count();
     let tandem = flow.system.classes.iter().flat_map(|class| &class.routes).any(|route| queues(route) > 1);

@@ -1,10 +1,10 @@
-//! The transform of a distribution: in closed form, or by a few weighted values, finer towards the tail, that keep its
-//! mean.
+//! The transform of a distribution: in closed form, or by a few weighted values that are denser in the tail and keep
+//! its mean.
 
 use crate::complex::Complex;
 use crate::distribution::{Distribution, RandomVariable};
 
-/// (up to this probability, in so many strata).
+/// Pairs of an upper probability and the number of strata up to it.
 const STRATA: [(f64, usize); 9] = [
     (0.5, 16),
     (0.9, 16),
@@ -32,7 +32,7 @@ pub(super) fn nodes(distribution: &Distribution) -> Nodes {
         );
         low = high;
     }
-    // The last node stands for the rest of the tail; its value makes the mean right.
+    // The last node represents the rest of the tail; its value corrects the mean.
     let left: f64 = 1.0 - low;
     let sum: f64 = nodes.iter().map(|(weight, value)| weight * value).sum();
     let largest = nodes[nodes.len() - 1].1;

@@ -1,4 +1,4 @@
-//! The time at a station given the job's demand: as parts of a sum, and as a transform.
+//! The distribution of a job's time at a station given its demand: as parts of a sum, and as a transform.
 
 use super::gamma;
 use super::nodes::Transform;
@@ -15,19 +15,19 @@ use crate::system::Discipline;
 
 /// A limit r that PS would reach with less than this probability is ignored.
 const LIMIT_REACHED_MAX: f64 = 1e-4;
-/// PS is solved as LPS with so many places that finding them full is this improbable, up to a maximum.
+/// PS is solved as LPS with enough places that finding all of them taken is this improbable, up to a maximum.
 const UNLIMITED_TAIL: f64 = 1e-8;
 const UNLIMITED_PLACES_MAX: f64 = 64.0;
 
-/// C² of a demand that is approximated.
+/// The squared coefficient of variation of an approximated demand.
 type Scv = f64;
 
 /// Pairs of the largest C² and the errors of p50 to p99.9 in per cent that a sweep found up to it: one station, ρ 0.3 to 0.9,
 /// two and eight servers.
 const EXPONENTIAL_WAIT: [(Scv, i32, i32); 3] = [(1.0, -10, 15), (4.0, -45, 55), (25.0, -55, 125)];
-/// The same of limited sharing, r 4 and 16.
+/// The same for limited sharing, r = 4 and 16.
 const TWO_MOMENTS: [(Scv, i32, i32); 3] = [(1.0, -20, 15), (4.0, -40, 55), (25.0, -55, 115)];
-/// The same of processor sharing.
+/// The same for processor sharing.
 const SHARING_IN_SWEEP: &str = "p50 to p95 off by at most 5 %, p99 by 10 %, p99.9 by 15 % in a sweep of laws, more at the jumps of discrete ones";
 
 fn in_sweep(ranges: &[(Scv, i32, i32)], scv: Scv) -> String {
@@ -39,9 +39,9 @@ fn in_sweep(ranges: &[(Scv, i32, i32)], scv: Scv) -> String {
 
 /// The distribution of a job's time at the station, given its demand.
 pub(super) enum StationTime {
-    /// The demand and nothing else; also an unused station.
+    /// The time is the demand alone; also an unused station.
     Delay,
-    /// The wait by Pollaczek and Khinchine, then the demand.
+    /// A wait by Pollaczek and Khinchine, then the demand.
     Fifo { utilisation: f64, demand: Distribution, demands: Transform },
     /// A wait with this probability, exponential at this rate, then the demand.
     ExponentialWait { waiting: f64, rate: f64, approximated: Option<Scv> },
@@ -61,7 +61,7 @@ impl StationTime {
         let (rho, speed) = (rate * mean, model.service().speed);
         let refuse = |what: &str| Err(format!("no percentiles: {what} at {}; simulate", model.place()));
         match model.discipline {
-            // With a place for each server and no more, jobs are served in order and do not share.
+            // With one place per server, jobs are served in order and do not share.
             Discipline::Fifo => Self::in_order(flow, station, (rate, mean)),
             Discipline::Lps { limit } if model.speed.is_none() && limit == model.servers => {
                 Self::in_order(flow, station, (rate, mean))
@@ -171,7 +171,7 @@ impl StationTime {
         if matches!(self, Self::Exact { .. }) { 0.0 } else { demand }
     }
 
-    /// Roughly the mean time of jobs with this mean demand: where the search for a quantile starts.
+    /// The approximate mean time of jobs with this mean demand: the start of the search for a quantile.
     pub(super) fn mean(&self, demand: f64) -> f64 {
         match self {
             Self::Delay => demand,
@@ -184,12 +184,12 @@ impl StationTime {
         }
     }
 
-    /// Returns true if the time is the demand, stretched.
+    /// Returns true if sharing stretches the demand.
     pub(super) fn shares(&self) -> bool {
         matches!(self, Self::Sharing { .. })
     }
 
-    /// What does not depend on the demand, as part of a sum.
+    /// The part of the time that does not depend on the demand, as part of a sum.
     pub(super) fn wait(&self) -> Option<Part<'_>> {
         match self {
             Self::Delay | Self::Sharing { .. } => None,
@@ -209,7 +209,7 @@ impl StationTime {
         }
     }
 
-    /// The factor that does not depend on the demand, computed once for all demands.
+    /// The factor of the transform that does not depend on the demand, computed once for all demands.
     pub(super) fn wait_transform(&self, s: Complex) -> Complex {
         match self {
             Self::Delay | Self::Sharing { .. } => Complex::ONE,
@@ -229,7 +229,7 @@ impl StationTime {
         matches!(self, Self::Delay | Self::Fifo { .. } | Self::ExponentialWait { .. })
     }
 
-    /// What depends on the job's demand and not on the argument of the transform.
+    /// Precomputes what depends on the job's demand but not on the transform's argument.
     pub(super) fn given(&self, demand: f64) -> Given {
         let delayed = match self {
             Self::Sharing { arrival_rate, idle, wait_rate } => {
@@ -252,7 +252,7 @@ impl StationTime {
     }
 }
 
-/// A job's demand, and what sharing adds to it.
+/// A job's demand, and the delay that sharing adds to it.
 pub(super) struct Given {
     pub(super) demand: f64,
     delayed: Option<Delayed>,
@@ -278,7 +278,7 @@ struct Delayed {
 }
 
 impl Delayed {
-    /// `None` for a job without demand.
+    /// The delay by other jobs; `None` for a job without demand.
     fn by_others(demand: f64, arrival_rate: f64, idle: f64, wait_rate: f64) -> Option<Self> {
         let (rho, decay) = (1.0 - idle, wait_rate * demand);
         let mean = demand * rho / idle;

@@ -7,13 +7,13 @@ use crate::distribution::{Distribution, RandomVariable};
 use crate::solver::flow::Flow;
 use crate::system::{Class, Demand, Visit};
 
-/// Points of a table, equally apart in the logarithm of the time.
+/// The number of points of a table, equally spaced in the logarithm of the time.
 const POINTS: usize = 512;
-/// A table ends where so few jobs are left, and begins at this fraction of the smallest demand or mean.
+/// A table ends where this share of jobs is left, and begins at this fraction of the smallest demand or mean.
 const TAIL: f64 = 1e-8;
 const BEGINNING: f64 = 1e-3;
 
-/// The tables of all visits that need one.
+/// The tables of all visits to processor-sharing stations.
 pub(super) struct Tables<'s>(Vec<(usize, &'s Distribution, Table)>);
 
 impl<'s> Tables<'s> {
@@ -47,7 +47,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// `station` shares.
+    /// Tabulates the time at `station`, which must be a processor-sharing one.
     fn of(station: &StationTime, demand: &Distribution) -> Self {
         let given: Vec<(f64, Given)> =
             nodes(demand).into_iter().map(|(weight, demand)| (weight, station.given(demand))).collect();

@@ -1,5 +1,4 @@
-//! Routes on which every time is independent given the document and but for it: waits, delays and demands as parts of
-//! a sum.
+//! Routes on which every time is independent given the document: waits, delays and demands are parts of a sum.
 
 use crate::distribution::{self, Distribution, RandomVariable, Segment};
 use crate::lattice::{self, Between, Part, Path};
@@ -9,8 +8,8 @@ use super::PROBABILITIES;
 use super::station::StationTime;
 use super::stretched::Tables;
 
-/// Bounds of the percentiles of a class; `None` where the time at a station depends on the document in another way than
-/// by the demand that follows its wait.
+/// Bounds the percentiles of a class; `None` where a time at a station depends on the document other than by the demand
+/// after its wait.
 pub(super) fn percentiles(
     class: &Class,
     times: &[StationTime],
@@ -64,7 +63,7 @@ fn path<'l>(
     path
 }
 
-/// The least value is a constant: what varies above it is a part.
+/// Splits a time into its least value, a constant, and what varies above it.
 fn add(path: &mut Path<'_>, time: Distribution) {
     let least = time.quantile(0.0);
     path.constant += least;
@@ -74,7 +73,7 @@ fn add(path: &mut Path<'_>, time: Distribution) {
     }
 }
 
-/// The sum of two functions in segments.
+/// The sum of two piecewise linear functions.
 fn total(first: &[Segment], second: &[Segment]) -> Vec<Segment> {
     let mut ends: Vec<f64> = first.iter().chain(second).map(|segment| segment.below).collect();
     ends.sort_by(f64::total_cmp);

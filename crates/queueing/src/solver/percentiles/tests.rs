@@ -8,7 +8,7 @@ use crate::solver::{PredictedTime, predict, predict_means};
 use crate::system_file::parse;
 use crate::testing::check;
 
-/// The percentiles of the first class, and what they rest on.
+/// The percentiles of the first class, with their basis.
 fn predicted(text: &str) -> (PredictedTime, String) {
     let prediction = predict(&parse(text).unwrap());
     let answer = prediction.solvers.find("open").unwrap().answer.clone().unwrap();
@@ -155,7 +155,7 @@ fn fifo_percentiles_of_any_law_are_those_of_simulated_waits() {
 fn what_the_lattice_does_not_resolve_is_not_called_exact() {
     let (_, near) = predicted(&queue(r#"discipline = "fifo", demand = "1s""#, 0.9995));
     assert!(near.starts_with("bounds "), "{near}");
-    // Half of the answers take 1 s, half take 3 s: the median is anything between.
+    // Half of the answers take 1 s, half take 3 s: the median is any value between.
     let coin = r#"discipline = "is", demand = { law = "empirical", values = ["1s", "3s"] }"#;
     let (_, gap) = predicted(&queue(coin, 0.5));
     assert!(gap.starts_with("bounds "), "{gap}");

@@ -1,6 +1,6 @@
-"""The plots of the report, in the order of the page: one file per plot or family, one table of names.
+"""The report's plots in the order of the page: one file per plot or family, and one table of names.
 
-Each takes the run and gives a `Chart`, or a `Missing` that says why it cannot be drawn.
+Each takes the run and returns a `Chart`, or a `Missing` with the reason.
 """
 
 from __future__ import annotations

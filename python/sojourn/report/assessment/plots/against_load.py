@@ -1,4 +1,4 @@
-"""What all plots against offered load share: the axis, the knee, and how a step becomes a point."""
+"""Shared parts of plots against offered load: the axis, the knee, and the points of steps."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sojourn.results.records import Spread
 from sojourn.text import format
 
 TRAITS: dict[Trait, str] = {"hollow": "held out of the fit", "crossed": "limited by the generator"}
-"""What the traits of marks mean in plots against load."""
+"""The meaning of hollow and crossed marks in plots against load."""
 
 
 def no_steps(identifier: str, title: str, run: Run) -> Missing:
-    """What stands where a plot would be if there were steps."""
+    """The replacement for a plot without steps."""
     return Missing(identifier, title, f"no step of rising load was finished: {run.because_incomplete}")
 
 
@@ -28,7 +28,7 @@ def offered_load(summary: Summary) -> Axis:
 
 
 def knee(summary: Summary) -> list[Guide]:
-    """The knee with its interval over repetitions; none where it was not found."""
+    """The knee with its interval over repetitions; empty if none was found."""
     found = summary.knee
     if found is None or found.requests_per_second <= 0:
         return []
@@ -38,7 +38,7 @@ def knee(summary: Summary) -> list[Guide]:
 
 
 def measured(step: Step, spread: Spread, write: Callable[[float], str]) -> Point | None:
-    """A step's figure with its bar over repetitions; None where nothing was answered: it has no end."""
+    """A step's figure with its error bar over repetitions; None where nothing was answered, as the bar has no end."""
     if not math.isfinite(spread.median):
         return None
     low, high = write(spread.minimum), write(spread.maximum)
@@ -54,7 +54,7 @@ def measured(step: Step, spread: Spread, write: Callable[[float], str]) -> Point
 
 
 def predicted(step: Step, value: float | None, write: Callable[[float], str]) -> Point | None:
-    """What a model says of a step; None where it says nothing."""
+    """A model's prediction for a step; None without one."""
     if value is None:
         return None
     return Point(step.offered_requests_per_second, value, f"{write(value)} at {_at(step)}")
@@ -65,7 +65,7 @@ def _at(step: Step) -> str:
 
 
 def _trait(step: Step) -> Trait:
-    # The generator's limit matters more than being held out: such a mark says nothing of the server.
+    # The generator's limit takes precedence over being held out: such a point says nothing about the server.
     if step.generator_limited:
         return "crossed"
     return "hollow" if step.held_out else "plain"

@@ -14,13 +14,13 @@ IDENTIFIER = "plot-demand"
 TITLE = "Service demand against document size"
 CURVE_POINTS = 60
 MARKS: tuple[Mark, ...] = ("disc", "square", "triangle", "diamond", "down")
-"""By number of clients, in rising order; a sixth number of clients would start again."""
+"""Marks by number of clients, ascending; a sixth number starts over."""
 
 Estimate = Callable[[DemandPoint], float | None]
 
 
 def demand(run: Run) -> Chart | Missing:
-    """CPU time and response law per request, log-log, with the fit and its band."""
+    """CPU time and response law per request, log-log, with the fit and its confidence band."""
     points = run.summary.demand_points
     if not points:
         because = f"no closed-loop run on documents of one size was finished: {run.because_incomplete}"
@@ -80,7 +80,7 @@ def _fitted(fit: DemandFit, sizes: list[float]) -> tuple[list[Series], list[Band
     curves = [Series(f"fit of the {_basis(fit)}", 3, curve(0.0), line="solid")]
     if fit.connection_seconds:
         curves.append(Series("fit with a new connection", 3, curve(fit.connection_seconds.estimate), line="dashed"))
-    # Below zero there is no logarithm: the band's lower edge is kept a hundredth of the curve above it.
+    # Values below zero have no logarithm: the band's lower edge stays at least at a hundredth of the curve.
     edges = [(x, max(a.low * x + b.low, (a.estimate * x + b.estimate) / 100), a.high * x + b.high) for x in along]
     return curves, [Band("95 % band of the fit", 3, edges)]
 

@@ -14,7 +14,7 @@ from sojourn.text import format
 
 
 def throughput(run: Run) -> Chart | Missing:
-    """Answered requests against offered ones, with both models."""
+    """Answered against offered requests, with both models."""
     identifier, title = "plot-throughput", "Throughput against offered load"
     steps = run.summary.steps
     if not steps:
@@ -41,7 +41,7 @@ def throughput(run: Run) -> Chart | Missing:
 
 
 def utilisation(run: Run) -> Chart | Missing:
-    """How busy the server, its core and the generator were."""
+    """Utilisation of the server, its core and the generator."""
     identifier, title = "plot-utilisation", "Utilisation against offered load"
     steps = run.summary.steps
     if not steps:

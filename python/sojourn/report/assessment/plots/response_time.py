@@ -34,7 +34,7 @@ def response_time(run: Run) -> Chart | Missing:
     ]
     target = run.summary.settings.target_p95_seconds
     line = Guide("y", target, f"target: p95 time to first byte {format.seconds(target)}")
-    # Half of the smallest: room below the marks for the knee's label.
+    # Half of the smallest value leaves room for the knee's label below the marks.
     times = [bound for each in series for point in each.points if point for bound in point.extent]
     return Chart(
         IDENTIFIER,

@@ -1,7 +1,7 @@
 """The measurement over time: throughput, p95 and CPU, from `timeline.parquet`.
 
-The names of its columns are in this file alone; a column that is absent leaves its curve out, and the caption
-says so. Each climb of the staircase counts time from its own start; the plots lay the climbs side by side.
+Only this file knows the names of its columns; an absent column omits its curve, and the caption says so. Each climb of
+the staircase counts time from its own start; the plots lay the climbs side by side.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ SERVER_LOST = "server_core_lost_seconds"
 GENERATOR_LOST = "generator_core_lost_seconds"
 
 ROWS_MAX = 400
-"""More rows than this are joined into wider intervals: a screen has no more columns to show them."""
+"""The most points of a plot: a screen has no more columns. More rows are merged into wider intervals."""
 GAP_SECONDS = 3.0
-"""What is left free between two climbs."""
+"""The gap between two climbs in the plot."""
 
 Curve = tuple[str, str, int, Line]
 
@@ -54,7 +54,7 @@ def timeline_cpu(run: Run) -> Chart | Missing:
 
 
 def timeline_lost(run: Run) -> Chart | Missing:
-    """What each core lost to other processes, interrupts and the hypervisor."""
+    """CPU time that each core lost to other processes, interrupts and the hypervisor."""
     curves: list[Curve] = [
         ("server's core", SERVER_LOST, 1, "solid"),
         ("generator's core", GENERATOR_LOST, 4, "dashed"),
@@ -64,13 +64,13 @@ def timeline_lost(run: Run) -> Chart | Missing:
 
 
 def timeline_queue(run: Run) -> Chart | Missing:
-    """Connections that wait to be accepted, where the server was probed."""
+    """Connections waiting to be accepted, if the server was probed."""
     curves: list[Curve] = [("accept queue", "probe_accept_queue", 2, "solid")]
     return _chart(run, "queue", "Accept queue over time", "connections", curves, linear, format.count)
 
 
 def timeline_memory(run: Run) -> Chart | Missing:
-    """Memory in use, where the server was probed."""
+    """Memory usage, if the server was probed."""
     curves: list[Curve] = [
         ("resident", "probe_resident_bytes", 1, "solid"),
         ("shared pages divided", "probe_proportional_bytes", 3, "dashed"),
@@ -110,7 +110,7 @@ def _chart(
 
 
 def _climbs(timeline: polars.DataFrame, points: polars.DataFrame | None) -> list[polars.DataFrame]:
-    """The rows of each climb, joined into wider intervals, shifted to follow one another."""
+    """The rows of each climb, merged into wider intervals and shifted to follow one another."""
     wide = -(-timeline.height // ROWS_MAX)
     shifted = []
     start = 0.0
@@ -123,7 +123,7 @@ def _climbs(timeline: polars.DataFrame, points: polars.DataFrame | None) -> list
 
 
 def _with_offered(climb: polars.DataFrame, points: polars.DataFrame | None) -> polars.DataFrame:
-    # A row knows its step only by number; what the step offered is in the table of points.
+    # A row holds its step's number only; the table of points has the offered load.
     if points is None or not {CLIMB, OFFERED} <= set(points.columns) or STEP not in climb.columns:
         return climb
     offered = points.filter(polars.col(CLIMB) == climb[CLIMB][0])[OFFERED].to_list()
@@ -132,7 +132,7 @@ def _with_offered(climb: polars.DataFrame, points: polars.DataFrame | None) -> p
 
 
 def _joined(climb: polars.DataFrame, wide: int) -> polars.DataFrame:
-    # A mean of percentiles means nothing: of those the largest stands for the interval.
+    # Percentiles cannot be averaged: the largest represents the interval.
     columns = [column for column in climb.columns if column not in (CLIMB, STEP)]
     joined = [polars.col(column).max() if column == FIRST_BYTE_P95 else polars.col(column).mean() for column in columns]
     interval = (polars.int_range(polars.len()) // wide).alias("interval")
@@ -146,7 +146,7 @@ def _series(curve: Curve, climbs: list[polars.DataFrame], write: Callable[[float
         if column not in climb.columns:
             continue
         for where, time, value in zip(climb[CLIMB], climb[TIME], climb[column], strict=True):
-            # A p95 of zero is an interval without an answer; a logarithmic axis could not hold it.
+            # A p95 of zero means an interval without an answer, which a logarithmic axis cannot show.
             drawable = value is not None and (value > 0 or column != FIRST_BYTE_P95)
             points.append(Point(time, float(value), f"{write(value)} in {where}") if drawable else None)
         points.append(None)

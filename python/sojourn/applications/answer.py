@@ -1,0 +1,181 @@
+"""From the steps of an assessment to its answer: demands, bottleneck, the network, and what changes give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from sojourn.applications import demands, diagnosis, fitting
+from sojourn.applications.changes import Starting, changes
+from sojourn.applications.demands import Measured
+from sojourn.applications.fitting import Fitted
+from sojourn.applications.knee import sustained
+from sojourn.applications.network import Network, Places, Serial
+from sojourn.applications.prices import Prices
+from sojourn.applications.summary import ApplicationSummary, Cause, Demand, Knee, Model, StepFigures
+
+ERRORS_MAX = {"throughput": 0.05, "mean": 0.15, "p95": 0.25}
+"""Relative, in the median over endpoints and loads that the network was not fitted on: what makes it believed."""
+CAPACITY_ERROR_MAX = 0.2
+"""Of the bottleneck's limit in the network against the measured knee: beyond, the network is not this system."""
+HELD = {"workers": "workers", "outside": "workers", "connections": "connections"}
+"""By cause the places whose number limits."""
+
+
+def conclude(
+    summary: ApplicationSummary, top: StepFigures, shares: Mapping[str, float], prices: Prices | None, seed: int
+) -> Starting | None:
+    """Draws the conclusions and writes them into the summary; returns what changes can start from.
+
+    Args:
+        summary: with the steps and the knee.
+        top: the step beyond the knee.
+        shares: of each endpoint in the load.
+        prices: what changes cost.
+        seed: of everything random.
+    """
+    assert summary.knee is not None
+    knee, names = summary.knee, list(shares)
+    below = [figures for figures in summary.steps if figures.failed_because is None]
+    measured = demands.measure(below, names, summary.tiers, seed)
+    summary.demands, summary.demand_errors = measured.demands, measured.errors
+    summary.demand_falls = measured.falls
+    summary.warnings += measured.warnings
+    causes = _causes(summary, below, top)
+    found = _fitted(summary, measured, below, top, shares, causes)
+    starting = None
+    if found is not None:
+        summary.model = _model(summary, found, shares, seed)
+        if causes and not knee.is_lower_bound:
+            starting = Starting.of(found.network, causes[0], knee, shares, _uncertainty(found.network, summary, shares))
+    starting = _consistent(summary, starting, causes)
+    summary.bottleneck, summary.next_bottleneck = _first_two(causes, starting, knee)
+    summary.changes = changes(starting, prices)
+    return starting
+
+
+def _causes(summary: ApplicationSummary, below: Sequence[StepFigures], top: StepFigures) -> list[Cause]:
+    low = min(below, key=lambda figures: figures.offered_requests_per_second)
+    return diagnosis.find(low, top, diagnosis.unhindered_seconds(below), summary.tiers)
+
+
+def _fitted(
+    summary: ApplicationSummary,
+    measured: Measured,
+    below: Sequence[StepFigures],
+    top: StepFigures,
+    shares: Mapping[str, float],
+    causes: Sequence[Cause],
+) -> Fitted | None:
+    assert summary.knee is not None
+    knee, names = summary.knee.requests_per_second.estimate, list(shares)
+    free = fitting.fit(below, top, names, measured, summary.tiers, knee)
+    if free is None or not causes:
+        return free
+    first = causes[0]
+    if first.cause in ("lock", "disk"):
+        serial = Serial(first.cause, first.tier or "", 1 / knee)
+        return replace(free, network=replace(free.network, serial=serial))
+    if first.cause in HELD and first.tier is not None:
+        # About so many as are held at the end, by Little's law.
+        places, seen = Places(HELD[first.cause], first.tier, 1), min(knee, sustained(top))
+        ended = {each.name: each.requests_per_second for each in top.endpoints}
+        tries = [
+            fitting.fit(below, top, names, measured, summary.tiers, knee, (replace(places, count=count),))
+            for count in fitting.counts(free.network, places, free.network.working(ended, places))
+        ]
+        return min((each for each in tries if each is not None), key=lambda each: each.misfit(shares, seen))
+    return free
+
+
+def _model(summary: ApplicationSummary, found: Fitted, shares: Mapping[str, float], seed: int) -> Model:
+    held_out = fitting.tried(found, seed)
+    errors = fitting.median_errors(held_out)
+    for step in summary.steps:
+        if step in found.unseen:
+            network = fitting.beside(found.network, step, found.tiers)
+            predicted = network.mean_seconds(fitting.rates_of(step))
+            rate = sum(each.offered_requests_per_second for each in step.endpoints)
+            step.predicted_response_time_mean_seconds = (
+                None
+                if predicted is None
+                else sum(each.offered_requests_per_second * predicted[each.name] for each in step.endpoints) / rate
+            )
+    believed = bool(errors) and all(errors.get(what, 1.0) <= limit for what, limit in ERRORS_MAX.items())
+    if not believed:
+        said = ", ".join(f"{what} {error:.0%}" for what, error in errors.items()) or "it could not be tried"
+        summary.warnings.append(
+            f"The model's response times are not believed (errors on loads it did not see: {said})."
+        )
+    network = found.network
+    return Model(
+        places=[f"{each.count} {each.what} of {each.tier}" for each in network.places],
+        processes=dict(network.processes),
+        waits_seconds=dict(network.waits),
+        system_file=network.system_file({name: share for name, share in shares.items()}),
+        limits_requests_per_second=network.limits(shares),
+        held_out=held_out,
+        errors=dict(errors),
+        believed=believed,
+    )
+
+
+def _consistent(summary: ApplicationSummary, starting: Starting | None, causes: Sequence[Cause]) -> Starting | None:
+    """What changes can start from: the network saturates where the system did, and by the same resource."""
+    if starting is None:
+        return None
+    limit = starting.network.limits(starting.shares)[starting.bottleneck]
+    knee = starting.knee.requests_per_second.estimate
+    error = abs(limit / knee - 1)
+    if error <= CAPACITY_ERROR_MAX:
+        return starting
+    summary.warnings.append(
+        f"By the model {starting.bottleneck} would take {limit:,.3g} requests/s, not the {knee:,.3g} that were "
+        "measured: what changes give is left out."
+    )
+    return None
+
+
+def _uncertainty(network: Network, summary: ApplicationSummary, shares: Mapping[str, float]) -> dict[str, float]:
+    """Relative, of each limit: cores by the demands' intervals, places by how well response times are known."""
+    by_tier = {tier: _relative(summary.demands, tier, shares) for tier in network.tiers}
+    found = {}
+    for name in network.limits(shares):
+        what, _, whose = name.partition(" of ")
+        own = [by_tier[tier] for tier in whose.split(", ") if tier in by_tier]
+        found[name] = min(0.9, max(own, default=0.0))
+        if what in ("workers", "connections"):
+            found[name] = min(0.9, summary.model.errors.get("mean", 0.5) if summary.model else 0.5)
+    return found
+
+
+def _relative(measured: Sequence[Demand], tier: str, shares: Mapping[str, float]) -> float:
+    own = [each for each in measured if each.tier == tier]
+    total = sum(shares.get(each.endpoint, 0.0) * each.seconds.estimate for each in own)
+    wide = sum((shares.get(each.endpoint, 0.0) * (each.seconds.high - each.seconds.low) / 2) ** 2 for each in own)
+    return wide**0.5 / total if total > 0 else 0.0
+
+
+def _first_two(causes: Sequence[Cause], starting: Starting | None, knee: Knee) -> tuple[Cause, Cause | None]:
+    if knee.is_lower_bound:
+        unknown = Cause(tier=None, cause="unknown", because=f"the load did not reach the knee: {knee.stopped_because}")
+        return unknown, None
+    if not causes:
+        because = (
+            "no tier's processor, workers, connections, locks or disk were shown to be at their end in the step beyond "
+            "the knee; a machine without other work, or the tiers on cores of their own, would show more"
+        )
+        return Cause(tier=None, cause="unknown", because=because), None
+    first = causes[0].model_copy(update={"limit_requests_per_second": knee.requests_per_second.estimate})
+    following = starting.next_one() if starting is not None else None
+    if following is None:
+        return first, causes[1] if len(causes) > 1 else None
+    name, limit = following
+    what, _, tiers = name.partition(" of ")
+    tier = max(tiers.split(", "), key=lambda each: _cpu(starting, each)) if starting is not None else tiers
+    cause = {"cores": "cpu", "processes": "cpu"}.get(what, what)
+    return first, Cause(tier=tier, cause=cause, because=f"{name}, by the model", limit_requests_per_second=limit)
+
+
+def _cpu(starting: Starting, tier: str) -> float:
+    return sum(share * starting.network.demands.get((name, tier), 0.0) for name, share in starting.shares.items())

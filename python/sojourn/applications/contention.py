@@ -1,0 +1,146 @@
+"""How much longer CPU time takes where tiers share cores: the layered approximation.
+
+Below are the cores, above them those that use them: processes that take turns at their own requests (nginx, Node,
+Python under its lock) and tiers with a process or thread per request. Who runs has min(1, c / k) of a core among k that
+could. A task's stretch is the mean of max(1, k / c) over those beside it: a process that takes turns is at most one of
+them, the others are Poisson. Utilisations above give who could run below, and the stretch below gives the utilisations
+above: the two are solved in turn (the method of layers of Rolia and Sevcik, 1995, with two).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from sojourn.calibration.estimate import FloatArray
+
+ROUNDS_MAX = 100
+"""Rising from no load: what has not come to rest by then is as good as saturated."""
+CONVERGED = 1e-4
+COUNTED = 64
+"""Tasks that could run at once: so many are counted, and with half as many on average the cores are saturated."""
+_FACTORIALS = np.cumsum(np.log(np.maximum(1, np.arange(COUNTED))))
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a tier asks of the cores."""
+
+    busy_cores: float
+    """Its throughput times its CPU time per request."""
+    processes: int | None
+    """That take turns at its requests, one core each; None: a process or thread for each request."""
+
+
+def utilisation(loads: Sequence[Load], falls: Sequence[float], cores: float, background: float) -> float:
+    """Of the cores, where CPU time per request falls with it: from 1 + `falls` times that of full cores to that."""
+    used = sum(load.busy_cores * (1 + fall) for load, fall in zip(loads, falls, strict=True)) + background
+    return used / (cores + sum(load.busy_cores * fall for load, fall in zip(loads, falls, strict=True)))
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """What a tier's CPU time becomes."""
+
+    of_core: float
+    """Factor on CPU time by those that share the cores, and by how idle they are."""
+    utilisation: float | None
+    """Of each process that takes turns: its requests wait for each other besides, as 1 / (1 - utilisation)."""
+    alone: float = 1.0
+    """The part of `of_core` that is work; the rest is waiting for a core."""
+
+    @property
+    def whole(self) -> float:
+        """Factor on CPU time by everything; infinite where it is saturated."""
+        if self.utilisation is None:
+            return self.of_core
+        return self.of_core / (1 - self.utilisation) if self.utilisation < 1 else math.inf
+
+
+def stretches(loads: Sequence[Load], cores: float, background: float) -> list[Stretch] | None:
+    """The stretch of each tier; None where the cores, or a tier's processes, are saturated.
+
+    Args:
+        loads: of the tiers that share the cores.
+        cores: how many.
+        background: cores that others use of them.
+    """
+    found = _solved(tuple(loads), cores, background)
+    return None if found is None else list(found)
+
+
+@lru_cache(maxsize=16_384)
+def _solved(loads: tuple[Load, ...], cores: float, background: float) -> tuple[Stretch, ...] | None:
+    # The same loads are asked for with other waits, and other places, again and again.
+    if sum(load.busy_cores for load in loads) + background >= cores:
+        return None
+    factors, others = [1.0] * len(loads), 1.0
+    for _ in range(ROUNDS_MAX):
+        sources = [_runnable(load, factor) for load, factor in zip(loads, factors, strict=True)]
+        sources.append((background * others, None))
+        if sum(each[0] for each in sources) > COUNTED / 2 or any(_is_full(*each) for each in sources):
+            return None
+        wanted = _seen_stretches(sources, cores)
+        moved = max(abs(new - old) / old for new, old in zip(wanted, [*factors, others], strict=True))
+        factors, others = wanted[:-1], wanted[-1]
+        if moved < CONVERGED:
+            return tuple(_stretch(load, factor) for load, factor in zip(loads, factors, strict=True))
+    return None
+
+
+def _stretch(load: Load, factor: float) -> Stretch:
+    return Stretch(factor, None if load.processes is None else load.busy_cores * factor / load.processes)
+
+
+Source = tuple[float, int | None]
+"""Tasks of a tier that could run, on average; and the most that there are."""
+
+
+def _runnable(load: Load, factor: float) -> Source:
+    return load.busy_cores * factor, load.processes
+
+
+def _is_full(mean: float, most: int | None) -> bool:
+    return most is not None and mean >= most
+
+
+def _seen_stretches(sources: Sequence[Source], cores: float) -> list[float]:
+    """The mean of max(1, k / c) as one more of each tier sees it."""
+    slowed = np.maximum(1.0, (np.arange(COUNTED) + 1) / cores)
+    counts = [_counts(*each) for each in sources]
+    everybody = _together(counts)
+    found = []
+    for place, (mean, most) in enumerate(sources):
+        if most is None:
+            # A Poisson arrival sees what is there on average.
+            found.append(float(everybody @ slowed))
+            continue
+        # It is one of them itself: beside it there is one fewer.
+        beside = [*counts[:place], *counts[place + 1 :], _counts(mean * (most - 1) / most, most - 1)]
+        found.append(float(_together(beside) @ slowed))
+    return found
+
+
+def _together(counts: Sequence[FloatArray]) -> FloatArray:
+    """How likely so many could run."""
+    found = counts[0]
+    for each in counts[1:]:
+        found = np.convolve(found, each)[:COUNTED]
+    return found
+
+
+def _counts(mean: float, most: int | None) -> FloatArray:
+    numbers = np.arange(COUNTED)
+    if most == 0 or mean <= 0:
+        return np.where(numbers == 0, 1.0, 0.0)
+    if most is None:
+        poisson: FloatArray = np.exp(numbers * math.log(mean) - mean - _FACTORIALS)
+        return poisson
+    share, found = mean / most, np.zeros(COUNTED)
+    for count in range(min(most + 1, COUNTED)):
+        found[count] = math.comb(most, count) * share**count * (1 - share) ** (most - count)
+    return found

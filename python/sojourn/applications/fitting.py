@@ -1,0 +1,280 @@
+"""From steps to the network: which steps it is fitted on, what each part is, and how it does on the others.
+
+It is fitted on the steps with other mixes, on the first rise of the log's mix and on its lowest loads. The log's own
+mix around the knee, which the fit did not see, is what it is tried on. What other programs took of the cores is no part
+of the system: each step is predicted with what was taken in it.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sojourn.applications.demands import Measured
+from sojourn.applications.diagnosis import CoreGroup, core_groups
+from sojourn.applications.network import Background, Network, Places, shape_of
+from sojourn.applications.summary import EndpointFigures, HeldOutFigure, StepFigures, TierDescription
+
+FITTED_LOAD_MAX = 0.45
+"""Of the knee: steps of the log's mix above it try the network."""
+TRIED_LOAD_MAX = 0.9
+"""Of the knee: above, response times are those of queues that a step is too short for."""
+TURNS = ("nginx", "node", "python", "ruby", "haproxy", "gunicorn", "uvicorn", "puma", "h2o")
+"""Programs whose process has many requests at a time and one core."""
+BUSY_MIN = 0.02
+"""Cores: a tier that uses less says nothing of its processes."""
+WAIT_ROUNDS = 3
+COUNTS = (0.55, 1.1)
+"""Times the places that seem to be held: the numbers that are tried."""
+COUNTS_TRIED = 8
+CPU_MIN_SECONDS = 1e-4
+BACKGROUND_STEPS = 8
+OTHERS_MORE_MAX = 0.3
+"""Cores that others may use in a step beyond what they usually do: bursts are no part of the system."""
+QUIET_QUANTILE = 0.25
+"""Of what others used: other work than ours comes and goes."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The network with the steps that it was fitted on and those that it can be tried on."""
+
+    network: Network
+    tiers: Sequence[TierDescription]
+    fitted: Sequence[StepFigures]
+    unseen: Sequence[StepFigures]
+
+    def misfit(self, shares: Mapping[str, float], knee: float) -> float:
+        """How far it is from the steps that it was fitted on, in the median, and from the knee; of logarithms."""
+        far = []
+        for step in self.fitted:
+            predicted = beside(self.network, step, self.tiers).mean_seconds(rates_of(step))
+            for each in step.endpoints:
+                if predicted is not None and each.response_time_mean_seconds:
+                    far.append(abs(math.log(predicted[each.name] / each.response_time_mean_seconds)))
+        return (statistics.median(far) if far else math.inf) + abs(math.log(self.network.capacity(shares) / knee))
+
+
+def fit(
+    steps: Sequence[StepFigures],
+    top: StepFigures,
+    endpoints: Sequence[str],
+    measured: Measured,
+    tiers: Sequence[TierDescription],
+    knee: float,
+    places: tuple[Places, ...] = (),
+) -> Fitted | None:
+    """The network of what was measured below the knee; None where the demands are not known.
+
+    Args:
+        steps: those that were not beyond the knee.
+        top: the step that was.
+        endpoints: names.
+        measured: CPU time by endpoint and tier.
+        tiers: as they were declared.
+        knee: in requests/s of the log's mix.
+        places: what limits how many requests are worked on, if that was seen.
+    """
+    by_tier = {(each.endpoint, each.tier): each.seconds.estimate for each in measured.demands}
+    known = {tier for _, tier in by_tier}
+    groups = [
+        CoreGroup(tuple(name for name in group.tiers if name in known), group.cores) for group in core_groups(tiers)
+    ]
+    groups = [group for group in groups if group.tiers]
+    quiet = undisturbed(steps, tiers)
+    fitted = [step for step in quiet if _is_fitted(step, knee)]
+    if not groups or not fitted:
+        return None
+    network = Network(
+        endpoints=tuple(endpoints),
+        tiers=tuple(tier.name for tier in tiers if tier.name in known),
+        groups=tuple(groups),
+        demands=by_tier,
+        waits=dict.fromkeys(endpoints, 0.0),
+        processes=turns(top, [tier for tier in tiers if tier.name in known]),
+        places=places,
+        background=background([*steps, top], tiers),
+        falls=measured.falls,
+        shapes=_shapes(fitted, endpoints),
+    )
+    for _ in range(WAIT_ROUNDS):
+        # Who waits for a place depends on how long places are held, and that on the waits.
+        network = replace(network, waits=_waits(network, fitted, tiers))
+    return Fitted(network, tuple(tiers), fitted, [step for step in quiet if _is_unseen(step, knee)])
+
+
+def counts(network: Network, places: Places, most: float) -> list[int]:
+    """Numbers of places that it may be: what waits is at first taken for what holds them, so fewer than it seems."""
+    processes = network.processes.get(places.tier, 1)
+    low, high = max(1, math.floor(COUNTS[0] * most)), max(1, math.ceil(COUNTS[1] * most))
+    found = range(low, high + 1)
+    alike = [count for count in found if count % processes == 0]
+    step = max(1, len(alike or found) // COUNTS_TRIED)
+    return list(alike or found)[::step]
+
+
+def tried(found: Fitted, seed: int) -> list[HeldOutFigure]:
+    """What the network says of loads that it did not see, beside what was measured, by endpoint and load.
+
+    Steps at the same load are one; so are response times by how many requests they are of.
+    """
+    loads = defaultdict[float, list[StepFigures]](list)
+    for step in found.unseen:
+        loads[round(step.offered_requests_per_second, 3)].append(step)
+    result = []
+    for load, steps in sorted(loads.items()):
+        rates = rates_of(steps[0])
+        told = [beside(found.network, step, found.tiers).simulated(rates, seed) for step in steps]
+        known = [each for each in told if each is not None]
+        for name in found.network.endpoints:
+            measured = [each for step in steps for each in step.endpoints if each.name == name]
+            figures = [each[name] for each in known if name in each] if len(known) == len(steps) else []
+            tails = [each.p95_seconds for each in figures if each.p95_seconds is not None]
+            result.append(
+                HeldOutFigure(
+                    offered_requests_per_second=load,
+                    endpoint=name,
+                    measured_per_second=statistics.mean(each.requests_per_second for each in measured),
+                    predicted_per_second=rates.get(name, 0.0) if figures else None,
+                    measured_mean_seconds=_mean(measured, "response_time_mean_seconds"),
+                    predicted_mean_seconds=statistics.mean(each.mean_seconds for each in figures) if figures else None,
+                    measured_p95_seconds=_mean(measured, "response_time_p95_seconds"),
+                    predicted_p95_seconds=statistics.mean(tails) if tails else None,
+                )
+            )
+    return result
+
+
+def beside(network: Network, step: StepFigures, tiers: Sequence[TierDescription]) -> Network:
+    """The network with what others took of its cores in a step."""
+    taken = others(step, tiers)
+    return network if taken is None else replace(network, background=Background(taken))
+
+
+def turns(top: StepFigures, tiers: Sequence[TierDescription]) -> dict[str, int]:
+    """Tiers whose processes take turns at their requests, with how many of them share the work."""
+    found = {}
+    for tier in tiers:
+        use = top.tiers[tier.name]
+        busiest, total = use.busiest_process_cores or 0.0, use.cpu_cores or 0.0
+        if busiest >= BUSY_MIN and any((tier.command or "").startswith(name) for name in TURNS):
+            found[tier.name] = max(1, round(total / busiest))
+    return found
+
+
+def background(steps: Sequence[StepFigures], tiers: Sequence[TierDescription]) -> Background:
+    """Cores that nobody's tier used at high loads, as a rule: what loads and watches the system."""
+    busiest = sorted(steps, key=lambda step: step.requests_per_second)[-BACKGROUND_STEPS:]
+    taken = [each for step in busiest if (each := others(step, tiers)) is not None]
+    return Background(float(np.quantile(taken, QUIET_QUANTILE))) if taken else Background()
+
+
+def undisturbed(steps: Sequence[StepFigures], tiers: Sequence[TierDescription]) -> list[StepFigures]:
+    """The steps in which others used about as much of the cores as in most; all where that is not known."""
+    taken = [others(step, tiers) for step in steps]
+    known = [each for each in taken if each is not None]
+    if not known:
+        return list(steps)
+    usual = float(np.quantile(known, QUIET_QUANTILE))
+    return [step for step, each in zip(steps, taken, strict=True) if each is None or each <= usual + OTHERS_MORE_MAX]
+
+
+def others(step: StepFigures, tiers: Sequence[TierDescription]) -> float | None:
+    """Cores that others than the tiers used in a step."""
+    if step.machine_busy_cores is None:
+        return None
+    return max(
+        0.0, step.machine_busy_cores - sum(step.tiers[tier.name].cpu_cores or 0.0 for tier in tiers if tier.cores)
+    )
+
+
+def rates_of(step: StepFigures) -> dict[str, float]:
+    """What a step offered."""
+    return {each.name: each.offered_requests_per_second for each in step.endpoints}
+
+
+def _is_fitted(step: StepFigures, knee: float) -> bool:
+    return step.kind in ("mix", "explore") or step.offered_requests_per_second <= FITTED_LOAD_MAX * knee
+
+
+def _is_unseen(step: StepFigures, knee: float) -> bool:
+    return step.kind == "climb" and FITTED_LOAD_MAX * knee < step.offered_requests_per_second <= TRIED_LOAD_MAX * knee
+
+
+def _waits(network: Network, steps: Sequence[StepFigures], tiers: Sequence[TierDescription]) -> dict[str, float]:
+    """What is left of response times: the median over steps, by their requests; never less than nothing."""
+    left = defaultdict[str, list[tuple[float, float]]](list)
+    for step in steps:
+        predicted = beside(network, step, tiers).mean_seconds(rates_of(step))
+        if predicted is None:
+            continue
+        for each in step.endpoints:
+            if each.response_time_mean_seconds is not None:
+                rest = each.response_time_mean_seconds - predicted[each.name]
+                # What cores are in the way of is the less certain.
+                cpu = max(predicted[each.name] - network.waits[each.name], CPU_MIN_SECONDS)
+                left[each.name].append((rest, each.requests_per_second / cpu**2))
+    return {name: max(0.0, wait + _median(left[name])) for name, wait in network.waits.items()}
+
+
+def _median(weighted: Sequence[tuple[float, float]]) -> float:
+    """Of values with weights; nothing of none."""
+    half, passed = sum(weight for _, weight in weighted) / 2, 0.0
+    for value, weight in sorted(weighted):
+        passed += weight
+        if passed >= half:
+            return value
+    return 0.0
+
+
+def _shapes(steps: Sequence[StepFigures], endpoints: Sequence[str]) -> dict[str, tuple[float, ...]]:
+    """The spread of each endpoint's times where little is in the way: at the lower half of the fitted loads."""
+    found = {}
+    for name in endpoints:
+        measured = [
+            (step.in_system, each)
+            for step in steps
+            for each in step.endpoints
+            if each.name == name and each.response_time_quantiles_seconds
+        ]
+        quiet = [each for _, each in sorted(measured, key=lambda row: row[0])[: max(1, len(measured) // 2)]]
+        if quiet and (
+            shape := shape_of(
+                [each.response_time_quantiles_seconds for each in quiet], [each.requests_per_second for each in quiet]
+            )
+        ):
+            found[name] = shape
+    return found
+
+
+def _mean(measured: Sequence[EndpointFigures], figure: str) -> float | None:
+    rows = [(getattr(each, figure), each.requests_per_second) for each in measured]
+    known = [(value, weight) for value, weight in rows if value is not None and weight > 0]
+    total = sum(weight for _, weight in known)
+    return sum(value * weight for value, weight in known) / total if total else None
+
+
+def median_errors(figures: Sequence[HeldOutFigure]) -> Mapping[str, float]:
+    """The median relative error of `throughput`, `mean` and `p95`, where they could be told."""
+    found = {}
+    for what, pairs in errors(figures).items():
+        if pairs:
+            found[what] = statistics.median(pairs)
+    return found
+
+
+def errors(figures: Sequence[HeldOutFigure]) -> dict[str, list[float]]:
+    """The relative errors of `throughput`, `mean` and `p95`."""
+    pairs: dict[str, list[tuple[float | None, float | None]]] = {
+        "throughput": [(each.predicted_per_second, each.measured_per_second) for each in figures],
+        "mean": [(each.predicted_mean_seconds, each.measured_mean_seconds) for each in figures],
+        "p95": [(each.predicted_p95_seconds, each.measured_p95_seconds) for each in figures],
+    }
+    return {
+        what: [abs(told / seen - 1) for told, seen in rows if told is not None and seen] for what, rows in pairs.items()
+    }

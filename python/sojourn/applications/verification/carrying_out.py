@@ -1,0 +1,162 @@
+"""Makes each planned change, measures the knee anew, and puts what was predicted beside it.
+
+All predictions are written before the first change is made. The traffic is that of the assessment; the tiers are looked
+for again, because a command may have started them anew.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from sojourn.applications.changes import Starting
+from sojourn.applications.climb import Climb, Stopped
+from sojourn.applications.knee import locate
+from sojourn.applications.prices import Prices
+from sojourn.applications.summary import VerifiedChange
+from sojourn.applications.verification.planned import Planned
+from sojourn.applications.verification.processor_quota import ProcessorQuota
+from sojourn.failure import CouldNotRun
+from sojourn.text import format
+from sojourn.tiers import processes
+from sojourn.tiers.declaration import Tier
+from sojourn.tiers.watch import Sources, Watch
+
+COMMAND_SECONDS_MAX = 300.0
+ANSWER_SECONDS_MAX = 60.0
+FIRST_FRACTION = 0.4
+"""Of the smaller of the knee and what is predicted: where the rise begins."""
+SETTLED_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Carrying:
+    """What changes are carried out with."""
+
+    climb: Climb
+    """Of the assessment: its traffic and its limits."""
+    knee: float
+    """Of the system as it is, in requests/s."""
+    tiers: Sequence[Tier]
+    sources: Sources
+    target: str
+    restore: str | None
+    """Puts the system back as it was."""
+
+
+def predicted(starting: Starting | None, planned: Sequence[Planned], prices: Prices | None) -> list[VerifiedChange]:
+    """What is predicted of each change, before any is made."""
+    found = []
+    for each in planned:
+        made = VerifiedChange(setting=str(each.modification), what=str(each.modification), command=each.command)
+        if starting is None:
+            made.not_predicted_because = "the model does not explain the knee that was measured"
+        else:
+            try:
+                change = starting.change(each.modification, prices)
+            except CouldNotRun as failure:
+                made.not_predicted_because = failure.said
+            else:
+                made.what, made.predicted, made.limited_by = change.what, change.capacity, change.limited_by
+        found.append(made)
+    return found
+
+
+def measure(carrying: Carrying, planned: Planned, change: VerifiedChange) -> None:
+    """Makes one change, measures, and puts it back; what goes wrong is said in the change.
+
+    Raises:
+        Stopped: the person interrupted.
+    """
+    try:
+        with _changed(carrying, planned):
+            _wait_for(carrying.target)
+            time.sleep(SETTLED_SECONDS)
+            _climb(carrying, change)
+    except CouldNotRun as failure:
+        change.not_measured_because = failure.said
+    except Stopped as stopped:
+        change.not_measured_because = str(stopped)
+        if str(stopped) == "interrupted":
+            raise
+
+
+def in_words(change: VerifiedChange) -> str:
+    """Predicted beside measured."""
+    told = "not predicted" if change.predicted is None else f"predicted {format.rate(change.predicted.estimate)}"
+    if change.measured is None:
+        return f"{told}, not measured: {change.not_measured_because or 'not begun'}"
+    bound = "at least " if change.is_lower_bound else ""
+    error = "" if change.error is None else f" ({change.error:+.0%})"
+    return f"{told}, measured {bound}{format.rate(change.measured.estimate)}{error}"
+
+
+@contextmanager
+def _changed(carrying: Carrying, planned: Planned) -> Iterator[None]:
+    if planned.command is None:
+        tier = next(each for each in carrying.tiers if each.name == planned.modification.tier)
+        pids = processes.members(processes.roots(tier))
+        with ProcessorQuota(tier.name, pids, planned.modification.after):
+            yield
+        return
+    carrying.climb.told(planned.command)
+    _run(planned.command)
+    try:
+        yield
+    finally:
+        if carrying.restore is not None:
+            _run(carrying.restore)
+            _wait_for(carrying.target)
+
+
+def _climb(carrying: Carrying, change: VerifiedChange) -> None:
+    about = min(carrying.knee, change.predicted.estimate) if change.predicted is not None else carrying.knee
+    with Watch(carrying.tiers, carrying.sources) as watch:
+        effort = replace(carrying.climb.effort, climbs=1)
+        climb = replace(carrying.climb, watch=watch, steps=[], quickest=None, effort=effort)
+        explored, why = climb.explore(FIRST_FRACTION * about)
+        climb.climb(explored)
+    found = locate(climb.steps, explored, why)
+    change.measured, change.is_lower_bound = found.requests_per_second, found.is_lower_bound
+    change.steps = [figures for _, figures in climb.steps]
+    if change.predicted is not None and not found.is_lower_bound:
+        change.error = change.predicted.estimate / found.requests_per_second.estimate - 1
+
+
+def _run(command: str) -> None:
+    try:
+        # What it starts stays: only its own end is waited for, whoever keeps its output open.
+        done = subprocess.run(
+            ["/bin/sh", "-c", command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=COMMAND_SECONDS_MAX,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise CouldNotRun(f"{command!r} did not end in {COMMAND_SECONDS_MAX:.0f} s") from None
+    if done.returncode != 0:
+        raise CouldNotRun(f"{command!r} failed with code {done.returncode}", "try it in a shell")
+
+
+def _wait_for(target: str) -> None:
+    until = time.monotonic() + ANSWER_SECONDS_MAX
+    while True:
+        try:
+            with urllib.request.urlopen(target, timeout=5):
+                return
+        except urllib.error.HTTPError as error:
+            if error.code < 500:
+                return
+            said = str(error)
+        except OSError as error:
+            said = str(error)
+        if time.monotonic() > until:
+            raise CouldNotRun(f"after the change {target} does not answer: {said}", "does the command start all of it?")
+        time.sleep(0.2)

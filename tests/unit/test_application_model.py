@@ -1,0 +1,420 @@
+"""The model of an application: stretched CPU time, places that are held, the fit, what changes give, and costs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sojourn import _native
+from sojourn.applications import answer, demands, fitting, prices
+from sojourn.applications.changes import Starting, changes
+from sojourn.applications.contention import Load, stretches
+from sojourn.applications.diagnosis import CoreGroup
+from sojourn.applications.endpoints import Endpoint
+from sojourn.applications.modification import Modification
+from sojourn.applications.network import Background, Network, Places, Serial, shape_of
+from sojourn.applications.requests import Asked
+from sojourn.applications.summary import (
+    ApplicationSummary,
+    Cause,
+    EndpointFigures,
+    Knee,
+    StepFigures,
+    TierDescription,
+    VerifiedChange,
+)
+from sojourn.applications.verification import carrying_out, planned
+from sojourn.failure import CouldNotRun
+from sojourn.results.records import Interval
+from sojourn.tiers.declaration import Tier
+from sojourn.tiers.watch import TierUse
+
+PAGE, SEARCH = "GET /", "GET /search"
+SHARES = {PAGE: 0.75, SEARCH: 0.25}
+TIERS = [
+    TierDescription(name="web", declared="web=port:80", command="nginx", cores=[0, 1], port=80),
+    TierDescription(name="app", declared="app=port:8000", command="python", cores=[0, 1], port=8000),
+    TierDescription(name="db", declared="db=port:5432", command="postgres", cores=[0, 1], port=5432),
+]
+KNOWN = [Endpoint(name, "GET", (Asked("GET", name.removeprefix("GET "), 200, 5, 5),)) for name in (PAGE, SEARCH)]
+
+
+@pytest.mark.parametrize("load", [0.5, 1.0, 1.6, 1.8])
+def test_cpu_time_on_two_cores_is_stretched_as_in_a_queue_with_two_servers(load: float) -> None:
+    found = stretches([Load(load, None)], 2, 0.0)
+    assert found is not None
+    assert found[0].whole == pytest.approx(1 / (1 - (load / 2) ** 2), rel=0.1)
+
+
+def test_one_core_is_processor_sharing_and_a_full_one_has_no_answer() -> None:
+    found = stretches([Load(0.6, None), Load(0.2, None)], 1, 0.1)
+    assert found is not None
+    assert [each.whole for each in found] == pytest.approx([10.0, 10.0], rel=1e-3)
+    assert stretches([Load(0.6, None), Load(0.4, None)], 1, 0.05) is None
+
+
+def test_a_process_that_takes_turns_queues_for_itself_and_not_for_cores() -> None:
+    found = stretches([Load(0.8, 1)], 4, 0.0)
+    assert found is not None
+    assert found[0].of_core == pytest.approx(1.0)
+    assert found[0].whole == pytest.approx(5.0)
+    assert stretches([Load(1.1, 1)], 4, 0.0) is None
+
+
+@pytest.mark.parametrize("fall", [0.0, 0.6])
+def test_demands_are_found_from_other_mixes_though_a_request_takes_less_on_busy_cores(fall: float) -> None:
+    random = np.random.default_rng(1)
+    true = {"web": (0.0002, 0.0001), "app": (0.004, 0.001), "db": (0.0005, 0.008)}
+    steps = []
+    for _ in range(24):
+        rates = random.uniform(5, 110, 2)
+        used = {tier: float(np.dot(rates, seconds)) for tier, seconds in true.items()}
+        total = sum(used.values())
+        # As much as makes the cores that busy.
+        busy = min(2.0, total * (1 + fall) / (1 + fall * total / 2))
+        more = 1 + fall * (1 - busy / 2)
+        each = [
+            EndpointFigures(
+                name=name, offered_requests_per_second=rate, requests_per_second=rate, failures=0, unfinished=0,
+                response_time_mean_seconds=0.01, response_time_p50_seconds=None, response_time_p95_seconds=None,
+                response_time_p99_seconds=None,
+            )
+            for name, rate in zip((PAGE, SEARCH), rates, strict=True)
+        ]  # fmt: skip
+        steps.append(
+            StepFigures(
+                kind="mix",
+                offered_requests_per_second=1,
+                requests_per_second=1,
+                failed_fraction=0.0,
+                endpoints=each,
+                response_time_mean_seconds=None,
+                response_time_p95_seconds=None,
+                in_system=1,
+                machine_busy_cores=busy,
+                tiers={
+                    tier: TierUse(cpu_cores=cores * more * float(random.normal(1, 0.02)))
+                    for tier, cores in used.items()
+                },
+            )
+        )
+    found = demands.measure(steps, [PAGE, SEARCH], TIERS, 1)
+    for demand in found.demands:
+        expected = true[demand.tier][(PAGE, SEARCH).index(demand.endpoint)]
+        if expected >= 0.001:
+            assert demand.identifiable
+            assert demand.seconds.estimate == pytest.approx(expected, rel=0.12)
+    assert found.falls["app"] == pytest.approx(fall, abs=0.25)
+    assert all(error < 0.05 for error in found.errors.values())
+    for step in steps:
+        step.endpoints[1].requests_per_second = 2 * step.endpoints[0].requests_per_second
+    together = demands.measure(steps, [PAGE, SEARCH], TIERS, 1)
+    assert not any(each.identifiable for each in together.demands)
+
+
+def network(**more: object) -> Network:
+    base = Network(
+        endpoints=(PAGE, SEARCH),
+        tiers=("web", "app", "db"),
+        groups=(CoreGroup(("web", "app", "db"), 2),),
+        demands={
+            (PAGE, "web"): 0.0002, (PAGE, "app"): 0.003, (PAGE, "db"): 0.001,
+            (SEARCH, "web"): 0.0002, (SEARCH, "app"): 0.002, (SEARCH, "db"): 0.006,
+        },
+        waits={PAGE: 0.02, SEARCH: 0.002},
+        processes={"web": 1, "app": 2},
+    )  # fmt: skip
+    return replace(base, **more)  # type: ignore[arg-type]
+
+
+def test_limits_are_those_of_each_resource() -> None:
+    limits = network(places=(Places("workers", "app", 4),), serial=Serial("lock", "db", 0.01)).limits(SHARES)
+    mean = 0.75 * 0.0042 + 0.25 * 0.0082
+    # Two processes that always run leave cores idle where nobody else does.
+    assert 0.75 * 2 / mean < limits["cores of web, app, db"] < 2 / mean
+    assert network(processes={}).limits(SHARES)["cores of web, app, db"] == pytest.approx(2 / mean, rel=0.01)
+    assert limits["processes of app"] == pytest.approx(2 / (0.75 * 0.003 + 0.25 * 0.002))
+    assert limits["lock of db"] == pytest.approx(100)
+    alone = 4 / (0.75 * 0.024 + 0.25 * 0.010)
+    # Cores that are in use stretch the time that places are held.
+    assert 0.8 * alone < limits["workers of app"] < alone
+
+
+@pytest.mark.parametrize("fraction", [0.3, 0.6, 0.8])
+@pytest.mark.parametrize("places", [(), (Places("workers", "app", 6),)])
+def test_the_layers_and_the_simulation_of_their_system_file_agree(fraction: float, places: tuple[Places, ...]) -> None:
+    found = network(places=places)
+    rates = {name: fraction * found.capacity(SHARES) * share for name, share in SHARES.items()}
+    layers, simulated = found.mean_seconds(rates), found.simulated(rates, 1)
+    assert layers is not None
+    assert simulated is not None
+    for name in rates:
+        assert layers[name] == pytest.approx(simulated[name].mean_seconds, rel=0.12)
+
+
+def test_beyond_what_it_can_take_there_are_no_response_times() -> None:
+    found = network(places=(Places("workers", "app", 4),))
+    over = {name: 1.05 * found.capacity(SHARES) * share for name, share in SHARES.items()}
+    assert found.mean_seconds(over) is None
+    assert found.simulated(over, 1) is None
+
+
+def test_at_little_load_the_spread_is_that_which_was_measured() -> None:
+    values = np.sort(np.random.default_rng(1).lognormal(-4, 0.5, 20_000))
+    quantiles = [float(np.quantile(values, place / 20)) for place in range(1, 20)]
+    shape = shape_of([quantiles], [1.0])
+    assert np.mean(shape) == pytest.approx(1.0)
+    assert np.quantile(shape, 0.95) == pytest.approx(quantiles[-1] / values.mean(), rel=0.05)
+    found = network(shapes={PAGE: shape, SEARCH: shape}).simulated({PAGE: 0.2, SEARCH: 0.1}, 1)
+    assert found is not None
+    assert found[PAGE].p95_seconds == pytest.approx(0.0242 * quantiles[-1] / values.mean(), rel=0.1)
+
+
+def measured(truth: Network, rate: float, shares: dict[str, float], kind: str, seed: int) -> StepFigures:
+    """A step of a system that is a network, by simulation."""
+    rates = {name: rate * share for name, share in shares.items()}
+    random = np.random.default_rng(seed)
+    found = truth.simulated(rates, seed)
+    assert found is not None
+    each = [
+        EndpointFigures(
+            name=name, offered_requests_per_second=rates[name], requests_per_second=rates[name], failures=0,
+            unfinished=0, response_time_mean_seconds=found[name].mean_seconds, response_time_p50_seconds=None,
+            response_time_p95_seconds=found[name].p95_seconds, response_time_p99_seconds=None,
+            response_time_quantiles_seconds=[
+                -math.log(1 - place / 20) * found[name].mean_seconds for place in range(1, 20)
+            ],
+        )
+        for name in rates
+    ]  # fmt: skip
+    used = {
+        tier: sum(rates[name] * truth.demands[name, tier] for name in rates) * float(random.normal(1, 0.01))
+        for tier in truth.tiers
+    }
+    in_system = sum(rates[name] * found[name].mean_seconds for name in rates)
+    return StepFigures(
+        kind=kind, offered_requests_per_second=rate, requests_per_second=rate, failed_fraction=0.0,
+        response_time_mean_seconds=in_system / rate, response_time_p95_seconds=None, in_system=in_system,
+        endpoints=each,
+        tiers={
+            tier: TierUse(cpu_cores=cores, busiest_process_cores=cores / truth.processes.get(tier, 8))
+            for tier, cores in used.items()
+        },
+        machine_busy_cores=sum(used.values()) + truth.background.at(rate),
+    )  # fmt: skip
+
+
+def assessed(truth: Network, top: dict[str, object]) -> tuple[ApplicationSummary, Starting | None]:
+    """What an assessment concludes of a system that is a network."""
+    knee = truth.capacity(SHARES)
+    steps = [measured(truth, fraction * knee, SHARES, "climb", seed) for seed, fraction in enumerate((0.3, 0.6, 0.85))]
+    mixes = ({PAGE: 0.9, SEARCH: 0.1}, {PAGE: 0.6, SEARCH: 0.4}, {PAGE: 0.3, SEARCH: 0.7}, {PAGE: 0.98, SEARCH: 0.02})
+    for seed, mix in enumerate(mixes * 3):
+        rate = (0.2 + 0.1 * (seed % 3)) * truth.capacity(mix)
+        steps.append(measured(truth, rate, mix, "mix", 100 + seed))
+    last = measured(truth, 0.97 * knee, SHARES, "overload", 50)
+    beyond = last.model_copy(update={"failed_because": "too much", "in_system": 300.0, **top}, deep=True)
+    summary = ApplicationSummary(
+        sojourn_version="", started_at="", log_name="", target="", log_requests=1, covered_fraction=1.0,
+        peak_requests_per_second=1.0, required_requests_per_second=1.0, endpoints=[], left_out=[], tiers=TIERS,
+        steps=[*steps, beyond],
+        knee=Knee(
+            requests_per_second=Interval(estimate=knee, low=0.95 * knee, high=1.05 * knee), is_lower_bound=False,
+            stopped_because="",
+        ),
+    )  # fmt: skip
+    return summary, answer.conclude(summary, beyond, SHARES, None, 1)
+
+
+def test_a_system_that_is_such_a_network_is_found_and_foretold_where_it_was_not_fitted() -> None:
+    truth = network(background=Background(0.05, 0.0001))
+    full = {tier: TierUse(cpu_cores=cores, busiest_process_cores=cores / 2) for tier, cores in FULL.items()}
+    summary, starting = assessed(truth, {"tiers": full})
+    assert starting is not None
+    assert summary.bottleneck is not None
+    assert (summary.bottleneck.tier, summary.bottleneck.cause) == ("app", "cpu")
+    assert summary.model is not None
+    assert summary.model.believed
+    assert summary.model.errors["mean"] < 0.1
+    assert summary.model.processes == {"web": 2, "app": 2}
+    assert starting.network.waits[PAGE] == pytest.approx(0.02, rel=0.1)
+    loads = {each.offered_requests_per_second for each in summary.model.held_out}
+    assert len(loads) == 2, "only steps that it was not fitted on"
+    twice = next(each for each in summary.changes if each.setting == "cores=x2")
+    real = replace(truth, groups=(CoreGroup(("web", "app", "db"), 4),)).capacity(SHARES)
+    assert twice.capacity.estimate == pytest.approx(real, rel=0.1)
+
+
+def test_workers_that_are_used_up_are_counted_and_more_of_them_foretold() -> None:
+    truth = network(waits={PAGE: 0.1, SEARCH: 0.1}, places=(Places("workers", "app", 8),))
+    summary, starting = assessed(truth, {})
+    assert summary.bottleneck is not None
+    assert (summary.bottleneck.tier, summary.bottleneck.cause) == ("app", "workers")
+    assert starting is not None
+    assert starting.network.places[0].count == pytest.approx(8, abs=1)
+    real = replace(truth, places=(Places("workers", "app", 16),)).capacity(SHARES)
+    more = starting.change(Modification.parse("app.workers=8->16", KNOWN, ["web", "app", "db"]), None)
+    assert more.capacity.estimate == pytest.approx(real, rel=0.1)
+    far = starting.change(Modification.parse("app.workers=8->800", KNOWN, ["web", "app", "db"]), None)
+    assert far.limited_by == "cores of web, app, db"
+
+
+def test_a_model_of_another_system_is_not_believed_and_says_nothing_of_changes() -> None:
+    truth = network()
+    summary, _ = assessed(truth, {})
+    for step in summary.steps:
+        if step.kind == "climb":
+            # As if something that is no station of the network grew with the load.
+            for each in step.endpoints:
+                each.response_time_mean_seconds = (each.response_time_mean_seconds or 0.0) * (
+                    1 + step.offered_requests_per_second / 50
+                )
+    summary.knee = Knee(
+        requests_per_second=Interval(estimate=200, low=190, high=210), is_lower_bound=False, stopped_because=""
+    )
+    summary.warnings, top = [], summary.steps[-1]
+    assert answer.conclude(summary, top, SHARES, None, 1) is None
+    assert summary.model is not None
+    assert not summary.model.believed
+    assert summary.changes == []
+    assert len(summary.warnings) >= 2
+
+
+FULL = {"web": 0.1, "app": 1.1, "db": 0.7}
+"""Cores in use beyond the knee."""
+
+
+def starting(of: Network, cause: str, tier: str = "app") -> Starting:
+    knee = of.capacity(SHARES)
+    measured_knee = Knee(
+        requests_per_second=Interval(estimate=knee, low=0.9 * knee, high=1.1 * knee), is_lower_bound=False,
+        stopped_because="",
+    )  # fmt: skip
+    found = Starting.of(of, Cause(tier=tier, cause=cause, because=""), measured_knee, SHARES, {})
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("setting", "factor"),
+    [("cores=x2", 2.0), ("db.cpu=x0.5", 1.276), ("cache=60% of GET /search", 1.31), ("service=x0.5", 1.0)],
+)
+def test_what_changes_give_where_cores_limit(setting: str, factor: float) -> None:
+    found = starting(network(processes={}), "cpu").change(
+        Modification.parse(setting, KNOWN, ["web", "app", "db"]), None
+    )
+    assert found.factor == pytest.approx(factor, rel=0.01)
+    assert found.capacity.low == pytest.approx(0.9 * found.capacity.estimate)
+
+
+def test_a_second_server_takes_half_of_a_tier_s_work_to_cores_of_its_own() -> None:
+    found = starting(network(processes={}), "cpu").change(
+        Modification.parse("app.server=2", KNOWN, ["web", "app", "db"]), None
+    )
+    mean = 0.75 * 0.0042 + 0.25 * 0.0082
+    app = 0.75 * 0.003 + 0.25 * 0.002
+    assert found.factor == pytest.approx(mean / (mean - app / 2), rel=0.01)
+
+
+def test_a_lock_that_is_held_for_half_the_time_gives_twice_until_cores_end() -> None:
+    locked = network(serial=Serial("lock", "db", 1 / 100))
+    found = starting(locked, "lock", "db").change(Modification("lock", None, 0.5, is_factor=True), None)
+    assert found.factor == pytest.approx(2.0)
+    short = starting(locked, "lock", "db").change(Modification("lock", None, 0.01, is_factor=True), None)
+    assert short.limited_by == "cores of web, app, db"
+
+
+def test_the_usual_changes_are_ordered_and_those_that_give_nothing_left_out() -> None:
+    found = changes(starting(network(), "cpu"), None)
+    assert [each.factor for each in found] == sorted((each.factor for each in found), reverse=True)
+    assert found[0].setting == "cores=x2"
+    assert not any("elsewhere" in each.what for each in found)
+    assert changes(None, None) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["app.workers", "speed=2", "none.cores=1", "app.workers=many", "app.cores=0", "db.cpu=2", "cache=60%",
+     "cache=60% of GET /none", "cache=0% of GET /", "app.cores=x2", "app.workers=0->4"],
+)  # fmt: skip
+def test_what_is_no_change_is_refused(text: str) -> None:
+    with pytest.raises(CouldNotRun) as refused:
+        Modification.parse(text, KNOWN, ["web", "app", "db"])
+    assert refused.value.hint
+
+
+def test_changes_are_typed_back_as_they_were_typed() -> None:
+    for text in ("app.workers=8->16", "db.cpu=x0.5", "app.cores=0.5", "cache=60% of GET /search", "cores=x2"):
+        assert str(Modification.parse(text, KNOWN, ["web", "app", "db"])) == text
+
+
+def test_a_change_of_what_was_not_seen_needs_both_numbers() -> None:
+    with pytest.raises(CouldNotRun, match="how many"):
+        starting(network(), "cpu").change(Modification("workers", "app", 2.0, is_factor=True), None)
+    with pytest.raises(CouldNotRun, match="lock"):
+        starting(network(), "cpu").change(Modification("lock", None, 0.5, is_factor=True), None)
+
+
+def test_costs_come_from_the_table_alone(tmp_path: Path) -> None:
+    table = tmp_path / "prices.toml"
+    table.write_text('currency = "EUR"\nper = "month"\n[prices]\n"app.workers" = 2\ncores = 12.5\n')
+    known = prices.read(table)
+    start = starting(network(places=(Places("workers", "app", 8),), waits={PAGE: 0.1, SEARCH: 0.1}), "workers")
+    assert start.change(Modification("workers", "app", 2.0, is_factor=True), known).cost == "16.00 EUR a month"
+    assert start.change(Modification("cores", None, 2.0, is_factor=True), known).cost == "25.00 EUR a month"
+    assert start.change(Modification("service", None, 0.5, is_factor=True), known).cost is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "currency = 1\n[prices]\n", 'currency = "EUR"\n', 'currency = "EUR"\n[prices]\nspeed = 1\n',
+     'currency = "EUR"\n[prices]\ncores = "1"\n', 'currency = "EUR"\n[prices]\ncores = -1\n', "= 5",
+     'currency = "EUR"\n[price]\ncores = 1\n', 'currency = "EUR"\n[prices]\ncores = inf\n'],
+)  # fmt: skip
+def test_what_is_no_table_of_prices_is_refused(tmp_path: Path, text: str) -> None:
+    table = tmp_path / "prices.toml"
+    table.write_text(text)
+    with pytest.raises(CouldNotRun) as refused:
+        prices.read(table)
+    assert "prices.toml" in refused.value.what
+
+
+def test_a_change_that_is_carried_out_names_who_does_it() -> None:
+    tiers = [Tier.parse("app=port:8000"), Tier.parse("db=ssh:db1/port:5432")]
+    given = planned.parse("app.workers=8->16: systemctl restart app: now", KNOWN, tiers)
+    assert given.command == "systemctl restart app: now"
+    assert planned.parse("app.cores=0.5", KNOWN, tiers).command is None
+    for text in ("app.workers=16", "db.cores=0.5", "cores=x2", "app.workers=16: "):
+        with pytest.raises(CouldNotRun):
+            planned.parse(text, KNOWN, tiers)
+
+
+def test_without_a_model_nothing_is_predicted_and_it_says_why() -> None:
+    plan = [planned.parse("app.cores=0.5", KNOWN, [Tier.parse("app=port:8000")])]
+    (found,) = carrying_out.predicted(None, plan, None)
+    assert found.predicted is None
+    assert found.not_predicted_because
+    (made,) = carrying_out.predicted(starting(network(), "cpu"), plan, None)
+    assert made.predicted is not None
+    assert made.predicted.estimate == pytest.approx(0.5 / (0.75 * 0.003 + 0.25 * 0.002))
+    assert "predicted" in carrying_out.in_words(made)
+    done = VerifiedChange(
+        setting="", what="", command=None, predicted=made.predicted, measured=made.predicted, error=0.0
+    )
+    assert "+0%" in carrying_out.in_words(done)
+
+
+def test_simulated_system_files_are_read_by_everybody() -> None:
+    text = network(places=(Places("workers", "app", 8),)).system_file({PAGE: 10.0, SEARCH: 5.0})
+    assert _native.system_structure(text)
+
+
+def test_errors_are_of_what_could_be_told() -> None:
+    summary, _ = assessed(network(), {})
+    assert summary.model is not None
+    unknown = summary.model.held_out[0].model_copy(update={"predicted_mean_seconds": None})
+    assert len(fitting.errors([unknown])["mean"]) == 0

@@ -1,0 +1,73 @@
+"""The rising load: repetitions of the whole staircase, then again the steps that are not known well enough."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from sojourn.assessment.climbs import Climbs
+from sojourn.assessment.measurement import Bench
+from sojourn.assessment.rising_load import Climb, Effort
+from sojourn.engine.results import Generator, ServerUse, StepLimit, Summary, Unavailable
+from sojourn.loading.record import RequestsRecord, Step
+from sojourn.results.run_folder import RunFolder
+
+KNEE = 1000.0
+UNSTEADY = 740.0
+EFFORT = Effort(repetitions=3, step_seconds=2.0, settle_seconds=0.5)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A bench whose server saturates at the knee, and whose mean differs from draw to draw at one rate."""
+
+    seed: int = 1
+    climbs: list[list[float]] = field(default_factory=list)
+
+    def rising_load(self, trace: Path, rates: list[float], options: list[str], progress: object) -> RequestsRecord:
+        self.climbs.append(rates)
+        return RequestsRecord.model_construct(steps=[self._step(rate) for rate in rates], seed=self.seed, timeline=None)
+
+    def _step(self, rate: float) -> Step:
+        mean = 1e-3 * (1 + 0.1 * self.seed) if rate == pytest.approx(UNSTEADY) else 1e-3
+        limit: StepLimit | None = "throughput" if rate > KNEE else None
+        return Step(
+            start_seconds=0.0,
+            duration_seconds=1.5,
+            offered_requests_per_second=rate,
+            requests_per_second=min(rate, KNEE),
+            bytes_per_second=1e6,
+            requests=1000,
+            limit=limit,
+            response_time_seconds=Summary(mean=mean, p50=mean, p95=mean, p99=mean),
+            time_to_first_byte_intended_seconds=Summary(mean=mean, p50=mean, p95=mean, p99=mean),
+            connections_open_mean=1.0,
+            generator=Generator(limited=False, cpu_fraction=0.2),
+            server=ServerUse(cpu_fraction=0.5, core_busy_fraction=0.5),
+            undisturbed=Unavailable(unavailable="made up"),
+        )
+
+
+def test_steps_that_are_not_known_well_enough_are_measured_again_alone(tmp_path: Path) -> None:
+    bench, climbs = Measured(), Climbs(RunFolder.create(tmp_path / "run"), EFFORT)
+    climb = Climb(
+        bench=cast("Bench", bench),
+        trace=tmp_path,
+        effort=EFFORT,
+        think_scale=1.0,
+        target_p95_seconds=0.2,
+        keep=climbs.keep,
+        progress=cast("Any", None),
+    )
+    climb.repeat(KNEE)
+    staircases, again = bench.climbs[: EFFORT.repetitions], bench.climbs[EFFORT.repetitions :]
+    assert all(len(rates) == 9 for rates in staircases)
+    # As many steps as the repetitions have, at the most.
+    assert again == [[pytest.approx(UNSTEADY)]] * 27
+    assert [len(steps) for steps in climbs.repetitions()] == [9] * 3
+    counts = {step.offered_requests_per_second: len(level) for level in climbs.levels() for step in level}
+    assert [rate for rate, count in counts.items() if count == 30] == [pytest.approx(UNSTEADY)]
+    assert sorted(counts.values()) == [*[3] * 8, 30]
