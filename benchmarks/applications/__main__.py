@@ -155,6 +155,8 @@ def _page(rows: Sequence[Sequence[str]], effort: str, tools: str) -> str:
     return Template(template).substitute(
         tools=tools,
         rate=f"{beside.RATE:g}",
+        seconds=f"{beside.SECONDS:g}",
+        repetitions=beside.REPETITIONS,
         table=table,
         right=right,
         wrong=wrong,

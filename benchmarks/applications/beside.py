@@ -24,7 +24,7 @@ PATHS = (
     "/search?q=oak%20table",
     *(f"/api/products/{number}" for number in range(1, 20)),
 )
-RATE, SECONDS, REPETITIONS = 100.0, 12.0, 3
+RATE, SECONDS, REPETITIONS = 100.0, 8.0, 3
 
 
 @dataclass(frozen=True)

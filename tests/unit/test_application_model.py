@@ -230,6 +230,11 @@ def assessed(truth: Network, top: dict[str, object]) -> tuple[ApplicationSummary
     return summary, answer.conclude(summary, beyond, SHARES, None, 1)
 
 
+@pytest.fixture(scope="module")
+def plain() -> ApplicationSummary:
+    return assessed(network(), {})[0]
+
+
 def test_a_system_that_is_such_a_network_is_found_and_foretold_where_it_was_not_fitted() -> None:
     truth = network(background=Background(0.05, 0.0001))
     full = {tier: TierUse(cpu_cores=cores, busiest_process_cores=cores / 2) for tier, cores in FULL.items()}
@@ -263,9 +268,8 @@ def test_workers_that_are_used_up_are_counted_and_more_of_them_foretold() -> Non
     assert far.limited_by == "cores of web, app, db"
 
 
-def test_a_model_of_another_system_is_not_believed_and_says_nothing_of_changes() -> None:
-    truth = network()
-    summary, _ = assessed(truth, {})
+def test_a_model_of_another_system_is_not_believed_and_says_nothing_of_changes(plain: ApplicationSummary) -> None:
+    summary = plain.model_copy(deep=True)
     for step in summary.steps:
         if step.kind == "climb":
             # As if something that is no station of the network grew with the load.
@@ -413,8 +417,7 @@ def test_simulated_system_files_are_read_by_everybody() -> None:
     assert _native.system_structure(text)
 
 
-def test_errors_are_of_what_could_be_told() -> None:
-    summary, _ = assessed(network(), {})
-    assert summary.model is not None
-    unknown = summary.model.held_out[0].model_copy(update={"predicted_mean_seconds": None})
+def test_errors_are_of_what_could_be_told(plain: ApplicationSummary) -> None:
+    assert plain.model is not None
+    unknown = plain.model.held_out[0].model_copy(update={"predicted_mean_seconds": None})
     assert len(fitting.errors([unknown])["mean"]) == 0
