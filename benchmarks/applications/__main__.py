@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -19,8 +20,9 @@ from rich.console import Console
 
 from benchmarks import entry, machine
 from benchmarks.applications import beside
-from benchmarks.applications.cases import CASES, FOREIGN, Case, ForeignCase
+from benchmarks.applications.cases import CASES, FOREIGN, VERIFIED, Case, ForeignCase, Verified
 from benchmarks.applications.foreign import running
+from sojourn.applications import fitting
 from sojourn.applications.summary import SUMMARY, ApplicationSummary
 from sojourn.failure import CouldNotRun
 
@@ -31,7 +33,7 @@ TRAFFIC = ("--users", "24")
 ENDPOINTS = ("static=GET /static/*", "search=GET /search*", "product=GET /products/*", "pages=GET /*")
 """Few, so that a case takes a minute and a half: the hunt is for tier and cause."""
 PEERS = machine.ROOT / "target" / "application-peers"
-NAMES = [each.name for each in (*CASES, *FOREIGN)]
+NAMES = [each.name for each in (*CASES, *FOREIGN, *VERIFIED)]
 FOREIGN_LOG_SECONDS = 15.0
 TOOLS = "tools.md"
 talk = Console(stderr=True)
@@ -59,7 +61,8 @@ def _bench(
     chosen = {name for name in NAMES if any(fnmatch(name, pattern) for pattern in patterns)}
     output.mkdir(parents=True, exist_ok=True)
     missing = [case for case in CASES if case.name in chosen and not (output / case.name / SUMMARY).exists()]
-    if missing or demo or tools:
+    changed = [each for each in VERIFIED if each.name in chosen and not (output / each.name / SUMMARY).exists()]
+    if missing or changed or demo or tools:
         with _shop(venv) as folder:
             log = _log(folder, traffic_seconds)
             if demo:
@@ -70,6 +73,8 @@ def _bench(
                 (output / TOOLS).write_text(beside.table(measured))
             for case in missing:
                 _hunted(case, folder, log, output / case.name, effort)
+            for each in changed:
+                _verified(each, folder, log, output / each.name, effort)
     for foreign in FOREIGN:
         if foreign.name in chosen and not (output / foreign.name / SUMMARY).exists():
             _hunted_foreign(foreign, output / foreign.name, effort)
@@ -77,7 +82,9 @@ def _bench(
     for row in rows:
         print(" | ".join(row))
     kept = output / TOOLS
-    page = _page(rows, effort, kept.read_text() if kept.exists() else "not measured: `--tools`")
+    said = kept.read_text() if kept.exists() else "not measured: `--tools`"
+    changes = [row for each in VERIFIED if each.name in chosen for row in _changes(each, output / each.name)]
+    page = _page(rows, changes, effort, said)
     for where in (output, docs):
         if where is not None:
             (where / f"{NAME}.md").write_text(page)
@@ -103,7 +110,7 @@ def _log(folder: Path, seconds: float) -> Path:
 
 
 def _hunted(case: Case, folder: Path, log: Path, run: Path, effort: str) -> None:
-    _run("restart", folder, *(word for knob in case.knobs for word in ("--set", knob)))
+    _run("restart", folder, *_set(case.knobs))
     _assessed(folder, log, run, effort, *(word for each in ENDPOINTS for word in ("--endpoint", each)))
 
 
@@ -139,21 +146,57 @@ def _row(case: Case | ForeignCase, run: Path) -> list[str]:
     found = ApplicationSummary.model_validate_json(kept.read_text()) if kept.exists() else None
     expected = " or ".join(f"{tier}: {cause}" for tier, cause in case.right)
     if found is None or found.bottleneck is None:
-        return [case.name, expected, "nothing", "no", "", ""]
+        return [case.name, expected, "nothing", "no", "", "", ""]
     cause = found.bottleneck
     said = f"{cause.tier or '-'}: {cause.cause}"
     verdict = "yes" if (cause.tier, cause.cause) in case.right else "unknown" if cause.cause == "unknown" else "WRONG"
     knee = found.knee.requests_per_second.estimate if found.knee else 0.0
-    return [case.name, expected, said, verdict, f"{knee:,.0f}", cause.because]
+    return [case.name, expected, said, verdict, f"{knee:,.0f}", _others(found), cause.because]
 
 
-def _page(rows: Sequence[Sequence[str]], effort: str, tools: str) -> str:
+def _verified(each: Verified, folder: Path, log: Path, run: Path, effort: str) -> None:
+    def restart(knobs: Sequence[str]) -> str:
+        return shlex.join([str(SHOP), "restart", "--folder", str(folder), *_set(knobs)])
+
+    _run("restart", folder, *_set(each.knobs))
+    words = ["--restore", restart(each.knobs)]
+    for setting, knobs in each.changes:
+        words += ["--change", setting if knobs is None else f"{setting}: {restart(knobs)}"]
+    _assessed(folder, log, run, effort, *(word for one in ENDPOINTS for word in ("--endpoint", one)), *words)
+
+
+def _changes(each: Verified, run: Path) -> Iterator[list[str]]:
+    kept = run / SUMMARY
+    if not kept.exists():
+        return
+    found = ApplicationSummary.model_validate_json(kept.read_text())
+    knee = found.knee.requests_per_second.estimate if found.knee else 0.0
+    for change in found.verification:
+        beside_others = change.predicted_beside_others
+        yield [
+            f"`{' '.join(each.knobs) or 'as it is'}`: {knee:,.0f}",
+            f"`{change.setting}`",
+            f"{change.predicted.estimate:,.0f}" if change.predicted else change.not_predicted_because or "",
+            f"{change.measured.estimate:,.0f}" if change.measured else change.not_measured_because or "",
+            f"{change.error:+.0%}" if change.error is not None else "",
+            f"{change.others_cores:.2f}" if change.others_cores is not None else "as before",
+            f"{beside_others.estimate:,.0f}" if beside_others else "",
+            f"{change.error_beside_others:+.0%}" if change.error_beside_others is not None else "",
+        ]
+
+
+def _set(knobs: Sequence[str]) -> list[str]:
+    return [word for knob in knobs for word in ("--set", knob)]
+
+
+def _page(rows: Sequence[Sequence[str]], changes: Sequence[Sequence[str]], effort: str, tools: str) -> str:
     right = sum(row[3] == "yes" for row in rows)
     wrong = sum(row[3] == "WRONG" for row in rows)
     table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
     template = (Path(__file__).parent / "page.md.template").read_text()
     return Template(template).substitute(
         tools=tools,
+        changes="\n".join("| " + " | ".join(row) + " |" for row in changes),
         rate=f"{beside.RATE:g}",
         seconds=f"{beside.SECONDS:g}",
         repetitions=beside.REPETITIONS,
@@ -164,6 +207,13 @@ def _page(rows: Sequence[Sequence[str]], effort: str, tools: str) -> str:
         effort=effort,
         knobs=_knobs(),
     )
+
+
+def _others(found: ApplicationSummary) -> str:
+    """What other programs took of the cores beyond the knee."""
+    top = [step for step in found.steps if step.kind == "overload"]
+    taken = fitting.others(top[-1], found.tiers) if top else None
+    return "" if taken is None else f"{taken:.2f}"
 
 
 def _knobs() -> str:

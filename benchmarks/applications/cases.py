@@ -40,6 +40,33 @@ CASES = (
 
 
 @dataclass(frozen=True)
+class Verified:
+    """The shop with changes that are carried out."""
+
+    name: str
+    knobs: Sequence[str]
+    changes: Sequence[tuple[str, Sequence[str] | None]]
+    """What the model is told, and the knobs that do it; None: Sojourn limits a tier's cores."""
+
+
+VERIFIED = (
+    Verified(
+        "changes-default",
+        (),
+        (("app.cores=0.5", None), ("db.cores=0.3", None), ("app.processes=2->4", ("workers=4",))),
+    ),
+    Verified(
+        "changes-workers",
+        ("external_ms=100",),
+        (
+            ("app.workers=8->16", ("external_ms=100", "threads=8", "pool_size=8")),
+            ("service=x0.5", ("external_ms=50",)),
+        ),
+    ),
+)
+
+
+@dataclass(frozen=True)
 class ForeignCase:
     """An application that is not ours."""
 

@@ -315,6 +315,16 @@ def test_what_changes_give_where_cores_limit(setting: str, factor: float) -> Non
     assert found.capacity.low == pytest.approx(0.9 * found.capacity.estimate)
 
 
+def test_what_others_take_of_the_cores_is_taken_from_what_a_change_gives() -> None:
+    of = starting(network(processes={}), "cpu")
+    processors = Modification.parse("cores=x2", KNOWN, ["web", "app", "db"])
+    alone, beside = of.change(processors, None).capacity, of.beside(processors, 1.0)
+    assert beside.estimate == pytest.approx(0.75 * alone.estimate, rel=0.01)
+    # A quota is a tier's own.
+    quota = Modification.parse("app.cores=0.1", KNOWN, ["web", "app", "db"])
+    assert of.beside(quota, 1.0).estimate == pytest.approx(of.change(quota, None).capacity.estimate, rel=0.01)
+
+
 def test_a_second_server_takes_half_of_a_tier_s_work_to_cores_of_its_own() -> None:
     found = starting(network(processes={}), "cpu").change(
         Modification.parse("app.server=2", KNOWN, ["web", "app", "db"]), None

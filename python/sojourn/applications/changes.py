@@ -7,10 +7,10 @@ network's own, never below the knee, which they were seen to take.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sojourn.applications.modification import Modification
-from sojourn.applications.network import Network
+from sojourn.applications.network import Background, Network
 from sojourn.applications.prices import Prices
 from sojourn.applications.summary import Cause, Change, Knee
 from sojourn.failure import CouldNotRun
@@ -79,6 +79,16 @@ class Starting:
         }
         name = min(others, key=lambda each: others[each], default=None)
         return None if name is None else (name, others[name])
+
+    def beside(self, modification: Modification, cores: float) -> Interval:
+        """What a change gives where other programs take so many of the cores that tiers share.
+
+        Raises:
+            CouldNotRun: the network does not have what it changes.
+        """
+        starting = self._declared(modification)
+        changed = modification.applied(starting.network, self.tier)
+        return starting.capacity(replace(changed, background=Background(cores)))[0]
 
     def change(self, modification: Modification, prices: Prices | None) -> Change:
         """What a change gives and costs.

@@ -143,11 +143,16 @@ class _Assessment:
         request, summary = self.request, self.summary
         starting = self._concluded()
         summary.verification = carrying_out.predicted(starting, self.planned, request.prices)
-        # There before anything is measured of them.
+        # There before anything is measured of them; and the answer so far, should the rest be cut off.
+        summary.incomplete_because = "it ended while changes were carried out"
+        self.folder.write_json(SUMMARY, summary.model_dump(mode="json"))
+        summary.incomplete_because = None
         self.folder.write_json(PREDICTIONS, [each.model_dump(mode="json") for each in summary.verification])
         carrying = Carrying(
             climb=climb,
             knee=summary.knee.requests_per_second.estimate if summary.knee is not None else 0.0,
+            starting=starting,
+            described=summary.tiers,
             tiers=request.tiers,
             sources=request.sources,
             target=request.target,

@@ -119,6 +119,11 @@ class VerifiedChange(Record):
     """True if the load did not reach the knee."""
     error: float | None = None
     """Of the prediction, relative."""
+    others_cores: float | None = None
+    """What other programs took of the cores meanwhile, where that was much more or less than before."""
+    predicted_beside_others: Interval | None = None
+    """By the same model, with what they took: computed after the measurement."""
+    error_beside_others: float | None = None
     not_measured_because: str | None = None
     steps: list[StepFigures] = Field(default_factory=list)
 

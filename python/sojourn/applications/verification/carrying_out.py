@@ -6,6 +6,7 @@ for again, because a command may have started them anew.
 
 from __future__ import annotations
 
+import statistics
 import subprocess
 import time
 import urllib.error
@@ -14,11 +15,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from sojourn.applications import fitting
 from sojourn.applications.changes import Starting
 from sojourn.applications.climb import Climb, Stopped
 from sojourn.applications.knee import locate
 from sojourn.applications.prices import Prices
-from sojourn.applications.summary import VerifiedChange
+from sojourn.applications.summary import TierDescription, VerifiedChange
 from sojourn.applications.verification.planned import Planned
 from sojourn.applications.verification.processor_quota import ProcessorQuota
 from sojourn.failure import CouldNotRun
@@ -32,6 +34,8 @@ ANSWER_SECONDS_MAX = 60.0
 FIRST_FRACTION = 0.4
 """Of the smaller of the knee and what is predicted: where the rise begins."""
 SETTLED_SECONDS = 1.0
+OTHERS_DIFFERENT = 0.15
+"""Cores: so much more, or less, of other work is worth a word."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,8 @@ class Carrying:
     """Of the assessment: its traffic and its limits."""
     knee: float
     """Of the system as it is, in requests/s."""
+    starting: Starting | None
+    described: Sequence[TierDescription]
     tiers: Sequence[Tier]
     sources: Sources
     target: str
@@ -78,6 +84,7 @@ def measure(carrying: Carrying, planned: Planned, change: VerifiedChange) -> Non
             _wait_for(carrying.target)
             time.sleep(SETTLED_SECONDS)
             _climb(carrying, change)
+            _beside_others(carrying, planned, change)
     except CouldNotRun as failure:
         change.not_measured_because = failure.said
     except Stopped as stopped:
@@ -93,7 +100,12 @@ def in_words(change: VerifiedChange) -> str:
         return f"{told}, not measured: {change.not_measured_because or 'not begun'}"
     bound = "at least " if change.is_lower_bound else ""
     error = "" if change.error is None else f" ({change.error:+.0%})"
-    return f"{told}, measured {bound}{format.rate(change.measured.estimate)}{error}"
+    said = f"{told}, measured {bound}{format.rate(change.measured.estimate)}{error}"
+    if change.predicted_beside_others is None or change.others_cores is None:
+        return said
+    rest = f"; other programs took {change.others_cores:.2f} cores meanwhile, with which the model says "
+    error = "" if change.error_beside_others is None else f" ({change.error_beside_others:+.0%})"
+    return f"{said}{rest}{format.rate(change.predicted_beside_others.estimate)}{error}"
 
 
 @contextmanager
@@ -126,6 +138,20 @@ def _climb(carrying: Carrying, change: VerifiedChange) -> None:
     change.steps = [figures for _, figures in climb.steps]
     if change.predicted is not None and not found.is_lower_bound:
         change.error = change.predicted.estimate / found.requests_per_second.estimate - 1
+
+
+def _beside_others(carrying: Carrying, planned: Planned, change: VerifiedChange) -> None:
+    """Other work than the system's comes and goes: what the model says of the change with what it took now."""
+    taken = [each for step in change.steps if (each := fitting.others(step, carrying.described)) is not None]
+    if carrying.starting is None or change.predicted is None or change.measured is None or not taken:
+        return
+    now, before = statistics.median(taken), carrying.starting.network.background.fixed
+    if abs(now - before) < OTHERS_DIFFERENT:
+        return
+    change.others_cores = now
+    change.predicted_beside_others = carrying.starting.beside(planned.modification, now)
+    if not change.is_lower_bound:
+        change.error_beside_others = change.predicted_beside_others.estimate / change.measured.estimate - 1
 
 
 def _run(command: str) -> None:
