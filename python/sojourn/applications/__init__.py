@@ -1,4 +1,5 @@
-"""The main job for a system of several tiers: an application behind a web server, with a database behind it.
+"""Assessment of a multi-tier application: a web server, an application server and a database.
 
-`requests` and `endpoints` say what a log asks for, and `coverage` what of it a load can stand for.
+`requests` and `endpoints` extract the requests from a log, and `coverage` selects those that a generated load can
+represent.
 """

@@ -1,4 +1,4 @@
-"""From the steps of an assessment to its answer: demands, bottleneck, the network, and what changes give."""
+"""Draws an assessment's answer from its steps: demands, bottleneck, queueing network, effect of changes."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ from sojourn.applications.prices import Prices
 from sojourn.applications.summary import ApplicationSummary, Cause, Demand, Knee, Model, StepFigures
 
 ERRORS_MAX = {"throughput": 0.05, "mean": 0.15, "p95": 0.25}
-"""Relative, in the median over endpoints and loads that the network was not fitted on: what makes it believed."""
+"""Largest relative errors of a credible network, in the median over endpoints and held-out loads."""
 CAPACITY_ERROR_MAX = 0.2
-"""Of the bottleneck's limit in the network against the measured knee: beyond, the network is not this system."""
+"""If the network's limit of the bottleneck deviates more from the measured knee, the network does not describe the
+system.
+"""
 HELD = {"workers": "workers", "outside": "workers", "connections": "connections"}
-"""By cause the places whose number limits."""
+"""By cause, the kind of places whose number is the limit."""
 
 
 def conclude(
     summary: ApplicationSummary, top: StepFigures, shares: Mapping[str, float], prices: Prices | None, seed: int
 ) -> Starting | None:
-    """Draws the conclusions and writes them into the summary; returns what changes can start from.
+    """Draws the conclusions and writes them into the summary; returns the starting point for changes.
 
     Args:
         summary: with the steps and the knee.
@@ -77,7 +79,7 @@ def _fitted(
         serial = Serial(first.cause, first.tier or "", 1 / knee)
         return replace(free, network=replace(free.network, serial=serial))
     if first.cause in HELD and first.tier is not None:
-        # About so many as are held at the end, by Little's law.
+        # By Little's law, about this many are held at saturation.
         places, seen = Places(HELD[first.cause], first.tier, 1), min(knee, sustained(top))
         ended = {each.name: each.requests_per_second for each in top.endpoints}
         tries = [
@@ -121,7 +123,7 @@ def _model(summary: ApplicationSummary, found: Fitted, shares: Mapping[str, floa
 
 
 def _consistent(summary: ApplicationSummary, starting: Starting | None, causes: Sequence[Cause]) -> Starting | None:
-    """What changes can start from: the network saturates where the system did, and by the same resource."""
+    """The starting point for changes, if the network saturates where the system did, by the same resource."""
     if starting is None:
         return None
     limit = starting.network.limits(starting.shares)[starting.bottleneck]
@@ -137,7 +139,7 @@ def _consistent(summary: ApplicationSummary, starting: Starting | None, causes: 
 
 
 def _uncertainty(network: Network, summary: ApplicationSummary, shares: Mapping[str, float]) -> dict[str, float]:
-    """Relative, of each limit: cores by the demands' intervals, places by how well response times are known."""
+    """The relative uncertainty of each limit: from the demands' intervals, or from errors of response times."""
     by_tier = {tier: _relative(summary.demands, tier, shares) for tier in network.tiers}
     found = {}
     for name in network.limits(shares):

@@ -1,7 +1,7 @@
-"""What changes would give: each resource's limit after a change, and the smallest of them.
+"""Predicts the effect of changes: each resource's limit after a change, and the smallest of them.
 
-The limit of the bottleneck is what was measured, the knee; a change moves it as the network says. Other limits are the
-network's own, never below the knee, which they were seen to take.
+The bottleneck's limit is the measured knee, which a change scales as the network predicts. Other limits are the
+network's own, but at least the knee, which these resources sustained.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ CORES = "cores of "
 
 @dataclass(frozen=True)
 class Starting:
-    """What a change starts from: the network, its bottleneck and the knee that was measured."""
+    """The starting point of changes: the network, its bottleneck and the measured knee."""
 
     network: Network
     bottleneck: str
-    """The name of its limit in the network."""
+    """The name of the bottleneck's limit in the network."""
     tier: str | None
-    """Whose it is."""
+    """The tier that has the bottleneck."""
     knee: Knee
     shares: Mapping[str, float]
     uncertainty: Mapping[str, float]
-    """Relative, of the limit of each resource but the bottleneck."""
+    """The relative uncertainty of each resource's limit, except the bottleneck's."""
 
     @classmethod
     def of(
@@ -44,17 +44,17 @@ class Starting:
         shares: Mapping[str, float],
         uncertainty: Mapping[str, float],
     ) -> Starting | None:
-        """None where the network has no such bottleneck."""
+        """Builds it; None if the network does not have the bottleneck."""
         name = limit_of(network, cause, shares)
         return None if name is None else cls(network, name, cause.tier, knee, shares, uncertainty)
 
     def capacity(self, changed: Network) -> tuple[Interval, str]:
-        """Of a changed network, and the name of what then limits it."""
+        """The capacity of a changed network, and the name of its limiting resource."""
         before, after = self.network.limits(self.shares), changed.limits(self.shares)
         measured = self.knee.requests_per_second
         found = dict[str, Interval]()
         for name, limit in after.items():
-            # Cores that a change adds do what the present ones were seen to do.
+            # Cores that a change adds are assumed to perform like the present ones.
             like = name if name in before or not name.startswith(CORES) else self.bottleneck
             if like == self.bottleneck and (name in before or self.bottleneck.startswith(CORES)):
                 factor = limit / before[self.bottleneck]
@@ -70,7 +70,7 @@ class Starting:
         return Interval(estimate=found[name].estimate, low=min(low, found[name].estimate), high=high), name
 
     def next_one(self) -> tuple[str, float] | None:
-        """What saturates next, and where."""
+        """The next resource to saturate, with its limit."""
         limits = self.network.limits(self.shares)
         others = {
             name: max(limit, self.knee.requests_per_second.estimate)
@@ -91,10 +91,10 @@ class Starting:
         return starting.capacity(replace(changed, background=Background(cores)))[0]
 
     def change(self, modification: Modification, prices: Prices | None) -> Change:
-        """What a change gives and costs.
+        """The gain and the cost of a change.
 
         Raises:
-            CouldNotRun: the network does not have what it changes.
+            CouldNotRun: the network does not have the resource to change.
         """
         starting = self._declared(modification)
         capacity, limited_by = starting.capacity(modification.applied(starting.network, self.tier))
@@ -113,7 +113,7 @@ class Starting:
 
 
 def limit_of(network: Network, cause: Cause, shares: Mapping[str, float]) -> str | None:
-    """The name of the limit that a cause is, in the network."""
+    """The name of a cause's limit in the network."""
     limits = network.limits(shares)
     tier = cause.tier or ""
     names = {
@@ -133,7 +133,7 @@ def limit_of(network: Network, cause: Cause, shares: Mapping[str, float]) -> str
 
 
 def usual(starting: Starting) -> list[Modification]:
-    """The changes that one would think of first."""
+    """The obvious changes for the network."""
     network, shares = starting.network, starting.shares
     found = [Modification("cores", None, 2.0, is_factor=True)]
     for tier in network.tiers:
@@ -150,7 +150,7 @@ def usual(starting: Starting) -> list[Modification]:
 
 
 def changes(starting: Starting | None, prices: Prices | None) -> list[Change]:
-    """The usual changes that make a difference, the largest first."""
+    """The obvious changes with an effect, the largest first."""
     if starting is None or starting.knee.is_lower_bound:
         return []
     made = []
@@ -158,13 +158,13 @@ def changes(starting: Starting | None, prices: Prices | None) -> list[Change]:
         try:
             made.append(starting.change(each, prices))
         except CouldNotRun:
-            # It is no change of this system.
+            # Not applicable to this system.
             continue
     return sorted((each for each in made if each.factor > GAIN_MIN), key=lambda change: -change.factor)
 
 
 def modification_in_words(modification: Modification, network: Network, otherwise: str | None) -> str:
-    """A change as one says it."""
+    """Describes a change."""
     tier, number = modification.tier or otherwise, f"{modification.after:g}"
     places = {(each.what, each.tier): each.count for each in network.places}
     if modification.kind in ("workers", "connections", "processes"):

@@ -1,8 +1,8 @@
-"""The load of an application, step by step: up to the knee, around it, and with other mixes below it.
+"""Loads an application step by step: up to the knee, around it, and with other mixes below it.
 
-A safety belt ends a rise: too many failures, answers that fall behind what is offered, response times out of
-proportion, a tier that is gone, or the rate that must not be exceeded. After a step beyond the knee the system gets
-the time to answer what it still has.
+A rise stops for safety on too many failures, responses that fall behind the offered load, disproportionate response
+times, a tier that has ended, or the maximum permitted rate. After a step beyond the knee the system gets time to
+finish its queued requests.
 """
 
 from __future__ import annotations
@@ -22,28 +22,30 @@ FIRST_RATE = 2.0
 """Requests/s of the first step."""
 GROWTH = 1.8
 CLIMB_FRACTIONS = (0.35, 0.55, 0.7, 0.8, 0.88, 0.96, 1.06)
-"""Of the knee that was found first."""
+"""Loads of the climb's steps, as fractions of the first estimate of the knee."""
 OVERLOAD_FRACTION = 1.35
 OVERLOAD_LENGTH = 2.0
-"""Times the length of a step: it is what the bottleneck is read from."""
+"""The overload step is longer by this factor, because it identifies the bottleneck."""
 MIX_FRACTIONS = (0.25, 0.4, 0.55)
-"""Of the work at the knee: the loads of the steps with other mixes."""
+"""Loads of the steps with other mixes, as fractions of the work at the knee."""
 MIX_EMPHASIS = 0.5
-"""Of the requests of such a step: those of one endpoint, beside its share of the others."""
+"""The share of requests for the emphasised endpoint in such a step."""
 STEP_RESPONSES, SETTLE_RESPONSES = 200, 60
-"""Times the quickest mean response time: how long a step lasts at least, and the settle time before it."""
+"""The least length of a step and of its settle time, in multiples of the fastest mean response time."""
 LENGTH_MAX = 2.5
-"""Times the effort's step: no step is longer for that."""
+"""The longest step, in multiples of the effort's step."""
 SHORTFALL_MAX = 0.07
 SLOW_FACTOR = 15.0
-"""Times the mean response time of the first step: the queue grows as long as the step lasts."""
+"""A mean response time above this multiple of the first step's counts as disproportionate: the queue grows during the
+step.
+"""
 SLOW_SECONDS_MIN = 0.3
 COOL_SECONDS_MAX = 20.0
 COOL_SECONDS = 1.0
 
 
 class Stopped(Exception):
-    """The load ended early; the message says why."""
+    """The load stopped early; the message gives the reason."""
 
 
 @dataclass
@@ -53,24 +55,24 @@ class Climb:
     traffic: Traffic
     watch: Watch
     shares: Mapping[str, float]
-    """Of each endpoint in the log."""
+    """Each endpoint's share in the log."""
     effort: Effort
     errors_max: float
     rate_max: float | None
     told: Callable[[str], None]
     steps: list[tuple[Step, StepFigures]] = field(default_factory=list)
     quickest: float | None = None
-    """The least mean response time of a step so far."""
+    """The smallest mean response time of a step so far."""
 
     def explore(self, first: float | None = None) -> tuple[float, str]:
-        """Rises until a step fails; returns a first figure for the knee, in requests/s, and why it ended."""
+        """Raises the load until a step fails; returns a first estimate of the knee (requests/s) and the reason."""
         rate, passed = first or FIRST_RATE * max(1.0, len(self.shares) / 4), 0.0
         while True:
             limited = self.rate_max is not None and rate >= self.rate_max
             rate = min(rate, self.rate_max) if self.rate_max is not None else rate
             step, figures = self._step("explore", self._log_mix(rate))
             if figures.failed_because is not None:
-                # Once may be a disturbance.
+                # A single failure may be a disturbance.
                 step, figures = self._step("explore", self._log_mix(rate))
             if figures.failed_because is not None:
                 if passed == 0.0:
@@ -85,7 +87,7 @@ class Climb:
             rate *= GROWTH
 
     def climb(self, knee: float) -> None:
-        """The log's mix around the knee."""
+        """Measures the log's mix around the knee."""
         for _ in range(self.effort.climbs):
             failures = 0
             for fraction in CLIMB_FRACTIONS:
@@ -95,7 +97,7 @@ class Climb:
                     break
 
     def mixes(self, knee: float) -> None:
-        """Other mixes, each with much of one endpoint, so that the endpoints' demands can be told apart."""
+        """Measures mixes that each emphasise one endpoint, so that the endpoints' demands can be separated."""
         work = self._work()
         at_the_knee = knee * sum(share * work[name] for name, share in self.shares.items())
         for round_number in range(self.effort.mixes):
@@ -107,13 +109,13 @@ class Climb:
                 self._step("mix", {name: self._allowed(rate) * share for name, share in shares.items()})
 
     def _work(self) -> dict[str, float]:
-        """What a request of each endpoint takes, about: its response time with nothing in its way."""
+        """The approximate work of a request of each endpoint: its response time in an idle system."""
         found = unhindered_seconds([figures for _, figures in self.steps if figures.failed_because is None])
         typical = sum(found.values()) / max(1, len(found))
         return {name: found.get(name, typical) for name in self.shares}
 
     def overload(self, knee: float) -> StepFigures:
-        """One step beyond the knee, where what is at its end shows."""
+        """One step beyond the knee, to identify the saturated resource."""
         longer = OVERLOAD_LENGTH * self.effort.step_seconds
         return self._step("overload", self._log_mix(self._allowed(knee * OVERLOAD_FRACTION)), longer)[1]
 
@@ -139,7 +141,7 @@ class Climb:
         return step, figures
 
     def _lengths(self, seconds: float) -> tuple[float, float]:
-        """Of a step and of the settle time before it: a slow system needs longer for its queues to be what they are."""
+        """The lengths of a step and its settle time; in a slow system queues take longer to become stationary."""
         quickest = self.quickest or 0.0
         longest = LENGTH_MAX * self.effort.step_seconds
         settle = max(self.effort.settle_seconds, min(longest / 2, SETTLE_RESPONSES * quickest))
@@ -151,7 +153,7 @@ class Climb:
             named = f" ({', '.join(causes)})" if causes else ""
             return f"{step.failed_fraction:.1%} of the requests failed or were not answered{named}"
         due = step.offered_per_second * (step.end - step.begin)
-        # Poisson arrivals: so many fewer come by chance.
+        # The number of Poisson arrivals that may be missing by chance.
         missing = step.offered_per_second - step.responses_per_second
         chance = 3 * due**0.5 / (step.end - step.begin)
         if missing > max(SHORTFALL_MAX * step.offered_per_second, chance):
@@ -164,7 +166,7 @@ class Climb:
         return None
 
     def _cool(self) -> None:
-        """Waits until the system has answered what it still had: its tiers are as idle as before."""
+        """Waits until the system has finished its queued requests and its tiers are idle again."""
         until = time.monotonic() + COOL_SECONDS_MAX
         time.sleep(COOL_SECONDS)
         while time.monotonic() < until:
@@ -178,7 +180,7 @@ class Climb:
 
 
 def described(kind: str, step: Step, used: SystemUse) -> StepFigures:
-    """A step as the summary has it."""
+    """Converts a step to its form in the summary."""
     return StepFigures(
         kind=kind,
         offered_requests_per_second=step.offered_per_second,
@@ -218,7 +220,7 @@ def _quantiles(endpoint: EndpointStep) -> list[float]:
 
 
 def shares(counts: Mapping[str, int]) -> dict[str, float]:
-    """Counts as shares of their sum."""
+    """Normalises counts to shares."""
     total = sum(counts.values())
     return {name: count / total for name, count in counts.items()}
 

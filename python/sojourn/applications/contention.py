@@ -1,4 +1,4 @@
-"""How much longer CPU time takes where tiers share cores: the layered approximation.
+"""The stretch of CPU time where tiers share cores, by a layered approximation.
 
 Below are the cores, above them those that use them: processes that take turns at their own requests (nginx, Node,
 Python under its lock) and tiers with a process or thread per request. Who runs has min(1, c / k) of a core among k that
@@ -19,21 +19,21 @@ import numpy as np
 from sojourn.calibration.estimate import FloatArray
 
 ROUNDS_MAX = 100
-"""Rising from no load: what has not come to rest by then is as good as saturated."""
+"""The iteration starts from an idle system; without convergence after this many rounds it counts as saturated."""
 CONVERGED = 1e-4
 COUNTED = 64
-"""Tasks that could run at once: so many are counted, and with half as many on average the cores are saturated."""
+"""The most runnable tasks considered; with half as many on average the cores are saturated."""
 _FACTORIALS = np.cumsum(np.log(np.maximum(1, np.arange(COUNTED))))
 
 
 @dataclass(frozen=True)
 class Load:
-    """What a tier asks of the cores."""
+    """A tier's load on the cores."""
 
     busy_cores: float
     """Its throughput times its CPU time per request."""
     processes: int | None
-    """That take turns at its requests, one core each; None: a process or thread for each request."""
+    """The number of processes that take turns, one core each; None for a process or thread per request."""
 
 
 def utilisation(loads: Sequence[Load], falls: Sequence[float], cores: float, background: float) -> float:
@@ -44,25 +44,27 @@ def utilisation(loads: Sequence[Load], falls: Sequence[float], cores: float, bac
 
 @dataclass(frozen=True)
 class Stretch:
-    """What a tier's CPU time becomes."""
+    """The factor on a tier's CPU time."""
 
     of_core: float
-    """Factor on CPU time by those that share the cores, and by how idle they are."""
+    """The factor on CPU time from sharing cores, including the effect of idleness."""
     utilisation: float | None
-    """Of each process that takes turns: its requests wait for each other besides, as 1 / (1 - utilisation)."""
+    """The utilisation of each process that takes turns; its requests also wait for each other, by 1 / (1 -
+    utilisation).
+    """
     alone: float = 1.0
     """The part of `of_core` that is work; the rest is waiting for a core."""
 
     @property
     def whole(self) -> float:
-        """Factor on CPU time by everything; infinite where it is saturated."""
+        """The total factor on CPU time; infinite when saturated."""
         if self.utilisation is None:
             return self.of_core
         return self.of_core / (1 - self.utilisation) if self.utilisation < 1 else math.inf
 
 
 def stretches(loads: Sequence[Load], cores: float, background: float) -> list[Stretch] | None:
-    """The stretch of each tier; None where the cores, or a tier's processes, are saturated.
+    """The stretch of each tier; None if the cores or a tier's processes are saturated.
 
     Args:
         loads: of the tiers that share the cores.
@@ -75,7 +77,7 @@ def stretches(loads: Sequence[Load], cores: float, background: float) -> list[St
 
 @lru_cache(maxsize=16_384)
 def _solved(loads: tuple[Load, ...], cores: float, background: float) -> tuple[Stretch, ...] | None:
-    # The same loads are asked for with other waits, and other places, again and again.
+    # Cached: the same loads recur with other waits and other places.
     if sum(load.busy_cores for load in loads) + background >= cores:
         return None
     factors, others = [1.0] * len(loads), 1.0
@@ -97,7 +99,7 @@ def _stretch(load: Load, factor: float) -> Stretch:
 
 
 Source = tuple[float, int | None]
-"""Tasks of a tier that could run, on average; and the most that there are."""
+"""A tier's mean number of runnable tasks, and the maximum if it has one."""
 
 
 def _runnable(load: Load, factor: float) -> Source:
@@ -109,24 +111,24 @@ def _is_full(mean: float, most: int | None) -> bool:
 
 
 def _seen_stretches(sources: Sequence[Source], cores: float) -> list[float]:
-    """The mean of max(1, k / c) as one more of each tier sees it."""
+    """The mean of max(1, k / c) as seen by an additional task of each tier."""
     slowed = np.maximum(1.0, (np.arange(COUNTED) + 1) / cores)
     counts = [_counts(*each) for each in sources]
     everybody = _together(counts)
     found = []
     for place, (mean, most) in enumerate(sources):
         if most is None:
-            # A Poisson arrival sees what is there on average.
+            # A Poisson arrival sees time averages.
             found.append(float(everybody @ slowed))
             continue
-        # It is one of them itself: beside it there is one fewer.
+        # A process of the tier does not see itself among the others.
         beside = [*counts[:place], *counts[place + 1 :], _counts(mean * (most - 1) / most, most - 1)]
         found.append(float(_together(beside) @ slowed))
     return found
 
 
 def _together(counts: Sequence[FloatArray]) -> FloatArray:
-    """How likely so many could run."""
+    """The distribution of the total number of runnable tasks."""
     found = counts[0]
     for each in counts[1:]:
         found = np.convolve(found, each)[:COUNTED]

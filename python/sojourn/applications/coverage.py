@@ -1,4 +1,4 @@
-"""What share of a log's requests a load made of its endpoints can stand for, and what is left out, and why."""
+"""The share of a log's requests that a generated load of its endpoints can represent, and the reasons for the rest."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from sojourn.applications.requests import Asked, LogRequests
 
 SERVER_ERROR = 500
 CLIENT_CLOSED = 499
-"""nginx: the client did not wait for the answer."""
+"""nginx's status for a client that closed the connection before the response."""
 COMMON_STATUS = 0.02
-"""A status that a target had in this share of its answers is one to be expected."""
+"""A status with at least this share of a target's responses counts as expected."""
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Requests that are not made."""
+    """Requests that are left out."""
 
     why: str
     count: int
     fraction: float
-    """Of the log's requests."""
+    """Their share of the log's requests."""
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """The endpoints that are asked for, and what is missing."""
+    """The endpoints to request, and the requests left out."""
 
     endpoints: Sequence[Endpoint]
-    """Each with the requests alone that are made."""
+    """The endpoints with only the requests that are sent."""
     requests: int
     covered_requests: int
     left_out: Sequence[LeftOut]
 
     @property
     def fraction(self) -> float:
-        """Of the log's requests."""
+        """The share of the log's requests that are sent."""
         return self.covered_requests / self.requests if self.requests else 0.0
 
 
 def coverage(log: LogRequests, known: Sequence[Endpoint], methods: Collection[str]) -> Coverage:
-    """The part of the endpoints that may be asked for.
+    """Selects the endpoints and requests that may be sent.
 
     Args:
         log: what was read.
@@ -76,7 +76,7 @@ def coverage(log: LogRequests, known: Sequence[Endpoint], methods: Collection[st
 
 
 def expected_statuses(endpoint: Endpoint) -> dict[str, list[int]]:
-    """By target the statuses that the log has for it, but for accidents; 304 also stands for 200."""
+    """The expected statuses by target: those in the log except rare ones; 304 also means 200."""
     by_target: defaultdict[str, list[Asked]] = defaultdict(list)
     for row in endpoint.requests:
         by_target[row.target].append(row)
@@ -86,7 +86,7 @@ def expected_statuses(endpoint: Endpoint) -> dict[str, list[int]]:
 def _expected(rows: Sequence[Asked]) -> list[int]:
     total = sum(row.count for row in rows)
     statuses = {row.status for row in rows if row.count >= COMMON_STATUS * total}
-    # A load has no copy from before to ask about.
+    # The load generator has no cached copy to revalidate.
     return sorted({200 if status == 304 else status for status in statuses})
 
 

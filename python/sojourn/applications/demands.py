@@ -1,4 +1,4 @@
-"""CPU time of each tier per request of each endpoint, by the utilisation law over steps whose mixes were varied.
+"""Fits CPU time of each tier per request of each endpoint, by the utilisation law over steps with varied mixes.
 
 A request takes less CPU time where cores are busy: fewer wake-ups, warmer caches. By how much less is fitted, too.
 The law, its intervals and what it says of throughputs that cannot be told apart are `calibration.utilisation_law`'s.
@@ -18,30 +18,30 @@ from sojourn.calibration.estimate import FloatArray
 from sojourn.failure import CouldNotRun
 
 FALLS = np.arange(0.0, 1.55, 0.1)
-"""That are tried: how much more CPU time a request takes on idle cores than on full ones, relative."""
+"""The values tried for the additional CPU time of a request on idle cores, relative to busy ones."""
 WIDTH_MAX = 1.5
-"""Of a demand's interval, over its estimate: a wider one tells it from little."""
+"""A demand whose interval is wider than this multiple of its estimate is not identifiable."""
 CPU_MIN = 1e-4
-"""Cores: a tier that uses less is idle."""
+"""A tier that uses fewer cores is idle."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What was found, and how well."""
+    """The fitted demands with their errors."""
 
     demands: list[Demand]
     errors: dict[str, float]
-    """By tier, the median error of CPU use on steps held out."""
+    """The median error of CPU usage on held-out steps, by tier."""
     falls: dict[str, float]
-    """By tier: on idle cores a request takes so much more, relative."""
+    """The additional CPU time of a request on idle cores, relative, by tier."""
     warnings: list[str]
-    """What could not be found out."""
+    """Demands that could not be determined."""
 
 
 def measure(
     steps: Sequence[StepFigures], endpoints: Sequence[str], tiers: Sequence[TierDescription], seed: int
 ) -> Measured:
-    """The demands on full cores, and by how much more it is on idle ones.
+    """Fits the demands on fully busy cores, and the additional demand on idle ones.
 
     Args:
         steps: with whatever mix; those beyond the knee left out.
@@ -75,11 +75,11 @@ def measure(
 
 
 def _fall(throughputs: FloatArray, busy: FloatArray, idle: FloatArray) -> float:
-    """By how much more CPU time per request is on idle cores: what fits best."""
+    """Chooses the best-fitting additional CPU time per request on idle cores."""
 
     def left(fall: float) -> float:
         design = np.column_stack([throughputs * (1 + fall * idle)[:, np.newaxis], np.ones(len(busy))])
-        # Steps with little load count as much as others: they are where it shows.
+        # Steps with little load have the same weight as others, because they show the effect.
         weights = 1 / np.sqrt(busy)
         return float(nnls(design * weights[:, np.newaxis], busy * weights)[1])
 
@@ -87,7 +87,7 @@ def _fall(throughputs: FloatArray, busy: FloatArray, idle: FloatArray) -> float:
 
 
 def _idle(step: StepFigures, tier: TierDescription) -> float:
-    """The share of a tier's cores that nobody used; none where that is not known."""
+    """The unused share of a tier's cores; 0 where unknown."""
     if step.machine_busy_cores is None or not tier.cores:
         return 0.0
     return max(0.0, 1 - step.machine_busy_cores / len(tier.cores))

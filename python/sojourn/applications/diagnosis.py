@@ -1,7 +1,7 @@
-"""Which tier ends the system's growth, and why: what was at its end in the step beyond the knee.
+"""Identifies the bottleneck tier and its cause: the resource that was saturated in the step beyond the knee.
 
-A cause stands before its effects. A processor that is busy fills every queue before it, so it is looked at first; then
-what requests in the database wait for; then who keeps the workers. Where nothing was at its end, nothing is claimed.
+Causes come before effects. A busy processor fills every queue in front of it, so it is checked first; then waits of
+requests in the database; then whatever occupies the workers. If nothing was saturated, no cause is named.
 """
 
 from __future__ import annotations
@@ -15,27 +15,29 @@ from sojourn.applications.summary import Cause, StepFigures, TierDescription
 from sojourn.text import format
 
 CPU_MAX = 0.85
-"""Of the cores that tiers may use."""
+"""The CPU limit: the share of the available cores that the tiers use."""
 CPU_WITH_OTHERS_MAX = 0.93
-"""Of the same, with the work of others; the tiers then have at least half of it, or their threads wait for more."""
+"""The CPU limit including other programs, provided that the tiers use at least half, or that their threads wait for
+cores.
+"""
 STARVED_MIN = 2.0
-"""Threads of the tiers that could run and have no core, on average; and more than those that have one."""
+"""The limit of runnable threads without a core, on average, which must also exceed the running ones."""
 PROCESS_MAX = 0.88
-"""Of a core: a process whose threads take turns has no more."""
+"""The CPU limit of a process whose threads take turns on one core."""
 ALONE = 1.5
-"""Times what its busiest process uses: a tier that uses no more has one process that works."""
+"""A tier that uses less than this multiple of its busiest process has a single active process."""
 WAITING_MIN = 1.0
-"""Backends that wait for the same kind of thing, on average: there is always one."""
+"""The limit of backends waiting for the same kind of event, on average: at least one at all times."""
 WAITING_SHARE = 0.4
-"""Of the backends at work."""
+"""The limit of their share of the active backends."""
 BLOCKED_MIN = 0.7
-"""Threads that wait for a disk, on average."""
+"""The limit of threads waiting for a disk, on average."""
 POOL_MAX = 0.88
-"""Of the connections to the database: nearly always all are in use."""
+"""The limit of a connection pool's usage: nearly always exhausted."""
 POOL_WAITS_MIN = 0.5
 QUICK = 0.25
 OUTSIDE_SHARE = 0.55
-"""Of the time that workers are held."""
+"""The share of the workers' time spent on an external service above which that service is the cause."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class CoreGroup:
 
 
 def core_groups(tiers: Sequence[TierDescription]) -> list[CoreGroup]:
-    """Tiers of this machine by the cores that they share; on cores of their own each is a group."""
+    """Groups this machine's tiers by the cores they share; a tier with its own cores forms a group."""
     groups: list[tuple[set[str], set[int]]] = []
     for tier in tiers:
         if not tier.cores:
@@ -65,7 +67,7 @@ def core_groups(tiers: Sequence[TierDescription]) -> list[CoreGroup]:
 def find(
     low: StepFigures, top: StepFigures, unhindered: Mapping[str, float], tiers: Sequence[TierDescription]
 ) -> list[Cause]:
-    """The causes, the first first; empty if nothing was at its end.
+    """The causes in order; empty if nothing was saturated.
 
     Args:
         low: a step with little load.
@@ -74,7 +76,7 @@ def find(
         tiers: as they were declared: clients first, the database last.
     """
     found = [*_processors(top, tiers, CPU_MAX), *_processes(top, tiers), *_waits(top, tiers)]
-    # Tiers that have the less of their cores starve beside others, too, but what waits for a lock does not for a core.
+    # Starving threads show contention for cores, but a thread that waits for a lock does not wait for a core.
     found += [*_processors(top, tiers, 0.0), *_pool(top, tiers)]
     if not any(each.cause == "cpu" for each in found) and not _is_crowded(top, tiers):
         found += _workers(low, top, unhindered, tiers)
@@ -82,7 +84,7 @@ def find(
 
 
 def _processors(top: StepFigures, tiers: Sequence[TierDescription], least: float) -> Iterable[Cause]:
-    """Processors at their end of which the tiers themselves use at least this share."""
+    """Saturated processors of which the tiers themselves use at least this share."""
     for group in core_groups(tiers):
         used = {name: top.tiers[name].cpu_cores or 0.0 for name in group.tiers}
         total = sum(used.values())
@@ -99,7 +101,7 @@ def _processors(top: StepFigures, tiers: Sequence[TierDescription], least: float
 
 
 def _is_crowded(top: StepFigures, tiers: Sequence[TierDescription]) -> bool:
-    """True if threads of the tiers wait for cores that others have: what else they wait for cannot be told."""
+    """Returns true if the tiers' threads wait for cores used by others, so that other waits cannot be identified."""
     cores = sum(group.cores for group in core_groups(tiers))
     waiting = sum(top.tiers[tier.name].core_wait_threads or 0.0 for tier in tiers)
     return waiting >= 1.0 and (top.machine_busy_cores or 0.0) >= CPU_WITH_OTHERS_MAX * cores > 0
@@ -111,7 +113,7 @@ def _processes(top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[C
         busiest, total = figures.busiest_process_cores, figures.cpu_cores
         if busiest is None or total is None:
             continue
-        # A busy process among other busy ones is no limit of its own.
+        # Among several busy processes, a single one is not a limit of its own.
         is_alone = total <= ALONE * busiest
         waiting = figures.core_wait_threads or 0.0
         if busiest >= PROCESS_MAX and is_alone:
@@ -167,7 +169,7 @@ def _workers(
     low: StepFigures, top: StepFigures, unhindered: Mapping[str, float], tiers: Sequence[TierDescription]
 ) -> Iterable[Cause]:
     held = held_workers(unhindered, top)
-    # More wait than are worked on, though no processor is at its end: what they wait for is a place.
+    # More requests wait than are processed although no processor is saturated, so they wait for places.
     if held is None or top.in_system < 1.5 * held:
         return
     owner = _owner_of_workers(low, top, tiers)
@@ -188,14 +190,14 @@ def _workers(
 
 
 def held_workers(unhindered: Mapping[str, float], top: StepFigures) -> float | None:
-    """By Little's law how many requests are worked on: throughput at the end times the time without waiting."""
+    """The number of requests being processed, by Little's law: saturated throughput times the time without waiting."""
     known = [each for each in top.endpoints if each.name in unhindered]
     held = sum(each.requests_per_second * unhindered[each.name] for each in known)
     return held if known else None
 
 
 def unhindered_seconds(steps: Sequence[StepFigures]) -> dict[str, float]:
-    """The response time of each endpoint with nothing in its way: the quickest quarter of its steps below the knee."""
+    """The response time of each endpoint in an idle system: the fastest quarter of its steps below the knee."""
     found: dict[str, list[float]] = {}
     for step in steps:
         for each in step.endpoints:
@@ -205,7 +207,7 @@ def unhindered_seconds(steps: Sequence[StepFigures]) -> dict[str, float]:
 
 
 def _owner_of_workers(low: StepFigures, top: StepFigures, tiers: Sequence[TierDescription]) -> str:
-    """The last tier at whose door connections have gathered: those behind it have as many as before."""
+    """The last tier with queued incoming connections: those behind it have as many as before."""
     candidates = tiers if top.database is None and len(tiers) < 3 else tiers[:-1]
     gathered = [
         tier.name
@@ -217,7 +219,7 @@ def _owner_of_workers(low: StepFigures, top: StepFigures, tiers: Sequence[TierDe
 
 
 def _outside(top: StepFigures, tiers: Sequence[TierDescription], owner: str) -> tuple[str, float]:
-    """Where most of a tier's connections go that no tier listens at, and how many on average."""
+    """The external destination of most of a tier's connections, with their mean number."""
     ports = {str(tier.port) for tier in tiers if tier.port is not None}
     others = {
         where: count
@@ -242,7 +244,7 @@ def _first_of_each(found: Iterable[Cause]) -> Iterable[Cause]:
 
 
 def in_words(cause: Cause) -> str:
-    """A cause as a sentence."""
+    """Describes a cause in a sentence."""
     names = {
         "cpu": "its processor time is used up",
         "workers": "its workers are used up",

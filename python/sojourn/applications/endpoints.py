@@ -1,9 +1,9 @@
-"""Endpoints: the requests of a log in groups that one piece of code answers, found from the log or given.
+"""Groups a log's requests into endpoints, each served by the same code: detected, or given as patterns.
 
-Found, an endpoint is a method and a path in which what identifies a thing is generalised: `GET /products/{slug}`. A
-segment is an identifier by its look (a number, a UUID, a hash, a date, words with a number), or because it is one of
-many under the same parent. A query's values are generalised, but for parameters that choose the code (`action=`). What
-was only ever refused as not found is one endpoint, and so is what is rare. Given patterns go first: `GET /api/*`.
+A detected endpoint is a method and a path with generalised identifiers: `GET /products/{slug}`. A segment is an
+identifier by its look (a number, a UUID, a hash, a date, words with a number), or because it is one of many under the
+same parent. A query's values are generalised, but for parameters that choose the code (`action=`). Requests always
+answered with not found form one endpoint, and rare requests another. Given patterns take precedence: `GET /api/*`.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from sojourn.applications.requests import Asked
 from sojourn.failure import CouldNotRun
 
 SIBLINGS_MAX = 12
-"""More segments under one parent are names of things, not of pages."""
+"""With more distinct segments under one parent, they are identifiers rather than pages."""
 FREQUENT_SIBLING = 0.4
-"""A segment with this share of its parent's requests is a page all the same."""
+"""A segment with at least this share of its parent's requests is a page all the same."""
 RARE = 0.003
-"""Of the log's requests: endpoints with fewer are one."""
+"""Endpoints with a smaller share of the requests are combined into one."""
 ENDPOINTS_MAX = 24
-"""The most that are kept apart; the rarest of the others are one."""
+"""The most separate endpoints; the rarest of the others are combined."""
 PARAMETERS_SHOWN_MAX = 4
 CHOOSING = frozenset(["action", "cmd", "controller", "do", "method", "mod", "op", "option", "route", "task", "view"])
-"""Parameters whose values say which code answers."""
+"""Query parameters whose values select the code."""
 NOT_FOUND = frozenset((400, 401, 403, 404, 405, 410))
 OTHER = "(other)"
 REFUSED = "(not found)"
@@ -46,38 +46,38 @@ _SUFFIX = re.compile(r"[^.]+(?:\.[^.]+)*?\.([A-Za-z][A-Za-z0-9]{1,5})")
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Requests that one piece of code answers."""
+    """Requests served by the same code."""
 
     name: str
-    """Method and pattern, as `GET /products/{slug}`."""
+    """Method and pattern, such as `GET /products/{slug}`."""
     method: str
     requests: tuple[Asked, ...]
-    """The most frequent first."""
+    """The requests, most frequent first."""
 
     @property
     def count(self) -> int:
-        """How often it was asked for."""
+        """The number of requests."""
         return sum(each.count for each in self.requests)
 
     @property
     def targets(self) -> int:
-        """How many different targets it has."""
+        """The number of distinct targets."""
         return len({each.target for each in self.requests})
 
     @property
     def mean_bytes(self) -> float:
-        """Of an answer."""
+        """The mean size of a response."""
         return sum(each.bytes for each in self.requests) / self.count
 
     @property
     def mean_logged_seconds(self) -> float | None:
-        """Of an answer, where the log has times."""
+        """The mean logged duration; None if the log has none."""
         known = [each for each in self.requests if each.request_seconds is not None]
         count = sum(each.count for each in known)
         return sum(each.request_seconds or 0.0 for each in known) / count if count else None
 
     def statuses(self) -> Counter[int]:
-        """How often each status was answered."""
+        """The number of responses by status."""
         counted: Counter[int] = Counter()
         for each in self.requests:
             counted[each.status] += each.count
@@ -85,19 +85,19 @@ class Endpoint:
 
 
 def endpoints(rows: Iterable[Asked], given: Sequence[str] = ()) -> list[Endpoint]:
-    """The endpoints of a log, the most frequent first; each request is in exactly one.
+    """Groups a log's requests into endpoints, most frequent first; each request belongs to exactly one.
 
     Args:
         rows: the log's requests.
         given: patterns like `GET /api/*`, or with a name, `api=GET /api/*`. Without a method they are of all methods.
 
     Raises:
-        CouldNotRun: a pattern that is none.
+        CouldNotRun: an invalid pattern.
     """
     patterns = [_Given.parse(text) for text in given]
     grouped: defaultdict[tuple[str, str], list[Asked]] = defaultdict(list)
     left: defaultdict[str, list[Asked]] = defaultdict(list)
-    # In an order of their own: the same log gives the same endpoints, however its lines were counted.
+    # Sorted, so that the result depends only on the log's content.
     for row in sorted(rows, key=lambda row: (row.method, row.target, row.status)):
         for pattern in patterns:
             if pattern.takes(row):
@@ -138,7 +138,7 @@ class _Given:
 
 
 def matching(pattern: str, known: Sequence[Endpoint]) -> list[Endpoint]:
-    """The endpoints that a pattern names: those of this name, or all of whose requests it takes."""
+    """The endpoints that a pattern matches: by name, or all of whose requests it covers."""
     same = [each for each in known if each.name == pattern]
     if same:
         return same
@@ -181,7 +181,7 @@ def _without_rare(groups: dict[str, list[Asked]], total: int) -> dict[str, list[
 
 
 class _Node:
-    """A segment of paths with what follows it."""
+    """A path segment with the segments that follow it."""
 
     def __init__(self) -> None:
         self.children: dict[str, _Node] = {}
@@ -189,7 +189,7 @@ class _Node:
         self.count = 0
 
     def add(self, segments: Sequence[str], row: Asked) -> None:
-        """Takes a request below this segment; identifiers by their look are one child."""
+        """Adds a request below this segment; segments that look like identifiers share a child."""
         self.count += row.count
         if not segments:
             self.rows.append(row)
@@ -197,7 +197,7 @@ class _Node:
         self.children.setdefault(_looked_at(segments[0]), _Node()).add(segments[1:], row)
 
     def patterns(self, prefix: str = "") -> Iterable[tuple[str, list[Asked]]]:
-        """Every path pattern below this segment with its requests."""
+        """All path patterns below this segment with their requests."""
         if self.rows:
             yield prefix or "/", self.rows
         for segment, child in sorted(self._generalised().items()):
@@ -224,7 +224,7 @@ class _Node:
         return kept
 
     def merge(self, other: _Node) -> None:
-        """Takes what another has."""
+        """Merges another node's requests into this one."""
         self.count += other.count
         self.rows += other.rows
         for name, child in other.children.items():
@@ -232,7 +232,7 @@ class _Node:
 
 
 def _segments(path: str) -> list[str]:
-    # Old logs have paths without the first slash.
+    # Old logs contain paths without the leading slash.
     inner = path.removeprefix("/")
     return inner.split("/") if inner else []
 
@@ -242,7 +242,7 @@ def _looked_at(segment: str) -> str:
     if dot and re.fullmatch(r"[A-Za-z][A-Za-z0-9]{1,5}", suffix):
         look = _look(stem)
         return f"{look}.{suffix.lower()}" if look else segment
-    # A brace in a path must not look like one of ours.
+    # Escapes braces in a path, so that they cannot be confused with placeholders.
     return _look(segment) or segment.replace("{", "%7B")
 
 
@@ -251,11 +251,11 @@ def _look(text: str) -> str | None:
 
 
 def _by_choice(rows: Sequence[Asked]) -> dict[str, list[Asked]]:
-    """Requests of one path by the values of the parameters that choose, with the other parameters' names behind."""
+    """Groups requests of one path by the values of selecting parameters, followed by the other parameters' names."""
     groups: defaultdict[tuple[tuple[str, str], ...], list[Asked]] = defaultdict(list)
     names: defaultdict[tuple[tuple[str, str], ...], Counter[str]] = defaultdict(Counter)
     for row in rows:
-        # Without any `=` it is one value, as of an image map: `?103,122`.
+        # A query without `=` is a single value, as of an image map: `?103,122`.
         pairs = parse_qsl(row.query, keep_blank_values=True) if "=" in row.query else []
         choice = tuple(sorted((name, value) for name, value in pairs if name in CHOOSING and not _look(value)))
         groups[choice].append(row)
@@ -270,7 +270,7 @@ def _by_choice(rows: Sequence[Asked]) -> dict[str, list[Asked]]:
 
 
 def _query(choice: tuple[tuple[str, str], ...], names: Counter[str]) -> str:
-    # By count and then by name: what a log has as often must not change places.
+    # Sorted by count, then by name, so that equal counts have a stable order.
     ordered = sorted(names, key=lambda name: (-names[name], name))
     shown = [f"{name}={value}" for name, value in choice] + sorted(ordered[:PARAMETERS_SHOWN_MAX])
     if len(ordered) > PARAMETERS_SHOWN_MAX:

@@ -1,8 +1,8 @@
-"""From steps to the network: which steps it is fitted on, what each part is, and how it does on the others.
+"""Fits the queueing network to steps, and tests it on the others.
 
-It is fitted on the steps with other mixes, on the first rise of the log's mix and on its lowest loads. The log's own
-mix around the knee, which the fit did not see, is what it is tried on. What other programs took of the cores is no part
-of the system: each step is predicted with what was taken in it.
+It is fitted to the steps with other mixes, to the first rise with the log's mix and to that mix at low loads. It is
+tested on the log's own mix around the knee, which the fit did not see. CPU usage by other programs is not part of the
+system: each step is predicted with the usage measured in it.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from sojourn.applications.network import Background, Network, Places, shape_of
 from sojourn.applications.summary import EndpointFigures, HeldOutFigure, StepFigures, TierDescription
 
 FITTED_LOAD_MAX = 0.45
-"""Of the knee: steps of the log's mix above it try the network."""
+"""Steps with the log's mix above this share of the knee are held out."""
 TRIED_LOAD_MAX = 0.9
-"""Of the knee: above, response times are those of queues that a step is too short for."""
+"""Above this share of the knee, steps are too short for their queues, so response times are not tested."""
 TURNS = ("nginx", "node", "python", "ruby", "haproxy", "gunicorn", "uvicorn", "puma", "h2o")
-"""Programs whose process has many requests at a time and one core."""
+"""Programs whose process handles many requests at a time on one core."""
 BUSY_MIN = 0.02
-"""Cores: a tier that uses less says nothing of its processes."""
+"""A tier that uses fewer cores reveals nothing about its processes."""
 WAIT_ROUNDS = 3
 COUNTS = (0.55, 1.1)
-"""Times the places that seem to be held: the numbers that are tried."""
+"""The range of place counts tried, in multiples of the number that seems to be held."""
 COUNTS_TRIED = 8
 CPU_MIN_SECONDS = 1e-4
 BACKGROUND_STEPS = 8
 OTHERS_MORE_MAX = 0.3
-"""Cores that others may use in a step beyond what they usually do: bursts are no part of the system."""
+"""Steps in which other programs use more additional cores than this are left out as disturbed."""
 QUIET_QUANTILE = 0.25
-"""Of what others used: other work than ours comes and goes."""
+"""The quantile of other programs' usage that counts as usual."""
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """The network with the steps that it was fitted on and those that it can be tried on."""
+    """The network, with the steps it was fitted to and those held out."""
 
     network: Network
     tiers: Sequence[TierDescription]
@@ -50,7 +50,7 @@ class Fitted:
     unseen: Sequence[StepFigures]
 
     def misfit(self, shares: Mapping[str, float], knee: float) -> float:
-        """How far it is from the steps that it was fitted on, in the median, and from the knee; of logarithms."""
+        """The median error on the fitted steps and at the knee, in logarithms."""
         far = []
         for step in self.fitted:
             predicted = beside(self.network, step, self.tiers).mean_seconds(rates_of(step))
@@ -69,7 +69,7 @@ def fit(
     knee: float,
     places: tuple[Places, ...] = (),
 ) -> Fitted | None:
-    """The network of what was measured below the knee; None where the demands are not known.
+    """The network of the measurements below the knee; None if the demands are unknown.
 
     Args:
         steps: those that were not beyond the knee.
@@ -103,13 +103,13 @@ def fit(
         shapes=_shapes(fitted, endpoints),
     )
     for _ in range(WAIT_ROUNDS):
-        # Who waits for a place depends on how long places are held, and that on the waits.
+        # Waits for a place depend on how long places are held, which depends on other waits.
         network = replace(network, waits=_waits(network, fitted, tiers))
     return Fitted(network, tuple(tiers), fitted, [step for step in quiet if _is_unseen(step, knee)])
 
 
 def counts(network: Network, places: Places, most: float) -> list[int]:
-    """Numbers of places that it may be: what waits is at first taken for what holds them, so fewer than it seems."""
+    """Possible numbers of places: fewer than it seems, since waiting requests first count as holders."""
     processes = network.processes.get(places.tier, 1)
     low, high = max(1, math.floor(COUNTS[0] * most)), max(1, math.ceil(COUNTS[1] * most))
     found = range(low, high + 1)
@@ -119,9 +119,9 @@ def counts(network: Network, places: Places, most: float) -> list[int]:
 
 
 def tried(found: Fitted, seed: int) -> list[HeldOutFigure]:
-    """What the network says of loads that it did not see, beside what was measured, by endpoint and load.
+    """Predictions for held-out loads beside the measurements, by endpoint and load.
 
-    Steps at the same load are one; so are response times by how many requests they are of.
+    Steps at the same load are combined, weighted by their requests.
     """
     loads = defaultdict[float, list[StepFigures]](list)
     for step in found.unseen:
@@ -151,13 +151,13 @@ def tried(found: Fitted, seed: int) -> list[HeldOutFigure]:
 
 
 def beside(network: Network, step: StepFigures, tiers: Sequence[TierDescription]) -> Network:
-    """The network with what others took of its cores in a step."""
+    """The network with the cores that others used in a step."""
     taken = others(step, tiers)
     return network if taken is None else replace(network, background=Background(taken))
 
 
 def turns(top: StepFigures, tiers: Sequence[TierDescription]) -> dict[str, int]:
-    """Tiers whose processes take turns at their requests, with how many of them share the work."""
+    """Tiers whose processes take turns, with the number of processes that share the work."""
     found = {}
     for tier in tiers:
         use = top.tiers[tier.name]
@@ -168,14 +168,14 @@ def turns(top: StepFigures, tiers: Sequence[TierDescription]) -> dict[str, int]:
 
 
 def background(steps: Sequence[StepFigures], tiers: Sequence[TierDescription]) -> Background:
-    """Cores that nobody's tier used at high loads, as a rule: what loads and watches the system."""
+    """Cores used outside the tiers at high loads: by the load generator and the probes."""
     busiest = sorted(steps, key=lambda step: step.requests_per_second)[-BACKGROUND_STEPS:]
     taken = [each for step in busiest if (each := others(step, tiers)) is not None]
     return Background(float(np.quantile(taken, QUIET_QUANTILE))) if taken else Background()
 
 
 def undisturbed(steps: Sequence[StepFigures], tiers: Sequence[TierDescription]) -> list[StepFigures]:
-    """The steps in which others used about as much of the cores as in most; all where that is not known."""
+    """Steps with the usual CPU usage by other programs; all where that is unknown."""
     taken = [others(step, tiers) for step in steps]
     known = [each for each in taken if each is not None]
     if not known:
@@ -185,7 +185,7 @@ def undisturbed(steps: Sequence[StepFigures], tiers: Sequence[TierDescription]) 
 
 
 def others(step: StepFigures, tiers: Sequence[TierDescription]) -> float | None:
-    """Cores that others than the tiers used in a step."""
+    """Cores used by other programs in a step."""
     if step.machine_busy_cores is None:
         return None
     return max(
@@ -194,7 +194,7 @@ def others(step: StepFigures, tiers: Sequence[TierDescription]) -> float | None:
 
 
 def rates_of(step: StepFigures) -> dict[str, float]:
-    """What a step offered."""
+    """The rates offered in a step by endpoint."""
     return {each.name: each.offered_requests_per_second for each in step.endpoints}
 
 
@@ -207,7 +207,7 @@ def _is_unseen(step: StepFigures, knee: float) -> bool:
 
 
 def _waits(network: Network, steps: Sequence[StepFigures], tiers: Sequence[TierDescription]) -> dict[str, float]:
-    """What is left of response times: the median over steps, by their requests; never less than nothing."""
+    """The remaining response time: the median over steps, weighted by requests, at least 0."""
     left = defaultdict[str, list[tuple[float, float]]](list)
     for step in steps:
         predicted = beside(network, step, tiers).mean_seconds(rates_of(step))
@@ -216,14 +216,14 @@ def _waits(network: Network, steps: Sequence[StepFigures], tiers: Sequence[TierD
         for each in step.endpoints:
             if each.response_time_mean_seconds is not None:
                 rest = each.response_time_mean_seconds - predicted[each.name]
-                # What cores are in the way of is the less certain.
+                # The larger the effect of contention, the less certain is the remainder.
                 cpu = max(predicted[each.name] - network.waits[each.name], CPU_MIN_SECONDS)
                 left[each.name].append((rest, each.requests_per_second / cpu**2))
     return {name: max(0.0, wait + _median(left[name])) for name, wait in network.waits.items()}
 
 
 def _median(weighted: Sequence[tuple[float, float]]) -> float:
-    """Of values with weights; nothing of none."""
+    """The weighted median; 0 without values."""
     half, passed = sum(weight for _, weight in weighted) / 2, 0.0
     for value, weight in sorted(weighted):
         passed += weight
@@ -233,7 +233,7 @@ def _median(weighted: Sequence[tuple[float, float]]) -> float:
 
 
 def _shapes(steps: Sequence[StepFigures], endpoints: Sequence[str]) -> dict[str, tuple[float, ...]]:
-    """The spread of each endpoint's times where little is in the way: at the lower half of the fitted loads."""
+    """The distribution of each endpoint's times at the lower half of the fitted loads, with little contention."""
     found = {}
     for name in endpoints:
         measured = [
@@ -260,7 +260,7 @@ def _mean(measured: Sequence[EndpointFigures], figure: str) -> float | None:
 
 
 def median_errors(figures: Sequence[HeldOutFigure]) -> Mapping[str, float]:
-    """The median relative error of `throughput`, `mean` and `p95`, where they could be told."""
+    """The median relative errors of `throughput`, `mean` and `p95`, where available."""
     found = {}
     for what, pairs in errors(figures).items():
         if pairs:

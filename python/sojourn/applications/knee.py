@@ -1,4 +1,4 @@
-"""Where the knee is: the load of the log's mix that divides the steps that passed from those that failed."""
+"""Locates the knee: the load of the log's mix that separates passed steps from failed ones."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from sojourn.applications.traffic import Step
 from sojourn.results.records import Interval
 
 SHORT_STEPS = 0.9
-"""Of the highest load that passed: in a short step a queue may grow without the step failing for it."""
+"""The lower bound is this share of the highest load that passed: in a short step a queue may grow without a failure."""
 TOP = 0.99
-"""Of the highest load: steps there are at the same load."""
+"""Steps within this share of the highest load count as the same load."""
 
 
 def locate(steps: Sequence[tuple[Step, StepFigures]], explored: float, why: str) -> Knee:
-    """The knee, from all steps with the log's mix.
+    """Locates the knee from all steps with the log's mix.
 
     Args:
         steps: with whatever mix.
@@ -38,13 +38,13 @@ def locate(steps: Sequence[tuple[Step, StepFigures]], explored: float, why: str)
     if sum(each.failed_because is None for each in top) * 2 > len(top):
         at_least = Interval(estimate=highest, low=highest, high=highest)
         return Knee(requests_per_second=at_least, is_lower_bound=True, stopped_because=why)
-    # The load with the fewest steps on its wrong side; where they overlap, the overlap is the interval.
+    # The load with the fewest misclassified steps; where passed and failed steps overlap, the overlap is the interval.
     edges = sorted(passed)
     wrong = {edge: sum(each > edge for each in passed) + sum(each <= edge for each in failed) for edge in edges}
     knee = max(edges, key=lambda edge: (-wrong[edge], edge))
     above = min((each for each in failed if each > knee), default=knee)
     middle = (knee + above) / 2
-    # Between the two it is what a step beyond the knee delivered, not the middle of steps far apart.
+    # Between the two, the throughput of a step beyond the knee is a better estimate than the midpoint of distant steps.
     delivered = max(sustained(each) for each in tried if each.failed_because is not None)
     estimate = max(SHORT_STEPS * knee, min(middle, delivered))
     low, high = min(knee, *failed, estimate), max(above, *passed)
@@ -58,7 +58,7 @@ def locate(steps: Sequence[tuple[Step, StepFigures]], explored: float, why: str)
 
 
 def sustained(step: StepFigures) -> float:
-    """The load of the same mix that a step beyond the knee was answered at, by the median of its endpoints."""
+    """The equivalent load of the log's mix that a step beyond the knee sustained, as the median over endpoints."""
     shares = [
         each.requests_per_second / each.offered_requests_per_second
         for each in step.endpoints

@@ -1,7 +1,7 @@
-"""One change of the system as it is typed and as the network has it: `app.workers=8->16`, `cache=60% of GET /search*`.
+"""Parses a change of the system and applies it to the network: `app.workers=8->16`, `cache=60% of GET /search*`.
 
-A change is of a tier or, without one, of the tier whose it must be. It gives the number after it, `B`; both numbers,
-`A->B`, where the one before is known better than it can be seen; or a factor, `xF`.
+A change names a tier, or applies to the tier with the resource in question. It gives the new number, `B`; both
+numbers, `A->B`, if you know the present one better than measurements show; or a factor, `xF`.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ _VALUE = re.compile(rf"(?:(?P<before>{_NUMBER})\s*(?:->|→)\s*)?(?P<factor>x)?(
 
 @dataclass(frozen=True)
 class Modification:
-    """A change."""
+    """A parsed change."""
 
     kind: str
     tier: str | None
     after: float
-    """A number, or a factor."""
+    """The new number, or a factor."""
     is_factor: bool = False
     before: float | None = None
     endpoints: tuple[str, ...] = ()
-    """Of a cache."""
+    """The endpoints of a cache."""
 
     @classmethod
     def parse(cls, text: str, known: list[Endpoint], tiers: list[str]) -> Modification:
-        """Reads what was typed.
+        """Parses a change.
 
         Raises:
-            CouldNotRun: it is no change of this system.
+            CouldNotRun: it does not apply to this system.
         """
         found = _FORM.fullmatch(text.strip())
         if found is None or found["kind"] not in KINDS:
@@ -80,7 +80,7 @@ class Modification:
         return cls(kind, tier, after, is_factor, before)
 
     def declared(self, network: Network, tier: str | None) -> Network:
-        """The network as it is, with the number before the change where that was given."""
+        """The network with the declared number before the change, if given."""
         if self.before is None:
             return network
         if self.kind in ("workers", "connections"):
@@ -97,7 +97,7 @@ class Modification:
             tier: whose it is if none was given.
 
         Raises:
-            CouldNotRun: the network has nothing of that.
+            CouldNotRun: the network does not have the resource.
         """
         if self.kind in ("workers", "connections"):
             return self._places(network, self._tier(tier))
@@ -142,7 +142,7 @@ class Modification:
         if present is None:
             raise CouldNotRun(f"the processes of {tier} do not take turns at requests", f"try {tier}.workers")
         count = self._counted(present)
-        # Each brings workers, and connections, of its own.
+        # Each server brings its own workers and connections.
         places = tuple(
             replace(each, count=max(1, round(each.count * count / present))) if each.tier == tier else each
             for each in network.places
@@ -187,7 +187,7 @@ def _with_places(network: Network, what: str, tier: str, count: int) -> Network:
 
 
 def _second_server(network: Network, tier: str) -> Network:
-    """Half of a tier's work on cores of its own, as many as it shares now, with as many workers again."""
+    """Moves half of a tier's work to as many additional cores and workers as it has now."""
     second = tier + SECOND
     group = next((group for group in network.groups if tier in group.tiers), None)
     if group is None:

@@ -1,11 +1,11 @@
-"""The system as a network: cores that tiers share, processes that take turns, waiting, and places that are held.
+"""The application as a queueing network: shared cores, processes that take turns, waits, and places held.
 
-A request takes a place (a worker, a connection of a pool) if their number limits, and keeps it while it uses CPU time
-of this tier and those behind it, and while it waits for what is no tier (`holds`, in a system file). CPU times come
-from the utilisation law, by how much cores stretch them from `contention`, and what is left of the response times is
-waiting. What a request takes is drawn once and goes for all of its parts: its spread is that of little load.
+If the number of places (workers, pool connections) is a limit, a request holds one while it uses CPU time of this tier
+and those behind it, and while it waits for external services (`holds`, in a system file). CPU times come from the
+utilisation law, their stretch from `contention`, and the remaining response time is a wait. A request's size is drawn
+once and scales all its parts, with the spread measured at low load.
 
-Means come from the layers at once; percentiles from simulating the system file.
+Means come directly from the layered approximation; percentiles from simulating the system file.
 """
 
 from __future__ import annotations
@@ -25,24 +25,25 @@ from sojourn.assessment.verification.foretelling import mean_wait
 HALF_WIDTH = 0.02
 JOBS_MAX = 400_000
 HOLDING_MIN = 0.1
-"""Of the mean CPU time in the tier whose places are limited: an endpoint with less does not go there."""
+"""An endpoint with less than this share of the mean CPU time in the tier with limited places does not use them."""
 ROUTES_MAX = 16
-"""Ways through the processes that are told apart; beyond, those of the last tier are one station."""
+"""The most routes through processes that are modelled separately; beyond, the last tier's processes form one station.
+"""
 UNIT_BYTES = 1000
-"""A request of the mean size, as the system file has it: sizes are the factor that all its parts share."""
+"""The size of a mean request in the system file, where sizes represent the common factor of all parts."""
 BISECTIONS = 12
 NEARLY_FULL = 0.92
 NOTHING_SECONDS = 1e-7
 SATURATION_WIDTH = 2e-3
-"""Relative: how well the load is known at which cores saturate."""
+"""The relative precision of the load at which cores saturate."""
 SATURATED = 0.98
-"""Of what the cores can take: to know how long places are held where more is asked of them."""
+"""The share of the cores' capacity used to compute place holding times at higher loads."""
 SHAPE_VALUES = 100
 
 
 @dataclass(frozen=True)
 class Places:
-    """So many requests at a time in a tier and behind it."""
+    """A limited number of concurrent requests in a tier and those behind it."""
 
     what: str
     """`workers`, or `connections` of a pool."""
@@ -52,21 +53,21 @@ class Places:
 
 @dataclass(frozen=True)
 class Serial:
-    """What one request has at a time: a lock, or a disk."""
+    """A resource that serves one request at a time: a lock or a disk."""
 
     what: str
     tier: str
     seconds: float
-    """Per request of the log's mix."""
+    """Seconds per request of the log's mix."""
 
 
 @dataclass(frozen=True)
 class Background:
-    """Cores that are used by nobody's tier: the load's own processes, and what watches."""
+    """Cores used outside the tiers: by the load generator and probes."""
 
     fixed: float = 0.0
     per_request: float = 0.0
-    """Core seconds."""
+    """Core seconds per request."""
 
     def at(self, rate: float) -> float:
         """Cores in use at a load in requests/s."""
@@ -75,7 +76,7 @@ class Background:
 
 @dataclass(frozen=True)
 class Figures:
-    """Of an endpoint at some load."""
+    """An endpoint's figures at some load."""
 
     mean_seconds: float
     p95_seconds: float | None
@@ -87,26 +88,26 @@ class Network:
 
     endpoints: tuple[str, ...]
     tiers: tuple[str, ...]
-    """Those that clients meet first, first."""
+    """The tiers, the one nearest to clients first."""
     groups: tuple[CoreGroup, ...]
     demands: Mapping[tuple[str, str], float]
-    """CPU seconds per request where the cores are full, by endpoint and tier."""
+    """CPU seconds per request on fully busy cores, by endpoint and tier."""
     waits: Mapping[str, float]
-    """Seconds that a request of an endpoint spends otherwise, where nothing is in its way."""
+    """Other time of an endpoint's request in an idle system, in seconds."""
     processes: Mapping[str, int] = field(default_factory=dict)
-    """Tiers whose processes take turns at their requests, one core each; others have one for each request."""
+    """Tiers whose processes take turns, one core each; other tiers have a process or thread per request."""
     places: tuple[Places, ...] = ()
     serial: Serial | None = None
     quotas: Mapping[str, float] = field(default_factory=dict)
-    """Cores that a tier may use at most of those that it shares."""
+    """Upper limits on the cores that a tier may use."""
     background: Background = Background()
     falls: Mapping[str, float] = field(default_factory=dict)
-    """By tier: CPU time per request on idle cores is so much more, relative."""
+    """Additional CPU time per request on idle cores, relative, by tier."""
     shapes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """By endpoint what requests take over its mean, as values that are equally likely; without any, exponential."""
+    """By endpoint, equally likely relative sizes of a request; exponential if empty."""
 
     def limits(self, shares: Mapping[str, float]) -> dict[str, float]:
-        """Requests/s in all that each resource can take, by its name."""
+        """The limit of each resource in total requests/s, by name."""
         found = {}
         for group in self.groups:
             limit = self._saturation(group, shares)
@@ -128,11 +129,11 @@ class Network:
         return found
 
     def capacity(self, shares: Mapping[str, float]) -> float:
-        """Requests/s that all resources can take."""
+        """The capacity in requests/s."""
         return min(self.limits(shares).values(), default=math.inf)
 
     def mean_seconds(self, rates: Mapping[str, float]) -> dict[str, float] | None:
-        """Mean response times by endpoint; None beyond what it can take."""
+        """Mean response times by endpoint; None above capacity."""
         stretched = self._stretches(rates)
         if stretched is None:
             return None
@@ -145,7 +146,7 @@ class Network:
         }
 
     def simulated(self, rates: Mapping[str, float], seed: int) -> dict[str, Figures] | None:
-        """Means and 95th percentiles by endpoint; None beyond what it can take."""
+        """Means and 95th percentiles by endpoint; None above capacity."""
         if self.mean_seconds(rates) is None:
             return None
         try:
@@ -162,13 +163,13 @@ class Network:
         }
 
     def system_file(self, rates: Mapping[str, float]) -> str:
-        """The network as a system file, loaded at these rates, with the stretches of that load."""
+        """The network as a system file at these rates, with the stretches at that load."""
         stretched = self._stretches(rates) or self._alone()
         lines = ['name = "application"', ""]
         places = self._fewest()
         if places is not None:
             for part in range(self._parts(places)):
-                # Taking a place costs nothing; keeping it is what counts.
+                # Taking a place costs no time; holding it does.
                 lines += [f"[stations.places-{part}]  # {places.what} of {places.tier}", 'discipline = "lps"']
                 lines += [f"r = {places.count // self._parts(places)}", 'demand = "1ns"', ""]
         for tier, count in self._split().items():
@@ -190,8 +191,8 @@ class Network:
         return "\n".join(lines)
 
     def working(self, rates: Mapping[str, float], places: Places) -> float:
-        """How many of these places are held at some load, whatever their number, by Little's law."""
-        # Cores that are saturated stretch more than any load below does.
+        """The number of these places held at some load if there were no limit, by Little's law."""
+        # Saturated cores stretch more than at any lower load.
         scale = min(1.0, SATURATED * self._limit_of_cores(rates) / max(sum(rates.values()), 1e-9))
         stretched = self._stretches({name: rate * scale for name, rate in rates.items()}) or self._alone()
         return self._held_at(rates, places, stretched)
@@ -213,13 +214,13 @@ class Network:
         return found
 
     def _passing(self, name: str, stretched: Mapping[str, Stretch]) -> float:
-        """The time of a request that waits for no place."""
+        """The time of a request that does not wait for a place."""
         return self.waits.get(name, 0.0) + sum(
             self.demands.get((name, tier), 0.0) * stretched[tier].whole for tier in stretched
         )
 
     def _saturation(self, group: CoreGroup, shares: Mapping[str, float]) -> float | None:
-        """Where cores, or processes that compete for them, are always busy."""
+        """The load at which cores, or processes competing for them, are always busy."""
         mean = sum(self._cpu(shares, tier) for tier in group.tiers) + self.background.per_request
         if mean <= 0:
             return None
@@ -230,11 +231,11 @@ class Network:
             middle = (low + high) / 2
             is_free = alone._stretches({name: share * middle for name, share in shares.items()}) is not None
             low, high = (middle, high) if is_free else (low, middle)
-        # So near to full cores the layers have no answer, whoever uses them.
+        # Near saturation the layers have no solution.
         return full if low > NEARLY_FULL * full else low
 
     def _limit_of_cpu(self, tier: str, cores: float, shares: Mapping[str, float]) -> float:
-        """Where a tier uses so many cores; the others are the more idle, and each request takes the more."""
+        """The load at which a tier uses this many cores; idleness of the others increases each demand."""
         rate = cores / self._cpu(shares, tier)
         for _ in range(BISECTIONS):
             rates = {name: share * rate for name, share in shares.items()}
@@ -242,7 +243,7 @@ class Network:
         return rate
 
     def _larger(self, rates: Mapping[str, float]) -> dict[str, float]:
-        """By tier the factor on CPU time, because cores are not full."""
+        """The factor on CPU time by tier, because cores are not fully busy."""
         found = dict[str, float]()
         for group in self.groups:
             loads = [Load(self._cpu(rates, tier), None) for tier in group.tiers]
@@ -262,7 +263,7 @@ class Network:
         return min(self.places, key=lambda each: each.count, default=None)
 
     def _parts(self, places: Places) -> int:
-        """Queues for places: one for each process that takes turns and has places of its own, or one for all."""
+        """The number of queues for places: one per process with its own places, or one in all."""
         count = self.processes.get(places.tier, 1)
         return count if places.what == "workers" and places.tier in self._split() and places.count >= 2 * count else 1
 
@@ -273,7 +274,7 @@ class Network:
         return self.demands.get((name, places.tier), 0.0) >= HOLDING_MIN * sum(here) / len(here)
 
     def _behind(self, places: Places) -> tuple[str, ...]:
-        """The tiers whose CPU time is used with a place."""
+        """The tiers whose CPU time is used while holding a place."""
         return self.tiers[self.tiers.index(places.tier) :] if places.tier in self.tiers else self.tiers
 
     def _held(self, name: str, places: Places, stretched: Mapping[str, Stretch]) -> float:
@@ -286,11 +287,11 @@ class Network:
         )
 
     def _held_at(self, rates: Mapping[str, float], places: Places, stretched: Mapping[str, Stretch]) -> float:
-        """By Little's law."""
+        """The number of places held, by Little's law."""
         return sum(rate * self._held(name, places, stretched) for name, rate in rates.items())
 
     def _limit_of(self, places: Places, shares: Mapping[str, float], most: float) -> float | None:
-        """The throughput at which all places are held: cores that are busy make it lower. None: cores end first."""
+        """The throughput at which all places are held, which busy cores lower; None if cores saturate first."""
         alone = self._alone()
         held = sum(share * self._held(name, places, alone) for name, share in shares.items())
         low, high = 0.0, min(SATURATED * most, places.count / max(held, 1e-9))
@@ -307,7 +308,7 @@ class Network:
         return stretched is not None and self._held_at(rates, places, stretched) < places.count
 
     def _waits_for_place(self, rates: Mapping[str, float], stretched: Mapping[str, Stretch]) -> float | None:
-        """The mean wait for a place, as M/G/n has it (Allen and Cunneen's approximation); None where all are held."""
+        """The mean wait for a place in an M/G/n system (Allen and Cunneen's approximation); None if all are held."""
         places = self._fewest()
         if places is None:
             return 0.0
@@ -336,7 +337,7 @@ class Network:
         return f'{{ law = "empirical", values = [{values}] }}'
 
     def _split(self) -> dict[str, int]:
-        """Tiers of which each process is a station of its own."""
+        """Tiers with a station per process."""
         found, ways = dict[str, int](), 1
         for tier, count in self.processes.items():
             if ways * count <= ROUTES_MAX:
@@ -384,7 +385,7 @@ class Network:
         visits = [f'{{ station = "{station}", demand = {_demand(seconds * stretch.alone)}{held} }}']
         waiting = seconds * (stretch.of_core - stretch.alone)
         if waiting > NOTHING_SECONDS:
-            # How long others are in the way has little to do with the request.
+            # The time that others cause hardly depends on the request.
             law = f'{{ law = "exponential", mean = "{waiting * 1e9:.6g}ns" }}'
             visits.append(f'{{ station = "{station}", demand = {law}{held} }}')
         return visits
@@ -395,7 +396,7 @@ def _demand(seconds: float) -> str:
 
 
 def shape_of(quantiles: Sequence[Sequence[float]], weights: Sequence[float]) -> tuple[float, ...]:
-    """What requests take over their mean, from the quantiles that steps have, each by its weight."""
+    """The relative sizes of requests, from the quantiles of several steps, weighted."""
     rows = [(row, weight) for row, weight in zip(quantiles, weights, strict=True) if row and weight > 0]
     if not rows:
         return ()
@@ -403,7 +404,7 @@ def shape_of(quantiles: Sequence[Sequence[float]], weights: Sequence[float]) -> 
     known = np.linspace(0.0, 1.0, merged.size + 2)[1:-1]
     places = (np.arange(SHAPE_VALUES) + 0.5) / SHAPE_VALUES
     values = np.interp(places, known, merged)
-    # Beyond the last that is known, an exponential tail as the last two have it.
+    # Beyond the last known quantile, an exponential tail through the last two.
     beyond = places > known[-1]
     scale = float(merged[-1] - merged[-2]) / math.log((1 - known[-2]) / (1 - known[-1]))
     values[beyond] = merged[-1] + scale * np.log((1 - known[-1]) / (1 - places[beyond]))

@@ -1,4 +1,4 @@
-"""Objectives: conditions on response times and errors, of endpoints or of all, that hold up to some load.
+"""Objectives: conditions on response times and errors, for some endpoints or all, and the load up to which they hold.
 
 `GET /api/*: p95 < 300ms`, `errors < 0.1%`, `p99 < 1s`, `checkout: mean < 200ms`.
 """
@@ -28,20 +28,20 @@ EXAMPLE = "as in 'GET /api/*: p95 < 300ms' or 'errors < 0.1%'"
 
 @dataclass(frozen=True)
 class Objective:
-    """A condition on the endpoints that its pattern names, or on all."""
+    """A condition on the endpoints of a pattern, or on all."""
 
     text: str
     metric: str
     limit: float
     names: tuple[str, ...] | None
-    """None is all endpoints together."""
+    """The endpoints; None for all together."""
 
     @classmethod
     def parse(cls, text: str, endpoints: Sequence[Endpoint]) -> Self:
-        """Reads what was typed.
+        """Parses an objective.
 
         Raises:
-            CouldNotRun: it is no objective, or names no endpoint.
+            CouldNotRun: it is malformed, or matches no endpoint.
         """
         found = _FORM.fullmatch(text.strip())
         if found is None:
@@ -55,7 +55,7 @@ class Objective:
         return cls(text.strip(), found["metric"], _limit(found["metric"], found["limit"], text), names)
 
     def value(self, step: Step) -> float | None:
-        """Its figure in a step; None where nothing was answered."""
+        """The objective's figure in a step; None without a response."""
         chosen = [each for each in step.endpoints if self.names is None or each.name in self.names]
         if self.metric == "errors":
             due, failed = self._counted(step)
@@ -68,10 +68,10 @@ class Objective:
         return step.quantile(float(self.metric[1:]) / 100, [each.name for each in chosen])
 
     def is_met(self, step: Step) -> bool:
-        """True if it holds in the step."""
+        """Returns true if the step meets it."""
         if self.metric == "errors":
             due, failed = self._counted(step)
-            # So many may fail by chance where the limit is just kept.
+            # The number of failures that may occur by chance exactly at the limit.
             return due > 0 and failed <= poisson.ppf(CHANCE, self.limit * due)
         value = self.value(step)
         return value is not None and value < self.limit
@@ -83,17 +83,17 @@ class Objective:
 
 @dataclass(frozen=True)
 class Tried:
-    """A step of the log's mix with what it measured."""
+    """A step with the log's mix, with its measurements."""
 
     step: Step
     figures: StepFigures
 
 
 def answer(objective: Objective, tried: Sequence[Tried], required: float) -> ObjectiveAnswer:
-    """Up to which load the objective holds.
+    """The load up to which the objective holds.
 
-    Where steps that meet it and steps that miss it overlap, chance decides there: the interval is from the lowest load
-    that missed it to the highest that met it; where not, from the highest that met it to the lowest that missed.
+    If steps that meet it overlap with steps that miss it, the interval reaches from the lowest load that missed it to
+    the highest that met it; otherwise from the highest that met it to the lowest that missed it.
     """
     met = [each.step.offered_per_second for each in tried if objective.is_met(each.step)]
     missed = [each.step.offered_per_second for each in tried if not objective.is_met(each.step)]
@@ -105,7 +105,7 @@ def answer(objective: Objective, tried: Sequence[Tried], required: float) -> Obj
         return ObjectiveAnswer(
             objective=objective.text, capacity=capacity, is_lower_bound=True, holds=highest >= required
         )
-    # The load that divides the two with the fewest on the wrong side.
+    # The load with the fewest misclassified steps.
     edges = sorted({*met, *missed})
     wrong = [(sum(each > edge for each in met) + sum(each <= edge for each in missed), edge) for edge in (0.0, *edges)]
     best = min(count for count, _ in wrong)

@@ -1,4 +1,4 @@
-"""The stages of an assessment of an application, from the log to the answer; what ends it early, it says."""
+"""The stages of an application's assessment, from the log to the answer, including early ends."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from sojourn.results.run_folder import RunFolder
 from sojourn.tiers.watch import Watch
 
 ENDPOINTS_MAX = 9
-"""That are loaded apart: more could not be told apart within the time."""
+"""The most endpoints loaded separately; more could not be told apart in the available time."""
 COVERED_MIN = 0.5
 PREDICTIONS = "predictions.json"
-"""What changes are predicted to give: in the folder before any is made."""
+"""The file of predictions, written before any change is made."""
 
 
 def assess(request: ApplicationRequest, folder: RunFolder, stages: Stages) -> ApplicationSummary:
-    """Runs all stages and returns the summary, complete or not; it is in the folder by then.
+    """Runs all stages and returns the summary, complete or not, after writing it to the folder.
 
     Raises:
         CouldNotRun: before anything was measured.
@@ -63,7 +63,7 @@ def assess(request: ApplicationRequest, folder: RunFolder, stages: Stages) -> Ap
 
 
 class _Assessment:
-    """The state that grows from stage to stage."""
+    """The state of an assessment, which grows from stage to stage."""
 
     def __init__(self, request: ApplicationRequest, folder: RunFolder, stages: Stages) -> None:
         self.request = request
@@ -143,7 +143,7 @@ class _Assessment:
         request, summary = self.request, self.summary
         starting = self._concluded()
         summary.verification = carrying_out.predicted(starting, self.planned, request.prices)
-        # There before anything is measured of them; and the answer so far, should the rest be cut off.
+        # Written before the changes are measured, with the answer so far in case the rest is interrupted.
         summary.incomplete_because = "it ended while changes were carried out"
         self.folder.write_json(SUMMARY, summary.model_dump(mode="json"))
         summary.incomplete_because = None
@@ -164,7 +164,7 @@ class _Assessment:
             self.stages.done(in_words(change))
 
     def _concluded(self) -> Starting | None:
-        """Draws the conclusions from the steps, once."""
+        """Draws the conclusions once."""
         summary = self.summary
         if not self.is_concluded and self.top is not None and summary.knee is not None:
             summary.steps = [figures for _, figures in self.steps]
@@ -173,7 +173,7 @@ class _Assessment:
         return self.starting
 
     def finish(self) -> ApplicationSummary:
-        """Draws the conclusions from what was measured, and writes them."""
+        """Draws the conclusions and writes the summary."""
         summary = self.summary
         summary.steps = [figures for _, figures in self.steps]
         tried = [Tried(step, figures) for step, figures in log_mix(self.steps) if not step.interrupted]
@@ -192,7 +192,7 @@ class _Assessment:
 
 
 def _few(known: Sequence[Endpoint], methods: Sequence[str]) -> list[Endpoint]:
-    """Endpoints few enough to be told apart: of each method the rarest are one."""
+    """Reduces the endpoints to few enough to be told apart, combining the rarest of each method."""
     loaded = [each for each in known if each.method in methods]
     kept = loaded[: ENDPOINTS_MAX - 1] if len(loaded) > ENDPOINTS_MAX else loaded
     result = [each for each in known if each.method not in methods or each in kept]

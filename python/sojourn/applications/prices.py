@@ -20,7 +20,7 @@ from pathlib import Path
 from sojourn.failure import CouldNotRun
 
 KINDS = ("server", "cores", "workers", "connections", "processes", "disk", "lock", "cache", "service")
-"""What can have a price; of a tier as `app.cores`, of all tiers as `cores`."""
+"""The resources that can have a price; for a tier as `app.cores`, for all tiers as `cores`."""
 EXAMPLE = 'as in currency = "EUR", per = "month", [prices] "app.cores" = 12.5'
 
 
@@ -33,7 +33,7 @@ class Prices:
     of: Mapping[str, float]
 
     def cost(self, tier: str | None, kind: str, count: float) -> str | None:
-        """What so many more cost, in words; None where the table does not say."""
+        """The cost of additional units in words; None if the table lacks the price."""
         price = self.of.get(f"{tier}.{kind}", self.of.get(kind))
         if price is None:
             return None
@@ -42,10 +42,10 @@ class Prices:
 
 
 def read(path: Path) -> Prices:
-    """A table from its file.
+    """Reads a table of prices.
 
     Raises:
-        CouldNotRun: it is none; the message says where.
+        CouldNotRun: it is malformed; the message says where.
     """
     try:
         table = tomllib.loads(path.read_text())

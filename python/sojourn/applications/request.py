@@ -1,4 +1,4 @@
-"""What a person asked an assessment of an application for."""
+"""The options of an application's assessment."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from sojourn.workload.log import LogOptions
 
 @dataclass(frozen=True)
 class Effort:
-    """How long is measured."""
+    """The amount of measurement."""
 
     step_seconds: float
     settle_seconds: float
     climbs: int
     mixes: int
-    """Steps with much of one endpoint, for each endpoint."""
+    """The number of steps that emphasise each endpoint."""
 
 
 EFFORTS: Mapping[EffortName, Effort] = {
@@ -38,23 +38,23 @@ class ApplicationRequest:
     log_options: LogOptions
     target: str
     tiers: Sequence[Tier]
-    """Those that clients meet first, first; the database last."""
+    """The tiers, the one nearest to clients first and the database last."""
     sources: Sources
     endpoints: Sequence[str]
-    """Patterns that were given."""
+    """The given endpoint patterns."""
     methods: Sequence[str]
     headers: Sequence[str]
-    """Fields of every request."""
+    """Header fields of every request."""
     objectives: Sequence[str]
     required_rate: float | None
-    """Requests/s at which the objectives have to hold; None is the log's busiest minute."""
+    """Requests/s at which the objectives must hold; None for the log's busiest minute."""
     rate_max: float | None
     errors_max: float
     effort: Effort
     seed: int
     prices: Prices | None = None
-    """What changes cost."""
+    """The prices of changes."""
     planned: Sequence[str] = ()
-    """Changes that are carried out, as they were typed."""
+    """Changes to make and measure, as typed."""
     restore: str | None = None
-    """The command that puts the system back as it was after each."""
+    """The command that restores the system after each change."""

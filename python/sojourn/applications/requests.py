@@ -1,4 +1,4 @@
-"""What a log's clients asked for: every distinct method, target and status, counted."""
+"""Counts a log's distinct methods, targets and statuses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sojourn.failure import CouldNotRun
 from sojourn.workload.log import LogOptions, log_paths, native_options
 
 SAFE_METHODS = ("GET", "HEAD")
-"""RFC 9110, 9.2.1, of those that applications answer with pages."""
+"""Safe methods (RFC 9110, 9.2.1), as far as applications answer them with pages."""
 
 
 @dataclass(frozen=True)
@@ -19,13 +19,13 @@ class Asked:
 
     method: str
     target: str
-    """Path and query, as they were sent."""
+    """Path and query, as sent."""
     status: int
     count: int
     bytes: int
-    """Of all its answers together."""
+    """Total bytes of its responses."""
     request_seconds: float | None = None
-    """The sum of its times, where the log has them."""
+    """The sum of its logged durations; None if the log has none."""
     upstream_seconds: float | None = None
 
     @property
@@ -35,22 +35,22 @@ class Asked:
 
     @property
     def query(self) -> str:
-        """What is behind the question mark."""
+        """The part after the question mark."""
         return self.target.partition("?")[2]
 
 
 @dataclass(frozen=True)
 class LogRequests:
-    """All of them."""
+    """All distinct requests of a log."""
 
     rows: Sequence[Asked]
     requests: int
     beyond: int
-    """Requests that are in no row, because a log may have too many that differ."""
+    """The number of requests without a row, because the log has too many distinct ones."""
     malformed: int
     duration_seconds: float
     peak_requests_per_second: float
-    """Over the busiest minute."""
+    """The rate of the busiest minute."""
 
 
 def read(log: str, options: LogOptions) -> LogRequests:

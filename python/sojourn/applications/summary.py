@@ -1,4 +1,4 @@
-"""What an assessment of an application found: kept in the run's folder, drawn from there alone."""
+"""The results of an application's assessment, stored in the run's folder as the report's only source."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class EndpointFigures(Record):
     response_time_p95_seconds: float | None
     response_time_p99_seconds: float | None
     response_time_quantiles_seconds: list[float] = Field(default_factory=list)
-    """The 5 %, 10 %, ... 95 % quantiles: the shape that a model of it has to have."""
+    """The 5 %, 10 %, ... 95 % quantiles, which give the shape of the distribution."""
     failed_by: dict[str, int] = Field(default_factory=dict)
 
 
@@ -33,14 +33,14 @@ class StepFigures(Record):
     """One step of the load."""
 
     kind: str
-    """`explore` and `climb` have the log's mix, `mix` others, `overload` the log's beyond the knee."""
+    """`explore` and `climb` use the log's mix, `mix` others, `overload` the log's mix beyond the knee."""
     offered_requests_per_second: float
     requests_per_second: float
     failed_fraction: float
     response_time_mean_seconds: float | None
     response_time_p95_seconds: float | None
     in_system: float
-    """Requests under way on average: throughput times response time."""
+    """The mean number of requests in the system: throughput times response time."""
     endpoints: list[EndpointFigures]
     tiers: dict[str, TierUse]
     database: DatabaseUse | None = None
@@ -48,19 +48,19 @@ class StepFigures(Record):
     machine_busy_cores: float | None = None
     generator_cpu_cores: float = 0.0
     failed_because: str | None = None
-    """Why the step is beyond the knee; None: it is not."""
+    """The reason why the step is beyond the knee; None if it is not."""
     predicted_response_time_mean_seconds: float | None = None
-    """By a model that did not see this step."""
+    """The prediction of a model that did not see this step."""
 
 
 class TierDescription(Record):
-    """A tier as it was found."""
+    """A tier as found on its machine."""
 
     name: str
     declared: str
     command: str | None = None
     cores: list[int] = Field(default_factory=list)
-    """On which it may run; empty where that is not known."""
+    """The cores available to it; empty where unknown."""
     port: int | None = None
 
 
@@ -70,78 +70,78 @@ class Demand(Record):
     endpoint: str
     tier: str
     seconds: Interval
-    """Where the cores are full."""
+    """Seconds on fully busy cores."""
     identifiable: bool
-    """False where the measurements do not tell it from others' or from nothing."""
+    """False where the measurements cannot separate it from other demands or from zero."""
 
 
 class Cause(Record):
-    """What ends the system's growth."""
+    """A cause of saturation."""
 
     tier: str | None
     cause: str
     """`cpu`, `workers`, `connections`, `lock`, `disk`, `outside`, or `unknown`."""
     because: str
-    """The evidence, in a sentence."""
+    """The evidence in a sentence."""
     limit_requests_per_second: float | None = None
-    """Of the log's mix, where it can be computed."""
+    """The limit in requests/s of the log's mix, where it can be computed."""
 
 
 class Change(Record):
-    """What a change would give."""
+    """The predicted effect of a change."""
 
     what: str
     setting: str
-    """As `--change` takes it."""
+    """The setting for `--change`."""
     capacity: Interval
-    """Requests/s of the log's mix."""
+    """The capacity in requests/s of the log's mix."""
     factor: float
-    """Times the knee."""
+    """The capacity relative to the knee."""
     limited_by: str
-    """What saturates first then."""
+    """The resource that saturates first after the change."""
     cost: str | None = None
-    """By the table of prices that was given."""
+    """The cost according to the given prices."""
 
 
 class VerifiedChange(Record):
-    """A change that was carried out: what was predicted of it, and what was measured."""
+    """A change that was made, with its predicted and measured effect."""
 
     setting: str
     what: str
     command: str | None
-    """None: Sojourn limited a tier's cores."""
+    """The command that made it; None if Sojourn limited a tier's cores."""
     predicted: Interval | None = None
-    """Requests/s; in the run's folder before the change was made."""
+    """Requests/s, written to the run's folder before the change was made."""
     limited_by: str | None = None
     not_predicted_because: str | None = None
     measured: Interval | None = None
     is_lower_bound: bool = False
     """True if the load did not reach the knee."""
     error: float | None = None
-    """Of the prediction, relative."""
+    """The relative error of the prediction."""
     others_cores: float | None = None
-    """What other programs took of the cores meanwhile, where that was much more or less than before."""
+    """Cores used by other programs during the measurement, if very different from before."""
     predicted_beside_others: Interval | None = None
-    """By the same model, with what they took: computed after the measurement."""
+    """The same model's prediction with these cores taken, computed after the measurement."""
     error_beside_others: float | None = None
     not_measured_because: str | None = None
     steps: list[StepFigures] = Field(default_factory=list)
 
 
 class ObjectiveAnswer(Record):
-    """One objective: up to which load of the log's mix it holds."""
+    """An objective, with the load of the log's mix up to which it holds."""
 
     objective: str
     capacity: Interval | None
-    """Requests per second in all; None: not even the lowest step met it."""
+    """Requests per second in all; None if even the lowest step missed it."""
     is_lower_bound: bool
     """True if no step missed it."""
     holds: bool
-    """At the load that is required."""
+    """True if it holds at the required load."""
 
 
 class Knee(Record):
-    """The load of the log's mix that the system takes."""
+    """The load of the log's mix that the system sustains."""
 
     requests_per_second: Interval
     is_lower_bound: bool
@@ -149,14 +149,14 @@ class Knee(Record):
 
 
 class HeldOutFigure(Record):
-    """One endpoint at a load that the model was not fitted on."""
+    """One endpoint at a load to which the model was not fitted."""
 
     offered_requests_per_second: float
-    """Of all endpoints together."""
+    """The rate of all endpoints together."""
     endpoint: str
     measured_per_second: float
     predicted_per_second: float | None
-    """None: the model says that the load is beyond what the system takes."""
+    """None if the model predicts that the load exceeds the capacity."""
     measured_mean_seconds: float | None
     predicted_mean_seconds: float | None
     measured_p95_seconds: float | None
@@ -164,25 +164,25 @@ class HeldOutFigure(Record):
 
 
 class Model(Record):
-    """The network that was fitted, and how well it predicts loads that it did not see."""
+    """The fitted network, with its errors at held-out loads."""
 
     places: list[str]
-    """Limited numbers of requests at a time that were seen."""
+    """The limited numbers of concurrent requests found."""
     processes: dict[str, int]
-    """Tiers whose processes take turns at their requests, with how many share the work."""
+    """Tiers whose processes take turns, with the number that share the work."""
     waits_seconds: dict[str, float]
-    """By endpoint what is no CPU time of a tier."""
+    """By endpoint, the time that is not CPU time of a tier."""
     system_file: str
     limits_requests_per_second: dict[str, float]
-    """What each resource would take of the log's mix."""
+    """Each resource's limit for the log's mix."""
     held_out: list[HeldOutFigure]
     errors: dict[str, float]
-    """Medians of the relative errors of `throughput`, `mean` and `p95`."""
+    """Median relative errors of `throughput`, `mean` and `p95`."""
     believed: bool
 
 
 class LeftOutRequests(Record):
-    """Requests of the log that are not made."""
+    """Requests of the log that are left out."""
 
     why: str
     requests: int
@@ -220,9 +220,9 @@ class ApplicationSummary(Record):
     steps: list[StepFigures] = Field(default_factory=list)
     demands: list[Demand] = Field(default_factory=list)
     demand_errors: dict[str, float] = Field(default_factory=dict)
-    """By tier the median relative error of CPU use on steps held out."""
+    """Median relative error of CPU usage on held-out steps, by tier."""
     demand_falls: dict[str, float] = Field(default_factory=dict)
-    """By tier: on idle cores a request takes so much more CPU time than on full ones, relative."""
+    """Additional CPU time per request on idle cores compared with busy ones, relative, by tier."""
     knee: Knee | None = None
     bottleneck: Cause | None = None
     next_bottleneck: Cause | None = None

@@ -1,4 +1,4 @@
-"""Which targets may be loaded: those of private networks by their names, others by their owners alone."""
+"""Permission to load a target: private networks freely, others only with the owner's confirmation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sojourn.failure import CouldNotRun
 
 
 def require_permission(url: str, *, owned: bool) -> None:
-    """Refuses a target that is reached over the public network, unless its owner says so.
+    """Refuses a target reached over the public network, unless its owner permits it.
 
     Args:
         url: what is to be loaded.

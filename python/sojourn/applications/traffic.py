@@ -1,7 +1,7 @@
-"""The load of one step: each endpoint's own requests at a rate of its own, together Poisson arrivals.
+"""Generates the load of one step: each endpoint at its own rate, together Poisson arrivals.
 
-An endpoint is an open loop of the engine of its own, which picks among the log's targets by how often the log has them.
-All begin at the same moment. So the mix can be varied at will, and each endpoint has its own figures.
+Each endpoint is a separate open loop of the engine that chooses among the log's targets by frequency. All start at the
+same moment. The mix can therefore be varied freely, and each endpoint has its own figures.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ from sojourn.loading.result import LoadResult
 from sojourn.machine.cores import pinned_command
 
 START_LEAD_SECONDS = 0.3
-"""How far ahead the common start is set, for all loops to be ready."""
+"""How far ahead the common start is set, so that all loops are ready."""
 TIMEOUT_SECONDS = 10.0
-"""Of a response; one that takes longer has failed."""
+"""Timeout of a response; a slower one counts as failed."""
 DRAIN_SECONDS = 5.0
-"""How long the answers of a step are waited for when it is over."""
+"""Time to wait for outstanding responses after a step."""
 GRACE_SECONDS = 30.0
 SAFE_BYTES = "/?&=%:@!$'()*+,;~-._[]|"
-"""Characters of a logged target that go as they are; others are escaped."""
+"""Characters of a logged target that are sent unchanged; others are escaped."""
 
 
 @dataclass(frozen=True)
 class EndpointStep:
-    """What the clients of one endpoint saw in a step."""
+    """The results of one endpoint in a step."""
 
     name: str
     offered_per_second: float
     responses_per_second: float
-    """With a status that the log has for it."""
+    """Responses with a status that the log has for the target."""
     requests: int
-    """Due in the step's time: answered as expected, failed or unanswered."""
+    """Requests due in the step: answered as expected, failed or unanswered."""
     failures: int
-    """Answered with another status, not at all, or not in time."""
+    """Requests answered with another status, not at all, or too late."""
     unfinished: int
     mean_seconds: float | None
     p50_seconds: float | None
     p95_seconds: float | None
     p99_seconds: float | None
     histogram: _native.Histogram | None
-    """None where its answers are no successes (redirections, not found): the engine keeps their figures alone."""
+    """None where its expected responses are no successes (redirects, not found): the engine keeps counts only."""
     failed_by: Mapping[str, int]
     generator_cpu: float
     send_lag_seconds: float | None
@@ -63,41 +63,41 @@ class Step:
     """All endpoints in one step."""
 
     begin: float
-    """Of the measured time, in seconds since 1970."""
+    """The measured time, in seconds since 1970."""
     end: float
     endpoints: Sequence[EndpointStep]
     interrupted: bool = False
 
     @property
     def offered_per_second(self) -> float:
-        """Of all endpoints."""
+        """The total rate of all endpoints."""
         return sum(each.offered_per_second for each in self.endpoints)
 
     @property
     def responses_per_second(self) -> float:
-        """Of all endpoints."""
+        """The total rate of all endpoints."""
         return sum(each.responses_per_second for each in self.endpoints)
 
     @property
     def failed_fraction(self) -> float:
-        """Of all requests that were due; what is still unanswered at the end counts, too."""
+        """The share of failed requests among all that were due, including unanswered ones."""
         due = sum(each.requests for each in self.endpoints)
         return sum(each.failures + each.unfinished for each in self.endpoints) / due if due else 0.0
 
     @property
     def mean_seconds(self) -> float | None:
-        """Response time over all endpoints."""
+        """Mean response time over all endpoints."""
         known = [each for each in self.endpoints if each.mean_seconds is not None]
         rate = sum(each.responses_per_second for each in known)
         return sum((each.mean_seconds or 0.0) * each.responses_per_second for each in known) / rate if rate else None
 
     @property
     def in_system(self) -> float:
-        """Requests under way on average, by Little's law."""
+        """Mean number of requests in progress, by Little's law."""
         return sum((each.mean_seconds or 0.0) * each.responses_per_second for each in self.endpoints)
 
     def quantile(self, fraction: float, names: Sequence[str] | None = None) -> float | None:
-        """Of the response times of these endpoints, or of all."""
+        """A quantile of the response time over these endpoints, or all."""
         merged = _native.Histogram()
         for each in self.endpoints:
             if each.histogram is not None and (names is None or each.name in names):
@@ -106,7 +106,7 @@ class Step:
 
 
 class Traffic:
-    """The endpoints' requests, ready to be made."""
+    """The endpoints' requests, ready to be sent."""
 
     def __init__(
         self, url: str, endpoints: Sequence[Endpoint], folder: Path, headers: Sequence[str], core: int | None, seed: int
@@ -114,7 +114,7 @@ class Traffic:
         self._url = url.rstrip("/")
         self._endpoints = endpoints
         named = {header.partition(":")[0].strip().lower() for header in headers}
-        # What browsers ask for, and what compressing costs the system.
+        # Fields that browsers send; compression costs the system CPU time.
         self._headers = [*headers, *([] if "accept-encoding" in named else ["Accept-Encoding: gzip"])]
         self._core = core
         self._seed = seed
@@ -127,7 +127,7 @@ class Traffic:
             self._lists[endpoint.name] = path
 
     def step(self, rates: Mapping[str, float], seconds: float, settle_seconds: float) -> Step:
-        """Makes requests of each endpoint at its rate, and says what came of them after the settle time.
+        """Sends requests of each endpoint at its rate; returns the results after the settle time.
 
         Raises:
             CouldNotRun: the engine refuses.
@@ -158,12 +158,12 @@ class Traffic:
         words += ["--method", endpoint.method, "--timeout", f"{TIMEOUT_SECONDS:g}s", "--drain", f"{DRAIN_SECONDS:g}s"]
         words += [word for header in self._headers for word in ("--header", header)]
         words += ["--seed", str(self._seed * 1000 + place), "--embed", "--format", "json", "--start-on-stdin"]
-        # Several on one core: they sleep, and none polls.
+        # Several loops share one core, so they sleep rather than poll.
         return _Loop(endpoint.name, rate, self._expected[endpoint.name], pinned_command(self._core, words))
 
 
 class _Loop:
-    """One endpoint's engine."""
+    """The engine of one endpoint."""
 
     def __init__(self, name: str, rate: float, expected: frozenset[str], command: Sequence[str]) -> None:
         self._name, self._rate, self._expected = name, rate, expected
@@ -177,7 +177,7 @@ class _Loop:
         )
 
     def wait_ready(self) -> None:
-        """Until it has prepared itself."""
+        """Waits until the engine is ready."""
         assert self._process.stderr is not None
         line = self._process.stderr.readline()
         if "ready" not in line:
@@ -186,17 +186,17 @@ class _Loop:
             raise CouldNotRun(f"no load for {self._name}: {what}", hint or None)
 
     def go(self, start: float) -> None:
-        """Begins at that time."""
+        """Starts at the given time."""
         self._say(f"go {start:.6f}")
 
     def stop(self) -> None:
-        """Ends early; what was measured comes all the same."""
+        """Stops early; the results so far still arrive."""
         self._say("stop")
 
     def result(self, seconds: float) -> EndpointStep:
-        """What it measured."""
+        """Its results."""
         try:
-            # Standard input stays open: its end would end the run.
+            # Standard input stays open, because closing it would end the run.
             output = _read(self._process, seconds + TIMEOUT_SECONDS + GRACE_SECONDS)
             record = RequestsRecord.model_validate_json(output)
         except (ValidationError, subprocess.TimeoutExpired) as error:
@@ -204,7 +204,7 @@ class _Loop:
         return _figures(self._name, self._rate, self._expected, LoadResult.of(record))
 
     def end(self) -> None:
-        """Gives everything back."""
+        """Releases all resources."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
@@ -218,7 +218,7 @@ class _Loop:
             self._process.stdin.write(line + "\n")
             self._process.stdin.flush()
         except OSError:
-            # One that is gone is noticed by what it does not say.
+            # A failed engine is noticed by its missing output.
             return
 
 
@@ -246,7 +246,7 @@ def _figures(name: str, rate: float, expected: frozenset[str], result: LoadResul
     counted = sum(each.count for each in summaries)
     histogram = result.latencies.get("response_time") if any(code.startswith("2") for code in good) else None
     one = summaries[0] if len(summaries) == 1 else None
-    # One may be due so close to the end that it was not begun.
+    # A request due close to the end may not have started.
     unfinished = max(0, record.unfinished - 1)
 
     def quantile(fraction: float, figure: float | None) -> float | None:
@@ -275,15 +275,15 @@ def _figures(name: str, rate: float, expected: frozenset[str], result: LoadResul
 
 
 def _throughput(record: RequestsRecord, answered: int) -> float:
-    """Answers that came within the time, whenever they were due: beyond the knee the others come later."""
+    """Responses within the time, whenever they were due, because beyond the knee they come late."""
     if record.requests and record.requests_per_second is not None:
         return record.requests_per_second * answered / record.requests
-    # Of answers that are no successes the engine knows those alone that were due.
+    # For responses that are no successes the engine counts only those that were due.
     return answered / record.duration_seconds if record.duration_seconds else 0.0
 
 
 def file_list(endpoint: Endpoint) -> str:
-    """The endpoint's targets with how often the log has them, as the engine reads it."""
+    """The endpoint's targets with their frequencies, in the engine's format."""
     counts = dict[str, int]()
     for row in endpoint.requests:
         target = quote(row.target.partition("#")[0], safe=SAFE_BYTES)

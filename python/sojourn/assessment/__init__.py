@@ -1,5 +1,5 @@
-"""The main job: from an access log to a capacity answer.
+"""Capacity assessment: from an access log to the capacity of its site on this machine.
 
-`pipeline.assess` goes through the stages in order and writes the result of each into the run folder at once. If
-something ends it early (Ctrl-C, a server that dies), the folder holds a run that says how far it came.
+`pipeline.assess` runs the stages in order and writes each result into the run folder at once. If it ends early (Ctrl-C,
+a server that dies), the folder holds an incomplete run that says how far it came.
 """

@@ -1,9 +1,9 @@
 """The answer: the capacity as an interval, the bottleneck, the next one, and what doubling each resource gives.
 
-One verdict from two sources. What each resource alone would allow is computed (`resources`, the model); which resource
-was full at the knee was measured (`loading.saturation`). A resource is named where both agree, or where the
-measurement could not have shown it: the access line is computed, not shaped. Where they disagree, none is named.
-Every figure passes the gate (`plausibility`) before it is said.
+The answer combines two sources. Each resource's own limit is computed (`resources`, the model); the resource saturated
+at the knee is measured (`loading.saturation`). A bottleneck is named if both agree, or if the measurement could not
+show it: the access line is computed, not emulated. If they disagree, none is named. Every figure passes the checks of
+`plausibility`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from sojourn.text import format
 
 CPU, LINE, HELPERS = "server CPU", "access line", "helpers"
 HELPERS_UTILISATION_MIN = 0.01
-"""Helpers that are busy for less than this at the CPU's limit foretell nothing: extrapolation would be all there is."""
+"""If the helpers are less busy than this at the CPU's limit, their own limit would be mere extrapolation."""
 CPU_SATURATED_FRACTION = 0.85
-"""Of the server's core, at the knee: the rest are moments at which nothing was to be done."""
+"""The server counts as CPU-bound if it uses this share of its core at the knee: the rest are moments without work."""
 SAME_LIMIT = 0.02
 """Steps whose rates differ by less are one level of load."""
 
 NAMES = {"CPU": CPU, "network": LINE, "helpers": HELPERS}
-"""Of measured resources, where the answer calls them otherwise."""
+"""Names of measured resources that differ in the answer."""
 
 REASONS = {
     "throughput": "throughput stopped following the offered load",
@@ -40,12 +40,12 @@ REASONS = {
     "server stopped": "the server stopped",
     "not reached": "the server kept up with every load up to the highest that may be offered",
 }
-"""What ended the climb, as a clause."""
+"""The reason for the climb's end, as a clause."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What an answer is drawn from."""
+    """The basis of an answer."""
 
     knee: Knee
     steps: Sequence[Step]
@@ -57,18 +57,18 @@ class Evidence:
     target_p95_seconds: float
     seed: int
     withheld: Sequence[Withheld] = ()
-    """What the gate refused before."""
+    """Figures withheld earlier."""
     requests_fraction: float | None = None
-    """Of the log's requests, those that the static copy stands for; None: not counted."""
+    """The share of the log's requests that the static copy represents; None if not counted."""
     bytes_fraction: float | None = None
     other_work_before: float | None = None
-    """Of the server's core, what other work had before the first stage; None: not known."""
+    """The share of the server's core used by other work before the first stage; None if unknown."""
     processors: float | None = None
-    """What the server may use of its core's time; None: all."""
+    """The server's share of its processor; None without a limit."""
 
 
 def answer(evidence: Evidence) -> Answer:
-    """Puts limits and measurements together."""
+    """Combines limits and measurements."""
     limits, withheld = _limits(evidence)
     knee = evidence.knee
     disturbed = _disturbance(evidence)
@@ -112,7 +112,7 @@ def answer(evidence: Evidence) -> Answer:
 
 
 def _limits(evidence: Evidence) -> tuple[dict[str, float], list[Withheld]]:
-    """The rate at which each resource alone would bound the system, as far as the measurements bear it."""
+    """Each resource's own limit, as far as the measurements support it."""
     knee, withheld = evidence.knee, list(evidence.withheld)
     limits: dict[str, float] = {}
     highest = _highest(evidence)
@@ -137,16 +137,16 @@ def _limits(evidence: Evidence) -> tuple[dict[str, float], list[Withheld]]:
 
 
 def _highest(evidence: Evidence) -> float:
-    """The highest rate that was measured, requests/s."""
+    """The highest measured rate in requests/s."""
     return max([evidence.knee.high, *(step.requests_per_second.maximum for step in evidence.steps)])
 
 
 def _disturbance(evidence: Evidence) -> str | None:
-    """Why other work makes the knee a lower bound, or None where it does not."""
+    """The reason why other work makes the knee a lower bound; None if it does not."""
     during, before = evidence.knee.others_fraction or 0.0, evidence.other_work_before or 0.0
     if during > OTHERS_FRACTION_MAX:
         return f"other work had {format.percent(during)} of the server's core at the knee"
-    # Work in bursts may spare one step and not another.
+    # Bursts of work may affect some steps only.
     if before > OTHERS_FRACTION_MAX:
         return f"other work had {format.percent(before)} of the server's core before the first stage"
     return None
@@ -202,7 +202,7 @@ def _interpolated_busy(steps: Sequence[Step], rate: float, processors: float | N
     if not known:
         return None, "unavailable: the server's processes are not on this machine"
     offered, fractions = zip(*sorted(known), strict=True)
-    # Below the lowest step utilisation is in proportion to the rate.
+    # Below the lowest step, utilisation is proportional to the rate.
     utilisation = float(np.interp(rate, [0.0, *offered], [0.0, *fractions]))
     of = (
         "the server's core" if processors is None else f"the {format.percent(processors)} of a core that the server has"
@@ -211,7 +211,7 @@ def _interpolated_busy(steps: Sequence[Step], rate: float, processors: float | N
 
 
 def _busy(step: Step, processors: float | None) -> float | None:
-    """Of the server's core, or of its share of one."""
+    """The utilisation of the server's core, or of its share of one."""
     own = step.server_cpu_fraction
     found = own if processors is not None else step.server_core_busy_fraction or own
     return None if found is None else found.median / (processors or 1.0)
@@ -245,7 +245,7 @@ def _helpers(helpers: Helpers | None, limit: float | None, rate: float) -> Resou
 def _bottleneck(
     evidence: Evidence, limits: dict[str, float], resources: Sequence[Resource], line_ends_it: bool
 ) -> tuple[str | None, str]:
-    """The resource that bounds the rate and the evidence, or None and why it is not known."""
+    """The bottleneck with the evidence, or None with the reason."""
     used = {resource.name: resource.utilisation for resource in resources}
     if line_ends_it:
         return LINE, next(resource.evidence for resource in resources if resource.name == LINE)
@@ -296,7 +296,7 @@ def _if_used(name: str, utilisation: float | None, said: str) -> tuple[str | Non
 
 
 def _full_at_the_knee(evidence: Evidence) -> tuple[Use, float | None] | None:
-    """What was full around the knee, the cause before its effect, and how much of it was used."""
+    """The resource saturated around the knee (causes before effects), with its usage."""
     if evidence.saturation is None:
         return None
     around = _around_the_knee(evidence, evidence.saturation.rates)
@@ -312,7 +312,7 @@ def _busiest_at_the_knee(evidence: Evidence) -> float | None:
 
 
 def _around_the_knee(evidence: Evidence, rates: Sequence[float]) -> range:
-    """The places of the last load below the knee and of the first beyond it, among rising rates.
+    """The indices of the last load below the knee and the first beyond it, among rising rates.
 
     Both, for an overloaded server may use less of what it lacks, while the queue before it is full.
     """
@@ -330,8 +330,8 @@ def _around_the_knee(evidence: Evidence, rates: Sequence[float]) -> range:
 def _doublings(
     limits: dict[str, float], ranked: Sequence[str], kept_up: float, highest: float
 ) -> tuple[list[Doubling], list[Withheld]]:
-    """What twice as much of each resource gives, as long as that is not far above what was measured."""
-    # More than the server was seen to do is not foretold where its own limit is not known.
+    """The gain from doubling each resource, unless it is far above the measured range."""
+    # If the server's own limit is unknown, nothing beyond its observed throughput is predicted.
     known, now = {CPU: kept_up, **limits}, min(limits.values())
     found, withheld = [], []
     for name in ranked:

@@ -1,4 +1,4 @@
-"""Averages over repetitions that single disturbed ones do not move, and how well they are known."""
+"""Robust averages over repetitions with their precision."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy.stats import t as student_t
 def half_width(values: Sequence[float]) -> float | None:
     """Half the width of the 95 % interval of the interquartile mean over repetitions.
 
-    By the variance of the winsorised sample (Yuen 1974), repetitions counting alike.
+    It uses the variance of the winsorised sample (Yuen 1974), with equal weights for repetitions.
     """
     known = np.sort(values)
     if len(known) < 2:
@@ -25,7 +25,7 @@ def half_width(values: Sequence[float]) -> float | None:
 
 
 def middle(values: Sequence[tuple[float | None, int]]) -> float | None:
-    """The interquartile mean: over the middle half of the weight."""
+    """The interquartile mean: the mean over the middle half of the weight."""
     ordered = sorted((value, weight) for value, weight in values if value is not None)
     ends = np.cumsum([0, *(weight for _, weight in ordered)])
     if not ends[-1]:
@@ -35,7 +35,7 @@ def middle(values: Sequence[tuple[float | None, int]]) -> float | None:
 
 
 def weighted_median(values: Sequence[tuple[float, int]]) -> float:
-    """The value below and above which there is half of the weight: a repetition counts as the requests it answered."""
+    """The weighted median; a repetition's weight is the number of requests it answered."""
     ordered = sorted(values)
     cumulated = list(itertools.accumulate(weight for _, weight in ordered))
     half = cumulated[-1] / 2

@@ -1,6 +1,6 @@
-"""What the climbs of an assessment measured: kept in the run's folder as each ends, and what follows from all.
+"""Stores each climb of an assessment in the run's folder as it ends, and derives the results of all.
 
-A climb goes up in steps of load: some explore where the knee is, the others repeat what was found.
+A climb raises the load in steps: some explore where the knee is, the others repeat the steps around it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from sojourn.text import format
 
 
 class Climbs:
-    """The climbs so far, in their order."""
+    """The climbs so far in order."""
 
     def __init__(self, folder: RunFolder, effort: rising_load.Effort, processors: float | None = None) -> None:
-        """`processors` is what the server may use of its processor's time; None: all."""
+        """`processors` is the server's share of its processor; None without a limit."""
         self.folder = folder
         self.processors = processors
         self.effort = effort
@@ -39,11 +39,11 @@ class Climbs:
         return len(self._steps)
 
     def recorded(self, recording: Recording) -> None:
-        """Takes what the probe saw of the server during the climb that ends next."""
+        """Takes the probe's recording of the climb that ends next."""
         self._recording = recording
 
     def keep(self, result: RequestsRecord, climb: str) -> None:
-        """Takes what the generator says of a climb, whole or cut short, and writes all that is known by now."""
+        """Takes the engine's result of a climb, complete or not, and writes all results so far."""
         self._probed_cores = result.probe.cores if result.probe else self._probed_cores
         recording, self._recording = self._recording, None
         if recording is not None:
@@ -59,19 +59,19 @@ class Climbs:
         self.folder.write_table("points.parquet", self.rows)
 
     def repetitions(self) -> list[list[ClimbStep]]:
-        """The climbs that the answer comes from: what was cut short says nothing of the load it would have come to."""
+        """The climbs used for the answer; one that was cut short says nothing about the load it did not reach."""
         climbs = self._whole()
         repeated: dict[str, list[ClimbStep]] = {}
         for name, found in climbs.items():
             repetition = rising_load.repetition_of(name)
             if repetition is not None:
                 repeated[repetition] = repeated.get(repetition, []) + found
-        # Every exploring climb goes on where the one before it ended: together they are one.
+        # Each exploring climb continues where the previous one ended, so together they form one.
         explored = [step for name, found in climbs.items() if name.startswith("explore") for step in found]
         return list(repeated.values()) or [explored]
 
     def levels(self) -> list[list[ClimbStep]]:
-        """By step of the staircase, its repetitions, and what was measured of it again."""
+        """The repetitions of each step of the staircase, including repeated single steps."""
         found = steps.levels(self.repetitions())
         for name, climb in self._whole().items():
             if name.startswith(rising_load.AGAIN):
@@ -81,14 +81,14 @@ class Climbs:
         return found
 
     def _whole(self) -> dict[str, list[ClimbStep]]:
-        """All climbs, of those that were cut short what came to its end."""
+        """All climbs; of interrupted ones the completed steps."""
         return {
             name: rising_load.whole(found, self.effort) if name.endswith(rising_load.CUT_SHORT) else found
             for name, found in self._steps.items()
         }
 
     def saturation(self, helpers: Helpers | None) -> Saturation | None:
-        """Which resource was full first, over the climbs that were repeated."""
+        """The resource that saturated first, over the repeated climbs."""
         points: dict[float, list[ClimbStep]] = {}
         for step in (step for repetition in self.repetitions() for step in repetition):
             points.setdefault(rising_load.offered(step), []).append(step)

@@ -24,14 +24,15 @@ from sojourn.results.records import Interval
 from sojourn.workload.site import FIXED_SIZES_BYTES, fixed_size_path
 
 CLIENTS = (4, 16, 64)
-# A new connection's cost does not depend on the size; one small size shows it best.
+# The cost of a connection does not depend on the size, so small sizes show it best.
 CONNECTION_SIZES_BYTES = (500, 5_000)
 CONNECTION_CLIENTS = 16
 SATURATED_CORE_FRACTION = 0.95
 LENGTHENINGS = (1, 4, 16)
-"""How many times as long as the effort says a run may take where fewer answers come than there are clients: what was
-begun before it and what ended after it then weighs as much as what was measured. On a machine with other work the
-generator may get its core only when the run is over, or clients still wait for what they asked for in the warm-up."""
+"""A run with fewer responses than clients is repeated longer by these factors, because requests that cross its ends
+then weigh as much as those measured. On a busy machine the generator may get its core only when the run is over, or
+clients still wait for requests of the warm-up.
+"""
 
 Connection = Literal["keep-alive", "close"]
 
@@ -48,7 +49,7 @@ class Effort:
 def measure(
     bench: Bench, effort: Effort, keep: Callable[[DemandPoint], None], progress: Callable[[int, int], None]
 ) -> None:
-    """Runs every (size, clients, connection) in random order, repetition by repetition, handing on each point."""
+    """Runs every (size, clients, connection) in random order, repetition by repetition, and yields each point."""
     plan: list[tuple[int, int, Connection]] = [
         (size, clients, "keep-alive") for size in FIXED_SIZES_BYTES for clients in CLIENTS
     ]
@@ -85,11 +86,11 @@ def _point(bench: Bench, effort: Effort, size: int, clients: int, connection: Co
 
 
 def _answered(bench: Bench, effort: Effort, size: int, clients: int, connection: Connection) -> RequestsRecord:
-    """A run in which clients were answered; one that gave too few answers is made again, longer."""
+    """Runs until enough clients were answered, repeating a run with too few responses longer."""
     for times in LENGTHENINGS:
         duration, warm_up = times * effort.duration_seconds, times * effort.warm_up_seconds
         result = bench.closed_loop(fixed_size_path(size), clients, duration, warm_up, connection)
-        # What the server refuses it refuses for longer, too.
+        # A longer run would not help if the server refuses requests.
         if result.requests >= clients or result.errors > 0:
             break
     if result.requests > 0:
@@ -110,8 +111,8 @@ def _answered(bench: Bench, effort: Effort, size: int, clients: int, connection:
 def fit(points: Sequence[DemandPoint], seed: int) -> DemandFit:
     """Fits g as a line (`service_demand.fit`) and the cost of a connection.
 
-    CPU time is the basis where it could be read; otherwise the response law, over the points whose server core was
-    saturated or unknown.
+    CPU time is the basis where available; otherwise the response law, over points with a saturated or unobserved
+    server core.
     """
     by_cpu = _has_cpu_times(points)
     sizes, demands = usable(points)
@@ -128,7 +129,7 @@ def fit(points: Sequence[DemandPoint], seed: int) -> DemandFit:
 
 
 def usable(points: Sequence[DemandPoint]) -> tuple[FloatArray, FloatArray]:
-    """The sizes in bytes and the demands in seconds that g is fitted on; shapes (points,)."""
+    """The sizes in bytes and demands in seconds used for fitting g; shapes (points,)."""
     by_cpu = _has_cpu_times(points)
     answered = [point for point in points if point.connection == "keep-alive" and point.requests >= point.clients]
     if len({point.size_bytes for point in answered}) < 2:

@@ -1,7 +1,7 @@
-"""How far a model was from the steps that it was not fitted on, against what is aimed at, and what it lacks.
+"""Compares a model with held-out steps and with the aims for its errors, and suggests what it lacks.
 
-The aims are for steps below 90 % utilisation, by the model's capacity or as measured, whichever is more. What the model
-lacks is read from where the largest error is and on which side: it is where to look, not a proof.
+The aims apply to steps below 90 % utilisation, by the model's capacity or as measured, whichever is larger. The place
+and the sign of the largest error suggest what the model lacks; that is a hint, not a proof.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from sojourn.assessment.summary import Model, Prediction, PredictionError, Step,
 from sojourn.text import format
 
 UTILISATION_MAX = 0.9
-"""Above, small errors of the capacity are large errors of times."""
+"""Above this utilisation, small errors of the capacity cause large errors of times."""
 _LIGHT = 0.5
-"""The utilisation below which waiting is little."""
+"""Below this utilisation, waiting is negligible."""
 _DELAYS = "a delay that does not depend on the load: waking up, timers, the network"
 _WAITING = (
     "waiting that its station does not know: arrivals in bursts, other work on the core, requests that hold up others"
@@ -30,13 +30,13 @@ _SERVED = (
 
 @dataclass(frozen=True)
 class Aim:
-    """How near a figure of the model should be."""
+    """The aim for the error of a figure."""
 
     name: str
     fraction: float
     of: Callable[[PredictionError], float | None]
     known_to: Callable[[Prediction | Undisturbed], float | None]
-    """How well the measured figure is known, relatively, or what was simulated of the same requests beside it."""
+    """The relative precision of the measured figure, or of its comparison with a simulation of the same requests."""
 
 
 AIMS = (
@@ -58,11 +58,11 @@ AIMS = (
 
 @dataclass(frozen=True)
 class Distance:
-    """The largest error of a figure, and where it is."""
+    """A figure's largest error, and where it occurs."""
 
     aim: Aim
     error: float
-    """Predicted over measured, less one."""
+    """Predicted over measured, minus one."""
     utilisation: float
     offered_requests_per_second: float
     known_to: float = 0.0
@@ -70,25 +70,25 @@ class Distance:
 
     @property
     def missed_by(self) -> float | None:
-        """How far beyond the aim it is; None where the aim is met."""
+        """By how much it exceeds the aim; None if it meets the aim."""
         beyond = abs(self.error) - self.aim.fraction
         return beyond if beyond > 0 else None
 
     @property
     def is_decided(self) -> bool:
-        """True if the measured figure is known well enough to say on which side of the aim the error is."""
+        """True if the measured figure is precise enough to decide whether the error meets the aim."""
         return abs(abs(self.error) - self.aim.fraction) > self.known_to
 
     @property
     def short(self) -> str:
-        """The error as a table's cell shows it."""
+        """The error for a table's cell."""
         missed = self.missed_by
         said = format.percent(abs(self.error)) + (": met" if missed is None else f": missed by {_points(missed)}")
         return said if missed is None or self.is_decided else f"{said}, measured to ±{format.percent(self.known_to)}"
 
     @property
     def said(self) -> str:
-        """The error, whether it meets the aim, and what the model lacks where it does not."""
+        """The error, whether it meets the aim, and otherwise what the model may lack."""
         where = f"at {format.rate(self.offered_requests_per_second)}, {format.percent(self.utilisation)} utilisation"
         if self.missed_by is None:
             return f"{self.short} ({where})"
@@ -105,14 +105,14 @@ class Distance:
 
 
 def distances(summary: Summary) -> list[Distance | None]:
-    """For each aim, over the held-out steps below 90 % utilisation; None where there is no such step."""
+    """For each aim, the largest error over held-out steps below 90 % utilisation; None without such a step."""
     return [_largest(aim, summary) for aim in AIMS]
 
 
 def as_it_was_error(summary: Summary) -> float | None:
-    """The largest error of the mean response time as the machine was, what others took of the core added as measured.
+    """The largest error of the mean response time over all windows, with the measured loss of the core added.
 
-    Over the held-out steps below 90 % utilisation; None where what others took is not known.
+    Over held-out steps below 90 % utilisation; None where the loss is unknown.
     """
     assert summary.model is not None, "callers ask only where there is a model"
     found = [

@@ -1,4 +1,4 @@
-"""Where the knee is: the largest offered load at which the server still keeps up within the target.
+"""Locates the knee: the largest offered load that the server sustains within the target.
 
 A step is beyond the knee when its p95 time to first byte passes the target, when more than one request in a thousand
 fails, or when throughput stops following the offered load. The engine judges each step and says why (`limit`). Between
@@ -38,15 +38,16 @@ class _Found:
 
 
 NEARLY_BUSY = 0.85
-"""Of the server's core; what is left bounds what the server could have done."""
+"""The share of the server's core above which the rest bounds its possible gain."""
 
 
 def locate(repetitions: Sequence[Repetition], target_p95_seconds: float) -> Knee | None:
-    """The median knee over repetitions with its interval; None where no step says anything of the server."""
+    """The median knee over repetitions with its interval; None where no step describes the server."""
     found = list(filter(None, (_locate_one(steps, target_p95_seconds) for steps in repetitions if steps)))
     if not found:
         return None
-    # The usual reason names the knee; one repetition cut short by the generator does not make it a lower bound.
+    # The most frequent reason names the knee; a single repetition limited by the generator does not make it a lower
+    # bound.
     reason = statistics.mode(each.reason for each in found)
     others = [each.others_fraction for each in found if each.others_fraction is not None]
     return Knee(
@@ -61,20 +62,20 @@ def locate(repetitions: Sequence[Repetition], target_p95_seconds: float) -> Knee
 
 
 def _locate_one(steps: Repetition, target: float) -> _Found | None:
-    # A step that fails below one that passes was disturbed, not overloaded: the backlog it left has gone again.
+    # A failed step below a passed one was disturbed rather than overloaded, since its backlog vanished.
     passed = [index for index, step in enumerate(steps) if step.limit is None]
     last = passed[-1] if passed else -1
     within = offered(steps[last]) if passed else 0.0
     beyond = steps[last + 1 :]
     if not beyond:
         if generator_limited(steps[last]):
-            # More load would not have told more.
+            # A higher load would not have shown more.
             return _until_generator(steps[last])
         return _Found(within, within, within, "not reached", others_fraction(steps[last]), is_lower_bound=True)
     limit = beyond[0].limit
     assert limit is not None, "the steps within the target are below"
     if limit == "generator":
-        # What was answered beyond was answered late, if by the generator's doing: of the server it says no more.
+        # Responses beyond may be late because of the generator, so they say no more about the server.
         return _until_generator(steps[last]) if passed else None
     reached = statistics.median(min(step.requests_per_second or 0.0, offered(step)) for step in beyond)
     low = rate = high = max(within, reached)
@@ -83,7 +84,7 @@ def _locate_one(steps: Repetition, target: float) -> _Found | None:
         if beyond[0].server_saturated:
             low, rate = reached, max(reached, carried)
         if reached < carried:
-            # Overload slows the server down: its peak lies anywhere between the two steps.
+            # Overload slows the server down, so its peak lies between the two steps.
             high = offered(beyond[0])
     elif limit == "time to first byte" and passed:
         rate = max(within, min(reached, _crossing(steps[last], beyond[0], target)))
@@ -92,7 +93,7 @@ def _locate_one(steps: Repetition, target: float) -> _Found | None:
 
 
 def _until_generator(step: Step) -> _Found:
-    """What is known where the generator ended the climb, from the last step within the target."""
+    """The knee's bounds if the generator ended the climb, from the last step within the target."""
     rate, busy = offered(step), observed(step, "core_busy_fraction") or 0.0
     if busy < NEARLY_BUSY:
         return _Found(rate, rate, rate, "generator", others_fraction(step), is_lower_bound=True)
@@ -103,7 +104,7 @@ def _crossing(within: Step, beyond: Step, target: float) -> float:
     start, end = (offered(step) for step in (within, beyond))
     low, high = (step.time_to_first_byte_intended_seconds.p95 for step in (within, beyond))
     if low is None or high is None or high <= target:
-        # The p95 is of what was answered; the step is beyond the target by what was not.
+        # The p95 covers responses only; the step exceeds the target because of missing ones.
         return start
-    # Response time grows by factors near the knee: interpolate its logarithm.
+    # Response time grows exponentially near the knee, so its logarithm is interpolated.
     return start + (math.log(target / low) / math.log(high / low)) * (end - start)

@@ -1,7 +1,7 @@
-"""One place that turns options into engine runs: a server that was started, loaded by the generator.
+"""Turns options into engine runs against a started server.
 
-Shared by the service-demand runs and the rising load of an assessment, so that both pin, observe and judge the
-generator in the same way.
+The service-demand runs and the rising load of an assessment share it, so that both pin, observe and judge the
+generator alike.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sojourn.systems import Running
 
 
 class ServerStopped(Exception):
-    """The server ended in the middle; `result` holds what was measured until then, if anything was."""
+    """The server ended during the run; `result` holds the measurements so far, if any."""
 
     def __init__(self, said: str, result: RequestsRecord | None) -> None:
         super().__init__(said)
@@ -30,7 +30,7 @@ class ServerStopped(Exception):
 
 
 class Interrupted(Exception):
-    """The person asked to stop; `result` holds what was measured until then, if anything was."""
+    """The user asked to stop; `result` holds the measurements so far, if any."""
 
     def __init__(self, result: RequestsRecord | None) -> None:
         super().__init__("interrupted")
@@ -38,20 +38,20 @@ class Interrupted(Exception):
 
 
 PROBE_INTERVAL = "500ms"
-"""Between samples of a server that is being assessed: on two cores the probe takes its time from the generator."""
+"""The probe's sampling interval; on two cores the probe takes its time from the generator."""
 
 
 @dataclass(frozen=True)
 class Bench:
-    """A running server and the cores: what every measurement of an assessment has in common."""
+    """A running server and its cores, common to all measurements of an assessment."""
 
     server: Running
     cores: Cores
     seed: int
     recorded: Callable[[Recording], None] | None = None
-    """Takes what a probe recorded of the server under a rising load; None: it is not probed."""
+    """Receives the probe's recording of a rising load; None disables the probe."""
     link: tuple[str, ...] = ()
-    """Options of `sojourn link`, behind which the generator then is."""
+    """Options of `sojourn link`: the generator is then behind that link."""
 
     def closed_loop(
         self,
@@ -62,7 +62,7 @@ class Bench:
         connection: str,
         options: Sequence[str] = (),
     ) -> RequestsRecord:
-        """`sojourn-engine load`: N clients that ask again as soon as they are answered."""
+        """Runs `sojourn-engine load`: N clients that send a new request after each response."""
         words = ["load", self.server.url + path, "--clients", str(clients), "--connection", connection]
         words += ["--duration", f"{duration_seconds:g}s", "--warm-up", f"{warm_up_seconds:g}s", *options]
         return self._run(words, None)
@@ -70,10 +70,10 @@ class Bench:
     def rising_load(
         self, trace: Path, rates: list[float], options: list[str], progress: engine.Progress | None
     ) -> RequestsRecord:
-        """`sojourn-engine replay --rate`: sessions of the trace at rising request rates."""
+        """Runs `sojourn-engine replay --rate`: sessions of the trace at rising request rates."""
         levels = ",".join(f"{rate:.6g}" for rate in rates)
         words = ["replay", str(trace), self.server.url, "--rate", levels, *options]
-        # A server that is gone is for the run to notice and to say.
+        # If the server has ended, the run notices and reports it.
         if self.recorded is None or not self.server.pids or self.server.has_died:
             return self._run(words, progress)
         watched = Watched(
@@ -88,7 +88,7 @@ class Bench:
             try:
                 result = self._run(words, progress)
             finally:
-                # Of a run that was cut short too.
+                # Also after an interrupted run.
                 self.recorded(companion.recording)
         return attached(result, companion.recording, cores=companion.cores)
 
@@ -96,7 +96,7 @@ class Bench:
         options += ["--seed", str(self.seed)]
         if self.cores.generator is not None:
             options += ["--core", str(self.cores.generator)]
-        # A server that was there already runs on whatever cores it likes: one core's load says nothing of it.
+        # A server that was already running may use any core, so a single core's load says nothing about it.
         if self.cores.server is not None and self.server.process is not None:
             options += ["--observe-core", str(self.cores.server)]
         for pid in self.server.pids:
@@ -119,6 +119,6 @@ class Bench:
 
 
 def observed(step: Step, name: str) -> float | None:
-    """A figure of the observed server in a step, or None where it is unavailable."""
+    """A figure of the observed server in a step; None if unavailable."""
     value = getattr(step.server, name, None)
     return float(value) if isinstance(value, int | float) else None

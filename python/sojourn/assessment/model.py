@@ -49,21 +49,21 @@ from sojourn.machine.confinement import PROCESSOR_PERIOD_SECONDS
 from sojourn.results.records import Interval
 
 R_CANDIDATES: tuple[int | None, ...] = (1, 2, 4, 8, 16, None)
-"""None is r = infinity: plain processor sharing."""
+"""None means r = infinity: plain processor sharing."""
 DELAY_SECONDS_MAX = 1e-2
 KNOWN_WELL = 0.1
-"""A time that is known to this, relatively, has its full weight in the fit."""
+"""A time with at least this relative precision has full weight in the fit."""
 COLD_FRACTION_MIN = 0.7
-"""Of a busy server's capacity, what it delivers at least once overloaded. One that delivers less has another limit."""
+"""An overloaded server delivers at least this share of a busy server's capacity; with less, it has another limit."""
 IDLE_RANGE_MIN = 0.05
-"""Steps whose idle shares differ by less of the largest say nothing of how CPU time depends on them."""
+"""If the steps' idle shares differ by less than this, they do not show how CPU time depends on idleness."""
 
 FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Mix:
-    """The requests of the log, as far as the server feels them."""
+    """The requests of the log as they affect the server."""
 
     sizes_bytes: FloatArray
     """Body bytes per request; shape (requests,)."""
@@ -82,43 +82,43 @@ class Mix:
 
 
 class Quota(NamedTuple):
-    """A processor that stands still for the rest of each period in which it has worked for so long."""
+    """A CPU quota: the processor stands still for the rest of a period whose quota is used up."""
 
     seconds: float
     period_seconds: float
 
     @property
     def share(self) -> float:
-        """Of the processor's time."""
+        """The share of the processor's time."""
         return self.seconds / self.period_seconds
 
 
 def quota(processors: float) -> Quota:
-    """What a control group lets a program have of a processor's time (`machine.confinement`)."""
+    """The quota of a control group for this share of a processor (`machine.confinement`)."""
     return Quota(processors * PROCESSOR_PERIOD_SECONDS, PROCESSOR_PERIOD_SECONDS)
 
 
 @dataclass(frozen=True)
 class Delays:
-    """What is added to the station's response time, seconds."""
+    """Times added to the station's response time, in seconds."""
 
     latency_seconds: float = 0.0
     interruption_seconds: float = 0.0
-    """For the mean: nu E[H^2]."""
+    """The term for the mean: nu E[H^2]."""
     wakeup_seconds: float = 0.0
-    """What a request waits longer at a server that does nothing else."""
+    """The wake-up wait of a request at an otherwise idle server."""
 
 
 @dataclass(frozen=True)
 class ByRate:
-    """A figure that is known at some rates."""
+    """A figure known at several rates."""
 
     rates: tuple[float, ...]
-    """Requests/s, rising."""
+    """Requests/s, ascending."""
     values: tuple[float, ...]
 
     def at(self, rate: float) -> float:
-        """In proportion between two known ones, else the nearest."""
+        """Interpolates linearly, and extrapolates with the nearest value."""
         return float(np.interp(rate, self.rates, self.values))
 
 
@@ -135,47 +135,47 @@ class Station:
     mean_delays: Delays = Delays()
     p95_delays: Delays = Delays()
     quota: Quota | None = None
-    """What the server may use of its processor; None: all."""
+    """The server's CPU quota; None without a limit."""
     wakeup_seconds: float = 0.0
-    """What a request needs more that finds a server with a quota asleep."""
+    """The additional demand of a request that wakes a server with a quota."""
     background_fraction: float = 0.0
-    """Of the processor, what a server with a quota uses without requests."""
+    """The share of the processor that a server with a quota uses without requests."""
     client_seconds: float = 0.0
-    """The generator's CPU time per request, kernel threads included; larger answers need more in proportion."""
+    """The generator's CPU time per request, including kernel threads; proportional to the size of the response."""
     kept_up: float = 0.0
-    """The highest rate that it was seen to keep up with, requests/s."""
+    """The highest rate that the server sustained, in requests/s."""
     over_busy: ByRate = ByRate((0.0,), (1.0,))
-    """What a request needs at a rate over what it needs of a busy server; at least 1."""
+    """The demand of a request at a rate, relative to a busy server's; at least 1."""
 
     def demands_at(self, rate: float) -> FloatArray:
         """The demand of each request of the log at a rate; shape (requests,)."""
         return self.demands * self.over_busy.at(rate)
 
     def demand_at(self, rate: float) -> float:
-        """Their mean."""
+        """The mean demand at a rate."""
         return float(self.demands_at(rate).mean())
 
     @property
     def quota_of_requests(self) -> Quota | None:
-        """What work in the background leaves of the quota."""
+        """The quota left by background work."""
         if self.quota is None:
             return None
         return self.quota._replace(seconds=self.quota.seconds - self.background_fraction * self.quota.period_seconds)
 
     @property
     def busy_capacity(self) -> float:
-        """Requests/s of a server that is always busy and has kept up so far."""
+        """The throughput of an always busy server without a backlog, in requests/s."""
         quota = self.quota_of_requests
         return (quota.share if quota else 1.0) / float(self.demands.mean())
 
     def keeps_up(self, rate: float) -> bool:
-        """True if a server that has kept up so far answers all of these requests/s."""
+        """Returns true if the server sustains this rate."""
         busy = self.busy_capacity
         limit = busy if self.capacity >= COLD_FRACTION_MIN * busy else max(self.capacity, self.kept_up)
         return rate < busy and rate <= limit
 
     def closed_form(self, rate: float) -> Prediction:
-        """Eq. 2.2 of the thesis with what is added to it; its waiting time taken as exponential for the p95.
+        """Eq. 2.2 of the thesis with the added delays; for the p95 the waiting time is taken as exponential.
 
         It has no times for a processor with a quota.
         """
@@ -192,15 +192,15 @@ class Station:
         )
 
     def mean_delay(self, rate: float) -> float:
-        """What is added to the mean response time at a rate."""
+        """The delay added to the mean response time at a rate."""
         return self._delay(self.mean_delays, rate)
 
     def p95_delay(self, rate: float) -> float:
-        """What is added to the p95 of the response time at a rate."""
+        """The delay added to the p95 of the response time at a rate."""
         return self._delay(self.p95_delays, rate)
 
     def interrupted(self, rate: float, lost_squared: float | None) -> float | None:
-        """What a core that others take adds to the mean response time, in seconds.
+        """The delay that other users of the core add to the mean response time, in seconds.
 
         Args:
             rate: requests/s.
@@ -211,7 +211,7 @@ class Station:
         return lost_squared * self._interruption_weight(rate)
 
     def usable(self, below: Sequence[Step]) -> Sequence[Step]:
-        """Of steps below the knee, those whose times the station is fitted to."""
+        """The steps below the knee whose times are used for fitting."""
         told = [step for step in with_times(below) if self.keeps_up(step.offered_requests_per_second)]
         light = UTILISATION_MAX * (self.quota.share if self.quota else 1.0)
         return [
@@ -222,13 +222,13 @@ class Station:
         ] or told
 
     def with_delays(self, steps: Sequence[Step]) -> Station:
-        """The same station with the delays fitted to the response times of the steps."""
+        """The station with delays fitted to the steps' response times."""
         if not steps:
             return self
         return self.with_delays_beyond(steps, [self.closed_form(step.offered_requests_per_second) for step in steps])
 
     def with_delays_beyond(self, steps: Sequence[Step], served: Sequence[Prediction]) -> Station:
-        """The same station with the delays that measured times have beyond those at the station."""
+        """The station with delays fitted to the differences between measured and simulated times."""
         felt = np.array([self._weights(step.offered_requests_per_second) for step in steps])
         of_means = [_mean_of(*pair) for pair in zip(steps, served, strict=True)]
         of_p95s = [_p95_of(*pair) for pair in zip(steps, served, strict=True)]
@@ -239,7 +239,7 @@ class Station:
         return delays.latency_seconds + delays.interruption_seconds * interrupted + delays.wakeup_seconds * asleep
 
     def _weights(self, rate: float) -> tuple[float, float]:
-        """How much of an interruption, and how often a wake-up, a request waits for."""
+        """The weights of the interruption and wake-up terms at a rate."""
         return self._interruption_weight(rate), (1.0 - rate * self.demand_at(rate)) ** 2
 
     def _interruption_weight(self, rate: float) -> float:
@@ -256,8 +256,8 @@ def fit_station(
 ) -> Station:
     """Fits the station on steps below the knee and, if there is one, on an overloaded step.
 
-    Times of steps that it is not to be tried on are not fitted either: near its capacity they say more of the
-    measurement's length than of the server. With a quota it has no delays yet, for want of a closed form to fit.
+    Times of steps outside the tests are not fitted either: near capacity they depend more on the length of the
+    measurement than on the server. With a quota it has no delays yet, because no closed form exists to fit.
     """
     demands = mix.demands(demand_fit)
     fastest = max(step.requests_per_second.median for step in (*below, *([overloaded] if overloaded else [])))
@@ -301,16 +301,16 @@ def fit_station(
 
 
 def with_times(steps: Sequence[Step]) -> Sequence[Step]:
-    """The steps whose response times are those of an undisturbed server, where that is known of some.
+    """The steps with undisturbed response times, if that is known for some.
 
-    A busy generator has a queue of its own before it sends and after it receives.
+    A busy generator queues requests before sending and responses after receiving.
     """
     idle = [step for step in steps if not step.is_generator_busy] or steps
     return [step for step in idle if step.undisturbed is not None] or idle
 
 
 class Spending(NamedTuple):
-    """What a server uses of its processor, in CPU seconds."""
+    """A server's CPU time in its parts."""
 
     per_request: float = 0.0
     per_wakeup: float = 0.0
@@ -318,13 +318,13 @@ class Spending(NamedTuple):
 
 
 WAKEUPS_RANGE_MIN = 0.05
-"""Steps whose wake-ups per request differ by less say nothing of what one costs."""
+"""If the wake-ups per request of the steps differ by less, the cost of one cannot be determined."""
 BACKGROUND_MAX = 0.5
-"""Of a server's share: one that used more without requests would have none to serve them."""
+"""The largest background share of a server: with more it could not serve requests."""
 
 
 def _calibration(predicted: float, rows: FloatArray, demand: Callable[[FloatArray], float], seed: int) -> Interval:
-    """The demand by the steps' rows over the predicted one, with the interval of drawing steps anew."""
+    """The ratio of measured to predicted demand, with an interval by resampling steps."""
     if len(rows) < 2:
         return Interval(estimate=1.0, low=1.0, high=1.0)
     random = np.random.default_rng(seed)
@@ -353,11 +353,11 @@ def _by_wakeups(steps: Sequence[Step]) -> FloatArray:
 
 
 def _spending(rows: FloatArray, share: float) -> Spending:
-    """Of the plane cpu = request + wake-up * wake-ups + second * seconds through points known to the same share."""
+    """Fits the plane cpu = request + wake-up * wake-ups + second * seconds, with points of equal relative precision."""
     if not len(rows):
         return Spending()
     cpu, wakeups, seconds = rows.T
-    # Where all steps slept alike, a wake-up cannot be told from the request.
+    # If all steps have similar wake-ups, their cost cannot be separated from the request's.
     told = wakeups if np.ptp(wakeups) >= WAKEUPS_RANGE_MIN else np.zeros_like(wakeups)
     design = np.column_stack([np.ones_like(cpu), told, seconds])
     bounds = (0, [np.inf, np.inf, BACKGROUND_MAX * share])
@@ -365,21 +365,21 @@ def _spending(rows: FloatArray, share: float) -> Spending:
 
 
 def _at_most(calibration: Interval, factor: float) -> Interval:
-    """No server does more than all of its processor's time allows."""
+    """Limits the factor to what the processor's time allows."""
     low, estimate, high = (min(value, factor) for value in (calibration.low, calibration.estimate, calibration.high))
     return Interval(low=low, estimate=estimate, high=high)
 
 
 class _Line(NamedTuple):
-    """The CPU seconds per request as a line in what a busy server saves."""
+    """CPU seconds per request as a line in what a busy server saves."""
 
     at_busy: float
     at_rows: FloatArray
-    """At each of the rows; shape (rows,)."""
+    """The line's value at each row; shape (rows,)."""
 
 
 def _busy_demand(rows: FloatArray) -> float:
-    """CPU seconds per request of a server that is always busy, from rows of `_by_idleness`."""
+    """CPU seconds per request of an always busy server, from rows of `_by_idleness`."""
     return _demand_line(rows).at_busy
 
 
@@ -390,22 +390,22 @@ def _demand_line(rows: FloatArray) -> _Line:
         return _Line(median, np.full_like(cpu, median))
     if np.isnan(wakeups).any():
         return _line(cpu, idle)
-    # A busy server sleeps as often as the idle share foretells: for one loop hardly ever, so that what is saved are its
-    # wake-ups. Threads that hand work on to each other sleep about as often as ever, and save as the core is idle.
+    # A busy server sleeps as often as the idle share predicts: with a single loop hardly ever, so that it saves
+    # wake-ups. Threads that hand work to each other sleep as often as before, and save in proportion to the idle share.
     _slope, at_busy = np.polyfit(idle, wakeups, 1)
     left = float(np.clip(at_busy, 0.0, wakeups.min()))
     return _line(cpu, idle if left > 0.5 * wakeups.max() else wakeups - left)
 
 
 def _line(cpu: FloatArray, saved: FloatArray) -> _Line:
-    """The line cpu = demand + cost * saved through points that are known to the same share, both at least zero."""
+    """Fits cpu = demand + cost * saved, both non-negative, with points of equal relative precision."""
     design = np.column_stack([np.ones_like(saved), saved])
     found = lsq_linear(design / cpu[:, None], np.ones_like(cpu), bounds=(0, np.inf))
     return _Line(float(found.x[0]), design @ found.x)
 
 
 def _over_busy(rows: FloatArray, capacity: float) -> ByRate:
-    """The demand line at the rates of its rows, up to a busy server's capacity, over a busy server's demand."""
+    """The demand at the rows' rates, up to a busy server's capacity, relative to a busy server's demand."""
     if len(rows) < 2 or not (line := _demand_line(rows)).at_busy:
         return ByRate((capacity,), (1.0,))
     rates = rows[:, 3]
@@ -415,12 +415,12 @@ def _over_busy(rows: FloatArray, capacity: float) -> ByRate:
 
 
 class _Compared(NamedTuple):
-    """A time of a step, in seconds."""
+    """A measured time of a step, in seconds."""
 
     measured: float
     said: float
     trust: float
-    """What it weighs in a fit, at most 1: in inverse proportion to what the comparison is known to."""
+    """Its weight in the fit, at most 1: inversely proportional to the precision of the comparison."""
 
 
 def _mean_of(step: Step, said: Prediction) -> _Compared:
@@ -444,9 +444,9 @@ def _trust(known_to: float | None) -> float:
 
 
 def _delays(compared: Sequence[_Compared], felt: FloatArray) -> Delays:
-    """Fits the delays; `felt` has `Station._weights` of each step, shape (steps, 2)."""
+    """Fits the delays; `felt` holds `Station._weights` of each step, shape (steps, 2)."""
     measured, served, trust = np.array(compared).T
-    # Three figures are not told apart by three steps: then nobody waits for a core to wake up.
+    # Three parameters cannot be determined from three steps: the wake-up term is then 0.
     told = 3 if len(measured) > 3 else 2
     design = np.column_stack([np.ones_like(measured), felt])[:, :told]
 
@@ -454,7 +454,7 @@ def _delays(compared: Sequence[_Compared], felt: FloatArray) -> Delays:
         relative: FloatArray = ((served + design @ delays) / measured - 1.0) * trust
         return relative
 
-    # One disturbed step must not bend the curve: residuals beyond 20 % count linearly.
+    # Residuals beyond 20 % count linearly, so that a disturbed step does not bend the curve.
     found = least_squares(
         residuals, np.full(told, 1e-5), bounds=(0.0, DELAY_SECONDS_MAX), x_scale=1e-5, loss="soft_l1", f_scale=0.2
     )
@@ -462,7 +462,7 @@ def _delays(compared: Sequence[_Compared], felt: FloatArray) -> Delays:
 
 
 def misfit(steps: Sequence[Step], predictions: Sequence[Prediction]) -> float:
-    """The squared relative errors of the times that are predicted of the steps, each by what it weighs."""
+    """The squared relative errors of predicted times, weighted."""
     found = [of(*pair) for pair in zip(steps, predictions, strict=True) for of in (_mean_of, _p95_of)]
     return float(sum(((each.said / each.measured - 1.0) * each.trust) ** 2 for each in found))
 

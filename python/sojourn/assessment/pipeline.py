@@ -1,6 +1,6 @@
-"""The stages of an assessment, in the order a person would go through them by hand.
+"""The stages of an assessment in order.
 
-Each stage adds its part to the summary; whatever ends the pipeline early, what it has is written and marked.
+Each stage adds its part to the summary; if the pipeline ends early, the parts so far are written and marked.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ from sojourn.workload.log import import_log
 from sojourn.workload.site import work_folder
 
 COVERAGE_MIN = 0.8
-"""Of a log's requests; with less, the answer about a static copy is not one about the site."""
+"""The least covered share of a log's requests; below it, the answer about a static copy says little about the site."""
 RESPONSE_HEAD_BYTES = 250
-"""What a response head adds to a body on the line, about."""
+"""The approximate size of a response head on the network."""
 
 
 def assess(request: Request, folder: RunFolder, stages: Stages) -> Summary:
-    """Runs all stages and returns the summary, complete or not; it is in the folder by then.
+    """Runs all stages and returns the summary, complete or not, after writing it to the folder.
 
     Raises:
         CouldNotRun: before anything was measured; later failures come back in the summary.
@@ -74,14 +74,14 @@ def assess(request: Request, folder: RunFolder, stages: Stages) -> Summary:
             raise
         assessment.cut_short(failure.said)
     except OSError as error:
-        # A disk that is full, mostly.
+        # Usually a full disk.
         assessment.cut_short(str(error))
     with interrupts.held(to_the_end=True):
         return assessment.finish()
 
 
 class _Assessment:
-    """The state that grows from stage to stage."""
+    """The state of an assessment, which grows from stage to stage."""
 
     def __init__(self, request: Request, folder: RunFolder, stages: Stages) -> None:
         self.request = request
@@ -140,7 +140,7 @@ class _Assessment:
         self.summary.complete = self.summary.incomplete_because is None
 
     def _look_around(self) -> None:
-        """Measures what disturbs the cores before anything of ours does."""
+        """Measures disturbances of the cores before any of our programs run."""
         self.stages.begin("preflight")
         found = disturbance.measure(self.cores)
         self.summary.disturbance = found
@@ -166,7 +166,7 @@ class _Assessment:
         return trace
 
     def _kept(self, trace: _native.Trace, cleanup: ExitStack) -> Path:
-        """The trace as a file, which the generator reads: a temporary one where the run's folder has no room."""
+        """Writes the trace to a file for the generator, a temporary one if the run's folder lacks room."""
         name = "trace.sojourn"
         if self.folder.write(name, lambda partial: trace.save(str(partial))):
             return self.folder.path / name
@@ -175,7 +175,7 @@ class _Assessment:
         return aside
 
     def _check_coverage(self) -> None:
-        """Refuses to speak of a site of which a static copy shows little."""
+        """Refuses an assessment whose static copy represents little of the site."""
         self.coverage = coverage(self.summary.log_import)
         if self.coverage is None or self.coverage.requests_fraction >= COVERAGE_MIN:
             return
@@ -326,7 +326,7 @@ class _Assessment:
         self._answer(saturation, withheld)
 
     def _judge_model(self) -> list[Withheld]:
-        """Takes back a model that the measurements contradict, with all that it said."""
+        """Withdraws a model that the measurements contradict, with all its predictions."""
         if self.summary.model is None:
             return []
         refused = plausibility.model(self.summary.model, self.summary.steps)
@@ -364,7 +364,7 @@ class _Assessment:
         return next((each.other_work_fraction for each in found if each.role == "server"), None)
 
     def _log_rates(self) -> LogRates:
-        """Over all requests of the log, as far as the import counted them."""
+        """Rates over all requests of the log, as far as the import counted them."""
         table = self.summary.characteristics["table1"]
         average, peak = table["average_requests_per_second"], table["peak_requests_per_second"]
         if self.coverage is not None and self.coverage.peak_requests_per_second_all is not None:
@@ -410,10 +410,10 @@ class _Assessment:
             self.summary.incomplete_because = "interrupted while its predictions were verified"
 
     def cut_short(self, because: str) -> None:
-        """Computes the answer from the steps that finished before the run was cut short."""
+        """Computes the answer from the steps that finished before the interruption."""
         self.summary.incomplete_because = because
         if self.trace is not None and self.climbs:
-            # A second Ctrl-C skips the answer; the measurements are written all the same.
+            # A second Ctrl-C skips the answer, but the measurements are still written.
             with suppress(KeyboardInterrupt):
                 self._predict(self.trace)
 
@@ -447,7 +447,7 @@ class _Assessment:
 
 
 def static_share(found: Coverage) -> str:
-    """How much a static copy stands for, and what most of the rest is."""
+    """Describes the share of the static copy, and the largest class of the rest."""
     said = f"a static copy of this site stands for {format.percent(found.requests_fraction)} of the log's requests"
     if found.bytes_fraction is not None:
         said += f" and {format.percent(found.bytes_fraction)} of their bytes"
@@ -473,7 +473,7 @@ def _limit_of_helpers(answer: Answer | None) -> float | None:
 
 
 class Stages(Protocol):
-    """The stages of a long run, one after the other."""
+    """Shows the stages of a long run."""
 
     def begin(self, name: str, total: float | None = None) -> None:
         """Ends the current stage and starts the next one."""

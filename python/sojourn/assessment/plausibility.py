@@ -1,7 +1,7 @@
-"""The gate between measuring and saying: what a figure of the answer must satisfy before it is printed.
+"""Checks every figure of an answer for plausibility before it is printed.
 
-Every figure is held against what was measured. What fails is withheld, with the reason and the cure, and everything
-that follows from it is withheld too: an unknown bottleneck is a better answer than an absurd one.
+Each figure is compared with the measurements. A figure that fails is withheld with the reason and a suggested fix, and
+so is everything derived from it: an unknown bottleneck is a better answer than an absurd one.
 """
 
 from __future__ import annotations
@@ -14,24 +14,25 @@ from sojourn.assessment.summary import Model, Step, Withheld
 from sojourn.text import format
 
 LIMIT_OVER_HIGHEST_MAX = 3.0
-"""A limit further above the highest rate that was measured is extrapolated from too little."""
+"""A limit further above the highest measured rate is too extrapolated."""
 CALIBRATION_PLAUSIBLE = (0.2, 5.0)
-"""A mix that costs another multiple of what single documents foretell was measured on a disturbed machine."""
+"""The plausible range of the calibration factor: outside it, the mix was measured on a disturbed machine."""
 FITTED_ERROR_MAX = 0.5
-"""A model further from the steps that it was fitted on does not describe the server."""
+"""A model with a larger error on its own fitted steps does not describe the server."""
 BOTTLENECK_UTILISATION_MIN = 0.05
-"""A resource that is used less is not the bottleneck, whatever its limit is said to be."""
+"""A resource with a lower utilisation is not the bottleneck, whatever its computed limit."""
 CONTRADICTED_FRACTION = 0.9
-"""A limit below this share of a rate that the server kept up with is wrong: the server did more."""
+"""A limit below this share of a sustained rate is wrong."""
 OTHERS_FRACTION_MAX = 0.15
-"""Of the server's core: interrupts and kernel threads of the load itself take up to this; above, it is other work, and
-the server's limit was partly that of other work."""
+"""The load's own interrupts and kernel threads take at most this share of the server's core; more is other work, which
+then contributed to the limit.
+"""
 
 QUIET = "assess again on a machine with less other work"
 
 
 def limit(name: str, rate: float, highest_measured: float, highest_kept_up: float) -> Withheld | None:
-    """Judges the rate at which a resource alone would be the limit.
+    """Checks the rate at which a resource alone would be the limit.
 
     Args:
         name: of the resource.
@@ -54,7 +55,7 @@ def limit(name: str, rate: float, highest_measured: float, highest_kept_up: floa
 
 
 def beyond(figure: str, highest_measured: float) -> Withheld:
-    """Refuses a rate that lies too far above the highest that was measured, requests/s."""
+    """Refuses a rate too far above the highest measured one, in requests/s."""
     return Withheld(
         figure=figure,
         reason=f"it would be more than {LIMIT_OVER_HIGHEST_MAX:g} times the highest rate that was measured "
@@ -64,7 +65,7 @@ def beyond(figure: str, highest_measured: float) -> Withheld:
 
 
 def model(fitted: Model, steps: Sequence[Step]) -> Withheld | None:
-    """Judges the fitted model by its own parameters and by the steps that it was fitted on."""
+    """Checks the fitted model by its parameters and its fitted steps."""
     figure = "model and its predictions"
     low, high = CALIBRATION_PLAUSIBLE
     factor = fitted.calibration_factor.estimate

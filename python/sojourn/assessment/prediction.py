@@ -1,4 +1,4 @@
-"""Prediction against measurement: which steps are held out, what each solver says, how far off it is."""
+"""Predicts steps and compares with measurements: which steps are held out, and the error of each solver."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def predict(
     progress: Callable[[int, int], None],
     quota: Quota | None = None,
 ) -> tuple[Model | None, list[Step], Station | None]:
-    """Fits the model on some steps and predicts them all; no model where no step lay below the knee."""
+    """Fits the model to some steps and predicts them all; no model without a step below the knee."""
     unfitted, steps = steps, _hold_out(steps, knee)
     below = [step for step in steps if not step.held_out and is_below(step, knee)]
     overloaded = [step for step in steps if not step.held_out and not step.within_target]
@@ -30,7 +30,7 @@ def predict(
     if quota is None:
         station = fit_to_simulation(closed, sessions, below, seed)
     else:
-        # A throttled server's times are those of its quota: they say nothing of what is added to them.
+        # A throttled server's times are determined by its quota, so they do not show the added delays.
         light = [step for step in below if not is_throttled(step, quota)] or below
         station = closed = with_simulated_delays(closed, sessions, with_times(light), seed)
     predicted = []
@@ -42,18 +42,18 @@ def predict(
 
 
 def is_below(step: Step, knee: Knee) -> bool:
-    """True if the server kept up with the step within the target, and the generator did not limit it."""
+    """True if the server sustained the step within the target, and the generator was not the limit."""
     rate = step.offered_requests_per_second
     return step.within_target and not step.generator_limited and rate <= knee.high
 
 
 def is_throttled(step: Step, quota: Quota) -> bool:
-    """True if the server used so much of its quota that it stood still now and then."""
+    """True if the server used so much of its quota that it was throttled at times."""
     return step.server_cpu_fraction is not None and step.server_cpu_fraction.median >= UTILISATION_MAX * quota.share
 
 
 def _hold_out(steps: Sequence[Step], knee: Knee) -> list[Step]:
-    # Every other step below the knee is fitted, the lowest first; of those beyond it, only the highest.
+    # Every other step below the knee is fitted, starting with the lowest; of those beyond it only the highest.
     held_out = []
     below = 0
     for index, step in enumerate(steps):

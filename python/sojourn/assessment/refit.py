@@ -1,7 +1,7 @@
-"""The model of an assessed server fitted again from run folders, several runs together.
+"""Fits the model of an assessed server again from several run folders together.
 
-What one run cannot say, several can: their points are pooled, and the error is that on steps that were held out in
-turn. The runs must be of one server, or their demands are not of one thing.
+Pooled runs can determine parameters that a single one cannot; errors are measured on steps held out in turn. All runs
+must be of the same server.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from sojourn.failure import CouldNotRun
 from sojourn.results.run_folder import RunFolder
 
 START_FRACTION = 0.5
-"""The file begins with this share of what the overloaded server delivers."""
+"""The file's initial rate, as a share of the overloaded server's throughput."""
 
 
 def refit(runs: Sequence[Path], rate: float | None, seed: int) -> Fit:
-    """Fits demand and station on the runs together.
+    """Fits demand and station to all runs together.
 
     Args:
         runs: folders of assessments that reached the rising load.
@@ -96,7 +96,7 @@ def _mix(folders: Sequence[RunFolder]) -> Mix:
 
 
 def _steps(summaries: Sequence[Summary]) -> tuple[list[Step], Step | None]:
-    """The steps below each run's knee, and of the overloaded ones that of middling throughput."""
+    """The steps below each run's knee, and among the overloaded ones the one with median throughput."""
     below: list[Step] = []
     beyond: list[Step] = []
     for summary in summaries:
@@ -122,7 +122,7 @@ def _held_out(mix: Mix, fit: DemandFit, below: Sequence[Step], overloaded: Step 
         def predict(fitted: IndexArray, out: IndexArray) -> FloatArray:
             rates = [below[index].offered_requests_per_second for index in out]
             said = [stations[fitted.tobytes()].closed_form(rate) for rate in rates]
-            # A station that was fitted as saturated there foretells no response time: wrong beyond measure.
+            # A station saturated at that step predicts no response time: an infinite error.
             return np.array([getattr(each, f"{quantity}_seconds") or np.inf for each in said])
 
         return cross_validated(quantity, f"steps below the knee in {FOLDS} parts", splits, measured, predict)

@@ -1,4 +1,4 @@
-"""What a person asked an assessment for, and how it is kept in the run folder."""
+"""The options of an assessment, and their form in the run folder."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ class Request:
     access_line_bits_per_second: float | None
     log_options: LogOptions
     think_scale: float | None
-    """None: one, or as short as the limit of open connections asks for."""
+    """The factor on think times; None for 1, or less where the limit of open connections requires it."""
     content_limit_bytes: int
     work_dir: Path | None
     probe: bool
-    """True if the server's counters are sampled under the rising load."""
+    """True to sample the server's counters under the rising load."""
     seed: int
     effort: Effort
     static_only: bool = False
-    """True to go on where a static copy stands for little of the log."""
+    """True to continue even if a static copy represents little of the log."""
     require_quiet: bool = False
     """True to refuse a machine with other work."""
     processors: float | None = None
-    """Of its processor's time, what the server may use; None: all."""
+    """The server's share of its processor; None without a limit."""
     verify: tuple[str, ...] = ()
-    """The changes that are made afterwards, to try what is predicted of them."""
+    """The changes to make afterwards in order to verify predictions."""
 
 
 def settings(request: Request, think_scale: float) -> Settings:
-    """The request as the summary records it."""
+    """The options in the form of the summary."""
     return Settings(
         server=request.server.name,
         architecture=request.architecture if request.server.has_architectures else None,
@@ -60,9 +60,9 @@ def settings(request: Request, think_scale: float) -> Settings:
 
 
 def as_study(log: str, settings: Settings) -> str:
-    """The same as a file of the run folder."""
+    """The options as a file of the run folder."""
     lines = ["# What was asked for: sojourn assess", f"log = {json.dumps(log)}"]
-    # Numbers, booleans and strings are written alike in JSON and TOML; what was left open has no key.
+    # JSON and TOML write numbers, booleans and strings alike; unset options are omitted.
     lines += [f"{name} = {json.dumps(value)}" for name, value in settings.model_dump(exclude_none=True).items()]
     return "\n".join(lines) + "\n"
 
@@ -81,7 +81,7 @@ class Effort:
     rising_load: rising_load.Effort
 
     def with_repetitions(self, repetitions: int | None) -> Effort:
-        """The same with another number of climbs, where one is given."""
+        """The same effort with another number of climbs, if given."""
         if repetitions is None:
             return self
         return replace(self, rising_load=replace(self.rising_load, repetitions=repetitions))

@@ -1,4 +1,4 @@
-"""What each resource alone would allow, by rate: the access line, the helpers, and what the log asks for."""
+"""Limits of single resources: the access line, the helpers, and the rates of the log."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class Line:
 
     bits_per_second: float
     transfer_bytes: NDArray[np.float64]
-    """Bytes of a response per request of the log, heads included; shape (requests,)."""
+    """Bytes of a response per request of the log, including heads; shape (requests,)."""
 
     def utilisation(self, rate: float) -> float:
         return rate * 8 * float(self.transfer_bytes.mean()) / self.bits_per_second
 
     def largest_rate(self, target_p95_seconds: float, seed: int) -> float:
-        """The largest request rate at which the p95 transfer time stays within the target; 0 if none does."""
+        """The largest request rate with a p95 transfer time within the target; 0 if there is none."""
         random = np.random.default_rng(seed)
         sample = random.choice(self.transfer_bytes, LINE_JOBS)
-        # The sample is made to have the log's mean, so that it saturates the line where the log does.
+        # The sample is scaled to the log's mean, so that it saturates the line at the same rate.
         transfers = 8 * sample / self.bits_per_second * (self.transfer_bytes.mean() / sample.mean())
         if np.quantile(transfers, 0.95) > target_p95_seconds:
             return 0.0
@@ -44,14 +44,14 @@ class Line:
 
 @dataclass(frozen=True)
 class Helpers:
-    """What the server's helpers did during the measurement."""
+    """The activity of the server's helpers during the measurement."""
 
     count: int
     busy_seconds_per_request: float
 
     @property
     def limit(self) -> float:
-        """The rate at which the busy time they reported would fill all of them."""
+        """The rate at which all helpers would be busy, by their reported busy time."""
         return self.count / self.busy_seconds_per_request
 
     def utilisation(self, rate: float) -> float:

@@ -1,11 +1,10 @@
-"""The log's own mix at rising load: sessions drawn at random from the trace, step by step up to the knee.
+"""The rising load: sessions drawn from the trace at increasing rates up to the knee.
 
 A first staircase explores: it starts low and rises until a step fails. The repetitions then all climb the same
-staircase, laid around the knee that was found, so that every step is measured once per repetition and a drift of
-the machine touches all steps alike. Which step is beyond what the server takes, and why, the engine says (`limit`).
-A repetition whose highest step passes climbs on: the server says where it ends,
-not the estimate. The steps whose mean response time is not known well enough by then are measured again, alone, until
-it is, or the limit is reached.
+staircase around the estimated knee, so that every step is measured once per repetition and drift of the machine
+affects all steps alike. The engine decides which step exceeds the server's capacity, and why (`limit`). A repetition
+whose highest step passes climbs further. Steps whose mean response time is still imprecise are then measured again,
+alone, until it is precise or a limit is reached.
 """
 
 from __future__ import annotations
@@ -30,32 +29,34 @@ EXPLORATION_GROWTH = 1.5
 EXPLORATIONS_MAX = 6
 REPEATED_FRACTIONS = (0.2, 0.35, 0.5, 0.62, 0.74, 0.84, 0.92, 1.06, 1.15)
 HIGHER_FRACTIONS = (1.12, 1.26, 1.4)
-"""Of the highest step that passed, where a repetition climbs on."""
+"""Further steps of a repetition, relative to its highest passed step."""
 HIGHER_MAX = 6
-"""Times that a repetition may climb on: to seven times the load that the exploration found."""
+"""The most extensions of a repetition: up to seven times the load found by exploration."""
 HALF_WIDTH_MAX = 0.1
-"""Of a mean response time's 95 % confidence interval, over the mean: what steps are measured again for."""
+"""Steps are measured again until half the width of the mean response time's 95 % interval is below this, relative to
+the mean.
+"""
 STEPS_GROWTH_MAX = 2
-"""Times as many steps as the repetitions have, at the most."""
+"""The most steps in total, as a multiple of those of the repetitions."""
 
 HIGHER = "-higher-"
-"""Between the name of a repetition and how often it has climbed on."""
+"""Separates a repetition's name from the number of its extension."""
 AGAIN = "again-"
-"""Before the number of a climb of steps that are measured again."""
+"""The prefix of climbs that measure steps again."""
 CUT_SHORT = "-cut-short"
-"""Added to the name of a climb that did not come to its end: it says nothing of the load it would have ended at."""
+"""The suffix of an interrupted climb, which says nothing about the loads it did not reach."""
 
 WHOLE_FRACTION = 0.9
-"""A step that was measured for less of its time did not come to its end."""
+"""A step measured for a smaller share of its time counts as interrupted."""
 
 
 T = TypeVar("T", bound=Step)
 
 
 STEP_REQUESTS = 4000
-"""A step lasts for so many requests at half the capacity, if that does not take too long: sizes are spread widely."""
+"""A step lasts for this many requests at half the capacity, if that is not too long, because sizes vary widely."""
 LENGTHENED_MAX = 4
-"""Times as long as the effort says, at the most."""
+"""The longest step, as a multiple of the effort's length."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Effort:
     settle_seconds: float
 
     def for_capacity(self, requests_per_second: float) -> Effort:
-        """The same with longer steps for a slow system: a few hundred requests tell neither a rate nor a p95."""
+        """The same with longer steps for a slow system, whose requests would be too few for a rate or a p95."""
         needed = self.settle_seconds + STEP_REQUESTS / (requests_per_second / 2)
         seconds = max(self.step_seconds, min(needed, LENGTHENED_MAX * self.step_seconds))
         return replace(self, step_seconds=round(seconds, 3))
@@ -75,7 +76,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class Climb:
-    """What every climb of one assessment shares."""
+    """The parameters common to all climbs of an assessment."""
 
     bench: Bench
     trace: Path
@@ -83,11 +84,11 @@ class Climb:
     think_scale: float
     target_p95_seconds: float
     keep: Callable[[RequestsRecord, str], None]
-    """Takes each engine result and the climb's name as soon as it is there."""
+    """Called with each engine result and the climb's name."""
     progress: engine.Progress
 
     def explore(self, estimate: float) -> float:
-        """Climbs until a step fails; returns a first figure for the knee, in requests/s."""
+        """Climbs until a step fails; returns a first estimate of the knee in requests/s."""
         passed = 0.0
         for attempt in range(EXPLORATIONS_MAX):
             scale = estimate * EXPLORATION_GROWTH**attempt
@@ -100,7 +101,7 @@ class Climb:
         return passed
 
     def repeat(self, knee: float) -> None:
-        """Climbs the staircase around the knee, once per repetition, and what is not known well enough then again."""
+        """Climbs the staircase around the knee once per repetition, then repeats imprecise steps."""
         climbed = [self._repetition(number + 1, knee) for number in range(self.effort.repetitions)]
         by_rate: dict[float, list[Step]] = {}
         for step in (step for steps in climbed for step in steps):
@@ -115,7 +116,7 @@ class Climb:
                 by_rate[offered(step)].append(step)
 
     def at(self, name: str, rates: Sequence[float]) -> list[Step]:
-        """One climb of these rates, in requests/s."""
+        """Climbs these rates, in requests/s."""
         return self._climb(name, rates, stop_when_failing=False)
 
     def _repetition(self, number: int, knee: float) -> list[Step]:
@@ -130,7 +131,7 @@ class Climb:
         return steps
 
     def _climb(self, name: str, rates: Sequence[float], *, stop_when_failing: bool, draw: int = 0) -> list[Step]:
-        """Repetitions draw sessions of their own: the spread of what is measured has to know that of what came."""
+        """Each repetition draws its own sessions, so that the spread of results includes that of the load."""
         options = ["--step", f"{self.effort.step_seconds:g}s", "--settle", f"{self.effort.settle_seconds:g}s"]
         options += [
             "--think-scale",
@@ -138,7 +139,7 @@ class Climb:
             "--target-p95",
             f"{self.target_p95_seconds:g}s",
         ]
-        # What it records comes with its result: only our own writing outlives a full disk.
+        # Records are embedded in the result, because only our own writes handle a full disk.
         options.append("--embed")
         if stop_when_failing:
             options.append("--stop-when-failing")
@@ -155,9 +156,9 @@ class Climb:
 
 
 def unsettled(by_rate: Mapping[float, Sequence[Step]]) -> list[float]:
-    """The rates within the target whose mean response time is not known to `HALF_WIDTH_MAX`, rising.
+    """The rates within the target whose mean response time is less precise than `HALF_WIDTH_MAX`, ascending.
 
-    One repetition says nothing of its spread; asking for one asks for a rough answer.
+    A single repetition has no spread; asking for one means accepting a rough answer.
     """
     found = []
     for rate, level in sorted(by_rate.items()):
@@ -171,42 +172,42 @@ def unsettled(by_rate: Mapping[float, Sequence[Step]]) -> list[float]:
 
 
 def _mean_for_model(step: Step) -> float | None:
-    """The mean response time over undisturbed windows, where windows are judged."""
+    """The mean response time over undisturbed windows, where available."""
     if isinstance(step.undisturbed, Unavailable):
         return step.response_time_seconds.mean
     return step.undisturbed.response_time_seconds.mean
 
 
 def repetition_of(name: str) -> str | None:
-    """The repetition that a climb of this name belongs to; None: it explored, or did not come to its end."""
+    """The repetition to which a climb belongs, by its name; None if it explored or was interrupted."""
     is_whole = name.startswith("repetition") and not name.endswith(CUT_SHORT)
     return name.partition(HIGHER)[0] if is_whole else None
 
 
 def whole(steps: Sequence[T], effort: Effort) -> list[T]:
-    """Of a climb that was cut short, the steps that came to their end."""
+    """The completed steps of an interrupted climb."""
     measured = effort.step_seconds - effort.settle_seconds
     return [step for step in steps if step.duration_seconds >= WHOLE_FRACTION * measured]
 
 
 def offered(step: Step) -> float:
-    """The rate that was offered; every step of a rising load has one."""
+    """The offered rate, which every step of a rising load has."""
     assert step.offered_requests_per_second is not None
     return step.offered_requests_per_second
 
 
 def error_fraction(step: Step) -> float:
-    """Failed requests over all; those still unanswered at the end count as throughput that is missing."""
+    """The share of failed requests; those unanswered at the end count as missing throughput instead."""
     return step.errors / max(1, step.requests + step.errors + step.unfinished)
 
 
 def generator_limited(step: Step) -> bool:
-    """True if the generator was the limit and the server was not: both may be at their end at once."""
+    """True if the generator was the limit and the server was not; both may saturate at once."""
     return step.generator.limited and not step.server_saturated
 
 
 def others_fraction(step: Step) -> float | None:
-    """The share of the server's core that the server's processes did not have: other work, and some interrupts."""
+    """The share of the server's core used outside the server's processes: other work, and some interrupts."""
     busy, own = observed(step, "core_busy_fraction"), observed(step, "cpu_fraction")
     return None if busy is None or own is None else max(0.0, busy - own)
 

@@ -1,10 +1,9 @@
 """Simulates the fitted station under the log's own sessions.
 
 Sessions arrive as a Poisson process and are drawn from the trace, in progress ones included, exactly as the load
-generator does it; a request enters the station when it is due and the one before it has been answered. So the
-simulation feels bursts and think times, which the closed form's Poisson requests do not. Answers wait for the
-generator, which takes one after the other: its work on each is measured, and is part of every response time that it
-measures.
+generator does it; a request enters the station when it is due and the one before it has been answered. The simulation
+thus includes bursts and think times, which the closed form's Poisson requests do not. Answers wait for the generator,
+which takes one after the other: its work on each is measured, and is part of every response time that it measures.
 
 Of steps that were measured, the very requests of each repetition are simulated, and looked at in the same undisturbed
 windows. Near the knee the mean response time of one draw of sessions may be twice that of another: what both sides owe
@@ -36,18 +35,18 @@ WARM_UP_FRACTION = 0.1
 
 @dataclass(frozen=True)
 class Sessions:
-    """The sessions that the simulation replays."""
+    """The sessions for the simulation."""
 
     trace: _native.Trace
     think_scale: float
     measured: Mapping[float, Sequence[ClimbStep]] = field(default_factory=dict)
-    """The repetitions of each step that was measured, by its offered requests/s."""
+    """The repetitions of each measured step, by offered requests/s."""
 
 
 def simulate(station: Station, sessions: Sessions, rate: float, seed: int) -> Prediction:
-    """Foretells a rate by simulation of about `REQUESTS` requests, under the station's quota if it has one.
+    """Predicts a rate by simulating about `REQUESTS` requests, under the station's quota if it has one.
 
-    A saturated station has no steady state: only its throughput is predicted then.
+    A saturated station has no steady state: only its throughput is predicted.
     """
     if not station.keeps_up(rate):
         return _saturated(station)
@@ -67,7 +66,7 @@ def simulate(station: Station, sessions: Sessions, rate: float, seed: int) -> Pr
     )
     steady = (answered_at > WARM_UP_FRACTION * seconds) & (answered_at <= seconds)
     return Prediction(
-        # What comes is answered; how much came of so many simulated requests would add the noise of their draw.
+        # All arrivals are answered; counting simulated arrivals would add the noise of their draw.
         requests_per_second=rate,
         response_time_mean_seconds=float(times[steady].mean()) + station.mean_delay(rate),
         response_time_p95_seconds=float(np.quantile(times[steady], 0.95)) + station.p95_delay(rate),
@@ -75,7 +74,7 @@ def simulate(station: Station, sessions: Sessions, rate: float, seed: int) -> Pr
 
 
 def simulate_measured(station: Station, sessions: Sessions, step: Step, seed: int) -> Prediction:
-    """Foretells a step that was measured by simulation of its own requests, where they can be drawn again."""
+    """Predicts a measured step by simulating its own requests, if they can be drawn again."""
     rate = step.offered_requests_per_second
     repetitions = [each for each in map(_times, sessions.measured.get(rate, ())) if each is not None]
     if not station.keeps_up(rate):
@@ -102,7 +101,7 @@ def simulate_measured(station: Station, sessions: Sessions, step: Step, seed: in
 
 
 class _Times(NamedTuple):
-    """What one repetition measured, in seconds, over so many requests."""
+    """The measured times of a repetition, in seconds, with its number of requests."""
 
     sent: Sent
     mean: float
@@ -111,7 +110,7 @@ class _Times(NamedTuple):
 
 
 def _times(step: ClimbStep) -> _Times | None:
-    """Over undisturbed windows, where they are judged; None where there were none."""
+    """The times over undisturbed windows, where available; None without any."""
     judged = None if isinstance(step.undisturbed, Unavailable) else step.undisturbed
     found = step.response_time_seconds if judged is None else judged.response_time_seconds
     requests = step.requests if judged is None else judged.requests
@@ -123,7 +122,7 @@ def _times(step: ClimbStep) -> _Times | None:
 def _again(
     station: Station, sessions: Sessions, demands: NDArray[np.float64], measured: _Times
 ) -> tuple[float, float] | None:
-    """Mean and p95 of the same requests at the station, in the same windows; None where none was answered in them."""
+    """Simulated mean and p95 of the same requests in the same windows; None without a response in them."""
     sent = measured.sent
     answered_at, times, _demands = _native.simulate_step(
         sessions.trace,
@@ -139,13 +138,13 @@ def _again(
         station.wakeup_seconds,
         station.client_seconds / float(demands.mean()),
     )
-    # Between two edges there is an odd number of edges before it: windows lie one after the other.
+    # A time inside a window has an odd number of edges before it, because windows do not overlap.
     inside = times[np.searchsorted(np.ravel(sent.windows), answered_at) % 2 == 1]
     return (float(inside.mean()), float(np.quantile(inside, 0.95))) if len(inside) else None
 
 
 def _beside(measured: float, beyond: Sequence[float], weights: Sequence[int]) -> tuple[float, float | None]:
-    """A figure by what the simulated repetitions have beyond the measured ones, and what it is known to."""
+    """Combines a measured figure with the simulated repetitions' differences, and their precision."""
     middle = averages.middle(list(zip(beyond, weights, strict=True)))
     half_width = averages.half_width(beyond)
     assert middle is not None, "repetitions without a request are left out"
@@ -159,7 +158,7 @@ def _saturated(station: Station) -> Prediction:
 
 
 def fit_to_simulation(station: Station, sessions: Sessions, below: Sequence[Step], seed: int) -> Station:
-    """The station with r and the delays that explain the steps best by its simulated times."""
+    """The station with the r and the delays whose simulated times fit the steps best."""
     usable = station.usable(below)
     if not usable:
         return station
@@ -189,7 +188,7 @@ def _with_delays(said: Prediction, station: Station, rate: float) -> Prediction:
 
 
 def with_simulated_delays(station: Station, sessions: Sessions, steps: Sequence[Step], seed: int) -> Station:
-    """The station with the latency that measured response times have beyond the simulated ones, at the median."""
+    """The station with the median difference between measured and simulated response times as latency."""
     beyond = []
     for index, step in enumerate(steps):
         said = simulate_measured(station, sessions, step, seed + index)

@@ -1,4 +1,4 @@
-"""From engine results to the rows of `points.parquet` and to the steps of the summary."""
+"""Converts engine results to the rows of `points.parquet` and to the steps of the summary."""
 
 from __future__ import annotations
 
@@ -41,28 +41,28 @@ OBSERVED = (
 
 @dataclass(frozen=True)
 class Sent:
-    """What says which requests the generator sent in a step, and when those that count were answered."""
+    """Identifies the requests of a step that the generator sent, and the windows of their responses."""
 
     rates: tuple[float, ...]
-    """Requests/s, of the climb's steps up to this one."""
+    """Requests/s of the climb's steps up to this one."""
     step_seconds: float
     settle_seconds: float
     seed: int
     windows: tuple[tuple[float, float], ...]
-    """The undisturbed windows, in seconds since the climb's start; the measured part where windows are not judged."""
+    """The undisturbed windows in seconds since the climb's start; the measured part where windows are not judged."""
 
 
 class ClimbStep(record.Step):
-    """A step of a climb, with what its timeline tells."""
+    """A step of a climb, with figures from its timeline."""
 
     server_core_lost_squared_seconds: float | None = None
-    """The interruptions of the step, as `lost_squared` gives them."""
+    """The interruptions of the step, as computed by `lost_squared`."""
     sent: Sent | None = Field(default=None, exclude=True)
-    """None: not by sessions that could be drawn again."""
+    """None if its sessions cannot be drawn again."""
 
 
 def of_climb(result: record.RequestsRecord, effort: Effort) -> list[ClimbStep]:
-    """The steps of a climb, with what its timeline tells of them."""
+    """The steps of a climb, with figures from its timeline."""
     rates = tuple(map(offered, result.steps))
     found = []
     for index, step in enumerate(result.steps):
@@ -92,11 +92,11 @@ def _windows(
 
 
 SHARE_USED = 0.95
-"""Of a processor's share; a server that uses so much of it has no more to give."""
+"""A server that uses at least this share of its quota is saturated."""
 
 
 def saturated_by_share(steps: Sequence[ClimbStep], processors: float) -> list[ClimbStep]:
-    """The steps of a server with less than a processor, saturated where it used all that it may."""
+    """Marks the steps of a server with a quota as saturated if it used all of it."""
     return [
         step.model_copy(update={"server_saturated": (observed(step, "cpu_fraction") or 0.0) >= SHARE_USED * processors})
         for step in steps
@@ -104,7 +104,7 @@ def saturated_by_share(steps: Sequence[ClimbStep], processors: float) -> list[Cl
 
 
 def row(step: ClimbStep, climb: str) -> Row:
-    """One step of one climb, flat: nested figures joined by underscores, units last as they came."""
+    """One step of one climb as a flat row, with nested names joined by underscores."""
     flat: Row = {"climb": climb}
     for name, value in step.as_json().items():
         if name == "probe":
@@ -119,7 +119,7 @@ def row(step: ClimbStep, climb: str) -> Row:
 
 
 def _leaves(value: Mapping[str, JsonValue]) -> Iterator[tuple[str, JsonValue]]:
-    """The figures of nested objects, their names joined."""
+    """The values of nested objects with joined names."""
     for name, part in value.items():
         if isinstance(part, dict):
             yield from ((f"{name}_{deeper}", figure) for deeper, figure in _leaves(part))
@@ -128,7 +128,7 @@ def _leaves(value: Mapping[str, JsonValue]) -> Iterator[tuple[str, JsonValue]]:
 
 
 def _probed(probe: record.ProbeUse) -> Row:
-    """Totals per second, levels by their mean, and what a request cost."""
+    """Totals per second, means of levels, and costs per request."""
     flat: Row = {}
     for name, used in probe.counters.items():
         if used.total is not None:
@@ -136,7 +136,7 @@ def _probed(probe: record.ProbeUse) -> Row:
         else:
             flat[f"probe_{name}"] = used.mean
     per_request = {key: value for key, value in probe.as_json().items() if key != "counters"}
-    # What is not available is an object that says why; a table has no value there.
+    # A missing figure is an object with the reason; the table has no value for it.
     return flat | {f"probe_{key}": None if isinstance(value, dict) else value for key, value in per_request.items()}
 
 
@@ -146,9 +146,9 @@ def over_levels(levels: Sequence[Sequence[ClimbStep]]) -> list[Step]:
 
 
 def levels(repetitions: Sequence[Sequence[ClimbStep]]) -> list[list[ClimbStep]]:
-    """By step of the staircase, the repetitions in which something was answered.
+    """By step of the staircase, the repetitions with at least one response.
 
-    The others have no times and no rate to show; they stay in points.parquet.
+    Other repetitions have no times or rate; they remain in points.parquet.
     """
     height = max((len(steps) for steps in repetitions), default=0)
     reached = [[steps[index] for steps in repetitions if index < len(steps)] for index in range(height)]
@@ -207,11 +207,11 @@ def _step(level: Sequence[ClimbStep]) -> Step:
 
 
 WINDOWS_MIN = 5
-"""A step's figures over fewer undisturbed windows would be those of half a second."""
+"""The fewest undisturbed windows for figures: with fewer they would cover half a second."""
 
 
 def _undisturbed(level: Sequence[ClimbStep]) -> Undisturbed | None:
-    """The figures over undisturbed windows of all repetitions; None where there are too few."""
+    """The figures over undisturbed windows of all repetitions; None with too few windows."""
     seen = [step.undisturbed for step in level]
     found = [each for each in seen if not isinstance(each, Unavailable) and each.requests]
     if sum(each.windows for each in found) < WINDOWS_MIN:
@@ -248,7 +248,7 @@ def _undisturbed(level: Sequence[ClimbStep]) -> Undisturbed | None:
 
 
 def _known_to(values: Sequence[tuple[float | None, int]]) -> float | None:
-    """Half the width of the interquartile mean's 95 % interval, relative to it; values with their weights."""
+    """Half the width of the interquartile mean's 95 % interval, relative; values with weights."""
     middle = averages.middle(values)
     half_width = averages.half_width([value for value, _ in values if value is not None])
     return half_width / middle if half_width is not None and middle else None
@@ -265,11 +265,11 @@ def _usual_fraction(step: ClimbStep, of: Literal["server_core", "generator_core"
 
 
 LOST_RESOLUTION_MAX_SECONDS = 0.002
-"""A source that counts in ticks of 10 ms tells little of interruptions that are as long."""
+"""Coarser sources are unusable: ticks of 10 ms do not show interruptions of that length."""
 
 
 def lost_squared(timeline: Timeline, index: int, step: record.Step) -> float | None:
-    """The interruptions of a step as nu E[H^2], in seconds: what the core lost in each window squared, over the time.
+    """The interruptions of a step as nu E[H^2], in seconds: squared losses of the core per window, over the time.
 
     Several interruptions within a window count as one that is as long as all.
 
@@ -282,7 +282,7 @@ def lost_squared(timeline: Timeline, index: int, step: record.Step) -> float | N
     if not isinstance(core, CoreLoss) or core.resolution_seconds > LOST_RESOLUTION_MAX_SECONDS:
         return None
     rows = zip(timeline.columns.step, timeline.columns.server_core_lost_seconds, strict=False)
-    # What is lost in every window, in many small parts, belongs to the load.
+    # A loss common to all windows, in many small parts, belongs to the load.
     usual = core.usual_in_a_window_seconds
     lost = [max(0.0, seconds - usual) for of, seconds in rows if of == index and seconds is not None]
     if not lost or timeline.interval_seconds is None:
@@ -308,7 +308,7 @@ def _unavailable(level: Sequence[ClimbStep]) -> str | None:
 
 
 def without_predictions(step: Step) -> Step:
-    """The step as measured."""
+    """The step without its predictions."""
     predictions = ("closed_form", "simulation", "closed_form_error", "simulation_error")
     return step.model_copy(update=dict.fromkeys(predictions))
 
@@ -321,7 +321,7 @@ WAIT_FRACTION_MAX = 0.05
 
 
 def warnings(rows: Sequence[Row]) -> list[str]:
-    """Says how much of either core others used, where that was enough to move the figures."""
+    """Warns if other programs used enough of either core to affect the figures."""
     found = []
     others = [
         busy - own

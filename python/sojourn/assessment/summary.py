@@ -1,8 +1,7 @@
-"""The summary of an assessment: every figure it measured or computed, units in the names.
+"""The summary of an assessment: all its measured and computed figures, with units in their names.
 
-`summary.json` in the run folder is this model as JSON; the report and the terminal summary are drawn from
-it alone, so a report can be drawn again years later. Figures that could not be had are `None` and the field
-`notes` says why; nothing is ever filled in with a zero.
+`summary.json` in the run folder is this model as JSON; the report and the terminal summary are drawn from it alone, so
+a report can be drawn again years later. A missing figure is `None`, with the reason in `notes`; never zero.
 """
 
 from __future__ import annotations
@@ -28,17 +27,17 @@ class Settings(Record):
     access_line_bits_per_second: float | None
     session_gap_seconds: float
     log_options: list[str] = Field(default_factory=list)
-    """Of the log's import, those that were not left at their defaults."""
+    """The log options that differ from their defaults."""
     think_scale: float
     think_scale_because: str | None
     repetitions: int
     seed: int
     processors: float | None = None
-    """Of its processor's time, what the server was allowed; None: all."""
+    """The server's share of its processor; None without a limit."""
 
 
 class SystemUnderTest(Record):
-    """Which server was measured, and where it ran."""
+    """The measured server, and its machine."""
 
     name: str
     version: str
@@ -60,7 +59,7 @@ class DemandPoint(Record):
     requests_per_second: float
     response_time_mean_seconds: float
     demand_by_response_law_seconds: float
-    """Response time over clients: the thesis's work demand, valid where the server is saturated."""
+    """Response time over clients: the thesis's work demand, valid if the server is saturated."""
     demand_by_cpu_seconds: float | None
     """CPU seconds of the server's processes per request."""
     server_core_busy_fraction: float | None
@@ -68,7 +67,7 @@ class DemandPoint(Record):
 
 
 class DemandFit(Record):
-    """g(x) = seconds_per_byte * x + fixed_seconds, and what a new connection adds."""
+    """g(x) = seconds_per_byte * x + fixed_seconds, and the cost of a new connection."""
 
     seconds_per_byte: Interval
     fixed_seconds: Interval
@@ -80,17 +79,18 @@ class DemandFit(Record):
 
 
 class Prediction(Record):
-    """What one solver says of one step on a core that nobody else takes."""
+    """A solver's prediction of a step on an undisturbed core."""
 
     requests_per_second: float
     response_time_mean_seconds: float | None
-    """None where the station is saturated: the open model has no steady state there."""
+    """None if the station is saturated: the open model has no steady state then."""
     response_time_p95_seconds: float | None
     response_time_mean_as_it_was_seconds: float | None = None
-    """With what the server's core lost to others in the step added; None where that is not known."""
+    """Includes the measured loss of the server's core to others; None where unknown."""
     response_time_mean_known_to: float | None = None
-    """Half the width of the 95 % interval over repetitions, relative to the measured mean; None where each repetition's
-    own requests were not simulated."""
+    """Half the width of the 95 % interval over repetitions, relative to the measured mean; None unless each
+    repetition's own requests were simulated.
+    """
     response_time_p95_known_to: float | None = None
 
 
@@ -103,35 +103,34 @@ class PredictionError(Record):
 
 
 class Undisturbed(Record):
-    """A step over the windows of about 0.1 s in which nobody else took the server's or the generator's core."""
+    """A step over the windows of about 0.1 s in which no other program used the server's or the generator's core."""
 
     windows: int
-    """Of all repetitions together."""
+    """The number of windows in all repetitions."""
     windows_total: int
     requests: int = 0
     requests_per_second: Spread
     response_time_mean_seconds: Spread
     response_time_p95_seconds: Spread
     response_time_mean_middle_seconds: float | None = None
-    """The interquartile mean over repetitions: it varies less than the median, and outliers do not move it either."""
+    """The interquartile mean over repetitions, which varies less than the median and resists outliers."""
     response_time_p95_middle_seconds: float | None = None
-    """The same of the p95."""
+    """The interquartile mean of the p95."""
     response_time_mean_known_to: float | None = None
-    """Half the width of the mean's 95 % interval over the repetitions, relative; None with one repetition."""
+    """Half the width of the mean's 95 % interval over the repetitions, relative; None for a single repetition."""
     response_time_p95_known_to: float | None = None
     time_to_first_byte_p95_seconds: Spread
     server_cpu_seconds_per_request: Spread | None
 
 
 GENERATOR_BUSY_MAX = 0.8
-"""Of the generator's core, its own work and the kernel threads'; what waits for a fuller one waits as long as for the
-server."""
+"""The share of the generator's core above which its own queueing affects measured times."""
 THROUGHPUT_REQUESTS_MIN = 10_000
-"""Fewer requests tell a rate to more than 1 %: the step as it was has more."""
+"""Fewer requests determine a rate to no better than 1 %: the step over all windows has more."""
 
 
 class Step(Record):
-    """One level of offered load over all repetitions; measured beside predicted."""
+    """One level of offered load over all repetitions, with measurements and predictions."""
 
     offered_requests_per_second: float
     repetitions: int
@@ -141,7 +140,7 @@ class Step(Record):
     response_time_mean_seconds: Spread
     response_time_p50_seconds: Spread
     response_time_p90_seconds: Spread | None = None
-    """None in folders of older versions, as the p99.9."""
+    """None in folders of older versions, like the p99.9."""
     response_time_p95_seconds: Spread
     response_time_p99_seconds: Spread
     response_time_p999_seconds: Spread | None = None
@@ -151,22 +150,22 @@ class Step(Record):
     server_cpu_seconds_per_request: Spread | None
     server_core_busy_fraction: Spread | None
     server_wakeups_per_request: float | None = None
-    """How often the server's threads went to sleep for a request: a busy server finds more to do instead."""
+    """How often the server's threads went to sleep per request: a busy server finds more work instead."""
     generator_cpu_fraction: Spread
     generator_limited: bool
     steady: bool
     within_target: bool
     undisturbed: Undisturbed | None = None
     undisturbed_unavailable: str | None = None
-    """Why there are no figures over undisturbed windows."""
+    """The reason why there are no figures over undisturbed windows."""
     server_core_lost_squared: float | None = None
-    """Seconds: the squares of what the server's core lost to others in each window, summed, over the time measured."""
+    """Seconds: the squared losses of the server's core to others per window, summed, over the measured time."""
     server_core_usual_fraction: float | None = None
-    """Of the server's core, what it lost in every window alike: kernel threads that work for the load."""
+    """The share of the server's core lost in every window alike: kernel threads that work for the load."""
     generator_core_usual_fraction: float | None = None
-    """The same of the generator's core."""
+    """The same for the generator's core."""
     held_out: bool
-    """True: the model's parameters were fitted without this step."""
+    """True if the model was fitted without this step."""
     closed_form: Prediction | None
     simulation: Prediction | None
     closed_form_error: PredictionError | None
@@ -174,7 +173,7 @@ class Step(Record):
 
     @property
     def is_generator_busy(self) -> bool:
-        """True if response times may be the generator's as much as the server's: what is due waits for its core."""
+        """True if response times may include the generator's queueing, because due requests wait for its core."""
         return self._generator_busy > GENERATOR_BUSY_MAX
 
     @property
@@ -188,13 +187,13 @@ class Step(Record):
 
     @property
     def throughput_for_model(self) -> float:
-        """The throughput that the model is tried on, in requests/s: undisturbed where that is known."""
+        """The throughput for testing the model, in requests/s: undisturbed where available."""
         enough = self.undisturbed is not None and self.undisturbed.requests >= THROUGHPUT_REQUESTS_MIN
         return (self.undisturbed if enough and self.undisturbed else self).requests_per_second.median
 
     @property
     def mean_for_model(self) -> float:
-        """The mean response time that the model is fitted and tried on, in seconds: undisturbed where that is known."""
+        """The mean response time for fitting and testing the model, in seconds: undisturbed where available."""
         middle = self.undisturbed.response_time_mean_middle_seconds if self.undisturbed else None
         return middle or (self.undisturbed or self).response_time_mean_seconds.median
 
@@ -206,41 +205,41 @@ class Step(Record):
 
     @property
     def cpu_for_model(self) -> float | None:
-        """CPU seconds per request, the kernel threads' too; over undisturbed windows where that is known."""
+        """CPU seconds per request, including kernel threads; over undisturbed windows where available."""
         own = self.own_cpu_for_model
         return own and own + (self.server_core_usual_fraction or 0.0) / self.requests_per_second.median
 
     @property
     def utilisation_for_model(self) -> float:
-        """Of a processor: throughput times CPU time per request (the utilisation law); 0 where that is not known."""
+        """Utilisation of a processor: throughput times CPU time per request; 0 where unknown."""
         return self.throughput_for_model * (self.cpu_for_model or 0.0)
 
     @property
     def own_cpu_for_model(self) -> float | None:
-        """The same of the server's processes alone, as a limit of their processor counts it."""
+        """CPU seconds per request of the server's processes alone, as their quota counts them."""
         over = self.undisturbed.server_cpu_seconds_per_request if self.undisturbed else None
         found = over or self.server_cpu_seconds_per_request
         return None if found is None else found.median
 
 
 class Knee(Record):
-    """The largest load the server takes within the target."""
+    """The largest load that the server sustains within the target."""
 
     requests_per_second: float
     low: float
     """The lowest load at which a repetition may have reached its knee."""
     high: float
-    """The highest: what lies between two steps of load was not measured."""
+    """The highest such load: loads between two steps were not measured."""
     per_repetition: list[float]
     others_fraction: float | None = None
-    """Of the server's core, what other work had in the steps around the knee; None: not known."""
+    """The share of the server's core used by other work in the steps around the knee; None if unknown."""
     reason: Literal["throughput", "time to first byte", "errors", "generator", "server stopped", "not reached"]
-    """What ended the climb. "generator" and "not reached": the figure is a lower bound, not the server's knee."""
+    """The reason for the climb's end. "generator" and "not reached" make the figure a lower bound."""
     is_lower_bound: bool
 
 
 class Withheld(Record):
-    """A figure that was computed and is not printed, since the measurements contradict it."""
+    """A computed figure that is withheld because the measurements contradict it."""
 
     figure: str
     reason: str
@@ -251,32 +250,32 @@ class Model(Record):
     """The fitted limited-processor-sharing model of the server."""
 
     jobs_in_service_limit: int | None
-    """r of the LPS station; None stands for plain processor sharing."""
+    """r of the LPS station; None for plain processor sharing."""
     mean_demand_seconds: float
-    """Of a busy server."""
+    """The mean demand at a busy server."""
     demand_squared_coefficient_of_variation: float
     calibration_factor: Interval
-    """CPU demand of the log's mix over what g(x) foretells, from the steps that were not held out."""
+    """CPU demand of the log's mix over the prediction of g(x), from the fitted steps."""
     latency_seconds: float
     interruption_seconds: float
-    """nu E[H^2] of what interrupts the server's core nu times a second for H seconds."""
+    """nu E[H^2] of interruptions of the server's core, nu per second with length H."""
     latency_p95_seconds: float
     interruption_p95_seconds: float
-    """The same two terms as they show in the p95."""
+    """The interruption term of the p95."""
     wakeup_latency_seconds: float = 0.0
-    """What a request waits longer at a server that does nothing else; it falls as the square of the idle share."""
+    """The wake-up wait at an otherwise idle server; it falls with the square of the idle share."""
     wakeup_latency_p95_seconds: float = 0.0
-    """The same as it shows in the p95."""
+    """The wake-up term of the p95."""
     processor_share: float = 1.0
-    """Of a processor's time, what the server may use."""
+    """The server's share of a processor."""
     wakeup_seconds: float = 0.0
-    """CPU time that a request costs more if it finds the server asleep; fitted for a share of a processor."""
+    """The additional CPU time of a request that wakes the server; fitted for servers with a quota."""
     background_fraction: float = 0.0
-    """Of a processor, what the server uses without requests; fitted for a share of a processor."""
+    """The share of a processor used without requests; fitted for servers with a quota."""
     busy_capacity_requests_per_second: float
-    """What a busy server that keeps up would deliver: its share of the processor over the mean demand."""
+    """The throughput of a busy server without a backlog: its share of the processor over the mean demand."""
     capacity_requests_per_second: float
-    """What the overloaded server delivers."""
+    """The throughput of the overloaded server."""
     steps_fitted: int
     steps_held_out: int
     held_out_error_requests_per_second: float | None
@@ -287,7 +286,7 @@ class Model(Record):
     notes: list[str]
 
     def utilisation(self, step: Step) -> float:
-        """Of the server's processor, or its share of one, at a step: by the model's capacity or as measured, if more.
+        """Utilisation of the server's CPU share at a step: by the model's capacity or as measured, if larger.
 
         A server with a share spends on waking up what a busy one serves requests with.
         """
@@ -303,13 +302,13 @@ class Resource(Record):
 
     name: str
     limit_requests_per_second: float | None
-    """The rate at which it alone would bound the system; None: it was not used at all."""
+    """The rate at which it alone would be the limit; None if it was not used."""
     utilisation: float | None
     evidence: str
 
 
 class Doubling(Record):
-    """What twice as much of one resource would give."""
+    """The gain from doubling one resource."""
 
     resource: str
     requests_per_second: float
@@ -317,78 +316,78 @@ class Doubling(Record):
 
 
 class Answer(Record):
-    """How much traffic fits, the bottleneck, and what to change."""
+    """The capacity, the bottleneck, and suggested changes."""
 
     largest_rate_requests_per_second: float
     low_requests_per_second: float
     """The capacity lies between this and `high_requests_per_second`."""
     high_requests_per_second: float | None
-    """None: how far above the lower end is not known."""
+    """None if no upper bound is known."""
     interval_because: list[str]
-    """What the interval's width comes from."""
+    """The reasons for the interval's width."""
     is_lower_bound: bool
     lower_bound_because: str | None
     bottleneck: str | None
-    """None: not known, for the reason in `bottleneck_because`."""
+    """None if unknown, with the reason in `bottleneck_because`."""
     bottleneck_because: str
-    """The evidence for the bottleneck; without one why it is not known, and the cure."""
+    """The evidence for the bottleneck, or the reason why it is unknown and a suggested fix."""
     next_bottleneck: str | None
     resources: list[Resource]
     doubling: list[Doubling]
     withheld: list[Withheld]
     log_average_requests_per_second: float
     log_peak_requests_per_second: float
-    """Over all requests of the log, those that a static copy cannot answer included."""
+    """Over all requests of the log, including those that a static copy cannot answer."""
     requests_fraction: float | None = None
-    """Of the log's requests, those that the static copy stands for."""
+    """The share of the log's requests that the static copy represents."""
     bytes_fraction: float | None = None
     headroom_over_log_peak: float | None
-    """None: the log has no peak to compare with."""
+    """None if the log has no peak to compare with."""
     sentences: list[str]
     """The answer in words, most important first."""
 
 
 Verdict = Literal["within the aims", "missed", "disturbed", "not measured"]
-"""On a prediction that was tried; over disturbed measurements there is none."""
+"""The verdict on a verified prediction; disturbed measurements give none."""
 
 
 class VerifiedLoad(Record):
-    """One load offered to a changed system, predicted and measured."""
+    """One load on a changed system, predicted and measured."""
 
     offered_requests_per_second: float
     fraction_of_predicted_capacity: float
     predicted: Prediction
     measured: Prediction | None
-    """The same figures as they were measured; None: the load was not reached, or the generator limited it."""
+    """The measured figures; None if the load was not reached, or the generator was the limit."""
     error: PredictionError | None
 
 
 class Verification(Record):
-    """A change that was made: predicted first, then measured."""
+    """A change that was made, with its prediction and measurement."""
 
     change: str
     says: str
     unmade_because: str | None
-    """Why it was not made, or not measured to its end; the figures that are there were had before."""
+    """The reason why it was not made or not fully measured; existing figures are from before."""
     basis: str | None = None
-    """From what it was predicted."""
+    """The basis of the prediction."""
     predicted_at: str | None = None
-    """When the prediction was in the run's folder: before the measurement."""
+    """When the prediction was written to the run's folder, before the measurement."""
     predicted_capacity_requests_per_second: Interval | None = None
     measured_knee: Knee | None = None
     capacity_error: float | None = None
-    """Predicted minus measured, relative to measured; None where only a bound was measured."""
+    """Predicted minus measured, relative to measured; None if only a bound was measured."""
     is_within_interval: bool | None = None
-    """Whether the measured capacity, with its own interval, meets the predicted one; None where that has no width."""
+    """Whether the measured capacity, with its interval, agrees with the predicted one; None if that has no width."""
     response_time_mean_error: float | None = None
-    """The largest over the loads, either way."""
+    """The largest error over the loads."""
     response_time_p95_error: float | None = None
     loads: list[VerifiedLoad] = Field(default_factory=list)
     disturbed_because: list[str] = Field(default_factory=list)
-    """What makes the comparison doubtful: other work on the cores, while this was measured or its prediction was."""
+    """Other work on the cores during this measurement or its prediction, which makes the comparison doubtful."""
     verdict: Verdict = "not measured"
     missed: list[str] = Field(default_factory=list)
-    """Which figures missed their aims, and by how much."""
+    """The figures that missed their aims, with the amount."""
 
 
 class Summary(Record):
@@ -402,16 +401,16 @@ class Summary(Record):
     log_name: str
     settings: Settings
     log_import: dict[str, Any]
-    """What the native import said; `workload.characteristics` knows the keys, of every version."""
+    """The native import's report; `workload.characteristics` knows its keys in every version."""
     characteristics: dict[str, Any]
-    """Of the trace, in the same way."""
+    """The characteristics of the trace, likewise."""
     site_documents: int | None
     site_bytes: int | None
     system: SystemUnderTest | None
     machine: Machine | None = None
-    """Where it was measured; folders of older versions have it in `environment.json` alone."""
+    """The machine of the run; folders of older versions have it only in `environment.json`."""
     disturbance: Disturbance | None = None
-    """Of both cores, before the first stage."""
+    """Disturbances of both cores before the first stage."""
     demand_points: list[DemandPoint]
     demand_fit: DemandFit | None
     steps: list[Step]
@@ -419,9 +418,9 @@ class Summary(Record):
     model: Model | None
     answer: Answer | None
     saturation: Saturation | None = None
-    """Which resource of the server was full first, with the evidence (`loading.saturation`)."""
+    """The server's resource that saturated first, with the evidence (`loading.saturation`)."""
     verification: list[Verification] | None = None
-    """The changes that were made to check what is predicted of them; None: not asked for."""
+    """The changes made to verify predictions; None if not requested."""
     warnings: list[str]
 
 

@@ -1,4 +1,4 @@
-"""The fitted model as a system file, so that `sojourn simulate` and a person with an editor can take it further.
+"""Writes the fitted model as a system file, for `sojourn simulate` and for editing by hand.
 
 The file's requests are independent (a Poisson process), the connection's cost is spread over all of them, and sizes
 are grouped, each group keeping its mean; the assessment's own simulation has the sessions.
@@ -22,7 +22,7 @@ def describe(
     rate: float,
     access_line_bits_per_second: float | None,
 ) -> Table:
-    """The system as `system_file.write` takes it.
+    """Describes the system for `system_file.write`.
 
     Args:
         name: what the system is called.
@@ -47,7 +47,7 @@ def describe(
         "network": {
             "comment": "Wake-ups, the network stack, and what interruptions of the core add at this rate.",
             "discipline": "is",
-            # The server's demand in the file is a busy one's.
+            # The demand in the file is that of a busy server.
             "demand": system_file.time(
                 station.mean_delay(rate) + station.demand_at(rate) - float(station.demands.mean())
             ),

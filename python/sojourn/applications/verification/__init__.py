@@ -1,5 +1,5 @@
-"""Changes of an application that are carried out: what they give is predicted, kept, and then measured.
+"""Verifies predictions: makes changes to an application and measures their effect.
 
-`planned` reads what was typed, `processor_quota` limits the cores of processes that run already, `carrying_out` makes a
-change and measures the knee anew. A prediction is in the run's folder before its measurement begins.
+`planned` parses the changes, `processor_quota` limits the cores of running processes, `carrying_out` makes a change and
+measures the knee again. Each prediction is written to the run's folder before its measurement begins.
 """

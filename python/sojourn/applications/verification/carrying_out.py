@@ -1,7 +1,7 @@
-"""Makes each planned change, measures the knee anew, and puts what was predicted beside it.
+"""Makes each planned change, measures the knee again, and compares it with the prediction.
 
-All predictions are written before the first change is made. The traffic is that of the assessment; the tiers are looked
-for again, because a command may have started them anew.
+All predictions are written before the first change. The traffic is that of the assessment; the tiers' processes are
+looked up again, because a command may have restarted them.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ from sojourn.tiers.watch import Sources, Watch
 COMMAND_SECONDS_MAX = 300.0
 ANSWER_SECONDS_MAX = 60.0
 FIRST_FRACTION = 0.4
-"""Of the smaller of the knee and what is predicted: where the rise begins."""
+"""The rise starts at this share of the knee or of the predicted capacity, whichever is smaller."""
 SETTLED_SECONDS = 1.0
 OTHERS_DIFFERENT = 0.15
-"""Cores: so much more, or less, of other work is worth a word."""
+"""A difference of other programs' usage, in cores, from which on it is reported."""
 
 
 @dataclass(frozen=True)
 class Carrying:
-    """What changes are carried out with."""
+    """The context for making changes."""
 
     climb: Climb
-    """Of the assessment: its traffic and its limits."""
+    """The assessment's traffic and limits."""
     knee: float
-    """Of the system as it is, in requests/s."""
+    """The knee of the unchanged system in requests/s."""
     starting: Starting | None
     described: Sequence[TierDescription]
     tiers: Sequence[Tier]
     sources: Sources
     target: str
     restore: str | None
-    """Puts the system back as it was."""
+    """The command that restores the system."""
 
 
 def predicted(starting: Starting | None, planned: Sequence[Planned], prices: Prices | None) -> list[VerifiedChange]:
-    """What is predicted of each change, before any is made."""
+    """The predicted effect of each change, before any is made."""
     found = []
     for each in planned:
         made = VerifiedChange(setting=str(each.modification), what=str(each.modification), command=each.command)
@@ -74,7 +74,7 @@ def predicted(starting: Starting | None, planned: Sequence[Planned], prices: Pri
 
 
 def measure(carrying: Carrying, planned: Planned, change: VerifiedChange) -> None:
-    """Makes one change, measures, and puts it back; what goes wrong is said in the change.
+    """Makes one change, measures, and restores the system; problems are recorded in the change.
 
     Raises:
         Stopped: the person interrupted.
@@ -94,7 +94,7 @@ def measure(carrying: Carrying, planned: Planned, change: VerifiedChange) -> Non
 
 
 def in_words(change: VerifiedChange) -> str:
-    """Predicted beside measured."""
+    """The prediction beside the measurement."""
     told = "not predicted" if change.predicted is None else f"predicted {format.rate(change.predicted.estimate)}"
     if change.measured is None:
         return f"{told}, not measured: {change.not_measured_because or 'not begun'}"
@@ -141,7 +141,7 @@ def _climb(carrying: Carrying, change: VerifiedChange) -> None:
 
 
 def _beside_others(carrying: Carrying, planned: Planned, change: VerifiedChange) -> None:
-    """Other work than the system's comes and goes: what the model says of the change with what it took now."""
+    """Adds the model's prediction with the cores that other programs used during the measurement."""
     taken = [each for step in change.steps if (each := fitting.others(step, carrying.described)) is not None]
     if carrying.starting is None or change.predicted is None or change.measured is None or not taken:
         return
@@ -156,7 +156,7 @@ def _beside_others(carrying: Carrying, planned: Planned, change: VerifiedChange)
 
 def _run(command: str) -> None:
     try:
-        # What it starts stays: only its own end is waited for, whoever keeps its output open.
+        # Processes it starts remain: only the command's own end matters, even if they keep its output open.
         done = subprocess.run(
             ["/bin/sh", "-c", command],
             stdin=subprocess.DEVNULL,

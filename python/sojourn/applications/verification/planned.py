@@ -1,6 +1,6 @@
-"""`--change 'app.workers=8->16: COMMAND'`: a change of the model, and the command that makes it in the system.
+"""`--change 'app.workers=8->16: COMMAND'`: a change of the model, with the command that makes it in the system.
 
-Without a command only a tier's cores can be changed: Sojourn itself limits them.
+Without a command only a tier's cores can be changed, because Sojourn limits them itself.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from sojourn.tiers.declaration import Tier
 
 @dataclass(frozen=True)
 class Planned:
-    """A change that is to be carried out."""
+    """A change to make and measure."""
 
     modification: Modification
     command: str | None
-    """Run by the shell; it returns when the system has changed. None: Sojourn limits a tier's cores."""
+    """A shell command that returns when the system has changed; None if Sojourn limits a tier's cores."""
 
 
 def parse(text: str, known: Sequence[Endpoint], tiers: Sequence[Tier]) -> Planned:
-    """Reads what was typed.
+    """Parses a planned change.
 
     Raises:
-        CouldNotRun: it is no change, or nobody could make it.
+        CouldNotRun: it is malformed, or cannot be made.
     """
     setting, colon, command = text.partition(": ")
     modification = Modification.parse(setting, list(known), [tier.name for tier in tiers])

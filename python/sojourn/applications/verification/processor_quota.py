@@ -1,6 +1,6 @@
-"""A limit on the cores of processes that run already: a control group that they are in for a while.
+"""Limits the cores of running processes by moving them into a control group temporarily.
 
-Those that they start meanwhile are limited, too. At the end all are where they were, and the group is gone.
+Processes they start meanwhile are limited, too. At the end all return to their former groups, and the group is removed.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from sojourn.failure import CouldNotRun
 
 PERIOD_MICROSECONDS = 50_000
 ROUNDS_MAX = 10
-"""How often new processes are looked for while they are moved."""
+"""The most rounds of looking for new processes while moving them."""
 
 
 class ProcessorQuota:
-    """A context manager."""
+    """Limits the cores within its context."""
 
     def __init__(self, name: str, pids: Iterable[int], cores: float) -> None:
         self._name = f"sojourn-{os.getpid()}-{name}"
@@ -60,7 +60,7 @@ class ProcessorQuota:
             (self._group / "cpu.cfs_quota_us").write_text(str(quota))
 
     def _move(self, pid: int) -> None:
-        # One that ends meanwhile needs no limit.
+        # A process that ends meanwhile needs no limit.
         with contextlib.suppress(ProcessLookupError, FileNotFoundError):
             came_from = self._base / _path(pid, self._is_unified).lstrip("/")
             _join(self._group, pid)
@@ -73,12 +73,12 @@ class ProcessorQuota:
             return []
 
     def _home(self) -> Path:
-        """Where children go that were born in the group: to those who bore them."""
+        """The group to which children born in the limited group return: their parents' group."""
         return next(iter(self._came_from.values()), self._base)
 
 
 def _hierarchy() -> tuple[Path, bool]:
-    """The folder of the hierarchy that limits processors, and whether it is the unified one."""
+    """The cgroup hierarchy that limits CPU, and whether it is the unified one."""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         before, _, after = line.partition(" - ")
         kind, _, options = after.split(" ", 2)

@@ -1,6 +1,6 @@
-"""The counterfactual, done: what a change gives is predicted, kept, and then the change is made and measured.
+"""Verifies predictions: stores the predicted effect of a change, makes the change, and measures.
 
-`changes` has the changes, one table; `foretelling` what the fitted model says of them; `carrying_out` makes a change
-and measures; `comparison` puts both side by side. A prediction is in the run's folder before its measurement begins, so
-that it cannot be fitted to it.
+`changes` is the table of changes; `foretelling` predicts them with the fitted model; `carrying_out` makes a change and
+measures; `comparison` compares the two. A prediction is written to the run's folder before its measurement begins, so
+that it cannot be adjusted.
 """

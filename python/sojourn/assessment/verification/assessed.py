@@ -1,4 +1,4 @@
-"""What an assessment knows once it has predicted, and what the changes start from."""
+"""The state of an assessment after its predictions, as the starting point of changes."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ from sojourn.systems import Launch, Server
 from sojourn.systems.server import LOOPBACK
 
 SAME_RATE = 0.1
-"""Relative; a step whose throughput is further from the capacity does not show what the server had at it."""
+"""The largest relative distance of a step's throughput from the capacity at which it still represents the server's CPU
+share there.
+"""
 
 
 def capacity(knee: Knee, station: Station) -> float:
-    """Requests/s: as measured, or the model's where only a bound was measured."""
+    """The capacity in requests/s: as measured, or the model's if only a bound was measured."""
     return max(knee.requests_per_second, station.capacity) if knee.is_lower_bound else knee.requests_per_second
 
 
 def processor_fraction(steps: Sequence[Step], capacity: float) -> float:
-    """What the server had of its processor in the step that delivered the capacity; 1 where that is not known."""
+    """The server's CPU share in the step that delivered the capacity; 1 where unknown."""
     known = [
         (abs(step.requests_per_second.median / capacity - 1), step.server_cpu_fraction.median)
         for step in steps
@@ -45,7 +47,7 @@ class Assessed:
     """The log's sessions as a file."""
     server: Server
     launch: Launch
-    """How the server was started."""
+    """The server's start parameters."""
     cores: Cores
     sessions: Sessions
     mix: Mix
@@ -53,25 +55,25 @@ class Assessed:
     station: Station
     knee: Knee
     processor_fraction: float
-    """Of its processor, what the server's processes had at the capacity; interrupts and others have the rest."""
+    """The CPU share of the server's processes at capacity; interrupts and others use the rest."""
     helpers: int | None
-    """How many the server ran with, if it has any."""
+    """The server's number of helpers, if it has any."""
     helper_limit: float | None
-    """The rate at which they would all be busy, requests/s; None where they did too little to tell."""
+    """The rate at which all helpers would be busy, in requests/s; None where they did too little to tell."""
     target_p95_seconds: float
     effort: Effort
     seed: int
     disturbances: Sequence[str] = ()
-    """What disturbed the assessment: its predictions rest on disturbed measurements."""
+    """Disturbances of the assessment, on which its predictions rest."""
 
     @property
     def capacity(self) -> float:
-        """What the unchanged server takes, requests/s."""
+        """The capacity of the unchanged server in requests/s."""
         return capacity(self.knee, self.station)
 
     @property
     def capacity_range(self) -> tuple[float, float]:
-        """Factors on the capacity: the knee's interval, or the calibration's where the knee is only a bound."""
+        """The interval of the capacity as factors: the knee's, or the calibration's where the knee is only a bound."""
         knee, factor = self.knee, self.station.calibration
         if not knee.is_lower_bound and knee.requests_per_second > 0:
             return knee.low / knee.requests_per_second, knee.high / knee.requests_per_second
@@ -80,5 +82,5 @@ class Assessed:
 
     @property
     def is_local(self) -> bool:
-        """True if the server was started here, so that it can be started otherwise."""
+        """True if the server was started here, so that it can be started differently."""
         return self.server.builds_site and self.launch.address == LOOPBACK

@@ -1,4 +1,4 @@
-"""Makes a change and measures it: another server process on the same site, a climb around the predicted capacity.
+"""Makes a change and measures it: another server process on the same site, and a climb.
 
 Each change has a folder, `verification/NAME`, with its prediction (written before anything of it is measured), its
 points and its histograms.
@@ -32,18 +32,18 @@ from sojourn.systems import Launch, Running
 
 FOLDER = "verification"
 REPETITIONS_MAX = 3
-"""Climbs of a changed system: they confirm or contradict, and there may be many changes."""
+"""The most climbs of a changed system."""
 COMPARED_FRACTIONS = (0.5, 0.84)
-"""Of the predicted capacity: loads of the climb at which response times are compared."""
+"""Loads at which response times are compared, as fractions of the predicted capacity."""
 LIGHT_REPETITIONS = 2
-"""Climbs of another server at light loads, from which it is predicted at others."""
+"""Climbs of another server at light loads, from which other loads are predicted."""
 NO_MODEL = "without a model there are no predictions to try"
 LINK_ADDRESS = "10.77.0.1"
-"""Of the server, seen from behind a link."""
+"""The server's address behind a link."""
 
 
 class Stages(Protocol):
-    """A stage of a long run for each change."""
+    """Shows a stage for each change."""
 
     def begin(self, name: str) -> None:
         """Ends the current stage and starts the next one."""
@@ -56,9 +56,9 @@ class Stages(Protocol):
 
 
 def verify(assessed: Assessed, names: Sequence[str], stages: Stages, keep: Callable[[Verification], None]) -> None:
-    """Makes the changes one after the other; `keep` takes each as far as it came.
+    """Makes the changes one after the other; `keep` receives each as it progresses.
 
-    Where all are asked for, those that would be no change of this server are passed over.
+    If all are requested, those that do not apply to this server are skipped.
 
     Raises:
         Interrupted, KeyboardInterrupt: the person asked to stop; what was measured is kept.
@@ -87,13 +87,13 @@ def verify(assessed: Assessed, names: Sequence[str], stages: Stages, keep: Calla
 
 
 def unpredicted(names: Sequence[str]) -> list[Verification]:
-    """The changes where there is no model to predict what they give."""
+    """The changes without predictions, where there is no model."""
     return [Verification(change=name, says=CHANGES[name].says, unmade_because=NO_MODEL) for name in names]
 
 
 @dataclass
 class _One:
-    """One change."""
+    """One change in progress."""
 
     assessed: Assessed
     name: str
@@ -101,18 +101,18 @@ class _One:
     stages: Stages
     foretold: Verification | None = None
     disturbances: list[str] = field(default_factory=list)
-    """Of what the prediction rests on."""
+    """Disturbances of the measurements behind the prediction."""
 
     @property
     def folder(self) -> Path:
         return self.assessed.folder.path / FOLDER / self.name
 
     def last(self, made: Verification) -> Verification:
-        """The change as far as it came."""
+        """The change in its present state."""
         return self.foretold or made
 
     def predicted(self, made: Verification) -> Verification:
-        """The prediction, in the folder before the changed system is started."""
+        """Writes the prediction to the folder before the changed system is started."""
         self.disturbances += (f"in the assessment: {each}" for each in self.assessed.disturbances)
         expectation = self.change.expectation(self.assessed, self)
         made = made.model_copy(
@@ -129,7 +129,7 @@ class _One:
         return made
 
     def measured(self, made: Verification) -> Verification:
-        """The change made, and what was measured beside what was predicted."""
+        """Makes the change and adds the measurements to the prediction."""
         predicted = made.predicted_capacity_requests_per_second
         assert predicted is not None
         knee, found, disturbances = self._climbed(
@@ -191,7 +191,7 @@ class _One:
             if link:
                 server.url = f"http://{LINK_ADDRESS}:{urlsplit(server.url).port}"
             climb = self._climb(server, climbs, link)
-            # The link belongs beside the server, whose core this process keeps off.
+            # The link runs on the server's core, which this process otherwise avoids.
             with cores.also_on_server_core(assessed.cores) if link else nullcontext():
                 climb.repeat(capacity)
         climbed = climbs.repetitions()
@@ -202,9 +202,9 @@ class _One:
             )
         found = steps.over_levels(climbs.levels())
         if link or confinement is not None:
-            # A link's work beside the server, and a quota's pauses, belong to what was changed: no window is left out.
+            # A link's work and a quota's pauses are part of the change, so no window is left out.
             found = [each.model_copy(update={"undisturbed": None}) for each in found]
-        # A link's own work on the server's core is not another's.
+        # A link's own work on the server's core is not a disturbance.
         disturbances = _late(report) if link else steps.warnings(climbs.rows)
         return knee, found, disturbances
 
@@ -213,14 +213,14 @@ class _One:
             self.stages.update(progress.progress, 1.0, f"{progress.requests_per_second:,.0f} requests/s")
 
     def _launch(self, arrangement: Arrangement) -> Launch:
-        # Servers leave files where they work: each change has a folder of its own.
+        # Servers leave files in their work folder, so each change has its own.
         work = arrangement.launch.work / f"{FOLDER}-{self.name}"
         work.mkdir(exist_ok=True)
         return replace(arrangement.launch, work=work)
 
 
 def _effort(assessed: Assessed, capacity: float) -> rising_load.Effort:
-    """Fewer repetitions, and longer steps of a slow system."""
+    """Fewer repetitions, and longer steps for a slow system."""
     effort = assessed.effort.rising_load.for_capacity(capacity)
     return replace(effort, repetitions=min(REPETITIONS_MAX, effort.repetitions))
 

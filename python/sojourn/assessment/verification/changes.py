@@ -1,7 +1,7 @@
-"""The changes that can be made here to check a prediction: one table, by the names that `--verify` takes.
+"""The table of changes that can be made here to verify predictions, by the names of `--verify`.
 
-A change says why it cannot be made, foretells what it gives, and how the server is started and reached then. What it
-foretells may need a measurement of another baseline first (`Baselines`): never one of the changed system itself.
+A change says why it cannot be made, predicts its effect, and arranges how the server is started and reached. A
+prediction may first need a measurement of another baseline (`Baselines`), but never of the changed system itself.
 """
 
 from __future__ import annotations
@@ -27,26 +27,28 @@ from sojourn.systems.server import EVERYWHERE
 from sojourn.text import format
 
 LINE_SHARE = 0.25
-"""Of the server's capacity, what the slower line carries: the server is then far from being the bottleneck."""
+"""The slower line carries this share of the server's capacity, so that the line is clearly the bottleneck."""
 LINE_BITS_PER_SECOND_MAX = 100e6
-"""Our link copies every packet; above, it takes too much of a core beside a server and a generator."""
+"""The fastest emulated line: the link copies every packet, and would take too much of a core beside a server and a
+generator.
+"""
 LINE_QUEUE_SECONDS = 0.1
-"""How much of the line's time waits at most: packets are seldom lost, and the first byte is in time."""
+"""The longest queue of the line in seconds: packets are seldom lost, and the first byte arrives in time."""
 QUEUE_PACKETS_MIN = 50
 PACKET_BYTES = 1500
 WORKERS_SHARE = 0.5
-"""Of the capacity, what the fewer workers can hold."""
+"""The fewer workers can hold this share of the capacity."""
 WORKERS_MAX = 2000
 KEEP_A_CONNECTION = ("mp", "mt", "helper")
-"""Architectures whose workers have a connection until it ends."""
+"""Architectures whose workers hold a connection until it ends."""
 TUN = Path("/dev/net/tun")
 ALL = "all"
-"""What `--verify` takes for every change that can be made."""
+"""The value of `--verify` for all applicable changes."""
 
 
 @dataclass(frozen=True)
 class Arrangement:
-    """How a changed system is started and reached."""
+    """How to start and reach a changed system."""
 
     server: Server
     launch: Launch
@@ -54,43 +56,43 @@ class Arrangement:
 
 
 class Baselines(Protocol):
-    """Measures what a prediction starts from, where the assessment did not."""
+    """Measures the starting point of a prediction, where the assessment lacks it."""
 
     def climb(self, arrangement: Arrangement, name: str, capacity: float) -> Knee:
-        """The knee of another arrangement, about which a first figure is known."""
+        """Measures the knee of another arrangement, given a first estimate."""
         ...
 
     def demand(self, arrangement: Arrangement, name: str) -> DemandFit:
-        """The service demand of another server."""
+        """Measures the service demand of another server."""
         ...
 
     def light_loads(self, arrangement: Arrangement, name: str, rates: Sequence[float]) -> list[Step]:
-        """Another server under the log's own mix at low rates, in requests/s."""
+        """Measures another server under the log's own mix at low rates, in requests/s."""
         ...
 
 
 class Change(Protocol):
-    """One way to change an assessed system."""
+    """A kind of change to an assessed system."""
 
     @property
     def says(self) -> str:
-        """What is changed, in words."""
+        """Describes the change."""
         ...
 
     def inapplicable(self, assessed: Assessed) -> str | None:
-        """Why it would be no change of this server, or None."""
+        """The reason why it does not apply to this server; None if it does."""
         ...
 
     def unavailable(self, assessed: Assessed) -> str | None:
-        """Why it cannot be made here, or None."""
+        """The reason why it cannot be made here; None if it can."""
         ...
 
     def arrangement(self, assessed: Assessed) -> Arrangement:
-        """The changed system."""
+        """How to start and reach the changed system."""
         ...
 
     def expectation(self, assessed: Assessed, baselines: Baselines) -> Expectation:
-        """What it is predicted to give."""
+        """The predicted effect."""
         ...
 
 
@@ -150,7 +152,7 @@ class Processor:
 
 @dataclass(frozen=True)
 class Helpers:
-    """Twice as many of the helpers that wait for the disk, or one."""
+    """Twice as many disk helpers, or a single one."""
 
     more: bool
 
@@ -188,7 +190,7 @@ class Helpers:
 
 @dataclass(frozen=True)
 class FewerWorkers:
-    """So few workers that they, not the processor, are the limit."""
+    """So few workers that they are the limit, not the processor."""
 
     says = "so few workers that they hold half of the load"
 
@@ -230,7 +232,7 @@ def _held_seconds(assessed: Assessed) -> float:
 
 @dataclass(frozen=True)
 class SlowLine:
-    """An access line that is the bottleneck, emulated."""
+    """An emulated access line that is the bottleneck."""
 
     says = "an access line that carries less than the server"
 
@@ -247,7 +249,7 @@ class SlowLine:
     def arrangement(self, assessed: Assessed) -> Arrangement:
         rate = self._bits_per_second(assessed)
         packets = max(QUEUE_PACKETS_MIN, math.ceil(rate * LINE_QUEUE_SECONDS / 8 / PACKET_BYTES))
-        # Beside the generator, which polls, it would be late; the server has little to do behind such a line.
+        # Beside the polling generator it would be late; the server has little work behind such a line.
         core = [] if assessed.cores.server is None else ["--core", str(assessed.cores.server)]
         link = ("--rate", f"{rate:.0f}bit/s", "--queue", str(packets), *core)
         return Arrangement(assessed.server, replace(assessed.launch, address=EVERYWHERE), link)
@@ -260,14 +262,14 @@ class SlowLine:
     def _bits_per_second(self, assessed: Assessed) -> float:
         bytes_mean = float(foretelling.bytes_on_the_line(assessed.mix).mean())
         rate = min(LINE_BITS_PER_SECOND_MAX, LINE_SHARE * assessed.capacity * 8 * bytes_mean)
-        # Two digits: as one would order it.
+        # Rounded to two digits, as one would order a line.
         unit = 10.0 ** (math.floor(math.log10(rate)) - 1)
         return math.floor(rate / unit) * unit
 
 
 @dataclass(frozen=True)
 class OtherServer:
-    """Another server on the same site, by its own service demands."""
+    """Another server on the same site, predicted by its own service demands."""
 
     name: str
 
@@ -286,7 +288,7 @@ class OtherServer:
 
     def expectation(self, assessed: Assessed, baselines: Baselines) -> Expectation:
         own = baselines.demand(self.arrangement(assessed), self.name)
-        # As if its mix cost as much more than its documents as the assessed server's does: where to look.
+        # A first estimate, assuming that its mix costs as much more than single documents as on the assessed server.
         about = assessed.capacity * float(assessed.mix.demands(assessed.demand_fit).mean())
         rates = [fraction * about / float(assessed.mix.demands(own).mean()) for fraction in LIGHT_FRACTIONS]
         light = baselines.light_loads(self.arrangement(assessed), self.name, rates)
@@ -301,9 +303,9 @@ class OtherServer:
 
 
 LIGHT_FRACTIONS = (0.15, 0.3, 0.4)
-"""Of another server's capacity as it is first estimated: below the loads at which predictions are compared."""
+"""Light loads as fractions of another server's first capacity estimate, below the compared loads."""
 OUR_ARCHITECTURE = "amped"
-"""Of our server where it is the other one."""
+"""The architecture of our server where it is the other one."""
 
 
 def _confined(assessed: Assessed, processors: float) -> Arrangement:
@@ -326,10 +328,10 @@ CHANGES: Mapping[str, Change] = {
 
 
 def chosen(text: str) -> tuple[str, ...]:
-    """The changes that a list of names, or `all`, asks for.
+    """Parses a list of changes, or `all`.
 
     Raises:
-        CouldNotRun: one of them is not known.
+        CouldNotRun: one of them is unknown.
     """
     if text == ALL:
         return tuple(CHANGES)

@@ -1,6 +1,6 @@
-"""Predicted beside measured, with errors, against the aims of the model (`held_out`).
+"""Compares predictions with measurements, and errors with the aims of the model (`held_out`).
 
-Over disturbed measurements the errors are given, but they are not judged: neither a hit nor a miss is shown by them.
+Errors of disturbed measurements are reported but not judged, because they show neither success nor failure.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from sojourn.results.records import Interval
 from sojourn.text import format
 
 SAME_LOAD = 1e-4
-"""Relative; loads that differ by less are one: the generator is told six digits."""
+"""Loads with a smaller relative difference are equal: the generator receives six digits."""
 
 
 def compared(made: Verification, knee: Knee, steps: Sequence[Step], disturbances: Sequence[str]) -> Verification:
-    """The change with what was measured of it beside its prediction."""
+    """Adds the measurements to a change's prediction."""
     predicted = made.predicted_capacity_requests_per_second
     assert predicted is not None, "a change is measured after it was predicted"
     error = None if knee.is_lower_bound else relative(predicted.estimate, knee.requests_per_second)
@@ -47,7 +47,7 @@ def compared(made: Verification, knee: Knee, steps: Sequence[Step], disturbances
 
 
 def relative(predicted: float | None, measured: float | None) -> float | None:
-    """Predicted minus measured, relative to measured; None where either is unknown."""
+    """Predicted minus measured, relative to measured; None if either is unknown."""
     if predicted is None or measured is None or measured <= 0:
         return None
     return predicted / measured - 1.0
@@ -59,7 +59,7 @@ def _largest(errors: Iterable[float | None]) -> float | None:
 
 def _meets(predicted: Interval, knee: Knee) -> bool | None:
     if predicted.low == predicted.high:
-        # From one repetition alone: how wide it should be is not known.
+        # A single repetition has no interval.
         return None
     return predicted.low <= (float("inf") if knee.is_lower_bound else knee.high) and knee.low <= predicted.high
 

@@ -1,4 +1,4 @@
-"""What the fitted model says of a changed system: its capacity with an interval, and response times at a rate.
+"""Predicts a changed system with the fitted model: its capacity with an interval, and response times at a rate.
 
 - A processor with a quota is as fast as the whole one until the quota of a period (50 ms) is used up, and then stands
   still until the period ends (`machine.confinement`): demands stay, the capacity is the quota's share. Doubled demands
@@ -27,38 +27,38 @@ from sojourn.failure import CouldNotRun
 from sojourn.results.records import Interval
 
 RESPONSE_HEAD_BYTES = 250
-"""What a response head adds to a body, about."""
+"""The approximate size of a response head."""
 SEGMENT_BYTES = 1448
-"""Of a packet of 1,500 bytes, what is the response's, with TCP's time stamps."""
+"""The response's part of a 1,500-byte packet, with TCP timestamps."""
 PACKET_HEADER_BYTES = 52
 CONNECTION_BYTES = 3 * PACKET_HEADER_BYTES
-"""What opening and ending a connection, and answering its requests' packets, sends beside."""
+"""The overhead of opening and closing a connection and of acknowledging requests."""
 LINE_LOST_FRACTION = 0.05
-"""Of a full line, what retransmissions and moments without a packet may take."""
+"""The share of a full line that retransmissions and gaps may take."""
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """What is predicted of a change."""
+    """The prediction of a change."""
 
     capacity: Interval
-    """Requests/s."""
+    """The capacity in requests/s."""
     at: Callable[[float], Prediction]
-    """What one load, in requests/s, gives."""
+    """Predicts one load, in requests/s."""
     basis: str
-    """From what it was predicted, in a sentence."""
+    """The basis of the prediction in a sentence."""
 
 
 def scaled(capacity: float, factors: tuple[float, float]) -> Interval:
-    """A capacity with its interval by factors."""
+    """A capacity with an interval given by factors."""
     return Interval(estimate=capacity, low=capacity * factors[0], high=capacity * factors[1])
 
 
 def processor_share(
     station: Station, sessions: Sessions, processors: float, capacity: Interval, seed: int, basis: str
 ) -> Expectation:
-    """The server with a part of its processor's time."""
-    # Throttled, it has always work when it goes on.
+    """Predicts the server with a share of its processor."""
+    # When throttled, it always has work on resuming.
     limited = replace(
         station, capacity=processors * station.capacity, quota=quota(processors), over_busy=Station.over_busy
     )
@@ -72,7 +72,7 @@ def processor_share(
 
 
 def same_processor(station: Station, sessions: Sessions, capacity: Interval, seed: int, basis: str) -> Expectation:
-    """A server whose processor, and station, are as they were assessed, up to another capacity."""
+    """Predicts a server with the assessed processor and station, up to another capacity."""
 
     def at(rate: float) -> Prediction:
         return _saturated(capacity.estimate) if rate >= capacity.estimate else simulate(station, sessions, rate, seed)
@@ -81,7 +81,7 @@ def same_processor(station: Station, sessions: Sessions, capacity: Interval, see
 
 
 def slower_line(station: Station, mix: Mix, bits_per_second: float, seed: int, basis: str) -> Expectation:
-    """The server behind a line that is its bottleneck."""
+    """Predicts the server behind a line that is its bottleneck."""
     seconds = 8 * bytes_on_the_line(mix) / bits_per_second
     full = 1.0 / float(seconds.mean())
     capacity = Interval(estimate=full, low=(1 - LINE_LOST_FRACTION) * full, high=full)
@@ -101,22 +101,22 @@ def slower_line(station: Station, mix: Mix, bits_per_second: float, seed: int, b
 
 
 def packets_of(mix: Mix) -> FloatArray:
-    """Packets of each response of the log; shape (requests,)."""
+    """Packets per response of the log; shape (requests,)."""
     packets: FloatArray = np.ceil((mix.sizes_bytes + RESPONSE_HEAD_BYTES) / SEGMENT_BYTES)
     return packets
 
 
 def bytes_on_the_line(mix: Mix) -> FloatArray:
-    """What the line carries per request of the log, towards the clients; shape (requests,)."""
+    """Bytes on the line per request of the log, towards the clients; shape (requests,)."""
     response = mix.sizes_bytes + RESPONSE_HEAD_BYTES
     carried: FloatArray = response + PACKET_HEADER_BYTES * packets_of(mix) + CONNECTION_BYTES * mix.opens_connection
     return carried
 
 
 def other_server(assessed: Assessed, own: DemandFit, light: Sequence[Step]) -> Station:
-    """The station of another server, fitted on steps at light loads.
+    """The station of another server, fitted to steps at light loads.
 
-    Of a busy one's capacity it delivers the share that the assessed server does.
+    It is assumed to reach the same share of a busy server's capacity as the assessed server.
     """
     usable = [step for step in light if step.within_target and not step.generator_limited]
     if not usable:
@@ -133,7 +133,7 @@ def other_server(assessed: Assessed, own: DemandFit, light: Sequence[Step]) -> S
 def few_workers(
     station: Station, sessions: Sessions, workers: int, capacity: Interval, seed: int, basis: str
 ) -> Expectation:
-    """A server whose workers, each with a session at a time, are fewer than the sessions that would come."""
+    """Predicts a server with fewer workers than concurrent sessions, each worker holding one session."""
     per_session = sessions.trace.mean_requests_per_session
     held = sessions.trace.mean_session_duration_seconds * sessions.think_scale
 
@@ -143,7 +143,7 @@ def few_workers(
         served = simulate(station, sessions, rate, seed)
         assert served.response_time_mean_seconds is not None
         wait = mean_wait(rate / per_session, held, workers)
-        # The first request of a session waits for a worker; the others find it there.
+        # The first request of a session waits for a worker; the others do not.
         return served.model_copy(
             update={"response_time_mean_seconds": served.response_time_mean_seconds + wait / per_session}
         )
@@ -152,7 +152,7 @@ def few_workers(
 
 
 def mean_wait(rate: float, service_seconds: float, servers: int) -> float:
-    """Erlang's C: the mean waiting time in M/M/N, seconds; infinite where it is overloaded."""
+    """Erlang's C: the mean waiting time in M/M/N, in seconds; infinite if overloaded."""
     offered = rate * service_seconds
     if offered >= servers:
         return float("inf")

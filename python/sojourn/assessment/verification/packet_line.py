@@ -1,9 +1,9 @@
-"""An access line as packets feel it: one queue in order of arrival, and TCP that begins slowly.
+"""Simulates an access line by packets: one FIFO queue, and TCP slow start.
 
-Each transfer may send ten packets at once (RFC 6928); each one that arrives lets two more follow (slow start), since
-beside the line's queue there is no delay. Short transfers, most of a log's, therefore pass as a whole, first come first
-served, and only long ones share the line. Processor sharing would let a short one pass long ones, and foretell half of
-its time under load. Losses, and windows that a connection keeps from one transfer to the next, are left out.
+Each transfer may send ten packets at once (RFC 6928); each arrival allows two more (slow start), since there is no
+delay besides the line's queue. Short transfers, most of a log's, therefore pass as a whole, first come first served,
+and only long ones share the line. Processor sharing would let short ones overtake, and predict half of their time
+under load. Losses, and windows that a connection keeps from one transfer to the next, are left out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sojourn.assessment.model import FloatArray
 INITIAL_WINDOW_PACKETS = 10
 PACKETS_PER_ARRIVAL = 2
 PACKETS = 400_000
-"""About how many one simulation sends."""
+"""The approximate number of packets in a simulation."""
 WARM_UP_FRACTION = 0.1
 
 
@@ -36,7 +36,7 @@ def transfer_times(rate: float, carried_seconds: FloatArray, packets: FloatArray
     random = np.random.default_rng(seed)
     count = max(1000, int(PACKETS / float(packets.mean())))
     drawn = random.integers(0, len(packets), count)
-    # The sample is made to have the log's mean, so that it fills the line as much as the log does.
+    # The sample is scaled to the log's mean, so that it fills the line to the same extent.
     seconds = carried_seconds[drawn] * (carried_seconds.mean() / carried_seconds[drawn].mean())
     arrivals = np.cumsum(random.exponential(1 / rate, count))
     times = _through(arrivals.tolist(), (seconds / packets[drawn]).tolist(), packets[drawn].astype(int).tolist())
