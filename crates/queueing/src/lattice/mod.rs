@@ -10,7 +10,7 @@
 mod fourier;
 mod series;
 
-use series::Series;
+pub(crate) use series::Series;
 
 /// The fewest lattice points, and the points per expected term of a sum in the first lattice.
 const POINTS_MIN: usize = 1 << 10;
@@ -18,6 +18,8 @@ const POINTS_PER_TERM: f64 = 16.0;
 /// The most lattice points. A load within about 1 % of saturation needs more for [`TOLERANCE`].
 pub(crate) const POINTS_MAX: usize = 1 << 19;
 const REFINEMENTS_MAX: usize = 6;
+/// Between neighbouring steps of lattices: 2^(1/4).
+const STEP_RATIO: f64 = 1.189_207_115_002_721;
 /// Refinement aims at bounds narrower than allowed by this factor.
 const WIDTH_WANTED: f64 = 1.4;
 /// The first lattice's step grows fourfold at most this often.
@@ -30,11 +32,35 @@ pub(crate) const TOLERANCE: f64 = 1e-3;
 pub(crate) type Survival<'l> = Box<dyn Fn(f64) -> f64 + 'l>;
 
 /// An independent term of a sum.
-pub(crate) enum Part<'l> {
+pub(crate) struct Part<'l> {
+    survival: Survival<'l>,
+    kind: Kind,
+    /// Parts of one number are equal, in whatever sum: a [`Series`] computes their values once.
+    number: Option<usize>,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
     /// A time. Its survival function may be too small by at most `doubt`.
-    Time { survival: Survival<'l>, doubt: f64 },
-    /// The sum of n times of this law with probability (1 − ρ)ρⁿ, ρ the utilisation.
-    Geometric { utilisation: f64, survival: Survival<'l> },
+    Time { doubt: f64 },
+    /// The sum of n times of the law with probability (1 − ρ)ρⁿ, ρ the utilisation.
+    Geometric { utilisation: f64 },
+}
+
+impl<'l> Part<'l> {
+    /// A time, whose survival function may be `doubt` too small.
+    pub(crate) fn time(survival: Survival<'l>, doubt: f64) -> Self {
+        Self { survival, kind: Kind::Time { doubt }, number: None }
+    }
+
+    /// The sum of a geometric number of times.
+    pub(crate) fn geometric(survival: Survival<'l>, utilisation: f64) -> Self {
+        Self { survival, kind: Kind::Geometric { utilisation }, number: None }
+    }
+
+    pub(crate) fn numbered(self, number: usize) -> Self {
+        Self { number: Some(number), ..self }
+    }
 }
 
 /// One of several possible sums: a constant plus independent parts.
@@ -47,9 +73,9 @@ pub(crate) struct Path<'l> {
 impl Path<'_> {
     /// The expected number of terms in the sum.
     fn terms(&self) -> f64 {
-        let terms = self.parts.iter().map(|part| match part {
-            Part::Time { .. } => 1.0,
-            Part::Geometric { utilisation, .. } => utilisation / (1.0 - utilisation),
+        let terms = self.parts.iter().map(|part| match part.kind {
+            Kind::Time { .. } => 1.0,
+            Kind::Geometric { utilisation } => utilisation / (1.0 - utilisation),
         });
         terms.sum()
     }
@@ -78,6 +104,7 @@ impl Between {
 /// Bounds the percentiles (ascending) of a choice of sums; `scale` is about the mean of the sum, and `constant` is
 /// added to all. The bounds agree to `tolerance` where the lattice may be fine enough.
 pub(crate) fn percentiles(
+    series: &mut Series,
     paths: &[Path<'_>],
     probabilities: &[f64],
     scale: f64,
@@ -87,10 +114,10 @@ pub(crate) fn percentiles(
     let least = paths.iter().map(|path| path.constant).fold(f64::INFINITY, f64::min);
     let constant = constant + least;
     let mut found = vec![Known::NOTHING; probabilities.len()];
-    let mut lattices = Lattices { paths, least, probabilities, series: Series::default() };
+    let mut lattices = Lattices { paths, least, probabilities, series };
     let terms = paths.iter().map(Path::terms).fold(0.0, f64::max);
     let first = ((POINTS_PER_TERM * terms) as usize).next_power_of_two().clamp(POINTS_MIN, POINTS_MAX);
-    let mut step = 8.0 * (scale - least).max(scale * 1e-9).max(f64::MIN_POSITIVE) / first as f64;
+    let mut step = common(8.0 * (scale - least).max(scale * 1e-9).max(f64::MIN_POSITIVE) / first as f64);
     for _ in 0..GROWTHS_MAX {
         lattices.narrow(&mut found, step, first);
         if found.iter().all(|known| known.bounds.high.is_finite()) {
@@ -106,9 +133,10 @@ pub(crate) fn percentiles(
             }
             let wanted = WIDTH_WANTED * tolerance * bounds.plus(constant).best / steps;
             let reach = 1.02 * bounds.high + 2.0 * wanted;
-            let points = (reach / wanted).min(POINTS_MAX as f64) as usize;
+            let points = (reach / common(wanted / STEP_RATIO)).min(POINTS_MAX as f64) as usize;
             let points = points.next_power_of_two().clamp(POINTS_MIN, POINTS_MAX);
             let finer = reach / points as f64;
+            let finer = if points < POINTS_MAX { common(finer) } else { finer };
             lattices.narrow(&mut found, finer, points);
             // A gap or an uncertainty of the law at the percentile keeps the bounds apart, however fine the lattice is.
             let gap = found[index].steps * found[index].step > 0.7 * steps * step && finer < 0.5 * step;
@@ -118,6 +146,11 @@ pub(crate) fn percentiles(
         }
     }
     found.into_iter().map(|known| known.bounds.plus(constant)).collect()
+}
+
+/// The next larger of the steps that all sums have in common, so that equal parts of theirs have equal values.
+fn common(step: f64) -> f64 {
+    STEP_RATIO.powf((step.ln() / STEP_RATIO.ln()).ceil())
 }
 
 #[derive(Clone, Copy)]
@@ -153,7 +186,7 @@ struct Lattices<'p, 'l> {
     paths: &'p [Path<'l>],
     least: f64,
     probabilities: &'p [f64],
-    series: Series,
+    series: &'p mut Series,
 }
 
 impl Lattices<'_, '_> {

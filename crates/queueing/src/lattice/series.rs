@@ -5,9 +5,15 @@
 //! points as the lattice has: what lies beyond comes back less than e⁻ᴬ (Abate & Whitt, 1992), because no coefficient
 //! is negative and their sum is 1.
 
-use super::Part;
+use std::collections::HashMap;
+use std::rc::Rc;
+
 use super::fourier::{self, Fourier};
+use super::{Kind, Part};
 use crate::complex::Complex;
+
+/// The most memory of values that are kept for sums to come.
+const KEPT_BYTES_MAX: usize = 256 << 20;
 
 /// A: mass beyond the lattice folds back with weight e⁻ᴬ; errors of coefficients grow by e^(A/2).
 const FOLDED: f64 = 20.0;
@@ -22,23 +28,57 @@ pub(super) struct Sums {
     pub(super) doubt: f64,
 }
 
-/// Computes [`Sums`] and keeps the twiddle factors between calls.
+/// Computes [`Sums`]; keeps the twiddle factors and the values of numbered parts between calls.
 #[derive(Default)]
-pub(super) struct Series {
+pub(crate) struct Series {
     fourier: Option<(usize, Fourier)>,
+    /// By the part's number, the bits of the step, and the points.
+    kept: HashMap<(usize, u64, usize), Rc<Values>>,
+    kept_bytes: usize,
+}
+
+/// The values of one part's two series on the circle, where the index is not above its conjugate's.
+struct Values {
+    below: Vec<Complex>,
+    above: Vec<Complex>,
+    /// A bound of their error: Euclidean norm / √length.
+    error: f64,
 }
 
 impl Series {
     pub(super) fn sums(&mut self, parts: &[Part<'_>], step: f64, points: usize) -> Sums {
         let length = 2 * points;
         let radius = (-FOLDED / length as f64).exp();
-        let fourier = self.of_length(length);
         let mut circle = Circle::new(length, radius);
-        // One transform carries two real series.
-        for pair in parts.chunks(2) {
-            circle.multiply(pair, step, points, fourier);
+        let key = |part: &Part<'_>| part.number.map(|number| (number, step.to_bits(), points));
+        let mut missing = Vec::new();
+        for part in parts {
+            match key(part).and_then(|key| self.kept.get(&key)) {
+                Some(values) => circle.multiply(values),
+                None => missing.push(part),
+            }
         }
-        circle.sums(points, fourier, parts)
+        // One transform carries two real series.
+        for pair in missing.chunks(2) {
+            let found = Values::of(pair, step, points, radius, self.of_length(length));
+            for (part, values) in pair.iter().zip(found) {
+                circle.multiply(&values);
+                if let Some(key) = key(part) {
+                    self.keep(key, values);
+                }
+            }
+        }
+        circle.sums(points, self.of_length(length), parts)
+    }
+
+    fn keep(&mut self, key: (usize, u64, usize), values: Values) {
+        let bytes = 2 * values.below.len() * size_of::<Complex>();
+        if self.kept_bytes + bytes > KEPT_BYTES_MAX {
+            self.kept.clear();
+            self.kept_bytes = 0;
+        }
+        self.kept_bytes += bytes;
+        self.kept.insert(key, Rc::new(values));
     }
 
     fn of_length(&mut self, length: usize) -> &Fourier {
@@ -49,27 +89,19 @@ impl Series {
     }
 }
 
-/// The values of both series on the circle.
-struct Circle {
-    radius: f64,
-    below: Vec<Complex>,
-    above: Vec<Complex>,
-    /// A bound on the error of `below` and `above`: Euclidean norm / √length.
-    error: f64,
+/// The indices that are not above their conjugates.
+fn halves(length: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..length).map(|index| (index, fourier::conjugate_of(index))).filter(|(index, other)| index <= other)
 }
 
-impl Circle {
-    fn new(length: usize, radius: f64) -> Self {
-        Self { radius, below: vec![Complex::ONE; length], above: vec![Complex::ONE; length], error: 0.0 }
-    }
-
-    /// Multiplies by one or two parts.
-    fn multiply(&mut self, pair: &[Part<'_>], step: f64, points: usize, fourier: &Fourier) {
-        let length = self.below.len();
+impl Values {
+    /// Of one or two parts.
+    fn of(pair: &[&Part<'_>], step: f64, points: usize, radius: f64, fourier: &Fourier) -> Vec<Self> {
+        let length = 2 * points;
         let mut values = vec![Complex::ZERO; length];
         let mut square = 0.0;
         for (number, part) in pair.iter().enumerate() {
-            let weights = part.rounded_down(step, points, self.radius);
+            let weights = part.rounded_down(step, points, radius);
             square += weights.iter().map(|weight| weight * weight).sum::<f64>();
             for (value, weight) in values.iter_mut().zip(weights) {
                 *(if number == 0 { &mut value.re } else { &mut value.im }) = weight;
@@ -78,35 +110,53 @@ impl Circle {
         fourier.forward(&mut values);
         // All terms are positive at the real point, so it has the largest value.
         let largest = [values[0].re, values[0].im];
-        for (part, largest) in pair.iter().zip(largest) {
-            self.error += part.steepness(largest) * fourier::error(length) * square.sqrt();
-        }
-        for index in 0..length {
-            let conjugate = fourier::conjugate_of(index);
-            if conjugate < index {
-                continue;
-            }
-            let z = fourier::point(index) * self.radius;
+        let of_part = |(part, largest): (&&Part<'_>, f64)| Self {
+            below: Vec::with_capacity(points + 1),
+            above: Vec::with_capacity(points + 1),
+            error: part.steepness(largest) * fourier::error(length) * square.sqrt(),
+        };
+        let mut found: Vec<Self> = pair.iter().zip(largest).map(of_part).collect();
+        for (index, conjugate) in halves(length) {
+            let z = fourier::point(index) * radius;
             let (here, there) = (values[index], values[conjugate].conjugate());
             let second = here - there;
             let series = [(here + there) * 0.5, Complex { re: second.im * 0.5, im: -second.re * 0.5 }];
-            for (part, series) in pair.iter().zip(series) {
-                self.below[index] = self.below[index] * part.sum(series);
-                self.above[index] = self.above[index] * part.sum(series * z);
+            for ((part, series), found) in pair.iter().zip(series).zip(&mut found) {
+                found.below.push(part.sum(series));
+                found.above.push(part.sum(series * z));
             }
         }
+        found
+    }
+}
+
+/// The values of both series of a sum on the circle, where the index is not above its conjugate's.
+struct Circle {
+    length: usize,
+    radius: f64,
+    below: Vec<Complex>,
+    above: Vec<Complex>,
+    /// As of [`Values`].
+    error: f64,
+}
+
+impl Circle {
+    fn new(length: usize, radius: f64) -> Self {
+        let ones = || vec![Complex::ONE; length / 2 + 1];
+        Self { length, radius, below: ones(), above: ones(), error: 0.0 }
+    }
+
+    fn multiply(&mut self, part: &Values) {
+        self.error += part.error;
+        self.below.iter_mut().zip(&part.below).for_each(|(own, other)| *own = *own * *other);
+        self.above.iter_mut().zip(&part.above).for_each(|(own, other)| *own = *own * *other);
     }
 
     fn sums(self, points: usize, fourier: &Fourier, parts: &[Part<'_>]) -> Sums {
-        let length = self.below.len();
+        let length = self.length;
         let mut values = vec![Complex::ZERO; length];
-        for index in 0..length {
-            let conjugate = fourier::conjugate_of(index);
-            if conjugate < index {
-                continue;
-            }
+        for ((index, conjugate), (below, above)) in halves(length).zip(self.below.iter().zip(&self.above)) {
             // below + i·above: the real and the imaginary part of what comes back.
-            let (below, above) = (self.below[index], self.above[index]);
             values[index] = Complex { re: below.re - above.im, im: below.im + above.re };
             values[conjugate] = Complex { re: below.re + above.im, im: above.re - below.im };
         }
@@ -134,10 +184,9 @@ impl Circle {
 impl Part<'_> {
     /// rᵏ P(k steps < X ≤ k + 1 steps); an atom at 0 counts to the first.
     fn rounded_down(&self, step: f64, points: usize, radius: f64) -> Vec<f64> {
-        let (Self::Time { survival, .. } | Self::Geometric { survival, .. }) = self;
         let (mut beyond, mut weight) = (1.0_f64, 1.0);
         let rounded = (1..=points).map(|k| {
-            let next = survival(k as f64 * step).clamp(0.0, beyond);
+            let next = (self.survival)(k as f64 * step).clamp(0.0, beyond);
             let own = (beyond - next) * weight;
             beyond = next;
             weight *= radius;
@@ -148,19 +197,19 @@ impl Part<'_> {
 
     /// The series of the part, given the series of its law.
     fn sum(&self, series: Complex) -> Complex {
-        match self {
-            Self::Time { .. } => series,
-            Self::Geometric { utilisation, .. } => {
-                Complex::from(1.0 - utilisation) / (Complex::ONE - series * *utilisation)
+        match self.kind {
+            Kind::Time { .. } => series,
+            Kind::Geometric { utilisation } => {
+                Complex::from(1.0 - utilisation) / (Complex::ONE - series * utilisation)
             }
         }
     }
 
     /// The largest derivative of [`Part::sum`] over values no larger than `largest`.
     fn steepness(&self, largest: f64) -> f64 {
-        match self {
-            Self::Time { .. } => 1.0,
-            Self::Geometric { utilisation, .. } => {
+        match self.kind {
+            Kind::Time { .. } => 1.0,
+            Kind::Geometric { utilisation } => {
                 let distance = 1.0 - utilisation * largest;
                 (1.0 - utilisation) * utilisation / (distance * distance)
             }
@@ -168,9 +217,9 @@ impl Part<'_> {
     }
 
     fn doubt(&self) -> f64 {
-        match self {
-            Self::Time { doubt, .. } => *doubt,
-            Self::Geometric { .. } => 0.0,
+        match self.kind {
+            Kind::Time { doubt } => doubt,
+            Kind::Geometric { .. } => 0.0,
         }
     }
 }

@@ -3,7 +3,6 @@
 //! A table of solvers, one file each. Where several answer they bracket the truth: PS-MVA ignores the limit r, and the
 //! thesis's fixed point ignores that a closed class reacts to the queue. Simulation settles it.
 
-mod accepted;
 mod approximation;
 mod bottleneck;
 mod engset;
@@ -170,10 +169,7 @@ fn unsolvable(system: &System) -> Result<(), String> {
 pub fn predict(system: &System) -> Prediction {
     let mut prediction = predict_means(system);
     if unsolvable(system).is_ok() {
-        let flow = Flow::new(system);
-        let found =
-            if flow.never_full().is_ok() { percentiles::of(&flow) } else { accepted::percentiles(&flow) };
-        prediction.add_percentiles(found);
+        prediction.add_percentiles(percentiles::of(&Flow::new(system)));
     }
     prediction
 }

@@ -346,7 +346,14 @@ fn a_finite_station_thins_what_comes_behind_it() {
     let class = found.classes.find("jobs").unwrap();
     check(class.throughput_per_second, 0.5, 1e-9);
     check(class.response_time_seconds.mean, 0.1 + 1.0 + 1.6 / 0.2, 1e-9);
-    assert!(found.percentiles.starts_with("no percentiles: a route has several stations"));
+    // What the door lets through is not Poisson, and the percentiles say so, too.
+    assert!(found.percentiles.starts_with("approximation (stations independent"), "{}", found.percentiles);
+    // Behind the door a delay does not mind: an accepted job takes an exponential second, and then the delay.
+    let delayed = answer(&text.replace("\"ps\"", "\"is\""), "open");
+    assert_eq!(delayed.percentiles, "exact");
+    let times = delayed.classes.find("jobs").unwrap().response_time_seconds;
+    check(times.p50.unwrap(), 1.7 + 2_f64.ln(), 1e-3);
+    check(times.p99.unwrap(), 1.7 + 100_f64.ln(), 1e-3);
     let unstable = text.replace("1600ms", "2100ms");
     let refusal = predict(&parse(&unstable).unwrap()).solvers.find("open").unwrap().refusal.clone().unwrap();
     assert!(

@@ -119,8 +119,20 @@ impl<'s> Thinned<'s> {
         Ok(self)
     }
 
+    /// The class with its routes as probable as they are among the jobs that finish.
+    pub(super) fn finishing(&self, class: &Class) -> Class {
+        let mut found = class.clone();
+        let finished: f64 = class.routes.iter().map(|route| route.probability * self.finished(route)).sum();
+        if finished > 0.0 {
+            for route in &mut found.routes {
+                route.probability *= self.finished(route) / finished;
+            }
+        }
+        found
+    }
+
     /// The probability that a job of this route finishes.
-    pub(super) fn finished(&self, route: &Route) -> f64 {
+    fn finished(&self, route: &Route) -> f64 {
         route.visits.iter().map(|visit| 1.0 - self.losses[visit.station]).product()
     }
 

@@ -17,12 +17,18 @@ const TOLERANCE_OF_TAIL: f64 = 1e-5;
 /// The relative error of a quantile at which the search ends.
 const TOLERANCE: f64 = 1e-4;
 
-/// P(R > time) of the non-negative R with this transform E[exp(−sR)], time > 0.
-pub(super) fn survival(transform: &dyn Fn(Complex) -> Complex, time: f64) -> f64 {
-    let tail = |k: usize| {
-        let s = Complex { re: A / (2.0 * time), im: k as f64 * PI / time };
-        ((Complex::ONE - transform(s)) / s).re
-    };
+/// How many values of a transform a probability takes.
+pub(super) const VALUES: usize = TERMS + BINOMIAL.len();
+
+/// The arguments at which [`survival`] takes the transform E[exp(−sR)] for a time > 0.
+pub(super) fn arguments(time: f64) -> [Complex; VALUES] {
+    std::array::from_fn(|k| Complex { re: A / (2.0 * time), im: k as f64 * PI / time })
+}
+
+/// P(R > time) of the non-negative R from the values of its transform at the [`arguments`].
+pub(super) fn survival(values: &[Complex; VALUES], time: f64) -> f64 {
+    let arguments = arguments(time);
+    let tail = |k: usize| ((Complex::ONE - values[k]) / arguments[k]).re;
     let mut sum = tail(0) / 2.0;
     let mut sign = -1.0;
     for k in 1..=TERMS {

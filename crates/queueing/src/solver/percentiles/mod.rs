@@ -4,7 +4,8 @@
 //! at each station as Poisson. Where every time but for its demand is independent of the document (`sums`), their sum is
 //! bounded on a lattice for any law, and exact if the job queues once. Processor sharing stretches the demand: its law is
 //! approximated, given the demand (`stretched`), and where that is of the document, the sum found by transforms (`journey`).
-//! A document that is large at every station is accounted for; a burst that fills two queues at once is not.
+//! A document that is large at every station is accounted for; a burst that fills two queues at once is not. Where full
+//! stations turn jobs away, the times are those of the jobs that finish, and each station has what the others leave.
 //! [`Percentiles::basis`] says what is exact; where the time at a station is not known, the solver refuses.
 
 mod gamma;
@@ -18,13 +19,17 @@ mod sums;
 use crate::lattice::{Between, POINTS_MAX, TOLERANCE};
 use crate::system::{Class, Route};
 
+use super::exact;
 use super::flow::Flow;
+use super::thinned::thin;
+use journey::Journeys;
 use station::StationTime;
+use sums::Sums;
 
 /// The reported percentiles.
 pub(super) const PROBABILITIES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
-/// The bounds of an approximation need only agree to this, because its own error is larger.
-const TOLERANCE_APPROXIMATE: f64 = 5e-3;
+/// Bounds of an approximation agree to this. What is said is far better than they are, and its own error is larger.
+const TOLERANCE_APPROXIMATE: f64 = 3e-2;
 
 pub(super) struct Percentiles {
     /// `exact`, or the approximation in words.
@@ -42,30 +47,37 @@ pub(super) fn of(flow: &Flow<'_>) -> Result<Percentiles, String> {
             "no percentiles: with a closed class the stations depend on each other; simulate".to_owned()
         );
     }
-    flow.stable()?;
+    if flow.never_full().is_ok() {
+        flow.stable()?;
+        return of_classes(flow, &flow.system.classes);
+    }
+    let thinned = thin(flow, exact::station_means)?;
+    let classes: Vec<Class> = flow.system.classes.iter().map(|class| thinned.finishing(class)).collect();
+    of_classes(&thinned.flow, &classes)
+}
+
+/// Of the classes of a flow, whose routes have the probabilities of the jobs that finish.
+fn of_classes<'c>(flow: &Flow<'_>, classes: &'c [Class]) -> Result<Percentiles, String> {
     let times: Vec<StationTime> =
         (0..flow.stations()).map(|station| StationTime::of(flow, station)).collect::<Result<_, _>>()?;
     let approximations = approximations(flow, &times);
     let tolerance = if approximations.is_empty() { TOLERANCE } else { TOLERANCE_APPROXIMATE };
     let stretched = stretched::Tables::of(flow, &times);
-    let bounds: Vec<Option<Vec<Between>>> = flow
-        .system
-        .classes
-        .iter()
-        .map(|class| sums::percentiles(class, &times, &stretched, tolerance))
-        .collect();
-    let class = |(class, bounds): (&Class, &Option<Vec<Between>>)| match bounds {
+    let mut sums = Sums::new(&times, &stretched, tolerance);
+    let bounds: Vec<Option<Vec<Between>>> = classes.iter().map(|class| sums.percentiles(class)).collect();
+    let mut journeys = Journeys::new(&times);
+    let mut class = |(class, bounds): (&'c Class, &Option<Vec<Between>>)| match bounds {
         Some(bounds) => std::array::from_fn(|index| bounds[index].best),
-        None => journey::percentiles(class, &times),
+        None => journeys.percentiles(class),
     };
-    let classes = flow.system.classes.iter().zip(&bounds).map(class).collect();
+    let found = classes.iter().zip(&bounds).map(&mut class).collect();
     let error = bounds.iter().flatten().flatten().map(|each| each.relative_error()).fold(0.0, f64::max);
     let basis = match (approximations.is_empty(), error <= TOLERANCE) {
         (false, _) => format!("approximation ({})", approximations.join("; ")),
         (true, true) => "exact".to_owned(),
         (true, false) => beyond_tolerance(error),
     };
-    Ok(Percentiles { basis, relative_error: approximations.is_empty().then_some(error), classes })
+    Ok(Percentiles { basis, relative_error: approximations.is_empty().then_some(error), classes: found })
 }
 
 fn beyond_tolerance(error: f64) -> String {
@@ -81,7 +93,9 @@ fn beyond_tolerance(error: f64) -> String {
 
 /// Describes every approximation in words; empty if the percentiles are exact.
 fn approximations(flow: &Flow<'_>, times: &[StationTime]) -> Vec<String> {
-    let queues = |route: &Route| route.visits.iter().filter(|visit| !flow.is_delay(visit.station)).count();
+    // What a full station lets through is no longer Poisson, even if it is a delay.
+    let queue = |station: usize| !flow.is_delay(station) || flow.system.stations[station].capacity.is_some();
+    let queues = |route: &Route| route.visits.iter().filter(|visit| queue(visit.station)).count();
     let tandem = flow.system.classes.iter().flat_map(|class| &class.routes).any(|route| queues(route) > 1);
     let together = "stations independent given the document, arrivals Poisson at each".to_owned();
     let notes = flow.system.stations.iter().zip(times);

@@ -60,6 +60,9 @@ impl StationTime {
         }
         let (rho, speed) = (rate * mean, model.service().speed);
         let refuse = |what: &str| Err(format!("no percentiles: {what} at {}; simulate", model.place()));
+        if let Some(capacity) = &model.capacity {
+            return Self::accepted(flow, station, rate, capacity.jobs);
+        }
         match model.discipline {
             // With one place per server, jobs are served in order and do not share.
             Discipline::Fifo => Self::in_order(flow, station, (rate, mean)),
@@ -103,6 +106,21 @@ impl StationTime {
             }
             Discipline::Is => Ok(Self::Delay),
         }
+    }
+
+    /// The time of the jobs that find room.
+    fn accepted(flow: &Flow<'_>, station: usize, rate: f64, room: u32) -> Result<Self, String> {
+        let model = &flow.system.stations[station];
+        let limit = match model.discipline {
+            Discipline::Fifo => model.servers,
+            Discipline::Lps { limit } => limit,
+            Discipline::Ps | Discipline::Is => room,
+        };
+        let demand = phase_type(flow, station).map_err(|reason| format!("no percentiles: {reason}"))?;
+        let mean = demand.mean();
+        let found = ExactLps::finite(rate, demand, limit, &model.service().speed, room)
+            .and_then(|solved| Self::exact(&solved, None, mean));
+        found.map_err(|error| format!("no percentiles: {error}; simulate"))
     }
 
     fn in_order(flow: &Flow<'_>, station: usize, (rate, mean): (f64, f64)) -> Result<Self, String> {
@@ -196,15 +214,15 @@ impl StationTime {
             Self::Fifo { utilisation, demand, .. } => {
                 let mean = demand.mean();
                 let survival = Box::new(move |t: f64| demand.excess(t) / mean);
-                Some(Part::Geometric { utilisation: *utilisation, survival })
+                Some(Part::geometric(survival, *utilisation))
             }
             Self::ExponentialWait { waiting, rate, .. } => {
                 let survival = Box::new(move |t: f64| waiting * (-rate * t).exp());
-                Some(Part::Time { survival, doubt: 0.0 })
+                Some(Part::time(survival, 0.0))
             }
             Self::Exact { response_time, .. } => {
                 let survival = Box::new(|t: f64| response_time.survival(t));
-                Some(Part::Time { survival, doubt: response_time.doubt() })
+                Some(Part::time(survival, response_time.doubt()))
             }
         }
     }

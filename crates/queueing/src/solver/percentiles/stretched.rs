@@ -30,12 +30,13 @@ impl<'s> Tables<'s> {
         tables
     }
 
-    pub(super) fn find(&self, visit: &Visit) -> Option<&Table> {
+    /// The table of a visit, and its place among all.
+    pub(super) fn find(&self, visit: &Visit) -> Option<(usize, &Table)> {
         let Demand::Independent(demand) = &visit.demand else { return None };
-        let same = |(station, other, _): &&(usize, &Distribution, Table)| {
+        let same = |(_, (station, other, _)): &(usize, &(usize, &Distribution, Table))| {
             *station == visit.station && *other == demand
         };
-        self.0.iter().find(same).map(|(.., table)| table)
+        self.0.iter().enumerate().find(same).map(|(place, (.., table))| (place, table))
     }
 }
 
