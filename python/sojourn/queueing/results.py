@@ -146,6 +146,7 @@ class ClassSimulation(TypedDict):
     jobs: int
     throughput_per_second: float
     """Jobs finished per second, without lost jobs."""
+    throughput_half_width_per_second: float | None
     loss: Loss
     response_time_seconds: ResponseTime
     routes: dict[str, RouteSimulation]
@@ -193,6 +194,7 @@ class Simulated(TypedDict):
 class Simulation(Simulated):
     """A simulated system."""
 
+    throughput_half_width_per_second: float | None
     loss: Loss
     lag_one: float
     classes: dict[str, ClassSimulation]

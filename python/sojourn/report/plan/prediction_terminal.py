@@ -158,7 +158,9 @@ def print_simulation(result: Simulation, console: Console) -> None:
         times, loss = found["response_time_seconds"], found["loss"]
         cells = [format.number(loss["offered_per_second"])] if finite else []
         cells += [format.percent(loss["probability"])] if finite else []
-        cells.append(format.number(found["throughput_per_second"]))
+        cells.append(
+            _with_interval(found["throughput_per_second"], found["throughput_half_width_per_second"], format.number)
+        )
         cells += [_mean(times)]
         cells += [_with_interval(times[key], times[_HALF_WIDTHS[key]], format.seconds) for key in PERCENTILES_SHOWN]
         classes.add_row(Text(name), *cells)

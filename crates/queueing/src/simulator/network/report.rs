@@ -7,7 +7,7 @@ use crate::simulator::doubt::Doubt;
 use crate::simulator::ensemble::{Ensemble, Replica};
 use crate::simulator::estimate::{Estimates, Sample};
 use crate::simulator::result::{ClassResult, Loss, RouteResult, StationResult, Stop, SystemResult, Target};
-use crate::simulator::timeline::{StationSample, Totals};
+use crate::simulator::timeline::{StationFigure, StationSample, Totals};
 use crate::simulator::{Plan, verdict};
 use crate::system::{Class, Route, System};
 
@@ -61,10 +61,17 @@ impl Report<'_> {
         let counts: Vec<u64> = (0..self.shape.recorders)
             .map(|recorder| ensemble.runs().map(|run| run.counts[recorder]).sum())
             .collect();
-        let overall = Overall { counts: &counts, seconds, doubt };
+        let of_length = estimates.doubt_of_length();
+        let overall = Overall {
+            counts: &counts,
+            flows: (0..=self.system.classes.len())
+                .map(|place| self.flow(ensemble, &sample, place, of_length))
+                .collect(),
+            started: seconds > 0.0,
+            doubt,
+        };
         let jobs = counts[0];
         let figures = verdict::figures(self.plan, &estimates, jobs);
-        let of_length = estimates.doubt_of_length();
         let station = |index: usize| {
             let found = self.sample(ensemble, &sample, index);
             (self.system.stations[index].name.clone(), self.station(index, &found, of_length, &overall))
@@ -82,13 +89,30 @@ impl Report<'_> {
             warm_up_jobs: estimates.warm_up_jobs,
             simulated_seconds: seconds,
             response_time_seconds: estimates.response_time(),
-            throughput_per_second: overall.per_second(jobs),
-            loss: self.loss(ensemble, None, &overall),
+            throughput_per_second: overall.flows[0].finished.value,
+            throughput_half_width_per_second: overall.flows[0].finished.half_width,
+            loss: self.loss(ensemble, 0, &overall),
             lag_one: estimates.lag_one,
             little_relative_error: if present > 0.0 { (present - accounted) / present } else { 0.0 },
             classes: Named((0..self.system.classes.len()).map(class).collect()),
             bottleneck: SystemResult::busiest(&stations),
             stations,
+        }
+    }
+
+    /// Jobs per second after the warm-up: of all (place 0), or of a class (1 + its index).
+    fn flow(
+        &self,
+        ensemble: &Ensemble<Run<'_>>,
+        sample: &Sample,
+        place: usize,
+        doubt: Option<Doubt>,
+    ) -> JobFlow {
+        let found = self.sample(ensemble, sample, self.system.stations.len() + place);
+        let per_second = |of: fn(&Totals) -> f64| found.figure(of, |totals| totals.seconds, doubt);
+        JobFlow {
+            finished: per_second(|totals| totals.visits),
+            offered: per_second(|totals| totals.attempts),
         }
     }
 
@@ -99,7 +123,7 @@ impl Report<'_> {
         overall: &Overall<'_>,
     ) -> (String, ClassResult) {
         let model = &self.system.classes[index];
-        let own = self.own_recorder(index);
+        let own = self.shape.own_recorder(1 + index);
         let of = |recorder: usize| {
             Sample::of(&ensemble.recorders(recorder), self.cut)
                 .estimates(0.0, None, overall.doubt)
@@ -110,23 +134,23 @@ impl Report<'_> {
             let result = RouteResult { jobs: overall.counts[recorder], response_time_seconds: of(recorder) };
             (route.name.clone(), result)
         };
-        let jobs = overall.counts[own];
+        let finished = overall.flows[1 + index].finished;
         let result = ClassResult {
-            jobs,
-            throughput_per_second: overall.per_second(jobs),
-            loss: self.loss(ensemble, Some(index), overall),
+            jobs: overall.counts[own],
+            throughput_per_second: finished.value,
+            throughput_half_width_per_second: finished.half_width,
+            loss: self.loss(ensemble, 1 + index, overall),
             response_time_seconds: of(own),
             routes: Named(model.routes.iter().enumerate().map(route).collect()),
         };
         (model.name.clone(), result)
     }
 
-    fn loss(&self, ensemble: &Ensemble<Run<'_>>, class: Option<usize>, overall: &Overall<'_>) -> Loss {
-        let finished = overall.counts[class.map_or(0, |index| self.own_recorder(index))];
-        let place = class.map_or(0, |index| 1 + index);
+    fn loss(&self, ensemble: &Ensemble<Run<'_>>, place: usize, overall: &Overall<'_>) -> Loss {
+        let finished = overall.counts[self.shape.own_recorder(place)];
+        let offered_per_second = overall.flows[place].offered.value;
         let recorder = self.shape.first_loss.map(|first| first + place);
         let Some(recorder) = recorder.filter(|recorder| overall.counts[*recorder] > 0) else {
-            let offered_per_second = overall.per_second(finished);
             return Loss { jobs: 0, offered_per_second, probability: 0.0, probability_half_width: None };
         };
         let offered = overall.counts[recorder];
@@ -135,7 +159,7 @@ impl Report<'_> {
         let probability = estimates.figure(Target::Mean);
         Loss {
             jobs: offered.saturating_sub(finished),
-            offered_per_second: overall.per_second(offered),
+            offered_per_second,
             probability: probability.value,
             // With no loss at all, only the length of the run bounds the probability of one.
             probability_half_width: probability.half_width.ok().filter(|_| offered > finished),
@@ -151,7 +175,7 @@ impl Report<'_> {
     ) -> StationResult {
         let model = &self.system.stations[index];
         let capacity = model.service().capacity();
-        let limited = model.is_limited() && overall.seconds > 0.0;
+        let limited = model.is_limited() && overall.started;
         let per_second = |of: fn(&Totals) -> f64| found.figure(of, |totals| totals.seconds, doubt);
         let utilisation = limited.then(|| per_second(|totals| totals.busy).times(1.0 / capacity));
         let throughput = per_second(|totals| totals.visits);
@@ -181,28 +205,26 @@ impl Report<'_> {
     fn expected_work(&self, station: usize, overall: &Overall<'_>) -> f64 {
         let work = |(index, class): (usize, &Class)| {
             let demand = class.demands(self.system.stations.len())[station];
-            overall.per_second(overall.counts[self.own_recorder(index)]) * demand
+            overall.flows[1 + index].finished.value * demand
         };
         self.system.classes.iter().enumerate().map(work).sum()
     }
+}
 
-    /// The recorder of a class; a single class has that of all jobs.
-    fn own_recorder(&self, class: usize) -> usize {
-        if self.system.classes.len() > 1 { 1 + class } else { 0 }
-    }
+/// Jobs per second of a class, or of all.
+struct JobFlow {
+    finished: StationFigure,
+    offered: StationFigure,
 }
 
 /// The totals of all runs together.
 struct Overall<'c> {
     /// Recorded jobs, by recorder.
     counts: &'c [u64],
-    seconds: f64,
-    /// The doubt that applies to all figures.
+    /// Of all jobs, then of each class.
+    flows: Vec<JobFlow>,
+    /// False before any time has passed.
+    started: bool,
+    /// The doubt that concerns all figures.
     doubt: Option<Doubt>,
-}
-
-impl Overall<'_> {
-    fn per_second(&self, count: u64) -> f64 {
-        if self.seconds > 0.0 { count as f64 / self.seconds } else { 0.0 }
-    }
 }

@@ -54,7 +54,7 @@ pub(super) struct Run<'a> {
     blocked: Vec<VecDeque<(u32, usize)>>,
     /// Totals per station; the times are kept in the stations.
     tallies: Vec<Totals>,
-    /// Totals per station, times included, at the end of the last section.
+    /// [`Replica::totals`] at the end of the last section.
     before: Vec<Totals>,
     /// Next completion of each station, then next arrival of each class.
     next: Vec<f64>,
@@ -102,7 +102,7 @@ impl<'a> Run<'a> {
             traced_left: traces.iter().map(|trace| trace.times.len()).sum(),
             streams: streams.collect(),
             tallies: vec![Totals::default(); system.stations.len()],
-            before: vec![Totals::default(); system.stations.len()],
+            before: vec![Totals::default(); system.stations.len() + 1 + classes],
             next: vec![f64::INFINITY; stations.len() + classes],
             blocked: vec![VecDeque::new(); system.stations.len()],
             stations,
@@ -432,6 +432,7 @@ impl Replica for Run<'_> {
         self.counts[0]
     }
 
+    /// Of every station, then of all jobs and of each class: visits to the system, and attempts at one.
     fn totals(&self) -> Vec<Totals> {
         let with_times = |(tally, station): (&Totals, &Station<u32>)| Totals {
             seconds: self.now,
@@ -439,7 +440,18 @@ impl Replica for Run<'_> {
             present: station.present_time(self.now),
             ..*tally
         };
-        self.tallies.iter().zip(&self.stations).map(with_times).collect()
+        let of_jobs = |place: usize| {
+            let finished = self.counts[self.shape.own_recorder(place)];
+            let offered = self.shape.first_loss.map_or(finished, |first| self.counts[first + place]);
+            Totals {
+                seconds: self.now,
+                visits: finished as f64,
+                attempts: offered as f64,
+                ..Totals::default()
+            }
+        };
+        let jobs = (0..=self.system.classes.len()).map(of_jobs);
+        self.tallies.iter().zip(&self.stations).map(with_times).chain(jobs).collect()
     }
 }
 

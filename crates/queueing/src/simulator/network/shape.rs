@@ -4,7 +4,8 @@ use crate::system::{Class, Route, StationModel, System, Visit};
 
 /// What does not change during a run.
 pub(super) struct Shape {
-    /// The number of recorders: the first for all jobs, then one per class, then one per route.
+    pub(super) classes: usize,
+    /// `0` is of all jobs; then one per class; then one per route.
     pub(super) recorders: usize,
     /// First route recorder of each class.
     pub(super) first_route: Vec<usize>,
@@ -56,6 +57,12 @@ impl Shape {
             let of_route = |route: &Route| route.visits.iter().map(|visit| moment(class, visit)).collect();
             class.routes.iter().map(of_route).collect()
         });
-        Self { recorders, first_route, first_loss, moments: moments.collect(), orders }
+        let classes = system.classes.len();
+        Self { classes, recorders, first_route, first_loss, moments: moments.collect(), orders }
+    }
+
+    /// The recorder of all jobs (place 0) or of a class (1 + its index); a single class has that of all jobs.
+    pub(super) fn own_recorder(&self, place: usize) -> usize {
+        if self.classes > 1 { place } else { 0 }
     }
 }

@@ -156,3 +156,24 @@ fn a_held_place_is_given_back_by_a_lost_job() {
     let found = simulated(text);
     assert!(found.loss.probability > 0.4 && found.throughput_per_second > 5.0);
 }
+
+#[test]
+fn throughputs_of_classes_have_intervals() {
+    // Two users at M/M/1//2 with as long a thought as a demand: busy in 4 of 5 seconds. Visitors come at 1/s.
+    let text = r#"
+        stations.one = { discipline = "ps", demand = { law = "exponential", mean = "1s" } }
+        stations.other = { discipline = "ps", demand = { law = "exponential", mean = "200ms" } }
+        classes.users = { users = 2, think_time = { law = "exponential", mean = "1s" }, route = ["one"] }
+        classes.visitors = { rate = "1/s", route = ["other"] }
+    "#;
+    let found = simulated(text);
+    for (name, expected) in [("users", 0.8), ("visitors", 1.0)] {
+        let class = found.classes.find(name).unwrap();
+        let half_width = class.throughput_half_width_per_second.unwrap();
+        assert!(half_width < 0.02 * expected, "{name} {half_width}");
+        check(class.throughput_per_second, expected, 2.0 * half_width / expected);
+        check(class.loss.offered_per_second, class.throughput_per_second, 1e-12);
+    }
+    let half_width = found.throughput_half_width_per_second.unwrap();
+    check(found.throughput_per_second, 1.8, 2.0 * half_width / 1.8);
+}
