@@ -50,6 +50,16 @@ def test_a_byte_order_mark_and_carriage_returns_say_nothing(tmp_path: Path, enco
         folder.read(written("result.json", "{}\n"))
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["\ufeff\ufeff" + system(), system(demand='{ law = "exponential",\n  mean = "10ms" }')],
+    ids=["marks", "lines"],
+)
+def test_what_only_one_parser_takes_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(CouldNotRun, match=r"system.toml.* line "):
+        SystemDocument.read(file(tmp_path, "system.toml", text))
+
+
 @pytest.mark.parametrize("name", ["system.toml", "sizes.csv", "sizes.json"])
 def test_utf_16_is_named(tmp_path: Path, name: str) -> None:
     path = file(tmp_path, name, TABLE.encode("utf-16"))

@@ -245,8 +245,8 @@ def test_the_cheapest_mix_is_on_the_front() -> None:
     assert times == sorted(times, reverse=True)
     assert mix.present_cost == pytest.approx(80)
     assert mix.cheapest is not None
-    assert mix.simulated_seconds is not None
-    assert mix.simulated_seconds <= 0.3
+    assert mix.confirmed_seconds is not None
+    assert mix.confirmed_seconds <= 0.3
     assert mix.cheapest.cost <= min(each.cost for each in mix.front if each.seconds <= 0.3) * 1.02
 
 

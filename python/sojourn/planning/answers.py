@@ -17,8 +17,10 @@ class Now:
     seconds: float
     met: bool
     by: str
-    simulated_seconds: float
+    confirmed_seconds: float
     half_width_seconds: float | None
+    """Of a simulation; None where the solver that confirms is exact."""
+    confirmed_by: str
     throughput_per_second: float
     """Throughput of finished jobs."""
     loss_probability: float
@@ -41,9 +43,11 @@ class LeverAnswer:
     setting: str | None
     """The setting for `--set`."""
     searched_by: str
-    simulated_seconds: float
+    confirmed_seconds: float
     """The metric at `needed`, or the best that this parameter alone can reach."""
     half_width_seconds: float | None
+    confirmed_by: str
+    """`simulation`, or the solver where it is exact."""
     best_text: str
     """The value at which the best was reached."""
 
@@ -54,8 +58,9 @@ class LargestTraffic:
 
     factor: float | None
     throughput_per_second: float
-    simulated_seconds: float
+    confirmed_seconds: float
     half_width_seconds: float | None
+    confirmed_by: str
     loss_probability: float
     searched_by: str
 
@@ -122,9 +127,10 @@ class CheapestMix:
     front: list[Mix]
     """The Pareto front of cost and metric, cheapest first."""
     cheapest: Mix | None
-    """The cheapest mix that meets the target, confirmed by simulation."""
-    simulated_seconds: float | None
+    """The cheapest mix that meets the target, confirmed."""
+    confirmed_seconds: float | None
     half_width_seconds: float | None
+    confirmed_by: str | None
 
 
 @dataclass(frozen=True)

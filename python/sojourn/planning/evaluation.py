@@ -1,8 +1,8 @@
 """Evaluates a system's metric: by an analytic solver that computes it, otherwise by simulation.
 
 Simulations of one plan share a seed and a number of jobs, so that two systems which differ in one parameter see the
-same jobs (common random numbers) and noise does not mislead a search. Confirmation uses different random numbers and
-more jobs.
+same jobs (common random numbers) and noise does not mislead a search. What no solver knows exactly is confirmed by a
+longer simulation with other random numbers.
 """
 
 from __future__ import annotations
@@ -54,6 +54,8 @@ class Evaluation:
     loss_probability: float = 0.0
     """The share of refused jobs; times are of the others."""
     loss_half_width: float | None = None
+    exact: bool = False
+    """Whether the solver says that nothing of it is approximate."""
     accepted_seconds: float = math.inf
     """The metric's value for accepted jobs, whatever the loss."""
 
@@ -80,12 +82,11 @@ class Evaluator:
     def evaluate(self, document: SystemDocument) -> Evaluation:
         """The metric of a system."""
         if self._analytic and document.system.unstable_station() is None:
-            percentiles = self.metric.statistic not in ("mean", "residence")
             if self.loss_searched is not None:
                 lossy = _too_lossy(queueing.predict(document.system, percentiles=False), self.loss_searched)
                 if lossy is not None:
                     return lossy
-            known = _analytic(queueing.predict(document.system, percentiles=percentiles), self.metric)
+            known = self._known(document.system)
             if known is not None:
                 return known.judged(self.loss_searched)
             # A solver that refuses one variant refuses all, so it is not asked again.
@@ -93,9 +94,20 @@ class Evaluator:
         return self._simulate(document.system, SEARCH_JOBS, self.seed).judged(self.loss_searched)
 
     def confirm(self, document: SystemDocument) -> Evaluation:
-        """Evaluates by a longer simulation; the loss may exceed its limit within its interval."""
+        """Evaluates by a solver that is exact, else by a longer simulation with other random numbers.
+
+        A simulated loss may exceed its limit within its interval.
+        """
+        if self._analytic and document.system.unstable_station() is None:
+            known = self._known(document.system)
+            if known is not None and known.exact:
+                return known.judged(self.loss_max)
         found = self._simulate(document.system, CONFIRMATION_JOBS, self.seed + 1)
         return found.judged(self.loss_max, found.loss_half_width or 0.0)
+
+    def _known(self, system: System) -> Evaluation | None:
+        percentiles = self.metric.statistic not in ("mean", "residence")
+        return _analytic(queueing.predict(system, percentiles=percentiles), self.metric)
 
     def _simulate(self, system: System, jobs: int, seed: int) -> Evaluation:
         unstable = system.unstable_station()
@@ -120,7 +132,10 @@ def _analytic(prediction: Prediction, metric: Metric) -> Evaluation | None:
         seconds = None if answer is None else _answered(answer, metric)
         if answer is not None and seconds is not None:
             throughput = sum(each["throughput_per_second"] for each in answer["classes"].values())
-            return Evaluation(seconds, name, _mean(answer), throughput, loss_probability=_lost(answer, throughput))
+            lost = _lost(answer, throughput)
+            # Percentiles are answered only where they are exact; what is turned away is one of the means.
+            exact = answer["means"] == "exact"
+            return Evaluation(seconds, name, _mean(answer), throughput, loss_probability=lost, exact=exact)
     return None
 
 

@@ -1,7 +1,7 @@
 """Finds the cheapest mix of priced resources that meets a target, and the Pareto front of cost and metric.
 
 It evaluates every combination on a grid of values. It then shrinks the cheapest mix that meets the target, one
-parameter after the other, and confirms it by simulation.
+parameter after the other, and confirms it.
 """
 
 from __future__ import annotations
@@ -80,8 +80,9 @@ def cheapest_mix(
         evaluated=len(mixes),
         front=front,
         cheapest=cheapest,
-        simulated_seconds=confirmed.seconds if confirmed else None,
+        confirmed_seconds=confirmed.seconds if confirmed else None,
         half_width_seconds=confirmed.half_width_seconds if confirmed else None,
+        confirmed_by=confirmed.by if confirmed else None,
     )
 
 

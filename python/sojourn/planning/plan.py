@@ -133,16 +133,17 @@ def plan(
 
 
 def _now(document: SystemDocument, evaluator: Evaluator, limit: float) -> Now:
-    evaluated, simulated = evaluator.evaluate(document), evaluator.confirm(document)
+    evaluated, confirmed = evaluator.evaluate(document), evaluator.confirm(document)
     return Now(
         seconds=evaluated.accepted_seconds,
-        met=simulated.seconds <= limit,
+        met=confirmed.seconds <= limit,
         by=evaluated.by,
-        simulated_seconds=simulated.accepted_seconds,
-        half_width_seconds=simulated.half_width_seconds,
-        throughput_per_second=simulated.throughput_per_second,
-        loss_probability=simulated.loss_probability,
-        unstable_station=simulated.unstable_station,
+        confirmed_seconds=confirmed.accepted_seconds,
+        half_width_seconds=confirmed.half_width_seconds,
+        confirmed_by=confirmed.by,
+        throughput_per_second=confirmed.throughput_per_second,
+        loss_probability=confirmed.loss_probability,
+        unstable_station=confirmed.unstable_station,
     )
 
 
@@ -166,8 +167,9 @@ def _lever(lever: Parameter, found: Found) -> LeverAnswer:
         needed_text=None if found.value is None else lever.text(found.value),
         setting=None if found.value is None else lever.setting(found.value),
         searched_by=found.searched_by,
-        simulated_seconds=found.confirmed.seconds,
+        confirmed_seconds=found.confirmed.seconds,
         half_width_seconds=found.confirmed.half_width_seconds,
+        confirmed_by=found.confirmed.by,
         best_text=lever.text(found.best_at),
     )
 
@@ -176,8 +178,9 @@ def _largest(found: Found) -> LargestTraffic:
     return LargestTraffic(
         factor=found.value,
         throughput_per_second=found.confirmed.throughput_per_second,
-        simulated_seconds=found.confirmed.seconds,
+        confirmed_seconds=found.confirmed.seconds,
         half_width_seconds=found.confirmed.half_width_seconds,
+        confirmed_by=found.confirmed.by,
         loss_probability=found.confirmed.loss_probability,
         searched_by=found.searched_by,
     )

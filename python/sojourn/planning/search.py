@@ -1,8 +1,8 @@
 """Finds the smallest value of a parameter that meets a target, or the largest load within it.
 
-It bisects on the parameter with the fastest evaluator, then a long simulation confirms. If the two disagree, the
-search continues with a limit corrected by their ratio, so that the answer is right by simulation even if the search's
-solver is an approximation.
+It bisects on the parameter with the fastest evaluator. Unless that is exact, a long simulation confirms. If the two
+disagree, the search continues with a limit corrected by their ratio, so that the answer is right by simulation even if
+the search's solver is an approximation.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Found:
     searched_by: str
     """The solver of the search."""
     confirmed: Evaluation
-    """The simulated evaluation at the value, or at the best one."""
+    """The confirmed evaluation at the value, or at the best one."""
     best_at: float
     """The confirmed value, or the nearest to the target."""
 
@@ -96,7 +96,7 @@ def _most_traffic(evaluator: Evaluator, change: Change, limit: float) -> tuple[f
 def _confirmed(
     evaluator: Evaluator, change: Change, limit_seconds: float, search: Callable[[float], tuple[float, bool]]
 ) -> Found:
-    """Repeats the search with a corrected limit until the simulation at its result agrees with the true limit."""
+    """Repeats the search with a corrected limit until the confirmation of its result agrees with the true limit."""
     corrected = limit_seconds
     kept: Found | None = None
     tried: list[float] = []
@@ -106,22 +106,22 @@ def _confirmed(
             break
         tried.append(value)
         searched_by = evaluator.evaluate(change(value)).by
-        simulated = evaluator.confirm(change(value))
-        found = Found(value if simulated.seconds <= limit_seconds else None, searched_by, simulated, value)
+        confirmed = evaluator.confirm(change(value))
+        found = Found(value if confirmed.seconds <= limit_seconds else None, searched_by, confirmed, value)
         if found.value is not None:
             kept = found
         if (
-            simulated.seconds <= 0
+            confirmed.seconds <= 0
             or (not met and found.value is None)
-            or limit_seconds * (1 - SLACK) <= simulated.seconds <= limit_seconds
+            or limit_seconds * (1 - SLACK) <= confirmed.seconds <= limit_seconds
         ):
             break
         # Slightly stricter than the ratio, because otherwise the last rounds would stop just above the limit.
-        if evaluator.loss_max is not None and simulated.unstable_station is None and math.isinf(simulated.seconds):
+        if evaluator.loss_max is not None and confirmed.unstable_station is None and math.isinf(confirmed.seconds):
             searched = evaluator.loss_searched or 0.0
-            evaluator.loss_searched = searched * (1 - SLACK / 2) * evaluator.loss_max / simulated.loss_probability
+            evaluator.loss_searched = searched * (1 - SLACK / 2) * evaluator.loss_max / confirmed.loss_probability
         else:
-            corrected *= limit_seconds * (1 - SLACK / 2) / simulated.seconds
+            corrected *= limit_seconds * (1 - SLACK / 2) / confirmed.seconds
     evaluator.loss_searched = evaluator.loss_max
     return kept or found
 

@@ -58,7 +58,12 @@ class SystemDocument:
             what, _, cure = error.message.partition("; ")
             raise CouldNotRun(f"{path}, line {error.line}: {what}", cure or _SCHEMA) from None
         _refuse_without_moments(path, system)
-        document = cls(tomllib.loads(text), text=text, source=str(path))
+        try:
+            content = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            # The models' parser takes more: a second byte-order mark, tables in braces over several lines.
+            raise CouldNotRun(f"{path}: {error}", "write it as TOML 1.0") from None
+        document = cls(content, text=text, source=str(path))
         return document.set(*settings) if settings else document
 
     def set(self, *settings: str) -> SystemDocument:

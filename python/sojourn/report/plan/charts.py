@@ -104,11 +104,11 @@ def _front(plan: Plan, mix: CheapestMix) -> Chart:
         for each in mix.front
     ]
     curves = [Series("no mix is both cheaper and faster", 1, points, "disc", "solid", stepped=True)]
-    if mix.cheapest is not None and mix.simulated_seconds is not None:
-        text = f"{format.seconds(mix.simulated_seconds)} for {format.number(mix.cheapest.cost, 4)}: {mix.cheapest.text}"
+    if mix.cheapest is not None and mix.confirmed_seconds is not None:
+        text = f"{format.seconds(mix.confirmed_seconds)} for {format.number(mix.cheapest.cost, 4)}: {mix.cheapest.text}"
         curves.append(
             Series(
-                "the cheapest within the target", 3, [Point(mix.cheapest.cost, mix.simulated_seconds, text)], "diamond"
+                "the cheapest within the target", 3, [Point(mix.cheapest.cost, mix.confirmed_seconds, text)], "diamond"
             )
         )
     costs = [point.x for each in curves for point in each.points if point]

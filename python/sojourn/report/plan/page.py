@@ -43,7 +43,7 @@ def _section(identifier: str, title: str, *parts: Markup) -> Markup:
 
 def _answer(plan: Plan) -> Markup:
     unstable = plan.now.unstable_station
-    value = "overloaded" if unstable else format.seconds(plan.now.simulated_seconds)
+    value = "overloaded" if unstable else format.seconds(plan.now.confirmed_seconds)
     number = element("p", element("strong", value), class_="number none")
     met = "The target is met" if plan.now.met else "The target is not met"
     condition = element("p", f"{met}: {plan.target}.", class_="condition")
@@ -84,7 +84,7 @@ def _levers(plan: Plan) -> Markup:
             each.label,
             each.present_text,
             wording.needed(each),
-            wording.with_interval(each.simulated_seconds, each.half_width_seconds) if each.needed_text else "",
+            wording.with_interval(each.confirmed_seconds, each.half_width_seconds) if each.needed_text else "",
             each.searched_by,
         )
         for each in plan.levers

@@ -41,7 +41,7 @@ def _print_levers(plan: Plan, console: Console) -> None:
     shown = table("any one of these", "now", "needed", plan.metric.split(" ")[0], "searched with")
     shown.columns[2].justify = "left"
     for lever in plan.levers:
-        value = wording.with_interval(lever.simulated_seconds, lever.half_width_seconds) if lever.needed else ""
+        value = wording.with_interval(lever.confirmed_seconds, lever.half_width_seconds) if lever.needed else ""
         shown.add_row(Text(lever.label), lever.present_text, wording.needed(lever), value, lever.searched_by)
     console.print(shown)
 

@@ -19,7 +19,7 @@ def verdict(plan: Plan) -> str:
     """Says whether the system meets the target as it is."""
     if plan.now.unstable_station is not None:
         return f"not met: {plan.now.unstable_station} is overloaded"
-    value = with_interval(plan.now.simulated_seconds, plan.now.half_width_seconds)
+    value = with_interval(plan.now.confirmed_seconds, plan.now.half_width_seconds)
     lost = "" if plan.loss_max is None else f", {format.percent(plan.now.loss_probability)} turned away"
     return f"{'met' if plan.now.met else 'not met'}: {value}{lost}"
 
@@ -39,15 +39,15 @@ def needed(lever: LeverAnswer) -> str:
     """The value of a parameter that meets the target."""
     if lever.needed_text is not None:
         return lever.needed_text
-    if not math.isfinite(lever.simulated_seconds):
+    if not math.isfinite(lever.confirmed_seconds):
         return "not enough: still overloaded"
-    return f"not enough: {format.seconds(lever.simulated_seconds)} at best, with {lever.best_text}"
+    return f"not enough: {format.seconds(lever.confirmed_seconds)} at best, with {lever.best_text}"
 
 
 def largest_traffic(traffic: LargestTraffic) -> str:
     """The largest traffic within the target."""
     if traffic.factor is None:
-        return f"none: {with_interval(traffic.simulated_seconds, None)} even with hardly any traffic"
+        return f"none: {with_interval(traffic.confirmed_seconds, None)} even with hardly any traffic"
     rate = format.number(traffic.throughput_per_second)
     lost = f" served, {format.percent(traffic.loss_probability)} turned away" if traffic.loss_probability else ""
     return f"{format.factor(traffic.factor)} of this load, {rate} jobs/s{lost}"
@@ -80,16 +80,20 @@ def cheapest(mix: CheapestMix) -> str:
     """The cheapest mix within the target, or a statement that there is none."""
     if mix.cheapest is None:
         return f"none of the {mix.evaluated:,} mixes meets the target"
-    value = with_interval(mix.simulated_seconds, mix.half_width_seconds)
-    return f"{format.number(mix.cheapest.cost, 4)} for {mix.cheapest.text}: {value} (simulated)"
+    value = with_interval(mix.confirmed_seconds, mix.half_width_seconds)
+    return f"{format.number(mix.cheapest.cost, 4)} for {mix.cheapest.text}: {value} ({mix.confirmed_by})"
 
 
 def methods(plan: Plan) -> str:
     """The solvers and simulations that computed the figures."""
-    by = sorted({lever.searched_by for lever in plan.levers})
+    by = ", ".join(sorted({lever.searched_by for lever in plan.levers}))
+    confirmed = {plan.now.confirmed_by, plan.largest_traffic.confirmed_by, *(each.confirmed_by for each in plan.levers)}
+    if "simulation" not in confirmed:
+        return f"Searched with {by}, which is exact for what was asked."
+    some = "every value needed" if len(confirmed) == 1 else "what no solver knows exactly"
     return (
-        f"Searched with {', '.join(by)}; every value needed is confirmed by simulation of a million jobs with other "
-        f"random numbers (seed {plan.seed}; {plan.simulations:,} simulations in all)."
+        f"Searched with {by}; {some} is confirmed by simulation of a million jobs with other random numbers "
+        f"(seed {plan.seed}; {plan.simulations:,} simulations in all)."
     )
 
 
