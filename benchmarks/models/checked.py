@@ -132,8 +132,9 @@ def _estimate(result: queueing.Simulation, figure: str) -> tuple[float, float] |
     """With its half-width; None where there is no interval."""
     kind, _, subject = figure.partition(" ")
     if kind == "throughput":
-        return None
-    if kind == "residence":
+        of_class = result["classes"][subject or "c"]
+        found = of_class["throughput_per_second"], of_class["throughput_half_width_per_second"]
+    elif kind == "residence":
         station = result["stations"][subject]
         found = station["residence_time_seconds"], station["residence_time_half_width_seconds"]
     elif kind == "loss":

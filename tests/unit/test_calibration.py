@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import numpy as np
@@ -60,7 +61,7 @@ def test_demands_that_fall_are_warned_of_and_g_does_not_fall() -> None:
     ("law", "variation"), [("gamma", 0.1), ("log-normal", 0.3), ("log-normal", 0.5), ("gamma", 1.0)]
 )
 def test_intervals_of_the_demand_cover_the_truth_however_it_scatters(law: str, variation: float) -> None:
-    seeds, covered, fixed, slope = 200, np.zeros(2), [], []
+    seeds, covered, fixed, slope = 30, np.zeros(2), [], []
     for seed in range(seeds):
         found = service_demand.fit(SIZES, (5e-6 + 1e-10 * SIZES) * scattered(law, variation, seed), seed, 1)
         last = found.seconds_per_byte[-1]
@@ -68,10 +69,10 @@ def test_intervals_of_the_demand_cover_the_truth_however_it_scatters(law: str, v
         fixed.append(found.fixed_seconds.estimate / 5e-6)
         slope.append(last.estimate / 1e-10)
         assert (found.scatter > service_demand.SCATTER_MAX) == any("scatter" in each for each in found.warnings)
-    # 90 % of the nominal 95 %, less two standard errors of 200 trials.
-    assert min(covered) / seeds > 0.9 * 0.95 - 2 * 0.025, covered
-    assert np.mean(fixed) == pytest.approx(1.0, abs=0.03 + 0.1 * variation**2)
-    assert np.mean(slope) == pytest.approx(1.0, abs=0.03 + 0.1 * variation**2)
+    # Of 90 % fewer than 22 of 30 come once in a hundred times; benchmarks/models/fits.py has 200 seeds.
+    assert min(covered) >= 22, covered
+    assert np.mean(fixed) == pytest.approx(1.0, abs=0.05 + 0.2 * variation**2)
+    assert np.mean(slope) == pytest.approx(1.0, abs=0.05 + 0.2 * variation**2)
 
 
 def scattered(law: str, variation: float, seed: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -131,7 +132,7 @@ def test_classes_that_rise_together_are_not_told_apart_and_that_is_said() -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("wrong", [0.0, 0.1])
 def test_intervals_hold_the_demands_where_the_throughputs_are_wrong(wrong: float) -> None:
-    truth, seeds, covered, warned = (2e-3, 5e-3, 0.03), 60, np.zeros(3), 0
+    truth, seeds, covered, warned = (2e-3, 5e-3, 0.03), 40, np.zeros(3), 0
     for seed in range(seeds):
         random = np.random.default_rng(seed)
         throughputs = random.uniform(10, 100, (40, 2))
@@ -141,8 +142,8 @@ def test_intervals_hold_the_demands_where_the_throughputs_are_wrong(wrong: float
         intervals = (*found.demands_seconds, found.background_utilisation)
         covered += [each.low <= value <= each.high for each, value in zip(intervals, truth, strict=True)]
         warned += any("throughputs that scatter" in each for each in found.warnings)
-    # 90 % of the nominal 95 %, less two standard errors.
-    assert min(covered) / seeds > 0.9 * 0.95 - 0.09, covered
+    # Of the nominal 95 % fewer than 33 of 40 come once in a thousand times; benchmarks/models/fits.py has 200 seeds.
+    assert min(covered) >= 33, covered
     assert warned >= 0.6 * seeds if wrong else warned <= 0.2 * seeds
 
 
@@ -193,6 +194,19 @@ def test_jittered_times_do_not_hide_r(limit: int | None, share: float) -> None:
     mean = found.demands_seconds["requests"]
     assert mean.low < 0.0101
     assert mean.high > 0.0099
+
+
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_r_is_doubted_where_jitter_may_have_raised_it(share: float) -> None:
+    found = response_times.fit(jittered(served(4, "exponential", load=0.85), 2 * share * 0.01), 1, 1)
+    if found.r != 4:
+        (doubt,) = [each for each in found.warnings if "may be as small as" in each]
+        assert int(re.search(r"as small as (\d+)", doubt)[1]) <= 4  # type: ignore[index]
+    assert found.r is not None
+
+
+def test_r_is_not_doubted_without_jitter() -> None:
+    assert response_times.fit(served(4, "exponential", load=0.85), 1, 1).warnings == ()
 
 
 def test_two_processors_are_shared() -> None:

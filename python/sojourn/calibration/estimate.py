@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import t
 
 from sojourn.results.records import Interval, Record
 
@@ -37,6 +38,16 @@ def percentile_interval(estimate: float, samples: FloatArray) -> Interval:
     """The 95 % percentile interval of bootstrap samples; shape (samples,)."""
     low, high = np.quantile(samples, [0.025, 0.975])
     return Interval(estimate=float(estimate), low=float(low), high=float(high))
+
+
+def widening(points: int, parameters: int) -> float:
+    """By what factor bootstrap samples of few points vary too little.
+
+    A sample of few points varies less than those do from which it comes: the jackknife's factor (HC3), and Student's
+    quantile for the normal law's.
+    """
+    freedom = max(1, points - parameters)
+    return points / freedom * float(t.ppf(0.975, freedom)) / 1.96
 
 
 def folds(groups: Sequence[object], seed: int, count: int = FOLDS) -> list[tuple[IndexArray, IndexArray]]:

@@ -54,6 +54,8 @@ JITTERED_BEND = 2.5
 """The next smaller limit must also be contradicted by this factor more requests than the one before."""
 JITTERED_TRIED = 3
 """The number of limits tried, from the first that few requests contradict."""
+JITTERED_LOWEST = 0.2
+"""The share of requests that contradicts the true limit under jitter as large as the demands."""
 EARLY_FRACTION_MAX = 0.01
 """If a larger share of requests starts before earlier ones, admission is not first come, first served."""
 
@@ -108,7 +110,10 @@ def fit(requests: Requests, servers: int, seed: int) -> ResponseTimesFit:
         limit, likelihoods, received = _observed_limit(requests, servers, warnings)
     else:
         limit, likelihoods, received = _likeliest_limit(requests, servers)
-        jittered = _jittered_limit(requests, servers, limit, warnings)
+        contradictions = _Contradictions(requests, servers)
+        jittered = _jittered_limit(contradictions, limit, warnings)
+        if jittered is None and limit is not None:
+            _doubt_limit(contradictions, limit, warnings)
         if jittered is not None:
             limit = jittered
             starts, gone = _starts(requests.accepted, requests.ended, limit)
@@ -217,29 +222,43 @@ def _log_likelihood(requests: Requests, servers: int, limit: int) -> tuple[float
     return float(laws + np.sum(np.log(np.minimum(servers, in_service) / in_service))), received
 
 
-def _jittered_limit(requests: Requests, servers: int, limit: int | None, warnings: list[str]) -> int | None:
-    """A limit hidden by jitter in the times, below the one that the exact times imply; None if there is none.
+class _Contradictions:
+    """The share of the requests that ended before a limit would have let them start; it falls with the limit."""
+
+    def __init__(self, requests: Requests, servers: int) -> None:
+        self.requests = requests
+        self.servers = servers
+        self._shares: dict[int, float] = {}
+
+    def share(self, limit: int) -> float:
+        if limit < self.servers:
+            return 1.0
+        if limit not in self._shares:
+            gone = _starts(self.requests.accepted, self.requests.ended, limit)[1]
+            self._shares[limit] = float(np.mean(gone))
+        return self._shares[limit]
+
+    def first_below(self, share: float, most: int) -> int:
+        """The smallest limit up to `most` that no larger share contradicts."""
+        low, high = self.servers - 1, most
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.share(middle) > share else (low, middle)
+        return high
+
+
+def _jittered_limit(contradictions: _Contradictions, limit: int | None, warnings: list[str]) -> int | None:
+    """The limit that jittered times hide, if there is one below that which the times say to the letter.
 
     A single request that seems to end before it could start rules a limit out. Contradictions of the true limit come
     from jitter and are few; just below it they are suddenly many, whereas without a limit they vanish slowly.
     """
+    requests, servers, share = contradictions.requests, contradictions.servers, contradictions.share
     count = len(requests.accepted)
-    shares: dict[int, float] = {}
-
-    def share(candidate: int) -> float:
-        if candidate not in shares:
-            gone = _starts(requests.accepted, requests.ended, candidate)[1] if candidate >= servers else np.ones(1)
-            shares[candidate] = float(np.mean(gone))
-        return shares[candidate]
-
     most = _most_present(requests) if limit is None else limit
-    # Shares fall with the limit.
-    low, high = servers - 1, most
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if share(middle) > JITTERED_MAX else (low, middle)
+    first = contradictions.first_below(JITTERED_MAX, most)
     # FIFO is the smallest limit, so nothing below can confirm it.
-    for candidate in range(max(high, servers + 1), min(high + JITTERED_TRIED, most)):
+    for candidate in range(max(first, servers + 1), min(first + JITTERED_TRIED, most)):
         here, below = share(candidate), share(candidate - 1)
         if below * count < JITTERED_BELOW_MIN:
             break
@@ -252,6 +271,17 @@ def _jittered_limit(requests: Requests, servers: int, limit: int | None, warning
             )
             return candidate
     return None
+
+
+def _doubt_limit(contradictions: _Contradictions, limit: int, warnings: list[str]) -> None:
+    """Says so where few requests rule the next smaller limit out: jitter alone does that."""
+    below = contradictions.share(limit - 1)
+    lowest = contradictions.first_below(JITTERED_LOWEST, limit)
+    if below <= JITTERED_MAX and lowest < limit:
+        warnings.append(
+            f"r = {limit} rests on {below:.1%} of the requests, which rule r = {limit - 1} out. If a network or a busy "
+            f"clock jittered the times, r may be as small as {lowest}: record started_at_seconds at the server."
+        )
 
 
 def _starts(accepted: FloatArray, ended: FloatArray, limit: int) -> tuple[FloatArray, BoolArray]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from scipy.stats import spearmanr, t
+from scipy.stats import spearmanr
 
 from sojourn.calibration import quasi_likelihood
 from sojourn.calibration.estimate import (
@@ -23,6 +23,7 @@ from sojourn.calibration.estimate import (
     folds,
     held_out,
     percentile_interval,
+    widening,
 )
 from sojourn.results.records import Interval
 
@@ -207,12 +208,10 @@ def _intervals(sizes: FloatArray, demands: FloatArray, demand: ServiceDemand, se
     draws = _draws(sizes, demand.knees_bytes, np.random.default_rng(seed))
     cap = np.repeat(quasi_likelihood.caps(demands, demand(sizes)[None, :]), len(draws))
     samples = quasi_likelihood.solve(basis, demands, draws, cap)
-    # A sample of few points varies less than those do from which it comes: the jackknife's factor (HC3), and Student's
-    # quantile for the normal law's. Upwards in proportion: estimates from skewed scatter are most precise when too low.
-    freedom = max(1, points - count)
-    widening = points / freedom * float(t.ppf(0.975, freedom)) / 1.96
-    below = np.maximum(0.0, coefficients + (samples - coefficients) * widening)
-    above = samples * (samples / np.where(coefficients > 0, coefficients, np.inf)) ** (widening - 1.0)
+    # Upwards in proportion: estimates from skewed scatter are most precise when too low.
+    factor = widening(points, count)
+    below = np.maximum(0.0, coefficients + (samples - coefficients) * factor)
+    above = samples * (samples / np.where(coefficients > 0, coefficients, np.inf)) ** (factor - 1.0)
     samples = np.where((samples > coefficients) & (coefficients > 0), above, below)
     return [percentile_interval(value, samples[:, index]) for index, value in enumerate(coefficients)]
 

@@ -27,6 +27,7 @@ from sojourn.calibration.estimate import (
     cross_validated,
     folds,
     percentile_interval,
+    widening,
 )
 from sojourn.failure import CouldNotRun
 from sojourn.results.records import Interval
@@ -97,9 +98,13 @@ def fit(
         busy,
         lambda fitted, out: _design(throughputs[out]) @ _solve(throughputs[fitted], busy[fitted]),
     )
+    factor = widening(points, len(classes) + 1)
     intervals = []
     for index, value in enumerate(solution):
-        ends = [percentile_interval(value, each[:, index]) for each in (samples, corrected_samples)]
+        ends = [
+            percentile_interval(value, np.maximum(0.0, around[index] + factor * (each[:, index] - around[index])))
+            for around, each in ((solution, samples), (corrected, corrected_samples))
+        ]
         intervals.append(
             Interval(estimate=float(value), low=min(end.low for end in ends), high=max(end.high for end in ends))
         )

@@ -1,0 +1,89 @@
+"""How often the intervals of `sojourn fit` cover, over made-up measurements whose truth is known.
+
+Demands by size that scatter, and the utilisation law with throughputs that are wrong. The tests have the same with
+fewer seeds.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.calibration import service_demand, utilisation_law
+
+COVERED_MIN = 0.90
+SIZES = np.repeat([200.0, 1e3, 5e3, 2e4, 5e4, 2e5, 1e6, 5e6], 3)
+FIXED_SECONDS, SECONDS_PER_BYTE = 5e-6, 1e-10
+DEMANDS_SECONDS, BACKGROUND = (2e-3, 5e-3), 0.03
+INTERVALS = 40
+
+Trial = Callable[[int], Sequence[bool]]
+"""Of a seed: whether the interval of each figure covers."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way to measure, and the figures that are fitted."""
+
+    what: str
+    figures: Sequence[str]
+    trial: Trial
+
+
+def cases() -> Iterator[Case]:
+    """The cases."""
+    for law, variation in (("gamma", 0.1), ("log-normal", 0.3), ("log-normal", 0.5), ("gamma", 1.0)):
+        what = f"`sizes`: 24 demands of 8 sizes, {law} scatter of {variation:g}"
+        yield Case(what, ("fixed part", "per byte"), partial(_sizes, law, variation))
+    for wrong in (0.0, 0.05, 0.1, 0.2):
+        what = f"`intervals`: {INTERVALS} of them, two classes, throughputs wrong by {wrong:.0%}, utilisation by 2 %"
+        yield Case(what, ("first demand", "second demand", "background"), partial(_intervals, wrong))
+
+
+def table(seeds: int) -> tuple[str, list[str]]:
+    """The shares as Markdown, and what falls below 90 %."""
+    lines = ["| fit | seeds | intervals that cover |", "|---|---|---|"]
+    failed = []
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        for case in cases():
+            covered = np.mean(list(pool.map(case.trial, range(seeds), chunksize=8)), axis=0)
+            shares = zip(case.figures, covered, strict=True)
+            lines.append(
+                f"| {case.what} | {seeds} | " + ", ".join(f"{name} {share:.1%}" for name, share in shares) + " |"
+            )
+            if covered.min() < COVERED_MIN:
+                failed.append(case.what)
+    return "\n".join(lines), failed
+
+
+def _sizes(law: str, variation: float, seed: int) -> Sequence[bool]:
+    demands = (FIXED_SECONDS + SECONDS_PER_BYTE * SIZES) * _scattered(law, variation, seed)
+    found = service_demand.fit(SIZES, demands, seed, 1)
+    fixed, last = found.fixed_seconds, found.seconds_per_byte[-1]
+    return fixed.low <= FIXED_SECONDS <= fixed.high, last.low <= SECONDS_PER_BYTE <= last.high
+
+
+def _scattered(law: str, variation: float, seed: int) -> NDArray[np.float64]:
+    random = np.random.default_rng(seed)
+    if law == "gamma":
+        return random.gamma(variation**-2, variation**2, len(SIZES))
+    sigma = np.sqrt(np.log1p(variation**2))
+    return random.lognormal(-(sigma**2) / 2, sigma, len(SIZES))
+
+
+def _intervals(wrong: float, seed: int) -> Sequence[bool]:
+    random = np.random.default_rng(seed)
+    throughputs = random.uniform(10, 100, (INTERVALS, 2))
+    busy = (throughputs @ DEMANDS_SECONDS + BACKGROUND) * random.normal(1, 0.02, INTERVALS)
+    measured = throughputs * random.normal(1, wrong, (INTERVALS, 2))
+    found = utilisation_law.fit(measured, busy / 2, ["first", "second"], 2, seed)
+    intervals = (*found.demands_seconds, found.background_utilisation)
+    return [
+        each.low <= truth <= each.high for each, truth in zip(intervals, (*DEMANDS_SECONDS, BACKGROUND), strict=True)
+    ]
