@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sojourn.applications import demands, diagnosis, fitting
-from sojourn.applications.changes import Starting, changes
+from sojourn.applications.changes import Starting, changes, limit_of
 from sojourn.applications.demands import Measured
 from sojourn.applications.fitting import Fitted
 from sojourn.applications.knee import sustained
@@ -78,6 +78,8 @@ def _fitted(
     if first.cause in ("lock", "disk"):
         serial = Serial(first.cause, first.tier or "", 1 / knee)
         return replace(free, network=replace(free.network, serial=serial))
+    if first.cause == "cpu":
+        return _calibrated(free, first, shares, knee)
     if first.cause in HELD and first.tier is not None:
         # By Little's law, about this many are held at saturation.
         places, seen = Places(HELD[first.cause], first.tier, 1), min(knee, sustained(top))
@@ -88,6 +90,17 @@ def _fitted(
         ]
         return min((each for each in tries if each is not None), key=lambda each: each.misfit(shares, seen))
     return free
+
+
+def _calibrated(found: Fitted, cause: Cause, shares: Mapping[str, float], knee: float) -> Fitted:
+    """CPU times so that the bottleneck saturates at the knee, where they nearly do."""
+    name = limit_of(found.network, cause, shares)
+    if name is None:
+        return found
+    factor = found.network.limits(shares)[name] / knee
+    if not 1 - CAPACITY_ERROR_MAX <= factor <= 1 + CAPACITY_ERROR_MAX:
+        return found
+    return fitting.scaled(found, factor)
 
 
 def _model(summary: ApplicationSummary, found: Fitted, shares: Mapping[str, float], seed: int) -> Model:

@@ -108,6 +108,15 @@ def fit(
     return Fitted(network, tuple(tiers), fitted, [step for step in quiet if _is_unseen(step, knee)])
 
 
+def scaled(found: Fitted, factor: float) -> Fitted:
+    """With CPU times by a factor, and the waits that are then left."""
+    demands = {key: factor * seconds for key, seconds in found.network.demands.items()}
+    network = replace(found.network, demands=demands)
+    for _ in range(WAIT_ROUNDS):
+        network = replace(network, waits=_waits(network, found.fitted, found.tiers))
+    return replace(found, network=network)
+
+
 def counts(network: Network, places: Places, most: float) -> list[int]:
     """Possible numbers of places: fewer than it seems, since waiting requests first count as holders."""
     processes = network.processes.get(places.tier, 1)
