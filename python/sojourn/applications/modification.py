@@ -76,7 +76,7 @@ class Modification:
         if kind == "cores" and tier is not None and is_factor:
             raise CouldNotRun(f"{text!r}: of a tier's cores give the number", f"as in {tier}.cores=0.5")
         if kind == "server" and after != 2:
-            raise CouldNotRun(f"{text!r}: a second server is all that can be told", "as in app.server=2")
+            raise CouldNotRun(f"{text!r}: only a second server can be modelled", "as in app.server=2")
         return cls(kind, tier, after, is_factor, before)
 
     def declared(self, network: Network, tier: str | None) -> Network:
@@ -123,7 +123,7 @@ class Modification:
     def _tier(self, otherwise: str | None) -> str:
         tier = self.tier or otherwise
         if tier is None:
-            raise CouldNotRun(f"whose are the {self.kind}?", f"name the tier, as in app.{self.kind}=…")
+            raise CouldNotRun(f"which tier has the {self.kind}?", f"name the tier, as in app.{self.kind}=…")
         return tier
 
     def _counted(self, present: float | None) -> int:

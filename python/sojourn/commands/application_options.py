@@ -72,7 +72,7 @@ class ApplicationOptions:
         if not self.tiers:
             raise CouldNotRun(
                 "an application has tiers",
-                "give --tier web=port:443 --tier app=unit:NAME …, those that clients meet first",
+                "give --tier web=port:443 --tier app=unit:NAME …, the tier nearest to clients first",
             )
         request = ApplicationRequest(
             log=log,
@@ -117,57 +117,57 @@ def read_options(
         list[str] | None,
         _further(
             "--tier",
-            help="NAME=port:N, pid:N, command:REGEX, unit:NAME, cgroup:FOLDER, or NAME=ssh:HOST/…; those that clients "
-            "meet first, first, the database last; may be given again.",
+            help="NAME=port:N, pid:N, command:REGEX, unit:NAME, cgroup:FOLDER, or NAME=ssh:HOST/…; the tier nearest "
+            "to clients first, the database last; repeatable.",
         ),
     ] = None,
     slo: Annotated[
         list[str] | None,
-        _further("--slo", help="'GET /api/*: p95 < 300ms', 'errors < 0.1%'; exit code 1 if one fails; again for more."),
+        _further("--slo", help="'GET /api/*: p95 < 300ms', 'errors < 0.1%'; exit code 1 if one fails; repeatable."),
     ] = None,
     endpoint: Annotated[
         list[str] | None,
-        _further("--endpoint", help="Requests like 'GET /api/*', or 'NAME=/api/*', are one endpoint; again for more."),
+        _further("--endpoint", help="Requests like 'GET /api/*', or 'NAME=/api/*', are one endpoint; repeatable."),
     ] = None,
     allow_methods: Annotated[
         str, _further("--allow-methods", help="Methods that the load may use, comma-separated; others are left out.")
     ] = "GET,HEAD",
     header: Annotated[
         list[str] | None,
-        _further("--header", "-H", help="A field of each request, as 'Cookie: session=…'; may be given again."),
+        _further("--header", "-H", help="A header field of each request, such as 'Cookie: session=…'; repeatable."),
     ] = None,
     at_rate: Annotated[
         float | None,
-        _further("--at-rate", help="Requests/s at which the objectives are to hold [default: the busiest minute's]."),
+        _further("--at-rate", help="Requests/s at which the objectives must hold [default: the busiest minute's]."),
     ] = None,
     max_rate: Annotated[float | None, _further("--max-rate", help="Never offer more requests/s than this.")] = None,
     max_errors: Annotated[str, _further("--max-errors", help="End a rise at this share of failed requests.")] = "5%",
     postgresql: Annotated[
-        str | None, _further("--postgresql", help="Ask PostgreSQL for its statistics: a connection as psql takes it.")
+        str | None, _further("--postgresql", help="Read PostgreSQL's statistics with this connection string for psql.")
     ] = None,
     prometheus: Annotated[
         str | None, _further("--prometheus", help="Read the application's metrics at this URL.")
     ] = None,
     tier_shell: Annotated[
-        str, _further("--tier-shell", help="How {command} is run on {host} for tiers elsewhere.")
+        str, _further("--tier-shell", help="The command that runs {command} on {host}, for remote tiers.")
     ] = REMOTE_SHELL,
     i_own_this: Annotated[
-        bool, _further("--i-own-this", help="Load a target outside of private networks, which is yours.")
+        bool, _further("--i-own-this", help="Load a target on a public network, which you own.")
     ] = False,
     prices: Annotated[
         Path | None,
-        _further("--prices", help="A table (TOML) of what changes cost: currency, per, [prices] app.cores."),
+        _further("--prices", help="A price table (TOML) for changes: currency, per, [prices] app.cores."),
     ] = None,
     change: Annotated[
         list[str] | None,
         _further(
             "--change",
-            help="Then make this change, measure, and print predicted beside measured: 'app.workers=8->16: COMMAND'; "
-            "app.cores=0.5 needs no command; may be given again.",
+            help="Make this change afterwards, measure, and compare with the prediction: 'app.workers=8->16: COMMAND'; "
+            "app.cores=0.5 needs no command; repeatable.",
         ),
     ] = None,
     restore: Annotated[
-        str | None, _further("--restore", help="The command that puts the system back as it was after each --change.")
+        str | None, _further("--restore", help="The command that restores the system after each --change.")
     ] = None,
 ) -> ApplicationOptions:
     """Collects the parsed options into one value."""

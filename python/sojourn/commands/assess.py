@@ -38,18 +38,18 @@ def _assess(
         ),
     ],
     server: Annotated[
-        str, typer.Option(help=f"{', '.join(systems.SYSTEMS)}, or the URL of a server that runs.")
+        str, typer.Option(help=f"{', '.join(systems.SYSTEMS)}, or the URL of a running server.")
     ] = "sojourn",
     architecture: Annotated[str, typer.Option(help="Our server's architecture; see `sojourn serve`.")] = "amped",
     access_line: Annotated[
         str | None,
-        typer.Option(help="Bandwidth of the site's access line, as 100Mbit/s; computed, not shaped."),
+        typer.Option(help="Bandwidth of the site's access line, such as 100Mbit/s; calculated, not emulated."),
     ] = None,
-    target_p95: Annotated[str, typer.Option(help="The p95 time to first byte that is still good.")] = "200ms",
+    target_p95: Annotated[str, typer.Option(help="The largest acceptable p95 time to first byte.")] = "200ms",
     output: Annotated[Path | None, typer.Option(help="The run's folder [default: runs/NAME-OF-LOG].")] = None,
     think_scale: Annotated[
         float | None,
-        FurtherOption(help="Factor on think times [default: 1, less where too many connections would be open]."),
+        FurtherOption(help="Factor on think times [default: 1, or less to limit open connections]."),
     ] = None,
     content_limit: Annotated[str, FurtherOption(help="Refuse to build a larger site.")] = "20GB",
     work_dir: Annotated[
@@ -66,10 +66,10 @@ def _assess(
         int | None, FurtherOption(min=1, max=100, help="Climbs of the rising load [default: the effort's].")
     ] = None,
     probe: Annotated[
-        bool, FurtherOption(help="Sample what the server uses under the rising load, where it can be seen.")
+        bool, FurtherOption(help="Sample the server's resource usage under the rising load, if it runs here.")
     ] = True,
     static_only: Annotated[
-        bool, FurtherOption("--static-only", help="Go on where a static copy stands for little of the log.")
+        bool, FurtherOption("--static-only", help="Continue even if a static copy represents little of the log.")
     ] = False,
     require_quiet: Annotated[
         bool, FurtherOption("--require-quiet", help="Refuse to measure on a machine with other work.")
@@ -80,18 +80,18 @@ def _assess(
             metavar="PROCESSORS",
             min=0.01,
             max=1.0,
-            help="Let the server have so much of its processor, as a container's limit does: 0.1 is a tenth.",
+            help="CPU limit of the server, like a container's: 0.1 is a tenth of a processor.",
         ),
     ] = None,
     verify: Annotated[
         str | None,
         typer.Option(
             metavar="[CHANGES]",
-            help="Then make the changes that the answer speaks of, measure, and print predicted beside measured: "
-            f"{', '.join(CHANGES)}; alone: all that can be made here.",
+            help="Make the answer's changes afterwards, measure, and compare with the predictions: "
+            f"{', '.join(CHANGES)}; without a value: all that are possible here.",
         ),
     ] = None,
-    seed: Annotated[int, FurtherOption(help="Everything that is drawn at random is drawn from this.")] = 1,
+    seed: Annotated[int, FurtherOption(help="Seed of all random draws.")] = 1,
     output_format: FormatOption = Format.text,
     *,
     log_options: LogOptions,

@@ -26,7 +26,7 @@ _ADMISSIONS = dict(_native.cache_admissions())
 
 def register(app: typer.Typer) -> None:
     """Registers the commands."""
-    group = typer.Typer(cls=Group, no_args_is_help=True, help="What a cache would make of a trace.")
+    group = typer.Typer(cls=Group, no_args_is_help=True, help="Simulate caches on a trace.")
     group.callback()(_group)
     group.command("simulate")(with_log_options(_simulate))
     app.add_typer(group, name="cache")
@@ -41,16 +41,16 @@ def _simulate(
         str, typer.Argument(help="An access log, a trace of `sojourn trace --output`, or *.oracleGeneral.bin[.gz].")
     ],
     policy: Annotated[
-        list[str] | None, typer.Option(help=f"{', '.join(_POLICIES)}; may be repeated [default: all].")
+        list[str] | None, typer.Option(help=f"{', '.join(_POLICIES)}; repeatable [default: all].")
     ] = None,
     sizes: Annotated[
-        str | None, typer.Option(help="Cache sizes, as 64MiB,1GiB [default: 0.1 % to 100 % of all objects].")
+        str | None, typer.Option(help="Cache sizes, such as 64MiB,1GiB [default: 0.1 % to 100 % of all objects].")
     ] = None,
     admission: Annotated[
         str, typer.Option(help="; ".join(f"{name}: {summary}" for name, summary in _ADMISSIONS.items()) + ".")
     ] = "all",
-    object_limit: Annotated[str | None, typer.Option(help="The largest object that is cached [default: any].")] = None,
-    seed: Annotated[int, typer.Option(help="Spreads a log's requests within their second.")] = 1,
+    object_limit: Annotated[str | None, typer.Option(help="The largest object to cache [default: any].")] = None,
+    seed: Annotated[int, typer.Option(help="Seed for spreading a log's requests within their second.")] = 1,
     output: Annotated[Path | None, typer.Option(help="Write a folder: report.html, cache.json, Parquet, SVG.")] = None,
     output_format: FormatOption = Format.text,
     *,

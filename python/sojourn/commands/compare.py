@@ -20,12 +20,12 @@ def _compare(
     first: Annotated[
         str,
         typer.Argument(
-            help="Runs of the first: a folder, also of repetitions, a JSON result, several by commas; or of studies."
+            help="Runs of the first: folders (also of repetitions) or JSON results, comma-separated; or studies."
         ),
     ],
-    second: Annotated[str, typer.Argument(help="The same of the second.")],
+    second: Annotated[str, typer.Argument(help="Runs of the second.")],
     max_regression: Annotated[
-        str | None, typer.Option(help="Exit with 1 if a metric is shown to be worse by more than this, as in 5%.")
+        str | None, typer.Option(help="Exit with 1 if a metric is significantly worse by more than this, such as 5%.")
     ] = None,
     output_format: FormatOption = Format.text,
 ) -> None:

@@ -28,7 +28,7 @@ def _endpoints(
     ],
     endpoint: Annotated[
         list[str] | None,
-        typer.Option(help="Requests like 'GET /api/*', or 'NAME=/api/*', are one endpoint; may be given again."),
+        typer.Option(help="Requests like 'GET /api/*', or 'NAME=/api/*', are one endpoint; repeatable."),
     ] = None,
     allow_methods: Annotated[
         str, typer.Option(help="Methods that a load may use, comma-separated; others count as left out.")

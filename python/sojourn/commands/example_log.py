@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _example_log(
-    output: Annotated[Path, typer.Argument(help="Where the log is written.")],
+    output: Annotated[Path, typer.Argument(help="The file to write.")],
     seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.")] = 1,
 ) -> None:
     """Write a synthetic access log from published statistics of web traffic.

@@ -17,9 +17,9 @@ from sojourn.workload import fileset
 from sojourn.workload.fileset import FileSet, LogNormal
 from sojourn.workload.log import LogOptions, import_log_to_file, is_trace, open_trace
 
-Output = Annotated[Path, typer.Option(help="The folder; it may hold a part of the set already.")]
-Limit = Annotated[str, typer.Option("--content-limit", help="Refuse a larger set.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it comes to, and write nothing.")]
+Output = Annotated[Path, typer.Option(help="The folder to write; existing files of the set are kept.")]
+Limit = Annotated[str, typer.Option("--content-limit", help="Refuse to write a larger set.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the totals and write nothing.")]
 SeedOption = Annotated[int, typer.Option("--seed", help="The same seed gives the same files.")]
 
 
@@ -54,7 +54,7 @@ def _webstone(
 
 def _web99(
     output: Output,
-    load: Annotated[int, typer.Option(help="The connections that the set is made for.")] = 100,
+    load: Annotated[int, typer.Option(help="The number of connections, which determines the size of the set.")] = 100,
     content_limit: Limit = "20GB",
     dry_run: DryRun = False,
     output_format: FormatOption = Format.text,
@@ -68,15 +68,15 @@ def _web99(
 
 def _lognormal(
     output: Output,
-    files: Annotated[int, typer.Option(help="How many files.")] = 1000,
+    files: Annotated[int, typer.Option(help="The number of files.")] = 1000,
     mean: Annotated[str, typer.Option(help="The mean size of the body.")] = "8kB",
     cv: Annotated[float, typer.Option(help="The coefficient of variation of the body.")] = 3.0,
     tail_index: Annotated[
         float | None, typer.Option(help="Give the largest files a Pareto tail of this index [default: no tail].")
     ] = None,
-    tail_fraction: Annotated[float, typer.Option(help="How many of the files are in the tail.")] = 0.01,
-    largest: Annotated[str, typer.Option(help="No file is larger.")] = "1GB",
-    zipf: Annotated[float, typer.Option(help="The exponent of popularity; 0 for all alike.")] = 1.0,
+    tail_fraction: Annotated[float, typer.Option(help="The share of the files in the tail.")] = 0.01,
+    largest: Annotated[str, typer.Option(help="The largest file.")] = "1GB",
+    zipf: Annotated[float, typer.Option(help="The exponent of Zipf popularity; 0 for equal popularity.")] = 1.0,
     seed: SeedOption = 1,
     content_limit: Limit = "20GB",
     dry_run: DryRun = False,

@@ -19,17 +19,15 @@ def register(app: typer.Typer) -> None:
 def _fit(
     runs: Annotated[list[Path], typer.Argument(help="Run folders of one server, or one table (CSV, JSON, Parquet).")],
     output: Annotated[Path | None, typer.Option(help="Write the system file here instead of printing it.")] = None,
-    kind: Annotated[
-        str | None, typer.Option(help="Read the table as requests, sizes, intervals or scaling, whatever else it has.")
-    ] = None,
+    kind: Annotated[str | None, typer.Option(help="Read the table as requests, sizes, intervals or scaling.")] = None,
     servers: Annotated[
         int | None,
-        typer.Option(min=1, help="Cores that share the work [default: of load runs as the probe saw, of tables 1]."),
+        typer.Option(min=1, help="Cores that share the work [default: as probed in load runs, 1 for tables]."),
     ] = None,
     r: Annotated[int | None, typer.Option(min=1, help="The most requests in service at once, if known.")] = None,
     rate: Annotated[float | None, typer.Option(min=0.0, help="Requests per second to write into the file.")] = None,
     hit_ratio: Annotated[float | None, typer.Option(min=0.0, max=1.0, help="Share of hits, for a proxy.")] = None,
-    seed: Annotated[int, typer.Option(help="Orders the folds and draws the bootstrap samples.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed for the folds and the bootstrap samples.")] = 1,
     output_format: FormatOption = Format.text,
 ) -> None:
     """Fit service demands to measurements and write the resulting system file.

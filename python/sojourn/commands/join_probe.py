@@ -28,10 +28,12 @@ def register(app: typer.Typer) -> None:
 
 
 def _join(
-    run: Annotated[Path, typer.Argument(help="The folder of a load, a replay or an assessment.")],
-    recording: Annotated[Path, typer.Argument(help="What sojourn probe --output FILE.parquet wrote on the server.")],
+    run: Annotated[Path, typer.Argument(help="The run folder of a load, a replay or an assessment.")],
+    recording: Annotated[
+        Path, typer.Argument(help="The recording by sojourn probe --output FILE.parquet on the server.")
+    ],
     offset: Annotated[
-        str, typer.Option(help="Added to the recording's times: by how much its clock is behind, as 12ms or -3ms.")
+        str, typer.Option(help="Added to the recording's times, if its clock is behind: 12ms or -3ms.")
     ] = "0",
     output_format: FormatOption = Format.text,
 ) -> None:

@@ -35,31 +35,34 @@ def _load(
     search: Annotated[
         list[str] | None,
         typer.Option(
-            help="Find the largest --rate or --clients under which it holds, as p95<200ms; again for more.",
+            help="Find the largest --rate or --clients that meets this, such as p95<200ms; repeatable.",
             rich_help_panel=_SEARCH,
         ),
     ] = None,
-    search_time: Annotated[str, FurtherOption(help="How long to search at the most.", rich_help_panel=_SEARCH)] = "15m",
+    search_time: Annotated[str, FurtherOption(help="The longest search.", rich_help_panel=_SEARCH)] = "15m",
     search_precision: Annotated[
-        str, FurtherOption(help="How narrow the interval should be.", rich_help_panel=_SEARCH)
+        str,
+        FurtherOption(
+            help="The wanted width of the confidence interval, relative to the capacity.", rich_help_panel=_SEARCH
+        ),
     ] = "5%",
     repeat: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Run so many times, each with its seed, into --output/1, /2, …", rich_help_panel=_REPEAT
+            min=1, help="Run this many times, each with its own seed, into --output/1, /2, …", rich_help_panel=_REPEAT
         ),
     ] = None,
     against: Annotated[
         str | None,
-        typer.Option(help="Load this URL too, in turn, and compare with it.", rich_help_panel=_REPEAT),
+        typer.Option(help="Load this URL alternately, and compare.", rich_help_panel=_REPEAT),
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option(help="Compare with these runs, as sojourn compare takes them.", rich_help_panel=_REPEAT),
+        typer.Option(help="Compare with these runs, given as for sojourn compare.", rich_help_panel=_REPEAT),
     ] = None,
     max_regression: Annotated[
         str | None,
-        typer.Option(help="Exit with 1 if shown to be worse by more than this, as 5%.", rich_help_panel=_REPEAT),
+        typer.Option(help="Exit with 1 if significantly worse by more than this, such as 5%.", rich_help_panel=_REPEAT),
     ] = None,
     *,
     run_options: RunOptions,

@@ -40,43 +40,43 @@ def read_options(
         _option(
             "--log-format",
             help="common, combined, vhost_combined, squid, w3c, json, alb, haproxy, envoy, s3, or the server's own "
-            "LogFormat or log_format string [default: found out].",
+            "LogFormat or log_format string [default: detected].",
         ),
     ] = None,
     json_field: Annotated[
         list[str] | None,
-        _further("--json-field", help="MEANING=NAME of a JSON log's field, as time=ts; may be repeated."),
+        _further("--json-field", help="MEANING=NAME of a JSON log's field, such as time=ts; repeatable."),
     ] = None,
     session_gap: Annotated[
-        str, _further("--session-gap", help="A longer pause of a client starts a new session.")
+        str, _further("--session-gap", help="Session timeout: a longer pause of a client starts a new session.")
     ] = SESSION_GAP,
     begin: Annotated[
-        str | None, _option("--from", help="Take requests from this time on, as 2026-11-21T10:00:00.")
+        str | None, _option("--from", help="Select requests from this time on, such as 2026-11-21T10:00:00.")
     ] = None,
-    end: Annotated[str | None, _option("--to", help="Take requests before this time.")] = None,
-    status: Annotated[list[str] | None, _further("--status", help="Take 200, 4xx or 500-504; may be repeated.")] = None,
-    method: Annotated[list[str] | None, _further("--method", help="Take this method; may be repeated.")] = None,
-    path: Annotated[
-        list[str] | None, _option("--path", help="Take paths like /img/* or ~REGEX; may be repeated.")
+    end: Annotated[str | None, _option("--to", help="Select requests before this time.")] = None,
+    status: Annotated[
+        list[str] | None, _further("--status", help="Select a status: 200, 4xx or 500-504; repeatable.")
     ] = None,
-    host: Annotated[list[str] | None, _option("--host", help="Take hosts like *.example.com; may be repeated.")] = None,
-    client: Annotated[list[str] | None, _further("--client", help="Take clients like 10.0.*; may be repeated.")] = None,
+    method: Annotated[list[str] | None, _further("--method", help="Select this method; repeatable.")] = None,
+    path: Annotated[list[str] | None, _option("--path", help="Select paths like /img/* or ~REGEX; repeatable.")] = None,
+    host: Annotated[list[str] | None, _option("--host", help="Select hosts like *.example.com; repeatable.")] = None,
+    client: Annotated[list[str] | None, _further("--client", help="Select clients like 10.0.*; repeatable.")] = None,
     map_path: Annotated[
-        list[str] | None, _further("--map-path", help="PREFIX=PREFIX: give paths another prefix; may be repeated.")
+        list[str] | None, _further("--map-path", help="OLD=NEW: replace a prefix of paths; repeatable.")
     ] = None,
     map_host: Annotated[
-        list[str] | None, _further("--map-host", help="OLD=NEW: give hosts another name, * for all; may be repeated.")
+        list[str] | None, _further("--map-host", help="OLD=NEW: rename a host, * for all; repeatable.")
     ] = None,
     keep: Annotated[
         list[Keep] | None,
         _further(
             "--keep",
-            help="Keep what is left out otherwise: failed requests, marked; queries; other methods, as GET.",
+            help="Also keep failed requests (marked), queries, or other methods (as GET).",
         ),
     ] = None,
     assume_size: Annotated[
         str | None,
-        _option("--assume-size", help="Where the log has no sizes: give every document this one, as 20kB."),
+        _option("--assume-size", help="The size of documents if the log has none, such as 20kB."),
     ] = None,
 ) -> LogOptions:
     """Collects the options as typed."""

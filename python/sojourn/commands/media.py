@@ -29,11 +29,11 @@ def register(app: typer.Typer) -> None:
 
 
 def _media(
-    output: Annotated[Path, typer.Option(help="The folder; it may hold a part of the films already.")],
-    rate: Annotated[str, typer.Option(help="Bits a second of picture and sound together: 56k, 300k, 2M.")] = "300k",
-    seconds: Annotated[float, typer.Option(help="How long a film is.")] = 30.0,
-    copies: Annotated[int, typer.Option(help="How many files hold it, each in bytes of its own.")] = 1,
-    codec: Annotated[Codec, typer.Option(help="How the picture is coded; the sound is AAC.")] = Codec.h264,
+    output: Annotated[Path, typer.Option(help="The folder to write; existing films are kept.")],
+    rate: Annotated[str, typer.Option(help="Bit rate of picture and sound together: 56k, 300k, 2M.")] = "300k",
+    seconds: Annotated[float, typer.Option(help="The length of a film in seconds.")] = 30.0,
+    copies: Annotated[int, typer.Option(help="The number of copies, each a separate file.")] = 1,
+    codec: Annotated[Codec, typer.Option(help="The video codec; the sound is AAC.")] = Codec.h264,
     output_format: FormatOption = Format.text,
 ) -> None:
     """Make test films of a given bit rate with ffmpeg, and print the rate that ffprobe measures.

@@ -26,28 +26,30 @@ def register(app: typer.Typer) -> None:
 
 def _memory(
     kernel: Annotated[
-        list[str] | None, typer.Option(help=f"What is done with each word: {', '.join(KERNELS)} [default: all].")
+        list[str] | None, typer.Option(help=f"The operations on words: {', '.join(KERNELS)} [default: all].")
     ] = None,
     density: Annotated[
         Literal["quick", "normal", "fine"],
         typer.Option(help="quick: seconds, up to 64 MiB; normal: minutes, up to 1 GiB; fine: twice the working sets."),
     ] = "normal",
     smallest: Annotated[str | None, typer.Option("--from", help="The smallest working set [default: 512B].")] = None,
-    largest: Annotated[str | None, typer.Option("--to", help="The largest [default: 1GiB; quick 64MiB].")] = None,
-    strides: Annotated[
-        str | None, typer.Option(help="In words of 8 bytes, as 1,8,64 [default: up to 192, as --density says].")
+    largest: Annotated[
+        str | None, typer.Option("--to", help="The largest working set [default: 1GiB; quick 64MiB].")
     ] = None,
-    cores: Annotated[str, typer.Option(help="How many cores work at the same time: 1, or 1,2, or 1,all.")] = "1",
-    core: Annotated[int | None, typer.Option(help="The first of them [default: the last core].")] = None,
+    strides: Annotated[
+        str | None, typer.Option(help="Strides in words of 8 bytes, such as 1,8,64 [default: up to 192, by --density].")
+    ] = None,
+    cores: Annotated[str, typer.Option(help="Numbers of simultaneous cores: 1, or 1,2, or 1,all.")] = "1",
+    core: Annotated[int | None, typer.Option(help="The first core to use [default: the last core].")] = None,
     huge_pages: Annotated[
         Literal["off", "on", "both"], typer.Option(help="Ask the kernel for transparent huge pages.")
     ] = "off",
-    latency: Annotated[bool, typer.Option(help="Chase pointers too.")] = True,
+    latency: Annotated[bool, typer.Option(help="Also measure latency by pointer chasing.")] = True,
     repetitions: Annotated[
-        int | None, typer.Option(min=1, max=1000, help="Of every point [default: 5; quick 3].")
+        int | None, typer.Option(min=1, max=1000, help="Repetitions of every point [default: 5; quick 3].")
     ] = None,
-    measure: Annotated[str, typer.Option(help="How long each measurement takes.")] = "10ms",
-    seed: Annotated[int, typer.Option(min=0, help="Of the order of the points and the way of the pointers.")] = 1,
+    measure: Annotated[str, typer.Option(help="The duration of each measurement.")] = "10ms",
+    seed: Annotated[int, typer.Option(min=0, help="Seed for the order of points and the pointer chain.")] = 1,
     output: Annotated[Path | None, typer.Option(help="Write a folder: report.html, memory.json, Parquet, SVG.")] = None,
     output_format: FormatOption = Format.text,
 ) -> None:

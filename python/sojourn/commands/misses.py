@@ -32,27 +32,27 @@ def register(app: typer.Typer) -> None:
 
 def _misses(
     command: Annotated[list[str], typer.Argument(help="The server, in the foreground: -- COMMAND ARGUMENTS.")],
-    url: Annotated[str, typer.Option(help="Where it listens: http://127.0.0.1:8080, or rtsp://127.0.0.1:8554.")],
-    path: Annotated[
-        list[str] | None, typer.Option(help="Ask for this path, or film; may be given again [default: /].")
-    ] = None,
+    url: Annotated[str, typer.Option(help="Its address: http://127.0.0.1:8080, or rtsp://127.0.0.1:8554.")],
+    path: Annotated[list[str] | None, typer.Option(help="Request this path or film; repeatable [default: /].")] = None,
     mix: Annotated[Path | None, typer.Option(help="Pick at random from a file list: lines of `/path weight`.")] = None,
     requests: Annotated[
         int | None, typer.Option(min=1, max=1_000_000, help=f"N: runs make N and 2N requests [default: {_REQUESTS}].")
     ] = None,
-    media: Annotated[Path | None, typer.Option(help="Films, a path in each line, dealt to viewers in turn.")] = None,
+    media: Annotated[
+        Path | None, typer.Option(help="A list of films, a path per line, assigned to the viewers in turn.")
+    ] = None,
     clients: Annotated[
         int | None, typer.Option(min=1, max=10_000, help=f"Viewers of a streaming server [default: {_CLIENTS}].")
     ] = None,
     seconds: Annotated[
         float | None, typer.Option(min=0.1, help=f"T: viewers play for T, and for 2T [default: {_SECONDS:g}].")
     ] = None,
-    repetitions: Annotated[int, typer.Option(min=1, max=100, help="Of both runs.")] = 2,
-    seed: Annotated[int, typer.Option(min=0, help="Of what is picked at random.")] = 1,
+    repetitions: Annotated[int, typer.Option(min=1, max=100, help="Repetitions of both runs.")] = 2,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random requests.")] = 1,
     i1: Annotated[str | None, typer.Option(metavar=_CACHE, help="Instruction cache [default: the machine's].")] = None,
     d1: Annotated[str | None, typer.Option(metavar=_CACHE, help="First data cache [default: the machine's].")] = None,
     ll: Annotated[str | None, typer.Option(metavar=_CACHE, help="Last cache [default: the machine's].")] = None,
-    free_running: Annotated[bool, typer.Option(help="Do not hold time still: runs then differ a little.")] = False,
+    free_running: Annotated[bool, typer.Option(help="Use the real clock: runs then differ a little.")] = False,
     output_format: FormatOption = Format.text,
 ) -> None:
     """Simulate the caches under a server (valgrind's cachegrind): instructions and misses, in user mode.

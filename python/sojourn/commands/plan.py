@@ -54,24 +54,28 @@ def _system(
     system: SystemArgument,
     target: Annotated[
         str,
-        typer.Option(help="STATISTIC [of CLASS] < TIME [and loss < SHARE] [at LOAD], as 'p95 < 300ms at 40 req/s'."),
+        typer.Option(
+            help="STATISTIC [of CLASS] < TIME [and loss < SHARE] [at LOAD], such as 'p95 < 300ms at 40 req/s'."
+        ),
     ],
     settings: SetOption = None,
     price: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=PRICE", help="A resource's price, as station.line.rate=20/Mbit/s; again for more."),
+        typer.Option(metavar="NAME=PRICE", help="A resource's price, such as station.line.rate=20/Mbit/s; repeatable."),
     ] = None,
     sweep: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=A..B",
-            help="A parameter to sweep, as station.line.rate=1Mbit/s..8Mbit/s [default: each lever].",
+            help="A parameter to sweep, such as station.line.rate=1Mbit/s..8Mbit/s [default: each lever].",
         ),
     ] = None,
-    growth: Annotated[str | None, typer.Option(help="Of the traffic, as 30%/year or 2%/month.")] = None,
+    growth: Annotated[str | None, typer.Option(help="Growth of the traffic, such as 30%/year or 2%/month.")] = None,
     start: Annotated[str | None, typer.Option("--from", help="When the growth starts [default: today].")] = None,
-    using: Annotated[Using, typer.Option(help="Search with the solver that knows, or with simulation alone.")] = "auto",
-    seed: Annotated[int, typer.Option(min=0, help="Of every simulation.")] = 1,
+    using: Annotated[
+        Using, typer.Option(help="Search with a solver where possible, or with simulation only.")
+    ] = "auto",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of every simulation.")] = 1,
     output: Annotated[Path | None, typer.Option(help="The run's folder [default: runs/plan-NAME].")] = None,
     output_format: FormatOption = Format.text,
 ) -> None:

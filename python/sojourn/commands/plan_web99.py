@@ -22,21 +22,20 @@ def register(group: typer.Typer) -> None:
 
 
 def _web99(
-    ram: Annotated[str | None, typer.Option(help="RAM for files, as 4GiB: how many connections does it carry?")] = None,
+    ram: Annotated[str | None, typer.Option(help="RAM for files, such as 4GiB: compute the connections.")] = None,
     connections: Annotated[
-        int | None, typer.Option(min=1, max=CONNECTIONS_MAX, help="How much RAM, disk and network do so many need?")
+        int | None,
+        typer.Option(min=1, max=CONNECTIONS_MAX, help="The number of connections: compute RAM, disk and network."),
     ] = None,
     local: Annotated[
-        str | None, typer.Option("--local-disk", help="Bytes per second of the local disk, as 17.7MB/s; none: no disk.")
+        str | None, typer.Option("--local-disk", help="Throughput of the local disk, such as 17.7MB/s; none: no disk.")
     ] = "17.7MB/s",
-    remote: Annotated[str | None, typer.Option("--remote-disk", help="The same of remote files (NFS).")] = "14.8MB/s",
+    remote: Annotated[str | None, typer.Option("--remote-disk", help="Throughput of remote files (NFS).")] = "14.8MB/s",
     access_time: Annotated[
         str | None,
-        typer.Option(
-            help="To reach a file on either disk, as 14ms, where the rates were measured without [default: 0]."
-        ),
+        typer.Option(help="Access time of both disks, such as 14ms, if not part of the rates [default: 0]."),
     ] = None,
-    per_connection: Annotated[str, typer.Option(help="What a connection takes, with overhead.")] = "400kbit/s",
+    per_connection: Annotated[str, typer.Option(help="Bandwidth per connection, including overhead.")] = "400kbit/s",
     kilobyte: Annotated[Literal["1024", "1000"], typer.Option(help="Bytes in a kilobyte of the file set.")] = "1024",
     output_format: FormatOption = Format.text,
 ) -> None:

@@ -23,8 +23,10 @@ def register(app: typer.Typer) -> None:
 def _predict(
     system: SystemArgument,
     settings: SetOption = None,
-    simulate: Annotated[bool, typer.Option("--simulate", help="Simulate too: percentiles of every class.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Of the simulation.")] = 1,
+    simulate: Annotated[
+        bool, typer.Option("--simulate", help="Also simulate, for percentiles of every class.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation.")] = 1,
     output_format: FormatOption = Format.text,
 ) -> None:
     """Predict response times, utilisations and the bottleneck, by every solver that applies.

@@ -31,14 +31,19 @@ def register(app: typer.Typer) -> None:
 
 
 def _probe(
-    command: Annotated[list[str] | None, typer.Argument(help="Start this and probe it: -- COMMAND ARGUMENTS.")] = None,
-    pid: Annotated[list[int] | None, typer.Option(help="This process and its descendants; may be given again.")] = None,
-    port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="The processes that listen there, and their accept queue.")
+    command: Annotated[
+        list[str] | None, typer.Argument(help="Start this command and probe it: -- COMMAND ARGUMENTS.")
     ] = None,
-    cgroup: Annotated[Path | None, FurtherOption(help="A control group's folder (version 1 or 2).")] = None,
+    pid: Annotated[list[int] | None, typer.Option(help="Probe this process and its descendants; repeatable.")] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, help="Probe the processes that listen on this port, and their accept queue."),
+    ] = None,
+    cgroup: Annotated[
+        Path | None, FurtherOption(help="Probe a control group, given by its folder (version 1 or 2).")
+    ] = None,
     observe_core: Annotated[
-        int | None, FurtherOption(help="The core whose time is looked at [default: all together].")
+        int | None, FurtherOption(help="Report the time of this core [default: all together].")
     ] = None,
     sources: Annotated[
         str | None,
@@ -46,19 +51,20 @@ def _probe(
     ] = None,
     site: Annotated[
         Path | None,
-        typer.Option(help="A site's folder: how much of it is in memory is told, its pages dropped before."),
+        typer.Option(help="A site's folder: its pages are dropped first, and its resident pages reported."),
     ] = None,
     memory_limit: Annotated[
-        str | None, typer.Option(help="Give the command this much memory, page cache included: 64MiB; needs root.")
+        str | None, typer.Option(help="Memory limit of the command, including page cache: 64MiB; needs root.")
     ] = None,
     disk_read_limit: Annotated[
-        str | None, FurtherOption(help="Let it read so fast from the site's disk: 20MiB/s; needs root.")
+        str | None, FurtherOption(help="Read rate limit of the site's disk: 20MiB/s; needs root.")
     ] = None,
     cpu_limit: Annotated[
-        float | None, typer.Option(help="Give it this much of a processor's time: 0.25 is a quarter; needs root.")
+        float | None, typer.Option(help="CPU limit of the command: 0.25 is a quarter of a processor; needs root.")
     ] = None,
     drop_pages: Annotated[
-        Literal["none", "site", "machine"], FurtherOption(help="What the command is not to find in memory.")
+        Literal["none", "site", "machine"],
+        FurtherOption(help="The pages to drop from memory before the command starts."),
     ] = "site",
     interval: Annotated[str, typer.Option(help="Time between samples.")] = "100ms",
     duration: Annotated[
@@ -67,10 +73,10 @@ def _probe(
     core: Annotated[int | None, typer.Option(help="Pin the probe to this core, not the server's.")] = None,
     output: Annotated[
         list[Path] | None,
-        typer.Option(help="Keep the samples: FILE.parquet, FILE.json or FILE.prom; may be given again."),
+        typer.Option(help="Write the samples: FILE.parquet, FILE.json or FILE.prom; repeatable."),
     ] = None,
     profile: Annotated[
-        Path | None, typer.Option(help="Sample the functions too (with perf) and draw a flame graph: FILE.svg.")
+        Path | None, typer.Option(help="Also profile with perf, and write a flame graph: FILE.svg.")
     ] = None,
     output_format: FormatOption = Format.text,
 ) -> None:

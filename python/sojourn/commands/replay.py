@@ -28,13 +28,13 @@ def register(app: typer.Typer) -> None:
 
 def _replay(
     context: typer.Context,
-    seed: Annotated[int | None, typer.Option(help="Says everything that is random.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of all random draws.")] = None,
     failed: Annotated[str | None, typer.Option(help="skip, send or expect.")] = None,
     paths: Annotated[str | None, typer.Option(help="site or original.")] = None,
     left_out_limit: Annotated[
         str,
         FurtherOption(
-            help="Refuse to replay a log of whose requests more than this cannot be replayed.",
+            help="Refuse a log if a larger share of its requests cannot be replayed.",
             rich_help_panel="Log",
         ),
     ] = "50%",

@@ -60,32 +60,34 @@ def read_options(
     show_all_help: Annotated[bool, typer.Option("--help-all", help="Show every option.")] = False,
     output_format: Annotated[str, typer.Option("--format", help="text for people, json for programs.")] = "text",
     live: Annotated[
-        bool | None, FurtherOption(help="Show how it goes [default: if standard error is a terminal].")
+        bool | None, FurtherOption(help="Show progress [default: if standard error is a terminal].")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option(help="Keep the run in this folder, with a report.", rich_help_panel=_OUTPUTS)
+        Path | None, typer.Option(help="Store the run in this folder, with a report.", rich_help_panel=_OUTPUTS)
     ] = None,
-    csv: Annotated[Path | None, FurtherOption(help="Write a row per interval.", rich_help_panel=_OUTPUTS)] = None,
+    csv: Annotated[
+        Path | None, FurtherOption(help="Write a CSV file with a row per interval.", rich_help_panel=_OUTPUTS)
+    ] = None,
     parquet: Annotated[
-        Path | None, FurtherOption(help="The same rows as a Parquet file.", rich_help_panel=_OUTPUTS)
+        Path | None, FurtherOption(help="Write a Parquet file with a row per interval.", rich_help_panel=_OUTPUTS)
     ] = None,
     prometheus: Annotated[
-        Path | None, FurtherOption(help="Write Prometheus' text format.", rich_help_panel=_OUTPUTS)
+        Path | None, FurtherOption(help="Write a file in Prometheus' text format.", rich_help_panel=_OUTPUTS)
     ] = None,
     threshold: Annotated[
         list[str] | None,
         typer.Option(
-            help="Exit with 1 unless it holds: p99<250ms, error_rate<1%, rps>=1000/s; again for more.",
+            help="Exit with 1 unless this holds: p99<250ms, error_rate<1%, rps>=1000/s; repeatable.",
             rich_help_panel=_OUTPUTS,
         ),
     ] = None,
     on: Annotated[
         str | None,
-        typer.Option(help="Make the load on HOST[=WEIGHT],… together, by ssh.", rich_help_panel=_MACHINES),
+        typer.Option(help="Generate the load on these machines by ssh: HOST[=WEIGHT],…", rich_help_panel=_MACHINES),
     ] = None,
     remote_shell: Annotated[
         str | None,
-        FurtherOption(help="How {command} is run on {host}, instead of ssh.", rich_help_panel=_MACHINES),
+        FurtherOption(help="The command that runs {command} on {host}, instead of ssh.", rich_help_panel=_MACHINES),
     ] = None,
     remote_engine: Annotated[
         str, FurtherOption(help="The engine's name or path on the machines.", rich_help_panel=_MACHINES)
@@ -98,7 +100,7 @@ def read_options(
     ] = False,
     probe_pid: Annotated[
         list[int] | None,
-        FurtherOption(help="Probe this process and its descendants; again for more.", rich_help_panel=_PROBE),
+        FurtherOption(help="Probe this process and its descendants; repeatable.", rich_help_panel=_PROBE),
     ] = None,
     probe_port: Annotated[
         int | None, FurtherOption(help="Probe the process that listens on this port.", rich_help_panel=_PROBE)
@@ -107,7 +109,8 @@ def read_options(
     line: Annotated[
         str | None,
         FurtherOption(
-            help="The rate of the server's line, as 100Mbit/s, to tell when it is full.", rich_help_panel=_PROBE
+            help="Bandwidth of the server's network link, such as 100Mbit/s, to detect saturation.",
+            rich_help_panel=_PROBE,
         ),
     ] = None,
 ) -> RunOptions:

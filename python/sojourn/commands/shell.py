@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command("man")
     def man(
-        folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the pages go, as DIR/man1/*.1.")],
+        folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write to, as DIR/man1/*.1.")],
     ) -> None:
         """Write the manual pages, one per command.
 

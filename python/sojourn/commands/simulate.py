@@ -44,10 +44,10 @@ def _simulate(
     ] = "2%",
     percentile: Annotated[
         list[Percentile] | None,
-        typer.Option(help="A percentile whose half-width ends the run; several times for several [default: the mean]."),
+        typer.Option(help="A percentile that must converge; repeatable [default: the mean]."),
     ] = None,
     replications: Annotated[
-        int, typer.Option(min=1, max=10_000, help="Independent runs of equal length, side by side on the cores.")
+        int, typer.Option(min=1, max=10_000, help="The number of independent replications, in parallel on the cores.")
     ] = 1,
     jobs_max: Annotated[int, typer.Option(min=1, help="Stop after this many jobs in any case.")] = queueing.JOBS_MAX,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same figures.")] = 1,

@@ -35,20 +35,20 @@ def _study(
     target: Annotated[str | None, typer.Argument(help="A study's file or name; list shows all.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Run all studies, one after the other.")] = False,
     quick: Annotated[
-        bool, typer.Option(help="Seconds per study: fewer points, shorter. To try, not to believe.")
+        bool, typer.Option(help="A trial of seconds per study, with fewer and shorter points and no verdicts.")
     ] = False,
     budget: Annotated[
         str | None,
         typer.Option(
-            help="Repeat what is open until it is decided, for so long, as 30m; with --all, shared out: studies made "
-            "shorter, and the rest for what a decision takes least of."
+            help="Repeat open findings until they are decided, for at most this long, such as 30m; with --all, shared "
+            "among the studies."
         ),
     ] = None,
     output: Annotated[
         Path | None, typer.Option(help="The run folder [default: runs/study/NAME, NAME-quick with --quick].")
     ] = None,
     work_dir: Annotated[
-        Path | None, typer.Option(help="Keep sites here, and use them again; Apache httpd's user has to get in.")
+        Path | None, typer.Option(help="Keep sites here for reuse; Apache httpd's user needs access.")
     ] = None,
     log: Annotated[
         Path | None, typer.Option(help="The access log of studies that replay one [default: the example log].")

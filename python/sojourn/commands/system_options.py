@@ -14,7 +14,7 @@ from sojourn.planning.system_document import SystemDocument
 SystemArgument = Annotated[Path, typer.Argument(help="The system file (TOML); docs/models.md has its schema.")]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Change a parameter, as station.web.speed=2; again for more."),
+    typer.Option("--set", metavar="NAME=VALUE", help="Change a parameter, such as station.web.speed=2; repeatable."),
 ]
 
 

@@ -30,12 +30,12 @@ def _trace(
             metavar="LOG...", help="Access logs, folders or patterns, read as one; or - for standard input."
         ),
     ],
-    output: Annotated[Path | None, typer.Option(help="Write the trace here, for `sojourn replay`.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Write the trace to this file, for `sojourn replay`.")] = None,
     build_site: Annotated[
-        Path | None, typer.Option(help="Build a site here: a file of the right size per document.")
+        Path | None, typer.Option(help="Build a site in this folder: a file of the right size per document.")
     ] = None,
     content_limit: Annotated[str, typer.Option(help="Refuse to build a larger site.")] = "20GB",
-    seed: Annotated[int, typer.Option(help="Spreads requests within their second.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed for spreading requests within their second.")] = 1,
     output_format: FormatOption = Format.text,
     *,
     log_options: LogOptions,
