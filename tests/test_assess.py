@@ -218,9 +218,9 @@ def test_a_prediction_is_carried_out(small_log: Path, tmp_path: Path) -> None:
         assert made is None or "control group" in made["unmade_because"]
         return
     folder = output / "verification" / "half-processor"
-    foretold = json.loads((folder / "prediction.json").read_text())
-    assert foretold["measured_knee"] is None
-    assert foretold["predicted_capacity_requests_per_second"] == made["predicted_capacity_requests_per_second"]
+    prediction = json.loads((folder / "prediction.json").read_text())
+    assert prediction["measured_knee"] is None
+    assert prediction["predicted_capacity_requests_per_second"] == made["predicted_capacity_requests_per_second"]
     assert (folder / "prediction.json").stat().st_mtime < (folder / "points.parquet").stat().st_mtime
     points = polars.read_parquet(folder / "points.parquet")
     # Its own processes had half of a core, however busy the machine is.

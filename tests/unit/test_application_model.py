@@ -235,7 +235,7 @@ def plain() -> ApplicationSummary:
     return assessed(network(), {})[0]
 
 
-def test_a_system_that_is_such_a_network_is_found_and_foretold_where_it_was_not_fitted() -> None:
+def test_a_system_that_is_such_a_network_is_found_and_predicted_where_it_was_not_fitted() -> None:
     truth = network(background=Background(0.05, 0.0001))
     full = {tier: TierUse(cpu_cores=cores, busiest_process_cores=cores / 2) for tier, cores in FULL.items()}
     summary, starting = assessed(truth, {"tiers": full})
@@ -254,7 +254,7 @@ def test_a_system_that_is_such_a_network_is_found_and_foretold_where_it_was_not_
     assert twice.capacity.estimate == pytest.approx(real, rel=0.1)
 
 
-def test_workers_that_are_used_up_are_counted_and_more_of_them_foretold() -> None:
+def test_workers_that_are_used_up_are_counted_and_more_of_them_predicted() -> None:
     truth = network(waits={PAGE: 0.1, SEARCH: 0.1}, places=(Places("workers", "app", 8),))
     summary, starting = assessed(truth, {})
     assert summary.bottleneck is not None

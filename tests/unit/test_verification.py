@@ -18,13 +18,13 @@ from sojourn.assessment.request import EFFORTS, EffortName
 from sojourn.assessment.simulation import Sessions, simulate
 from sojourn.assessment.steps import ClimbStep, saturated_by_share
 from sojourn.assessment.summary import DemandFit, Knee, Prediction, Step, Verification, VerifiedLoad
-from sojourn.assessment.verification import carrying_out, foretelling
+from sojourn.assessment.verification import carrying_out, predictions
 from sojourn.assessment.verification.assessed import Assessed, processor_fraction
 from sojourn.assessment.verification.carrying_out import verify
 from sojourn.assessment.verification.changes import CHANGES, Arrangement, OtherServer, chosen
 from sojourn.assessment.verification.comparison import compared
-from sojourn.assessment.verification.foretelling import mean_wait, scaled
 from sojourn.assessment.verification.packet_line import transfer_times
+from sojourn.assessment.verification.predictions import mean_wait, scaled
 from sojourn.commands.verify_option import with_value
 from sojourn.engine.results import ServerUse
 from sojourn.failure import CouldNotRun
@@ -214,8 +214,8 @@ def test_another_server_is_predicted_from_its_own_demands(assessed: Assessed) ->
 
 def test_a_slow_line_is_full_when_its_bytes_are(station: Station, mix: Mix) -> None:
     bits = 1e6
-    line = foretelling.slower_line(station, mix, bits, 1, "")
-    carried = foretelling.bytes_on_the_line(mix)
+    line = predictions.slower_line(station, mix, bits, 1, "")
+    carried = predictions.bytes_on_the_line(mix)
     assert (carried > mix.sizes_bytes).all()
     assert line.capacity.estimate == pytest.approx(bits / 8 / float(carried.mean()))
     assert line.capacity.low < line.capacity.estimate == line.capacity.high
@@ -259,7 +259,7 @@ def test_behind_a_link_the_generator_is_its_command(monkeypatch: pytest.MonkeyPa
 
 
 def test_packets_of_large_documents_have_headers_each() -> None:
-    small, large = foretelling.bytes_on_the_line(Mix(np.array([100.0, 1e6]), np.array([False, False])))
+    small, large = predictions.bytes_on_the_line(Mix(np.array([100.0, 1e6]), np.array([False, False])))
     assert small == 100 + 250 + 52
     assert large == pytest.approx(1e6 * 1500 / 1448, rel=1e-3)
 
@@ -328,7 +328,7 @@ def step(offered: float, mean: float, p95: float, *, limited: bool = False) -> S
     )
 
 
-def foretold(disturbed: list[str] | None = None) -> Verification:
+def predicted_change(disturbed: list[str] | None = None) -> Verification:
     said = Prediction(requests_per_second=50, response_time_mean_seconds=1e-3, response_time_p95_seconds=3e-3)
     load = VerifiedLoad(
         offered_requests_per_second=50,
@@ -348,7 +348,7 @@ def foretold(disturbed: list[str] | None = None) -> Verification:
 
 
 def test_a_prediction_within_the_aims_is_called_so() -> None:
-    made = compared(foretold(), knee_at(102), [step(50, 1.1e-3, 3.3e-3)], [])
+    made = compared(predicted_change(), knee_at(102), [step(50, 1.1e-3, 3.3e-3)], [])
     assert (made.verdict, made.missed) == ("within the aims", [])
     assert made.capacity_error == pytest.approx(-2 / 102)
     assert made.is_within_interval
@@ -361,7 +361,7 @@ def test_a_prediction_within_the_aims_is_called_so() -> None:
     [(80.0, 1e-3, 3e-3, "capacity"), (100.0, 1.3e-3, 3e-3, "mean response time"), (100.0, 1e-3, 5e-3, "p95")],
 )
 def test_a_prediction_that_misses_an_aim_says_which(knee: float, mean: float, p95: float, named: str) -> None:
-    made = compared(foretold(), knee_at(knee), [step(50, mean, p95)], [])
+    made = compared(predicted_change(), knee_at(knee), [step(50, mean, p95)], [])
     assert made.verdict == "missed"
     assert len(made.missed) == 1
     assert made.missed[0].startswith(named)
@@ -372,18 +372,18 @@ def test_over_disturbed_measurements_nothing_is_judged(when: str) -> None:
     other = ["Other processes used 40 % of the server's core."]
     before, meanwhile = (other, []) if when == "before" else ([], other)
     for mean in (1e-3, 1.0):
-        made = compared(foretold(before), knee_at(100), [step(50, mean, 3e-3)], meanwhile)
+        made = compared(predicted_change(before), knee_at(100), [step(50, mean, 3e-3)], meanwhile)
         assert made.verdict == "disturbed"
         assert made.disturbed_because == other
 
 
 def test_an_interval_without_a_width_is_met_by_nothing_and_missed_by_nothing() -> None:
-    alone = foretold().model_copy(update={"predicted_capacity_requests_per_second": scaled(100, (1.0, 1.0))})
+    alone = predicted_change().model_copy(update={"predicted_capacity_requests_per_second": scaled(100, (1.0, 1.0))})
     assert compared(alone, knee_at(102), [], []).is_within_interval is None
 
 
 def test_a_lower_bound_has_no_error_and_a_limited_step_is_no_measurement() -> None:
-    made = compared(foretold(), knee_at(150, "generator"), [step(50, 1.0, 1.0, limited=True)], [])
+    made = compared(predicted_change(), knee_at(150, "generator"), [step(50, 1.0, 1.0, limited=True)], [])
     assert made.capacity_error is None
     assert not made.is_within_interval
     assert made.loads[0].measured is None

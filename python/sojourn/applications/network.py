@@ -20,7 +20,7 @@ import numpy as np
 from sojourn import _native
 from sojourn.applications.contention import Load, Stretch, stretches, utilisation
 from sojourn.applications.diagnosis import CoreGroup
-from sojourn.assessment.verification.foretelling import mean_wait
+from sojourn.assessment.verification.predictions import mean_wait
 
 HALF_WIDTH = 0.02
 JOBS_MAX = 400_000

@@ -59,7 +59,7 @@ def beyond(figure: str, highest_measured: float) -> Withheld:
     return Withheld(
         figure=figure,
         reason=f"it would be more than {LIMIT_OVER_HIGHEST_MAX:g} times the highest rate that was measured "
-        f"({format.rate(highest_measured)}): too far to be foretold from there",
+        f"({format.rate(highest_measured)}): too far to extrapolate",
         cure="measure a system in which that resource does more",
     )
 
@@ -73,7 +73,7 @@ def model(fitted: Model, steps: Sequence[Step]) -> Withheld | None:
         return Withheld(
             figure=figure,
             reason=f"by the steps the log's mix costs {format.number(factor)} times what the demands of single "
-            "documents foretell",
+            "documents predict",
             cure=QUIET,
         )
     highest = max((step.requests_per_second.maximum for step in steps), default=0.0)

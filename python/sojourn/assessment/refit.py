@@ -165,6 +165,6 @@ def _calibration(station: Station) -> list[str]:
     if low <= factor <= high:
         return []
     return [
-        f"The steps say that the mix costs {factor:.2g} times what the demands of single documents foretell: the "
+        f"The steps say that the mix costs {factor:.2g} times what the demands of single documents predict: the "
         "machine was disturbed. Do not use this file; assess again on a quiet machine."
     ]

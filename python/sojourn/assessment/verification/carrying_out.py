@@ -23,7 +23,7 @@ from sojourn.assessment.summary import DemandFit, DemandPoint, Knee, Step, Verif
 from sojourn.assessment.verification.assessed import Assessed
 from sojourn.assessment.verification.changes import CHANGES, Arrangement, Change
 from sojourn.assessment.verification.comparison import compared
-from sojourn.assessment.verification.foretelling import Expectation
+from sojourn.assessment.verification.predictions import Expectation
 from sojourn.engine.progress import ProgressLine, RequestsAdvance
 from sojourn.failure import CouldNotRun
 from sojourn.machine import cores
@@ -99,7 +99,7 @@ class _One:
     name: str
     change: Change
     stages: Stages
-    foretold: Verification | None = None
+    predicted_change: Verification | None = None
     disturbances: list[str] = field(default_factory=list)
     """Disturbances of the measurements behind the prediction."""
 
@@ -109,7 +109,7 @@ class _One:
 
     def last(self, made: Verification) -> Verification:
         """The change in its present state."""
-        return self.foretold or made
+        return self.predicted_change or made
 
     def predicted(self, made: Verification) -> Verification:
         """Writes the prediction to the folder before the changed system is started."""
@@ -125,7 +125,7 @@ class _One:
             }
         )
         RunFolder.create(self.folder).write_text("prediction.json", made.model_dump_json(indent=2) + "\n")
-        self.foretold = made
+        self.predicted_change = made
         return made
 
     def measured(self, made: Verification) -> Verification:

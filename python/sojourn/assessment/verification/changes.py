@@ -16,9 +16,9 @@ from typing import Protocol
 from sojourn import systems
 from sojourn.assessment.model import Station
 from sojourn.assessment.summary import DemandFit, Knee, Step
-from sojourn.assessment.verification import foretelling
+from sojourn.assessment.verification import predictions
 from sojourn.assessment.verification.assessed import Assessed
-from sojourn.assessment.verification.foretelling import Expectation, scaled
+from sojourn.assessment.verification.predictions import Expectation, scaled
 from sojourn.failure import CouldNotRun
 from sojourn.machine.confinement import Confinement, processors_unlimited_because
 from sojourn.results.records import Interval
@@ -147,7 +147,7 @@ class Processor:
         return self._share(assessed, station, capacity, basis)
 
     def _share(self, assessed: Assessed, station: Station, capacity: Interval, basis: str) -> Expectation:
-        return foretelling.processor_share(station, assessed.sessions, self.processors, capacity, assessed.seed, basis)
+        return predictions.processor_share(station, assessed.sessions, self.processors, capacity, assessed.seed, basis)
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class Helpers:
             limit = assessed.helper_limit * count / assessed.helpers
             capacity = min(capacity, limit)
             basis = f"{count} helpers would be busy at {format.rate(limit)}; the processor at {format.rate(capacity)}"
-        return foretelling.same_processor(
+        return predictions.same_processor(
             assessed.station, assessed.sessions, scaled(capacity, assessed.capacity_range), assessed.seed, basis
         )
 
@@ -211,7 +211,7 @@ class FewerWorkers:
         count = self._count(assessed)
         capacity = min(assessed.capacity, count / _held_seconds(assessed))
         basis = f"{count} workers, each with a session for {format.seconds(_held_seconds(assessed))} per request"
-        return foretelling.few_workers(
+        return predictions.few_workers(
             assessed.station,
             assessed.sessions,
             count,
@@ -257,10 +257,10 @@ class SlowLine:
     def expectation(self, assessed: Assessed, baselines: Baselines) -> Expectation:
         rate = self._bits_per_second(assessed)
         basis = f"a line of {format.bandwidth(rate)}, with the log's transfers as packets"
-        return foretelling.slower_line(assessed.station, assessed.mix, rate, assessed.seed, basis)
+        return predictions.slower_line(assessed.station, assessed.mix, rate, assessed.seed, basis)
 
     def _bits_per_second(self, assessed: Assessed) -> float:
-        bytes_mean = float(foretelling.bytes_on_the_line(assessed.mix).mean())
+        bytes_mean = float(predictions.bytes_on_the_line(assessed.mix).mean())
         rate = min(LINE_BITS_PER_SECOND_MAX, LINE_SHARE * assessed.capacity * 8 * bytes_mean)
         # Rounded to two digits, as one would order a line.
         unit = 10.0 ** (math.floor(math.log10(rate)) - 1)
@@ -292,14 +292,14 @@ class OtherServer:
         about = assessed.capacity * float(assessed.mix.demands(assessed.demand_fit).mean())
         rates = [fraction * about / float(assessed.mix.demands(own).mean()) for fraction in LIGHT_FRACTIONS]
         light = baselines.light_loads(self.arrangement(assessed), self.name, rates)
-        station = foretelling.other_server(assessed, own, light)
+        station = predictions.other_server(assessed, own, light)
         factor, (low, high) = station.calibration, assessed.capacity_range
         capacity = scaled(station.capacity, (low * factor.estimate / factor.high, high * factor.estimate / factor.low))
         basis = (
             f"g(x) = {own.fixed_seconds.estimate * 1e6:.2f} us + {own.seconds_per_byte.estimate * 1e9:.3f} ns/B x, "
             f"its own; the mix costs {factor.estimate:.2f} times its documents, measured up to {format.rate(rates[-1])}"
         )
-        return foretelling.same_processor(station, assessed.sessions, capacity, assessed.seed, basis)
+        return predictions.same_processor(station, assessed.sessions, capacity, assessed.seed, basis)
 
 
 LIGHT_FRACTIONS = (0.15, 0.3, 0.4)
