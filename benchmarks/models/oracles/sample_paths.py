@@ -6,26 +6,26 @@ import heapq
 import random
 from collections import deque
 from collections.abc import Callable
-from statistics import fmean
 
 Draw = Callable[[random.Random], float]
 
 
-def multi_server(rate: float, draw: Draw, servers: int, jobs: int, seed: int) -> float:
-    """The mean response time in order of arrival: each job takes the server that is free first (Kiefer, Wolfowitz)."""
+def multi_server(rate: float, draw: Draw, servers: int, jobs: int, seed: int) -> list[float]:
+    """Response times in order of arrival: each job takes the server that is free first (Kiefer, Wolfowitz)."""
     chance = random.Random(seed)
-    free, now, total = [0.0] * servers, 0.0, 0.0
+    times: list[float] = []
+    free, now = [0.0] * servers, 0.0
     for _ in range(jobs):
         now += chance.expovariate(rate)
         demand = draw(chance)
         starts = max(now, free[0])
         heapq.heapreplace(free, starts + demand)
-        total += starts + demand - now
-    return total / jobs
+        times.append(starts + demand - now)
+    return times
 
 
-def limited_sharing(rate: float, draw: Draw, r: int, jobs: int, seed: int) -> float:
-    """The mean response time of LPS: what each job in service has got grows by the time over their number."""
+def limited_sharing(rate: float, draw: Draw, r: int, jobs: int, seed: int) -> list[float]:
+    """Response times of LPS: what each job in service has got grows by the time over their number."""
     chance = random.Random(seed)
     times: list[float] = []
     served: list[tuple[float, float]] = []
@@ -50,4 +50,4 @@ def limited_sharing(rate: float, draw: Draw, r: int, jobs: int, seed: int) -> fl
             if waiting:
                 came, demand = waiting.popleft()
                 heapq.heappush(served, (got + demand, came))
-    return fmean(times)
+    return times
