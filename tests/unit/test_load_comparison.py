@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -48,14 +50,14 @@ def test_how_runs_follow_each_other_is_seen(order: str, measured: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["01", "0110011001", "0000011111", "000001"])
 def test_the_same_server_on_a_machine_that_drifts_shows_no_difference(order: str) -> None:
-    trials = 200
+    trials = 60
     false = dict.fromkeys(("rps", "p50", "p99"), 0)
     for trial in range(trials):
         first, second = pair(trial, order)
         for metric in false:
             false[metric] += difference(find(metric), first, second).finding in ("better", "worse")
-    # 5 % of 200, and two standard deviations of the count of trials.
-    assert max(false.values()) <= 16, false
+    # 5 % of 60, and two standard deviations of the count of trials; docs/load-results.md has real pairs.
+    assert max(false.values()) <= 7, false
 
 
 def test_one_run_of_each_decides_only_what_is_far_beyond() -> None:
@@ -64,6 +66,18 @@ def test_one_run_of_each_decides_only_what_is_far_beyond() -> None:
     assert found.repetitions_for(0.05) is None
     assert "cannot say" in str(found)
     assert difference(find("p50"), group(range(1, 2)), group(range(2, 3), scale=3)).finding == "worse"
+
+
+def test_single_runs_of_clients_that_never_think_decide_only_severalfold_differences() -> None:
+    def saturated(seed: int, scale: float) -> Group:
+        run = simulated_run(seed, scale=scale)
+        step = SimpleNamespace(clients=8, in_flight_mean=7.9, offered_requests_per_second=None, server=None)
+        return Group("runs", [replace(run, record=run.record.model_copy(update={"steps": [step]}))])
+
+    compared = compare(saturated(1, 1.0), saturated(2, 3.0))
+    assert {each.finding for each in compared.differences} <= {"cannot say", "not measured"}
+    assert "4 times" in compared.warnings[0]
+    assert difference(find("p50"), saturated(1, 1.0), saturated(2, 6.0)).finding == "worse"
 
 
 def test_alternate_runs_find_what_runs_in_sequence_cannot() -> None:

@@ -11,7 +11,8 @@ variance depending on how the runs were measured:
   changed between the groups is in none of them.
 - one run of one group: the variance between the runs of the other, with their degrees of freedom.
 - one run of each: nothing is known of how runs differ. Batches stand for runs, times `CAUTION`, and no ratio within
-  `SINGLE_RATIO` counts: what lies beyond is a difference, of all else the comparison "cannot say".
+  `SINGLE_RATIO` counts, or within `SINGLE_RATIO_SATURATED` if the clients took all that server and machine gave: what
+  lies beyond is a difference, of all else the comparison "cannot say".
 
 Each metric is judged by itself at 95 %. docs/load-results.md has what pairs of identical servers gave.
 """
@@ -35,6 +36,10 @@ CAUTION = 1.5
 """The factor that widens the interval of single runs: runs some minutes apart differ more than batches do."""
 SINGLE_RATIO = 1.25
 """Single runs of one server are known to differ by up to this factor."""
+SINGLE_RATIO_SATURATED = 4.0
+"""The same where clients hardly ever think: other work on the machine then changes the rate severalfold."""
+SATURATED_IN_FLIGHT = 0.9
+"""The share of its clients that a saturated closed loop has waiting for responses."""
 REPETITIONS_MAX = 200
 """The most repetitions to propose."""
 
@@ -230,8 +235,22 @@ def difference(metric: Metric, first: Group, second: Group) -> Difference:
         half = welch_half_width(*(Spread(each.centre, each.variance / averaged, each.freedom) for each in spreads))
     deviation: float | None = math.sqrt((spreads[0].variance + spreads[1].variance) / 2)
     if measured == "single runs":
-        half, deviation = max(CAUTION * half, math.log(SINGLE_RATIO)), None
+        half, deviation = max(CAUTION * half, math.log(_single_ratio(first, second))), None
     return Difference(metric, *values, ratio, ratio * math.exp(-half), ratio * math.exp(half), deviation)
+
+
+def _single_ratio(first: Group, second: Group) -> float:
+    """The ratio within which single runs cannot say anything."""
+    saturated = any(_is_saturated(run) for group in (first, second) for run in group.runs)
+    return SINGLE_RATIO_SATURATED if saturated else SINGLE_RATIO
+
+
+def _is_saturated(run: LoadResult) -> bool:
+    def waits(step: object) -> bool:
+        clients, in_flight = getattr(step, "clients", None), getattr(step, "in_flight_mean", None)
+        return bool(clients and in_flight and in_flight >= SATURATED_IN_FLIGHT * clients)
+
+    return any(waits(step) for step in run.record.steps)
 
 
 def _of_one_run(metric: Metric, first: Group, second: Group) -> tuple[Spread, Spread] | None:
@@ -277,14 +296,16 @@ _SAID: dict[Measured, str] = {
         "the only run is judged by how the runs of the other differ: repeat both, sojourn load --repeat 5"
     ),
     "single runs": (
-        f"one run of each does not show how runs differ: only what is far beyond its own batches, and more than"
-        f" {format.percent(SINGLE_RATIO - 1)}, counts; repeat: sojourn load URL --against OTHER --repeat 5"
+        "one run of each does not show how runs differ: only what is far beyond its own batches, and more than"
+        " {ratio}, counts; repeat: sojourn load URL --against OTHER --repeat 5"
     ),
 }
 
 
 def _warnings(first: Group, second: Group, measured: Measured) -> list[str]:
-    said = [_SAID[measured]] if _SAID[measured] else []
+    ratio = _single_ratio(first, second)
+    shown = f"{ratio:g} times" if ratio >= 2 else format.percent(ratio - 1)
+    said = [_SAID[measured].format(ratio=shown)] if _SAID[measured] else []
     for what, values in (
         ("plan", (_plans(first), _plans(second))),
         ("environment", (_machines(first), _machines(second))),
