@@ -149,11 +149,13 @@ def _now(document: SystemDocument, evaluator: Evaluator, limit: float) -> Now:
 
 def _floor(document: SystemDocument, evaluator: Evaluator) -> tuple[float, str]:
     """The part of the metric that no resource reduces: delays and latencies."""
-    seconds = evaluator.confirm(document.set(f"speed={INFINITELY_FAST}")).seconds
     delays = [each.name for each in document.system.stations if each.is_delay]
     if any(each.latency_seconds > 0 for each in document.system.classes):
         delays.append("the classes' latency")
-    return seconds, " and ".join(delays) or "nothing"
+    if not delays:
+        return 0.0, "nothing"
+    seconds = evaluator.confirm(document.set(f"speed={INFINITELY_FAST}")).seconds
+    return seconds, " and ".join(delays)
 
 
 def _lever(lever: Parameter, found: Found) -> LeverAnswer:

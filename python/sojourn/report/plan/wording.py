@@ -26,6 +26,8 @@ def verdict(plan: Plan) -> str:
 
 def floor(plan: Plan) -> str:
     """The part of the response time that no limited station's speed reduces."""
+    if plan.floor_seconds == 0:
+        return "none: nothing remains if the stations are fast enough"
     seconds = format.seconds(plan.floor_seconds)
     if plan.reachable:
         return f"{seconds} remain however fast the stations are, because of {plan.floor_because}"
