@@ -227,7 +227,7 @@ pub struct Users {
 /// Why a users file is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum UsersError {
-    #[error("nobody is named in it")]
+    #[error("it names no user")]
     Nobody,
     /// A line is not `user:realm:secret`.
     #[error(

@@ -143,12 +143,8 @@ impl admin::Figures for Published {
 pub fn page(counts: &Counts) -> String {
     let mut page = String::with_capacity(8 * 1024);
     for counter in Counter::ALL.iter().filter(|counter| counter.kind() != Kind::Limit) {
-        let (suffix, kind) = match counter.kind() {
-            Kind::Total | Kind::Seconds | Kind::Limit => ("_total", "counter"),
-            Kind::Gauge => ("", "gauge"),
-        };
-        let name = format!("sojourn_stream_{}{suffix}", counter.key());
-        let _ = writeln!(page, "# HELP {name} {}\n# TYPE {name} {kind}", counter.help());
+        let (key, kind) = (counter.key(), counter.kind());
+        let name = metrics::counter_family(&mut page, "sojourn_stream_", key, kind, counter.help());
         let _ = writeln!(page, "{name} {}", counts.value(*counter));
     }
     let limits = Counter::ALL.iter().filter(|counter| counter.kind() == Kind::Limit);
@@ -160,7 +156,8 @@ pub fn page(counts: &Counts) -> String {
     if let Some(wait) = counts.core_wait {
         let name = "sojourn_stream_core_wait_seconds_total";
         let help = "How long the loop was ready to go on and waited for a core.";
-        let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {}", wait.seconds());
+        metrics::family(&mut page, name, "counter", help);
+        let _ = writeln!(page, "{name} {}", wait.seconds());
     }
     metrics::process(&mut page);
     page
@@ -168,7 +165,7 @@ pub fn page(counts: &Counts) -> String {
 
 fn histogram(page: &mut String, key: &str, help: &str, times: &Histogram) {
     let name = format!("sojourn_stream_{key}");
-    let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} histogram");
+    metrics::family(page, &name, "histogram", help);
     for edge in EDGES_SECONDS {
         let within = times.count() - times.count_above(Nanos::from_seconds(*edge));
         let _ = writeln!(page, "{name}_bucket{{le=\"{edge}\"}} {within}");

@@ -1,4 +1,7 @@
-//! The counters as a page in the Prometheus text format.
+//! The counters as a page in the Prometheus text format, and the functions that write any such page.
+//!
+//! Not a Prometheus library: those own the metrics, while our counters live in shared memory and are summed over
+//! workers when the page is read. The format itself is two lines per family and one per sample.
 
 use std::fmt::Write;
 use std::sync::LazyLock;
@@ -21,8 +24,7 @@ pub fn begin() {
 pub fn page(served: &Served, workers: &[Served]) -> String {
     let mut page = String::with_capacity(8 * 1024);
     for counter in Counter::ALL.iter().filter(|counter| counter.kind() != Kind::Limit) {
-        let (name, kind) = name_and_kind(*counter, "sojourn_");
-        let _ = writeln!(page, "# HELP {name} {}\n# TYPE {name} {kind}", counter.help());
+        let name = counter_family(&mut page, "sojourn_", counter.key(), counter.kind(), counter.help());
         let _ = writeln!(page, "{name} {}", value(served, *counter));
     }
     let hits = Counter::ALL.iter().filter(|counter| counter.kind() == Kind::Limit);
@@ -30,8 +32,8 @@ pub fn page(served: &Served, workers: &[Served]) -> String {
     process(&mut page);
     // With one worker these would repeat the totals.
     for counter in OF_EACH.iter().filter(|_| workers.len() > 1) {
-        let (name, kind) = name_and_kind(*counter, "sojourn_worker_");
-        let _ = writeln!(page, "# HELP {name} {} By one worker.\n# TYPE {name} {kind}", counter.help());
+        let help = format!("{} By one worker.", counter.help());
+        let name = counter_family(&mut page, "sojourn_worker_", counter.key(), counter.kind(), &help);
         for (number, worker) in workers.iter().enumerate() {
             let _ = writeln!(page, "{name}{{worker=\"{number}\"}} {}", value(worker, *counter));
         }
@@ -42,28 +44,36 @@ pub fn page(served: &Served, workers: &[Served]) -> String {
 /// The program's version and start time, from which uptime and restarts follow.
 pub fn process(page: &mut String) {
     let (build, start) = ("sojourn_build_info", "sojourn_start_time_seconds");
-    let _ = writeln!(page, "# HELP {build} The program's version.\n# TYPE {build} gauge");
+    family(page, build, "gauge", "The program's version.");
     let _ = writeln!(page, "{build}{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
-    let _ = writeln!(page, "# HELP {start} When the server began, since 1970.\n# TYPE {start} gauge");
+    family(page, start, "gauge", "When the server began, since 1970.");
     let _ = writeln!(page, "{start} {}", STARTED.as_secs_f64());
 }
 
 /// One metric for all limits, labelled with the options' names: keys without `limit_hits_`.
 pub fn limits<'k>(page: &mut String, hits: impl Iterator<Item = (&'k str, u64)>) {
     let name = "sojourn_limit_hits_total";
-    let _ = writeln!(page, "# HELP {name} How often a limit on clients was reached.\n# TYPE {name} counter");
+    family(page, name, "counter", "How often a limit on clients was reached.");
     for (key, count) in hits {
         let limit = key.trim_start_matches("limit_hits_").replace('_', "-");
         let _ = writeln!(page, "{name}{{limit=\"{limit}\"}} {count}");
     }
 }
 
-fn name_and_kind(counter: Counter, prefix: &str) -> (String, &'static str) {
-    let (suffix, kind) = match counter.kind() {
+/// Writes the head of a counter's family; returns the family's name, which ends in `_total` unless it is a gauge.
+pub fn counter_family(page: &mut String, prefix: &str, key: &str, kind: Kind, help: &str) -> String {
+    let (suffix, kind) = match kind {
         Kind::Total | Kind::Seconds | Kind::Limit => ("_total", "counter"),
         Kind::Gauge => ("", "gauge"),
     };
-    (format!("{prefix}{}{suffix}", counter.key()), kind)
+    let name = format!("{prefix}{key}{suffix}");
+    family(page, &name, kind, help);
+    name
+}
+
+/// Writes the head of a metric family: its help and its type.
+pub fn family(page: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
 fn value(served: &Served, counter: Counter) -> String {

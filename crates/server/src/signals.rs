@@ -26,7 +26,7 @@ static BOARD: AtomicPtr<Scoreboard> = AtomicPtr::new(ptr::null_mut());
 pub fn reopen_on_signal(scoreboard: &Scoreboard) -> io::Result<()> {
     BOARD.store(Box::into_raw(Box::new(scoreboard.clone())), Ordering::Release);
     handle(REOPEN, on_reopen)?;
-    let_through(&[REOPEN]);
+    unblock_signals(&[REOPEN]);
     Ok(())
 }
 
@@ -55,7 +55,7 @@ impl Requests {
             REQUESTS[*signal as usize].store(ptr::from_ref(requests).cast_mut(), Ordering::Release);
             handle(*signal, on_request)?;
         }
-        let_through(signals);
+        unblock_signals(signals);
         Ok(requests)
     }
 
@@ -83,7 +83,7 @@ extern "C" fn on_request(signal: c_int) {
 pub fn ignore(signal: c_int) {
     // SAFETY: ignoring a signal needs no handler.
     unsafe { libc::signal(signal, libc::SIG_IGN) };
-    let_through(&[signal]);
+    unblock_signals(&[signal]);
 }
 
 /// Installs `handler` for `signal`. Waiting system calls are interrupted.
@@ -99,13 +99,13 @@ pub fn handle(signal: c_int, handler: extern "C" fn(c_int)) -> io::Result<()> {
 }
 
 /// Blocks signals in this thread until it is dropped.
-pub struct HeldBack {
+pub struct BlockedSignals {
     before: sigset_t,
 }
 
 /// Blocks the signals that this program handles.
-pub fn hold_back() -> HeldBack {
-    HeldBack {
+pub fn block_signals() -> BlockedSignals {
+    BlockedSignals {
         before: change_mask(
             libc::SIG_BLOCK,
             &set_of(&[libc::SIGTERM, libc::SIGINT, PASSED_ON, REOPEN, libc::SIGHUP, libc::SIGUSR2]),
@@ -114,11 +114,11 @@ pub fn hold_back() -> HeldBack {
 }
 
 /// Unblocks `signals`, which may have been blocked before this program was executed.
-pub fn let_through(signals: &[c_int]) {
+pub fn unblock_signals(signals: &[c_int]) {
     change_mask(libc::SIG_UNBLOCK, &set_of(signals));
 }
 
-impl Drop for HeldBack {
+impl Drop for BlockedSignals {
     fn drop(&mut self) {
         change_mask(libc::SIG_SETMASK, &self.before);
     }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use libc::c_int;
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::signals::{PASSED_ON, handle, let_through};
+use crate::signals::{PASSED_ON, handle, unblock_signals};
 
 /// The exit status after a second signal.
 const CUT_SHORT: c_int = 1;
@@ -43,7 +43,7 @@ impl Stop {
             handle(*signal, on_signal)?;
         }
         // The parent may have blocked them before it executed this program.
-        let_through(signals);
+        unblock_signals(signals);
         Ok(stop)
     }
 

@@ -1,18 +1,17 @@
-//! What must hold for any bytes that a client sends on a connection: the whole machine, with HTTP/1 and HTTP/2.
+//! Invariants for any bytes that a client sends on a connection, with HTTP/1 and HTTP/2.
 
 use sojourn_server::connection::{Connection, Context, Event, Pool, SendPath, Shared, Want};
 use sojourn_server::handler::echo::Echo;
 use sojourn_server::{Clock, Limits, Served};
 
-/// What one send may hold.
+/// The most bytes of one send.
 const OUTPUT_BYTES_MAX: usize = 512 << 10;
 
-/// What begins HTTP/2: its preface, and an empty frame of settings.
+/// The start of HTTP/2: the preface, and an empty SETTINGS frame.
 const HTTP2: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// Whatever a client sends and however it is cut, the machine goes on or closes, and what it sends at once is bounded.
-/// The first byte says how the bytes are cut, whether they come after the beginning of HTTP/2, and what the client does at
-/// their end.
+/// Whatever a client sends in whatever pieces, the connection goes on or closes, and each send is bounded. The first
+/// byte of the input selects the pieces, whether they follow the HTTP/2 preface, and what the client does at their end.
 pub fn connection(bytes: &[u8]) {
     let Some((choice, bytes)) = bytes.split_first() else { return };
     let step = [1, 7, 100, 1 << 16][usize::from(choice & 3)];
@@ -76,7 +75,7 @@ impl Driver {
         }
     }
 
-    /// Does what is wanted until the client has to do something.
+    /// Performs the connection's wants until it waits for the client.
     fn settle(&mut self, connection: &mut Connection, event: Option<Event>) -> Want {
         let mut want = match event {
             None => connection.start(),

@@ -98,7 +98,7 @@ impl CacheOptions {
         eprintln!(
             "warning: an experiment: hits are drawn by lot (--force-hit-ratio {ratio}), clients get outdated answers"
         );
-        Ok((Some(cache.by_lot(ForcedHits::new(ratio, self.force_hit_seed))), disk_threads))
+        Ok((Some(cache.with_forced_hits(ForcedHits::new(ratio, self.force_hit_seed))), disk_threads))
     }
 
     /// Makes the directory, for this server alone: a sandbox can allow only what is there. Opening it reports failures.

@@ -1,8 +1,9 @@
-//! The launcher: a process that waits outside of the sandbox, and all it does is to start this program once more.
+//! The launcher: a process outside the sandbox that only starts this program again.
 //!
-//! A process cannot leave a sandbox, nor can the programs that it executes, and a successor of this server may have
-//! another configuration. So the launcher is forked before, with the command line as it is then. It is asked over a
-//! channel: it gets the channel for the successor, and answers with the new process; when that ends, with its status.
+//! A process cannot leave a sandbox, nor can programs that it executes, but a successor of this server may need a
+//! different sandbox. So the server forks the launcher before entering its own, with the command line of that moment.
+//! The server sends requests over a channel: the launcher receives the channel for the successor, and answers with the
+//! new process, and with its status when it ends.
 
 use std::ffi::{CStr, CString, OsStr, OsString, c_char};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -23,37 +24,37 @@ use rustix::net::{
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
 use rustix::thread::set_name;
 
-/// Its name among the system's processes.
+/// Its process name.
 const NAME: &CStr = c"launcher";
 
-/// The environment variable with the descriptor of the channel between predecessor and successor.
+/// The environment variable with the descriptor of the channel to the predecessor.
 pub const VARIABLE: &str = "SOJOURN_PREDECESSOR";
 
 /// The first descriptor after standard error.
 const FIRST: RawFd = 3;
 
-/// Those of a server that has just started are below.
+/// A server that has just started has only descriptors below this.
 const DESCRIPTORS_LOOKED_AT: RawFd = 1024;
 
 /// The exit status of a program that could not be executed, as in shells.
 pub const CANNOT_EXECUTE: i32 = 127;
 
-/// The signals that mean something to the server alone, also where they reach the launcher.
+/// Signals for the server alone, which the launcher ignores.
 const OF_THE_SERVER: [libc::c_int; 6] =
     [libc::SIGINT, libc::SIGTERM, libc::SIGQUIT, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
 
-/// Asks for the end of the program that was started last.
+/// Requests the end of the program started last.
 const KILL: u8 = b'k';
-/// Asks for a program.
+/// Requests the start of the program.
 const START: u8 = b's';
 
-/// The other side: the server's.
+/// The server's end of the channel.
 #[derive(Debug)]
 pub struct Launcher {
     channel: OwnedFd,
 }
 
-/// A program that the launcher has started.
+/// A program started by the launcher.
 #[derive(Debug)]
 pub struct Launched<'a> {
     launcher: &'a Launcher,
@@ -62,10 +63,10 @@ pub struct Launched<'a> {
 }
 
 impl Launcher {
-    /// Forks the launcher, which will execute this program's file with `words`. This process must not have other threads
-    /// yet, nor be in a sandbox.
+    /// Forks the launcher, which will execute this program's file with `words`. This process must not have other
+    /// threads yet, nor be in a sandbox.
     pub fn start(words: &[OsString]) -> anyhow::Result<Launcher> {
-        // Looked up now: the file may be replaced later.
+        // Looked up now, because the file may be replaced later.
         let program = std::env::current_exe().context("cannot find this program's file")?;
         let program = CString::new(program.into_os_string().into_vec())?;
         let text = |text: &OsStr| CString::new(text.as_bytes());
@@ -73,7 +74,7 @@ impl Launcher {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let own_name = rustix::thread::name()?;
-        // The child has it from the beginning.
+        // The child inherits the name.
         set_name(NAME)?;
         // SAFETY: there are no other threads, so the child may do as it likes. It does not return.
         let forked = unsafe { libc::fork() };
@@ -92,7 +93,7 @@ impl Launcher {
         }
     }
 
-    /// Starts the program, to which `channel` is left.
+    /// Starts the program with `channel`.
     pub fn launch(&self, channel: BorrowedFd<'_>) -> anyhow::Result<Launched<'_>> {
         let descriptors = [channel];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -113,7 +114,7 @@ impl Launcher {
             return match recv(&self.channel, &mut bytes, RecvFlags::empty()) {
                 Ok((count, _)) if count == bytes.len() => Ok(i32::from_ne_bytes(bytes)),
                 Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),
-                // By one of the server's signals.
+                // Interrupted by one of the server's signals.
                 Err(Errno::INTR) => continue,
                 Err(error) => Err(error.into()),
             };
@@ -122,12 +123,12 @@ impl Launcher {
 }
 
 impl Launched<'_> {
-    /// Readable once it has ended, until its [status](Launched::status) is asked for.
+    /// Readable once it has ended, until its [status](Launched::status) has been read.
     pub fn ended(&self) -> BorrowedFd<'_> {
         self.launcher.channel.as_fd()
     }
 
-    /// Waits until it has ended; how it did.
+    /// Waits until it has ended; returns its exit status.
     pub fn status(&mut self) -> io::Result<ExitStatus> {
         if let Some(status) = self.status {
             return Ok(status);
@@ -136,7 +137,7 @@ impl Launched<'_> {
         Ok(*self.status.insert(status))
     }
 
-    /// Kills it, unless it has ended.
+    /// Kills it unless it has ended.
     pub fn kill(&mut self) {
         if self.status.is_none() && send(&self.launcher.channel, &[KILL], SendFlags::NOSIGNAL).is_ok() {
             let _ = self.status();
@@ -144,23 +145,23 @@ impl Launched<'_> {
     }
 }
 
-/// The launcher itself.
+/// The launcher's end of the channel.
 struct Waiting<'a> {
     channel: OwnedFd,
     program: &'a CStr,
     words: &'a [CString],
-    /// The program that was started last, until it has ended.
+    /// The program started last, until it has ended.
     started: Option<(Pid, OwnedFd)>,
 }
 
 impl Waiting<'_> {
-    /// Waits for requests until nobody has the other end of the channel any more.
+    /// Answers requests until the other end of the channel is closed.
     fn run(mut self) -> io::Result<()> {
         for signal in OF_THE_SERVER {
             // SAFETY: ignoring a signal needs no handler.
             unsafe { libc::signal(signal, libc::SIG_IGN) };
         }
-        // The server's sockets and files would stay open here although it has closed them.
+        // Otherwise sockets and files that the server closes would stay open here.
         close_others(self.channel.as_raw_fd());
         loop {
             let mut waits = vec![PollFd::new(&self.channel, PollFlags::IN)];
@@ -181,7 +182,7 @@ impl Waiting<'_> {
         }
     }
 
-    /// Does what is asked for; returns false if nobody will ask any more.
+    /// Answers one request; returns false if the channel is closed.
     fn answer(&mut self) -> io::Result<bool> {
         let mut byte = [0];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -209,7 +210,7 @@ impl Waiting<'_> {
         Ok(true)
     }
 
-    /// Forks and executes the program; its number.
+    /// Forks and executes the program; returns its process ID.
     fn launch(&mut self, channel: &OwnedFd) -> io::Result<i32> {
         let variable = |(name, value): (OsString, OsString)| [name, value].join(OsStr::new("="));
         let variables = std::env::vars_os().map(variable);
@@ -236,7 +237,7 @@ impl Waiting<'_> {
         Ok(process.as_raw_pid())
     }
 
-    /// Reports how the program has ended.
+    /// Reports how the program ended.
     fn bury(&mut self) -> io::Result<()> {
         let Some((process, _)) = self.started.take() else { return Ok(()) };
         let status = waitpid(Some(process), WaitOptions::empty())?.map_or(0, |(_, status)| status.as_raw());
@@ -253,7 +254,7 @@ fn pointers(texts: &[CString]) -> Vec<*const c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
 }
 
-/// Closes all descriptors but those of the terminal or log, and `kept`.
+/// Closes all descriptors except standard streams and `kept`.
 fn close_others(kept: RawFd) {
     let close = |first: RawFd, last: u32| {
         // SAFETY: nothing in this process uses them.
@@ -264,7 +265,7 @@ fn close_others(kept: RawFd) {
         close(FIRST, before);
     }
     if close(kept + 1, u32::MAX) == -1 {
-        // Before Linux 5.9.
+        // For kernels before Linux 5.9.
         (FIRST..DESCRIPTORS_LOOKED_AT).filter(|fd| *fd != kept).for_each(|fd| {
             // SAFETY: as above.
             unsafe { libc::close(fd) };

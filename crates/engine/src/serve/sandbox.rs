@@ -1,4 +1,4 @@
-//! What each server needs once it has started, for its sandbox.
+//! Determines what each server still needs once it has started, for its sandbox.
 
 use std::path::{Path, PathBuf};
 
@@ -12,8 +12,7 @@ use super::options::Options;
 use super::options::process::ProcessOptions;
 
 impl ProcessOptions {
-    /// Enters the sandbox, with all threads and processes that are started from now on, and says which parts this system
-    /// lacks.
+    /// Enters the sandbox with all threads and processes started from now on; reports parts that this system lacks.
     pub fn enter_sandbox(&self, needs: &Needs) -> anyhow::Result<()> {
         if self.sandbox == "off" {
             return Ok(());
@@ -33,13 +32,13 @@ impl ProcessOptions {
 }
 
 impl Options {
-    /// The needs of a site; `proxy` answers for routes to upstreams.
+    /// The needs of a site; `proxy` provides its routes' upstreams.
     pub fn needs(&self, proxy: Option<&Proxy>) -> Needs {
         let roots = [(&self.root, self.content.rules())].into_iter();
         let hosts =
             self.hosts.host.iter().map(|host| (&host.root, host.content.clone().or(&self.content).rules()));
         let read = roots.chain(hosts).map(|(root, rules)| match rules.links {
-            // They lead anywhere.
+            // Symbolic links may lead anywhere.
             Links::Any => "/".into(),
             Links::Inside | Links::None => root.clone(),
         });
@@ -52,13 +51,13 @@ impl Options {
     }
 }
 
-/// The directory of a log, in which it is made anew.
+/// The directory of a log, in which log rotation creates the file anew.
 pub fn directory_of(log: Option<&Path>) -> Option<PathBuf> {
     let parent = log?.parent()?;
     Some(if parent.as_os_str().is_empty() { ".".into() } else { parent.to_owned() })
 }
 
-/// Adds connections to the upstreams, whose names are looked up again.
+/// Adds connections to the upstreams, including name lookups.
 pub fn add_upstreams(proxy: &Proxy, needs: &mut Needs) {
     let mut ports: Vec<u16> = Vec::new();
     for upstream in &proxy.upstreams {

@@ -1,4 +1,4 @@
-//! Memory runs short: load is shed, and the server goes on.
+//! Tests of memory shortage: the server sheds load and survives.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -10,8 +10,7 @@ use sojourn_testing::fixture;
 
 use crate::engine::{Client, DEADLINE, ENGINE, Server};
 
-/// What only one that has a limit of its address space can be brought to: it has to hold for clients that ask for much and
-/// take nothing.
+/// Uses an address-space limit to exhaust memory: the server must survive clients that request much and read nothing.
 #[test]
 fn a_small_address_space_is_not_the_end() {
     for architecture in ["amped", "uring"] {
@@ -50,7 +49,7 @@ fn a_small_address_space_is_not_the_end() {
     }
 }
 
-/// An HTTP/2 client that asks for a file as often as fills what a connection may hold, and lets nothing through.
+/// An HTTP/2 client that fills its connection with requests for a file and never reads the responses.
 fn streams_that_are_not_taken() -> Vec<u8> {
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\x06\x04\0\0\0\0\0\0\x04\0\0\xff\xff".to_vec();
     for number in 0..15_u32 {

@@ -1,4 +1,4 @@
-//! The sandbox that every server is in: what its processes can no longer do, and that nothing is missed.
+//! Tests of the sandbox: forbidden operations fail, and the server misses nothing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,18 +21,18 @@ fn capabilities(status: &BTreeMap<String, String>, set: &str) -> u64 {
     u64::from_str_radix(&status[set], 16).unwrap()
 }
 
-/// Reading and writing any file: what is left to root.
+/// The capabilities that root keeps: reading and writing any file.
 const LEFT: u64 = 0b110;
 
 #[test]
 fn processes_that_meet_clients_are_confined() {
     over_all(&[], |server, _| {
-        // It is still there: an architecture of a process for each connection has one now.
+        // Still connected, so that a process-per-connection architecture has a process.
         let mut client = server.connect();
         client.send(b"GET /hello.txt HTTP/1.1\r\nHost: h\r\n\r\n");
         client.take(20);
         let is_inetd = std::thread::current().name() == Some("inetd");
-        // inetd's first process executes programs, which enter the sandbox, and meets no clients itself.
+        // inetd's first process executes programs that enter the sandbox, and serves no clients itself.
         let first = (!is_inetd).then(|| server.pid());
         for process in server.children().into_iter().chain(first) {
             let status = status(process);
@@ -40,7 +40,7 @@ fn processes_that_meet_clients_are_confined() {
             for set in ["CapEff", "CapPrm"] {
                 assert_eq!(capabilities(&status, set) & !LEFT, 0, "{set}");
             }
-            // Only root can give up what others could give it.
+            // Only root has capabilities to give up.
             assert!(!rustix::process::geteuid().is_root() || capabilities(&status, "CapBnd") & !LEFT == 0);
         }
         drop(client);
@@ -56,7 +56,7 @@ fn it_can_be_turned_off() {
     server.stop();
 }
 
-/// Another directory in the log's place is none that the server was allowed.
+/// A different directory in the log's place is not allowed.
 #[test]
 fn other_files_are_out_of_reach() {
     let root = tempfile::tempdir().unwrap();

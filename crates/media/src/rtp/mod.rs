@@ -38,7 +38,7 @@ pub struct Header {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RtpError {
     /// The packet is shorter than its header says.
-    #[error("the packet ends before what it announces")]
+    #[error("the packet is shorter than its header announces")]
     Truncated,
     /// A version other than 2.
     #[error("the packet has RTP version {0}, not 2")]

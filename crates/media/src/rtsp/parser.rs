@@ -36,7 +36,7 @@ pub enum Parsed<'b> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// The line is neither a request line nor a status line.
-    #[error("no RTSP message begins like that")]
+    #[error("this is not an RTSP message")]
     StartLine,
     /// A line without CRLF or colon, a folded line, or an invalid character.
     #[error("a line of the message's head is malformed")]

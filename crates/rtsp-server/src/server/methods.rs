@@ -130,7 +130,7 @@ impl Server<'_> {
         let (client, bits, is_first) =
             (stream.client, stream.bits_per_second(), !stream.session.has_played());
         if is_first && let Err(full) = self.admission.check(client, bits) {
-            return Err(self.turn_away(full));
+            return Err(self.refuse_full(full));
         }
         let stream = self.streams.at(token);
         let begin = |time| film.beginning(time);
@@ -198,7 +198,7 @@ impl Server<'_> {
             let channels = stream.session.tracks.iter().filter_map(|track| track.transport.channels);
             if channels.into_iter().any(|(rtp, rtcp)| data.channel == rtp || data.channel == rtcp) {
                 stream.session.keep_alive(self.now);
-                self.hear_report(session, data.payload);
+                self.handle_report(session, data.payload);
             }
         }
     }

@@ -63,14 +63,14 @@ impl Server<'_> {
             match reporter(&mut self.streams, &self.sources, datagram, from)
                 .or_else(|| self.receivers.get(&(from.ip(), from.port())).copied())
             {
-                Some(token) => self.hear_report(token, datagram),
+                Some(token) => self.handle_report(token, datagram),
                 None => self.counts.count(Counter::ReportsIgnored),
             }
         }
     }
 
     /// Handles reports from the client of session `token`.
-    pub(super) fn hear_report(&mut self, token: u64, datagram: &[u8]) {
+    pub(super) fn handle_report(&mut self, token: u64, datagram: &[u8]) {
         let Some(stream) = self.streams.find(token) else { return };
         for packet in rtcp::packets(datagram) {
             let receptions = match packet {

@@ -135,18 +135,18 @@ impl Server<'_> {
     fn check_room(&mut self, token: u64, known: Option<u64>, bits: u64) -> Result<(), Refusal> {
         let connection = self.connections.at(token);
         if known.is_none() && connection.sessions.len() >= SESSIONS_PER_CONNECTION_MAX {
-            return Err(self.turn_away(Full::Sessions));
+            return Err(self.refuse_full(Full::Sessions));
         }
         let room = match known.map(|known| self.streams.at(known)) {
             Some(stream) if stream.session.has_played() => self.admission.check_bandwidth(bits),
             Some(stream) => self.admission.check(stream.client, stream.bits_per_second() + bits),
             None => self.admission.check(connection.peer, bits),
         };
-        room.map_err(|full| self.turn_away(full))
+        room.map_err(|full| self.refuse_full(full))
     }
 
     /// The refusal of a session for lack of room.
-    pub(super) fn turn_away(&mut self, full: Full) -> Refusal {
+    pub(super) fn refuse_full(&mut self, full: Full) -> Refusal {
         let (counter, status) = match full {
             Full::Sessions => (Counter::LimitSessions, Status::ServiceUnavailable),
             Full::Address => (Counter::LimitSessionsPerAddress, Status::ServiceUnavailable),

@@ -49,7 +49,7 @@ pub enum Escape {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Item {
     Text(Vec<u8>),
-    Directive { what: What, on: Option<Statuses> },
+    Directive { what: Directive, on: Option<Statuses> },
 }
 
 /// The statuses for which a directive is written; otherwise it is `-`.
@@ -66,7 +66,7 @@ impl Statuses {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum Directive {
     /// `%a`, `%h`
     Peer,
     /// `%l`, `%u`: always `-`.
@@ -179,7 +179,7 @@ impl LogFormat {
     /// The late directives in order.
     pub(super) fn late(&self) -> impl Iterator<Item = Late> {
         self.items.iter().filter_map(|item| match item {
-            Item::Directive { what: What::Late(late), .. } => Some(*late),
+            Item::Directive { what: Directive::Late(late), .. } => Some(*late),
             _ => None,
         })
     }
@@ -284,8 +284,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn what(letter: char, argument: Option<&str>) -> Option<What> {
-    use What as W;
+fn what(letter: char, argument: Option<&str>) -> Option<Directive> {
+    use Directive as W;
     Some(match (letter, argument) {
         ('a' | 'h', None) => W::Peer,
         ('l' | 'u', None) => W::Nobody,

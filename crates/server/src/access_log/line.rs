@@ -10,7 +10,7 @@ use sojourn_http::head;
 use sojourn_http::request::Request;
 
 use super::Outcome;
-use super::format::{Escape, Item, LATE_MAX, Late, LogFormat, What};
+use super::format::{Directive, Escape, Item, LATE_MAX, Late, LogFormat};
 use crate::clock::Clock;
 
 /// What is known when the head of a response is written.
@@ -79,7 +79,7 @@ impl OpenLine {
             };
             let is_on = on.as_ref().is_none_or(|statuses| statuses.include(entry.status));
             match what {
-                What::Late(_) => {
+                Directive::Late(_) => {
                     let gap = late.next().expect("no more than LATE_MAX in a format");
                     if is_on {
                         *gap = text.len() as u32;
@@ -126,37 +126,37 @@ impl OpenLine {
     }
 }
 
-fn append(text: &mut Vec<u8>, what: &What, entry: &Entry<'_>, escape: Escape) {
+fn append(text: &mut Vec<u8>, what: &Directive, entry: &Entry<'_>, escape: Escape) {
     let request = entry.request;
     let value = match what {
-        What::Peer => return drop(write!(text, "{}", entry.peer)),
-        What::Status => return drop(write!(text, "{}", entry.status)),
-        What::EarlierRequests => return drop(write!(text, "{}", entry.earlier_requests)),
-        What::Process => return drop(write!(text, "{}", std::process::id())),
-        What::Outcome => return text.extend_from_slice(entry.outcome.code().as_bytes()),
-        What::Upstream => {
+        Directive::Peer => return drop(write!(text, "{}", entry.peer)),
+        Directive::Status => return drop(write!(text, "{}", entry.status)),
+        Directive::EarlierRequests => return drop(write!(text, "{}", entry.earlier_requests)),
+        Directive::Process => return drop(write!(text, "{}", std::process::id())),
+        Directive::Outcome => return text.extend_from_slice(entry.outcome.code().as_bytes()),
+        Directive::Upstream => {
             return append_upstream(text, entry, escape);
         }
-        What::Url => return append_url(text, entry, escape),
-        What::Time => return text.extend_from_slice(&entry.clock.log_time),
-        What::TimeAs(format) => return entry.clock.append_time(format, text),
+        Directive::Url => return append_url(text, entry, escape),
+        Directive::Time => return text.extend_from_slice(&entry.clock.log_time),
+        Directive::TimeAs(format) => return entry.clock.append_time(format, text),
         // For an absolute target the line is logged as sent, path and query as interpreted.
-        What::RequestLine => request.map(|request| request.line),
-        What::Method => request.and_then(|request| request.line.split(|byte| *byte == b' ').next()),
-        What::Path => request.map(|request| split_query(request.target).0),
+        Directive::RequestLine => request.map(|request| request.line),
+        Directive::Method => request.and_then(|request| request.line.split(|byte| *byte == b' ').next()),
+        Directive::Path => request.map(|request| split_query(request.target).0),
         // Apache writes nothing for a request without a query.
-        What::Query => {
+        Directive::Query => {
             let query = request.map_or(b"".as_slice(), |request| split_query(request.target).1);
             return match escape {
                 Escape::Apache => append_escaped(text, query),
                 Escape::Json => append_json(text, query),
             };
         }
-        What::Protocol => request.and_then(|request| request.line.rsplit(|byte| *byte == b' ').next()),
-        What::Host => request.and_then(|request| request.host),
-        What::RequestField(name) => request.and_then(|request| request.field(name)),
-        What::ResponseField(name) => head::find_field(entry.head, name),
-        What::Nobody | What::Late(_) => None,
+        Directive::Protocol => request.and_then(|request| request.line.rsplit(|byte| *byte == b' ').next()),
+        Directive::Host => request.and_then(|request| request.host),
+        Directive::RequestField(name) => request.and_then(|request| request.field(name)),
+        Directive::ResponseField(name) => head::find_field(entry.head, name),
+        Directive::Nobody | Directive::Late(_) => None,
     };
     append_value(text, value, escape);
 }

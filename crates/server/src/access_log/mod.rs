@@ -63,7 +63,7 @@ struct State {
 #[derive(Debug)]
 enum Writer {
     /// A thread, started with the first line, so that a process that logs nothing has none when it forks.
-    ThreadToBe,
+    UnstartedThread,
     Thread(JoinHandle<()>),
     /// The thread that logs, once per period.
     Caller {
@@ -81,7 +81,7 @@ impl AccessLog {
     /// [requested](Scoreboard::request_reopening) on `scoreboard`.
     pub fn open(path: &Path, format: LogFormat, scoreboard: &Scoreboard) -> std::io::Result<AccessLog> {
         let file = Arc::new(Mutex::new(LogFile::open(path, scoreboard)?));
-        Ok(AccessLog::with(file, Arc::new(format), Writer::ThreadToBe))
+        Ok(AccessLog::with(file, Arc::new(format), Writer::UnstartedThread))
     }
 
     /// Gives the file to a user who will reopen it later.
@@ -132,7 +132,7 @@ impl AccessLog {
         write(&mut state.lines);
         let is_full = state.lines.len() >= FLUSH_BYTES;
         match state.writer {
-            Writer::ThreadToBe => state.writer = Shared::start_writer(shared),
+            Writer::UnstartedThread => state.writer = Shared::start_writer(shared),
             Writer::Thread(_) if is_full => shared.wake.notify_one(),
             Writer::Caller { .. } if is_full => shared.write_out(&mut state),
             Writer::Thread(_) | Writer::Caller { .. } => {}
@@ -165,13 +165,13 @@ impl Drop for Owner {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.is_closing = true;
-        match std::mem::replace(&mut state.writer, Writer::ThreadToBe) {
+        match std::mem::replace(&mut state.writer, Writer::UnstartedThread) {
             Writer::Thread(thread) => {
                 drop(state);
                 self.shared.wake.notify_one();
                 let _ = thread.join();
             }
-            Writer::ThreadToBe | Writer::Caller { .. } => self.shared.write_out(&mut state),
+            Writer::UnstartedThread | Writer::Caller { .. } => self.shared.write_out(&mut state),
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::connection::Transport;
 use crate::counters::Served;
 use crate::runtime::processes::{Dispatched, Plan, dispatch};
 use crate::runtime::sockets::accept::Listener;
-use crate::signals::hold_back;
+use crate::signals::block_signals;
 use crate::site::{Program, Site};
 use crate::stop::Stop;
 use crate::tls::Tls;
@@ -77,14 +77,14 @@ fn execute(program: &Program, dispatched: &Dispatched, site: &Site) -> io::Resul
     let arguments = program.arguments.iter().chain(&arguments).map(CString::as_c_str);
     let pointers: Vec<*const c_char> = arguments.map(CStr::as_ptr).chain([ptr::null()]).collect();
     // Until the program can handle them. If a stop was requested already, the program gets the request, too.
-    let held_back = hold_back();
+    let blocked = block_signals();
     if dispatched.stop.is_requested() {
         let _ = kill_process(getpid(), Signal::QUIT);
     }
     // SAFETY: path and arguments are NUL-terminated, and the list of arguments ends with a null pointer.
     unsafe { libc::execv(program.path.as_ptr(), pointers.as_ptr()) };
     let error = io::Error::last_os_error();
-    drop(held_back);
+    drop(blocked);
     Err(error)
 }
 

@@ -1,9 +1,9 @@
-//! Memory: loops look now and then how much is in use, and shed load before it runs out.
+//! Load shedding by memory: loops check how much is in use, and shed load before it runs out.
 //!
-//! Above the high watermark new connections are answered 503, kept ones end after their next response, idle ones at once,
-//! and buffers are small; so until less than the low one is in use. Above the critical one also those end whose clients
-//! keep the server waiting. If an allocation fails all the same, the [reserve](Allocator) is what it gets.
-//! What a burst has left behind goes [back to the kernel](trimming).
+//! From the high watermark until usage falls below the low one, new connections are answered 503, keep-alive
+//! connections end after their next response, idle ones close at once, and buffers are small. Above the critical
+//! watermark, connections whose clients keep the server waiting end, too. If an allocation still fails, it gets the
+//! [reserve](Allocator). Memory left over from a burst is [returned to the kernel](trimming).
 
 use std::fs;
 use std::sync::Mutex;
@@ -17,20 +17,20 @@ mod trimming;
 
 pub use reserve::{Allocator, prepare};
 
-/// Shares of the limit.
+/// Watermarks as shares of the limit.
 const LOW_WATERMARK: f64 = 0.75;
 const HIGH_WATERMARK: f64 = 0.85;
 const CRITICAL_WATERMARK: f64 = 0.93;
 
-/// The time between two looks.
+/// The interval between checks.
 const LOOK_PERIOD: Duration = Duration::from_millis(100);
 
-/// Connections accepted between two looks.
+/// Accepted connections between two checks.
 const ARRIVALS_PER_LOOK: u64 = 16;
 
 static ARRIVALS: AtomicU64 = AtomicU64::new(0);
 
-/// How short memory is.
+/// The degree of memory shortage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 enum Shortage {
@@ -42,23 +42,23 @@ enum Shortage {
 
 static SHORTAGE: AtomicU8 = AtomicU8::new(Shortage::None as u8);
 
-/// When this process looks next; its loops share it.
+/// The time of this process's next check, shared by its loops.
 static NEXT: Mutex<Duration> = Mutex::new(Duration::ZERO);
 
-/// Returns true while load is to be shed.
+/// Returns true while load must be shed.
 pub fn is_short() -> bool {
     SHORTAGE.load(Ordering::Relaxed) >= Shortage::High as u8
 }
 
-/// Returns true while also clients that keep the server waiting are to go.
+/// Returns true while clients that keep the server waiting must go, too.
 pub fn is_critical() -> bool {
     SHORTAGE.load(Ordering::Relaxed) >= Shortage::Critical as u8
 }
 
-/// Looks how much memory is in use, of the `bytes_max` that this process may use, if it is time for that at `now`; memory
-/// that is not used any more goes back to the kernel.
+/// Checks memory usage against `bytes_max`, this process's limit, if a check is due at `now`; also returns unused
+/// memory to the kernel.
 pub fn look(now: Duration, bytes_max: u64) {
-    // Another loop is at it.
+    // Another loop is checking.
     let Ok(mut next) = NEXT.try_lock() else { return };
     if now < *next {
         return;
@@ -71,14 +71,14 @@ pub fn look(now: Duration, bytes_max: u64) {
     trimming::look(now, shortage > Shortage::None);
 }
 
-/// Looks at once: memory has been freed.
+/// Checks at once, because memory has been freed.
 pub fn look_again(bytes_max: u64) {
     if measure(bytes_max) < Shortage::Critical {
         reserve::replenish();
     }
 }
 
-/// Looks also before it is time for that, now and then: connections are being accepted, each of which may take some.
+/// Also checks between due times as connections are accepted, because each may take memory.
 pub fn look_at_arrival(bytes_max: u64) {
     if ARRIVALS.fetch_add(1, Ordering::Relaxed).is_multiple_of(ARRIVALS_PER_LOOK) {
         measure(bytes_max);
@@ -93,7 +93,7 @@ fn measure(bytes_max: u64) -> Shortage {
 }
 
 impl Shortage {
-    /// The shortage when this share of the limit is in use, after one of `before`.
+    /// The shortage at this share of the limit, following the shortage `before`.
     fn after(before: u8, used: f64) -> Shortage {
         if used >= CRITICAL_WATERMARK {
             Shortage::Critical
@@ -105,8 +105,8 @@ impl Shortage {
     }
 }
 
-/// The share that is in use: of the memory, or of the address space, if that is limited and more of it is. What the allocator
-/// holds and nobody uses is free there: it can give address space back only from the ends of its parts.
+/// The share in use: of the memory, or of a limited address space if that is larger. Memory that the allocator holds
+/// unused counts as free address space, because it can be returned only from the ends of its arenas.
 fn used_share(bytes_max: u64) -> Option<f64> {
     let text = fs::read_to_string("/proc/self/statm").ok()?;
     let mut pages = text.split_ascii_whitespace().map_while(|number| number.parse::<u64>().ok());

@@ -1,5 +1,5 @@
-//! The system's allocator with a reserve: where an allocation fails, the server would end, and with it all requests. The
-//! reserve is let go instead, and what frees memory has begun by the time it is used up.
+//! An allocator with a reserve. A failed allocation would abort the server and all requests; instead the reserve is
+//! released, which lasts until load shedding has freed memory.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr;
@@ -9,18 +9,18 @@ use rustix::process::{Resource, getrlimit};
 
 use super::{SHORTAGE, Shortage};
 
-/// Address space only, for nobody writes to it.
+/// Address space only: it is never written.
 const RESERVE: Layout = match Layout::from_size_align(16 << 20, 4096) {
     Ok(layout) => layout,
     Err(_) => panic!("a size and an alignment"),
 };
 
-/// Below this limit of the address space, threads share what they allocate from: 64 MiB are set aside for each otherwise.
+/// Below this limit of the address space threads share one arena, because each arena sets aside 64 MiB.
 const SMALL_ADDRESS_SPACE: u64 = 4 << 30;
 
 static HELD: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
 
-/// The allocator, for the whole program.
+/// The allocator of the whole program.
 pub struct Allocator;
 
 // SAFETY: each call is the system allocator's, made once more if it failed.
@@ -60,7 +60,7 @@ fn again(allocate: impl Fn() -> *mut u8) -> *mut u8 {
     allocate()
 }
 
-/// Lets the reserve go; returns false if it is gone already.
+/// Releases the reserve; returns false if it was already released.
 fn let_go() -> bool {
     let reserve = HELD.swap(ptr::null_mut(), Ordering::AcqRel);
     if !reserve.is_null() {
@@ -70,7 +70,7 @@ fn let_go() -> bool {
     !reserve.is_null()
 }
 
-/// Prepares a server for running out of memory, before it starts threads.
+/// Prepares a server for memory exhaustion before it starts threads.
 pub fn prepare() {
     replenish();
     #[cfg(target_env = "gnu")]
@@ -80,7 +80,7 @@ pub fn prepare() {
     }
 }
 
-/// Takes the reserve again, if it was let go.
+/// Allocates the reserve again if it was released.
 pub(super) fn replenish() {
     if HELD.load(Ordering::Acquire).is_null() {
         // SAFETY: the layout has a size.

@@ -1,7 +1,7 @@
 //! Returns memory to the kernel after a burst.
 //!
-//! The allocator keeps what is freed between blocks that are still in use, for ever. About once a second it has to let go of
-//! what has been free for a while, or of everything if memory is short.
+//! The allocator keeps freed memory between used blocks for ever. About once a second this module returns what has been
+//! free for a while, or everything if memory is short.
 
 use std::sync::Mutex;
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! Landlock: the files that may be opened, and the ports that TCP connects to.
+//! Landlock: restricts the files that may be opened and the ports of TCP connections.
 //!
-//! A rule is for a file or directory as it is now: one that is put in its place later is another. So whatever is
-//! replaced by a new file of the same name is allowed by its directory. Descriptors that are open stay so.
+//! A rule applies to a file or directory as it is now; a later replacement under the same name is a different one.
+//! Files that are replaced are therefore allowed by their directory. Open descriptors remain usable.
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, NetPort, PathBeneath, PathFd,
@@ -10,14 +10,13 @@ use landlock::{
 
 use super::{Connections, Needs};
 
-/// The rights that are restricted: those that kernels up to Linux 6.15 know.
+/// The restricted rights: those of kernels up to Linux 6.15.
 const VERSION: ABI = ABI::V7;
 
-/// What every server reads: its counters' sources, and the number of processors, by which the allocator decides.
+/// Paths that every server reads: sources of counters, and the number of processors, which the allocator uses.
 const ALWAYS: &[&str] = &["/proc", "/sys/devices/system/cpu"];
 
-/// Where the system says how names are looked up, and the libraries that do it. Most are replaced by files of the same
-/// name now and then.
+/// Configuration and libraries for name lookup. Most are occasionally replaced by files of the same name.
 pub const RESOLVER: &[&str] = &[
     "/etc",
     "/lib",
@@ -32,13 +31,13 @@ pub const RESOLVER: &[&str] = &[
     "/var/run/nscd",
 ];
 
-/// Where DNS answers over TCP.
+/// The port of DNS over TCP.
 const DNS_PORT: u16 = 53;
 
-/// The version from which on ports are restricted.
+/// The first version that restricts ports.
 const PORTS_VERSION: i64 = 4;
 
-/// Restricts the calling thread; answers whether ports are restricted, too.
+/// Restricts the calling thread; returns whether ports are restricted, too.
 ///
 /// # Errors
 /// Why files are not.
@@ -53,12 +52,12 @@ pub fn restrict(needs: &Needs) -> Result<Result<(), String>, String> {
     }
 }
 
-/// The kernel's version of it.
+/// The kernel's Landlock version.
 ///
 /// # Errors
 /// Why the kernel does not offer it.
 pub fn version() -> Result<i64, String> {
-    /// `LANDLOCK_CREATE_RULESET_VERSION`: only answer.
+    /// `LANDLOCK_CREATE_RULESET_VERSION`: only query the version.
     const VERSION: u32 = 1;
     let nothing = std::ptr::null::<u8>();
     // SAFETY: with this flag it makes nothing and reads no memory.
@@ -104,7 +103,7 @@ fn ruleset(needs: &Needs) -> Result<RulesetCreated, RulesetError> {
     Ok(rules)
 }
 
-/// Allows `access` to `path` and what is below it, if it is there.
+/// Allows `access` to `path` and everything below it, if it exists.
 fn allow(
     rules: RulesetCreated,
     path: impl AsRef<std::path::Path>,

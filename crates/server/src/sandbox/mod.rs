@@ -1,9 +1,9 @@
-//! The sandbox: once a server has started it gives up what it does not need, so that a fault in it reaches little.
+//! The sandbox: once started, a server gives up what it does not need, which limits the damage of a compromise.
 //!
-//! Three parts, each by the kernel's own means: the files that it may open and the ports that it may connect to
-//! (Landlock), the system calls that it may make (seccomp), and the privileges that it and its children can ever have
-//! (capabilities). It is the calling thread that enters; threads and processes that it starts from then on are inside,
-//! too, and none of them can leave. So whatever starts other programs is started before.
+//! It has three parts, each enforced by the kernel: the files it may open and the ports it may connect to (Landlock),
+//! the system calls it may make (seccomp), and the privileges that it and its children can ever have (capabilities).
+//! The calling thread enters; threads and processes that it starts afterwards are inside, too, and cannot leave.
+//! Processes that start other programs must therefore be started earlier.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -17,11 +17,11 @@ pub use files::RESOLVER;
 /// What a server still needs once it has started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// Files and directories to read, with all that is below them.
+    /// Files and directories that it reads, including everything below.
     pub read: Vec<PathBuf>,
-    /// Directories below which files are read, written, made, renamed and removed.
+    /// Directories below which it reads, writes, creates, renames and removes files.
     pub write: Vec<PathBuf>,
-    /// Directories in which files, as logs, are made and written, and not read.
+    /// Directories in which it creates and writes files, such as logs, without reading.
     pub append: Vec<PathBuf>,
     pub connections: Connections,
 }
@@ -31,7 +31,7 @@ pub struct Needs {
 pub enum Connections {
     #[default]
     None,
-    /// To these ports.
+    /// Only to these ports.
     To(Vec<u16>),
     Any,
 }
@@ -56,7 +56,7 @@ impl Part {
     }
 }
 
-/// A part that is missing, and why.
+/// A missing part, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
     pub part: Part,
@@ -69,7 +69,7 @@ impl fmt::Display for Missing {
     }
 }
 
-/// The calling thread enters the sandbox, with whatever it starts from now on; returns the parts that are missing here.
+/// Confines the calling thread and everything it starts from now on; returns the parts that are missing here.
 pub fn enter(needs: &Needs) -> Vec<Missing> {
     let mut missing = Vec::new();
     let mut check = |part, outcome: Result<(), String>| {
@@ -82,12 +82,12 @@ pub fn enter(needs: &Needs) -> Vec<Missing> {
         Ok(ports) => check(Part::Ports, ports),
         Err(reason) => check(Part::Files, Err(reason)),
     }
-    // Last: the others need calls that are then forbidden.
+    // Last, because the other parts need calls that are then forbidden.
     check(Part::SystemCalls, system_calls::restrict());
     missing
 }
 
-/// Which parts this system offers, without entering.
+/// Tests which parts this system offers, without entering.
 pub fn offered() -> [(&'static str, Result<(), String>); 2] {
     [("Landlock", files::version().map(drop)), ("seccomp", system_calls::offered())]
 }

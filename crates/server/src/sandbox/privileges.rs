@@ -1,5 +1,5 @@
-//! Capabilities: of root's privileges a server that was not told to become another user keeps those of reading its files,
-//! and neither it nor a program that it starts can ever have others.
+//! Capabilities: a server that stays root keeps only the privileges for reading and writing its files, and neither it
+//! nor a program that it starts can gain others.
 
 use rustix::io::Errno;
 use rustix::thread::{
@@ -7,7 +7,7 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 
-/// What is kept by one that has it: reading files of other users, and writing its log and its cache.
+/// The capabilities to keep, if present: for reading other users' files, and for writing its log and cache.
 const KEPT: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::DAC_READ_SEARCH);
 
 /// # Errors
@@ -17,18 +17,18 @@ pub fn give_up() -> Result<(), String> {
     set_no_new_privs(true).map_err(failed)?;
     let own = capabilities(None).map_err(failed)?;
     if own.permitted.is_empty() {
-        // Without new privileges there is no way to any.
+        // A process without capabilities that cannot gain privileges needs no further step.
         return Ok(());
     }
     if own.effective.contains(CapabilitySet::SETPCAP) {
         for capability in CapabilitySet::all().iter().filter(|it| !KEPT.contains(*it)) {
-            // One that the kernel does not know nobody has.
+            // Capabilities unknown to the kernel count as absent.
             if capability_is_in_bounding_set(capability).unwrap_or(false) {
                 remove_capability_from_bounding_set(capability).map_err(failed)?;
             }
         }
     }
-    // Kernels before 4.3 have none.
+    // Kernels before 4.3 have no ambient capabilities.
     let _ = clear_ambient_capability_set();
     let kept = CapabilitySets {
         effective: own.effective & KEPT,

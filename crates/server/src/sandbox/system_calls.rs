@@ -1,5 +1,5 @@
-//! seccomp: the system calls that a server makes once it has started. Any other fails with EPERM: none of those that
-//! execute programs, mount, trace, load modules, change the clock or the identity, or make namespaces is among them.
+//! seccomp: the allowed system calls of a started server. All others fail with EPERM, including those that execute
+//! programs, mount, trace, load modules, change the clock or the identity, or create namespaces.
 
 use std::collections::BTreeMap;
 
@@ -75,7 +75,7 @@ const FILES: &[c_long] = &[
     CACHESTAT,
 ];
 
-/// The same number on all architectures; the C library's list lacks it.
+/// The number is the same on all architectures; the C library does not list it.
 const CACHESTAT: c_long = 451;
 
 const SOCKETS: &[c_long] = &[
@@ -164,7 +164,7 @@ const TIME: &[c_long] = &[
     libc::SYS_gettimeofday,
 ];
 
-/// The old names of calls that are listed above, which the C library still uses.
+/// Older variants of the calls above, which the C library still uses.
 #[cfg(target_arch = "x86_64")]
 const OF_THE_ARCHITECTURE: &[c_long] = &[
     libc::SYS_open,
@@ -198,10 +198,10 @@ const OF_THE_ARCHITECTURE: &[c_long] = &[libc::SYS_renameat];
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const OF_THE_ARCHITECTURE: &[c_long] = &[];
 
-/// The families of sockets: the last is that by which the C library learns which addresses this machine has.
+/// Socket families; the C library uses the last to find out this machine's addresses.
 const FAMILIES: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
-/// A new thread or process in a namespace of its own would be root there.
+/// A new thread or process in its own namespace would be root there.
 const NAMESPACES: i32 = libc::CLONE_NEWNS
     | libc::CLONE_NEWCGROUP
     | libc::CLONE_NEWUTS
@@ -222,7 +222,7 @@ pub fn restrict() -> Result<(), String> {
         filter.and_then(TryInto::try_into).map_err(|error| error.to_string())
     };
     let filters = [
-        // The C library then takes `clone`, whose flags can be looked at.
+        // The C library then falls back to `clone`, whose flags the filter can inspect.
         compile([(libc::SYS_clone3, vec![])].into(), SeccompAction::Allow, denied(Errno::NOSYS))?,
         compile(allowed()?, denied(Errno::PERM), SeccompAction::Allow)?,
     ];
@@ -244,7 +244,7 @@ fn architecture() -> Result<TargetArch, String> {
     TargetArch::try_from(name).map_err(|_| format!("there is no filter for {name}"))
 }
 
-/// The calls, and for some of them what their arguments must be.
+/// The allowed calls, some with conditions on their arguments.
 fn allowed() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, String> {
     let lists = [MEMORY, FILES, SOCKETS, EVENTS, PROCESSES, SIGNALS, TIME, OF_THE_ARCHITECTURE];
     let mut calls: BTreeMap<_, _> = lists.concat().into_iter().map(|call| (call, vec![])).collect();
@@ -255,7 +255,7 @@ fn allowed() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, String> {
     let families = FAMILIES.iter().map(|family| rule(SeccompCmpOp::Eq, *family as u64));
     calls.insert(libc::SYS_socket, families.collect::<Result<_, _>>()?);
     calls.insert(libc::SYS_clone, vec![rule(SeccompCmpOp::MaskedEq(NAMESPACES as u64), 0)?]);
-    // The other filter answers.
+    // The other filter handles it.
     calls.insert(libc::SYS_clone3, vec![]);
     Ok(calls)
 }

@@ -1,4 +1,4 @@
-//! What cannot be done inside. A process enters, so that this one stays outside.
+//! Tests of forbidden operations. A child process enters, so that this one stays outside.
 
 use std::fs::{self, File};
 use std::io;
@@ -9,7 +9,7 @@ use rustix::process::{WaitOptions, waitpid};
 
 use super::*;
 
-/// The number of the first of `checks` that fails in a process that has entered; 0 if none does.
+/// Runs `checks` in a confined child process; returns the number of the first that fails, 0 if none does.
 fn inside(needs: &Needs, checks: &[&dyn Fn() -> bool]) -> i32 {
     // SAFETY: the child calls nothing but what the checks do, and ends without running destructors.
     match unsafe { libc::fork() } {
@@ -113,7 +113,7 @@ fn programs_namespaces_and_privileges_are_out_of_reach() {
                     let value = |name: &str| {
                         status.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next())
                     };
-                    // Reading and writing files is what is left to root.
+                    // Only root's privileges for reading and writing files remain.
                     let left = |name: &str| {
                         value(name)
                             .and_then(|bits| u64::from_str_radix(bits, 16).ok())

@@ -17,8 +17,9 @@ pub struct LimitOptions {
     /// The most open connections from one address (IPv6: one /64 network); more are answered 503 [default: no limit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub connections_per_address: Option<u32>,
-    /// Memory that each process of the server may use. Above 85 % of it, or of the address space if that is limited, new
-    /// connections are answered 503 and kept ones end [default: what the machine or the control group has, shared out]
+    /// Memory limit of each server process. Above 85 % of it, or of a limited address space, new connections are
+    /// answered 503 and idle ones are closed [default: what the machine or the control group has, divided among the
+    /// processes]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub memory_limit: Option<usize>,
     /// Close a connection after this many requests [default: no limit]
@@ -33,8 +34,8 @@ pub struct LimitOptions {
     /// Keep-alive timeout: how long a connection may be without a request
     #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration)]
     pub idle_timeout: Duration,
-    /// Timeout for a request to arrive, its body included [default: 15s; 5s where a process or thread waits for it (fork, inetd,
-    /// helper, mp, mt)]
+    /// Timeout for receiving a request, including its body [default: 15s; 5s where a process or thread waits for it
+    /// (fork, inetd, helper, mp, mt)]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub head_timeout: Option<Duration>,
     /// In each period of this length a client must read its response at --send-rate-min
@@ -58,8 +59,8 @@ pub struct LimitOptions {
 }
 
 impl LimitOptions {
-    /// The limits under `architecture`, with so many connections, for each of so many processes; `reserved` bytes are
-    /// others'.
+    /// The limits of each of `processes` processes under `architecture`, with this many connections; `reserved` bytes
+    /// of memory are used elsewhere.
     pub fn limits(
         &self,
         architecture: &dyn Architecture,

@@ -1,4 +1,4 @@
-//! The server as a process.
+//! Options of the server's process.
 
 /// The user the server runs as.
 #[derive(clap::Args)]
@@ -7,9 +7,8 @@ pub struct ProcessOptions {
     /// Switch to this user permanently once sockets are bound and files are open; requires a start as root
     #[arg(long, value_name = "NAME[:GROUP]")]
     pub user: Option<String>,
-    /// Once started, the server opens no files but those that it needs, makes no system calls but a server's, and gives up
-    /// root's privileges but those of reading and writing files: as far as the kernel can (on), or not at all without
-    /// (required)
+    /// Confine the server once it has started, with Landlock, seccomp and without root's privileges: as far as this
+    /// kernel can (on), only completely (required), or not at all (off)
     #[arg(long, default_value = "on", value_name = "WHEN", value_parser = ["on", "required", "off"])]
     pub sandbox: String,
 }

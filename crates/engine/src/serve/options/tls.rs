@@ -16,8 +16,7 @@ pub struct TlsOptions {
     /// Private key in PEM; repeatable, in the order of the certificates
     #[arg(long, value_name = "FILE")]
     pub tls_key: Vec<PathBuf>,
-    /// The authority's answer whether the certificate is revoked (OCSP), in DER, to be sent with it; of several in the order of
-    /// the certificates
+    /// OCSP response in DER to staple to the certificate; repeatable, in the order of the certificates
     #[arg(long, value_name = "FILE")]
     pub tls_ocsp: Vec<PathBuf>,
 }

@@ -210,7 +210,7 @@ impl<'a> Run<'a> {
             self.tallies[station].attempts += 1.0;
             if self.is_full(station) {
                 self.tallies[station].found_full += 1.0;
-                self.turn_away(index, station);
+                self.retry_or_lose(index, station);
                 return;
             }
         }
@@ -218,7 +218,7 @@ impl<'a> Run<'a> {
     }
 
     /// Schedules the retry of a job that found a station full, or counts it as lost.
-    fn turn_away(&mut self, index: u32, station: usize) {
+    fn retry_or_lose(&mut self, index: u32, station: usize) {
         let when_full = self.system.stations[station].capacity.as_ref().map(|capacity| &capacity.when_full);
         let job = &mut self.jobs[index as usize];
         let streams = &mut self.streams[job.class as usize];

@@ -143,7 +143,7 @@ impl Http1 {
     }
 
     /// Sends `status` without reading a request, then discards further input.
-    pub fn turn_away(&mut self, status: Status, context: &mut Context<'_>) -> Want {
+    pub fn reject_connection(&mut self, status: Status, context: &mut Context<'_>) -> Want {
         self.refuse(false, status, context);
         self.send(None)
     }

@@ -1,9 +1,9 @@
-//! Deterministic simulation: several connections over one handler, and a driver that decides by a seed what happens next.
+//! Deterministic simulation: several connections over one handler, with a driver that chooses events by a seed.
 //!
-//! Requests arrive in pieces, sends are short, the disk answers late or not at all, clients leave in the middle, timers go
-//! off, memory of caches is short, the server stops. Whatever the order: what a client receives is a sequence of whole
-//! responses to its requests, with the right bytes, the last of them cut only if something went wrong; no connection is
-//! forgotten, and nothing stays behind one that has closed. A seed that failed stays in [`KEPT`].
+//! Requests arrive in pieces, sends are short, the disk answers late or never, clients leave halfway, timers fire,
+//! caches are short of memory, the server stops. In any order, a client must receive a sequence of complete responses
+//! to its requests with the right bytes, of which only the last may be cut, and only after a fault; no connection is
+//! forgotten, and a closed connection leaves nothing behind. Seeds that once failed stay in [`KEPT`].
 
 use std::time::Duration;
 
@@ -16,25 +16,24 @@ use super::{Connection, Event, Output, Piece, Reason, SendPath, Wait, Want};
 use crate::counters::{Counter, Served};
 use crate::handler::static_files::StaticFiles;
 
-/// Seeds whose schedules failed once: a request's body was thrown away twice, and with it the beginning of the next request.
+/// Seeds that once failed: a request's body was discarded twice, and with it the start of the next request.
 const KEPT: &[u64] = &[0];
 
-/// Schedules that every run of the tests plays, and the steps of each.
+/// The schedules in every test run, and the steps of each.
 const SCHEDULES: u64 = 20;
 const STEPS: usize = 600;
 
 const CONNECTIONS: usize = 6;
 const BODY_BUDGET_BYTES: usize = 300_000;
 
-/// Files whose bytes tell where they are from: the multiplier is the file's, and the lengths are around those at which bodies
-/// travel otherwise.
+/// Files whose bytes tell their origin; their lengths lie around those at which bodies are sent differently.
 const LENGTHS: [usize; 7] = [0, 1, 4_000, 16_384, 65_537, 200_000, 700_000];
 
 fn content(file: usize) -> Vec<u8> {
     (0..LENGTHS[file]).map(|at| ((at * (2 * file + 3)) >> 3) as u8).collect()
 }
 
-/// Draws what happens.
+/// The source of random events.
 struct Lot(Xoshiro256PlusPlus);
 
 impl Lot {
@@ -47,10 +46,10 @@ impl Lot {
     }
 }
 
-/// A request that was sent, as far as its response depends on it.
+/// A sent request, as far as its response depends on it.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
-    /// None names no file.
+    /// None for a path without a file.
     file: Option<usize>,
     is_head: bool,
     range: Option<(usize, usize)>,
@@ -64,9 +63,9 @@ struct Peer {
     given: usize,
     asked: Vec<Asked>,
     output: Vec<u8>,
-    /// Something went wrong that may have cut or replaced a response.
+    /// A fault that may have cut or replaced a response.
     is_disturbed: bool,
-    /// How it was closed.
+    /// The reason for which it was closed.
     ended: Option<Reason>,
 }
 
@@ -102,7 +101,7 @@ impl World {
         world
     }
 
-    /// A client with requests of its own.
+    /// A new client with random requests.
     fn peer(&mut self) -> Peer {
         let connection = Connection::new([127, 0, 0, 1].into(), None);
         let (mut input, mut asked) = (Vec::new(), Vec::new());
@@ -125,7 +124,7 @@ impl World {
                 head += "Content-Length: 3\r\n";
             }
             input.extend_from_slice(format!("{head}\r\n{body}").as_bytes());
-            // A range of a HEAD is not looked at (RFC 9110, 14.2).
+            // Ranges apply to GET only (RFC 9110, 14.2).
             asked.push(Asked { file, is_head, range: range.filter(|_| !is_head) });
         }
         let want = Some(connection.start());
@@ -141,13 +140,13 @@ impl World {
         }
     }
 
-    /// One thing happens to one connection.
+    /// Simulates one event on one connection.
     fn step(&mut self, has_faults: bool) {
         let index = self.lot.below(self.peers.len());
         let is_fault = has_faults && self.lot.happens(40);
         let Some(want) = self.peers[index].want.take() else {
             if has_faults {
-                // Its place is taken by another.
+                // Replaced by a new client.
                 self.peers[index] = self.peer();
             }
             return;
@@ -207,7 +206,7 @@ impl World {
         Event::Done(job.perform(&self.bench.origin, &mut Vec::new()))
     }
 
-    /// The client takes some of the output.
+    /// The client reads some of the output.
     fn send(&mut self, index: usize, mut output: Output) -> Result<Event, Want> {
         let rest = output.total_bytes() - output.sent;
         let most = [1, 3_000, 1 << 20][self.lot.below(3)];
@@ -238,7 +237,7 @@ impl World {
         self.check(index);
     }
 
-    /// What the client has received are responses to what it has asked for.
+    /// Checks that the client has received responses to its requests.
     fn check(&self, index: usize) {
         let peer = &self.peers[index];
         let mut rest = &peer.output[..];
@@ -292,7 +291,7 @@ impl World {
         );
     }
 
-    /// Nothing stays behind.
+    /// Checks that nothing stays behind.
     fn end(&mut self) {
         for _ in 0..200_000 {
             if self.peers.iter().all(|peer| peer.ended.is_some()) {
@@ -344,7 +343,8 @@ fn every_schedule_gives_whole_responses() {
     play_all(KEPT.iter().copied().chain(1..SCHEDULES), STEPS);
 }
 
-/// By hand: `SIMULATION_SCHEDULES=10000 cargo test --release -p sojourn-server --lib many_schedules -- --ignored`.
+/// Run it by hand: `SIMULATION_SCHEDULES=10000 cargo test --release -p sojourn-server --lib many_schedules --
+/// --ignored`.
 #[test]
 #[ignore = "as long as you like"]
 fn many_schedules() {

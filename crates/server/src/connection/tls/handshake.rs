@@ -37,10 +37,10 @@ impl TlsConnection {
     }
 
     /// Answers 400 in clear text to a client that speaks plain HTTP.
-    pub(super) fn turn_away(&mut self, context: &mut Context<'_>) -> Want {
+    pub(super) fn reject_connection(&mut self, context: &mut Context<'_>) -> Want {
         context.served.count(Counter::TlsHandshakesFailed);
         let mut http = Http1::new(self.peer, false);
-        let want = http.turn_away(Status::BadRequest, context);
+        let want = http.reject_connection(Status::BadRequest, context);
         self.state = State::Clear(http);
         want
     }

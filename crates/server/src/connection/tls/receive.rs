@@ -16,7 +16,7 @@ impl TlsConnection {
         // A TLS record begins with a small number, an HTTP request with a capital letter.
         if is_first && buffer.unread().first().is_some_and(u8::is_ascii_uppercase) {
             context.pool.put_buffer(buffer);
-            return self.turn_away(context);
+            return self.reject_connection(context);
         }
         self.undelivered_bytes += received;
         let decrypted = self.decrypt(buffer.unread(), context);

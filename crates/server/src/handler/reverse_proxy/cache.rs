@@ -103,7 +103,7 @@ impl Cache {
     }
 
     /// The same cache, but hits and misses are drawn at random, for experiments.
-    pub fn by_lot(self, forced: ForcedHits) -> Cache {
+    pub fn with_forced_hits(self, forced: ForcedHits) -> Cache {
         Cache { forced: Some(Arc::new(forced)), ..self }
     }
 
@@ -128,7 +128,7 @@ impl Cache {
     }
 
     /// Returns true if a random draw rather than the rules decides about `request`.
-    pub fn is_by_lot(&self, request: &Request<'_>) -> bool {
+    pub fn is_forced_hit(&self, request: &Request<'_>) -> bool {
         self.forced.is_some() && is_plain(request)
     }
 

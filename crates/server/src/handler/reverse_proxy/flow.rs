@@ -310,7 +310,7 @@ impl Flow {
     }
 
     /// Marks it as started by the cache itself: all followers are coalesced requests.
-    pub(super) fn begin_for_nobody(&mut self) {
+    pub(super) fn begin_without_client(&mut self) {
         self.followers_ever = 1;
     }
 

@@ -67,8 +67,8 @@ impl ReverseProxy {
     ) -> Step {
         let asking = self.asking(request, response);
         let cache = self.upstream_client.proxy().cache.as_ref();
-        let is_by_lot = cache.is_some_and(|cache| cache.is_by_lot(request));
-        if is_by_lot && response.is_behind_others() {
+        let is_forced_hit = cache.is_some_and(|cache| cache.is_forced_hit(request));
+        if is_forced_hit && response.is_behind_others() {
             // One random draw per request: wait until it is this request's turn.
             return Step::Flush;
         }
@@ -76,7 +76,7 @@ impl ReverseProxy {
         if matches!(verdict, Verdict::Wait) {
             return if response.is_behind_others() { Step::Flush } else { self.wait(exchange, response) };
         }
-        if is_by_lot {
+        if is_forced_hit {
             let is_hit = matches!(verdict, Verdict::Hit(..));
             let counter = if is_hit { Counter::CacheForcedHits } else { Counter::CacheForcedMisses };
             response.shared.served.count(counter);

@@ -75,8 +75,8 @@ impl<D: Disk> Loop<'_, D> {
         self.accepting_is_paused = true;
     }
 
-    /// Accepts no more while this loop is behind.
-    pub(super) fn heed_lag(&mut self, has_all: bool) {
+    /// Pauses accepting while this loop lags behind.
+    pub(super) fn pause_when_behind(&mut self, has_all: bool) {
         match self.lag.look(has_all, self.state.clock.now) {
             Change::None => {}
             Change::FallenBehind => {
@@ -132,15 +132,15 @@ impl<D: Disk> Loop<'_, D> {
             if let Some(client) = self.state.clients.find(token)
                 && matches!(client.progress.parked, Some(Want::Receive(_)))
             {
-                // A request may have arrived of which no event has told yet; if not, the connection parks and closes.
+                // A request may have arrived without an event so far; otherwise the connection parks and closes.
                 client.progress.is_readable = true;
                 self.drive_parked(token);
             }
         }
     }
 
-    /// Memory is short: connections without a request in progress close, and if it runs out, those whose clients keep the
-    /// server waiting.
+    /// Sheds load when memory is short: closes connections without a request in progress, and in a critical shortage
+    /// those whose clients keep the server waiting.
     pub(super) fn save_memory(&mut self) {
         if memory::is_short() {
             self.close_idle();

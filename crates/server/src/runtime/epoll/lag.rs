@@ -1,20 +1,20 @@
-//! Lag: how long ago the loop last knew of everything that was ready. In overload it grows with the connections that are
-//! open, and with them grows what a request costs, because ever less of what belongs to a connection is in the processor's
-//! caches. So a loop that lags accepts no more until it has caught up; the kernel's backlog costs nothing meanwhile.
+//! Lag: how long ago the loop last handled all ready connections. In overload the lag grows with the number of open
+//! connections, and so does the cost of a request, because less of a connection's state is in the CPU caches. A lagging
+//! loop therefore accepts no more connections until it has caught up; those in the kernel's backlog cost nothing.
 
 use std::time::Duration;
 
-/// The lag that is allowed: a burst of arrivals is rather accepted than refused by the backlog.
+/// The allowed lag, which lets the loop accept a burst rather than overflow the backlog.
 const LAG_MAX: Duration = Duration::from_millis(50);
 
-/// What a loop knows of its lag.
+/// The state of a loop's lag.
 #[derive(Debug)]
 pub struct Lag {
     caught_up_at: Duration,
     is_behind: bool,
 }
 
-/// What follows from a look.
+/// The consequence of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     None,
@@ -23,12 +23,12 @@ pub enum Change {
 }
 
 impl Lag {
-    /// A loop that has nothing to do yet.
+    /// A loop without work yet.
     pub fn new(now: Duration) -> Lag {
         Lag { caught_up_at: now, is_behind: false }
     }
 
-    /// The loop has events, and they are all that there are if it `has_all`.
+    /// Checks the lag when the loop has events; `has_all` means that these were all ready ones.
     pub fn look(&mut self, has_all: bool, now: Duration) -> Change {
         if has_all {
             self.caught_up_at = now;

@@ -149,7 +149,7 @@ impl<'a, D: Disk> Loop<'a, D> {
 
     fn turn(&mut self, events: &[epoll::Event]) {
         self.state.clock.look();
-        self.heed_lag(events.len() < EVENTS_MAX);
+        self.pause_when_behind(events.len() < EVENTS_MAX);
         for event in events {
             // What is left has to do for this event.
             if memory::is_critical() {

@@ -41,7 +41,7 @@ impl<'a> LimitedAcceptor<'a> {
                     match self.site.scoreboard.acquire(arrival.peer, &self.site.limits) {
                         Ok(permit) => arrival.permit = permit,
                         Err(limit) => {
-                            turn_away(&arrival, served);
+                            refuse_overload(&arrival, served);
                             served.count(limit);
                             continue;
                         }
@@ -85,7 +85,7 @@ impl<'a> LimitedAcceptor<'a> {
 }
 
 /// Refuses a connection above the limit.
-pub fn turn_away(arrival: &Arrival, served: &mut Served) {
+pub fn refuse_overload(arrival: &Arrival, served: &mut Served) {
     shed(arrival);
     served.count(Counter::ConnectionsShed);
 }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
-use crate::signals::HeldBack;
+use crate::signals::BlockedSignals;
 use crate::signals::PASSED_ON;
 use crate::stop::Stop;
 
@@ -16,10 +16,10 @@ const FAILED: i32 = 1;
 const PANICKED: i32 = 101;
 
 /// Runs `life` in the child that was just forked from `parent`, and exits.
-pub fn live(parent: Pid, held_back: HeldBack, life: impl FnOnce(&'static Stop) -> io::Result<()>) -> ! {
+pub fn live(parent: Pid, blocked: BlockedSignals, life: impl FnOnce(&'static Stop) -> io::Result<()>) -> ! {
     let lived = catch_unwind(AssertUnwindSafe(|| {
         let stop = begin(parent)?;
-        drop(held_back);
+        drop(blocked);
         life(stop)
     }));
     let status = match lived {

@@ -16,7 +16,7 @@ use super::child::live;
 use crate::counters::scoreboard::{Permit, Scoreboard, Slot};
 use crate::counters::{Counter, Served};
 use crate::signals::PASSED_ON;
-use crate::signals::hold_back;
+use crate::signals::block_signals;
 use crate::stop::Stop;
 
 /// How much longer than the drain timeout children may take before they are killed.
@@ -84,7 +84,7 @@ impl Children {
             }
         };
         // Otherwise a signal could reach the parent's handler in the child.
-        let held_back = hold_back();
+        let blocked = block_signals();
         let parent = getpid();
         // SAFETY: the child runs `life` on its own copy of memory; about locks, see the top of `mod.rs`.
         let process = match unsafe { libc::fork() } {
@@ -98,11 +98,11 @@ impl Children {
                 drop(self.spare.take());
                 // It stays open until the process ends.
                 std::mem::forget(lifeline);
-                live(parent, held_back, |stop| life(slot, stop))
+                live(parent, blocked, |stop| life(slot, stop))
             }
             process => Pid::from_raw(process).expect("a child has a number"),
         };
-        drop(held_back);
+        drop(blocked);
         self.started += 1;
         self.scoreboard.assign(&slot, process);
         // A child whose end would go unnoticed must not be kept.

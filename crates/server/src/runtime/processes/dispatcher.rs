@@ -14,7 +14,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-use super::accept::{LimitedAcceptor, turn_away};
+use super::accept::{LimitedAcceptor, refuse_overload};
 use super::children::{Children, GRACE};
 use super::pool::Pool;
 use crate::counters::scoreboard::{Permit, Slot};
@@ -176,7 +176,7 @@ impl<'a> Dispatcher<'a> {
         }
         let limit = if self.plan.helpers > 0 { Counter::HelperRefused } else { Counter::LimitChildren };
         self.served.count(limit);
-        turn_away(&client.arrival, &mut self.served);
+        refuse_overload(&client.arrival, &mut self.served);
         self.site.scoreboard.release(client.arrival.permit);
     }
 
@@ -223,7 +223,7 @@ impl<'a> Dispatcher<'a> {
             }
             // No more processes or descriptors now.
             (Err(_), Some(arrival)) => {
-                turn_away(&arrival, &mut self.served);
+                refuse_overload(&arrival, &mut self.served);
                 self.site.scoreboard.release(permit);
             }
             (Err(_), None) => unreachable!("taken in the child only"),
@@ -271,7 +271,7 @@ impl<'a> Dispatcher<'a> {
     fn drain(&mut self, until: Instant) {
         if self.helpers.is_empty() || Instant::now() >= until {
             for client in std::mem::take(&mut self.queue) {
-                turn_away(&client.arrival, &mut self.served);
+                refuse_overload(&client.arrival, &mut self.served);
                 self.site.scoreboard.release(client.arrival.permit);
             }
         }

@@ -485,7 +485,7 @@ fn who_is_disconnected_answers_stale_if_that_is_wanted() {
 }
 
 #[test]
-fn hits_by_lot() {
+fn hits_by_chance() {
     const REQUESTS: usize = 200;
     let serve = |_: &str| ok("Cache-Control: max-age=0\r\nETag: \"x\"", "hello");
     over_sharing(

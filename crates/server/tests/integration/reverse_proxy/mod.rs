@@ -96,7 +96,7 @@ fn proxy(architecture: &str, upstreams: &[SocketAddr], settings: &[Setting<'_>])
         .filter(|_| has_disk)
         .map(|cache| cache.start_disk_threads(DISK_THREADS, DISK_TIMEOUT).unwrap());
     if let Some(forced) = forced_hits {
-        cache = cache.map(|cache| cache.by_lot(forced));
+        cache = cache.map(|cache| cache.with_forced_hits(forced));
     }
     site.content = Arc::new(Proxy {
         upstreams: upstreams.iter().map(|address| configured(*address)).collect(),

@@ -202,7 +202,7 @@ impl UpstreamClient {
             return;
         }
         flow.is_shared = true;
-        flow.begin_for_nobody();
+        flow.begin_without_client();
         let id = FlowId(self.flows.insert(flow));
         self.shared.insert(hash, id);
         self.dispatch(id, served);
