@@ -1,7 +1,7 @@
 //! Bytes that random input would hardly come upon: messages made of likely parts in any order.
 
 use proptest::prelude::*;
-use sojourn_fuzz_checks::{load, viewer};
+use sojourn_fuzz_checks::{connection, load, viewer};
 
 proptest! {
     #[test]
@@ -25,6 +25,81 @@ proptest! {
         viewer::dialogue(&bytes);
     }
 }
+
+proptest! {
+    #[test]
+    fn requests_made_of_their_parts(choice in 0..32_u8, parts in prop::collection::vec(0..REQUEST_PARTS.len(), 0..12)) {
+        let mut bytes = vec![choice & !4];
+        parts.iter().for_each(|&part| bytes.extend_from_slice(REQUEST_PARTS[part].as_bytes()));
+        connection::connection(&bytes);
+    }
+}
+
+proptest! {
+    #[test]
+    fn connections_made_of_frames(choice in 0..32_u8, frames in prop::collection::vec(frame(), 0..40)) {
+        let mut bytes = vec![choice | 4];
+        frames.iter().for_each(|frame| bytes.extend_from_slice(frame));
+        connection::connection(&bytes);
+    }
+}
+
+/// A frame of HTTP/2, mostly of one of a few streams and with a payload that its kind may have.
+fn frame() -> impl Strategy<Value = Vec<u8>> {
+    let flags = prop_oneof![Just(4), Just(5), Just(0), Just(1), any::<u8>()];
+    let stream = prop_oneof![Just(0), Just(1), Just(3), Just(5), Just(7), any::<u32>()];
+    let payload = prop_oneof![
+        5 => (0..PAYLOADS.len()).prop_map(|part| PAYLOADS[part].to_vec()),
+        1 => prop::collection::vec(any::<u8>(), 0..40),
+    ];
+    (0..11_u8, flags, stream, payload).prop_map(|(kind, flags, stream, payload): (u8, u8, u32, Vec<u8>)| {
+        let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+        frame.extend([kind, flags]);
+        frame.extend(stream.to_be_bytes());
+        frame.extend(payload);
+        frame
+    })
+}
+
+/// Field blocks, settings, windows, codes; well or not.
+const PAYLOADS: [&[u8]; 16] = [
+    b"",
+    b"\x82\x84\x86\x41\x01h",
+    b"\x83\x84\x86\x41\x01h",
+    b"\x82\x84\x86\x41\x01h\x40\x01a\x01b",
+    b"\xbe\x82\x84\x86\x41\x01h",
+    b"\x82\x84\x86\x41\x01h\x00\x01A\x01b",
+    b"\x82\x84\x86\x0f\x0d\x013",
+    b"\x3f\xe1\x1f\x82\x84\x86",
+    b"\x20\x82",
+    b"\x00\x01a\x01b",
+    b"\x82\x84",
+    b"\0\0\0\x01",
+    b"\x7f\xff\xff\xff",
+    b"\0\x04\0\0\0\0",
+    b"\0\0\0\0\x10\x82\x84\x86",
+    b"12345678",
+];
+
+/// What clients of HTTP/1 send.
+const REQUEST_PARTS: [&str; 16] = [
+    "GET / HTTP/1.1\r\nHost: h\r\n\r\n",
+    "HEAD /a?b HTTP/1.1\r\nHost: h\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n",
+    "GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc",
+    "OPTIONS * HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n",
+    "GET / HTTP/1.0\r\n",
+    "Connection: close\r\n",
+    "Host: h\r\n",
+    "\r\n",
+    "abc",
+    "3\r\nabc\r\n",
+    "0\r\n\r\n",
+    "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "CONNECT h:1 HTTP/1.1\r\nHost: h\r\n\r\n",
+    "\n",
+];
 
 /// What streaming servers say, well or not.
 const REPLY_PARTS: [&str; 16] = [
