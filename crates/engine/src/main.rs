@@ -20,6 +20,7 @@ mod memory;
 mod probe;
 mod proxy;
 mod replay;
+mod scenario;
 mod serve;
 mod stream;
 mod table;
@@ -52,6 +53,7 @@ enum Command {
     Probe(probe::Options),
     Proxy(Box<proxy::Options>),
     Replay(Box<replay::Options>),
+    Scenario(scenario::Options),
     Still(virtual_time::Options),
     Stream(Box<stream::Options>),
 }
@@ -96,6 +98,7 @@ fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
         Command::Probe(options) => probe::run(&options),
         Command::Proxy(options) => proxy::run(&options, &command, words),
         Command::Replay(options) => replay::run(&options),
+        Command::Scenario(options) => scenario::run(&options),
         Command::Still(options) => virtual_time::run(&options),
         Command::Stream(options) => stream::run(&options, words),
     }

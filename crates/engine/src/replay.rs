@@ -3,9 +3,9 @@
 mod read_ahead;
 mod stored;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{fs, path::PathBuf, process::ExitCode};
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
 use sojourn_load::{
     Arrivals, Catalogue, Connections, Distribution, Failed, Form, Host, Limits, Paths, Plan, Replayed,
@@ -94,6 +94,15 @@ pub struct Options {
     /// With --paths original, count a response whose size differs from the log's as an error.
     #[arg(long)]
     check_sizes: bool,
+    /// With --paths original, send the log's requests of these methods with them: POST,PUT. Load a copy: they change data.
+    #[arg(long, value_name = "METHOD,...", value_delimiter = ',')]
+    allow_methods: Vec<String>,
+    /// Send this file's bytes as the body of each of them.
+    #[arg(long, value_name = "FILE", requires = "allow_methods")]
+    body: Option<PathBuf>,
+    /// Another field of each request, as 'Name: value'; may be given again.
+    #[arg(short = 'H', long = "header", value_name = "FIELD")]
+    header: Vec<String>,
     #[command(flatten)]
     common: Common,
 }
@@ -128,11 +137,10 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let head = trace.head();
     ensure!(head.requests > 0, "{}: the trace holds no request that is to be sent", options.trace.display());
     let connections = common.connections(Connections::KeepAlive);
-    let catalogue = Catalogue::trace(
-        &Form::get(&target, common.version(Version::Http11), connections),
-        trace.documents(),
-        &options.replayed(),
-    );
+    let form =
+        Form { fields: &options.header, ..Form::get(&target, common.version(Version::Http11), connections) };
+    form.check()?;
+    let catalogue = Catalogue::trace(&form, trace.documents(), &options.replayed()?);
     let (schedule, (arrivals, reading)) = match options.scale {
         Some(scale) => {
             positive("scale factor", scale)?;
@@ -193,7 +201,7 @@ fn host_field(text: &str) -> Result<Host, String> {
 }
 
 impl Options {
-    fn replayed(&self) -> Replayed {
+    fn replayed(&self) -> anyhow::Result<Replayed> {
         let (paths, usual_host) = match self.paths {
             PathsName::Site => (Paths::Site, Host::Url),
             PathsName::Original => (Paths::Original, Host::Log),
@@ -204,7 +212,19 @@ impl Options {
             FailedName::Expect => Failed::Expect,
         };
         let host = self.host_field.clone().unwrap_or(usual_host);
-        Replayed { paths, failed, host, check_sizes: self.check_sizes }
+        ensure!(
+            self.allow_methods.is_empty() || paths == Paths::Original,
+            "--allow-methods is of the log's own paths\nhint: give --paths original, too"
+        );
+        let read = |path: &PathBuf| fs::read(path).with_context(|| path.display().to_string());
+        Ok(Replayed {
+            paths,
+            failed,
+            host,
+            check_sizes: self.check_sizes,
+            methods: self.allow_methods.iter().map(|method| method.trim().to_uppercase()).collect(),
+            body: self.body.as_ref().map(read).transpose()?.unwrap_or_default(),
+        })
     }
 
     /// When the last request is due in a replay as logged.

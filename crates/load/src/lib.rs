@@ -14,7 +14,7 @@
 //! | `playout` | the playout buffer: deadlines, losses, starvation |
 //! | `statistics` | recorder, snapshots, histograms per step and interval, checks, the report |
 //! | `plan` | the load as data: arrivals, think times, mixes, sessions, schedules, the stop rule |
-//! | [`http`] | the one HTTP client: requests, the connection, the response reader, TLS, causes of failure |
+//! | [`http`] | the one HTTP client: requests, the connection, the response reader, HTTP/2, TLS, causes of failure |
 //! | `runtime` | sockets, timestamps, connector, timers, epoll, batching |
 
 mod clients;
@@ -32,9 +32,9 @@ pub use http::{Cause, Form, FormError, Target, TargetError, Tls, TlsError, Trust
 pub use plan::{
     Answer, ArrivalProcess, Arrivals, Catalogue, Connections, Count, Distribution, Failed, FilelistError,
     GENERATED, Host, KeptUser, Limits, LoggedVisit, Next, Observe, PIPELINE_MAX, Paths, Pick, Plan, Replayed,
-    Requests, Scenario, ScenarioError, Schedule, ScheduleError, Segment, SessionFileError, Shape, Step,
-    StopRule, Surroundings, Think, Transport, User, Waiting, WalkError, duration, is_har, parse_rate,
-    parse_schedule, scenario_schemas,
+    Requests, STREAMS_MAX, Scenario, ScenarioError, Schedule, ScheduleError, Segment, SessionFileError,
+    Shape, Step, StopRule, Surroundings, Think, Transport, User, Waiting, WalkError, duration, is_har,
+    parse_rate, parse_schedule, scenario_schemas,
 };
 pub use runtime::{RunError, TIMER_SLACK_MAX, timestamps};
 pub use statistics::{Figures, Outcome, Report, StepLimit, TICK, Timeline, report, webstone};

@@ -29,6 +29,7 @@ GROUPS = {
     },
     "Load": {
         "load": ("load", "Load a server and measure what its clients see: requests, or viewers of films."),
+        "scenario": ("data_plane", "Check a scenario, or make one of a browser's recording (HAR)."),
         "replay": ("replay", "Replay a log's or a trace's sessions."),
         "compare": ("compare", "Compare load runs: is the second faster, by how much, and is that more than chance?"),
         "link": ("data_plane", "Run a command behind a slow, long or lossy link."),

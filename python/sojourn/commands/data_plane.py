@@ -1,4 +1,4 @@
-"""`sojourn serve`, `proxy`, `stream`, `link`, `confine`: replaces this process with the engine."""
+"""`sojourn serve`, `proxy`, `stream`, `link`, `confine`, `scenario`: replaces this process with the engine."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ def register(app: typer.Typer) -> None:
     app.command("link", context_settings=EVERYTHING, help="Run a command behind a slow, long or lossy link.")(_become)
     help = "Run a program with less memory, a slower disk or a slower processor than the machine has."
     app.command("confine", context_settings=EVERYTHING, help=help)(_become)
+    help = "Check a scenario, or make one of a browser's recording (HAR)."
+    app.command("scenario", context_settings=EVERYTHING, help=help)(_become)
 
 
 def _become() -> None:

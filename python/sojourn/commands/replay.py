@@ -31,6 +31,7 @@ def _replay(
     seed: Annotated[int | None, typer.Option(help="Seed of all random draws.")] = None,
     failed: Annotated[str | None, typer.Option(help="skip, send or expect.")] = None,
     paths: Annotated[str | None, typer.Option(help="site or original.")] = None,
+    allow_methods: Annotated[str | None, typer.Option(help="POST,PUT: send what the log has of these, too.")] = None,
     left_out_limit: Annotated[
         str,
         FurtherOption(
@@ -45,7 +46,7 @@ def _replay(
     if run_options.show_help:
         engine_run.print_help(context, "replay", everything=run_options.show_all_help)
         return
-    forwarded = {"--seed": seed, "--failed": failed, "--paths": paths}
+    forwarded = {"--seed": seed, "--failed": failed, "--paths": paths, "--allow-methods": allow_methods}
     given = [text for name, value in forwarded.items() if value is not None for text in (name, str(value))]
     words, typed = [*context.args, *given], [*context.args, *given]
     places = engine_run.arguments("replay", words)
@@ -60,6 +61,10 @@ def _replay(
             keep_failed = log_options.keep_failed or failed in ("send", "expect")
             keep_queries = log_options.keep_queries or paths == "original"
             log_options = replace(log_options, keep_failed=keep_failed, keep_queries=keep_queries)
+            if allow_methods is not None:
+                allowed = [method.strip().upper() for method in allow_methods.split(",")]
+                methods = log_options.methods or ("GET", "HEAD", *allowed)
+                log_options = replace(log_options, keep_methods=True, methods=methods)
             words[first] = _as_trace(words[first], log_options, left_out_limit, 1 if seed is None else seed)
             words = [word for place, word in enumerate(words) if place not in others]
         else:

@@ -440,6 +440,8 @@ class NamedFigures(Record):
     """Requests due in the span that failed."""
     errors_by_cause: dict[str, int] = Field(default_factory=dict)
     """Errors by cause; causes that did not occur are left out."""
+    first_failure: str | None = None
+    """The first answer that was not as it should be: what was asked, what came, and what of it is wrong."""
     redirects: int
     """Followed redirects."""
     unfinished: int

@@ -154,6 +154,7 @@ def _named(name: str, parts: Sequence[NamedFigures], histograms: Histograms) -> 
             **{key: total(parts, key) for key in counts},
             "requests_per_second": total(parts, "requests_per_second"),
             "errors_by_cause": dict(causes),
+            "first_failure": next((part.first_failure for part in parts if part.first_failure), None),
             "response_bytes_mean": body / answered if answered else None,
             **{f"{kind}_seconds": summary(histograms.get(named.tag(kind, name), none)) for kind in named.TAGS},
         }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 _REASONS = {
     "with_query": ("with a query", "--paths original"),
-    "other_method": ("of other methods than GET and HEAD", "--keep methods (as GET)"),
+    "other_method": ("of other methods than GET and HEAD", "--allow-methods"),
     "failed": ("failed or redirected", "--failed expect"),
     "partial": ("answered in part", "--failed send"),
     "without_size": ("without a size", "--assume-size"),

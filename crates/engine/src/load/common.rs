@@ -11,8 +11,8 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use sojourn_load::webstone::WebStone;
 use sojourn_load::{
-    Catalogue, Connections, Count, Figures, Limits, Observe, Outcome, Plan, Progress, TICK, TIMER_SLACK_MAX,
-    Target, Tls, Transport, Trust, Version, Waiting, duration,
+    Catalogue, Connections, Count, Figures, Limits, Observe, Outcome, Plan, Progress, STREAMS_MAX, TICK,
+    TIMER_SLACK_MAX, Target, Tls, Transport, Trust, Version, Waiting, duration,
 };
 use sojourn_measure::machine::Machine;
 use sojourn_measure::{Nanos, affinity};
@@ -29,9 +29,13 @@ pub struct Common {
     /// Close a connection after this many requests: a number, LEAST-MOST, or geometric:MEAN.
     #[arg(long, value_name = "N", conflicts_with = "connection", value_parser = count, help_heading = CONNECTIONS)]
     requests_per_connection: Option<Count>,
-    /// HTTP version [default: 1.1]. Requests of 1.0 ask for keep-alive unless connections are closed.
-    #[arg(long, value_name = "1.0|1.1", help_heading = CONNECTIONS)]
+    /// HTTP version [default: 1.1]. Requests of 1.0 ask for keep-alive unless connections are closed. HTTP/2 needs ALPN over
+    /// https, and is spoken without negotiation over http.
+    #[arg(long, value_name = "1.0|1.1|2", help_heading = CONNECTIONS)]
     http: Option<VersionName>,
+    /// HTTP/2: let this many clients share a connection, each with one stream at a time [default: 1].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(STREAMS_MAX)), help_heading = CONNECTIONS)]
+    streams: Option<u32>,
     /// Limit the read rate of each connection, like a slow line: 56kbit/s, 400kbit/s, 10Mbit/s.
     #[arg(long, value_name = "RATE", value_parser = bit_rate, help_heading = CONNECTIONS)]
     read_rate: Option<f64>,
@@ -163,6 +167,8 @@ enum VersionName {
     Http10,
     #[value(name = "1.1")]
     Http11,
+    #[value(name = "2")]
+    Http2,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -187,6 +193,7 @@ impl Common {
         match self.http {
             Some(VersionName::Http10) => Version::Http10,
             Some(VersionName::Http11) => Version::Http11,
+            Some(VersionName::Http2) => Version::Http2,
             None => default,
         }
     }
@@ -197,8 +204,24 @@ impl Common {
             read_bytes_per_second: self.read_rate.map(|bits| bits / 8.0),
             sources: self.source.clone(),
             timestamps: self.timestamps,
+            streams: self.speaks_http2().then(|| self.streams.unwrap_or(1)),
             ..Transport::default()
         }
+    }
+
+    fn speaks_http2(&self) -> bool {
+        matches!(self.http, Some(VersionName::Http2))
+    }
+
+    /// Refuses options that say nothing about the version of HTTP.
+    fn check_version(&self) -> anyhow::Result<()> {
+        let is_http2 = self.speaks_http2();
+        anyhow::ensure!(
+            is_http2 || self.streams.is_none(),
+            "--streams is of HTTP/2\nhint: give --http 2, too"
+        );
+        anyhow::ensure!(!is_http2 || self.read_rate.is_none(), "--read-rate is of HTTP/1 connections");
+        Ok(())
     }
 
     pub fn verifies(&self) -> bool {
@@ -226,8 +249,13 @@ impl Common {
             "{} is not https: --insecure, --cacert and --no-resumption say nothing about it",
             target.url
         );
+        self.check_version()?;
         let tls = target.secured.then(|| Tls::new(target, &trust, !self.no_resumption));
-        Ok(tls.transpose()?)
+        let mut tls = tls.transpose()?;
+        if let Some(tls) = tls.as_mut().filter(|_| self.speaks_http2()) {
+            tls.offer_http2();
+        }
+        Ok(tls)
     }
 
     pub fn limits(&self) -> Limits {

@@ -139,6 +139,11 @@ fn write_names(output: &mut impl Write, report: &Report) -> io::Result<()> {
         }
         writeln!(output)?;
     }
+    for named in names {
+        if let Some(words) = &named.first_failure {
+            writeln!(output, "{}, the first answer that failed: {words}", named.name)?;
+        }
+    }
     Ok(())
 }
 

@@ -4,7 +4,7 @@
 //! request that waits for its time or for a connection. Requests that have been sent belong to the connection.
 
 use crate::{
-    clients::run::Run,
+    clients::{http2::Place, run::Run},
     http::{cause::Cause, connection::State},
     plan::{
         scenario::user::User,
@@ -22,6 +22,8 @@ pub struct Client {
     /// The virtual user that makes the visit, if the run has users.
     pub user: Option<Box<User>>,
     pub connection: Option<usize>,
+    /// Its place on a connection of HTTP/2.
+    pub place: Option<Place>,
     /// Its request that has not been sent yet.
     pub pending: Option<PendingRequest>,
     /// Why one request of a burst failed, while the others are still in flight.
@@ -71,8 +73,12 @@ impl Run<'_> {
         client.pending = None;
         // A complete response of the wrong kind takes as long as a good one. Other failures may be instant, so the
         // client waits after them.
-        let is_instant = failure == Some(Cause::ValueUnusable);
-        let pauses = failure.is_some() && (client.connection.is_none() || is_instant);
+        let is_instant = |cause: Cause| match client.place {
+            _ if cause == Cause::ValueUnusable => true,
+            Some(_) => cause.is_of_connection(),
+            None => client.connection.is_none(),
+        };
+        let pauses = failure.is_some_and(is_instant);
         let pause = if pauses { RETRY_AFTER } else { Nanos::ZERO };
         if failure.is_some() && self.failure_ends_visit(key) {
             self.recorder.totals.sessions_failed += 1;
@@ -121,7 +127,12 @@ impl Run<'_> {
     pub(crate) fn remove_client(&mut self, key: usize) {
         self.take_user_back(key);
         let client = self.table.clients.remove(key);
-        let Some(connection) = client.connection else { return };
+        let Some(connection) = client.connection else {
+            if let Some(place) = client.place {
+                self.free_place(place);
+            }
+            return;
+        };
         if self.settings.parks
             && self.draining.is_none()
             && self.table.connections[connection].http.state == State::Idle

@@ -108,7 +108,9 @@ impl Run<'_> {
     }
 
     fn read_on_one(&mut self, key: usize, serial: u32, now: Nanos) {
-        let Some(connection) = self.table.live_connection(key, serial) else { return };
+        let Some(connection) = self.table.live_connection(key, serial) else {
+            return self.read_on_shared(key, serial, now);
+        };
         if let Some(reader) = &mut connection.http.read_rate {
             reader.waiting = false;
         }

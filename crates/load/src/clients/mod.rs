@@ -3,6 +3,7 @@
 mod client;
 mod connection;
 mod event_loop;
+mod http2;
 mod measurement;
 mod progress;
 mod run;

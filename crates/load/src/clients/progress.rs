@@ -79,7 +79,7 @@ impl Run<'_> {
         let unsent = self.table.clients.iter().filter_map(|(_, client)| client.pending);
         let sent = self.table.connections.iter().flat_map(|(_, connection)| connection.under_way());
         let waiting = unsent
-            .chain(sent.map(|exchange| exchange.pending))
+            .chain(sent.chain(self.shared.under_way()).map(|exchange| exchange.pending))
             .filter(|pending| pending.step == Some(index) && pending.acted > Nanos::ZERO);
         let (record, snapshots) = (&self.recorder.steps[index], &self.measurement.steps[index]);
         let span = MeasuredInterval::between(snapshots.from.as_ref()?, snapshots.end.as_ref()?);
@@ -146,6 +146,7 @@ impl Run<'_> {
             State::Lingering if now - connection.exchange.sent > LINGER_MAX => Some(Cause::ClosedEarly),
             _ => None,
         };
+        self.expire_shared(now);
         let keys = self.table.connections.capacity();
         for _ in 0..keys.min(EXPIRED_SCAN_MAX) {
             self.table.scan_from = (self.table.scan_from + 1) % keys;

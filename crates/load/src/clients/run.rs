@@ -16,8 +16,8 @@ use sojourn_measure::{Nanos, Reading, clock, limits};
 
 use crate::{
     clients::{
-        connection::Opener, measurement::Measurement, progress::Progress, table::ClientTable, users::Users,
-        wakeups::Wakeups,
+        connection::Opener, http2::SharedConnections, measurement::Measurement, progress::Progress,
+        table::ClientTable, users::Users, wakeups::Wakeups,
     },
     plan::{
         Arrivals, Connections, Limits, Plan, Requests, StopRule, Think, Transport, Waiting,
@@ -70,6 +70,8 @@ pub(crate) struct Run<'a> {
     /// The requests, and what is known about their responses.
     pub(crate) catalogue: Catalogue,
     pub(crate) table: ClientTable,
+    /// Connections of HTTP/2.
+    pub(crate) shared: SharedConnections,
     pub(crate) opener: Opener,
     pub(crate) wakeups: Wakeups,
     pub(crate) recorder: Recorder,
@@ -176,6 +178,7 @@ impl<'a> Run<'a> {
             users,
             catalogue: plan.catalogue,
             table: ClientTable::default(),
+            shared: SharedConnections::default(),
             opener: Opener {
                 connector,
                 tls: plan.tls,
@@ -225,6 +228,9 @@ impl<'a> Run<'a> {
             for exchange in connection.under_way() {
                 self.recorder.leave_unfinished(&exchange.pending);
             }
+        }
+        for exchange in self.shared.under_way() {
+            self.recorder.leave_unfinished(&exchange.pending);
         }
         let under_way = self.table.clients.iter().filter_map(|(_, client)| client.user.as_deref());
         let kept_users = self.users.as_ref().map(|users| users.kept(under_way)).unwrap_or_default();

@@ -35,6 +35,7 @@ impl ClientTable {
             visit_state,
             user: None,
             connection: None,
+            place: None,
             pending: None,
             failure: None,
             serial,

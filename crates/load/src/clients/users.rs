@@ -21,6 +21,8 @@ pub(crate) struct Users {
     /// Users without an iteration in progress; the longest idle one is first.
     free: VecDeque<Box<User>>,
     pub(crate) count: u64,
+    /// How many were opened so far: users who do something beside something else.
+    tabs: u64,
     seed: u64,
 }
 
@@ -29,23 +31,37 @@ impl Users {
         let earlier = scenario.kept().iter().map(|kept| Box::new(User::again(&scenario, kept, seed)));
         let free: VecDeque<Box<User>> = earlier.collect();
         let count = scenario.kept().iter().map(|kept| kept.number() + 1).max().unwrap_or(0);
-        Users { scenario, free, count, seed }
+        Users { scenario, free, count, tabs: 0, seed }
     }
 
     pub(crate) fn take(&mut self) -> Box<User> {
-        let mut user = self.free.pop_front().unwrap_or_else(|| {
-            self.count += 1;
-            Box::new(User::new(&self.scenario, self.count - 1, self.seed))
-        });
+        let free = if self.count < self.scenario.users_count() { None } else { self.free.pop_front() };
+        let mut user = free.unwrap_or_else(|| Box::new(self.another()));
         user.begin_iteration();
         user
+    }
+
+    /// Who comes where all are busy.
+    fn another(&mut self) -> User {
+        if self.scenario.has_tabs() && self.count >= self.scenario.users_count() {
+            let kept = self.scenario.kept();
+            self.tabs += 1;
+            let of = &kept[(self.tabs % kept.len() as u64) as usize];
+            let mut tab = User::again(&self.scenario, of, self.seed.wrapping_add(self.tabs));
+            tab.is_tab = true;
+            return tab;
+        }
+        self.count += 1;
+        User::new(&self.scenario, self.count - 1, self.seed)
     }
 
     /// What to keep of logged-in users, including those with an iteration in progress.
     pub(crate) fn kept<'a>(&'a self, under_way: impl Iterator<Item = &'a User>) -> Vec<KeptUser> {
         let all = self.free.iter().map(Box::as_ref).chain(under_way);
-        let mut kept: Vec<KeptUser> =
-            all.filter(|user| user.is_logged_in).map(|user| user.kept(&self.scenario)).collect();
+        let mut kept: Vec<KeptUser> = all
+            .filter(|user| user.is_logged_in && !user.is_tab)
+            .map(|user| user.kept(&self.scenario))
+            .collect();
         kept.sort_by_key(KeptUser::number);
         kept
     }
@@ -95,14 +111,31 @@ impl Run<'_> {
     /// Passes a response to the user of a connection's client; `None` without a user. If the user follows a redirect,
     /// its next bytes are ready.
     pub(super) fn judged_by_user(&mut self, key: usize, response: &Response) -> Option<Next> {
+        self.users.as_ref()?;
         let connection = &mut self.table.connections[key];
-        let (users, owner) = (self.users.as_ref()?, connection.owner?);
+        let (owner, pending) = (connection.owner?, connection.exchange.pending);
+        let (head, body) = (connection.http.response.take_kept_head(), connection.http.response.take_kept());
+        self.judged(owner, &pending, response, &head, &body)
+    }
+
+    /// Has a client's user look at an answer.
+    pub(super) fn judged(
+        &mut self,
+        owner: usize,
+        pending: &PendingRequest,
+        response: &Response,
+        head: &[u8],
+        body: &[u8],
+    ) -> Option<Next> {
+        let users = self.users.as_ref()?;
         let Client { user, visit_state, .. } = &mut self.table.clients[owner];
         let user = user.as_mut()?;
-        let request = connection.exchange.pending.document;
-        let (head, body) = (connection.http.response.take_kept_head(), connection.http.response.take_kept());
-        let answer = Answer { status: response.status, head: &head, body: &body };
+        let request = pending.document;
+        let answer = Answer { status: response.status, head, body };
         let next = user.answered(&users.scenario, request, &answer, SystemTime::now());
+        if let Next::Over(Some(cause)) = next {
+            self.recorder.explain(pending, || user.explanation(&users.scenario, request, &answer, cause));
+        }
         let is_good = next == Next::Over(None);
         if is_good && !user.is_logged_in {
             user.is_logged_in = visit_state.has_logged_in(&users.scenario);

@@ -61,11 +61,13 @@ pub enum Cause {
     Descriptors,
     /// The generator has no local address and port left: the run says nothing about the server.
     Addresses,
+    /// The server does not speak HTTP/2, or does not offer it by TLS.
+    Http2NotSpoken,
 }
 
 impl Cause {
     /// Every cause, in the order of its number.
-    pub const ALL: [Cause; 29] = [
+    pub const ALL: [Cause; 30] = [
         Cause::ConnectRefused,
         Cause::ConnectTimeout,
         Cause::ConnectFailed,
@@ -95,6 +97,7 @@ impl Cause {
         Cause::BodyTooLong,
         Cause::Descriptors,
         Cause::Addresses,
+        Cause::Http2NotSpoken,
     ];
 
     /// Returns true if a timeout ended the request: only a lower bound of its latency is known.
@@ -106,6 +109,25 @@ impl Cause {
                 | Cause::SendTimeout
                 | Cause::ResponseTimeout
                 | Cause::TransferTimeout
+        )
+    }
+
+    /// Returns true if it may be over at once, because nothing was exchanged: who tries again has to wait.
+    pub fn is_of_connection(self) -> bool {
+        matches!(
+            self,
+            Cause::ConnectRefused
+                | Cause::ConnectFailed
+                | Cause::TlsFailed
+                | Cause::CertificateExpired
+                | Cause::CertificateName
+                | Cause::CertificateUntrusted
+                | Cause::CertificateInvalid
+                | Cause::Reset
+                | Cause::ClosedEarly
+                | Cause::Descriptors
+                | Cause::Addresses
+                | Cause::Http2NotSpoken
         )
     }
 
@@ -140,6 +162,7 @@ impl Cause {
             Cause::BodyTooLong => "body_too_long",
             Cause::Descriptors => "descriptors",
             Cause::Addresses => "addresses",
+            Cause::Http2NotSpoken => "http2_not_spoken",
         }
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod cause;
 pub(crate) mod connection;
 pub(crate) mod cookie_date;
 pub mod cookie_jar;
+pub(crate) mod http2;
 pub(crate) mod reference;
 pub(crate) mod request;
 pub mod response_reader;

@@ -18,6 +18,8 @@ pub enum Version {
     /// HTTP/1.0, which closes unless keep-alive is requested.
     Http10,
     Http11,
+    /// HTTP/2, whose requests are made of the text that HTTP/1.1 has.
+    Http2,
 }
 
 /// What requests have in common, whatever their path.
@@ -99,6 +101,7 @@ impl<'a> Form<'a> {
         let (protocol, connection) = match (self.version, self.persistence) {
             (Version::Http10, Persistence::Close) => ("1.0", ""),
             (Version::Http10, _) => ("1.0", "Connection: keep-alive\r\n"),
+            (Version::Http2, _) => ("1.1", ""),
             (Version::Http11, Persistence::Close) => ("1.1", "Connection: close\r\n"),
             (Version::Http11, _) => ("1.1", ""),
         };

@@ -20,7 +20,8 @@ use thiserror::Error as ThisError;
 use crate::http::{cause::Cause, target::Target};
 
 /// The protocol offered by ALPN: HTTP/2 is not supported.
-const PROTOCOL: &[u8] = b"http/1.1";
+const HTTP1: &[u8] = b"http/1.1";
+pub(crate) const HTTP2: &[u8] = b"h2";
 /// How many servers' sessions are kept for resumption; a run has one server.
 const SERVERS_REMEMBERED: usize = 8;
 
@@ -68,6 +69,11 @@ impl Tls {
         Ok(Tls { config: Arc::new(client_config(trust, remembered)?), name })
     }
 
+    /// Offers HTTP/2 alone.
+    pub fn offer_http2(&mut self) {
+        Arc::make_mut(&mut self.config).alpn_protocols = vec![HTTP2.to_vec()];
+    }
+
     /// The client's session for a new connection.
     pub(crate) fn session(&self) -> Result<ClientConnection, Cause> {
         let session = ClientConnection::new(Arc::clone(&self.config), self.name.clone());
@@ -91,7 +97,7 @@ pub fn client_config(trust: &Trust, remembered: usize) -> Result<ClientConfig, T
             builder.dangerous().with_custom_certificate_verifier(any).with_no_client_auth()
         }
     };
-    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    config.alpn_protocols = vec![HTTP1.to_vec()];
     config.resumption = match remembered {
         0 => Resumption::disabled(),
         servers => Resumption::in_memory_sessions(servers),

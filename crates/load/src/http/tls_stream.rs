@@ -86,6 +86,11 @@ impl TlsStream {
         self.session.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
+    /// Returns true if the server has agreed to HTTP/2.
+    pub fn is_http2(&self) -> bool {
+        self.session.alpn_protocol() == Some(tls::HTTP2)
+    }
+
     /// Sends bytes and keeps what the socket does not accept.
     pub fn send(&mut self, socket: &OwnedFd, bytes: &[u8]) -> Result<(), Errno> {
         self.session.writer().write_all(bytes).map_err(errno)?;

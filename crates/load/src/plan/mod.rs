@@ -144,7 +144,12 @@ pub struct Transport {
     pub sources: Vec<IpAddr>,
     /// True to use kernel timestamps for responses.
     pub timestamps: bool,
+    /// How many clients share a connection of HTTP/2; none speaks HTTP/1.
+    pub streams: Option<u32>,
 }
+
+/// The most clients that share a connection of HTTP/2.
+pub const STREAMS_MAX: u32 = 1000;
 
 /// The most requests in flight per connection.
 pub const PIPELINE_MAX: u32 = 256;
@@ -157,6 +162,7 @@ impl Default for Transport {
             read_bytes_per_second: None,
             sources: Vec::new(),
             timestamps: false,
+            streams: None,
         }
     }
 }

@@ -20,6 +20,10 @@ pub struct Replayed {
     pub host: Host,
     /// True if responses of a real site must have the logged size; a built site's always must.
     pub check_sizes: bool,
+    /// Methods beside GET with which a real site may be asked, where the log has them.
+    pub methods: Vec<String>,
+    /// The body of requests whose method has one; a log has none.
+    pub body: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,14 +69,16 @@ impl Catalogue {
         for (index, document) in documents.iter().enumerate() {
             let host = replayed.host_of(document);
             let fields = forms.entry(host).or_insert_with(|| with_host(form, host));
-            let form = Form { fields, any_size: true, ..form.clone() };
+            let (method, name) = replayed.method_of(document);
+            let body = if method == "GET" { &[][..] } else { &replayed.body };
+            let form = Form { method, body, fields, any_size: true, ..form.clone() };
             if host_before != Some(host) {
                 catalogue.set_form(&form);
                 host_before = Some(host);
             }
             let path = match replayed.paths {
                 Paths::Site => site_path(index as u32, document.size_bytes),
-                Paths::Original => sendable(&document.name),
+                Paths::Original => sendable(name),
             };
             let number = catalogue.add(&form, &form.below(&path), replayed.size_of(document));
             catalogue.expect(number, replayed.expected_of(document));
@@ -82,6 +88,15 @@ impl Catalogue {
 }
 
 impl Replayed {
+    /// The method that a document is asked for with, and its name without it. Methods that are not allowed become GET.
+    fn method_of<'a>(&'a self, document: &'a Document) -> (&'a str, &'a str) {
+        let Some((method, name)) = logged_method(&document.name) else { return ("GET", &document.name) };
+        match self.methods.iter().find(|allowed| *allowed == method) {
+            Some(allowed) if self.paths == Paths::Original => (allowed, name),
+            _ => ("GET", name),
+        }
+    }
+
     fn host_of<'a>(&'a self, document: &'a Document) -> &'a str {
         match &self.host {
             Host::Url => "",
@@ -102,6 +117,13 @@ impl Replayed {
             (true, Failed::Expect, status) => Expected::Status(status),
         }
     }
+}
+
+/// The method that stands before a name, as an import of other methods than GET and HEAD has them.
+fn logged_method(name: &str) -> Option<(&str, &str)> {
+    let (method, path) = name.split_once(' ')?;
+    let is_method = !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_uppercase());
+    is_method.then_some((method, path))
 }
 
 /// A form's fields with another Host, unless it is the form's own or the form sets one.
@@ -183,6 +205,25 @@ mod tests {
         let checked = Replayed { check_sizes: true, host: Host::Named("c".into()), ..replayed };
         let (mut catalogue, texts) = requests(documents, &checked);
         assert!(!catalogue.agrees(0, 6) && texts.iter().all(|text| text.contains("Host: c\r\n")));
+    }
+
+    #[test]
+    fn methods_that_are_allowed_are_used() {
+        let documents =
+            || vec![Document::got("POST /cart", 5), Document::got("PUT /x", 5), Document::got("/a b", 5)];
+        let replayed = |methods: &[&str], paths| Replayed {
+            paths,
+            methods: methods.iter().map(|&method| method.to_owned()).collect(),
+            body: b"a=1".to_vec(),
+            ..Replayed::default()
+        };
+        let (_, texts) = requests(documents(), &replayed(&["POST"], Paths::Original));
+        assert!(texts[0].starts_with("POST /base/cart HTTP/1.1\r\n"), "{}", texts[0]);
+        assert!(texts[0].ends_with("Content-Length: 3\r\n\r\na=1"), "{}", texts[0]);
+        assert!(texts[1].starts_with("GET /base/x ") && texts[1].ends_with("\r\n\r\n"), "{}", texts[1]);
+        assert!(texts[2].starts_with("GET /base/a%20b "), "{}", texts[2]);
+        let (_, texts) = requests(documents(), &replayed(&["POST"], Paths::Site));
+        assert!(texts[0].starts_with("GET /base/000/000000-5 "), "{}", texts[0]);
     }
 
     #[test]

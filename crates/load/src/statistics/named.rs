@@ -13,6 +13,8 @@ pub struct NamedRecord {
     pub answered: u64,
     pub body_bytes: u64,
     pub errors: Errors,
+    /// The first answer that failed, in words.
+    pub first_failure: Option<String>,
     /// Followed redirects, which are not counted as responses of requests.
     pub redirects: u64,
     /// Requests unanswered when the run ended.
@@ -42,6 +44,7 @@ impl NamedRecord {
         self.answered += other.answered;
         self.body_bytes += other.body_bytes;
         self.errors.merge(&other.errors);
+        self.first_failure = self.first_failure.take().or_else(|| other.first_failure.clone());
         self.redirects += other.redirects;
         self.unfinished += other.unfinished;
         self.abandoned += other.abandoned;

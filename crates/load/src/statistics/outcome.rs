@@ -277,6 +277,7 @@ impl Outcome {
                 requests_per_second: (seconds > 0.0).then(|| named.answered as f64 / seconds),
                 errors: named.errors.total(),
                 errors_by_cause: errors.map(|(cause, count, _)| (cause.name(), count)).collect(),
+                first_failure: named.first_failure.clone(),
                 redirects: named.redirects,
                 unfinished: named.unfinished,
                 abandoned: named.abandoned,

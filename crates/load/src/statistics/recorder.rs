@@ -170,6 +170,14 @@ impl Recorder {
         }
     }
 
+    /// Keeps the words for a name's first failure; they are only made for that.
+    pub fn explain(&mut self, pending: &PendingRequest, words: impl FnOnce() -> String) {
+        let record = pending.step.map(|step| &mut self.steps[step]);
+        if let Some(named) = record.and_then(|record| record.named(pending.name)) {
+            named.first_failure.get_or_insert_with(words);
+        }
+    }
+
     /// Records a request that follows a redirect.
     pub fn redirected(&mut self, pending: &PendingRequest) {
         if let Some(record) = pending.step.map(|step| &mut self.steps[step]) {

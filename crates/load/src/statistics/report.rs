@@ -218,6 +218,8 @@ pub struct NamedFigures {
     pub errors: u64,
     /// Errors by cause; causes that did not occur are left out.
     pub errors_by_cause: BTreeMap<&'static str, u64>,
+    /// The first answer that was not as it should be: what was asked, what came, and what of it is wrong.
+    pub first_failure: Option<String>,
     /// Followed redirects.
     pub redirects: u64,
     /// Requests due in the span and unanswered at the end.

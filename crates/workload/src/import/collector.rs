@@ -207,6 +207,9 @@ impl<'o> Collector<'o> {
             self.skip(reason);
             return Ok(());
         }
+        if let Some(name) = names::with_method(&entry.method, &entry.target) {
+            entry.target = Cow::Owned(name);
+        }
         let client = self.clients.number(&entry.client).ok_or_else(|| self.too_many("clients", NAMES_MAX))?;
         let document = match verdict {
             Verdict::Skip(_) => unreachable!("skipped above"),

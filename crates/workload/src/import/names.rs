@@ -3,6 +3,9 @@
 //! A line feed separates the two, because no line contains one. Escapes are decoded at the end: once per document, not
 //! once per line.
 
+/// Longer words are no methods: the longest registered one is UPDATEREDIRECTREF (RFC 4437).
+const METHOD_BYTES_MAX: usize = 17;
+
 /// Joins target and host into one name in a reusable buffer.
 pub fn join<'b>(buffer: &'b mut Vec<u8>, target: &[u8], host: &[u8]) -> &'b [u8] {
     buffer.clear();
@@ -34,6 +37,14 @@ pub fn spelled_alike(target: &[u8], escapes: bool) -> Option<Vec<u8>> {
         }
     }
     Some(name)
+}
+
+/// A target with another method than GET and HEAD before it, as `POST /cart`: requests of such a name may be replayed with the
+/// method. `None` for GET, HEAD and what is no method.
+pub fn with_method(method: &[u8], target: &[u8]) -> Option<Vec<u8>> {
+    let is_method =
+        (1..=METHOD_BYTES_MAX).contains(&method.len()) && method.iter().all(u8::is_ascii_uppercase);
+    (is_method && !matches!(method, b"GET" | b"HEAD")).then(|| [method, b" ", target].concat())
 }
 
 /// Decodes a target to text, removing its backslash escapes.
@@ -73,6 +84,20 @@ fn hexadecimal(high: u8, low: u8) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn other_methods_stand_before_their_targets() {
+        let check = |method: &str, expected: Option<&str>| {
+            let name = with_method(method.as_bytes(), b"/cart");
+            assert_eq!(name.as_deref(), expected.map(str::as_bytes), "{method}");
+        };
+        check("POST", Some("POST /cart"));
+        check("GET", None);
+        check("HEAD", None);
+        check("post", None);
+        check("", None);
+        check(&"X".repeat(18), None);
+    }
 
     #[test]
     fn targets_are_spelled_as_they_were_sent() {

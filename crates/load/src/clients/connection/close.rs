@@ -60,7 +60,7 @@ impl Run<'_> {
     }
 
     /// Gives up the pending request of a client without a connection.
-    pub(super) fn fail_client(&mut self, key: usize, cause: Cause, at: Nanos) {
+    pub(crate) fn fail_client(&mut self, key: usize, cause: Cause, at: Nanos) {
         if cause == Cause::ConnectRefused {
             self.opener.refused_since.get_or_insert(at);
         }

@@ -21,8 +21,8 @@ use crate::{
     statistics::recorder::Exchange,
 };
 
-const ENDED: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
-const ARRIVALS: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
+pub(super) const ENDED: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
+pub(super) const ARRIVALS: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 
 pub struct Connection {
     pub http: HttpConnection,
@@ -54,14 +54,16 @@ impl Connection {
 }
 
 /// The user data of an epoll event: the key in the low half, the serial in the high half.
-fn event_data(key: usize, serial: u32) -> EventData {
+pub(super) fn event_data(key: usize, serial: u32) -> EventData {
     EventData::new_u64(u64::from(serial) << 32 | key as u64)
 }
 
 impl Run<'_> {
     /// Handles an event on a socket that happened at `at` or before.
     pub(crate) fn on_event(&mut self, key: usize, serial: u32, flags: EventFlags, at: Nanos) {
-        let Some(connection) = self.table.live_connection(key, serial) else { return };
+        let Some(connection) = self.table.live_connection(key, serial) else {
+            return self.on_shared_event(key, serial, flags, at);
+        };
         let ended = flags.intersects(ENDED);
         connection.http.closed_by_server |= ended;
         let state = connection.http.state;

@@ -34,7 +34,7 @@ pub(crate) struct Opener {
 }
 
 impl Opener {
-    fn requests_max(&mut self, connections: Connections) -> u32 {
+    pub(crate) fn requests_max(&mut self, connections: Connections) -> u32 {
         match connections {
             Connections::KeepAlive => u32::MAX,
             Connections::Close => 1,
@@ -47,6 +47,9 @@ impl Run<'_> {
     /// Opens a connection for a client. If it is established at once, as on a short path, a pending request is sent
     /// immediately, which saves a wait.
     pub(crate) fn open(&mut self, key: usize) {
+        if self.settings.transport.streams.is_some() {
+            return self.open_shared(key);
+        }
         let opened = clock::now();
         let (socket, source) = match self.opener.connector.open() {
             Ok(open) => open,

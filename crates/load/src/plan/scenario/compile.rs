@@ -15,12 +15,13 @@ use crate::{
         distribution::{Distribution, Shape},
         duration,
         scenario::{
-            Authorization, Flow, REDIRECTS_MAX, REQUESTS_MAX, Scenario, ScenarioRequest, Server,
+            Address, Authorization, Flow, REDIRECTS_MAX, REQUESTS_MAX, Scenario, ScenarioRequest, Server,
             answer::{Check, Source, Status, Take},
             body::BODY_BYTES_MAX,
             feeder::Feeder,
             file::{CheckTable, DefaultsTable, RequestTable, ScenarioFile, TakeTable, Texts},
             har,
+            targets::Targets,
             template::{Environment, Place, Template, Variables, is_name},
         },
     },
@@ -58,20 +59,19 @@ pub(super) struct Compiler<'a> {
     form: &'a Form<'a>,
     surroundings: &'a Surroundings<'a>,
     variables: Variables,
-    defaults: DefaultsTable,
+    defaults: &'a DefaultsTable,
     requests: Vec<ScenarioRequest>,
     names: Vec<String>,
 }
 
 impl Scenario {
-    /// Compiles a TOML scenario for requests of this form.
+    /// Compiles a TOML or JSON scenario for requests of this form.
     pub fn parse(
         form: &Form<'_>,
         text: &str,
         surroundings: &Surroundings<'_>,
     ) -> Result<Scenario, ScenarioError> {
-        let file = toml::from_str(text).map_err(|error| ScenarioError::Form(error.to_string()))?;
-        Scenario::compile(form, file, surroundings, Vec::new())
+        Scenario::compile(form, &read(text)?, surroundings, Vec::new())
     }
 
     /// Compiles a browser recording (HTTP Archive 1.2) to an iteration without a login.
@@ -81,7 +81,28 @@ impl Scenario {
         surroundings: &Surroundings<'_>,
     ) -> Result<Scenario, ScenarioError> {
         let (file, warnings) = har::read(text, &form.target.host).map_err(ScenarioError::Form)?;
-        Scenario::compile(form, file, surroundings, warnings)
+        Scenario::compile(form, &file, surroundings, warnings)
+    }
+
+    /// Reads a scenario or a recording and says it in full: what was left to defaults, and its files by the names that
+    /// `renamed` gives them; and the doubts about it. It can be used.
+    pub fn in_full(
+        form: &Form<'_>,
+        text: &str,
+        surroundings: &Surroundings<'_>,
+        renamed: &dyn Fn(&str) -> String,
+    ) -> Result<(ScenarioFile, Vec<String>), ScenarioError> {
+        let (mut file, warnings) = match har::is_har(text) {
+            true => har::read(text, &form.target.host).map_err(ScenarioError::Form)?,
+            false => (read(text)?, Vec::new()),
+        };
+        match Scenario::compile(form, &file, surroundings, Vec::new()) {
+            // The login alone is half a scenario.
+            Ok(_) | Err(ScenarioError::Empty) => {}
+            Err(error) => return Err(error),
+        }
+        file.complete(renamed);
+        Ok((file, warnings))
     }
 
     /// A scenario of a single page, whose redirects are followed.
@@ -102,12 +123,12 @@ impl Scenario {
             ..RequestTable::default()
         };
         let file = ScenarioFile { request: vec![page], ..ScenarioFile::default() };
-        Scenario::compile(&Form { target: &root, ..form.clone() }, file, surroundings, Vec::new())
+        Scenario::compile(&Form { target: &root, ..form.clone() }, &file, surroundings, Vec::new())
     }
 
     fn compile(
         form: &Form<'_>,
-        file: ScenarioFile,
+        file: &ScenarioFile,
         surroundings: &Surroundings<'_>,
         warnings: Vec<String>,
     ) -> Result<Scenario, ScenarioError> {
@@ -115,7 +136,7 @@ impl Scenario {
             form,
             surroundings,
             variables: Variables::default(),
-            defaults: file.defaults,
+            defaults: &file.defaults,
             requests: Vec::new(),
             names: Vec::new(),
         };
@@ -162,6 +183,8 @@ impl Scenario {
             variables: compiler.variables.names,
             feeder_variables,
             is_user_new: file.users.new,
+            has_tabs: file.users.tabs,
+            users_count: file.users.count.unwrap_or(0),
             server: Server {
                 scheme: if is_tls { "https" } else { "http" },
                 cookies: CookieHost::new(&host, is_tls),
@@ -170,6 +193,14 @@ impl Scenario {
             warnings,
             kept: Vec::new(),
         })
+    }
+}
+
+fn read(text: &str) -> Result<ScenarioFile, ScenarioError> {
+    let wrong = |error: String| ScenarioError::Form(error);
+    match har::is_json(text) {
+        true => serde_json::from_str(text).map_err(|error| wrong(error.to_string())),
+        false => toml::from_str(text).map_err(|error| wrong(error.to_string())),
     }
 }
 
@@ -211,13 +242,9 @@ impl Compiler<'_> {
     fn requests(&mut self, tables: &[RequestTable]) -> Result<Vec<u32>, ScenarioError> {
         let mut numbers = Vec::new();
         for table in tables {
-            let method = method(table);
-            let name = table
-                .name
-                .clone()
-                .unwrap_or_else(|| format!("{method} {}", table.url.split('?').next().unwrap_or_default()));
+            let (method, name) = (table.shown_method(), table.shown_name());
             let request = self
-                .request(table, &method, &name)
+                .request(table, method, &name)
                 .map_err(|what| ScenarioError::Request { name: name.clone(), what })?;
             if self.requests.len() >= REQUESTS_MAX {
                 return Err(ScenarioError::TooMany);
@@ -232,7 +259,7 @@ impl Compiler<'_> {
         if name.is_empty() || name.contains(|c: char| c.is_control()) {
             return Err("a name is a line of text".to_owned());
         }
-        let url = self.url(&table.url)?;
+        let address = self.address(table)?;
         let body = self.body(table)?;
         let mut headers = self.defaults.headers.clone();
         headers.retain(|known, _| !table.headers.keys().any(|own| own.eq_ignore_ascii_case(known)));
@@ -257,7 +284,7 @@ impl Compiler<'_> {
         Ok(ScenarioRequest {
             name: self.name(name),
             method: method.to_owned(),
-            url,
+            address,
             suffix: form.suffix_besides(&given).into_bytes(),
             fields,
             authorization: self.authorization(table)?,
@@ -283,6 +310,20 @@ impl Compiler<'_> {
             self.names.push(name.to_owned());
             self.names.len() - 1
         }) as u32
+    }
+
+    fn address(&mut self, table: &RequestTable) -> Result<Address, String> {
+        match &table.targets {
+            Some(_) if !table.url.is_empty() => Err("url and targets exclude each other".to_owned()),
+            Some(file) => {
+                let text =
+                    String::from_utf8(self.read(file)?).map_err(|_| format!("{file}: it is not UTF-8"))?;
+                let below = self.form.target.base_path();
+                Targets::parse(&text, below).map(Address::Targets).map_err(|error| format!("{file}: {error}"))
+            }
+            None if table.url.is_empty() => Err("it needs a url, or targets".to_owned()),
+            None => self.url(&table.url).map(Address::Url),
+        }
     }
 
     fn url(&mut self, text: &str) -> Result<Template, String> {
@@ -402,16 +443,6 @@ impl Compiler<'_> {
         }
         Ok(Take { variable, source, pattern, otherwise: table.default.clone() })
     }
-}
-
-/// The method of a request: by default POST with a body, otherwise GET.
-fn method(table: &RequestTable) -> String {
-    let has_body = table.form.is_some()
-        || table.json.is_some()
-        || table.body.is_some()
-        || table.body_file.is_some()
-        || table.multipart.is_some();
-    table.method.clone().unwrap_or_else(|| if has_body { "POST" } else { "GET" }.to_owned())
 }
 
 fn pattern(text: &str) -> Result<Regex, String> {

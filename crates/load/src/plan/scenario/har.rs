@@ -88,8 +88,17 @@ struct Param {
     value: Option<String>,
 }
 
-/// Returns true if a file is a HAR recording rather than TOML.
+/// Returns true if a file is a HAR recording rather than a scenario.
 pub fn is_har(text: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Outermost {
+        log: Option<serde::de::IgnoredAny>,
+    }
+    // What is no JSON is a broken recording: people write their scenarios as TOML.
+    is_json(text) && serde_json::from_str::<Outermost>(text).map_or(true, |outermost| outermost.log.is_some())
+}
+
+pub fn is_json(text: &str) -> bool {
     text.trim_start_matches('\u{feff}').trim_start().starts_with('{')
 }
 
@@ -104,6 +113,17 @@ pub fn read(text: &str, host: &str) -> Result<(ScenarioFile, Vec<String>), Strin
         entries.push((began, entry));
     }
     entries.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    let mut warnings = Vec::new();
+    let is_of_host = entries.iter().any(|(_, entry)| path_on(&entry.request.url, host).is_some());
+    // A recording of the live site is made at a copy of it, which has another name.
+    let recorded = entries.first().filter(|_| !is_of_host).and_then(|(_, first)| host_of(&first.request.url));
+    let host = match &recorded {
+        Some(recorded) => {
+            warnings.push(format!("the recording is of {recorded}; its requests are made to {host}"));
+            recorded.as_str()
+        }
+        None => host,
+    };
     let (mut request, mut others, mut redirected) = (Vec::<RequestTable>::new(), 0, false);
     let mut answered_before: Option<f64> = None;
     for (began, entry) in entries {
@@ -131,7 +151,7 @@ pub fn read(text: &str, host: &str) -> Result<(ScenarioFile, Vec<String>), Strin
     }
     let left_out =
         format!("{others} requests of the recording are to other hosts than {host} and are left out");
-    let warnings = if others > 0 { vec![left_out] } else { Vec::new() };
+    warnings.extend((others > 0).then_some(left_out));
     Ok((ScenarioFile { request, ..ScenarioFile::default() }, warnings))
 }
 
@@ -181,6 +201,12 @@ fn table(path: String, request: Request, status: i64) -> RequestTable {
         status,
         ..RequestTable::default()
     }
+}
+
+fn host_of(url: &str) -> Option<String> {
+    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"))?;
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    (end > 0).then(|| rest[..end].to_owned())
 }
 
 /// The path and query of a URL of this host.

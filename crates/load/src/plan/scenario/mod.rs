@@ -7,11 +7,13 @@
 pub mod answer;
 mod body;
 mod compile;
+mod explanation;
 pub mod feeder;
 pub mod file;
 mod har;
 mod html;
 pub mod kept;
+mod targets;
 pub mod template;
 pub mod user;
 
@@ -31,6 +33,7 @@ use crate::{
             feeder::Feeder,
             file::ScenarioFile,
             kept::KeptUser,
+            targets::Targets,
             template::Template,
         },
     },
@@ -71,6 +74,9 @@ pub struct Scenario {
     /// The variables of the feeder's columns.
     feeder_variables: Vec<usize>,
     is_user_new: bool,
+    has_tabs: bool,
+    /// So many come before any comes again.
+    users_count: u64,
     server: Server,
     /// Warnings about the file.
     warnings: Vec<String>,
@@ -97,7 +103,7 @@ struct Flow {
 pub(crate) struct ScenarioRequest {
     name: u32,
     method: String,
-    url: Template,
+    address: Address,
     /// The text from the version to the fields that all requests share.
     suffix: Vec<u8>,
     /// Complete field lines.
@@ -112,6 +118,14 @@ pub(crate) struct ScenarioRequest {
     takes: Vec<Take>,
     redirects_max: u32,
     is_optional: bool,
+}
+
+/// Where a request goes.
+#[derive(Debug)]
+enum Address {
+    Url(Template),
+    /// To one of many, drawn each time.
+    Targets(Targets),
 }
 
 #[derive(Debug)]
@@ -156,6 +170,16 @@ impl Scenario {
 
     pub fn is_user_new(&self) -> bool {
         self.is_user_new
+    }
+
+    /// How many users come one after another before any comes again.
+    pub(crate) fn users_count(&self) -> u64 {
+        self.users_count
+    }
+
+    /// Returns true if users who were kept may have more than one iteration under way.
+    pub(crate) fn has_tabs(&self) -> bool {
+        self.has_tabs && !self.kept.is_empty()
     }
 
     /// The mean number of requests per iteration, without the login.

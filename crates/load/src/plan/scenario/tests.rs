@@ -325,6 +325,10 @@ fn a_recording_becomes_an_iteration() {
     assert!(made(2).contains("content-type: application/json\r\n") && made(2).ends_with("\r\n\r\n{}"));
     assert_eq!(answered(&mut user, &scenario, 2, "HTTP/1.1 404 N\r\n\r\n", ""), Next::Over(None));
     assert!(Scenario::from_har(&base, "{}", &surroundings()).is_err());
+    let live = har.replace("127.0.0.1:9", "shop.test");
+    let scenario = Scenario::from_har(&base, &live, &surroundings()).unwrap();
+    assert_eq!(scenario.names(), ["GET /", "POST /in", "POST /api"]);
+    assert!(scenario.warnings()[0].contains("is of shop.test"), "{:?}", scenario.warnings());
 }
 
 proptest! {
@@ -345,4 +349,57 @@ proptest! {
             prop_assert_eq!(body.matches('&').count(), 1);
         }
     }
+}
+
+#[test]
+fn the_first_failure_is_explained() {
+    let scenario = compiled(SHOP).unwrap();
+    let explained = |request: u32, head: &str, body: &str| {
+        let mut user = User::new(&scenario, 0, 1);
+        user.prepare(&scenario, request, now()).ok();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let answer = Answer { status, head: head.as_bytes(), body: body.as_bytes() };
+        let Next::Over(Some(cause)) = user.answered(&scenario, request, &answer, now()) else {
+            panic!("it has not failed");
+        };
+        user.explanation(&scenario, request, &answer, cause)
+    };
+    let ok = "HTTP/1.1 200 OK\r\n\r\n";
+    assert_eq!(
+        explained(0, ok, "<TITLE> Log in </title><input name=token>"),
+        "GET /base/login was answered 200 OK, page \"Log in\"; the form field \"csrf\" is not there to take"
+    );
+    let away = "HTTP/1.1 302 Found\r\nLocation: http://elsewhere.test/\r\n\r\n";
+    assert_eq!(
+        explained(0, away, ""),
+        "GET /base/login was answered 302 Found, Location: http://elsewhere.test/; the redirection leads to another \
+         server, port or scheme"
+    );
+    let text = SHOP.replace(", csrf = \"${csrf}\"", "");
+    let scenario = compiled(&text).unwrap();
+    let mut user = User::new(&scenario, 0, 1);
+    user.prepare(&scenario, 1, now()).unwrap();
+    let answer = Answer { status: 200, head: ok.as_bytes(), body: b"wrong password" };
+    assert_eq!(user.answered(&scenario, 1, &answer, now()), Next::Over(Some(Cause::CheckFailed)));
+    let words = user.explanation(&scenario, 1, &answer, Cause::CheckFailed);
+    assert!(words.ends_with("200 OK; the body does not contain \"Hello ann\""), "{words}");
+}
+
+#[test]
+fn a_scenario_may_be_json_and_a_request_have_many_targets() {
+    let text = r#"{"request": [{"name": "items", "targets": "targets.list", "status": [200, "3xx"]}]}"#;
+    assert!(!super::is_har(text) && super::is_har(r#"{"log": {"entries": []}}"#) && super::is_har("{broken"));
+    let target = Target::resolve("http://127.0.0.1:81/base/").unwrap();
+    let form = Form::get(&target, Version::Http11, Persistence::KeepAlive);
+    let surroundings = Surroundings { read_file: &|_| Ok(b"/items/7?x=1 5\n".to_vec()), ..surroundings() };
+    let scenario = Scenario::parse(&form, text, &surroundings).unwrap();
+    let mut user = User::new(&scenario, 0, 1);
+    user.prepare(&scenario, 0, now()).unwrap();
+    assert!(super::tests::text(&user).starts_with("GET /base/items/7?x=1 HTTP/1.1\r\n"));
+    let refused = |text: &str, words: &str| {
+        let error = Scenario::parse(&form, text, &surroundings).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    };
+    refused(r#"{"request": [{}]}"#, "it needs a url, or targets");
+    refused(r#"{"request": [{"url": "/", "targets": "x"}]}"#, "exclude each other");
 }

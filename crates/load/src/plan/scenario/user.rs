@@ -13,7 +13,7 @@ use crate::{
         reference::{self, Place},
     },
     plan::scenario::{
-        Authorization, Scenario, ScenarioRequest,
+        Address, Authorization, Scenario, ScenarioRequest,
         answer::{Answer, Status},
         kept::KeptUser,
         template::{Context, Template, Unusable},
@@ -33,6 +33,8 @@ pub struct User {
     number: u64,
     iterations: u64,
     pub is_logged_in: bool,
+    /// True for what a user does beside something else: its cookies are the user's, and are not kept.
+    pub is_tab: bool,
     values: Vec<Option<String>>,
     jar: CookieJar,
     random: Xoshiro256PlusPlus,
@@ -62,6 +64,7 @@ impl User {
             number,
             iterations: 0,
             is_logged_in: !scenario.has_login(),
+            is_tab: false,
             values,
             jar: CookieJar::default(),
             random: Xoshiro256PlusPlus::seed_from_u64(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
@@ -106,20 +109,29 @@ impl User {
             iteration: self.iterations.saturating_sub(1),
             random: &mut self.random,
         };
-        let mut url = Vec::new();
         exchange.body.clear();
         let body = request
             .body
             .as_ref()
             .map_or(Ok(()), |body| body.template.render(&mut exchange.body, &mut context));
-        body.and_then(|()| request.url.render(&mut url, &mut context)).map_err(unusable)?;
-        exchange.url = String::from_utf8(url).map_err(|_| Cause::ValueUnusable)?;
-        if request.url.begins_raw() {
-            // Links are resolved from the root.
-            exchange.url = match scenario.resolve(&exchange.url, "/") {
-                Place::Here(path) => path,
-                Place::Elsewhere => return Err(Cause::RedirectElsewhere),
-            };
+        body.map_err(unusable)?;
+        match &request.address {
+            Address::Targets(targets) => {
+                exchange.url.clear();
+                exchange.url.push_str(targets.draw(context.random));
+            }
+            Address::Url(template) => {
+                let mut url = Vec::new();
+                template.render(&mut url, &mut context).map_err(unusable)?;
+                exchange.url = String::from_utf8(url).map_err(|_| Cause::ValueUnusable)?;
+                if template.begins_raw() {
+                    // A link leads somewhere from the root.
+                    exchange.url = match scenario.resolve(&exchange.url, "/") {
+                        Place::Here(path) => path,
+                        Place::Elsewhere => return Err(Cause::RedirectElsewhere),
+                    };
+                }
+            }
         }
         self.write(scenario, request, now)
     }
@@ -194,6 +206,24 @@ impl User {
         self.write(scenario, request, now)
     }
 
+    /// The method and target that were asked for last.
+    pub(super) fn asked(&self) -> String {
+        format!("{} {}", self.exchange.method, self.exchange.url)
+    }
+
+    pub(super) fn jar(&self) -> &CookieJar {
+        &self.jar
+    }
+
+    pub(super) fn context(&mut self) -> Context<'_> {
+        Context {
+            values: &self.values,
+            user: self.number,
+            iteration: self.iterations.saturating_sub(1),
+            random: &mut self.random,
+        }
+    }
+
     fn judge(&mut self, request: &ScenarioRequest, answer: &Answer<'_>) -> Result<(), Cause> {
         if !request.statuses.iter().any(|status| status.fits(answer.status)) {
             let success = request.statuses == [Status::Class(2)];
@@ -205,13 +235,7 @@ impl User {
             });
         }
         for check in &request.checks {
-            let mut context = Context {
-                values: &self.values,
-                user: self.number,
-                iteration: self.iterations.saturating_sub(1),
-                random: &mut self.random,
-            };
-            if !check.holds(answer, &mut context).map_err(unusable)? {
+            if !check.holds(answer, &mut self.context()).map_err(unusable)? {
                 return Err(Cause::CheckFailed);
             }
         }
