@@ -5,14 +5,14 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
 from sojourn import _native
 from sojourn.failure import CouldNotRun
 from sojourn.results import writing
-from sojourn.workload import log_files
+from sojourn.workload import log_files, recordings
 
 TRACE_MAGIC = b"SJTRACE"
 """The first bytes of a trace file of any version."""
@@ -74,7 +74,7 @@ def require_log(log: str, also: Sequence[str] = ()) -> None:
 
 def log_paths(log: str, also: Sequence[str]) -> str | list[tuple[str, bool]]:
     """The path of a single log, which messages then do not name; several with whether they were found in a folder."""
-    files = log_files.find([log, *also])
+    files = [_readable(file) for file in log_files.find([log, *also])]
     if len(files) == 1 and not files[0].is_found:
         return files[0].path
     for file in files:
@@ -84,6 +84,11 @@ def log_paths(log: str, also: Sequence[str]) -> str | list[tuple[str, bool]]:
                 "give a trace alone, or the logs that it was made of",
             )
     return [(file.path, file.is_found) for file in files]
+
+
+def _readable(file: log_files.LogFile) -> log_files.LogFile:
+    """A recording becomes a log."""
+    return replace(file, path=recordings.as_log(file.path)) if recordings.is_recording(file.path) else file
 
 
 Report = dict[str, Any]
