@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts import reference_page, result_types, scenario_page
+from sojourn.applications.summary import ApplicationSummary
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "python" / "sojourn" / "engine"
@@ -31,6 +32,7 @@ def files(engine: str) -> dict[Path, str]:
         PACKAGE / "describe.json": json.dumps(said, indent=1, ensure_ascii=False) + "\n",
         PACKAGE / "results.py": result_types.module(said["schemas"]),
         ROOT / "docs" / "reference.md": reference_page.page(said["commands"]),
+        ROOT / "docs" / "application.schema.json": json.dumps(ApplicationSummary.model_json_schema(), indent=1) + "\n",
         scenarios: scenario_page.with_tables(scenarios.read_text(), said["scenario"], said["scenario_values"]),
     }
 

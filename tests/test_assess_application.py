@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -50,10 +52,36 @@ def words(status: dict[str, Any], output: Path, *more: str) -> list[str]:
     ]
 
 
-def test_an_application_is_loaded_as_far_as_allowed_and_its_objectives_decide_the_exit_code(
-    status: dict[str, Any], tmp_path: Path
+LOGIN = """
+[users]
+file = "users.csv"
+
+[[login]]
+name = "form"
+url = "/login"
+take.token = { input = "token" }
+
+[[login]]
+name = "login"
+url = "/login"
+form = { name = "${name}", password = "${password}", token = "${token}" }
+check.contains = "/logout"
+"""
+
+
+@pytest.fixture(scope="module")
+def login(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("login")
+    (folder / "users.csv").write_text("name,password\n" + "".join(f"user{number},shop\n" for number in range(1, 9)))
+    (folder / "login.toml").write_text(LOGIN)
+    return folder / "login.toml"
+
+
+def test_an_application_is_loaded_by_users_as_far_as_allowed_and_its_objectives_decide_the_exit_code(
+    status: dict[str, Any], login: Path, tmp_path: Path
 ) -> None:
-    limits = ["--max-rate", "16", "--at-rate", "10"]
+    limits = ["--max-rate", "16", "--at-rate", "10", "--login", str(login), "--users", "6"]
+    limits += ["--junit", str(tmp_path / "ci" / "junit.xml"), "--markdown", str(tmp_path / "ci" / "answer.md")]
     objectives = ["--slo", "pages: p95 < 20s", "--slo", "mean < 1us"]
     folder = status["folder"]
     restart = f"{PROGRAM} restart --folder {folder}"
@@ -66,6 +94,11 @@ def test_an_application_is_loaded_as_far_as_allowed_and_its_objectives_decide_th
     assert found["knee"]["is_lower_bound"]
     assert found["bottleneck"]["cause"] == "unknown"
     assert [each["holds"] for each in found["objectives"]] == [True, False]
+    assert found["login"]["users"] == 6
+    assert {each["name"]: each["failures"] for each in found["login"]["requests"]} == {"form": 0, "login": 0}
+    suite = ElementTree.parse(tmp_path / "ci" / "junit.xml").getroot()[0]
+    assert suite.attrib["failures"] == "1"
+    assert "mean < 1us" in (tmp_path / "ci" / "answer.md").read_text()
     assert {each["name"] for each in found["endpoints"]} == {"pages", "static"}
     assert not any(each["failures"] for step in found["steps"] for each in step["endpoints"])
     for step in found["steps"]:
@@ -89,8 +122,37 @@ def test_a_target_that_answers_otherwise_than_the_log_says_is_no_knee(status: di
     line = '10.0.0.1 - - [21/Nov/2026:10:00:{:02d} +0000] "GET /nowhere/{} HTTP/1.1" 200 100\n'
     log.write_text("".join(line.format(second, second) for second in range(60)))
     done = run(*words({**status, "log": str(log)}, tmp_path / "run"))
-    assert done.returncode in (1, 2), done.stdout
-    assert "status_4xx" in done.stderr + done.stdout
+    assert done.returncode == 2, done.stdout
+    assert "status_4xx" in done.stderr
+    assert "was answered 404" in done.stderr
+
+
+def test_a_login_that_fails_is_said_with_what_was_answered(status: dict[str, Any], login: Path, tmp_path: Path) -> None:
+    wrong = tmp_path / "login.toml"
+    (tmp_path / "users.csv").write_text("name,password\nuser1,wrong\n")
+    wrong.write_text(LOGIN)
+    done = run(*words(status, tmp_path / "run", "--login", str(wrong)))
+    assert done.returncode == 2, done.stdout
+    assert "POST /login was answered 401" in done.stderr
+    (tmp_path / "users.csv").write_text("name,password\nuser1,shop\n")
+    wrong.write_text(LOGIN.replace('input = "token"', 'input = "csrf"'))
+    done = run(*words(status, tmp_path / "run", "--login", str(wrong)))
+    assert done.returncode == 2, done.stdout
+    assert 'the form field "csrf" is not there to take' in done.stderr
+    assert "the page has changed" in done.stderr
+
+
+def test_a_target_that_cannot_be_spoken_with_is_said_with_the_cure(status: dict[str, Any], tmp_path: Path) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        nowhere = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        done = run(*words({**status, "url": nowhere}, tmp_path / "run"))
+    assert done.returncode == 2, done.stdout
+    assert "connect_refused" in done.stderr
+    assert "is the application running?" in done.stderr
+    done = run(*words({**status, "url": status["url"].replace("http:", "https:")}, tmp_path / "run"))
+    assert done.returncode == 2, done.stdout
+    assert "tls_failed" in done.stderr
 
 
 def test_a_database_that_dies_ends_the_assessment_with_what_was_measured(

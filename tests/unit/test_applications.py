@@ -9,12 +9,13 @@ from sojourn import _native
 from sojourn.applications import diagnosis, objectives
 from sojourn.applications.diagnosis import CoreGroup, core_groups
 from sojourn.applications.endpoints import Endpoint
+from sojourn.applications.flows import target_list
 from sojourn.applications.knee import locate
 from sojourn.applications.objectives import Objective, Tried
 from sojourn.applications.requests import Asked
 from sojourn.applications.summary import EndpointFigures, StepFigures, TierDescription
 from sojourn.applications.target import require_permission
-from sojourn.applications.traffic import EndpointStep, Step, file_list
+from sojourn.applications.traffic import EndpointStep, Step
 from sojourn.failure import CouldNotRun
 from sojourn.results.records import Interval
 from sojourn.tiers.watch import DatabaseUse, TierUse
@@ -54,9 +55,9 @@ def test_targets_are_asked_for_as_they_were_logged_and_as_often() -> None:
         Asked("GET", "/search?q=oak%20table&x=ü y", 302, 3, 1),
         Asked("GET", "no-slash", 200, 1, 1),
     )
-    assert file_list(Endpoint(SEARCH, "GET", rows)) == "/search?q=oak%20table&x=%C3%BC%20y 10\n"
+    assert target_list(Endpoint(SEARCH, "GET", rows)) == "/search?q=oak%20table&x=%C3%BC%20y 10\n"
     with pytest.raises(CouldNotRun, match="no target"):
-        file_list(Endpoint(SEARCH, "GET", rows[2:]))
+        target_list(Endpoint(SEARCH, "GET", rows[2:]))
 
 
 def histogram(*seconds: float) -> _native.Histogram:
@@ -69,7 +70,7 @@ def endpoint_step(name: str, rate: float, seconds: float, failures: int = 0) -> 
     return EndpointStep(
         name=name, offered_per_second=rate, responses_per_second=rate, requests=1000, failures=failures, unfinished=0,
         mean_seconds=seconds, p50_seconds=seconds, p95_seconds=seconds, p99_seconds=seconds,
-        histogram=histogram(*[seconds] * 20), failed_by={}, generator_cpu=0.1, send_lag_seconds=0.0,
+        histogram=histogram(*[seconds] * 20), failed_by={},
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sojourn.applications.diagnosis import unhindered_seconds
+from sojourn.applications.failures import cure, in_words
 from sojourn.applications.request import Effort
 from sojourn.applications.summary import EndpointFigures, StepFigures
 from sojourn.applications.traffic import EndpointStep, Step, Traffic
@@ -42,6 +43,12 @@ step.
 SLOW_SECONDS_MIN = 0.3
 COOL_SECONDS_MAX = 20.0
 COOL_SECONDS = 1.0
+RECOVERY = "recovery"
+RECOVERY_FRACTION = 0.3
+"""Of a load that was taken."""
+RECOVERY_TRIES = 3
+SHOWN_MAX = 3
+"""Failures that are shown in words."""
 
 
 class Stopped(Exception):
@@ -66,20 +73,19 @@ class Climb:
 
     def explore(self, first: float | None = None) -> tuple[float, str]:
         """Raises the load until a step fails; returns a first estimate of the knee (requests/s) and the reason."""
-        rate, passed = first or FIRST_RATE * max(1.0, len(self.shares) / 4), 0.0
+        rate, passed = first or self._lowest(), 0.0
         while True:
             limited = self.rate_max is not None and rate >= self.rate_max
             rate = min(rate, self.rate_max) if self.rate_max is not None else rate
             step, figures = self._step("explore", self._log_mix(rate))
             if figures.failed_because is not None:
-                # A single failure may be a disturbance.
+                # A single failure may be a disturbance, or the end of sessions.
+                self.traffic.logged_in()
                 step, figures = self._step("explore", self._log_mix(rate))
             if figures.failed_because is not None:
                 if passed == 0.0:
-                    raise CouldNotRun(
-                        f"not even {rate:.1f} requests/s are taken: {figures.failed_because}",
-                        "does the target answer what the log asks? Give --header or --cookie where it needs a login",
-                    )
+                    raise _refused(step, rate, figures.failed_because)
+                self._require_recovery(passed)
                 return max(passed, min(step.responses_per_second, rate)), figures.failed_because
             passed = rate
             if limited:
@@ -93,6 +99,8 @@ class Climb:
             for fraction in CLIMB_FRACTIONS:
                 _, figures = self._step("climb", self._log_mix(self._allowed(knee * fraction)))
                 failures += figures.failed_because is not None
+                if figures.failed_because is not None and fraction == CLIMB_FRACTIONS[0]:
+                    self._require_recovery(knee)
                 if failures == 2:
                     break
 
@@ -106,7 +114,10 @@ class Climb:
                 shares = {name: share * (1 - MIX_EMPHASIS) for name, share in self.shares.items()}
                 shares[emphasised] += MIX_EMPHASIS
                 rate = fraction * at_the_knee / sum(share * work[name] for name, share in shares.items())
-                self._step("mix", {name: self._allowed(rate) * share for name, share in shares.items()})
+                rates = {name: self._allowed(rate) * share for name, share in shares.items()}
+                _, figures = self._step("mix", rates)
+                if figures.failed_because is not None:
+                    self._require_recovery(knee)
 
     def _work(self) -> dict[str, float]:
         """The approximate work of a request of each endpoint: its response time in an idle system."""
@@ -119,6 +130,25 @@ class Climb:
         longer = OVERLOAD_LENGTH * self.effort.step_seconds
         return self._step("overload", self._log_mix(self._allowed(knee * OVERLOAD_FRACTION)), longer)[1]
 
+    def _require_recovery(self, taken: float) -> None:
+        """Goes on only if a low load is taken again: what does not recover is broken, and no load says anything of it.
+
+        Raises:
+            Stopped: it is not.
+        """
+        rate = min(self._lowest(), RECOVERY_FRACTION * taken)
+        for _ in range(RECOVERY_TRIES):
+            step, figures = self._step(RECOVERY, self._log_mix(rate))
+            if figures.failed_because is None:
+                return
+            self.traffic.logged_in()
+        said = f"the target took {taken:,.4g} requests/s, and then no longer even {rate:,.3g}: {figures.failed_because}"
+        shown = next((each.first_failure for each in step.endpoints if each.first_failure is not None), None)
+        raise Stopped("; ".join(part for part in (said, shown, cure(step.failed_by)) if part))
+
+    def _lowest(self) -> float:
+        return FIRST_RATE * max(1.0, len(self.shares) / 4)
+
     def _allowed(self, rate: float) -> float:
         return rate if self.rate_max is None else min(rate, self.rate_max)
 
@@ -126,9 +156,9 @@ class Climb:
         return {name: rate * share for name, share in self.shares.items()}
 
     def _step(self, kind: str, rates: Mapping[str, float], seconds: float | None = None) -> tuple[Step, StepFigures]:
-        gone = next((tier.name for tier in self.watch.tiers if self.watch.has_ended(tier.name)), None)
-        if gone is not None:
-            raise Stopped(f"the processes of tier {gone} have ended")
+        ended = [because for tier in self.watch.tiers if (because := self.watch.ended_because(tier)) is not None]
+        if ended:
+            raise Stopped("; ".join(ended))
         self.told(f"{kind}: {sum(rates.values()):,.1f} requests/s")
         step = self.traffic.step(rates, *self._lengths(seconds or self.effort.step_seconds))
         figures = described(kind, step, self.watch.used(step.begin, step.end))
@@ -149,8 +179,8 @@ class Climb:
 
     def _beyond(self, step: Step) -> str | None:
         if step.failed_fraction > self.errors_max:
-            causes = sorted({cause for each in step.endpoints for cause in each.failed_by})
-            named = f" ({', '.join(causes)})" if causes else ""
+            causes = in_words(step.failed_by)
+            named = f" ({causes})" if causes else ""
             return f"{step.failed_fraction:.1%} of the requests failed or were not answered{named}"
         due = step.offered_per_second * (step.end - step.begin)
         # The number of Poisson arrivals that may be missing by chance.
@@ -179,6 +209,13 @@ class Climb:
             time.sleep(COOL_SECONDS / 2)
 
 
+def _refused(step: Step, rate: float, because: str) -> CouldNotRun:
+    """Not even the lowest load is taken: what was answered in its place, and the cure."""
+    shown = [f"  {each.name}: {each.first_failure}" for each in step.endpoints if each.first_failure is not None]
+    said = "\n".join([f"not even {rate:.1f} requests/s are taken: {because}", *shown[:SHOWN_MAX]])
+    return CouldNotRun(said, cure(step.failed_by) or "does the target answer what the log asks?")
+
+
 def described(kind: str, step: Step, used: SystemUse) -> StepFigures:
     """Converts a step to its form in the summary."""
     return StepFigures(
@@ -202,6 +239,8 @@ def described(kind: str, step: Step, used: SystemUse) -> StepFigures:
                 response_time_p99_seconds=each.p99_seconds,
                 response_time_quantiles_seconds=_quantiles(each),
                 failed_by=dict(each.failed_by),
+                abandoned=each.abandoned,
+                first_failure=each.first_failure,
             )
             for each in step.endpoints
         ],
@@ -209,7 +248,8 @@ def described(kind: str, step: Step, used: SystemUse) -> StepFigures:
         database=used.database,
         levels=used.levels,
         machine_busy_cores=used.machine_busy_cores,
-        generator_cpu_cores=sum(each.generator_cpu for each in step.endpoints),
+        generator_cpu_cores=step.generator_cpu,
+        generator_limited=step.generator_limited,
     )
 
 
@@ -226,5 +266,5 @@ def shares(counts: Mapping[str, int]) -> dict[str, float]:
 
 
 def log_mix(steps: Sequence[tuple[Step, StepFigures]]) -> list[tuple[Step, StepFigures]]:
-    """The steps with the log's own mix."""
-    return [each for each in steps if each[1].kind != "mix"]
+    """The steps with the log's own mix, but for those that show whether the system is still there."""
+    return [each for each in steps if each[1].kind not in ("mix", RECOVERY)]

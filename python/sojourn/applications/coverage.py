@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Container, Sequence
 from dataclasses import dataclass
 
 from sojourn.applications.endpoints import Endpoint
@@ -12,6 +13,10 @@ from sojourn.applications.requests import Asked, LogRequests
 SERVER_ERROR = 500
 CLIENT_CLOSED = 499
 """nginx's status for a client that closed the connection before the response."""
+WITH_BODIES = ("POST", "PUT", "PATCH")
+"""Methods whose requests have bodies, which no log has."""
+LOGOUT = re.compile(r"(?:^|[/._-])(?:log|sign)[-_]?(?:out|off)\b", re.IGNORECASE)
+"""Paths that end a session."""
 COMMON_STATUS = 0.02
 """A status with at least this share of a target's responses counts as expected."""
 
@@ -42,22 +47,36 @@ class Coverage:
         return self.covered_requests / self.requests if self.requests else 0.0
 
 
-def coverage(log: LogRequests, known: Sequence[Endpoint], methods: Collection[str]) -> Coverage:
+def coverage(
+    log: LogRequests,
+    known: Sequence[Endpoint],
+    methods: Collection[str],
+    writes: Container[str] = (),
+    *,
+    logged_in: bool = False,
+) -> Coverage:
     """Selects the endpoints and requests that may be sent.
 
     Args:
         log: what was read.
         known: its endpoints.
         methods: those that are allowed.
+        writes: names of endpoints whose requests are known with their bodies.
+        logged_in: requests are made by users whose sessions must not end.
     """
     kept, missing = list[Endpoint](), defaultdict[str, int](int)
     for endpoint in known:
         if endpoint.method not in methods:
             missing[f"{endpoint.method} is not allowed (--allow-methods)"] += endpoint.count
             continue
+        if endpoint.method in WITH_BODIES and endpoint.name not in writes:
+            missing[f"{endpoint.name}: its body is not known (--bodies)"] += endpoint.count
+            continue
         asked = []
         for row in endpoint.requests:
             because = _not_asked(row)
+            if because is None and logged_in and endpoint.name not in writes and LOGOUT.search(row.path):
+                because = f"{row.path} would end the users' sessions"
             if because is None:
                 asked.append(row)
             else:

@@ -7,12 +7,10 @@ import time
 from collections.abc import Sequence
 
 from sojourn import __version__, interrupts
-from sojourn.applications import objectives, requests
+from sojourn.applications import baseline, objectives, verdicts, work
 from sojourn.applications.answer import conclude
 from sojourn.applications.changes import Starting
 from sojourn.applications.climb import Climb, Stopped, log_mix, shares
-from sojourn.applications.coverage import Coverage, coverage
-from sojourn.applications.endpoints import OTHER, Endpoint, endpoints
 from sojourn.applications.knee import locate
 from sojourn.applications.objectives import Objective, Tried
 from sojourn.applications.request import ApplicationRequest
@@ -34,8 +32,6 @@ from sojourn.machine import cores
 from sojourn.results.run_folder import RunFolder
 from sojourn.tiers.watch import Watch
 
-ENDPOINTS_MAX = 9
-"""The most endpoints loaded separately; more could not be told apart in the available time."""
 COVERED_MIN = 0.5
 PREDICTIONS = "predictions.json"
 """The file of predictions, written before any change is made."""
@@ -74,19 +70,21 @@ class _Assessment:
         self.top: StepFigures | None = None
         self.starting: Starting | None = None
         self.is_concluded = False
-        stages.begin("log")
-        log = requests.read(request.log, request.log_options)
-        known = _few(endpoints(log.rows, request.endpoints), request.methods)
-        self.covered = coverage(log, known, request.methods)
-        if not self.covered.endpoints:
-            raise CouldNotRun("the log has no request that may be made", "see sojourn endpoints LOG, --allow-methods")
+        stages.begin("log" if request.scenario is None else "scenario")
+        self.work = work.of_request(request, folder.path)
+        self.covered = self.work.covered
         self.objectives = [Objective.parse(text, self.covered.endpoints) for text in request.objectives]
         self.planned = [parse(text, self.covered.endpoints, request.tiers) for text in request.planned]
-        peak = log.peak_requests_per_second * self.covered.fraction
-        self.summary = _begun(request, self.covered, log, peak)
-        stages.done(f"{log.requests:,} requests, {len(self.covered.endpoints)} endpoints")
+        self.summary = _begun(request, self.work)
+        if self.objectives and self.summary.required_requests_per_second is None:
+            raise CouldNotRun("at which load do the objectives have to hold?", "give --at-rate, or a log")
+        stages.done(f"{len(self.covered.endpoints)} endpoints, {len(self.work.flows)} flows")
 
     def run(self) -> None:
+        with self.work.users:
+            self._run()
+
+    def _run(self) -> None:
         request = self.request
         plan = cores.plan()
         self.stages.begin("tiers")
@@ -102,17 +100,26 @@ class _Assessment:
                 for tier in request.tiers
             ]
             self.stages.done(", ".join(f"{each.name}: {each.command or each.declared}" for each in self.summary.tiers))
+            traffic = Traffic(
+                request.target,
+                self.work.flows,
+                self.work.users,
+                self.folder.path / "targets",
+                plan.generator,
+                request.seed,
+            )
+            if self.work.users.log_in:
+                self.stages.begin("login")
+                self.summary.login = traffic.logged_in()
+                self.stages.done(f"{self.work.users.count} users")
+            self.stages.begin("each request once")
+            wrong = traffic.try_out()
+            self.summary.warnings += [f"Tried once: {each}" for each in wrong]
+            self.stages.done("as expected" if not wrong else f"{len(wrong)} otherwise than expected")
             climb = Climb(
-                traffic=Traffic(
-                    request.target,
-                    self.covered.endpoints,
-                    self.folder.path / "targets",
-                    request.headers,
-                    plan.generator,
-                    request.seed,
-                ),
+                traffic=traffic,
                 watch=watch,
-                shares=shares({each.name: each.count for each in self.covered.endpoints}),
+                shares=self.work.shares,
                 effort=request.effort,
                 errors_max=request.errors_max,
                 rate_max=request.rate_max,
@@ -178,11 +185,16 @@ class _Assessment:
         summary.steps = [figures for _, figures in self.steps]
         tried = [Tried(step, figures) for step, figures in log_mix(self.steps) if not step.interrupted]
         summary.objectives = [
-            objectives.answer(each, tried, summary.required_requests_per_second) for each in self.objectives
+            objectives.answer(each, tried, summary.required_requests_per_second or 0.0) for each in self.objectives
         ]
         self._concluded()
         if summary.covered_fraction < COVERED_MIN:
             summary.warnings.append(f"The load stands for {summary.covered_fraction:.0%} of the log's requests alone.")
+        summary.abandoned_fraction = _abandoned_fraction(tried)
+        if self.request.baseline is not None:
+            earlier, name = self.request.baseline
+            summary.comparison = baseline.compare(summary, earlier, name, self.request.fall_max)
+        summary.verdicts = verdicts.of(summary, self.request.abandoned_max)
         summary.duration_seconds = time.monotonic() - self.started
         self.folder.write_json(SUMMARY, summary.model_dump(mode="json"))
         return summary
@@ -191,28 +203,21 @@ class _Assessment:
         return shares({each.name: each.count for each in self.covered.endpoints})
 
 
-def _few(known: Sequence[Endpoint], methods: Sequence[str]) -> list[Endpoint]:
-    """Reduces the endpoints to few enough to be told apart, combining the rarest of each method."""
-    loaded = [each for each in known if each.method in methods]
-    kept = loaded[: ENDPOINTS_MAX - 1] if len(loaded) > ENDPOINTS_MAX else loaded
-    result = [each for each in known if each.method not in methods or each in kept]
-    for method in dict.fromkeys(each.method for each in loaded):
-        rest = [each for each in loaded if each not in kept and each.method == method]
-        if rest:
-            rows = sorted((row for each in rest for row in each.requests), key=lambda row: (-row.count, row.target))
-            result.append(Endpoint(f"{method} {OTHER}" if len(rest) > 1 else rest[0].name, method, tuple(rows)))
-    return result
+def _abandoned_fraction(tried: Sequence[Tried]) -> float | None:
+    below = [each.step for each in tried if each.figures.failed_because is None]
+    due = sum(each.requests for step in below for each in step.endpoints)
+    return sum(each.abandoned for step in below for each in step.endpoints) / due if due else None
 
 
-def _begun(
-    request: ApplicationRequest, covered: Coverage, log: requests.LogRequests, peak: float
-) -> ApplicationSummary:
+def _begun(request: ApplicationRequest, load: work.Work) -> ApplicationSummary:
+    covered, peak = load.covered, load.peak_requests_per_second
     return ApplicationSummary(
         sojourn_version=__version__,
         started_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        log_name=request.log,
+        log_name=request.log or str(request.scenario),
+        scenario_name=None if request.scenario is None else str(request.scenario),
         target=request.target,
-        log_requests=log.requests,
+        log_requests=load.log.requests if load.log is not None else 0,
         covered_fraction=covered.fraction,
         peak_requests_per_second=peak,
         required_requests_per_second=request.required_rate if request.required_rate is not None else peak,
@@ -220,7 +225,7 @@ def _begun(
             EndpointDescription(
                 name=each.name,
                 requests=each.count,
-                fraction=each.count / log.requests,
+                fraction=each.count / covered.requests,
                 targets=each.targets,
                 mean_bytes=each.mean_bytes,
             )
@@ -230,4 +235,5 @@ def _begun(
             LeftOutRequests(why=each.why, requests=each.count, fraction=each.fraction) for each in covered.left_out
         ],
         tiers=[],
+        warnings=list(load.warnings),
     )

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from sojourn.applications.prices import Prices
+from sojourn.applications.summary import ApplicationSummary
+from sojourn.applications.verdicts import ABANDONED_MAX
 from sojourn.assessment.request import EffortName
 from sojourn.tiers.declaration import Tier
 from sojourn.tiers.watch import Sources
@@ -34,7 +37,8 @@ EFFORTS: Mapping[EffortName, Effort] = {
 class ApplicationRequest:
     """The options of one assessment."""
 
-    log: str
+    log: str | None
+    """None where a scenario is all there is."""
     log_options: LogOptions
     target: str
     tiers: Sequence[Tier]
@@ -58,3 +62,24 @@ class ApplicationRequest:
     """Changes to make and measure, as typed."""
     restore: str | None = None
     """The command that restores the system after each change."""
+    login: Path | None = None
+    """A scenario file with the login alone, for a log's requests."""
+    bodies: Path | None = None
+    """A scenario or a recording with what stands for a log's writes."""
+    scenario: Path | None = None
+    """In place of the log's requests."""
+    users: int | None = None
+    """Who log in."""
+    baseline: tuple[ApplicationSummary, str] | None = None
+    """An earlier run, and what it is called."""
+    fall_max: float = 0.0
+    """A capacity may be less than the baseline's by this share."""
+    abandoned_max: float = ABANDONED_MAX
+    """The share of requests below the knee that may be abandoned."""
+    trust: Sequence[str] = ()
+    """The engine's options about certificates and the version of HTTP."""
+
+    @property
+    def connecting(self) -> list[str]:
+        """The engine's options of every request."""
+        return [*(word for field in self.headers for word in ("--header", field)), *self.trust]

@@ -27,13 +27,26 @@ class EndpointFigures(Record):
     response_time_quantiles_seconds: list[float] = Field(default_factory=list)
     """The 5 %, 10 %, ... 95 % quantiles, which give the shape of the distribution."""
     failed_by: dict[str, int] = Field(default_factory=dict)
+    abandoned: int = 0
+    """Never sent, because a request before them in their iteration had failed."""
+    first_failure: str | None = None
+    """The first answer that was not as it should be: what was asked, what came, what of it is wrong."""
+
+
+class Login(Record):
+    """The login, which users make once, before the load."""
+
+    users: int
+    """Who are logged in."""
+    requests: list[EndpointFigures]
 
 
 class StepFigures(Record):
     """One step of the load."""
 
     kind: str
-    """`explore` and `climb` use the log's mix, `mix` others, `overload` the log's mix beyond the knee."""
+    """`explore` and `climb` have the log's mix, `mix` others, `overload` the log's beyond the knee; `recovery` is a low
+    load after one that failed: is the system still there?"""
     offered_requests_per_second: float
     requests_per_second: float
     failed_fraction: float
@@ -47,6 +60,8 @@ class StepFigures(Record):
     levels: dict[str, float] = Field(default_factory=dict)
     machine_busy_cores: float | None = None
     generator_cpu_cores: float = 0.0
+    generator_limited: str | None = None
+    """Why the generator, not the system, was the limit."""
     failed_because: str | None = None
     """The reason why the step is beyond the knee; None if it is not."""
     predicted_response_time_mean_seconds: float | None = None
@@ -140,6 +155,39 @@ class ObjectiveAnswer(Record):
     """True if it holds at the required load."""
 
 
+class CapacityChange(Record):
+    """A capacity now and in an earlier run."""
+
+    what: str
+    """`capacity`, which is the knee, or an objective."""
+    before: Interval
+    now: Interval
+    change: float | None
+    """Relative, of the estimates; None where a load did not reach its end."""
+    change_low: float | None
+    change_high: float | None
+    fell: bool | None
+    """By more than chance and what is allowed; None where that cannot be said."""
+
+
+class Comparison(Record):
+    """The run against an earlier one."""
+
+    baseline: str
+    differences: list[str]
+    """In what the runs differ beside the system."""
+    changes: list[CapacityChange]
+
+
+class Verdict(Record):
+    """One of those that decide the exit code."""
+
+    name: str
+    passed: bool | None
+    """None: it cannot be said, which fails nothing."""
+    because: str
+
+
 class Knee(Record):
     """The load of the log's mix that the system sustains."""
 
@@ -212,8 +260,13 @@ class ApplicationSummary(Record):
     target: str
     log_requests: int
     covered_fraction: float
-    peak_requests_per_second: float
-    required_requests_per_second: float
+    scenario_name: str | None = None
+    """The scenario that was made in place of the log's requests."""
+    peak_requests_per_second: float | None
+    """The log's busiest minute, as far as the load stands for it; None without a log."""
+    required_requests_per_second: float | None
+    """At which the objectives have to hold."""
+    login: Login | None = None
     endpoints: list[EndpointDescription]
     left_out: list[LeftOutRequests]
     tiers: list[TierDescription]
@@ -230,4 +283,13 @@ class ApplicationSummary(Record):
     objectives: list[ObjectiveAnswer] = Field(default_factory=list)
     model: Model | None = None
     verification: list[VerifiedChange] = Field(default_factory=list)
+    abandoned_fraction: float | None = None
+    """Of the requests due in steps of the log's mix below the knee: never sent, because one before them had failed."""
+    comparison: Comparison | None = None
+    verdicts: list[Verdict] = Field(default_factory=list)
     warnings: list[str] = Field(default_factory=list)
+
+    @property
+    def has_failed(self) -> bool:
+        """True if a verdict is a failure: exit code 1."""
+        return any(each.passed is False for each in self.verdicts)

@@ -1,61 +1,69 @@
-"""Generates the load of one step: each endpoint at its own rate, together Poisson arrivals.
+"""The load of one step: flows at rates of their own, together Poisson arrivals of iterations.
 
-Each endpoint is a separate open loop of the engine that chooses among the log's targets by frequency. All start at the
-same moment. The mix can therefore be varied freely, and each endpoint has its own figures.
+One open loop of the engine makes all of them as a scenario whose weights are the rates. So the mix can be varied at
+will, and each name of requests has its own figures.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
 
 from pydantic import ValidationError
 
 from sojourn import _native, engine, interrupts
-from sojourn.applications.coverage import expected_statuses
-from sojourn.applications.endpoints import Endpoint
+from sojourn.applications.failures import cure, in_words
+from sojourn.applications.flows import Flow
+from sojourn.applications.summary import Login
+from sojourn.applications.users import Users
+from sojourn.engine.results import NamedFigures
 from sojourn.failure import CouldNotRun
+from sojourn.loading import named
 from sojourn.loading.record import RequestsRecord
 from sojourn.loading.result import LoadResult
 from sojourn.machine.cores import pinned_command
 
-START_LEAD_SECONDS = 0.3
-"""How far ahead the common start is set, so that all loops are ready."""
+START_LEAD_SECONDS = 0.1
+"""How far ahead the start is set, so that its time is known."""
 TIMEOUT_SECONDS = 10.0
-"""Timeout of a response; a slower one counts as failed."""
+"""Of a response; one that takes longer has failed."""
 DRAIN_SECONDS = 5.0
-"""Time to wait for outstanding responses after a step."""
+"""How long the answers of a step are waited for when it is over."""
 GRACE_SECONDS = 30.0
-SAFE_BYTES = "/?&=%:@!$'()*+,;~-._[]|"
-"""Characters of a logged target that are sent unchanged; others are escaped."""
+SHOWN_MAX = 3
+"""Failures that are shown in words."""
+THINK_FACTOR = 1.5
+THINK_SECONDS_MAX = 60.0
+"""The longest time that is waited for users in the middle of their iterations."""
 
 
 @dataclass(frozen=True)
 class EndpointStep:
-    """The results of one endpoint in a step."""
+    """What the clients of one endpoint saw in a step."""
 
     name: str
     offered_per_second: float
     responses_per_second: float
-    """Responses with a status that the log has for the target."""
+    """As they should be, whenever they were due: beyond the knee the others come later."""
     requests: int
-    """Requests due in the step: answered as expected, failed or unanswered."""
+    """Due in the step's time: answered as expected, failed, unanswered or abandoned."""
     failures: int
-    """Requests answered with another status, not at all, or too late."""
+    """Answered otherwise, not at all, or not in time."""
     unfinished: int
     mean_seconds: float | None
     p50_seconds: float | None
     p95_seconds: float | None
     p99_seconds: float | None
     histogram: _native.Histogram | None
-    """None where its expected responses are no successes (redirects, not found): the engine keeps counts only."""
     failed_by: Mapping[str, int]
-    generator_cpu: float
-    send_lag_seconds: float | None
+    abandoned: int = 0
+    """Never sent, because a request before them in their iteration had failed."""
+    first_failure: str | None = None
 
 
 @dataclass(frozen=True)
@@ -63,41 +71,54 @@ class Step:
     """All endpoints in one step."""
 
     begin: float
-    """The measured time, in seconds since 1970."""
+    """Of the measured time, in seconds since 1970."""
     end: float
     endpoints: Sequence[EndpointStep]
     interrupted: bool = False
+    generator_cpu: float = 0.0
+    generator_limited: str | None = None
+    """Why the generator, not the system, was the limit."""
 
     @property
     def offered_per_second(self) -> float:
-        """The total rate of all endpoints."""
+        """Of all endpoints."""
         return sum(each.offered_per_second for each in self.endpoints)
 
     @property
     def responses_per_second(self) -> float:
-        """The total rate of all endpoints."""
+        """Of all endpoints."""
         return sum(each.responses_per_second for each in self.endpoints)
 
     @property
     def failed_fraction(self) -> float:
-        """The share of failed requests among all that were due, including unanswered ones."""
+        """Of all requests that were due; what is still unanswered at the end, or was abandoned, counts, too."""
         due = sum(each.requests for each in self.endpoints)
-        return sum(each.failures + each.unfinished for each in self.endpoints) / due if due else 0.0
+        missed = sum(each.failures + each.unfinished + each.abandoned for each in self.endpoints)
+        return missed / due if due else 0.0
+
+    @property
+    def failed_by(self) -> dict[str, int]:
+        """Failures of all endpoints by their causes."""
+        counted: defaultdict[str, int] = defaultdict(int)
+        for each in self.endpoints:
+            for cause, count in each.failed_by.items():
+                counted[cause] += count
+        return counted
 
     @property
     def mean_seconds(self) -> float | None:
-        """Mean response time over all endpoints."""
+        """Response time over all endpoints."""
         known = [each for each in self.endpoints if each.mean_seconds is not None]
         rate = sum(each.responses_per_second for each in known)
         return sum((each.mean_seconds or 0.0) * each.responses_per_second for each in known) / rate if rate else None
 
     @property
     def in_system(self) -> float:
-        """Mean number of requests in progress, by Little's law."""
+        """Requests under way on average, by Little's law."""
         return sum((each.mean_seconds or 0.0) * each.responses_per_second for each in self.endpoints)
 
     def quantile(self, fraction: float, names: Sequence[str] | None = None) -> float | None:
-        """A quantile of the response time over these endpoints, or all."""
+        """Of the response times of these endpoints, or of all."""
         merged = _native.Histogram()
         for each in self.endpoints:
             if each.histogram is not None and (names is None or each.name in names):
@@ -105,68 +126,175 @@ class Step:
         return merged.quantile(fraction) if len(merged) else None
 
 
+@dataclass
 class Traffic:
-    """The endpoints' requests, ready to be sent."""
+    """Flows, ready to be made by users."""
 
-    def __init__(
-        self, url: str, endpoints: Sequence[Endpoint], folder: Path, headers: Sequence[str], core: int | None, seed: int
-    ) -> None:
-        self._url = url.rstrip("/")
-        self._endpoints = endpoints
-        named = {header.partition(":")[0].strip().lower() for header in headers}
-        # Fields that browsers send; compression costs the system CPU time.
-        self._headers = [*headers, *([] if "accept-encoding" in named else ["Accept-Encoding: gzip"])]
-        self._core = core
-        self._seed = seed
-        self._lists = dict[str, Path]()
-        self._expected = {each.name: _statuses(each) for each in endpoints}
-        folder.mkdir(parents=True, exist_ok=True)
-        for place, endpoint in enumerate(endpoints):
-            path = folder / f"{place}.list"
-            path.write_text(file_list(endpoint))
-            self._lists[endpoint.name] = path
+    url: str
+    flows: Sequence[Flow]
+    users: Users
+    folder: Path
+    """Here the scenario of the last step is left, to see or to run by hand."""
+    core: int | None
+    seed: int
+
+    def logged_in(self) -> Login | None:
+        """Logs the users in, again if they were; None where they do not.
+
+        Raises:
+            CouldNotRun: the login fails.
+        """
+        return self.users.logged_in(self.url) if self.users.log_in else None
+
+    def try_out(self) -> list[str]:
+        """Makes every request once, one after another; returns what was not as it should be.
+
+        Raises:
+            CouldNotRun: none was.
+        """
+        requests = [
+            {**table, "optional": True, "think": "0s", "share": 1, "repeat": 1}
+            for flow in self.flows
+            for table in flow.requests
+        ]
+        tables = {**self.users.tables(), "request": requests}
+        loop = _Loop([*self._engine(tables), "--clients", "1", "--sessions", "1", "--warm-up", "0s", "--ramp", "0s"])
+        with interrupts.handed_on() as handed:
+            try:
+                loop.wait_ready()
+                handed.to(loop.stop)
+                loop.go(time.time())
+                record = loop.result(TIMEOUT_SECONDS * len(requests)).of_requests
+            finally:
+                loop.end()
+        failed = [each for each in record.by_name if each.errors or each.abandoned]
+        causes: defaultdict[str, int] = defaultdict(int)
+        for each in failed:
+            for cause, count in each.errors_by_cause.items():
+                causes[cause] += count
+        said = [f"{each.name}: {each.first_failure or in_words(each.errors_by_cause)}" for each in failed]
+        if record.requests == 0 and not handed.asked:
+            shown = "".join(f"\n  {one}" for one in said[:SHOWN_MAX])
+            raise CouldNotRun(
+                f"the target answers no request as it should: {in_words(causes) or record.stopped_because}{shown}",
+                cure(causes) or "does it answer what the log asks?",
+            )
+        return said
 
     def step(self, rates: Mapping[str, float], seconds: float, settle_seconds: float) -> Step:
-        """Sends requests of each endpoint at its rate; returns the results after the settle time.
+        """Makes each flow so often that it has its rate of requests, and says what came of it after the settle time.
 
         Raises:
             CouldNotRun: the engine refuses.
         """
-        self._seed += 1
-        loops: list[_Loop] = []
+        self.seed += 1
+        settle = settle_seconds + self._think_seconds()
+        iterations = {
+            flow.name: rates[flow.name] / flow.requests_per_iteration
+            for flow in self.flows
+            if rates.get(flow.name, 0.0) > 0
+        }
+        loop = _Loop(self._command(iterations, seconds, settle))
         with interrupts.handed_on() as handed:
             try:
-                for place, endpoint in enumerate(self._endpoints):
-                    if rates.get(endpoint.name, 0.0) > 0:
-                        loops.append(self._loop(endpoint, rates[endpoint.name], seconds, settle_seconds, place))
-                for loop in loops:
-                    loop.wait_ready()
+                loop.wait_ready()
                 start = time.time() + START_LEAD_SECONDS
-                handed.to(lambda: _stop(loops))
-                for loop in loops:
-                    loop.go(start)
-                done = [loop.result(seconds + settle_seconds) for loop in loops]
+                handed.to(loop.stop)
+                loop.go(start)
+                result = loop.result(seconds + settle)
             finally:
-                for loop in loops:
-                    loop.end()
-        begin = start + settle_seconds
-        return Step(begin, begin + seconds, done, interrupted=handed.asked)
+                loop.end()
+        begin = start + settle
+        return self._step(iterations, result, (begin, begin + seconds), interrupted=handed.asked)
 
-    def _loop(self, endpoint: Endpoint, rate: float, seconds: float, settle: float, place: int) -> _Loop:
-        words = [str(engine.path()), "load", self._url, "--mix", str(self._lists[endpoint.name]), "--any-size"]
-        words += ["--rate", f"{rate:.6g}", "--duration", f"{seconds:g}s", "--warm-up", f"{settle:g}s"]
-        words += ["--method", endpoint.method, "--timeout", f"{TIMEOUT_SECONDS:g}s", "--drain", f"{DRAIN_SECONDS:g}s"]
-        words += [word for header in self._headers for word in ("--header", header)]
-        words += ["--seed", str(self._seed * 1000 + place), "--embed", "--format", "json", "--start-on-stdin"]
-        # Several loops share one core, so they sleep rather than poll.
-        return _Loop(endpoint.name, rate, self._expected[endpoint.name], pinned_command(self._core, words))
+    def _think_seconds(self) -> float:
+        """How long it takes until users are in all parts of their iterations."""
+        default = self.users.scenario.defaults.get("think")
+        longest = max(flow.think_seconds(None if default is None else str(default)) for flow in self.flows)
+        return min(THINK_SECONDS_MAX, THINK_FACTOR * longest)
+
+    def _command(self, iterations: Mapping[str, float], seconds: float, settle: float) -> list[str]:
+        flows = [
+            {"weight": iterations[flow.name], "request": list(flow.requests)}
+            for flow in self.flows
+            if flow.name in iterations
+        ]
+        words = self._engine({**self.users.tables(), "flow": flows})
+        words += [
+            "--rate",
+            f"{sum(iterations.values()):.9g}",
+            "--duration",
+            f"{seconds:g}s",
+            "--warm-up",
+            f"{settle:g}s",
+        ]
+        # It shares the core with what watches the tiers: it sleeps, and does not poll.
+        return pinned_command(self.core, words)
+
+    def _engine(self, tables: Mapping[str, object]) -> list[str]:
+        """The engine with a scenario, but for who makes it."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        scenario = self.folder / "scenario.json"
+        scenario.write_text(json.dumps(tables, indent=1))
+        words = [str(engine.path()), "load", self.url, "--scenario", str(scenario), *self.users.options]
+        words += ["--timeout", f"{TIMEOUT_SECONDS:g}s", "--drain", f"{DRAIN_SECONDS:g}s", "--abandoned-limit", "100%"]
+        return [
+            *words,
+            *self.users.connecting,
+            "--seed",
+            str(self.seed),
+            "--embed",
+            "--format",
+            "json",
+            "--start-on-stdin",
+        ]
+
+    def _step(
+        self, iterations: Mapping[str, float], result: LoadResult, span: tuple[float, float], *, interrupted: bool
+    ) -> Step:
+        record = result.of_requests
+        offered: defaultdict[str, float] = defaultdict(float)
+        for flow in self.flows:
+            for name, visits in flow.visits.items():
+                offered[name] += visits * iterations.get(flow.name, 0.0)
+        # Answers due before the step and complete in it stand for those due in it and complete behind it.
+        completed = (record.requests_per_second or 0.0) / record.requests if record.requests else 0.0
+        figures = [
+            _figures(each, offered[each.name], completed, result) for each in record.by_name if offered[each.name] > 0
+        ]
+        return Step(
+            *span,
+            figures,
+            interrupted=interrupted,
+            generator_cpu=record.generator.cpu_fraction or 0.0,
+            generator_limited=result.limited_because,
+        )
+
+
+def _figures(found: NamedFigures, offered: float, completed: float, result: LoadResult) -> EndpointStep:
+    times = found.response_time_seconds
+    return EndpointStep(
+        name=found.name,
+        offered_per_second=offered,
+        responses_per_second=found.requests * completed,
+        requests=found.requests + found.errors + found.unfinished + found.abandoned,
+        failures=found.errors,
+        unfinished=found.unfinished,
+        abandoned=found.abandoned,
+        mean_seconds=times.mean,
+        p50_seconds=times.p50,
+        p95_seconds=times.p95,
+        p99_seconds=times.p99,
+        histogram=result.latencies.get(named.tag(named.TAGS[0], found.name)),
+        failed_by=found.errors_by_cause,
+        first_failure=found.first_failure,
+    )
 
 
 class _Loop:
-    """The engine of one endpoint."""
+    """The engine."""
 
-    def __init__(self, name: str, rate: float, expected: frozenset[str], command: Sequence[str]) -> None:
-        self._name, self._rate, self._expected = name, rate, expected
+    def __init__(self, command: Sequence[str]) -> None:
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -177,34 +305,35 @@ class _Loop:
         )
 
     def wait_ready(self) -> None:
-        """Waits until the engine is ready."""
+        """Until it has prepared itself."""
         assert self._process.stderr is not None
-        line = self._process.stderr.readline()
-        if "ready" not in line:
-            said = (line + self._process.stderr.read()).removeprefix("error: ")
-            what, _, hint = said.strip().partition("\nhint: ")
-            raise CouldNotRun(f"no load for {self._name}: {what}", hint or None)
+        said = ""
+        while line := self._process.stderr.readline():
+            if "ready" in line:
+                return
+            said += "" if line.startswith("warning: ") else line
+        what, _, hint = said.strip().removeprefix("error: ").partition("\nhint: ")
+        raise CouldNotRun(f"the load cannot be made: {what}", hint or None)
 
     def go(self, start: float) -> None:
-        """Starts at the given time."""
+        """Begins at that time."""
         self._say(f"go {start:.6f}")
 
     def stop(self) -> None:
-        """Stops early; the results so far still arrive."""
+        """Ends early; what was measured comes all the same."""
         self._say("stop")
 
-    def result(self, seconds: float) -> EndpointStep:
-        """Its results."""
+    def result(self, seconds: float) -> LoadResult:
+        """What it measured."""
         try:
-            # Standard input stays open, because closing it would end the run.
+            # Standard input stays open: its end would end the run.
             output = _read(self._process, seconds + TIMEOUT_SECONDS + GRACE_SECONDS)
-            record = RequestsRecord.model_validate_json(output)
+            return LoadResult.of(RequestsRecord.model_validate_json(output))
         except (ValidationError, subprocess.TimeoutExpired) as error:
-            raise CouldNotRun(f"the load for {self._name} ended without a result") from error
-        return _figures(self._name, self._rate, self._expected, LoadResult.of(record))
+            raise CouldNotRun("the load ended without a result") from error
 
     def end(self) -> None:
-        """Releases all resources."""
+        """Gives everything back."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
@@ -218,13 +347,8 @@ class _Loop:
             self._process.stdin.write(line + "\n")
             self._process.stdin.flush()
         except OSError:
-            # A failed engine is noticed by its missing output.
+            # One that is gone is noticed by what it does not say.
             return
-
-
-def _stop(loops: Sequence[_Loop]) -> None:
-    for loop in loops:
-        loop.stop()
 
 
 def _read(process: subprocess.Popen[str], seconds: float) -> str:
@@ -233,66 +357,3 @@ def _read(process: subprocess.Popen[str], seconds: float) -> str:
     output = process.stdout.read()
     process.wait(max(0.0, guard - time.monotonic()) + 1.0)
     return output
-
-
-def _figures(name: str, rate: float, expected: frozenset[str], result: LoadResult) -> EndpointStep:
-    record = result.record
-    assert isinstance(record, RequestsRecord)
-    good = {code: each for code, each in record.by_status.items() if code in expected}
-    answered = sum(each.responses for each in good.values())
-    all_answered = sum(each.responses for each in record.by_status.values())
-    unanswered = max(0, record.errors + record.requests - all_answered)
-    summaries = [each.response_time_seconds for each in good.values() if each.response_time_seconds.count]
-    counted = sum(each.count for each in summaries)
-    histogram = result.latencies.get("response_time") if any(code.startswith("2") for code in good) else None
-    one = summaries[0] if len(summaries) == 1 else None
-    # A request due close to the end may not have started.
-    unfinished = max(0, record.unfinished - 1)
-
-    def quantile(fraction: float, figure: float | None) -> float | None:
-        return figure if one is not None or histogram is None else histogram.quantile(fraction)
-
-    return EndpointStep(
-        name=name,
-        offered_per_second=rate,
-        responses_per_second=_throughput(record, answered),
-        requests=record.requests + record.errors + unfinished,
-        failures=all_answered - answered + unanswered,
-        unfinished=unfinished,
-        mean_seconds=sum((each.mean or 0.0) * each.count for each in summaries) / counted if counted else None,
-        p50_seconds=quantile(0.5, one.p50 if one else None),
-        p95_seconds=quantile(0.95, one.p95 if one else None),
-        p99_seconds=quantile(0.99, one.p99 if one else None),
-        histogram=histogram,
-        failed_by={
-            cause: count
-            for cause, count in record.errors_by_cause.items()
-            if not (cause.startswith("status_") and any(code[0] == cause[7] for code in expected))
-        },
-        generator_cpu=record.generator.cpu_fraction or 0.0,
-        send_lag_seconds=record.generator.send_lag_p99_seconds,
-    )
-
-
-def _throughput(record: RequestsRecord, answered: int) -> float:
-    """Responses within the time, whenever they were due, because beyond the knee they come late."""
-    if record.requests and record.requests_per_second is not None:
-        return record.requests_per_second * answered / record.requests
-    # For responses that are no successes the engine counts only those that were due.
-    return answered / record.duration_seconds if record.duration_seconds else 0.0
-
-
-def file_list(endpoint: Endpoint) -> str:
-    """The endpoint's targets with their frequencies, in the engine's format."""
-    counts = dict[str, int]()
-    for row in endpoint.requests:
-        target = quote(row.target.partition("#")[0], safe=SAFE_BYTES)
-        if target.startswith("/"):
-            counts[target] = counts.get(target, 0) + row.count
-    if not counts:
-        raise CouldNotRun(f"{endpoint.name} has no target that can be asked for")
-    return "".join(f"{target} {min(count, 1 << 31)}\n" for target, count in counts.items())
-
-
-def _statuses(endpoint: Endpoint) -> frozenset[str]:
-    return frozenset(str(status) for target in expected_statuses(endpoint).values() for status in target)

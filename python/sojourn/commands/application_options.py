@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from sojourn.applications import baseline
 from sojourn.applications.pipeline import assess
 from sojourn.applications.prices import read as read_prices
 from sojourn.applications.request import EFFORTS, ApplicationRequest
@@ -21,6 +22,8 @@ from sojourn.commands.progress import Stages
 from sojourn.commands.spreading import spread
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
 from sojourn.machine import cores
+from sojourn.report.application.junit import junit
+from sojourn.report.application.markdown import markdown
 from sojourn.report.application.page import write_report
 from sojourn.report.application.terminal import print_application
 from sojourn.results.run_folder import RunFolder
@@ -55,10 +58,22 @@ class ApplicationOptions:
     prices: Path | None
     changes: list[str]
     restore: str | None
+    login: Path | None
+    scenario: Path | None
+    bodies: Path | None
+    users: int | None
+    insecure: bool
+    cacert: Path | None
+    http2: bool
+    baseline: Path | None
+    fall_max: float
+    abandoned_max: float
+    junit: Path | None
+    markdown: Path | None
 
     def run(
         self,
-        log: str,
+        log: str | None,
         log_options: LogOptions,
         folder: Callable[[], Path],
         effort: EffortName,
@@ -67,7 +82,8 @@ class ApplicationOptions:
     ) -> None:
         """Assesses the application, prints the answer and exits with its exit code."""
         assert self.target is not None
-        require_log(log, log_options.also)
+        if log is not None:
+            require_log(log, log_options.also)
         require_permission(self.target, owned=self.owned)
         if not self.tiers:
             raise CouldNotRun(
@@ -92,18 +108,47 @@ class ApplicationOptions:
             prices=read_prices(self.prices) if self.prices is not None else None,
             planned=self.changes,
             restore=self.restore,
+            login=self.login,
+            scenario=self.scenario,
+            bodies=self.bodies,
+            users=self.users,
+            trust=self._trust(),
+            baseline=None if self.baseline is None else (baseline.read(self.baseline), str(self.baseline)),
+            fall_max=self.fall_max,
+            abandoned_max=self.abandoned_max,
         )
         run = RunFolder.create(folder(), holds=("application.json",), inside="targets")
         with Stages(talk, quiet=output_format is Format.json) as stages:
             summary = assess(request, run, stages)
         report = write_report(run)
+        for path, text in ((self.junit, junit(summary)), (self.markdown, markdown(summary))):
+            if path is not None:
+                _write(path, text)
         if output_format is Format.json:
             print_json(summary.model_dump(mode="json"))
         else:
             print_application(summary, data)
             print_where(report)
-        if not summary.complete or not all(each.holds for each in summary.objectives):
+        if summary.has_failed:
             raise typer.Exit(EXIT_RAN_WITH_FAILURES)
+
+    def _trust(self) -> list[str]:
+        if self.target is not None and not self.target.startswith("https:") and (self.insecure or self.cacert):
+            raise CouldNotRun("--insecure and --cacert are of https://", "leave them out")
+        return [
+            *(["--insecure"] if self.insecure else []),
+            *(["--cacert", str(self.cacert)] if self.cacert is not None else []),
+            *(["--http", "2"] if self.http2 else []),
+        ]
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    except OSError as error:
+        talk.print(f"cannot write {path}: {error.strerror or error}", highlight=False, soft_wrap=True)
+        raise typer.Exit(EXIT_RAN_WITH_FAILURES) from error
 
 
 def read_options(
@@ -132,6 +177,47 @@ def read_options(
     allow_methods: Annotated[
         str, _further("--allow-methods", help="Methods that the load may use, comma-separated; others are left out.")
     ] = "GET,HEAD",
+    login: Annotated[
+        Path | None,
+        _further(
+            "--login", help="How users log in before the load: a scenario file (docs/scenarios.md) with [[login]]."
+        ),
+    ] = None,
+    bodies: Annotated[
+        Path | None,
+        _further("--bodies", help="Writes of the log with their bodies: a scenario file, or a recording (HAR)."),
+    ] = None,
+    scenario: Annotated[
+        Path | None,
+        _further(
+            "--scenario", help="Load with this scenario's flows, or a recording (HAR), not with the log's requests."
+        ),
+    ] = None,
+    users: Annotated[
+        int | None,
+        _further("--users", min=1, help="Users who log in [default: those of the feeder file, at most 50]."),
+    ] = None,
+    insecure: Annotated[
+        bool, _further("--insecure", help="Trust any certificate of an https target: nothing is verified.")
+    ] = False,
+    cacert: Annotated[
+        Path | None, _further("--cacert", help="Trust the authorities, or certificates, in this PEM file.")
+    ] = None,
+    http2: Annotated[bool, _further("--http2", help="Speak HTTP/2, as browsers do where a server offers it.")] = False,
+    earlier: Annotated[
+        Path | None,
+        _further("--baseline", help="An earlier run's folder: exit code 1 if the capacity fell by more than chance."),
+    ] = None,
+    max_regression: Annotated[
+        str, _further("--max-regression", help="Let the capacity be less than the baseline's by this.")
+    ] = "0%",
+    abandoned_limit: Annotated[
+        str, _further("--abandoned-limit", help="Exit code 1 if more of the requests below the knee were abandoned.")
+    ] = "1%",
+    junit_file: Annotated[Path | None, _further("--junit", help="Write the verdicts here, as JUnit XML.")] = None,
+    markdown_file: Annotated[
+        Path | None, _further("--markdown", help="Write the answer here, short enough for a pull request.")
+    ] = None,
     header: Annotated[
         list[str] | None,
         _further("--header", "-H", help="A header field of each request, such as 'Cookie: session=…'; repeatable."),
@@ -171,7 +257,19 @@ def read_options(
     ] = None,
 ) -> ApplicationOptions:
     """Collects the parsed options into one value."""
-    given = {"--tier": tier, "--slo": slo, "--postgresql": postgresql, "--prometheus": prometheus, "--change": change}
+    given = {
+        "--tier": tier,
+        "--slo": slo,
+        "--postgresql": postgresql,
+        "--prometheus": prometheus,
+        "--change": change,
+        "--login": login,
+        "--scenario": scenario,
+        "--bodies": bodies,
+        "--baseline": earlier,
+        "--junit": junit_file,
+        "--markdown": markdown_file,
+    }
     if target is None and (beside := next((name for name, value in given.items() if value), None)):
         raise CouldNotRun(f"{beside} is of an application", "give its URL, too: --target http://127.0.0.1:8000")
     return ApplicationOptions(
@@ -191,6 +289,18 @@ def read_options(
         prices=prices,
         changes=change or [],
         restore=restore,
+        login=login,
+        scenario=scenario,
+        bodies=bodies,
+        users=users,
+        insecure=insecure,
+        cacert=cacert,
+        http2=http2,
+        baseline=earlier,
+        fall_max=quantity.fraction(max_regression),
+        abandoned_max=quantity.fraction(abandoned_limit),
+        junit=junit_file,
+        markdown=markdown_file,
     )
 
 

@@ -32,11 +32,11 @@ def register(app: typer.Typer) -> None:
 
 def _assess(
     logs: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="LOG...", help="Access logs, folders or patterns, read as one; or - for standard input."
         ),
-    ],
+    ] = None,
     server: Annotated[
         str, typer.Option(help=f"{', '.join(systems.SYSTEMS)}, or the URL of a running server.")
     ] = "sojourn",
@@ -112,6 +112,14 @@ def _assess(
 
     sojourn assess access.log --target http://127.0.0.1:8000 --tier app=port:8000 --tier db=port:5432
     """
+    if not logs:
+        if application.scenario is None:
+            raise CouldNotRun(
+                "there is no log", "sojourn assess LOG; an application also by --target URL --scenario FILE"
+            )
+        name = str(application.scenario)
+        application.run(None, log_options, lambda: output or _default_output(name), effort, seed, output_format)
+        return
     log, log_options = as_one(logs, log_options)
     if application.target is not None:
         application.run(log, log_options, lambda: output or _default_output(log), effort, seed, output_format)

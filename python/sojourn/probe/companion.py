@@ -104,6 +104,11 @@ class Companion:
         self._thread.join()
         self._stream.__exit__()
 
+    @property
+    def has_ended(self) -> bool:
+        """True if no more samples come: its processes are gone, or the connection to their machine is broken."""
+        return not self._thread.is_alive()
+
     def now(self) -> dict[str, float]:
         """The server's usage in the last second: totals per second, and current levels."""
         recording = self.recording

@@ -161,10 +161,16 @@ class Watch:
                 continue
         return None
 
-    def has_ended(self, name: str) -> bool:
-        """Returns true if all processes found at the start have ended."""
-        pids = self._roots.get(name, [])
-        return bool(pids) and not any(Path("/proc", str(pid)).exists() for pid in pids)
+    def ended_because(self, tier: Tier) -> str | None:
+        """Why a tier is watched no longer: its first processes are all gone, or so is the way to their machine."""
+        pids = self._roots.get(tier.name, [])
+        if pids and not any(Path("/proc", str(pid)).exists() for pid in pids):
+            return f"the processes of tier {tier.name} have ended"
+        companion = self._companions.get(tier.name)
+        if companion is not None and companion.has_ended:
+            where = "" if tier.host is None else f", or the connection to {tier.host} is broken (try ssh there by hand)"
+            return f"the probe of tier {tier.name} has ended: its processes are gone{where}"
+        return None
 
     def used(self, begin: float, end: float) -> SystemUse:
         """The tiers' usage between two moments of this machine's clock, in seconds since 1970."""

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sojourn.applications.summary import SUMMARY, ApplicationSummary, StepFigures
-from sojourn.report.application.terminal import objective_in_words, sentences
+from sojourn.applications.verdicts import objective_in_words
+from sojourn.report.application.terminal import sentences
 from sojourn.report.chart import Axis, Chart, Point, Series
 from sojourn.report.drawing import figure
 from sojourn.report.markup import Markup, element, join, shell

@@ -6,10 +6,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from sojourn.applications import baseline
 from sojourn.applications.diagnosis import in_words
-from sojourn.applications.summary import ApplicationSummary, ObjectiveAnswer
+from sojourn.applications.summary import ApplicationSummary
+from sojourn.applications.verdicts import objective_in_words, rates
 from sojourn.applications.verification.carrying_out import in_words as verified_in_words
-from sojourn.results.records import Interval
 from sojourn.text import format
 
 
@@ -24,6 +25,11 @@ def print_application(summary: ApplicationSummary, console: Console) -> None:
         console.print(
             Text(objective_in_words(objective, summary.required_requests_per_second), style=style), soft_wrap=True
         )
+    others = [each for each in summary.verdicts if each.passed is False and each.name == "abandoned requests"]
+    for verdict in others:
+        console.print(Text(f"FAILS  {verdict.because}", style="bold red"), soft_wrap=True)
+    for change in summary.comparison.changes if summary.comparison is not None else ():
+        console.print(Text(baseline.in_words(change), style="bold red" if change.fell else ""), soft_wrap=True)
     if summary.demands:
         console.print()
         console.print(demand_table(summary))
@@ -35,39 +41,31 @@ def print_application(summary: ApplicationSummary, console: Console) -> None:
 
 def sentences(summary: ApplicationSummary) -> list[str]:
     """The answer in full sentences."""
-    said = [
-        f"{summary.target}, loaded with {summary.covered_fraction:.0%} of the requests of {summary.log_name} "
-        f"({len(summary.endpoints)} endpoints)"
-    ]
+    of = (
+        f"the flows of {summary.scenario_name}"
+        if summary.scenario_name is not None
+        else f"{summary.covered_fraction:.0%} of the requests of {summary.log_name}"
+    )
+    users = f", by {summary.login.users} users who are logged in" if summary.login is not None else ""
+    said = [f"{summary.target}, loaded with {of} ({len(summary.endpoints)} endpoints){users}"]
     if summary.knee is not None:
         bound = "at least " if summary.knee.is_lower_bound else ""
-        said.append(f"capacity:   {bound}{_rates(summary.knee.requests_per_second)} requests/s of the log's mix")
-        said.append(f"            the log's busiest minute: {format.rate(summary.peak_requests_per_second)}")
+        said.append(f"capacity:   {bound}{rates(summary.knee.requests_per_second)} requests/s of this mix")
+        if summary.peak_requests_per_second is not None:
+            said.append(f"            the log's busiest minute: {format.rate(summary.peak_requests_per_second)}")
     if summary.bottleneck is not None:
         said.append(f"bottleneck: {in_words(summary.bottleneck)}")
     if summary.next_bottleneck is not None:
         said.append(f"next:       {in_words(summary.next_bottleneck)}")
     for change in summary.changes:
         cost = f", for {change.cost}" if change.cost is not None else ""
-        said.append(f"change:     {change.what}: {_rates(change.capacity)} requests/s (x{change.factor:.2f}){cost}")
+        said.append(f"change:     {change.what}: {rates(change.capacity)} requests/s (x{change.factor:.2f}){cost}")
     said += [f"verified:   {each.what}: {verified_in_words(each)}" for each in summary.verification]
     if summary.model is not None and summary.model.errors:
         off = ", ".join(f"{what} {error:.0%}" for what, error in summary.model.errors.items())
         loads = len({each.offered_requests_per_second for each in summary.model.held_out})
         said.append(f"model:      off by {off} (medians over endpoints, at {loads} loads that it did not see)")
     return said
-
-
-def objective_in_words(objective: ObjectiveAnswer, required: float) -> str:
-    """An objective, and the capacity within it."""
-    if objective.capacity is None:
-        return f"FAILS  {objective.objective}: not at any load"
-    word = "holds" if objective.holds else "FAILS"
-    bound = "at least " if objective.is_lower_bound else ""
-    return (
-        f"{word}  {objective.objective}: up to {bound}{_rates(objective.capacity)} requests/s "
-        f"(required: {format.rate(required)})"
-    )
 
 
 def demand_table(summary: ApplicationSummary) -> Table:
@@ -91,9 +89,3 @@ def demand_table(summary: ApplicationSummary) -> Table:
                 cells.append(f"{demand.seconds.estimate * 1e3:.2g} ({low:.2g}–{high:.2g})")
         table.add_row(endpoint.name, *cells)
     return table
-
-
-def _rates(interval: Interval) -> str:
-    if interval.low == interval.high:
-        return f"{interval.estimate:,.4g}"
-    return f"{interval.estimate:,.4g} ({interval.low:,.4g} to {interval.high:,.4g})"

@@ -1,0 +1,126 @@
+"""What an application is loaded with: flows of a log and of scenarios, writes, users; without a server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sojourn.applications.coverage import coverage
+from sojourn.applications.endpoints import Endpoint, endpoints
+from sojourn.applications.flows import Flow, endpoints_of, of_log, of_scenario, writes_of
+from sojourn.applications.requests import Asked, LogRequests
+from sojourn.applications.scenario import Scenario
+from sojourn.applications.users import Users
+from sojourn.failure import CouldNotRun
+
+ROWS = (
+    Asked("GET", "/account", 200, 8, 800),
+    Asked("GET", "/account", 302, 2, 0),
+    Asked("GET", "/logout", 302, 1, 0),
+    Asked("POST", "/cart/17/add", 302, 4, 0),
+    Asked("POST", "/login", 302, 5, 0),
+)
+LOG = LogRequests(rows=ROWS, requests=20, beyond=0, malformed=0, duration_seconds=60, peak_requests_per_second=1)
+KNOWN = [
+    Endpoint("GET /account", "GET", ROWS[:2]),
+    Endpoint("GET /logout", "GET", ROWS[2:3]),
+    Endpoint("POST /cart/{id}/add", "POST", ROWS[3:4]),
+    Endpoint("POST /login", "POST", ROWS[4:]),
+]
+BODIES = Scenario.model_validate(
+    {
+        "flow": [
+            {
+                "request": [
+                    {"name": "GET /cart", "method": "GET", "url": "/cart", "take": {"csrf": {"input": "csrf"}}},
+                    {"name": "add", "method": "POST", "url": "/cart/${random:1-9}/add", "form": {"csrf": "${csrf}"}},
+                ]
+            }
+        ]
+    }
+)
+
+
+def test_strangers_answers_are_wrong_for_users_who_are_logged_in(tmp_path: Path) -> None:
+    covered = coverage(LOG, KNOWN, ("GET",), logged_in=True)
+    assert [each.name for each in covered.endpoints] == ["GET /account"]
+    assert {each.why: each.count for each in covered.left_out} == {
+        "POST is not allowed (--allow-methods)": 9,
+        "/logout would end the users' sessions": 1,
+    }
+    (flow,) = of_log(covered, {}, tmp_path, logged_in=True)
+    assert flow.requests[0]["status"] == [200]
+    assert (tmp_path / "0.list").read_text() == "/account 10\n"
+    (anyone,) = of_log(coverage(LOG, KNOWN[:1], ("GET",)), {}, tmp_path)
+    assert anyone.requests[0]["status"] == [200, 302]
+    assert anyone.requests[0]["headers"] == {"Accept-Encoding": "gzip"}
+    (plain,) = of_log(coverage(LOG, KNOWN[:1], ("GET",)), {}, tmp_path, ["accept-encoding: br"])
+    assert "headers" not in plain.requests[0]
+
+
+def test_writes_are_made_where_their_bodies_are_known() -> None:
+    writes = writes_of(BODIES, KNOWN)
+    assert list(writes) == ["POST /cart/{id}/add"]
+    token, add = writes["POST /cart/{id}/add"]
+    assert token["name"] == "GET /cart"
+    assert (add["name"], add["status"], add["redirects"]) == ("POST /cart/{id}/add", [302], 0)
+    covered = coverage(LOG, KNOWN, ("GET", "POST"), writes)
+    assert [each.name for each in covered.endpoints] == ["GET /account", "GET /logout", "POST /cart/{id}/add"]
+    assert [each.why for each in covered.left_out] == ["POST /login: its body is not known (--bodies)"]
+
+
+def test_a_write_stands_for_paths_of_its_own_alone() -> None:
+    other = Endpoint("POST /cart/{id}/add", "POST", (Asked("POST", "/cart/17/add/now", 302, 4, 0),))
+    assert writes_of(BODIES, [other]) == {}
+    assert writes_of(BODIES, [Endpoint("x", "PUT", (Asked("PUT", "/cart/17/add", 302, 4, 0),))]) == {}
+
+
+def test_flows_of_a_scenario_have_visits_shares_and_times() -> None:
+    scenario = Scenario.model_validate(
+        {
+            "flow": [
+                {"weight": 3, "request": [{"name": "home", "method": "GET", "url": "/"}]},
+                {
+                    "request": [
+                        {"name": "list", "method": "GET", "url": "/list", "think": "1s-3s", "repeat": 2},
+                        {"name": "buy", "method": "POST", "url": "/buy", "share": 0.5, "check": {"contains": "x"}},
+                    ]
+                },
+            ]
+        }
+    )
+    home, shop = of_scenario(scenario)
+    assert (home.count, shop.count) == (3, 1)
+    assert shop.visits == {"list": 2.0, "buy": 0.5}
+    assert shop.requests_per_iteration == 2.5
+    assert shop.think_seconds(None) == 2.0
+    # What is looked at comes as it is.
+    assert [bool(table.get("headers")) for table in shop.requests] == [True, False]
+    counts = {each.name: each.count for each in endpoints_of([home, shop])}
+    assert counts == {"home": 7500, "list": 5000, "buy": 1250}
+
+
+def test_a_new_user_of_each_iteration_logs_in_within_the_load() -> None:
+    login = {"name": "login", "method": "POST", "url": "/login"}
+    home = {"name": "home", "method": "GET", "url": "/"}
+    again = Scenario.model_validate({"users": {"new": True}, "login": [login], "request": [home]})
+    (flow,) = of_scenario(again)
+    assert flow.visits == {"login": 1.0, "home": 1.0}
+    assert not Users(again, 5).log_in
+    once = Scenario.model_validate({"login": [login], "request": [home]})
+    assert of_scenario(once)[0].visits == {"home": 1.0}
+    with Users(once, 5) as users:
+        assert users.log_in
+        assert users.options[0] == "--users-file"
+        assert users.tables()["users"] == {"tabs": True}
+    with pytest.raises(CouldNotRun, match="a login alone"):
+        of_scenario(Scenario.model_validate({"login": [login]}))
+
+
+def test_flows_that_begin_alike_are_told_apart() -> None:
+    home = {"name": "home", "method": "GET", "url": "/"}
+    made = of_scenario(Scenario.model_validate({"flow": [{"request": [home]}, {"request": [home, home]}]}))
+    assert [each.name for each in made] == ["home (1)", "home (2)"]
+    assert isinstance(made[0], Flow)
+    assert len(endpoints(ROWS)) >= 3

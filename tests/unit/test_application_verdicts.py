@@ -1,0 +1,99 @@
+"""What decides an assessment's exit code: objectives, abandoned requests, a baseline; JUnit's file and Markdown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from sojourn.applications import baseline, verdicts
+from sojourn.applications.summary import ApplicationSummary, Knee, ObjectiveAnswer
+from sojourn.failure import CouldNotRun
+from sojourn.report.application.junit import junit
+from sojourn.report.application.markdown import markdown
+from sojourn.results.records import Interval
+
+
+def summary(low: float, estimate: float, high: float, *, is_lower_bound: bool = False) -> ApplicationSummary:
+    return ApplicationSummary(
+        sojourn_version="0", started_at="2026-11-25T10:00:00", complete=True, log_name="a.log",
+        target="http://127.0.0.1:8000", log_requests=10, covered_fraction=1.0, peak_requests_per_second=5.0,
+        required_requests_per_second=5.0, endpoints=[], left_out=[], tiers=[], abandoned_fraction=0.0,
+        knee=Knee(
+            requests_per_second=Interval(estimate=estimate, low=low, high=high),
+            is_lower_bound=is_lower_bound,
+            stopped_because="",
+        ),
+    )  # fmt: skip
+
+
+def fell(now: ApplicationSummary, before: ApplicationSummary, allowed: float = 0.0) -> bool | None:
+    (change,) = baseline.compare(now, before, "old", allowed).changes
+    return change.fell
+
+
+def test_a_capacity_fell_where_no_pair_of_values_within_the_intervals_denies_it() -> None:
+    before = summary(95, 100, 105)
+    assert fell(summary(80, 85, 90), before)
+    assert not fell(summary(80, 85, 96), before)
+    assert not fell(summary(110, 115, 120), before)
+    assert not fell(summary(80, 85, 90), before, allowed=0.1)
+    (change,) = baseline.compare(summary(80, 85, 90), before, "old", 0.0).changes
+    assert change.change == pytest.approx(-0.15)
+    assert change.change_low == pytest.approx(80 / 105 - 1)
+    assert change.change_high == pytest.approx(90 / 95 - 1)
+    assert "it fell" in baseline.in_words(change)
+
+
+def test_a_load_that_did_not_reach_its_end_says_what_it_can() -> None:
+    bound = summary(100, 100, 100, is_lower_bound=True)
+    assert fell(summary(80, 85, 90), bound), "it took 100 then, and at most 90 now"
+    assert fell(bound, summary(95, 98, 99)) is False, "it takes at least as much"
+    assert fell(bound, summary(150, 155, 160)) is None
+    assert fell(bound, bound) is None
+    (change,) = baseline.compare(bound, bound, "old", 0.0).changes
+    assert "says nothing" in baseline.in_words(change)
+
+
+def test_a_baseline_is_a_folder_or_its_file(tmp_path: Path) -> None:
+    made = summary(95, 100, 105)
+    (tmp_path / "application.json").write_text(made.model_dump_json())
+    assert baseline.read(tmp_path) == made
+    assert baseline.read(tmp_path / "application.json") == made
+    for bad in (tmp_path / "none", tmp_path / "bad.json"):
+        (tmp_path / "bad.json").write_text("{}")
+        with pytest.raises(CouldNotRun, match="--baseline"):
+            baseline.read(bad)
+
+
+def test_verdicts_become_an_exit_code_junit_and_markdown() -> None:
+    found = summary(80, 85, 90)
+    held = Interval(estimate=60, low=55, high=65)
+    found.objectives = [
+        ObjectiveAnswer(objective="p95 < 1s", capacity=held, is_lower_bound=False, holds=True),
+        ObjectiveAnswer(objective="GET /a|b: p95 < 1ms", capacity=None, is_lower_bound=False, holds=False),
+    ]
+    found.abandoned_fraction = 0.02
+    found.comparison = baseline.compare(found, summary(95, 100, 105, is_lower_bound=True), "old", 0.0)
+    found.verdicts = verdicts.of(found, 0.01)
+    assert found.has_failed
+    assert [each.passed for each in found.verdicts] == [True, True, False, False, False]
+    suite = ElementTree.fromstring(junit(found))[0]
+    assert (suite.attrib["tests"], suite.attrib["failures"], suite.attrib["skipped"]) == ("5", "3", "0")
+    assert len(suite.findall("testcase/failure")) == 3
+    text = markdown(found)
+    assert text.startswith("### ❌")
+    assert "GET /a\\|b" in text
+    assert text.count("❌") == 4
+    found.objectives, found.abandoned_fraction, found.comparison = [], None, None
+    found.verdicts = verdicts.of(found, 0.01)
+    assert not found.has_failed
+    assert markdown(found).startswith("### ✅")
+
+
+def test_what_xml_cannot_hold_does_not_break_it() -> None:
+    found = summary(80, 85, 90)
+    found.complete, found.incomplete_because = False, "a \x00 <byte> & \x1b"
+    found.verdicts = verdicts.of(found, 0.01)
+    assert ElementTree.fromstring(junit(found)) is not None
