@@ -164,8 +164,11 @@ def test_a_busy_processor_is_the_tier_s_that_uses_most_of_it() -> None:
 
 
 def test_tiers_that_starve_beside_other_programs_lack_a_processor_too() -> None:
-    starved = tiers_with(db=TierUse(cpu_cores=0.6, core_wait_threads=4.0))
-    assert found(figures(100, 2.0, tiers=starved, machine_busy_cores=1.99)) == [("db", "cpu")]
+    starved = tiers_with(db=TierUse(cpu_cores=0.85, core_wait_threads=4.0))
+    assert found(figures(100, 2.0, tiers=starved, machine_busy_cores=1.88)) == [("db", "cpu")]
+    # Others that have more than they do are no end of theirs.
+    fewer = tiers_with(db=TierUse(cpu_cores=0.4, core_wait_threads=4.0))
+    assert found(figures(100, 2.0, tiers=fewer, machine_busy_cores=1.99)) == []
     assert ("db", "cpu") not in found(figures(100, 2.0, tiers=starved, machine_busy_cores=1.0))
 
 

@@ -17,9 +17,7 @@ from sojourn.text import format
 CPU_MAX = 0.85
 """The CPU limit: the share of the available cores that the tiers use."""
 CPU_WITH_OTHERS_MAX = 0.93
-"""The CPU limit including other programs, provided that the tiers use at least half, or that their threads wait for
-cores.
-"""
+"""Of the same, with the work of others; the tiers then have at least half of what is used."""
 STARVED_MIN = 2.0
 """The limit of runnable threads without a core, on average, which must also exceed the running ones."""
 PROCESS_MAX = 0.88
@@ -91,7 +89,9 @@ def _processors(top: StepFigures, tiers: Sequence[TierDescription], least: float
         others = max(0.0, (top.machine_busy_cores or 0.0) - total)
         waiting = sum(top.tiers[name].core_wait_threads or 0.0 for name in group.tiers)
         starved = waiting >= STARVED_MIN and waiting > 1.5 * total
-        crowded = total + others >= CPU_WITH_OTHERS_MAX * group.cores and (total >= group.cores / 2 or starved)
+        # Where other programs have more of the cores than the tiers, it is not the tiers that end the growth.
+        enough = total >= group.cores / 2 or (starved and total >= others)
+        crowded = total + others >= CPU_WITH_OTHERS_MAX * group.cores and enough
         if total >= least * group.cores and (total >= CPU_MAX * group.cores or crowded):
             most = max(used, key=lambda name: used[name])
             shared = f" (of {total:.2f} that all tiers there use)" if len(used) > 1 else ""
