@@ -85,7 +85,7 @@ def search(
         warm_up: how long to run before that, in seconds.
         precision: how wide the 95 % interval may be, as a share of the capacity.
         time: how long to search at the most, in seconds.
-        told: is given every run as it ends, with what is known by then.
+        told: is called with every run as it ends, and the result so far.
         **options: any other option of `sojourn load`.
 
     Returns:

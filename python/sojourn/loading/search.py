@@ -129,11 +129,10 @@ class OutOfTime(Exception):
 def search(measure: Callable[[float], Trial], plan: Plan, keep: Callable[[Found], None] = lambda found: None) -> Found:
     """Searches for the capacity.
 
-    Args: measure: runs at a load; may raise `OutOfTime`, or `KeyboardInterrupt`, which ends the search with its result
-    so far. plan: the parameters of the search. keep: is called with the result so far after every run.
-        measure: runs at a load; may raise `OutOfTime`, and `KeyboardInterrupt`, after which what is known is returned.
-        plan: what is wanted.
-        keep: is given what is known after every run.
+    Args:
+        measure: runs at a load; may raise `OutOfTime`, or `KeyboardInterrupt`, which ends the search with its result.
+        plan: the parameters of the search.
+        keep: is called with the result so far after every run.
     """
     state = _Search(measure, plan, keep)
     try:

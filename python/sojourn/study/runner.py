@@ -42,11 +42,10 @@ class Measure(Protocol):
     def __call__(self, point: Point) -> Record:
         """Measures a point and returns its record.
 
-        Raises: SystemMissing: its system did not run. CouldNotRun or OSError: nothing could be measured.
-        KeyboardInterrupt: the user interrupted; nothing of the point is stored.
+        Raises:
             SystemMissing: its system did not run.
-            CouldNotRun: nothing could be measured; so with OSError.
-            KeyboardInterrupt: somebody stopped it; nothing of the point is kept.
+            CouldNotRun: nothing could be measured; likewise OSError.
+            KeyboardInterrupt: the user interrupted; nothing of the point is stored.
         """
         ...
 

@@ -105,7 +105,7 @@ def import_log(log: str, options: LogOptions, seed: int, progress: Progress) -> 
         log: a path of a file or a folder, a pattern, or `-` for standard input; plain, gz, bz2, xz or zst.
         options: how it is read.
         seed: spreads requests within their second.
-        progress: is told how far it is.
+        progress: receives the progress.
 
     Raises:
         CouldNotRun: no such file, options that cannot be, an empty log, or no request in it that can be replayed.
