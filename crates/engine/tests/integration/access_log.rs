@@ -1,4 +1,5 @@
-//! The access log over every architecture: rotation loses nothing, a full disk loses lines and no requests.
+//! Tests of the access log over every architecture: rotation loses no line, and a full disk loses lines but no
+//! requests.
 
 use crate::engine;
 use std::collections::HashSet;
@@ -14,8 +15,8 @@ use rustix::process::{Signal, kill_process};
 use sojourn_server::{ALL, Counter};
 use sojourn_testing::fixture;
 
-/// Requests from two clients, one of which keeps its connection, each request with a number of its own; returns how
-/// many were answered. `meanwhile` runs beside them.
+/// Sends numbered requests from two clients, one of which keeps its connection; returns how many were answered.
+/// `meanwhile` runs beside them.
 fn under_load(server: &Server, meanwhile: impl FnOnce()) -> u64 {
     let (is_over, numbers) = (AtomicBool::new(false), AtomicU64::new(0));
     let next = || numbers.fetch_add(1, Ordering::Relaxed);
@@ -35,7 +36,7 @@ fn under_load(server: &Server, meanwhile: impl FnOnce()) -> u64 {
                 }
             }
         });
-        // Also when it panics the clients are to end.
+        // The clients must end even if the test panics.
         let _over = engine::WhenDropped(&is_over);
         meanwhile();
     });
@@ -126,9 +127,9 @@ fn a_disk_that_fills_and_is_cleared_keeps_whole_lines() {
     while server.counters().value(Counter::LogLinesDropped) == 0 {
         answered += under_load(&server, || std::thread::sleep(Duration::from_millis(200)));
     }
-    // What is still in memory is written or dropped first: it could fill the disk again.
+    // Lines still in memory are written or dropped first, because they could fill the disk again.
     std::thread::sleep(Duration::from_millis(1500));
-    // As an administrator would make room.
+    // An administrator's way to make room.
     fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
     assert!(server.get("/empty").contains(" 200 "));
     let dropped = server.stop().value(Counter::LogLinesDropped);
@@ -157,7 +158,7 @@ fn links_are_no_logs() {
     let log = path("log");
     let server = Server::start("amped", root.path(), &["--access-log", log.to_str().unwrap()]);
     assert_eq!(fs::metadata(&log).unwrap().permissions().mode() & 0o777, 0o640);
-    // Nor when it is opened again.
+    // The same when the log is reopened.
     fs::rename(&log, path("log.1")).unwrap();
     std::os::unix::fs::symlink(path("precious"), &log).unwrap();
     kill_process(server.pid(), Signal::USR1).unwrap();
@@ -180,7 +181,7 @@ fn the_time_a_response_takes_is_logged() {
                 let format = "%U %O %D";
                 let flags = ["--access-log", path.to_str().unwrap(), "--access-log-format", format];
                 let server = Server::start(architecture, root.path(), &flags);
-                // Slow in sending the request, once the connection is served.
+                // The client sends its request slowly once its connection is served.
                 let mut client = server.connect();
                 client.send(b"HEAD /empty HTTP/1.1\r\nHost: h\r\n\r\n");
                 client.take(1);

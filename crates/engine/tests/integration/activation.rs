@@ -1,4 +1,4 @@
-//! Sockets that others open: a service manager's (LISTEN_FDS), and inetd's connections.
+//! Tests of sockets opened by other programs: a service manager's (LISTEN_FDS), and inetd's connections.
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
@@ -9,7 +9,7 @@ use crate::engine::{Client, DEADLINE, ENGINE, Server, get};
 use sojourn_server::{ALL, Counter};
 use sojourn_testing::fixture;
 
-/// A shell that runs its arguments in its place, standard input as descriptor 3 and announced as such.
+/// A shell that replaces itself with its arguments, with the listener from standard input as announced descriptor 3.
 fn passing(listener: &TcpListener, count: u32) -> Command {
     let mut shell = Command::new("sh");
     shell.args([
@@ -32,7 +32,7 @@ fn a_socket_that_is_passed_is_served() {
     let root = fixture::site();
     for architecture in ALL {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        // Who comes before the server runs is served too.
+        // A client that connects before the server runs is served, too.
         let mut early = Client::to(listener.local_addr().unwrap());
         early.send(b"GET /hello.txt HTTP/1.0\r\n\r\n");
         let mut command = passing(&listener, 1);
@@ -64,7 +64,7 @@ fn without_a_connection_there_is_nothing_to_serve() {
     );
 }
 
-/// Debian's inetd with one service, ended when it is dropped.
+/// Debian's inetd with one service; dropping it ends it.
 struct Inetd(Child);
 
 impl Inetd {
@@ -121,11 +121,11 @@ fn another_inetd_executes_it_too() {
         kept.take(100);
         while !kept.take(1).ends_with(b"o") {}
     }
-    // The configuration is read each time.
+    // The configuration is read for each connection.
     assert!(get(address, "/.git/config").starts_with("HTTP/1.1 404 "));
     write("serve-hidden = true\n");
     assert!(get(address, "/.git/config").ends_with("secret"));
-    // What is wrong with it is no answer to a client.
+    // An error in the configuration must not be sent to the client.
     write("no-such-option = 1\n");
     assert!(
         get(address, "/hello.txt").starts_with("HTTP/1.1 500 ") && !get(address, "/").contains("no-such")

@@ -1,4 +1,5 @@
-//! A successor takes over under load: no request fails, downloads finish, and one that cannot serve changes nothing.
+//! Tests of binary upgrades under load: no request fails, downloads finish, and a successor that cannot serve changes
+//! nothing.
 
 use crate::engine;
 use std::net::TcpListener;
@@ -19,7 +20,7 @@ const KEPT: &[u8] = b"GET /hello.txt HTTP/1.1\r\nHost: h\r\n\r\n";
 
 #[test]
 fn no_request_fails_and_downloads_finish() {
-    // However short the time is that a stop leaves them.
+    // The drain timeout of a stop does not apply.
     over_all(&["--drain-timeout", "200ms"], |mut server, _| {
         let address = server.address;
         let (is_over, answered) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -41,7 +42,7 @@ fn no_request_fails_and_downloads_finish() {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
                     let mut kept = Client::to(address);
-                    // Until the server says that it was the last.
+                    // Until the server announces its last response.
                     while !is_over.load(Ordering::Relaxed) {
                         kept.send(KEPT);
                         let mut answer = kept.take(100);
@@ -65,7 +66,7 @@ fn no_request_fails_and_downloads_finish() {
             drop(over);
             assert!(get(address, "/hello.txt").ends_with("hello"));
             count();
-            // Their clients are gone, so it has nothing to wait for.
+            // Their clients have left, so it has nothing to wait for.
             std::thread::sleep(Duration::from_millis(300));
             successor.stop();
         });

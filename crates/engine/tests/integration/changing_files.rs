@@ -1,5 +1,5 @@
-//! Files that change while they are served, over the event loops and every way they have to the data: an answer
-//! is one version, whole, or it ends short. `robustness.rs` has the simpler cases, over every architecture.
+//! Tests of files that change while they are served, over the event loops and every path to the data: a response is one
+//! complete version, or ends short. `robustness.rs` has the simpler cases, over every architecture.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -26,10 +26,10 @@ const VARIANTS: &[(&str, &[&str])] = &[
     ("amped-nowait", &["--residency", "none"]),
 ];
 
-/// A version may be served for so long after it was replaced.
+/// How long a version may be served after it was replaced.
 const RECHECK_AFTER: Duration = Duration::from_millis(50);
 
-/// Runs `test` over every variant side by side, each on a site of its own.
+/// Runs `test` over every variant in parallel, each with its own site.
 fn over_variants(test: impl Fn(Server, &Path) + Sync) {
     let run = |architecture: &str, flags: &[&str]| {
         let root = tempfile::tempdir().unwrap();
@@ -45,7 +45,7 @@ fn over_variants(test: impl Fn(Server, &Path) + Sync) {
     });
 }
 
-/// The head and the body of the next answer on a connection that is kept; short only if it ends.
+/// The head and the body of the next response on a kept connection; short only if the connection ends.
 fn answer(client: &mut Client) -> (String, Vec<u8>) {
     let mut head = client.take(100);
     while !head.ends_with(b"\r\n\r\n") {
@@ -60,13 +60,13 @@ fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
 }
 
-/// What the file `name` holds as its `version`: every byte says which it is, and so does the length.
+/// The content of the file `name` in this `version`, which every byte and the length tell.
 fn content(name: &str, version: usize) -> Vec<u8> {
     let shortest = if name == "large" { 600_000 } else { 10 };
     vec![version as u8; shortest + version]
 }
 
-/// The one version that an answer is.
+/// Requests a file and returns the version of the response.
 fn get(client: &mut Client, name: &str) -> usize {
     client.send(format!("GET /{name} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes());
     let body = answer(client).1;
@@ -83,7 +83,7 @@ fn replace(root: &Path, name: &str, version: usize) {
 #[test]
 fn an_answer_is_one_version_and_not_an_old_one() {
     const VERSIONS: usize = 50;
-    /// What scheduling may add to how long a version is trusted: nothing else may.
+    /// The delay that scheduling may add to a version's trusted time.
     const DEADLINE: Duration = Duration::from_secs(2);
     over_variants(|server, root| {
         for name in ["large", "small"] {
@@ -118,7 +118,7 @@ fn an_answer_is_one_version_and_not_an_old_one() {
     });
 }
 
-/// A large file, more than the buffers of both sockets hold: every eight bytes say where they are.
+/// A file larger than both sockets' buffers; every eight bytes tell their position.
 fn whole() -> &'static [u8] {
     static WHOLE: LazyLock<Vec<u8>> = LazyLock::new(|| (0..2u64 << 20).flat_map(u64::to_le_bytes).collect());
     &WHOLE

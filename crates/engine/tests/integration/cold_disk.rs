@@ -1,6 +1,6 @@
-//! The difference between the architectures, on a real disk made slow: one client asks for files that are not in
-//! memory, another for one that is, again and again. With SPED the second waits whenever the first does; with
-//! every other architecture it notices nothing.
+//! Compares the architectures on a slowed disk: one client requests files that are not in memory, another repeatedly
+//! requests one that is. With SPED the second waits whenever the first does; with every other architecture it is
+//! unaffected.
 
 use std::fs::File;
 use std::io::Write;
@@ -14,22 +14,22 @@ use sojourn_measure::confinement::{Confinement, Hierarchies, Limits, disk_under}
 use sojourn_server::{ALL, Counter};
 use sojourn_testing::drop_pages;
 
-/// How fast the disk is for a server under test.
+/// The read rate of the disk for the server under test.
 const DISK_BYTES_PER_SECOND: u64 = 2 << 20;
 
-/// A cold file: more than one turn of sending, and a quarter of a second and more of the disk's time.
+/// The size of a cold file: more than is sent in one loop iteration, and at least a quarter of a second of disk time.
 const COLD_BYTES: usize = 640 << 10;
 
-/// Cold files; each is asked for once, so that it is cold.
+/// The number of cold files; each is requested once.
 const COLD_FILES: usize = 6;
 
-/// Between two requests for the hot file.
+/// The pause between two requests for the hot file.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// How much longer SPED makes the hot client wait, at the least.
+/// The factor by which SPED must slow the hot client at least.
 const RATIO_MIN: u32 = 10;
 
-/// What is tried, by name: the architecture and its flags.
+/// The variants by name: the architecture and its flags.
 const VARIANTS: &[(&str, &str, &[&str])] = &[
     ("amped with processes", "amped", &["--helper-kind", "processes"]),
     ("amped with mincore", "amped", &["--residency", "mincore"]),
@@ -40,7 +40,7 @@ const VARIANTS: &[(&str, &str, &[&str])] = &[
     ("uring with one ring and memory", "uring", &["--workers", "1", "--memory-max", "1MiB"]),
 ];
 
-/// What the hot client saw while the other asked for all cold files.
+/// The hot client's measurements while the other client requested all cold files.
 struct Seen {
     name: String,
     cold_seconds: f64,
@@ -57,7 +57,7 @@ fn content(number: usize) -> Vec<u8> {
     (0..COLD_BYTES).map(|index| (index / 251) as u8 ^ index as u8 ^ number as u8).collect()
 }
 
-/// Writes the site and has the kernel forget the cold part of it.
+/// Writes the site and drops its cold part from the page cache.
 fn write_site(root: &Path) {
     std::fs::write(root.join("hot"), "hot").unwrap();
     for number in 0..COLD_FILES {
@@ -146,7 +146,7 @@ fn only_sped_makes_others_wait_for_the_disk() {
         );
     }
     let disk_seconds = (COLD_FILES * COLD_BYTES) as f64 / DISK_BYTES_PER_SECOND as f64;
-    // Not the 99th: on a busy machine one in a hundred waits for a processor.
+    // Not the 99th percentile: on a busy machine one request in a hundred waits for a processor.
     let usual = |seen: &Seen| seen.percentile(90);
     let sped = seen.iter().find(|seen| seen.name == "sped").map(usual).expect("sped is a row");
     for other in &seen {

@@ -1,4 +1,5 @@
-//! `serve --config FILE`: keys are the long options, the command line wins, mistakes are named with their line.
+//! Tests of `serve --config FILE`: keys are the long options, the command line takes precedence, and errors name their
+//! line.
 
 use std::path::Path;
 use std::process::Command;

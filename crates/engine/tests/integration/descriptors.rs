@@ -1,4 +1,4 @@
-//! Out of descriptors: clients are told, nothing spins, service goes on.
+//! Tests of running out of file descriptors: clients get a response, no loop spins, and service continues.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -36,7 +36,7 @@ fn cpu_time_of_all(server: &Server) -> Duration {
 fn running_out_of_descriptors() {
     let shed = AtomicU64::new(0);
     over_all(&[], |server, _| {
-        // What it needs for itself it has by the time it serves.
+        // By the time it serves, it has opened the descriptors that it needs itself.
         assert!(server.get("/hello.txt").ends_with("hello"));
         limit(server.pid());
         let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.connect()).collect();
@@ -59,6 +59,6 @@ fn running_out_of_descriptors() {
         }
         shed.fetch_add(server.stop().value(Counter::ConnectionsShed), Ordering::Relaxed);
     });
-    // Those who accept for everybody run out, those who accept one at a time do not.
+    // Architectures that accept for many clients at once run out; those that accept one at a time do not.
     assert!(shed.into_inner() > 0);
 }

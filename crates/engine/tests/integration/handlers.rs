@@ -1,4 +1,4 @@
-//! The seam between connections and handlers: what `--handler` offers answers on every architecture.
+//! Tests that every handler of `--handler` answers on every architecture.
 
 use crate::engine::over_all;
 
@@ -6,7 +6,7 @@ use crate::engine::over_all;
 fn echo_answers_with_the_request_on_every_architecture() {
     over_all(&["--handler", "echo"], |server, _| {
         let mut client = server.connect();
-        // Two requests at once, and a body that the handler does not take.
+        // Two pipelined requests, one with a body that the handler does not read.
         client.send(
             b"POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbodyGET /b HTTP/1.0\r\nX: y\r\n\r\n",
         );

@@ -1,4 +1,4 @@
-//! Films as HLS, served by every architecture: the same bytes, with all that documents have.
+//! Tests of films as HLS on every architecture: identical bytes, with the features of documents.
 
 use crate::engine;
 use std::fs;
@@ -8,7 +8,7 @@ use crate::engine::{Client, Server, over_all};
 use sojourn_media::hls::Film;
 use sojourn_media::mp4::Index;
 
-/// A film of two seconds, also one of the fuzzer's.
+/// A film of two seconds, also in the fuzzer's corpus.
 const FILM: &[u8] = include_bytes!("../../../../fuzz/corpus/mp4_film/two-seconds");
 
 fn film() -> Film {
@@ -26,7 +26,7 @@ fn segment() -> Vec<u8> {
     segment.head.iter().chain(ranges).copied().collect()
 }
 
-/// The head and the body of the answer to a request with these fields.
+/// The head and the body of the response to a request with these fields.
 fn answer(server: &Server, path: &str, fields: &str) -> (String, Vec<u8>) {
     let mut client = Client::to(server.address);
     client.send(format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{fields}\r\n").as_bytes());

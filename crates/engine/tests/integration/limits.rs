@@ -1,4 +1,4 @@
-//! Limits on clients over every architecture: how many connections from where, how many requests, how slowly.
+//! Tests of limits on clients over every architecture: connections by address, requests, and transfer rates.
 
 use crate::engine;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -15,7 +15,7 @@ use sojourn_testing::fixture;
 const KEPT: &[u8] = b"GET /hello.txt HTTP/1.1\r\nHost: h\r\n\r\n";
 const TURNED_AWAY: &[u8] = b"HTTP/1.1 503 ";
 
-/// A connection from `source`, with little room for what it has not read yet.
+/// A connection from `source` with a small receive buffer.
 pub fn connect_from(source: Ipv4Addr, server: SocketAddr) -> Client {
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     set_socket_recv_buffer_size(&socket, 64 << 10).unwrap();
@@ -50,7 +50,7 @@ fn one_address_has_a_limited_number_of_connections() {
     });
 }
 
-/// Kills every child, and waits until none of them can be handed a connection any more: that one would be lost.
+/// Kills every child, and waits until no connection can be passed to one of them, because it would be lost.
 fn kill_all(server: &Server) {
     let killed = server.children();
     killed.iter().for_each(|&child| kill_process(child, Signal::KILL).unwrap());
@@ -61,8 +61,8 @@ fn kill_all(server: &Server) {
     }
 }
 
-/// A connection that is served, and how many were turned away before the ones that ended were known to be over: a
-/// process that serves one connection gives its place back when it has ended, after it has closed the connection.
+/// Opens a connection that is served; also returns how many were refused before earlier ones were known to have ended.
+/// A process per connection gives its place back only when it has ended, after closing the connection.
 fn let_in(connect: impl Fn() -> Client) -> (Client, u64) {
     let begun = Instant::now();
     for turned_away in 0.. {
@@ -104,7 +104,7 @@ fn a_connection_carries_a_limited_number_of_requests() {
         client.send(KEPT);
         let last = String::from_utf8(client.rest()).unwrap();
         assert!(last.contains("\r\nConnection: close\r\n") && last.ends_with("hello"), "{last:?}");
-        // Those who have sent more already ask again elsewhere.
+        // A client that has already sent more must send its request again elsewhere.
         let mut hasty = server.connect();
         hasty.send(&KEPT.repeat(5));
         assert_eq!(hasty.rest().windows(9).filter(|text| *text == b"\r\n\r\nhello").count(), 3);
@@ -123,7 +123,7 @@ fn who_reads_too_slowly_is_left_and_who_is_only_slow_is_not() {
         huge.set_len(256 << 20).unwrap();
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            // Several times the least rate, in small pieces.
+            // Several times the minimum rate, in small pieces.
             let steady = scope.spawn(|| {
                 let mut client = connect_from(here, server.address);
                 client.send(b"GET /huge HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -132,9 +132,9 @@ fn who_reads_too_slowly_is_left_and_who_is_only_slow_is_not() {
                     std::thread::sleep(Duration::from_millis(50));
                 }
             });
-            // Also when this one panics.
+            // Also if this thread panics.
             let over = engine::WhenDropped(&is_over);
-            // Something every time, but never much.
+            // Sends something every time, but too little.
             let mut client = connect_from(here, server.address);
             client.send(b"GET /huge HTTP/1.1\r\nHost: h\r\n\r\n");
             let begun = Instant::now();

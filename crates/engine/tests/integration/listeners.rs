@@ -1,4 +1,4 @@
-//! Several listening sockets: each is served, under every architecture, and all go when the server stops.
+//! Tests of several listening sockets: each is served under every architecture, and all close when the server stops.
 
 use std::net::TcpStream;
 use std::process::Command;

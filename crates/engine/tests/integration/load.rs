@@ -1,4 +1,4 @@
-//! The generator as a program against the server as a program: a server that stands still must show.
+//! Tests of the load generator against the server, both as programs: a stopped server must show in the results.
 
 use crate::engine;
 use std::{
@@ -28,7 +28,7 @@ fn a_server_stopped_for_two_seconds_shows_from_the_intended_start() {
     kill_process(pid, Signal::CONT).unwrap();
     let output = load.wait_with_output().unwrap();
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
-    // Those that were on their way when the five seconds were over are no results, but none is lost.
+    // Requests in flight at the end of the five seconds are not results, but none is lost.
     let counted = |key: &str| result[key].as_u64().unwrap();
     assert!((counted("requests") + counted("unfinished")).abs_diff(1000) <= 2, "{result}");
     assert_eq!(result["errors"], 0, "{result}");
@@ -79,7 +79,7 @@ fn a_full_disk_takes_a_file_and_not_the_result() {
     let mut command = Command::new(engine::ENGINE);
     let url = format!("http://{}/page", server.address);
     command.args(["load", &url, "--clients", "1", "--requests", "20", "--warm-up", "0s", "--format", "json"]);
-    // A device on which there is never room.
+    // A device that is always full.
     command.args(["--timeline", "/dev/full", "--histograms"]).arg(&kept);
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(1));

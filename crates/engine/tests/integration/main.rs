@@ -1,4 +1,4 @@
-//! The installed engine as a process: its command line, and the servers it runs, over real sockets.
+//! Tests of the installed engine as a process: its command line, and its servers, over real sockets.
 //!
 //! Architectures that fork need a process that does nothing else, so every architecture is tested like this.
 

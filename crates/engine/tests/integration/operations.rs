@@ -1,4 +1,4 @@
-//! What an operator sees: the configuration as it comes out, the admin listener, children that cannot live.
+//! Tests of operations: the effective configuration, the admin listener, and children that die at once.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -38,7 +38,7 @@ fn the_configuration_that_is_printed_gives_the_same_server() {
     }
 }
 
-/// The line `name` of what the system says about a process.
+/// The line `name` in /proc/PID/status.
 fn status(process: Pid, name: &str) -> String {
     let text = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
@@ -76,7 +76,7 @@ fn privileges_are_given_up_by_every_process() {
             assert_eq!(status(process, "NoNewPrivs:"), "1");
             assert_eq!(status(process, "CapEff:").trim_start_matches('0'), "");
         }
-        // It is theirs to open again.
+        // Lets the server reopen its log.
         std::fs::rename(&log, logs.path().join("log.1")).unwrap();
         kill_process(server.pid(), Signal::USR1).unwrap();
         server.get("/hello.txt");
@@ -131,7 +131,7 @@ fn children_that_cannot_live_are_not_started_again_and_again() {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        // At once, after a second, after two more: two each time at most.
+        // At once, after a second, and after two more: at most two each time.
         let started = server.counters().value(Counter::ChildrenStarted);
         assert!((4..=8).contains(&started), "{architecture}: {started}");
         let said = server.said();

@@ -1,4 +1,4 @@
-//! Servers made of processes: what happens to the others, to the counters and to the log when one dies or stops.
+//! Tests of servers with several processes: effects on other processes, counters and the log when one dies or stops.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ const KEPT: &[u8] = b"GET /hello.txt HTTP/1.1\r\nHost: h\r\n\r\n";
 const LAST: &[u8] = b"GET /large.bin HTTP/1.0\r\n\r\n";
 const LARGE: &[u8] = b"GET /large.bin HTTP/1.1\r\nHost: h\r\n\r\n";
 
-/// Those that keep a number of worker or helper processes alive.
+/// Architectures that keep a number of worker or helper processes.
 const WITH_WORKERS: &[&str] = &["mp", "helper", "helper+fork", "standard"];
 
 /// Runs `test` over some architectures side by side.
@@ -44,7 +44,7 @@ fn those_who_are_killed_are_replaced_and_what_they_counted_stays() {
             let load = || {
                 let mut served = 0;
                 while !is_over.load(Ordering::Relaxed) {
-                    // A connection that is killed is answered by nothing; every other whole.
+                    // A request in a killed process gets no response; every other gets a complete one.
                     match server.get("/hello.txt").as_str() {
                         "" => {}
                         answer => {
@@ -130,7 +130,7 @@ fn a_server_that_is_killed_leaves_no_children() {
         let children = server.children();
         kill_process(server.pid(), Signal::KILL).unwrap();
         until("children end", || children.iter().all(|child| is_gone(*child)).then_some(()));
-        // What was asked for is answered, then everything is closed.
+        // Received requests are answered, then all connections close.
         client.rest();
     });
 }
@@ -141,7 +141,7 @@ fn a_signal_to_every_process_cuts_no_request_short() {
         let mut client = server.connect();
         client.send(LARGE);
         let mut received = client.take(1000);
-        // As a service manager does it.
+        // As a service manager does.
         server.request_stop();
         for child in server.children() {
             let _ = kill_process(child, Signal::TERM);
@@ -187,7 +187,7 @@ fn helpers_have_a_queue_first_come_first_served() {
         let counted = server.stop();
         assert_eq!(counted.value(Counter::HelperRefused), 1);
         assert_eq!(counted.value(Counter::HelperJobs), 3);
-        // Two waited for at least as long as nothing happened above.
+        // Two waited at least as long as the pause above.
         assert!(counted.seconds(Counter::HelperQueueWait) >= 0.2, "{counted:?}");
         assert!(counted.seconds(Counter::HelperBusy) >= 0.1, "{counted:?}");
     });
@@ -240,7 +240,7 @@ fn with_forking_the_queue_begins_where_children_end() {
         waiting[0].send(LAST);
         server.wait_until(Counter::HelperQueueLength, 1);
         assert!(server.get("/hello.txt").starts_with("HTTP/1.1 503 "));
-        // The second has the child: when that is gone there may be another.
+        // The second has the child; another can be started when it has ended.
         busy[1].end();
         assert!(waiting[0].rest().ends_with(&fixture::large()));
         let counted = server.stop();
@@ -253,7 +253,7 @@ fn with_forking_the_queue_begins_where_children_end() {
 fn every_process_writes_whole_lines_to_one_log() {
     let logs = tempfile::tempdir().unwrap();
     let path = logs.path().join("access.log");
-    // All of them to the same file, as would be unwise if lines could mix.
+    // All write to the same file, which fails if lines can mix.
     over_all(&["--access-log", path.to_str().unwrap()], |server, _| {
         std::thread::scope(|scope| {
             for _ in 0..4 {

@@ -1,4 +1,4 @@
-//! The residency test asked for by name must be able to tell, or the server does not start.
+//! Tests that a server does not start if the requested residency test cannot work.
 
 use std::fs;
 use std::io::Write;
@@ -9,7 +9,7 @@ use std::process::Command;
 use crate::engine::{ENGINE, Server};
 use rustix::process::geteuid;
 
-/// Nobody: who owns no file.
+/// The user `nobody`, who owns no file.
 const STRANGER: u32 = 65534;
 
 #[test]
@@ -21,7 +21,7 @@ fn mincore_is_refused_where_it_would_lie() {
     let root = tempfile::tempdir().unwrap();
     fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
     fs::write(root.path().join("index.html"), "home").unwrap();
-    // Where it was built a stranger may not be allowed to go.
+    // The user may lack access to the build directory.
     let program = root.path().join("program");
     fs::copy(ENGINE, &program).unwrap();
     let serve = || {

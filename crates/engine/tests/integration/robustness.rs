@@ -1,4 +1,4 @@
-//! What clients, files and limits do to a server, over every architecture.
+//! Tests of misbehaving clients, changing files and low limits, over every architecture.
 
 use std::fs::{self, OpenOptions};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ fn body(response: &str) -> &str {
     response.split_once("\r\n\r\n").map_or("", |(_, body)| body)
 }
 
-/// The answer to a kept GET of `hello.txt`, its body checked.
+/// Reads the response to a keep-alive GET of `hello.txt` and checks its body.
 fn hello(client: &mut Client) {
     client.send(KEPT);
     let mut received = client.take(100);
@@ -71,7 +71,7 @@ fn without_caches_everything_is_still_served() {
 #[test]
 fn a_file_truncated_while_it_is_sent_ends_the_connection_short() {
     over_all(&[], |server, root| {
-        // More than the socket buffers of both sides can hold.
+        // More than the socket buffers of both sides.
         let size = 64 << 20;
         let file =
             OpenOptions::new().write(true).create(true).truncate(true).open(root.join("huge")).unwrap();
@@ -169,7 +169,7 @@ fn timeouts_end_connections() {
 #[test]
 fn the_idle_timeout_begins_with_the_connection() {
     over_all(&["--idle-timeout", "500ms"], |server, _| {
-        // Nobody is there, so nothing wakes the server.
+        // No client is connected, so nothing wakes the server.
         std::thread::sleep(Duration::from_millis(1200));
         hello(&mut server.connect());
         assert_eq!(server.stop().value(Counter::Timeouts), 0);

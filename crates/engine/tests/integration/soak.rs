@@ -1,5 +1,5 @@
-//! A soak: for as long as one likes, clients that read and clients that leave, files that change, pages that are
-//! dropped from memory, helpers that are killed. Every answer is checked, and memory and descriptors stay flat.
+//! A soak test of any length: clients that read and clients that leave, changing files, pages dropped from memory,
+//! killed helpers. Every response is checked, and memory and descriptors must not grow.
 //!
 //! Seconds among the tests; by hand, for three minutes:
 //! `SOJOURN_SOAK_SECONDS=180 cargo test --release -p sojourn-engine --test integration -- --nocapture --exact soak::amped`
@@ -16,19 +16,19 @@ use rustix::fs::{Advice, fadvise, fdatasync};
 use rustix::process::{Pid, Signal, kill_process};
 use sojourn_server::Counter;
 
-/// Documents; their sizes go from a few bytes to several turns of sending.
+/// The number of documents; their sizes range from a few bytes to several loop iterations of sending.
 const DOCUMENTS: u64 = 40;
 
-/// Clients that read whole answers.
+/// The number of clients that read complete responses.
 const READERS: u64 = 3;
 
-/// What the server's memory may grow by after the warm-up: caches and allocators settle.
+/// The allowed growth of the server's memory after the warm-up, while caches and allocators settle.
 const GROWTH_BYTES_MAX: u64 = 6 << 20;
 
-/// Rings, each with caches of its own.
+/// The number of io_uring rings, each with its own caches.
 const RINGS: u64 = 2;
 
-/// Descriptors beside documents that may come after the start: helper processes that replace killed ones.
+/// Additional descriptors after the start, for replacements of killed helper processes.
 const DESCRIPTORS_MORE_MAX: u64 = 8;
 
 #[test]
@@ -57,7 +57,7 @@ fn uring() {
     soak("uring", RINGS, &["--workers", &RINGS.to_string()]);
 }
 
-/// Runs the load on a server with so many caches of open documents, and returns what it counted.
+/// Runs the load on a server with this many caches of open documents; returns its counters.
 fn soak(architecture: &str, caches: u64, flags: &[&str]) -> Counters {
     let seconds = std::env::var("SOJOURN_SOAK_SECONDS").map_or(3.0, |text| text.parse().expect("seconds"));
     let root = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -69,7 +69,7 @@ fn soak(architecture: &str, caches: u64, flags: &[&str]) -> Counters {
     let mut answers = put_under_load(&server, root.path(), warm_up);
     let when_warm = Use::of(&server);
     answers += put_under_load(&server, root.path(), Duration::from_secs_f64(seconds) - warm_up);
-    // Each cache keeps one version of every document open, and of the file that is cut.
+    // Each cache keeps one version of every document open, and of the truncated file.
     let documents_max = caches * (DOCUMENTS + 1);
     let descriptors_max = at_start.descriptors.len() as u64 + documents_max + DESCRIPTORS_MORE_MAX;
     let at_end = Use::settled(&server, descriptors_max);
@@ -88,10 +88,10 @@ fn soak(architecture: &str, caches: u64, flags: &[&str]) -> Counters {
     counters
 }
 
-/// What a server holds, without clients.
+/// The resources that a server holds without clients.
 struct Use {
     memory_bytes: u64,
-    /// The file, socket or whatever behind each.
+    /// The target of each descriptor.
     descriptors: Vec<PathBuf>,
 }
 
@@ -103,8 +103,8 @@ impl fmt::Display for Use {
 }
 
 impl Use {
-    /// With so many descriptors, or with more if that is how it stays: a ring closes sockets a while after it has
-    /// counted them out.
+    /// Waits until at most `descriptors_max` descriptors remain, or more if the number stays constant: a ring closes
+    /// sockets some time after it has counted them as closed.
     fn settled(server: &Server, descriptors_max: u64) -> Use {
         let begun = Instant::now();
         loop {
@@ -123,13 +123,13 @@ impl Use {
         let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
         let kibibytes: u64 = memory.trim().trim_end_matches(" kB").parse().unwrap();
         let links = fs::read_dir(process.join("fd")).unwrap();
-        // Some are closed meanwhile.
+        // Some are closed while they are listed.
         let descriptors = links.filter_map(|link| fs::read_link(link.ok()?.path()).ok()).collect();
         Use { memory_bytes: kibibytes << 10, descriptors }
     }
 }
 
-/// Everything at once for `duration`; returns how many answers were checked.
+/// Applies all kinds of load for `duration`; returns the number of checked responses.
 fn put_under_load(server: &Server, root: &Path, duration: Duration) -> u64 {
     let (is_over, answers) = (AtomicBool::new(false), AtomicU64::new(0));
     let until_over = |mut step: Box<dyn FnMut(&mut Random)>, seed| {
@@ -161,7 +161,7 @@ fn put_under_load(server: &Server, root: &Path, duration: Duration) -> u64 {
     answers.into_inner()
 }
 
-/// A whole answer on a connection that is kept: all of one version, or there is none now.
+/// Reads a response on a kept connection: one complete version, or none exists now.
 fn read_one(client: &mut Client, document: u64) {
     client.send(format!("GET /{document} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes());
     let mut head = client.take(100);
@@ -177,7 +177,7 @@ fn read_one(client: &mut Client, document: u64) {
     }
 }
 
-/// A client that goes away in the middle of something.
+/// A client that leaves in the middle of an exchange.
 fn leave(mut client: Client, random: &mut Random) {
     let document = random.below(DOCUMENTS);
     match random.below(4) {
@@ -185,7 +185,7 @@ fn leave(mut client: Client, random: &mut Random) {
         1 => client.send(format!("GET /{document} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes()),
         2 => {
             client.send(b"GET /cut HTTP/1.1\r\nHost: h\r\n\r\n");
-            // It may have been cut short before it was opened or in the middle.
+            // The document may have been truncated before it was opened or while it was sent.
             let _ = client.stream.read(&mut [0; 1000]);
         }
         _ => {}
@@ -193,7 +193,7 @@ fn leave(mut client: Client, random: &mut Random) {
     std::thread::sleep(Duration::from_millis(2));
 }
 
-/// Something else is there than before, or nothing, or it has to be read from the disk again.
+/// Replaces or removes a document, or drops it from memory.
 fn change(root: &Path, random: &mut Random) {
     let document = random.below(DOCUMENTS);
     match random.below(8) {
@@ -213,7 +213,7 @@ fn change(root: &Path, random: &mut Random) {
     std::thread::sleep(Duration::from_millis(5));
 }
 
-/// What a version of a document holds: the sizes are far apart, and every byte is the version's.
+/// The content of a version of a document: sizes differ widely, and every byte tells the version.
 fn content(document: u64, version: u8) -> Vec<u8> {
     let size = 10 << (document % 18);
     vec![version; size + usize::from(version)]
@@ -223,12 +223,12 @@ fn replace(root: &Path, document: u64, version: u8) {
     let next = root.join(format!("next-{document}"));
     let mut file = File::create(&next).unwrap();
     file.write_all(&content(document, version)).unwrap();
-    // Only pages that are on the disk can be dropped.
+    // Only pages written to the disk can be dropped.
     fdatasync(&file).unwrap();
     fs::rename(next, root.join(document.to_string())).unwrap();
 }
 
-/// Kills a helper process, if there is one: a child of the server's only child that serves.
+/// Kills a helper process if there is one: a child of the only serving child.
 fn kill_a_helper(server: &Server) {
     let helpers = |keeper: &Pid| {
         let path = format!("/proc/{keeper}/task/{keeper}/children");
@@ -242,7 +242,7 @@ fn kill_a_helper(server: &Server) {
     std::thread::sleep(Duration::from_millis(50));
 }
 
-/// SplitMix64 (Steele, Lea and Flood 2014): as good as is needed to mix things up.
+/// SplitMix64 (Steele, Lea and Flood 2014), sufficient for mixing events.
 struct Random(u64);
 
 impl Random {

@@ -1,4 +1,4 @@
-//! HTTPS over every architecture: what is served, who may resume, what becomes of those who speak no TLS.
+//! Tests of HTTPS over every architecture: responses, session resumption, and clients that do not speak TLS.
 
 use crate::engine;
 use std::io::{Read, Write};
@@ -23,7 +23,7 @@ fn every_byte_arrives_in_both_versions() {
         for config in &configs {
             let mut client = connect(address, config);
             for _ in 0..2 {
-                // Pipelined: all of them at once, the answers in order.
+                // Pipelined requests, answered in order.
                 client.send(b"GET /hello.txt HTTP/1.1\r\nHost: h\r\n\r\n");
                 client.send(b"GET /huge.bin HTTP/1.1\r\nHost: h\r\n\r\n");
                 client.send(b"GET /medium.bin HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -43,7 +43,7 @@ fn every_byte_arrives_in_both_versions() {
     });
 }
 
-/// The body of the next answer.
+/// The body of the next response.
 fn body(client: &mut engine::tls::Client) -> Vec<u8> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -90,7 +90,7 @@ fn who_speaks_no_tls_is_told_and_closed() {
         // An alert: a record of type 21, fatal.
         let said = answer(&[7; 500]);
         assert!(said.starts_with(&[21]) && said.len() == 7 && said[5] == 2, "{said:?}");
-        // A hello that never ends, and one that is cut short by its client.
+        // A ClientHello that never ends, and one that the client cuts short.
         let begun = Instant::now();
         assert_eq!(answer(&[22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3]), b"");
         assert!(begun.elapsed() >= Duration::from_millis(250));
@@ -98,7 +98,7 @@ fn who_speaks_no_tls_is_told_and_closed() {
         client.send(&[22, 3, 1, 2, 0, 1]);
         client.end();
         assert_eq!(client.rest(), b"");
-        // Who connects and leaves has begun nothing.
+        // A client that connects and leaves at once.
         drop(Client::to(address));
         assert!(get(address, &identity.trusted(), "/hello.txt").0.ends_with(b"hello"));
         let counted = server.stop();
@@ -119,7 +119,7 @@ fn half_a_record_is_half_a_request() {
         assert_eq!(body(&mut client), b"hello");
         let begun = Instant::now();
         client.stream.sock.write_all(&[23, 3, 3, 1, 0, 0]).unwrap();
-        // It ends with a goodbye, which `rest` insists on.
+        // The connection ends with close_notify, which `rest` checks.
         assert_eq!(client.rest(), b"");
         assert!((250..5000).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
         assert_eq!(server.stop().value(Counter::Timeouts), 1);

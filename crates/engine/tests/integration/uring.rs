@@ -1,4 +1,4 @@
-//! What is particular to `--architecture uring`: a system that forbids it, several rings, one that overflows.
+//! Tests specific to `--architecture uring`: a system that forbids it, several rings, and an overflowing ring.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -7,15 +7,14 @@ use crate::engine::{Client, ENGINE, Server};
 use sojourn_server::Counter;
 use sojourn_testing::fixture;
 
-/// Connections that all have something to say before the rings look: more than one hand-over takes, and more than
-/// there are buffers to receive into.
+/// Simultaneously active connections: more than one submission holds, and more than the receive buffers.
 const AT_ONCE: usize = 3000;
 
-/// Has the kernel refuse `system_call` with `error`, to this process and those it becomes.
+/// Makes the kernel refuse `system_call` with `error`, for this process and programs it executes.
 fn refuse(system_call: libc::c_long, error: i32) -> std::io::Result<()> {
     let statement = |code: u32, jump, k| libc::sock_filter { code: code as u16, jt: 0, jf: jump, k };
     let program = [
-        // The number of the call is what seccomp_data begins with.
+        // seccomp_data starts with the call's number.
         statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
         statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, system_call as u32),
         statement(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ERRNO | error as u32),
@@ -75,7 +74,7 @@ fn more_at_once_than_a_ring_holds() {
     let root = fixture::site();
     let server = Server::start("uring", root.path(), &["--workers", "1"]);
     let stop = |signal| rustix::process::kill_process(server.pid(), signal).unwrap();
-    // While it is stopped, everybody connects and asks.
+    // While it is stopped, all clients connect and send requests.
     stop(rustix::process::Signal::STOP);
     let mut clients: Vec<Client> = (0..AT_ONCE).map(|_| server.connect()).collect();
     clients.iter_mut().for_each(|client| client.send(b"GET /hello.txt HTTP/1.1\r\nHost: h\r\n\r\n"));
@@ -89,7 +88,7 @@ fn more_at_once_than_a_ring_holds() {
             assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n"));
         }
         if round == 0 {
-            // Now they are all waited for, and speak at once.
+            // Now all are being waited for, and send at once.
             stop(rustix::process::Signal::STOP);
             clients.iter_mut().for_each(|client| client.send(b"GET /hello.txt HTTP/1.1\r\nHost: h\r\n\r\n"));
             stop(rustix::process::Signal::CONT);

@@ -1,4 +1,4 @@
-//! Every wire script over every architecture: sent whole, and a byte at a time; and through TLS.
+//! Runs every wire script over every architecture: sent as a whole and byte by byte, in plain text and over TLS.
 
 use crate::engine;
 use std::io::{Read, Write};
@@ -7,7 +7,7 @@ use crate::engine::tls::Identity;
 use crate::engine::{Client, Server, over_all, over_all_rich};
 use sojourn_testing::script::{Script, Step, content, dialogues, scripts};
 
-/// Scripts that send more than this are not sent byte by byte: it would take long and show nothing new.
+/// Longer scripts are not sent byte by byte, which would take long and show nothing new.
 const BYTEWISE_MAX: usize = 1000;
 
 fn play<S: Read + Write>(script: &Script, client: &mut Client<S>, piece_bytes: usize) -> Result<(), String> {
@@ -52,7 +52,7 @@ fn every_script_about_content_over_every_architecture() {
 
 #[test]
 fn every_script_through_tls() {
-    // What a scheme in the request means depends on whether TLS is spoken.
+    // The meaning of a scheme in the request depends on whether TLS is used.
     let names_scheme =
         |step: &Step| matches!(step, Step::Send(sent) if sent.windows(3).any(|three| three == b"://"));
     let mut scripts: Vec<Script> = scripts().into_iter().chain(dialogues()).collect();

@@ -1,4 +1,4 @@
-//! Applications that the server runs: started, watched, started again, ended with it.
+//! Tests of applications run by the server: start, supervision, restart, and end with the server.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn serve(architecture: &str, root: &Path, flags: &str) -> Server {
     configured(architecture, root, &text)
 }
 
-/// The process that has answered.
+/// The process ID in the response.
 fn process(answer: &str) -> i32 {
     body(answer).split(' ').next().unwrap().parse().unwrap_or_else(|_| panic!("{answer:?}"))
 }
@@ -55,8 +55,7 @@ fn a_process_that_dies_is_replaced() {
     let server = serve("amped", root.path(), "");
     let first = process(&server.get("/app/a"));
     for _ in 0..3 {
-        // The request that kills it has no answer.
-        // It is not repeated.
+        // The request that kills it gets no response and is not repeated.
         assert!(
             ask(&server, "POST /app/die HTTP/1.1\r\nContent-Length: 0", b"").starts_with("HTTP/1.1 502 ")
         );
@@ -67,7 +66,7 @@ fn a_process_that_dies_is_replaced() {
     assert_ne!(first, last);
 }
 
-/// Processes serve one connection at a time: those that are kept must not keep others waiting.
+/// Processes serve one connection at a time, so kept connections must not make other clients wait.
 #[test]
 fn more_clients_than_processes_are_answered_without_a_pause() {
     let root = tempfile::tempdir().unwrap();
@@ -86,7 +85,7 @@ fn more_clients_than_processes_are_answered_without_a_pause() {
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
 }
 
-/// An application is told how long a body is, whether the client says it or not.
+/// The application receives the body's length, whether or not the client declares it.
 #[test]
 fn bodies_of_any_size_and_framing_by_both_versions() {
     let root = tempfile::tempdir().unwrap();
@@ -99,7 +98,7 @@ fn bodies_of_any_size_and_framing_by_both_versions() {
     check(&ask(&server, chunked, b"0\r\n\r\n"), 0);
     check(&ask(&server, chunked, &[&chunks(20)[..], b"0\r\n\r\n"].concat()), 200_000);
     assert!(ask(&server, chunked, &chunks(21)).starts_with("HTTP/1.1 413 "));
-    // The client waits to be asked for the body.
+    // The client sends `Expect: 100-continue`.
     let mut client = server.connect();
     client.send(
         format!("{chunked}\r\nHost: h\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n").as_bytes(),
@@ -125,7 +124,7 @@ fn bodies_of_any_size_and_framing_by_both_versions() {
     let mut exchanges = [client.post("/app/x", vec![b'x'; 300_000], false)];
     client.finish_some(&mut exchanges, 1);
     assert_eq!(exchanges[0].head.as_ref().map(|(status, _)| *status), Some(413));
-    // A body for which there is no use.
+    // A body that is not used.
     let mut exchanges = [client.post("/none", vec![b'x'; 300_000], true)];
     client.finish_some(&mut exchanges, 1);
     assert_eq!(exchanges[0].head.as_ref().map(|(status, _)| *status), Some(405));

@@ -1,4 +1,4 @@
-//! Routes, and what is behind them: scripts, applications, upstreams, redirections, fixed answers.
+//! Tests of routes and their targets: scripts, applications, upstreams, redirects, fixed responses.
 
 mod applications;
 mod routes;
@@ -9,7 +9,7 @@ use std::process::Command;
 
 use crate::engine::{ENGINE, Server};
 
-/// A server of `directory` that is configured by `text`, where `{}` is the directory.
+/// A server of `directory` with the configuration `text`, where `{}` stands for the directory.
 fn configured(architecture: &str, directory: &Path, text: &str) -> Server {
     let file = directory.join("serve.toml");
     std::fs::write(&file, text.replace("{}", directory.to_str().unwrap())).unwrap();
@@ -18,7 +18,7 @@ fn configured(architecture: &str, directory: &Path, text: &str) -> Server {
     Server::run(command.arg(file).arg(directory))
 }
 
-/// The answer to `head` with `body`, on a connection of its own.
+/// The response to `head` with `body`, on a connection of its own.
 fn ask(server: &Server, head: &str, body: &[u8]) -> String {
     let mut client = server.connect();
     client.send(format!("{head}\r\nHost: h\r\nConnection: close\r\n\r\n").as_bytes());

@@ -1,4 +1,4 @@
-//! One table, the same on every architecture; its mistakes; its change by a successor.
+//! Tests of the route table: identical on every architecture, its errors, and a changed table in a successor.
 
 use std::path::Path;
 use std::process::Command;
@@ -29,7 +29,7 @@ fn a_table_decides_on_every_architecture() {
         let hello = server.get("/hello.txt");
         assert!(hello.starts_with("HTTP/1.1 200 ") && !hello.contains("\r\nVia:"), "{name}: {hello}");
         assert_eq!(body(&server.get("/api/x")), "hello", "{name}");
-        // The path counts, however it is spelt.
+        // The decoded path counts, whatever its spelling.
         assert_eq!(body(&server.get("/x/../%61pi/x")), "hello", "{name}");
         assert!(server.get("/api/files/none").starts_with("HTTP/1.1 404 "), "{name}");
         let moved = server.get("/old/a?b");
@@ -46,7 +46,7 @@ fn a_table_decides_on_every_architecture() {
             ask(&server, "POST /hello.txt HTTP/1.1\r\nContent-Length: 1", b"x").starts_with("HTTP/1.1 405 "),
             "{name}"
         );
-        // Both kinds on one connection, one behind the other.
+        // Both kinds on one connection, one after the other.
         let mut client = server.connect();
         client.send(
             b"GET /hello.txt HTTP/1.1\r\nHost: h\r\n\r\nGET /api/ HTTP/1.1\r\nHost: h\r\n\r\n\

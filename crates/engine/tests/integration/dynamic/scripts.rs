@@ -1,4 +1,4 @@
-//! CGI scripts: what they are told, what they may say, and that they end.
+//! Tests of CGI scripts: their environment, their responses, and their end.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -98,11 +98,11 @@ fn what_is_no_answer() {
     ] {
         assert_eq!(status(&server.get(&format!("/cgi-bin/{path}"))), expected, "{path}");
     }
-    // Short by its own word: the client sees that it is not whole.
+    // Shorter than it declared: the client can see that the response is incomplete.
     let answer = ask(&server, "GET /cgi-bin/short HTTP/1.1", b"");
     assert!(answer.contains("Content-Length: 10\r\n") && answer.ends_with("abc"), "{answer}");
     assert_eq!(body(&ask(&server, "GET /cgi-bin/long HTTP/1.1", b"")), "abc");
-    // What it has started may live on, the answer ends.
+    // A child process that it started may live on, but the response ends.
     assert!(ask(&server, "GET /cgi-bin/leaves HTTP/1.1", b"").contains("left"));
     let upload = vec![b'x'; 1_000_000];
     let answer = ask(&server, "POST /cgi-bin/unread HTTP/1.1\r\nContent-Length: 1000000", &upload);

@@ -1,4 +1,4 @@
-//! The engine as a server in a process of its own, and clients for it.
+//! The engine as a server in its own process, with clients for it.
 //!
 //! Architectures that fork need a process that does nothing else, so every architecture is tested like this.
 
@@ -20,13 +20,13 @@ use sojourn_testing::{fixture, rich_fixture};
 pub mod successor;
 pub mod tls;
 
-/// What follows the address of a listener for TLS.
+/// The suffix of a TLS listener's address.
 const TLS_MARK: &str = " (TLS)";
 
 /// The program under test.
 pub const ENGINE: &str = env!("CARGO_BIN_EXE_sojourn-engine");
 
-/// Runs `test` over every architecture side by side, each on a site of its own, served with `flags`.
+/// Runs `test` over every architecture in parallel, each with its own site, served with `flags`.
 pub fn over_all(flags: &[&str], test: impl Fn(Server, &Path) + Sync) {
     side_by_side(|architecture| {
         let root = fixture::site();
@@ -34,8 +34,8 @@ pub fn over_all(flags: &[&str], test: impl Fn(Server, &Path) + Sync) {
     });
 }
 
-/// The same over [`rich_fixture::sites`], served as [`rich_fixture::CONFIGURATION`] says; `test` is given the
-/// directory of both.
+/// As [`over_all`] for [`rich_fixture::sites`] with [`rich_fixture::CONFIGURATION`]; `test` receives the directory of
+/// both.
 pub fn over_all_rich(test: impl Fn(Server, &Path) + Sync) {
     side_by_side(|architecture| {
         let sites = rich_fixture::sites();
@@ -51,7 +51,7 @@ pub fn over_all_rich(test: impl Fn(Server, &Path) + Sync) {
 fn side_by_side(run: impl Fn(&dyn Architecture) + Sync) {
     std::thread::scope(|scope| {
         for architecture in ALL {
-            // The thread's name is what a failed assertion is reported under.
+            // A failed assertion is reported with the thread's name.
             let thread = std::thread::Builder::new().name(architecture.name().to_owned());
             thread.spawn_scoped(scope, || run(*architecture)).unwrap();
         }
@@ -63,12 +63,12 @@ fn side_by_side(run: impl Fn(&dyn Architecture) + Sync) {
 pub struct Counters(HashMap<String, f64>);
 
 impl Counters {
-    /// The value of a counter that is no time.
+    /// The value of a counter that is not a time.
     pub fn value(&self, counter: Counter) -> u64 {
         self.0[counter.key()] as u64
     }
 
-    /// The value of a counter that is a time.
+    /// The value of a time counter.
     pub fn seconds(&self, counter: Counter) -> f64 {
         self.0[counter.key()]
     }
@@ -77,7 +77,7 @@ impl Counters {
         Counters(serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text:?}")))
     }
 
-    /// Of the page of metrics: names have a prefix, totals a suffix, limits a label; other lines with labels are about a
+    /// Parses the metrics page: names have a prefix, totals a suffix, limits a label; other labelled lines describe a
     /// part.
     fn of_metrics(page: &str) -> Counters {
         let pairs = page.lines().filter_map(|line| line.strip_prefix("sojourn_")?.split_once(' '));
@@ -117,7 +117,7 @@ impl Server {
         Server::run(&mut command)
     }
 
-    /// Runs `command`, which is a `serve` without an admin listener and a format.
+    /// Runs `command`, a `serve` without admin listener and format.
     pub fn run(command: &mut Command) -> Server {
         command.args(["--admin-listen", "127.0.0.1:0", "--format", "json"]);
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -142,7 +142,7 @@ impl Server {
         Server { address, admin, process, said }
     }
 
-    /// The address of the listener whose line is said `after` that many others, the first's not counted.
+    /// The address of a further listener, `after` this many others beyond the first.
     pub fn another_address(&self, after: usize) -> SocketAddr {
         let begun = Instant::now();
         loop {
@@ -156,17 +156,17 @@ impl Server {
         }
     }
 
-    /// What it has said on standard error, but for its first addresses.
+    /// Its lines on standard error after its first addresses.
     pub fn said(&self) -> Vec<String> {
         self.said.lock().unwrap().clone()
     }
 
-    /// Its process.
+    /// Its process ID.
     pub fn pid(&self) -> Pid {
         Pid::from_child(&self.process)
     }
 
-    /// Its child processes, without the one that starts successors.
+    /// Its child processes, except the launcher.
     pub fn children(&self) -> Vec<Pid> {
         let path = format!("/proc/{0}/task/{0}/children", self.pid());
         let text = std::fs::read_to_string(path).unwrap();
@@ -177,22 +177,22 @@ impl Server {
         serving.filter_map(|pid| Pid::from_raw(pid.parse().unwrap())).collect()
     }
 
-    /// A connection to it.
+    /// Connects to it.
     pub fn connect(&self) -> Client {
         Client::to(self.address)
     }
 
-    /// What one GET on a connection of its own gives, whole.
+    /// The complete response to a GET on its own connection.
     pub fn get(&self, path: &str) -> String {
         get(self.address, path)
     }
 
-    /// The counters as they are now.
+    /// Its current counters.
     pub fn counters(&self) -> Counters {
         Counters::of_metrics(&self.metrics())
     }
 
-    /// The page of metrics.
+    /// Its metrics page.
     pub fn metrics(&self) -> String {
         get(self.admin, "/metrics")
     }
@@ -211,26 +211,26 @@ impl Server {
         kill_process(self.pid(), Signal::TERM).unwrap();
     }
 
-    /// Waits until it has stopped, and returns what it counted.
+    /// Waits until it has stopped; returns its counters.
     pub fn wait(mut self) -> Counters {
         let (status, text) = self.end();
         assert!(status.success(), "{status}");
         Counters::of_json(&text)
     }
 
-    /// Whether its process has ended.
+    /// Returns true if its process has ended.
     pub fn is_over(&mut self) -> bool {
         self.process.try_wait().unwrap().is_some()
     }
 
-    /// What it counted and what its successors did, in the order of their ends, once all have ended.
+    /// Its counters and those of its successors, in the order in which they ended, once all have ended.
     pub fn wait_for_all(mut self) -> Vec<Counters> {
         let (status, text) = self.end();
         assert!(status.success(), "{status}");
         text.lines().map(Counters::of_json).collect()
     }
 
-    /// Stops it.
+    /// Stops it and returns its counters.
     pub fn stop(self) -> Counters {
         self.request_stop();
         self.wait()
@@ -262,7 +262,7 @@ impl Drop for Server {
     }
 }
 
-/// Sets its flag when it is dropped, also by a panic: threads that go on until then would keep a test for ever.
+/// Sets its flag when dropped, also by a panic, because threads that wait for it would keep a test running for ever.
 pub struct WhenDropped<'a>(pub &'a AtomicBool);
 
 impl Drop for WhenDropped<'_> {
@@ -271,7 +271,7 @@ impl Drop for WhenDropped<'_> {
     }
 }
 
-/// What one GET on a connection of its own to `address` gives, whole.
+/// The complete response to a GET on its own connection to `address`.
 pub fn get(address: SocketAddr, path: &str) -> String {
     let mut client = Client::to(address);
     client.send(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes());

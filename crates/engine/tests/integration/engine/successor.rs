@@ -1,15 +1,15 @@
-//! A process that has taken over from a server under test, which is not the test's child.
+//! A process that has taken over from a server under test and is not the test's child.
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use sojourn_testing::until;
 
 use super::Server;
 
-/// It is ended when it is dropped.
+/// Dropping it ends the process.
 pub struct Successor(pub Pid);
 
 impl Successor {
-    /// Asks `server` for it; waits until it has taken over and `server` has ended.
+    /// Requests an upgrade of `server`; waits until the successor has taken over and `server` has ended.
     pub fn of(server: &mut Server) -> Successor {
         kill_process(server.pid(), Signal::USR2).unwrap();
         let announced = || {
@@ -22,7 +22,7 @@ impl Successor {
         successor
     }
 
-    /// Ends it.
+    /// Ends the process.
     pub fn stop(self) {
         let process = self.0;
         drop(self);

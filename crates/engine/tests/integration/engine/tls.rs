@@ -22,7 +22,7 @@ pub type Client = client::Client<Stream>;
 
 pub const VERSIONS: [&SupportedProtocolVersion; 2] = [&version::TLS12, &version::TLS13];
 
-/// A certificate for `localhost` and its key, in files of their own.
+/// A certificate for `localhost` and its key, in files.
 pub struct Identity {
     directory: tempfile::TempDir,
 }
@@ -42,26 +42,26 @@ impl Identity {
         self.directory.path().join("key.pem")
     }
 
-    /// Puts a new certificate for `name` and its key in place of those that are there.
+    /// Replaces the files by a new certificate for `name` and its key.
     pub fn renew(&self, name: &str) {
         let pair = generate_simple_self_signed([name.to_owned()]).unwrap();
         replace(&self.key(), &pair.signing_key.serialize_pem());
         replace(&self.certificate(), &pair.cert.pem());
     }
 
-    /// What has a server speak TLS with it.
+    /// The flags for a TLS listener with this certificate.
     pub fn flags(&self) -> [&'static str; 6] {
         let leak = |path: PathBuf| &*path.into_os_string().into_string().unwrap().leak();
         let (certificate, key) = (leak(self.certificate()), leak(self.key()));
         ["--tls-listen", "127.0.0.1:0", "--tls-certificate", certificate, "--tls-key", key]
     }
 
-    /// A client that trusts the certificate that is there now.
+    /// A client configuration that trusts the current certificate.
     pub fn trusted(&self) -> Arc<ClientConfig> {
         Arc::new(self.trusted_in(&VERSIONS))
     }
 
-    /// The same, speaking only `versions`.
+    /// The same, restricted to `versions`.
     pub fn trusted_in(&self, versions: &[&'static SupportedProtocolVersion]) -> ClientConfig {
         let mut roots = RootCertStore::empty();
         roots.add(self.der()).unwrap();
@@ -72,7 +72,7 @@ impl Identity {
             .with_no_client_auth()
     }
 
-    /// The certificate that is there now.
+    /// The current certificate.
     pub fn der(&self) -> CertificateDer<'static> {
         CertificateDer::from_pem_file(self.certificate()).unwrap()
     }
@@ -84,18 +84,18 @@ fn replace(path: &Path, content: &str) {
     std::fs::rename(new, path).unwrap();
 }
 
-/// A client of the server at `address`, which is called `localhost`.
+/// Connects to the server at `address` under the name `localhost`.
 pub fn connect(address: SocketAddr, config: &Arc<ClientConfig>) -> Client {
     connect_to(address, config, "localhost")
 }
 
-/// The same, asking for `name`.
+/// Connects with `name` as the requested name.
 pub fn connect_to(address: SocketAddr, config: &Arc<ClientConfig>, name: &'static str) -> Client {
     let session = ClientConnection::new(Arc::clone(config), ServerName::try_from(name).unwrap()).unwrap();
     Client::over(StreamOwned::new(session, client::with_deadline(TcpStream::connect(address).unwrap())))
 }
 
-/// What one GET on a connection of its own gives, whole, and how the two sides came together.
+/// The complete response to a GET on its own connection, and the kind of handshake.
 pub fn get(address: SocketAddr, config: &Arc<ClientConfig>, path: &str) -> (Vec<u8>, HandshakeKind) {
     let mut client = connect(address, config);
     client.send(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes());
@@ -103,7 +103,7 @@ pub fn get(address: SocketAddr, config: &Arc<ClientConfig>, path: &str) -> (Vec<
     (answer, client.stream.conn.handshake_kind().expect("a handshake"))
 }
 
-/// A client that takes whatever certificate it gets, and resumes nothing.
+/// A client configuration that trusts any certificate and resumes no session.
 pub fn trusting_all() -> Arc<ClientConfig> {
     let provider = Arc::new(default_provider());
     let verifier = Arc::new(TrustAll(Arc::clone(&provider)));

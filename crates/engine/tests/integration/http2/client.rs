@@ -1,4 +1,4 @@
-//! A client of HTTP/2 over a socket or TLS, polled by hand as the server's side is.
+//! An HTTP/2 client over a socket or TLS, polled by hand like the server's side.
 
 use std::future::Future;
 use std::io::{self, Read, Write};
@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::engine::{DEADLINE, tls};
 
-/// The client's windows: as large as a browser's.
+/// The client's windows, as large as a browser's.
 const WINDOW: u32 = 6 << 20;
 
 /// A connection.
@@ -30,31 +30,31 @@ pub struct Client {
     is_over: bool,
 }
 
-/// A request that was sent, and what came of it.
+/// A request with its response.
 pub struct Exchange {
     response: ResponseFuture,
-    /// What is yet to be sent of the request.
+    /// The unsent part of the request.
     upload: Option<(SendStream<Bytes>, Bytes)>,
     incoming: Option<RecvStream>,
-    /// The response's head, once it is there.
+    /// The head of the response, once received.
     pub head: Option<(u16, HeaderMap)>,
-    /// What has come of its body.
+    /// The received part of the body.
     pub body: Vec<u8>,
-    /// How it ended.
+    /// The end of the exchange.
     pub outcome: Option<Result<(), Option<Reason>>>,
     asked: Instant,
-    /// How long it took.
+    /// The duration of the exchange.
     pub took: Duration,
 }
 
 impl Client {
-    /// Connects, and knows that HTTP/2 is understood.
+    /// Connects with prior knowledge of HTTP/2.
     pub fn to(address: SocketAddr) -> Client {
         let socket = TcpStream::connect(address).unwrap();
         Client::over(socket.try_clone().unwrap(), Box::new(socket), "http")
     }
 
-    /// Connects with TLS, in which the two agree upon HTTP/2.
+    /// Connects over TLS and negotiates HTTP/2.
     pub fn secure_to(address: SocketAddr, config: &Arc<ClientConfig>) -> Client {
         let mut stream = tls::connect(address, config).stream;
         while stream.conn.is_handshaking() {
@@ -87,7 +87,7 @@ impl Client {
         Exchange::new(response, None)
     }
 
-    /// Sends a POST, and says how long its body is if it `announces` that.
+    /// Sends a POST; declares the length of its body if it `announces` it.
     pub fn post(&mut self, path: &str, body: Vec<u8>, announces: bool) -> Exchange {
         let mut request = Request::post(format!("{}://h{path}", self.scheme));
         if announces {
@@ -97,12 +97,12 @@ impl Client {
         Exchange::new(response, Some((stream, body.into())))
     }
 
-    /// Waits until `exchanges` are over.
+    /// Waits until `exchanges` have ended.
     pub fn finish(&mut self, exchanges: &mut [Exchange]) {
         self.finish_some(exchanges, exchanges.len());
     }
 
-    /// Waits until `count` of `exchanges` are over, and takes what comes of the others meanwhile.
+    /// Waits until `count` of `exchanges` have ended, reading the others meanwhile.
     pub fn finish_some(&mut self, exchanges: &mut [Exchange], count: usize) {
         let begun = Instant::now();
         while self.advance(exchanges) < count {
@@ -122,7 +122,7 @@ impl Client {
     fn advance(&mut self, exchanges: &mut [Exchange]) -> usize {
         self.is_over |= !self.is_over && Pin::new(&mut self.connection).poll(&mut nobody()).is_ready();
         exchanges.iter_mut().for_each(Exchange::advance);
-        // What was taken is said to have been taken.
+        // Releases flow-control capacity for data that was read.
         self.is_over |= !self.is_over && Pin::new(&mut self.connection).poll(&mut nobody()).is_ready();
         exchanges.iter().filter(|exchange| exchange.outcome.is_some()).count()
     }
@@ -135,7 +135,7 @@ impl Exchange {
         Exchange { response, upload, incoming, head, body, outcome, asked, took }
     }
 
-    /// Sends as much as the server takes.
+    /// Sends as much as the server's windows allow.
     fn upload(&mut self) {
         let Some((stream, rest)) = &mut self.upload else { return };
         stream.reserve_capacity(rest.len());
@@ -182,7 +182,7 @@ impl Exchange {
         self.took = self.asked.elapsed();
     }
 
-    /// That it was answered so.
+    /// Checks the status and the body.
     pub fn check(&self, status: u16, body: &[u8]) {
         assert_eq!(self.outcome, Some(Ok(())));
         assert_eq!(self.head.as_ref().unwrap().0, status);
@@ -194,7 +194,7 @@ fn nobody() -> Context<'static> {
     Context::from_waker(Waker::noop())
 }
 
-/// Until there is something to read, or a moment has passed: what is to be sent may be blocked.
+/// Waits until data can be read, or for a moment, because sending may be blocked.
 fn wait(socket: &TcpStream, begun: Instant) {
     assert!(begun.elapsed() < DEADLINE, "nothing in {DEADLINE:?}");
     let moment = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };

@@ -1,4 +1,4 @@
-//! A client that lets a byte through at a time: it takes nothing but the heads of frames.
+//! Tests of a client that opens its window byte by byte and reads only frame heads.
 
 use std::time::{Duration, Instant};
 
