@@ -95,6 +95,9 @@ def test_flows_of_a_scenario_have_visits_shares_and_times() -> None:
     assert shop.visits == {"list": 2.0, "buy": 0.5}
     assert shop.requests_per_iteration == 2.5
     assert shop.think_seconds(None) == 2.0
+    assert Flow(
+        "pauses", 1, [{"name": "a", "think": "0s"}, {"name": "b", "think": "0-2s"}, {"name": "c"}]
+    ).think_seconds("0.0s") == pytest.approx(1.0)
     # What is looked at comes as it is.
     assert [bool(table.get("headers")) for table in shop.requests] == [True, False]
     counts = {each.name: each.count for each in endpoints_of([home, shop])}

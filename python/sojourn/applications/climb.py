@@ -80,7 +80,7 @@ class Climb:
             step, figures = self._step("explore", self._log_mix(rate))
             if figures.failed_because is not None:
                 # A single failure may be a disturbance, or the end of sessions.
-                self.traffic.logged_in()
+                self._renew_sessions()
                 step, figures = self._step("explore", self._log_mix(rate))
             if figures.failed_because is not None:
                 if passed == 0.0:
@@ -141,10 +141,27 @@ class Climb:
             step, figures = self._step(RECOVERY, self._log_mix(rate))
             if figures.failed_because is None:
                 return
-            self.traffic.logged_in()
+            self._renew_sessions()
         said = f"the target took {taken:,.4g} requests/s, and then no longer even {rate:,.3g}: {figures.failed_because}"
         shown = next((each.first_failure for each in step.endpoints if each.first_failure is not None), None)
         raise Stopped("; ".join(part for part in (said, shown, cure(step.failed_by)) if part))
+
+    def _renew_sessions(self) -> None:
+        """Logs the users in again: their sessions may have ended.
+
+        Raises:
+            Stopped: they cannot, or a tier has ended.
+        """
+        self._require_tiers()
+        try:
+            self.traffic.logged_in()
+        except CouldNotRun as failure:
+            raise Stopped(f"users can no longer log in: {failure.said}") from failure
+
+    def _require_tiers(self) -> None:
+        ended = [because for tier in self.watch.tiers if (because := self.watch.ended_because(tier)) is not None]
+        if ended:
+            raise Stopped("; ".join(ended))
 
     def _lowest(self) -> float:
         return FIRST_RATE * max(1.0, len(self.shares) / 4)
@@ -156,9 +173,7 @@ class Climb:
         return {name: rate * share for name, share in self.shares.items()}
 
     def _step(self, kind: str, rates: Mapping[str, float], seconds: float | None = None) -> tuple[Step, StepFigures]:
-        ended = [because for tier in self.watch.tiers if (because := self.watch.ended_because(tier)) is not None]
-        if ended:
-            raise Stopped("; ".join(ended))
+        self._require_tiers()
         self.told(f"{kind}: {sum(rates.values()):,.1f} requests/s")
         step = self.traffic.step(rates, *self._lengths(seconds or self.effort.step_seconds))
         figures = described(kind, step, self.watch.used(step.begin, step.end))

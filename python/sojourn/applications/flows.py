@@ -27,6 +27,7 @@ SAFE_BYTES = "/?&=%:@!$'()*+,;~-._[]|"
 """Characters of a logged target that go as they are; others are escaped."""
 NOT_LOGGED_IN = frozenset((301, 302, 303, 307, 401, 403))
 """What an application answers to who is not logged in: wrong where users are, and the log has successes, too."""
+_NO_TIME = re.compile(r"0+(\.0*)?[a-z]*")
 SHARE_SCALE = 10_000
 """A scenario has no number of requests: its shares are told as if it had been iterated so often."""
 
@@ -220,5 +221,6 @@ def _names_of(tables: Sequence[FlowTable]) -> list[str]:
 
 def _seconds(think: str) -> float:
     """Of a think time as scenarios have it: a mean, or a range."""
-    ends = [quantity.seconds(part) for part in think.split("-")]
+    # The quantities of options are above zero; a pause may be none.
+    ends = [0.0 if _NO_TIME.fullmatch(part.strip()) else quantity.seconds(part) for part in think.split("-")]
     return sum(ends) / len(ends)
