@@ -17,7 +17,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// GET `path`, its fields without the dynamic table (RFC 7541, 6.1 and 6.2.2).
+/// A GET request for `path` without use of the dynamic table (RFC 7541, 6.1 and 6.2.2).
 fn get(stream: u32, path: &str) -> Vec<u8> {
     let mut fields = vec![0x82, 0x86, 0x04, path.len() as u8];
     fields.extend_from_slice(path.as_bytes());
@@ -32,13 +32,13 @@ fn who_takes_a_byte_in_each_frame_is_left() {
         let flags = ["--send-timeout", "1s", "--send-rate-min", "1000"];
         let server = Server::start(architecture, root.path(), &flags);
         let mut client = server.connect();
-        // SETTINGS_INITIAL_WINDOW_SIZE: nothing.
+        // SETTINGS_INITIAL_WINDOW_SIZE of 0.
         let mut begin = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
         begin.extend(frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]));
         begin.extend((0..STREAMS).flat_map(|number| get(2 * number + 1, "/large.bin")));
         client.send(&begin);
         let begun = Instant::now();
-        // 400 bytes of bodies in a second, and ten times that in frames.
+        // 400 bytes of bodies in a second, and ten times as many in frames.
         while server.counters().value(Counter::LimitSend) == 0 {
             assert!(begun.elapsed() < DEADLINE, "{architecture}: it takes too little, and is still there");
             let windows = (0..STREAMS).flat_map(|number| frame(8, 0, 2 * number + 1, &[0, 0, 0, 1]));

@@ -1,5 +1,5 @@
-//! HTTP/2 over every architecture, in clear and over TLS: by frames written out here, by the client of another
-//! implementation, and by h2spec where it is installed.
+//! Tests of HTTP/2 over every architecture, in plain text and over TLS: by hand-written frames, by the client of
+//! another implementation, and by h2spec where installed.
 
 pub mod client;
 mod dribbling;
@@ -22,13 +22,13 @@ use sojourn_testing::fixture;
 const HELLO: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\
     \0\0\x11\x01\x05\0\0\0\x01\x82\x86\x01\x01h\x04\x0a/hello.txt";
 
-/// The DATA that answers it, and ends the stream.
+/// The DATA frame of the response, which ends the stream.
 const HELLO_DATA: &[u8] = b"\0\0\x05\0\x01\0\0\0\x01hello";
 
-/// What `--idle-timeout` is where it is waited for.
+/// The `--idle-timeout` in tests that wait for it.
 const IDLE: Duration = Duration::from_millis(300);
 
-/// Frames of `kind` in `bytes`, which begin with a frame and may end within one.
+/// The frames of `kind` in `bytes`, which start with a frame and may end within one.
 fn frames(mut bytes: &[u8], kind: u8) -> Vec<&[u8]> {
     let mut found = Vec::new();
     while let Some((head, rest)) = bytes.split_at_checked(9) {
@@ -44,7 +44,7 @@ fn frames(mut bytes: &[u8], kind: u8) -> Vec<&[u8]> {
 
 const GOAWAY: u8 = 7;
 
-/// What a client of TLS offers to speak, by ALPN.
+/// A client configuration that offers these protocols by ALPN.
 fn offering(
     identity: &Identity,
     versions: &[&'static SupportedProtocolVersion],
@@ -55,7 +55,7 @@ fn offering(
     Arc::new(config)
 }
 
-/// Sends the first request in pieces of `piece_bytes`, and takes its answer.
+/// Sends the first request in pieces of `piece_bytes`, and reads the response.
 fn greet<S: Read + Write>(client: &mut sojourn_testing::Client<S>, piece_bytes: usize) {
     HELLO.chunks(piece_bytes).for_each(|piece| client.send(piece));
     take_until(client, HELLO_DATA);
@@ -80,10 +80,10 @@ fn byte_by_byte() {
             assert_eq!(client.rest(), b"");
         }
         for config in &configs {
-            // A record for each byte.
+            // One TLS record per byte.
             let mut client = connect(server.another_address(0), config);
             greet(&mut client, 1);
-            // One record, of which most bytes bring nothing.
+            // A single record; most of its bytes complete nothing.
             let again = b"\0\0\x11\x01\x05\0\0\0\x03\x82\x86\x01\x01h\x04\x0a/hello.txt";
             let mut record = Vec::new();
             client.stream.conn.writer().write_all(again).unwrap();
@@ -116,7 +116,7 @@ fn tls_chooses_what_is_spoken() {
             } else {
                 client.send(b"GET /hello.txt HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
                 assert!(client.rest().ends_with(b"\r\n\r\nhello"));
-                // Whoever wants HTTP/2 says so.
+                // HTTP/2 is used only if the client offers it.
                 let mut client = connect(address, &offer(protocols));
                 client.send(HELLO);
                 assert!(client.rest().starts_with(b"HTTP/1.1 505 "));
@@ -198,7 +198,7 @@ fn a_stop_is_announced_and_the_requests_there_are_finish() {
     });
 }
 
-/// Says to a server that stops that no request is on its way, by acknowledging the ping that came with GOAWAY.
+/// Acknowledges the ping that came with GOAWAY, which tells a stopping server that no request is on its way.
 fn take_leave<S: Read + Write>(client: &mut sojourn_testing::Client<S>) {
     let announced = client.take(9 + 8 + 9 + 8);
     assert_eq!(frames(&announced, GOAWAY).len(), 1, "{announced:?}");
@@ -237,14 +237,14 @@ fn h2spec() {
         return;
     }
     let identity = Identity::new();
-    // One for each driver: what a machine says does not depend on more.
+    // One per driver, because the frames do not depend on anything else.
     std::thread::scope(|scope| {
         for architecture in ["amped", "uring", "mt"] {
             let identity = &identity;
             scope.spawn(move || {
                 let root = fixture::site();
                 let server = Server::start(architecture, root.path(), &identity.flags());
-                // What does not begin with the preface is HTTP/1 on a port without TLS, and refused in its words.
+                // Without TLS, anything but the preface is HTTP/1 and refused as such.
                 check_h2spec(server.address, &[], &["Sends invalid connection preface"]);
                 check_h2spec(server.another_address(0), &["--tls", "--insecure"], &[]);
                 server.stop();
@@ -253,7 +253,7 @@ fn h2spec() {
     });
 }
 
-/// Runs it against `address` with `flags`, and lets only the tests of these names fail.
+/// Runs h2spec against `address` with `flags`; only the named tests may fail.
 fn check_h2spec(address: SocketAddr, flags: &[&str], may_fail: &[&str]) {
     let port = address.port().to_string();
     let arguments = ["--host", "127.0.0.1", "--port", &port, "--timeout", "5", "--path", "/hello.txt"];

@@ -1,4 +1,4 @@
-//! What RFC 9113 and RFC 7541 ask for, case by case: frames as they are on the wire, and the error that answers them.
+//! Checks requirements of RFC 9113 and RFC 7541 case by case: raw frames, and the error that must follow.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -28,7 +28,7 @@ const WHOLE: u8 = END_STREAM | END_HEADERS;
 const PADDED: u8 = 8;
 const HAS_PRIORITY: u8 = 0x20;
 
-/// The codes of RFC 9113, 7.
+/// The error codes of RFC 9113, section 7.
 const PROTOCOL: u32 = 1;
 const FLOW_CONTROL: u32 = 3;
 const STREAM_CLOSED: u32 = 5;
@@ -36,15 +36,15 @@ const FRAME_SIZE: u32 = 6;
 const COMPRESSION: u32 = 9;
 const CALM: u32 = 11;
 
-/// The last PING of each case, sent when the one before is answered: by then all is judged.
+/// The last PING of each case, sent after the previous response, when the outcome is certain.
 const LAST: &[u8; 8] = b"the last";
 const BUT_ONE: &[u8; 8] = b"but one!";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// The connection goes on, and these streams were answered with these statuses.
+    /// The connection continues, and these streams got these statuses.
     Answered(Vec<(u32, u16)>),
-    /// This stream is reset so, and the connection goes on.
+    /// This stream is reset with this code, and the connection continues.
     Stream(u32, u32),
     Connection(u32),
 }
@@ -80,12 +80,12 @@ fn get(stream: u32) -> Vec<u8> {
     frame(HEADERS, WHOLE, stream, &fields(&GET))
 }
 
-/// A request whose body follows.
+/// A request with a body to follow.
 fn open(stream: u32) -> Vec<u8> {
     frame(HEADERS, END_HEADERS, stream, &fields(&GET))
 }
 
-/// A request whose answer does not fit the window.
+/// A request whose response exceeds the window.
 fn slow(stream: u32) -> Vec<u8> {
     frame(HEADERS, WHOLE, stream, &fields(&[GET[0], GET[1], (":path", "/large.bin"), GET[3]]))
 }
@@ -181,7 +181,7 @@ fn cases() -> Vec<(&'static str, Vec<u8>, Outcome)> {
         ("a block that ends in nothing", join(&[frame(HEADERS, WHOLE, 1, &[0x82, 0x86, 0x84, 0x41, 1, b'h', 0x40, 1, b'a', 1, b'b']), frame(HEADERS, WHOLE, 3, &[0x82, 0x86, 0x84, 0xbf, 0xbe])]), answered(&[1, 3])),
         ("a bad block in trailers", join(&[open(1), frame(HEADERS, WHOLE, 1, &[0x80])]), Connection(COMPRESSION)),
         ("a bad block of a stream that ended", join(&[slow(1), frame(HEADERS, WHOLE, 1, &[0x80])]), Connection(COMPRESSION)),
-        // The table is the connection's: a malformed request must not spoil it.
+        // The table belongs to the connection, so a malformed request must not damage it.
         ("the table behind a malformed request", join(&[frame(HEADERS, WHOLE, 1, &[0x82, 0x86, 0x84, 0x41, 1, b'h', 0x40, 1, b'A', 1, b'b']), frame(HEADERS, WHOLE, 3, &[0x82, 0x86, 0x84, 0xbf])]), Stream(1, PROTOCOL)),
         // RFC 9113, 5.1.
         ("DATA of an idle stream", frame(DATA, END_STREAM, 1, b"x"), Connection(PROTOCOL)),
@@ -353,7 +353,7 @@ fn cases() -> Vec<(&'static str, Vec<u8>, Outcome)> {
     cases
 }
 
-/// Sends `bytes`, and says what came of them; without errors it waits for so many `answers`.
+/// Sends `bytes` and returns the outcome; without errors it waits for this many responses.
 fn outcome(stream: &mut TcpStream, bytes: &[u8], answers_expected: usize) -> Outcome {
     stream.write_all(&[bytes, &frame(PING, 0, 0, BUT_ONE)].concat()).unwrap();
     let (mut received, mut answers, mut reset, mut is_judged) = (Vec::new(), Vec::new(), None, false);
@@ -396,13 +396,13 @@ fn connect(server: &Server) -> TcpStream {
 /// The first field of a response, by the static table or as a literal with its name.
 fn status(block: &[u8]) -> u16 {
     match block {
-        // The table is resized first.
+        // A resize of the table comes first.
         [0x20, rest @ ..] => status(rest),
         [0x88, ..] => 200,
         [0x89, ..] => 204,
         [0x8c, ..] => 400,
         [0x8d, ..] => 404,
-        // By its name's index, in the Huffman code.
+        // The name's index with a Huffman-coded value.
         [0x08 | 0x48, 0x83, 0x68, 0x0d, 0xff, ..] => 405,
         [0x08 | 0x48, 0x82, 0x6c, 0x01, ..] => 501,
         other => panic!("{other:x?}"),
@@ -436,7 +436,7 @@ fn settings_come_first() {
     }
 }
 
-/// Behind a front that multiplexes, other users' requests are on the same connection.
+/// Behind a multiplexing front end, other users' requests share the connection.
 #[test]
 fn malformed_requests_end_the_connection_only_in_a_flood() {
     let root = fixture::site();

@@ -1,4 +1,4 @@
-//! `proxy --config FILE`: as for `serve`, and read again by the successor.
+//! Tests of `proxy --config FILE`: like `serve`, and read again by a successor.
 
 use std::path::Path;
 use std::process::Command;
@@ -49,7 +49,7 @@ fn check(text: &str, expected: &str) {
     assert!(said.starts_with(&expected) && said.contains("\nhint: "), "{text:?}: {said}, not {expected}");
 }
 
-/// GET for `host` on a connection of its own.
+/// The response to a GET for `host` on its own connection.
 fn get_from(server: &Server, host: &str) -> String {
     let mut client = server.connect();
     client.send(format!("GET /a HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").as_bytes());

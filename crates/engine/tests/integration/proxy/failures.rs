@@ -1,4 +1,4 @@
-//! What a proxy does about upstreams that fail, lie, or take too long.
+//! Tests of a proxy with upstreams that fail, send wrong data, or take too long.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -38,7 +38,7 @@ fn an_endless_head_is_cut_off() {
     let endless = |peer: &mut upstream::Peer| {
         peer.head();
         peer.send(b"HTTP/1.1 200 OK\r\n");
-        // It ends when the proxy closes.
+        // Ends when the proxy closes the connection.
         while std::io::Write::write_all(&mut peer.stream, b"X: yyyyyyyyyyyyyyyyyyyyyyyy\r\n").is_ok() {}
     };
     over_all(&[], || Upstream::start(endless), |server, _| assert_eq!(status(&get(server, "/")), "502"));
@@ -142,7 +142,7 @@ fn who_fails_health_checks_is_left_out() {
 
 #[test]
 fn a_body_that_comes_while_its_upstream_is_connected_to_goes_once() {
-    // One connection waits to be accepted, and there is room for no other: connecting takes until it is accepted.
+    // One connection waits to be accepted and the backlog is full, so connecting takes until it is accepted.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     rustix::net::listen(&listener, 0).unwrap();
     let address = listener.local_addr().unwrap();
@@ -173,7 +173,7 @@ fn a_body_that_comes_while_its_upstream_is_connected_to_goes_once() {
 
 #[test]
 fn only_what_can_be_repeated_is() {
-    // Each connection answers once and then dies as the next request comes.
+    // Each connection answers once, then closes at the next request.
     let serve = |peer: &mut upstream::Peer| {
         peer.head();
         peer.send(OK);
@@ -183,7 +183,7 @@ fn only_what_can_be_repeated_is() {
         &[],
         || Upstream::start(serve),
         |server, upstream| {
-            // Another connection could be another loop's, with connections of its own.
+            // Another connection might be served by another loop with its own connections.
             let mut client = server.connect();
             for number in 1..=2 {
                 client.send(format!("GET /{number} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes());
@@ -241,7 +241,7 @@ fn a_slow_client_holds_its_upstream_back() {
             }
             // The rest is in the sockets' buffers.
             assert!(before < BODY_BYTES / 2, "{before} bytes were taken for a client that reads nothing");
-            // When the client goes, so does the exchange.
+            // When the client leaves, the exchange ends.
             drop(client);
             server.wait_until(Counter::UpstreamConnectionsOpen, 0);
         },

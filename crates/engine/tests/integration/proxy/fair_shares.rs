@@ -1,4 +1,5 @@
-//! Connections to upstreams are shared: a client that holds many leaves some to others, and who waits is served in turn.
+//! Tests of shared connections to upstreams: a client that holds many leaves some to others, and waiting requests are
+//! served in turn.
 
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use crate::limits::connect_from;
 
 const CONNECTIONS_MAX: usize = 8;
 
-/// `/hold` is answered once the test is over, everything else soon.
+/// An upstream that answers `/hold` at the end of the test, everything else soon.
 fn upstream() -> Upstream {
     Upstream::start(|peer| {
         while let Some(head) = peer.head() {
@@ -37,7 +38,7 @@ fn answer(client: &mut Client) -> String {
     String::from_utf8(client.rest()).unwrap()
 }
 
-/// Runs `test` on proxies of one loop, which has so many connections.
+/// Runs `test` on single-loop proxies with this many connections.
 fn over_loops(connections_max: usize, test: impl Fn(&Server, &Upstream)) {
     for (architecture, workers) in [("amped", &[][..]), ("uring", &["--workers", "1"])] {
         let upstream = upstream();
@@ -62,7 +63,7 @@ fn who_holds_many_leaves_some_to_others() {
             let answer = answer(&mut ask(server, source, &format!("/{source}")));
             assert!(answer.ends_with("ok"), "{answer}");
         }
-        // What is beyond a client's share is not refused at once, nor does it wait for ever.
+        // A request beyond the client's share is neither refused at once nor waits for ever.
         let last = holding.last_mut().unwrap();
         assert_eq!(status(&answer(last)), "503");
         assert!(begun.elapsed() >= Duration::from_millis(700));

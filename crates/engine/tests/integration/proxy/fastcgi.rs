@@ -1,4 +1,4 @@
-//! The proxy before applications that speak FastCGI: well, badly, and not at all.
+//! Tests of the proxy with FastCGI applications: correct ones, broken ones, and ones that speak another protocol.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -15,7 +15,7 @@ const STDERR: u8 = 7;
 
 const HELLO: &[u8] = b"Content-Type: text/plain\n\nhello";
 
-/// A request as an application gets it.
+/// A request as the application receives it.
 #[derive(Debug)]
 struct Asked {
     variables: BTreeMap<String, String>,
@@ -31,7 +31,7 @@ fn asked(peer: &mut Peer) -> Option<Asked> {
         let content = peer.take(length + usize::from(header[6]))?;
         assert_eq!((header[0], header[2], header[3]), (1, 0, 1), "version and request");
         match (header[1], &content[..length]) {
-            // A responder that keeps the connection.
+            // The responder role, keeping the connection.
             (1, begin) => assert_eq!(begin, [0, 1, 1, 0, 0, 0, 0, 0]),
             (4, more) => parameters.extend_from_slice(more),
             (5, b"") => return Some(Asked { variables: variables(&parameters), body }),
@@ -59,7 +59,7 @@ fn variables(mut pairs: &[u8]) -> BTreeMap<String, String> {
 
 fn record(kind: u8, content: &[u8]) -> Vec<u8> {
     let [high, low] = (content.len() as u16).to_be_bytes();
-    // Padding as PHP does it.
+    // Padding as in PHP.
     let padding = (8 - content.len() % 8) % 8;
     [&[1, kind, 0, 1, high, low, padding as u8, 0], content, &[0; 8][..padding]].concat()
 }
@@ -68,13 +68,13 @@ fn end(status: u8) -> Vec<u8> {
     record(END_REQUEST, &[0, 0, 0, 0, status, 0, 0, 0])
 }
 
-/// The records of a whole answer.
+/// The records of a complete response.
 fn answer(response: &[u8]) -> Vec<u8> {
     let output: Vec<u8> = response.chunks(60_000).flat_map(|part| record(STDOUT, part)).collect();
     [output, record(STDOUT, b""), end(0)].concat()
 }
 
-/// An application that answers every request so.
+/// An application that sends these records for every request.
 fn answering(records: impl Into<Vec<u8>>) -> Upstream {
     let records = records.into();
     Upstream::start(move |peer| {
@@ -113,7 +113,7 @@ fn an_application_answers_over_every_architecture() {
         let response = String::from_utf8(client.until(b"0\r\n\r\n")).unwrap();
         assert!(response.starts_with("HTTP/1.1 201 Made\r\nX-Y: z\r\n"), "{name}: {response}");
         assert!(response.contains("/srv/www/a.php /b GET 0"), "{name}: {body} {response}");
-        // A body longer than a record, and than what is held at once.
+        // A body longer than a record and than the buffers.
         let upload = vec![b'x'; 1_000_000];
         client
             .send(b"POST /a.php HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 1000000\r\n\r\n");

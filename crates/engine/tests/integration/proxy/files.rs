@@ -1,4 +1,5 @@
-//! Bodies that a proxy sends from files in memory, because it sends them often: the same bytes, whoever asks how.
+//! Tests of bodies that the proxy sends from memory files after frequent requests: identical bytes for every kind of
+//! request.
 
 use std::fs;
 
@@ -9,17 +10,17 @@ use sojourn_testing::requests::{ask, get, get_with, status};
 use sojourn_testing::until;
 use sojourn_testing::upstream::Upstream;
 
-/// How often a document is asked for: more often than it takes.
+/// More requests than are needed to move a body to a file.
 const REQUESTS: usize = 8;
 
-/// Bytes of which no two parts are alike for long.
+/// Text without long repetitions.
 fn text(length: usize) -> String {
     let mut text: String = (0..length / 10 + 1).map(|number| format!("{number:09}\n")).collect();
     text.truncate(length);
     text
 }
 
-/// `/N` is N bytes that may be kept.
+/// An origin whose `/N` is N cacheable bytes.
 fn origin() -> Upstream {
     Upstream::start(|peer| {
         while let Some(head) = peer.head() {
@@ -35,7 +36,7 @@ fn body(answer: &str) -> &str {
     answer.split_once("\r\n\r\n").expect("a whole head").1
 }
 
-/// The bodies that are in files now.
+/// The number of bodies in files.
 fn files(server: &Server) -> usize {
     let folder = format!("/proc/{}/fd", server.pid().as_raw_nonzero());
     let names = fs::read_dir(folder).unwrap().filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
@@ -53,11 +54,11 @@ fn the_same_bytes_from_files() {
                 requests += 1;
             }
         }
-        // Two are too small, and for the last there is no place.
+        // Two are too small, and there is no room for the last.
         assert_eq!(files(server), 2);
         assert_eq!(upstream.heads().len(), 5);
         let sent_after = |requests| {
-            // A worker counts after it has sent.
+            // A worker counts after sending.
             server.wait_until(Counter::Requests, requests);
             server.counters().value(Counter::CacheMemoryFileHits)
         };
@@ -92,7 +93,7 @@ fn slow_readers_get_all_of_what_is_gone_meanwhile() {
         let mut slow = server.connect();
         slow.send(b"GET /7000000 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
         server.wait_until(Counter::CacheHits, REQUESTS as u64);
-        // Another takes its place; there is room for both as long as one is sent.
+        // Another takes its place; there is room for both while one is being sent.
         ask(server, "DELETE", "/7000000", "");
         let expected = text(6_000_000);
         for _ in 0..REQUESTS {

@@ -1,4 +1,4 @@
-//! The forward proxy between real sockets: where it goes and where not, and what passes its tunnels.
+//! Tests of the forward proxy over sockets: permitted and refused destinations, and tunnels.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use sojourn_testing::requests::ask;
 use sojourn_testing::upstream::Upstream;
 use sojourn_testing::{fixture, until};
 
-/// What lets tests reach origins on this host.
+/// Flags that let tests reach origins on this host.
 const OPEN: &[&str] = &["--allow-address", "127.0.0.0/8", "--allow-tunnel-port", "1024-65535"];
 
 const FRESH: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nCache-Control: max-age=60\r\n\r\nhello";
@@ -23,12 +23,12 @@ fn forward(architecture: &str, flags: &[&str]) -> Server {
     Server::run(command.args(["--via", "me"]).args(flags))
 }
 
-/// Runs `test` over every architecture that can be a proxy, one after the other.
+/// Runs `test` over every architecture that supports a proxy, one after the other.
 fn over_all(flags: &[&str], test: impl Fn(&Server)) {
     over(|scope| scope.is_some(), flags, test);
 }
 
-/// The same over those that are one process.
+/// The same over single-process architectures.
 fn over_sharing(flags: &[&str], test: impl Fn(&Server)) {
     over(|scope| scope == Some(CacheScope::Server), flags, test);
 }
@@ -52,7 +52,7 @@ fn get(server: &Server, target: &str) -> String {
     exchange(server, &format!("GET {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"))
 }
 
-/// A tunnel to `origin`, or the answer that says why there is none.
+/// A tunnel to `origin`, or the response that refuses it.
 fn tunnel(server: &Server, origin: impl ToString) -> Result<Client, String> {
     let origin = origin.to_string();
     let mut client = server.connect();
@@ -66,7 +66,7 @@ fn tunnel(server: &Server, origin: impl ToString) -> Result<Client, String> {
     Err(String::from_utf8([start, client.rest()].concat()).unwrap())
 }
 
-/// Where each connection is served by `serve`.
+/// An origin that handles each connection by `serve`.
 fn origin(serve: impl Fn(TcpStream) + Send + Sync + Clone + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -97,7 +97,7 @@ fn requests_go_where_they_say() {
         assert!(head.starts_with("GET /a HTTP/1.1\r\n"), "{head}");
         assert!(head.contains(&format!("\r\nHost: {}\r\n", one.address)), "{head}");
         assert!(head.contains("\r\nVia: 1.1 me\r\n") && !head.contains("orwarded"), "{head}");
-        // The host is part of what an answer is found by, in whatever form; names lead to the same place.
+        // The cache key includes the host in normalised form; equal names share an entry.
         let again = get(server, &format!("http://{}/a", one.address));
         assert!(again.contains("Cache-Status: me; hit"), "{again}");
         for _ in 0..2 {
@@ -105,7 +105,7 @@ fn requests_go_where_they_say() {
             assert!(named.ends_with("hello"), "{named}");
         }
         assert_eq!((one.heads().len(), other.heads().len()), (3, 1));
-        // As in what it is found by: no client's spelling is stored for others.
+        // The normalised form of the key is sent: no client's spelling is stored for others.
         assert!(one.heads()[2].contains("\r\nHost: localhost:"), "{:?}", one.heads());
         server.wait_until(Counter::Requests, 6);
         assert_eq!(server.counters().value(Counter::Lookups), 1);
@@ -129,7 +129,7 @@ fn paths_and_queries_arrive_as_they_were_written() {
             assert!(head.starts_with(&format!("{expected}\r\n")), "{head}");
         }
         assert!(origin.heads()[2].contains("\r\nMax-Forwards: 4\r\n"), "{:?}", origin.heads());
-        // An origin may tell the spellings apart.
+        // An origin may distinguish the spellings.
         get(server, &format!("http://{}/~user/%c3?a=%7e", origin.address));
         assert_eq!(origin.heads().len(), 5);
     });
@@ -155,7 +155,7 @@ fn bodies_go_along() {
     });
 }
 
-/// Refused, and by what: the status, and the error in Proxy-Status.
+/// Checks a refusal: the status, and the error in Proxy-Status.
 fn check(server: &Server, request: &str, status: &str, error: &str) {
     let answer = exchange(server, request);
     assert_eq!(answer.get(9..12), Some(status), "{request}: {answer}");
@@ -202,9 +202,9 @@ fn it_is_closed_unless_it_is_opened() {
         check(server, &connect("h"), "400", "http_request_error");
         check(server, "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", "400", "http_request_error");
         check(server, "GET / HTTP/1.0\r\n\r\n", "400", "http_request_error");
-        // No name is so long, so nobody outside has to be asked.
+        // No host name is this long, so no DNS server is asked.
         check(server, &absolute(&format!("{}.example", "a".repeat(64))), "502", "dns_error");
-        // What is counted is published a moment after it was answered.
+        // Counters are published a moment after the response.
         server.wait_until(Counter::ForwardDeniedAddress, 16);
         server.wait_until(Counter::ForwardDeniedPort, 2);
         server.wait_until(Counter::ForwardDeniedTarget, 5);
@@ -236,7 +236,7 @@ fn origins_that_do_not_answer() {
             let request =
                 format!("{request} HTTP/1.1\r\nHost: h\r\nVia: 1.1 me\r\nConnection: close\r\n\r\n");
             let answer = exchange(server, &request);
-            // Port 1 is refused before anybody looks for loops.
+            // Port 1 is refused before the check for loops.
             let expected = if request.starts_with("GET") { "403" } else { "508" };
             assert_eq!(answer.get(9..12), Some(expected), "{answer}");
         }
@@ -249,7 +249,7 @@ fn origins_that_do_not_answer() {
 #[test]
 fn a_tunnel_passes_what_comes_both_ways_at_once() {
     const BYTES: usize = 8 * 1024 * 1024;
-    // It sends all it has before it has read what the client sends before it reads.
+    // The origin sends everything before it reads; the client sends everything before it reads.
     let busy = origin(|stream| {
         let reading = stream.try_clone().unwrap();
         let reader = std::thread::spawn(move || read_all(&reading).len());
@@ -299,7 +299,7 @@ fn either_side_ends_first() {
         let mut client = tunnel(server, resets).unwrap();
         client.send(b"x");
         assert_eq!(client.rest(), b"");
-        // What comes with the request passes too; the client goes without a word.
+        // Data sent with the request passes, too; the client leaves without closing properly.
         let mut client = server.connect();
         client.send(format!("CONNECT {echoes} HTTP/1.1\r\nHost: h\r\n\r\nearly").as_bytes());
         assert!(client.take(44).ends_with(b"\r\n\r\nearly"));
@@ -358,7 +358,7 @@ fn https_is_fetched_by_tls() {
     over_all(&flags, |server| {
         let answer = get(server, &format!("https://localhost:{port}/hello.txt"));
         assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("\r\n\r\nhello"), "{answer}");
-        // By another scheme it is something else, and there nobody speaks without TLS.
+        // Under another scheme it is a different resource, and that port accepts only TLS.
         let plain = get(server, &format!("http://localhost:{port}/hello.txt"));
         assert!(!plain.starts_with("HTTP/1.1 200 "), "{plain}");
         // The certificate is not for the address.
@@ -377,7 +377,7 @@ fn https_is_fetched_by_tls() {
     check(&closed, &absolute("10.0.0.1"), "403", "destination_ip_prohibited");
 }
 
-/// What curl gets through the proxy at `server`, or fails with; `None` if there is no curl.
+/// curl's output through the proxy at `server`; `None` without curl.
 fn curl(server: &Server, flags: &[&str]) -> Option<Vec<u8>> {
     let proxy = format!("http://{}", server.address);
     let output = Command::new("curl").args(["-s", "--max-time", "60", "-x", &proxy]).args(flags).output();

@@ -1,4 +1,4 @@
-//! A cache whose disk hangs: its threads are stopped, as they are while a disk does not answer.
+//! Tests of a cache on a hanging disk, simulated by stopping its disk threads.
 
 use std::fs;
 use std::ptr::null_mut;
@@ -10,20 +10,20 @@ use sojourn_server::Counter;
 use sojourn_testing::requests::get;
 use sojourn_testing::upstream::Upstream;
 
-/// Threads that wait for the disk.
+/// The number of disk threads.
 const DISK_THREADS: usize = 4;
 
-/// Bytes of a body that no memory holds, and no sockets.
+/// A body too large for memory and socket buffers.
 const LONG_BODY_BYTES: usize = 12 << 20;
 
 const FRESH: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nCache-Control: max-age=3600\r\n\r\nhello";
 
-/// The threads that wait for the disk, stopped until they are dropped.
+/// Stopped disk threads, which continue when this is dropped.
 struct Stopped(Vec<libc::pid_t>);
 
 impl Stopped {
-    /// Stops those of `server` while they wait for jobs, so that they hold nothing that others need; `None` if the system
-    /// does not let us.
+    /// Stops the disk threads of `server` while they wait for jobs, so that they hold no locks; `None` if the system
+    /// forbids it.
     fn of(server: &Server) -> Option<Stopped> {
         let threads = disk_threads(server);
         let begun = Instant::now();
@@ -48,7 +48,7 @@ impl Stopped {
     }
 }
 
-/// The threads that wait for the disk, as soon as all have begun: until then they have no names.
+/// The disk threads, once all have started and have their names.
 fn disk_threads(server: &Server) -> Vec<libc::pid_t> {
     let begun = Instant::now();
     loop {
@@ -68,7 +68,7 @@ fn disk_threads(server: &Server) -> Vec<libc::pid_t> {
     }
 }
 
-/// Whether the system call that the thread was stopped in waits for other threads.
+/// Returns true if the thread was stopped in a system call that waits for other threads.
 fn waits(server: &Server, thread: libc::pid_t) -> bool {
     let call = fs::read_to_string(format!("/proc/{}/task/{thread}/syscall", server.pid())).unwrap();
     call.split(' ').next() == Some(&libc::SYS_futex.to_string())
@@ -87,7 +87,7 @@ fn trace(request: libc::c_uint, thread: libc::pid_t) -> bool {
     unsafe { libc::ptrace(request, thread, null_mut::<libc::c_void>(), null_mut::<libc::c_void>()) == 0 }
 }
 
-/// Waits until so many lines have had `text` in them.
+/// Waits until `text` has appeared in this many lines.
 fn wait_until_said(server: &Server, text: &str, times: usize) {
     let begun = Instant::now();
     while server.said().iter().filter(|line| line.contains(text)).count() < times {
@@ -143,7 +143,7 @@ fn check_long_bodies(architecture: &str) {
     let answer = [head.into_bytes(), vec![b'x'; LONG_BODY_BYTES]].concat();
     let (upstream, directory) = (Upstream::answering(answer), tempfile::tempdir().unwrap());
     let cache = ["--cache-dir", directory.path().to_str().unwrap(), "--cache-disk-timeout"];
-    // A busy machine is no disk that hangs.
+    // A busy machine must not count as a hanging disk.
     let first = proxy(architecture, &[upstream.address], &[&cache[..], &["60s"]].concat());
     assert!(get(&first, "/1").len() > LONG_BODY_BYTES);
     first.wait_until(Counter::CacheDiskWritten, 1);

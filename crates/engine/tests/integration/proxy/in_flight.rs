@@ -1,4 +1,4 @@
-//! Bodies in flight to clients that take nothing: they share the cache's memory budget.
+//! Tests of bodies in flight to clients that do not read: they share the cache's memory budget.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use crate::engine::{DEADLINE, Server};
 
 const BODY_BYTES: usize = 4_000_000;
 const CLIENTS: usize = 50;
-/// What the server may use beside the cache's 16 MiB: its code, and a little for each client.
+/// The allowed memory besides the cache's 16 MiB: code, and a little per client.
 const RESIDENT_MIB_MAX: u64 = 16 + 50;
 
 /// The body at a number.
@@ -39,14 +39,14 @@ fn resident_mib(server: &Server) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
 }
 
-/// A client that has asked for the body at `number`; the kernel takes little of it as long as it does not read.
+/// A client that has requested the body at `number` and does not read; its receive buffer is small.
 fn silent(server: &Server, number: usize) -> TcpStream {
     let mut client = with_deadline(TcpStream::connect(server.address).unwrap());
     write!(client, "GET /{number} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
     client
 }
 
-/// All that is left for a client.
+/// The rest of a client's response.
 fn rest(client: &mut TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     client.read_to_end(&mut bytes).unwrap();
@@ -62,11 +62,11 @@ fn check(architecture: &str, fields: &'static str, flags: &[&str]) {
         assert!(begun.elapsed() < DEADLINE);
         std::thread::sleep(Duration::from_millis(10));
     }
-    // What is received at all has been by then.
+    // By then everything that can be received has been.
     std::thread::sleep(Duration::from_millis(500));
     let resident = resident_mib(&server);
     assert!(resident < RESIDENT_MIB_MAX, "{architecture} {flags:?}: {resident} MiB are resident");
-    // Whoever reads after all gets every byte.
+    // A client that finally reads gets every byte.
     for (number, client) in clients.iter_mut().enumerate().step_by(7) {
         assert!(rest(client).ends_with(body(number)), "{architecture} {flags:?}: {number}");
     }
@@ -95,7 +95,7 @@ fn evicted_bodies_count_while_they_are_read() {
     for number in 0..CLIENTS {
         let mut reader = silent(&server, number);
         assert!(rest(&mut reader).len() > BODY_BYTES);
-        // It is stored now, if there is room; this one holds it.
+        // The body is stored now if there is room, and this client holds it.
         pinned.push(silent(&server, number));
     }
     let resident = resident_mib(&server);

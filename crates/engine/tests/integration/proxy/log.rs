@@ -1,4 +1,4 @@
-//! The proxy's access log: what the cache did, in Squid's format and words, and read back by the importer of logs.
+//! Tests of the proxy's access log: cache outcomes in Squid's format and words, and its import.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use sojourn_server::{ALL, CacheScope};
 use sojourn_testing::upstream::Upstream;
 use sojourn_workload::import::Format;
 
-/// Answers `/kept` with what may be kept, `/gone` with a 404 that may be kept, everything else with what may not.
+/// An origin with a cacheable `/kept`, a cacheable 404 for `/gone`, and an uncacheable rest.
 fn origin() -> Upstream {
     Upstream::start(|peer| {
         while let Some(head) = peer.head() {
@@ -24,7 +24,7 @@ fn origin() -> Upstream {
     })
 }
 
-/// What the answer to each of these has come to in bytes.
+/// Requests each of these; returns the sizes of the responses.
 fn ask(server: &Server) -> Vec<usize> {
     let requests = [
         ("/kept", ""),
@@ -35,7 +35,7 @@ fn ask(server: &Server) -> Vec<usize> {
         ("/gone", ""),
         ("/other?q=1", ""),
     ];
-    // By one connection: lines of two workers may come in either order.
+    // On one connection, because lines of two workers may come in either order.
     let mut client = server.connect();
     let answers = requests.map(|(target, fields)| {
         client.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n{fields}\r\n").as_bytes());

@@ -1,5 +1,5 @@
-//! The proxy as a program: what passes it under every architecture that can be a proxy, its options, its processes and
-//! its disk. What its cache answers is tested where the cache is, in the server's crate.
+//! Tests of the proxy as a program: forwarding under every architecture that supports it, its options, processes and
+//! disk. The server's crate tests the cache itself.
 
 mod configuration;
 mod failures;
@@ -24,12 +24,12 @@ use sojourn_testing::upstream::{self, Upstream};
 
 use crate::engine::{ENGINE, Server};
 
-/// Runs `test` over every architecture that can be a proxy, one after the other.
+/// Runs `test` over every architecture that supports a proxy, one after the other.
 pub fn over_all(flags: &[&str], upstream: impl Fn() -> Upstream, test: impl Fn(&Server, &Upstream)) {
     over(|scope| scope.is_some(), flags, upstream, test);
 }
 
-/// The same over those that have one cache for the whole server.
+/// The same over architectures with one cache for the whole server.
 pub fn over_sharing(flags: &[&str], upstream: impl Fn() -> Upstream, test: impl Fn(&Server, &Upstream)) {
     over(|scope| scope == Some(CacheScope::Server), flags, upstream, test);
 }
@@ -71,7 +71,7 @@ fn one_request_each_way() {
             client.send(b"GET http://h/a?b HTTP/1.1\r\nHost: x\r\nConnection: x-a\r\nX-A: 1\r\nX-B: 2\r\nUpgrade: h2c\r\n\r\n");
             let expected = b"HTTP/1.1 200 OK\r\nDate: x\r\nVia: 1.1 me\r\nContent-Length: 5\r\nCache-Status: me; fwd=uri-miss\r\n\r\nhello";
             assert_eq!(client.take(expected.len()), expected);
-            // The same connections, on both sides.
+            // The same connections on both sides.
             assert!(exchange(&mut client, "HEAD / HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 200 OK\r\n"));
             let heads = upstream.heads();
             assert!(heads[0].starts_with("GET /a?b HTTP/1.1\r\n"), "{}", heads[0]);
@@ -144,7 +144,7 @@ fn interim_responses_are_passed_on() {
     );
 }
 
-/// What is in chunks; it must end with the last.
+/// The content of a chunked body, which must end with the last chunk.
 fn unchunked(mut coded: &str) -> String {
     let mut body = String::new();
     loop {
@@ -181,7 +181,7 @@ fn request_bodies_are_passed_on() {
             let mut client = server.connect();
             client.send(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 8\r\n\r\nhello");
             std::thread::sleep(Duration::from_millis(50));
-            // The rest, and another request right behind it, coded in its own way.
+            // The rest, followed by another request with a different coding.
             client.send(
                 b"ENDPUT / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3;x=\"y\"\r\nabc\r\n",
             );

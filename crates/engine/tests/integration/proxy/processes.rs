@@ -1,4 +1,4 @@
-//! A proxy of several processes: what each has for itself, and what it therefore cannot do.
+//! Tests of a proxy with several processes: separate caches, and the limitations that follow.
 
 use crate::engine;
 use std::process::Command;
@@ -12,7 +12,7 @@ use sojourn_testing::upstream::Upstream;
 
 const FRESH: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nCache-Control: max-age=60\r\n\r\nhello";
 
-/// The answer to a GET on a connection that goes on, up to the end of its body.
+/// The response to a GET on a kept connection, up to the end of its body.
 fn get_on(client: &mut Client) -> String {
     client.send(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n");
     let mut answer = Vec::new();
@@ -90,7 +90,7 @@ fn caches_that_nobody_else_reaches_cannot_be_operated() {
     assert!(get(&server, "/a").ends_with("hello"));
 }
 
-/// A stop lets requests finish, and a process that waits for its upstream is waited for.
+/// After a stop requests may finish, and a process that waits for its upstream is not killed.
 #[test]
 fn requests_finish_before_the_processes_do() {
     for architecture in ["mt", "mp", "standard"] {

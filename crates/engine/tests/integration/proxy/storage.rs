@@ -1,4 +1,4 @@
-//! The proxy's cache on disk, between real sockets: what survives a restart, a kill, a full disk and a damaged file.
+//! Tests of the proxy's cache on disk: a restart, a kill, a full disk and a damaged file.
 
 use std::collections::HashSet;
 use std::fs;
@@ -14,19 +14,19 @@ use rustix::process::{Pid, Signal, kill_process};
 use sojourn_server::{ALL, CacheScope, Counter};
 use sojourn_testing::upstream::Upstream;
 
-/// Bytes of bodies: small, more than what is kept in one piece, more than what is read in one piece, more than memory.
+/// Sizes of bodies: small, larger than a piece in memory, larger than a read, larger than memory.
 const SIZES: [usize; 5] = [5, 70_000, 300_000, 1_200_000, 3_000_000];
 
-/// Memory for the cache, which some of them do not fit.
+/// Memory for the cache, too small for some bodies.
 const MEMORY: &str = "2MiB";
 
-/// The body of this number is longer than any that is kept in memory.
+/// The number of a body that is longer than any kept in memory.
 const LONGEST: u64 = 1_000_003;
 
 fn body(number: u64) -> Vec<u8> {
     let length = if number == LONGEST { 9_000_000 } else { SIZES[number as usize % SIZES.len()] };
     let word = |at: u64| (at ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
-    // Repeated at no multiple of any chunk.
+    // The period is not a divisor of any chunk size.
     let block: Vec<u8> = (0..125).flat_map(word).collect();
     let mut bytes = block.repeat(length / block.len() + 1);
     bytes.truncate(length - number as usize % 5);
@@ -53,7 +53,7 @@ fn server(architecture: &str, upstream: &Upstream, directory: &Path, flags: &[&s
     proxy(architecture, &[upstream.address], &all)
 }
 
-/// Asks for `/N`: whether the cache answered, or nothing if there was no whole answer. It panics if a byte is wrong.
+/// Requests `/N`; returns whether the cache answered, or `None` without a complete response. Panics on a wrong byte.
 fn ask(client: &mut Client, number: u64) -> Option<bool> {
     client.send(format!("GET /{number} HTTP/1.0\r\nHost: h\r\n\r\n").as_bytes());
     let answer = client.rest();
@@ -95,7 +95,7 @@ fn what_was_kept_is_there_after_a_restart() {
             assert!(!is_hit(&first, number));
         }
         wait_until_written(&first, 10);
-        // Not all of them fit memory.
+        // Not all of them fit into memory.
         for number in 0..10 {
             assert!(is_hit(&first, number));
         }
@@ -117,7 +117,7 @@ fn what_was_kept_is_there_after_a_restart() {
 fn what_is_too_long_for_memory_goes_to_disk_as_it_comes() {
     let (upstream, directory) = (origin(), tempfile::tempdir().unwrap());
     let server = server("amped", &upstream, directory.path(), &["--cache-memory", "64MiB"]);
-    // Whoever comes while it is on its way follows, or asks for itself if its beginning is gone.
+    // A request during the transfer follows it, or goes to the origin if its start is no longer available.
     let (mut first, mut second) = (server.connect(), server.connect());
     for client in [&mut first, &mut second] {
         client.send(format!("GET /{LONGEST} HTTP/1.0\r\nHost: h\r\n\r\n").as_bytes());
@@ -153,7 +153,7 @@ fn many_clients_share_what_is_read() {
         for (client, number) in &mut clients {
             client.send(format!("GET /{number} HTTP/1.0\r\nHost: h\r\n\r\n").as_bytes());
         }
-        // One goes away meanwhile, and nobody minds.
+        // One client leaves in the meantime, which affects no other.
         clients.remove(4);
         for (client, number) in &mut clients {
             assert!(client.rest().ends_with(&body(*number)));
@@ -197,7 +197,7 @@ fn killed_ten_times_while_writing() {
     kill_while_writing(10);
 }
 
-/// Kills a server that writes, so often: whatever it said was written is there afterwards, and no byte is wrong.
+/// Kills a writing server this many times: whatever it reported as written must exist afterwards, without a wrong byte.
 fn kill_while_writing(times: u64) {
     const CLIENTS: u64 = 4;
     let (upstream, directory) = (origin(), tempfile::tempdir().unwrap());
@@ -219,7 +219,7 @@ fn kill_while_writing(times: u64) {
                 });
             }
             let begun = Instant::now();
-            // What it says last is what is certain.
+            // Only its last report is certain.
             let mut written = 0;
             while written < 20 + 7 * round {
                 assert!(begun.elapsed() < DEADLINE, "{written} objects were written");
@@ -247,12 +247,12 @@ fn kill_while_writing(times: u64) {
     }
 }
 
-/// The number of a body, of which one in sixteen is large: the disk has to be kept busy, not filled.
+/// Numbers of bodies, of which one in sixteen is large, to keep the disk busy without filling it.
 fn mostly_small(number: u64) -> u64 {
     5 * number + if number % 16 == 15 { 3 } else { number % 3 }
 }
 
-/// Whether `/N` is in the cache; it panics if a byte of it is wrong.
+/// Returns true if `/N` is in the cache; panics on a wrong byte.
 fn held(server: &Server, number: u64) -> bool {
     let mut client = server.connect();
     let fields = "Host: h\r\nCache-Control: only-if-cached";
@@ -320,7 +320,7 @@ fn a_full_disk_costs_hits_and_nothing_else() {
         assert!(!is_hit(&server, *number));
     }
     server.wait_until(Counter::CacheDiskJobs, 0);
-    // Memory has them all.
+    // All are in memory.
     for number in &small {
         assert!(is_hit(&server, *number));
     }

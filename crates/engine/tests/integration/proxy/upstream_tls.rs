@@ -1,4 +1,4 @@
-//! Upstreams over TLS: who is trusted, what is resumed, and that nothing passes unless it is.
+//! Tests of TLS to upstreams: trust, session resumption, and no data without a verified certificate.
 
 use std::io::Read;
 use std::net::TcpListener;
@@ -46,7 +46,7 @@ fn what_an_upstream_has_over_tls() {
         assert!(client.rest().ends_with(&fixture::large()));
         server.wait_until(Counter::UpstreamConnectionsOpen, 0);
         let mut requests = 0;
-        // In each loop the sessions of all are known.
+        // Until each loop has a session for every upstream.
         while server.counters().value(Counter::UpstreamTlsHandshakesResumed) == 0 {
             assert!(server.get("/hello.txt").ends_with("\r\n\r\nhello"));
             server.wait_until(Counter::UpstreamConnectionsOpen, 0);
@@ -68,7 +68,7 @@ fn who_is_not_trusted_is_asked_nothing() {
         for (host, flags) in [
             (format!("localhost:{port}"), ["--upstream-ca", wrong]),
             (format!("127.0.0.1:{port}"), ["--upstream-ca", right]),
-            // It does not speak TLS there.
+            // That port does not speak TLS.
             (origin.address.to_string(), ["--upstream-ca", right]),
         ] {
             let server = proxy(architecture, &format!("https://{host}"), &flags);
@@ -81,7 +81,7 @@ fn who_is_not_trusted_is_asked_nothing() {
         let server = proxy(architecture, &format!("https://localhost:{port}"), &["--upstream-insecure"]);
         assert!(server.get("/hello.txt").ends_with("\r\n\r\nhello"));
     }
-    // Those without --upstream-insecure have got nothing but refusals of what is no HTTP.
+    // Requests without --upstream-insecure got only refusals.
     origin.wait_until(Counter::Responses2xx, 2);
 }
 
