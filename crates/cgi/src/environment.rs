@@ -2,8 +2,11 @@
 
 use std::net::IpAddr;
 
+use memchr::memchr;
+use sojourn_http::address::AddressText;
+use sojourn_http::head::field_lines;
 use sojourn_http::path::SitePath;
-use sojourn_http::request::Request;
+use sojourn_http::request::{Body, Request, Version};
 
 /// The value of GATEWAY_INTERFACE (RFC 3875, 4.1.4).
 const GATEWAY_INTERFACE: &[u8] = b"CGI/1.1";
@@ -14,7 +17,10 @@ const SERVER_SOFTWARE: &[u8] = b"Sojourn";
 /// Capacity reserved per variable, about the usual length of one field.
 const VARIABLE_BYTES: usize = 64;
 
-/// Where an application's scripts are, and the extra variables that each request to it gets.
+/// Most requests have no more fields.
+const FIELDS_USUAL: usize = 16;
+
+/// Where an application's scripts are, and what else its processes are told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Application {
     /// The document root as the application's processes see it, without a trailing slash.
@@ -35,31 +41,48 @@ pub struct Client {
     pub address: IpAddr,
     /// True if the request arrived by `https`.
     pub is_secure: bool,
+    /// The version that it speaks.
+    pub version: Version,
 }
 
 /// The script that a path names, and the rest of the path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Script {
-    pub file: Vec<u8>,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Script<'a> {
+    /// Its file, put together of these.
+    pub file: [&'a [u8]; 2],
     /// `SCRIPT_NAME`: the part of the path that names the script, with its leading slash.
-    pub name: Vec<u8>,
+    pub name: &'a [u8],
     /// `PATH_INFO`: empty, or begins with a slash.
-    pub path_info: Vec<u8>,
+    pub path_info: &'a [u8],
 }
 
 impl Application {
-    /// Calls `append` once per variable of `request`, with the script that the path names.
+    /// Calls `append` once per variable of `request`, with the value in parts and the script that the path names. Withheld
+    /// fields become no variables.
     ///
     /// Returns `false`, with nothing appended, if the path leaves the site.
     pub fn variables_of(
         &self,
         request: &Request<'_>,
         client: Client,
-        append: impl FnMut(&[u8], &[u8]),
+        is_withheld: impl Fn(&[u8]) -> bool,
+        append: impl FnMut(&[u8], &[&[u8]]),
     ) -> bool {
         let Ok(path) = SitePath::decode(request.target) else { return false };
-        let script = self.script_of(&[b"/", path.as_bytes()].concat());
-        self.variables_for(&script, request, client, append);
+        let mut name = Vec::with_capacity(path.as_bytes().len() + self.index.len() + 1);
+        name.push(b'/');
+        name.extend_from_slice(path.as_bytes());
+        let script = match &self.script {
+            Some(file) => Script { file: [file, b""], name: b"", path_info: &name },
+            None => {
+                if name.ends_with(b"/") {
+                    name.extend_from_slice(&self.index);
+                }
+                let (name, path_info) = name.split_at(script_end(&name, &self.suffix).unwrap_or(name.len()));
+                Script { file: [&self.root, name], name, path_info }
+            }
+        };
+        self.variables_for(&script, request, client, is_withheld, append);
         true
     }
 
@@ -67,66 +90,62 @@ impl Application {
     ///
     /// Fields whose names have an underscore are left out: `X_Y` and `X-Y` would be one variable, and a proxy in
     /// front may have checked only one of them. `Proxy` is left out as well: libraries take `HTTP_PROXY` for the
-    /// proxy of their own requests (httpoxy).
+    /// proxy of their own requests (httpoxy). `HTTP_HOST` is the host that was asked for, whatever the field says.
     pub fn variables_for(
         &self,
-        script: &Script,
+        script: &Script<'_>,
         request: &Request<'_>,
         client: Client,
-        mut append: impl FnMut(&[u8], &[u8]),
+        is_withheld: impl Fn(&[u8]) -> bool,
+        mut append: impl FnMut(&[u8], &[&[u8]]),
     ) {
         let is_replaced = |name: &[u8]| self.variables.iter().any(|(other, _)| other == name);
-        let mut add = |name: &[u8], value: &[u8]| {
-            if !is_replaced(name) {
+        let mut add = |name: &[u8], value: &[&[u8]]| {
+            if self.variables.is_empty() || !is_replaced(name) {
                 append(name, value);
             }
         };
         let (name, port) = name_and_port(request.host.unwrap_or_default(), client.is_secure);
-        let query = memchr::memchr(b'?', request.target).map_or(&b""[..], |mark| &request.target[mark + 1..]);
-        let method = request.line.split(|byte| *byte == b' ').next().unwrap_or_default();
-        add(b"GATEWAY_INTERFACE", GATEWAY_INTERFACE);
-        add(b"SERVER_SOFTWARE", SERVER_SOFTWARE);
-        add(b"SERVER_PROTOCOL", b"HTTP/1.1");
-        add(b"SERVER_NAME", name);
-        add(b"SERVER_PORT", port);
-        add(b"REQUEST_METHOD", method);
+        let query = memchr(b'?', request.target).map_or(&b""[..], |mark| &request.target[mark + 1..]);
+        let method = &request.line[..memchr(b' ', request.line).unwrap_or(request.line.len())];
+        add(b"GATEWAY_INTERFACE", &[GATEWAY_INTERFACE]);
+        add(b"SERVER_SOFTWARE", &[SERVER_SOFTWARE]);
+        add(b"SERVER_PROTOCOL", &[protocol(client.version)]);
+        add(b"SERVER_NAME", &[name]);
+        add(b"SERVER_PORT", &[port]);
+        add(b"REQUEST_METHOD", &[method]);
         let slash: &[u8] = if request.target.first() == Some(&b'?') { b"/" } else { b"" };
-        add(b"REQUEST_URI", &[slash, request.target].concat());
-        add(b"REQUEST_SCHEME", if client.is_secure { b"https" } else { b"http" });
+        add(b"REQUEST_URI", &[slash, request.target]);
+        add(b"REQUEST_SCHEME", &[if client.is_secure { b"https" } else { b"http" }]);
         if client.is_secure {
-            add(b"HTTPS", b"on");
+            add(b"HTTPS", &[b"on"]);
         }
-        add(b"QUERY_STRING", query);
-        add(b"REMOTE_ADDR", client.address.to_string().as_bytes());
-        add(b"DOCUMENT_ROOT", &self.root);
-        add(b"DOCUMENT_URI", &[&script.name[..], &script.path_info].concat());
-        add(b"SCRIPT_NAME", &script.name);
+        add(b"QUERY_STRING", &[query]);
+        add(b"REMOTE_ADDR", &[AddressText::of(client.address).as_bytes()]);
+        add(b"DOCUMENT_ROOT", &[&self.root]);
+        add(b"DOCUMENT_URI", &[script.name, script.path_info]);
+        add(b"SCRIPT_NAME", &[script.name]);
         add(b"SCRIPT_FILENAME", &script.file);
-        add(b"PATH_INFO", &script.path_info);
+        add(b"PATH_INFO", &[script.path_info]);
         if !script.path_info.is_empty() {
-            add(b"PATH_TRANSLATED", &[&self.root[..], &script.path_info].concat());
+            add(b"PATH_TRANSLATED", &[&self.root, script.path_info]);
         }
         // PHP's CGI program refuses to run without this variable (`cgi.force_redirect`).
-        add(b"REDIRECT_STATUS", b"200");
-        add(b"CONTENT_TYPE", request.field("content-type").unwrap_or_default());
-        let length = request.body.length().filter(|_| request.field("content-length").is_some());
-        add(b"CONTENT_LENGTH", length.map(|length| length.to_string()).unwrap_or_default().as_bytes());
-        fields(request, &mut add);
-        self.variables.iter().for_each(|(name, value)| append(name, value));
+        add(b"REDIRECT_STATUS", &[b"200"]);
+        if let Some(host) = request.host {
+            add(b"HTTP_HOST", &[host]);
+        }
+        fields(request, is_withheld, &mut add);
+        self.variables.iter().for_each(|(name, value)| append(name, &[value]));
     }
+}
 
-    /// Splits a decoded path, with its leading slash, into script and path info.
-    fn script_of(&self, path: &[u8]) -> Script {
-        if let Some(file) = &self.script {
-            return Script { file: file.clone(), name: Vec::new(), path_info: path.to_vec() };
-        }
-        let mut name = path.to_vec();
-        if name.ends_with(b"/") {
-            name.extend_from_slice(&self.index);
-        }
-        let end = script_end(&name, &self.suffix).unwrap_or(name.len());
-        let path_info = name.split_off(end);
-        Script { file: [&self.root[..], &name].concat(), name, path_info }
+/// The protocol as its client speaks it.
+fn protocol(version: Version) -> &'static [u8] {
+    match version {
+        Version::Http10 => b"HTTP/1.0",
+        Version::Http11 => b"HTTP/1.1",
+        Version::Http2 => b"HTTP/2.0",
     }
 }
 
@@ -156,50 +175,100 @@ fn name_and_port(host: &[u8], is_secure: bool) -> (&[u8], &[u8]) {
     }
 }
 
-/// The request's fields as `HTTP_` variables; fields with equal names are joined by commas.
-fn fields(request: &Request<'_>, add: &mut impl FnMut(&[u8], &[u8])) {
-    let lines = || sojourn_http::head::field_lines(request.fields).filter(|(name, _)| is_passed(name));
-    let mut variable = Vec::with_capacity(VARIABLE_BYTES);
-    for (index, (name, value)) in lines().enumerate() {
-        let is_same = |other: &[u8]| other.eq_ignore_ascii_case(name);
-        if lines().take(index).any(|(other, _)| is_same(other)) {
-            // Already joined to an earlier field of the same name.
-            continue;
+/// The request's fields as `HTTP_` variables, and those that describe its body; fields with equal names are joined by
+/// commas.
+fn fields(request: &Request<'_>, is_withheld: impl Fn(&[u8]) -> bool, add: &mut impl FnMut(&[u8], &[&[u8]])) {
+    let (mut content_type, mut content_length) = (&b""[..], &b""[..]);
+    let mut lines = Vec::with_capacity(FIELDS_USUAL);
+    // A bit for each name, and those that have come again: few lines have to be compared with others.
+    let (mut marks, mut marks_again) = (0_u64, 0_u64);
+    for (name, value) in field_lines(request.fields) {
+        match own_name(name) {
+            Some(OwnName::ContentType) => content_type = value,
+            Some(OwnName::ContentLength) => content_length = value,
+            Some(OwnName::Withheld) => {}
+            None if is_withheld(name) => {}
+            None => {
+                marks_again |= marks & mark(name);
+                marks |= mark(name);
+                lines.push((name, value));
+            }
         }
+    }
+    // RFC 9110, 8.6: where a body could be expected, its absence is said.
+    if content_length.is_empty() && request.body == Body::Length(0) && expects_body(request) {
+        content_length = b"0";
+    }
+    add(b"CONTENT_TYPE", &[content_type]);
+    add(b"CONTENT_LENGTH", &[content_length]);
+    let mut variable = Vec::with_capacity(VARIABLE_BYTES);
+    for (index, (name, value)) in lines.iter().enumerate() {
         variable.clear();
         variable.extend_from_slice(b"HTTP_");
-        variable.extend(name.iter().map(|byte| if *byte == b'-' { b'_' } else { byte.to_ascii_uppercase() }));
-        let mut others = lines().skip(index + 1).filter(|(other, _)| is_same(other)).peekable();
-        if others.peek().is_none() {
-            add(&variable, value);
+        variable.extend(name.iter().map(|byte| VARIABLE_BYTE[usize::from(*byte)]));
+        if marks_again & mark(name) == 0 {
+            add(&variable, &[value]);
+            continue;
+        }
+        let is_same = |other: &[u8]| other.eq_ignore_ascii_case(name);
+        if lines[..index].iter().any(|(other, _)| is_same(other)) {
+            // Already joined to an earlier field of the same name.
             continue;
         }
         // RFC 9110, 5.3; the pieces of a cookie header are joined by RFC 6265's separator.
         let separator: &[u8] = if is_same(b"cookie") { b"; " } else { b", " };
-        let mut list = value.to_vec();
-        for (_, value) in others {
-            list.extend_from_slice(separator);
-            list.extend_from_slice(value);
+        let mut list = vec![*value];
+        for (_, value) in lines[index + 1..].iter().filter(|(other, _)| is_same(other)) {
+            list.extend([separator, value]);
         }
         add(&variable, &list);
     }
 }
 
-fn is_passed(name: &[u8]) -> bool {
-    /// Fields with a variable of their own, those of the connection, and `Proxy` (httpoxy).
-    const OTHERS: [&[u8]; 9] = [
-        b"content-type",
-        b"content-length",
-        b"transfer-encoding",
-        b"connection",
-        b"keep-alive",
-        b"te",
-        b"upgrade",
-        b"expect",
-        b"proxy",
-    ];
-    !name.contains(&b'_') && !OTHERS.iter().any(|other| name.eq_ignore_ascii_case(other))
+fn expects_body(request: &Request<'_>) -> bool {
+    [&b"POST "[..], b"PUT ", b"PATCH "].iter().any(|method| request.line.starts_with(method))
 }
+
+/// The bit of a name.
+fn mark(name: &[u8]) -> u64 {
+    let letter = |byte: Option<&u8>| usize::from(byte.copied().unwrap_or(0) | 0x20);
+    1 << ((name.len() * 5 + letter(name.first()) * 3 + letter(name.last())) % 64)
+}
+
+/// A field that becomes no `HTTP_` variable.
+enum OwnName {
+    ContentType,
+    ContentLength,
+    /// It concerns the connection, is `Host`, or is dangerous.
+    Withheld,
+}
+
+fn own_name(name: &[u8]) -> Option<OwnName> {
+    let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
+    match name.len() {
+        12 if is(b"content-type") => Some(OwnName::ContentType),
+        14 if is(b"content-length") => Some(OwnName::ContentLength),
+        2 if is(b"te") => Some(OwnName::Withheld),
+        4 if is(b"host") => Some(OwnName::Withheld),
+        5 if is(b"proxy") => Some(OwnName::Withheld),
+        6 if is(b"expect") => Some(OwnName::Withheld),
+        7 if is(b"upgrade") => Some(OwnName::Withheld),
+        10 if is(b"connection") || is(b"keep-alive") => Some(OwnName::Withheld),
+        17 if is(b"transfer-encoding") => Some(OwnName::Withheld),
+        _ => name.iter().any(|byte| *byte == b'_').then_some(OwnName::Withheld),
+    }
+}
+
+/// How a byte of a field's name is written in its variable's.
+const VARIABLE_BYTE: [u8; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = if byte == b'-' as usize { b'_' } else { (byte as u8).to_ascii_uppercase() };
+        byte += 1;
+    }
+    table
+};
 
 #[cfg(test)]
 mod tests {
@@ -222,11 +291,12 @@ mod tests {
         let Ok(Parsed::Complete(request)) = Parser::default().parse(head.as_bytes()) else {
             panic!("{head}")
         };
-        let client = Client { address: [192, 0, 2, 1].into(), is_secure };
+        let client = Client { address: [192, 0, 2, 1].into(), is_secure, version: request.version };
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         let mut found = BTreeMap::new();
-        let is_inside = application.variables_of(&request, client, |name, value| {
-            assert_eq!(found.insert(text(name), text(value)), None, "each name once");
+        let is_withheld = |name: &[u8]| name == b"x-withheld";
+        let is_inside = application.variables_of(&request, client, is_withheld, |name, value| {
+            assert_eq!(found.insert(text(name), text(&value.concat())), None, "each name once");
         });
         is_inside.then_some(found)
     }
@@ -254,7 +324,7 @@ mod tests {
     #[test]
     fn what_the_application_is_told() {
         let head = "POST /a.php/b?c=d%20e HTTP/1.1\r\nHost: [::1]:8443\r\nContent-Length: 3\r\n\
-            Content-Type: text/plain\r\nCookie: a=1\r\ncookie: b=2\r\nX-Y: 1\r\nX_Y: 2\r\nProxy: evil\r\n\
+            Content-Type: text/plain\r\nCookie: a=1\r\ncookie: b=2\r\nX-Y: 1\r\nX_Y: 2\r\nProxy: evil\r\nx-withheld: a\r\n\
             Authorization: Basic eA==\r\nExpect: 100-continue\r\nX-Y: 3\r\n\r\n";
         let application = Application { variables: vec![(b"SERVER_NAME".to_vec(), b"me".to_vec())], ..php() };
         let found = variables(&application, head, true).unwrap();
@@ -264,6 +334,7 @@ mod tests {
             ("QUERY_STRING", "c=d%20e"),
             ("PATH_TRANSLATED", "/srv/www/b"),
             ("SERVER_NAME", "me"),
+            ("SERVER_PROTOCOL", "HTTP/1.1"),
             ("SERVER_PORT", "8443"),
             ("HTTPS", "on"),
             ("REMOTE_ADDR", "192.0.2.1"),
@@ -277,7 +348,7 @@ mod tests {
             assert_eq!(found[name], value, "{name}");
         }
         assert!(!found.contains_key("HTTP_PROXY") && !found.contains_key("HTTP_EXPECT"));
-        assert!(!found.contains_key("HTTP_CONTENT_TYPE"));
+        assert!(!found.contains_key("HTTP_CONTENT_TYPE") && !found.contains_key("HTTP_X_WITHHELD"));
     }
 
     #[test]

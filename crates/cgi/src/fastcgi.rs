@@ -4,7 +4,11 @@
 //! request at a time. There is no multiplexing: hardly any application offers it (PHP does not), a slow response would
 //! block those behind it, and connections within a machine cost little.
 
-const VERSION: u8 = 1;
+use sojourn_http::request::Request;
+
+use crate::environment::{Application, Client};
+
+pub(crate) const VERSION: u8 = 1;
 
 const REQUEST_ID: u16 = 1;
 
@@ -13,23 +17,46 @@ pub const HEADER_BYTES: usize = 8;
 /// The longest content of one record; its length field has 16 bits.
 pub const CONTENT_BYTES_MAX: usize = u16::MAX as usize;
 
-const BEGIN_REQUEST: u8 = 1;
-const END_REQUEST: u8 = 3;
-const PARAMS: u8 = 4;
-const STDIN: u8 = 5;
-const STDOUT: u8 = 6;
+pub(crate) const BEGIN_REQUEST: u8 = 1;
+pub(crate) const ABORT_REQUEST: u8 = 2;
+pub(crate) const END_REQUEST: u8 = 3;
+pub(crate) const PARAMS: u8 = 4;
+pub(crate) const STDIN: u8 = 5;
+pub(crate) const STDOUT: u8 = 6;
 const STDERR: u8 = 7;
 
 /// The responder role: the application answers requests.
-const RESPONDER: u16 = 1;
+pub(crate) const RESPONDER: u16 = 1;
 
 /// Asks the application to keep the connection open after its response.
-const KEEP_CONNECTION: u8 = 1;
+pub(crate) const KEEP_CONNECTION: u8 = 1;
 
 const END_BYTES: usize = 8;
 
+/// Appends a request without its body: the records BEGIN_REQUEST and PARAMS.
+///
+/// Returns `false`, with nothing appended, if the path leaves the site.
+pub fn head(
+    application: &Application,
+    request: &Request<'_>,
+    client: Client,
+    is_withheld: impl Fn(&[u8]) -> bool,
+    output: &mut Vec<u8>,
+) -> bool {
+    let start = output.len();
+    begin(output);
+    let mut parameters = Parameters::begin(output);
+    let is_inside =
+        application.variables_of(request, client, is_withheld, |name, value| parameters.add(name, value));
+    parameters.end();
+    if !is_inside {
+        output.truncate(start);
+    }
+    is_inside
+}
+
 /// Begins a request in the responder role and asks the application to keep the connection.
-pub fn begin(output: &mut Vec<u8>) {
+fn begin(output: &mut Vec<u8>) {
     header(BEGIN_REQUEST, END_BYTES, output);
     output.extend_from_slice(&RESPONDER.to_be_bytes());
     output.extend_from_slice(&[KEEP_CONNECTION, 0, 0, 0, 0, 0]);
@@ -37,7 +64,7 @@ pub fn begin(output: &mut Vec<u8>) {
 
 /// Writes the variables of a request as PARAMS records.
 #[derive(Debug)]
-pub struct Parameters<'o> {
+struct Parameters<'o> {
     output: &'o mut Vec<u8>,
     /// The position of the first record in `output`.
     start: usize,
@@ -45,21 +72,24 @@ pub struct Parameters<'o> {
 
 impl<'o> Parameters<'o> {
     /// Begins a PARAMS record. One usually holds all variables.
-    pub fn begin(output: &'o mut Vec<u8>) -> Parameters<'o> {
+    fn begin(output: &'o mut Vec<u8>) -> Parameters<'o> {
         let start = output.len();
         header(PARAMS, 0, output);
         Parameters { output, start }
     }
 
-    pub fn add(&mut self, name: &[u8], value: &[u8]) {
+    /// Adds a variable whose value is put together from `parts`.
+    fn add(&mut self, name: &[u8], parts: &[&[u8]]) {
+        let length = parts.iter().map(|part| part.len()).sum();
+        self.output.reserve(name.len() + length + 2 * size_of::<u32>());
         append_length(name.len(), self.output);
-        append_length(value.len(), self.output);
+        append_length(length, self.output);
         self.output.extend_from_slice(name);
-        self.output.extend_from_slice(value);
+        parts.iter().for_each(|part| self.output.extend_from_slice(part));
     }
 
     /// Ends the variables: splits a record that became too long, and appends the empty record that ends PARAMS.
-    pub fn end(self) {
+    fn end(self) {
         let Parameters { output, start } = self;
         let pairs = start + HEADER_BYTES;
         match u16::try_from(output.len() - pairs) {
@@ -275,8 +305,8 @@ mod tests {
         let mut output = Vec::new();
         begin(&mut output);
         let mut parameters = Parameters::begin(&mut output);
-        parameters.add(b"A", b"bc");
-        parameters.add(b"L", &[b'x'; 200]);
+        parameters.add(b"A", &[b"b", b"c"]);
+        parameters.add(b"L", &[&[b'x'; 200]]);
         parameters.end();
         input(b"hi", &mut output);
         end_input(&mut output);
@@ -297,7 +327,7 @@ mod tests {
         assert_eq!(output[HEADER_BYTES + CONTENT_BYTES_MAX..][..6], [1, STDIN, 0, 1, 0, 1]);
         output.clear();
         let mut parameters = Parameters::begin(&mut output);
-        parameters.add(b"", &vec![7; CONTENT_BYTES_MAX]);
+        parameters.add(b"", &[&[7; CONTENT_BYTES_MAX]]);
         parameters.end();
         assert_eq!(output.len(), CONTENT_BYTES_MAX + 5 + 3 * HEADER_BYTES);
         assert_eq!(output[..6], [1, PARAMS, 0, 1, 255, 255]);

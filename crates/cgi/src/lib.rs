@@ -1,11 +1,13 @@
 //! The Common Gateway Interface (RFC 3875): how a web server passes a request to an application and reads its response.
 //!
 //! [`environment`] makes the meta-variables of a request, [`response`] reads the head of a script's response,
-//! [`fastcgi`] frames both as the records of FastCGI. Nothing here opens a socket or starts a process.
+//! [`fastcgi`] frames both as the records of FastCGI, and [`responder`] is an application's side of it. Nothing here
+//! opens a socket or starts a process.
 
 pub mod environment;
 pub mod fastcgi;
+pub mod responder;
 pub mod response;
 
 pub use environment::{Application, Client, Script};
-pub use response::{HeadError, http_head};
+pub use response::{HeadError, ScriptHead, read_head};

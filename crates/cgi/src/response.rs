@@ -1,7 +1,5 @@
 //! The head of a script's response (RFC 3875, 6) as the head of an HTTP response.
 
-use std::io::Write;
-
 use memchr::memchr;
 use sojourn_http::limits::HEAD_BYTES_MAX;
 
@@ -17,9 +15,18 @@ pub enum HeadError {
     Status,
 }
 
-/// Reads the head at the start of `bytes` and writes it to `head` as an HTTP/1.1 response head. The fields are not
-/// validated here: [`sojourn_http::upstream::Parser`] does that. Returns its length in `bytes`; `None` if it has not
-/// ended yet.
+/// The head of a script's response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScriptHead<'b> {
+    pub status: u16,
+    /// The reason phrase, possibly empty: it has yet to be checked.
+    pub reason: &'b [u8],
+    /// Bytes of the head, its empty line included: the body starts there.
+    pub length: usize,
+}
+
+/// Reads the head at the start of `bytes` and writes its fields to `fields` as lines of HTTP and an empty line, which
+/// [`sojourn_http::upstream::Head::of_fields`] has yet to check; `None` if it has not ended yet.
 ///
 /// Lines may end in LF alone, as most scripts write them. Without a Status the status is 200, or 302 with a Location
 /// (RFC 3875, 6.2.3; also where the Location is a path. The RFC asks the server to follow a path itself; browsers
@@ -28,61 +35,38 @@ pub enum HeadError {
 ///
 /// # Errors
 /// See [`HeadError`]. The application's connection is of no use afterwards.
-pub fn http_head(bytes: &[u8], head: &mut Vec<u8>) -> Result<Option<usize>, HeadError> {
-    let Some(length) = head_length(bytes)? else { return Ok(None) };
-    let (mut status, mut reason, mut redirects) = (None, &b""[..], false);
-    let mut fields = Vec::with_capacity(length + 64);
-    for line in lines(&bytes[..length]) {
-        let name = &line[..memchr(b':', line).unwrap_or(0)];
-        let value = || line[name.len() + 1..].trim_ascii();
-        if name.eq_ignore_ascii_case(b"status") {
-            (status, reason) = read_status(value()).map(|(code, reason)| (Some(code), reason))?;
-            continue;
-        }
-        if is_framing(name) {
-            continue;
-        }
-        redirects |= name.eq_ignore_ascii_case(b"location");
-        fields.extend_from_slice(line);
-        fields.extend_from_slice(b"\r\n");
-    }
-    let (status, reason) = match status {
-        Some(status) => (status, reason),
-        None if redirects => (302, &b"Found"[..]),
-        None => (200, &b"OK"[..]),
-    };
-    write!(head, "HTTP/1.1 {status} ").expect("writing to memory cannot fail");
-    for part in [reason, b"\r\n", &fields, b"\r\n"] {
-        head.extend_from_slice(part);
-    }
-    Ok(Some(length))
-}
-
-/// The length of the head, its empty line included; `None` while it is incomplete.
-fn head_length(bytes: &[u8]) -> Result<Option<usize>, HeadError> {
-    let mut start = 0;
+pub fn read_head<'b>(bytes: &'b [u8], fields: &mut Vec<u8>) -> Result<Option<ScriptHead<'b>>, HeadError> {
+    let (mut status, mut redirects, mut start) = (None, false, 0);
     while let Some(length) = memchr(b'\n', &bytes[start..]) {
         let line = &bytes[start..start + length];
-        let is_empty = line.is_empty() || line == b"\r";
-        if is_empty && start == 0 {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.is_empty() && start == 0 {
             return Err(HeadError::Empty);
         }
         start += length + 1;
         if start > HEAD_BYTES_MAX {
             return Err(HeadError::TooLong);
         }
-        if is_empty {
-            return Ok(Some(start));
+        if line.is_empty() {
+            fields.extend_from_slice(b"\r\n");
+            let default = if redirects { (302, &b"Found"[..]) } else { (200, &b"OK"[..]) };
+            let (status, reason) = status.unwrap_or(default);
+            return Ok(Some(ScriptHead { status, reason, length: start }));
         }
+        let name = &line[..memchr(b':', line).unwrap_or(0)];
+        match name.len() {
+            6 if name.eq_ignore_ascii_case(b"status") => {
+                status = Some(read_status(line[name.len() + 1..].trim_ascii())?);
+                continue;
+            }
+            7 | 10 | 16 | 17 if is_framing(name) => continue,
+            8 if name.eq_ignore_ascii_case(b"location") => redirects = true,
+            _ => {}
+        }
+        fields.extend_from_slice(line);
+        fields.extend_from_slice(b"\r\n");
     }
     if bytes.len() > HEAD_BYTES_MAX { Err(HeadError::TooLong) } else { Ok(None) }
-}
-
-/// The lines of a head without line ends and without the empty line.
-fn lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
-    head.split(|byte| *byte == b'\n')
-        .map(|line| line.strip_suffix(b"\r").unwrap_or(line))
-        .filter(|line| !line.is_empty())
 }
 
 fn read_status(value: &[u8]) -> Result<(u16, &[u8]), HeadError> {
@@ -105,9 +89,12 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Option<(usize, String)>, HeadError> {
-        let mut head = Vec::new();
-        let length = http_head(text.as_bytes(), &mut head)?;
-        Ok(length.map(|length| (length, String::from_utf8(head).unwrap())))
+        let mut fields = Vec::new();
+        let head = read_head(text.as_bytes(), &mut fields)?;
+        Ok(head.map(|ScriptHead { status, reason, length }| {
+            let [reason, fields] = [reason, &fields].map(String::from_utf8_lossy);
+            (length, format!("{status} {reason}\r\n{fields}"))
+        }))
     }
 
     #[test]
@@ -119,12 +106,12 @@ mod tests {
                 assert_eq!(read(&text[..end]), Ok(None), "{text} as far as {end}");
             }
         };
-        check("Content-Type: text/plain\n\n", "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n");
-        check("X: 1\r\nStatus: 404 Not Found\r\n\r\n", "HTTP/1.1 404 Not Found\r\nX: 1\r\n\r\n");
-        check("status:500\n\r\n", "HTTP/1.1 500 \r\n\r\n");
-        check("Location: /a\n\n", "HTTP/1.1 302 Found\r\nLocation: /a\r\n\r\n");
-        check("Location: /a\nStatus: 201\n\n", "HTTP/1.1 201 \r\nLocation: /a\r\n\r\n");
-        check("A: b\nTransfer-Encoding: chunked\nConnection: x\n\n", "HTTP/1.1 200 OK\r\nA: b\r\n\r\n");
+        check("Content-Type: text/plain\n\n", "200 OK\r\nContent-Type: text/plain\r\n\r\n");
+        check("X: 1\r\nStatus: 404 Not Found\r\n\r\n", "404 Not Found\r\nX: 1\r\n\r\n");
+        check("status:500\n\r\n", "500 \r\n\r\n");
+        check("Location: /a\n\n", "302 Found\r\nLocation: /a\r\n\r\n");
+        check("Location: /a\nStatus: 201\n\n", "201 \r\nLocation: /a\r\n\r\n");
+        check("A: b\nTransfer-Encoding: chunked\nConnection: x\n\n", "200 OK\r\nA: b\r\n\r\n");
     }
 
     #[test]

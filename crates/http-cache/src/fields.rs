@@ -22,7 +22,7 @@ impl<'b> Section<'b> {
     }
 
     pub fn has(self, name: &str) -> bool {
-        self.values(name).next().is_some()
+        self.lines().any(|(there, _)| there.eq_ignore_ascii_case(name.as_bytes()))
     }
 
     /// The members of the lists in all fields called `name`, trimmed, without empty ones (RFC 9110, 5.6.1). Only for
@@ -41,6 +41,30 @@ pub fn append_line(text: &mut Vec<u8>, name: &[u8], parts: &[&[u8]]) {
     text.extend_from_slice(b"\r\n");
 }
 
+/// A set of field names in lower case. Most names that are not in it are ruled out by their length.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Names<const COUNT: usize> {
+    names: [&'static str; COUNT],
+    /// A bit for each length that one of them has.
+    lengths: u64,
+}
+
+impl<const COUNT: usize> Names<COUNT> {
+    pub const fn new(names: [&'static str; COUNT]) -> Names<COUNT> {
+        let (mut lengths, mut index) = (0, 0);
+        while index < COUNT {
+            lengths |= 1 << names[index].len();
+            index += 1;
+        }
+        Names { names, lengths }
+    }
+
+    pub fn has(&self, name: &[u8]) -> bool {
+        let may_be = name.len() < u64::BITS as usize && self.lengths >> name.len() & 1 == 1;
+        may_be && is_one_of(name, &self.names)
+    }
+}
+
 /// Compares case-insensitively; `names` must be in lower case.
 pub(super) fn is_one_of(name: &[u8], names: &[&str]) -> bool {
     names.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
@@ -49,6 +73,16 @@ pub(super) fn is_one_of(name: &[u8], names: &[&str]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_found_whatever_their_case() {
+        const SOME: Names<2> = Names::new(["te", "keep-alive"]);
+        for (name, has) in
+            [("TE", true), ("Keep-Alive", true), ("xx", false), ("", false), (&"x".repeat(66), false)]
+        {
+            assert_eq!(SOME.has(name.as_bytes()), has, "{name}");
+        }
+    }
 
     #[test]
     fn values_and_members() {

@@ -5,6 +5,7 @@
 //! [`chunked`] decodes chunked bodies for all of them. Where RFC 9112 leaves a choice, the strict one is taken:
 //! whatever two implementations could read differently is refused.
 
+pub mod address;
 pub mod chunked;
 pub mod condition;
 pub mod date;

@@ -55,7 +55,37 @@ pub struct Head<'b> {
 }
 
 impl<'b> Head<'b> {
-    /// Names and values in received order.
+    /// The head of a response whose first line was read elsewhere: `section` are its field lines and the empty line, of
+    /// which `head_len` is the length.
+    ///
+    /// # Errors
+    /// If a field cannot be passed on.
+    pub fn of_fields(
+        status: u16,
+        version: Version,
+        reason: &'b [u8],
+        section: &'b [u8],
+        asked: RequestKind,
+    ) -> Result<Head<'b>, UpstreamError> {
+        let framing = framing_of::<FIELDS_USUAL>(section)
+            .or_else(|| framing_of::<FIELDS_MAX>(section))
+            .unwrap_or(Err(UpstreamError::TooManyFields))?;
+        let body = framing.body(status, version, asked)?;
+        Ok(Head {
+            status,
+            version,
+            reason,
+            fields: section,
+            body,
+            content_length: framing.length,
+            keep_alive: !framing.close
+                && (version == Version::Http11 || framing.keep_alive)
+                && body != Body::UntilClose,
+            head_len: section.len(),
+        })
+    }
+
+    /// Names and values, as received, in order.
     pub fn fields(&self) -> impl Iterator<Item = (&'b [u8], &'b [u8])> {
         crate::head::field_lines(self.fields)
     }
@@ -145,28 +175,25 @@ fn take_apart(head: &[u8], asked: RequestKind) -> Result<Head<'_>, UpstreamError
     let line_len = memchr(b'\n', head).ok_or(UpstreamError::StatusLine)?;
     let (status, version, reason) =
         status_line(&head[START.len()..line_len - 1]).ok_or(UpstreamError::StatusLine)?;
-    let section = &head[line_len + 1..];
-    let mut slots = [httparse::EMPTY_HEADER; FIELDS_MAX];
-    let fields = match httparse::parse_headers(section, &mut slots) {
-        Ok(httparse::Status::Complete((_, fields))) => fields,
-        Err(httparse::Error::TooManyHeaders) => return Err(UpstreamError::TooManyFields),
-        Ok(httparse::Status::Partial) | Err(_) => return Err(UpstreamError::Field),
-    };
-    let mut framing = Framing::default();
-    fields.iter().try_for_each(|field| framing.take(field.name, field.value))?;
-    let body = framing.body(status, version, asked)?;
-    Ok(Head {
-        status,
-        version,
-        reason,
-        fields: section,
-        body,
-        content_length: framing.length,
-        keep_alive: !framing.close
-            && (version == Version::Http11 || framing.keep_alive)
-            && body != Body::UntilClose,
-        head_len: head.len(),
-    })
+    let head = Head::of_fields(status, version, reason, &head[line_len + 1..], asked)?;
+    Ok(Head { head_len: line_len + 1 + head.head_len, ..head })
+}
+
+/// Most responses have no more fields.
+const FIELDS_USUAL: usize = 16;
+
+/// Parses field lines and the empty line; `None` if there are more than `COUNT`.
+fn framing_of<const COUNT: usize>(section: &[u8]) -> Option<Result<Framing, UpstreamError>> {
+    let mut slots = [httparse::EMPTY_HEADER; COUNT];
+    match httparse::parse_headers(section, &mut slots) {
+        Ok(httparse::Status::Complete((_, fields))) => {
+            let mut framing = Framing::default();
+            let taken = fields.iter().try_for_each(|field| framing.take(field.name, field.value));
+            Some(taken.map(|()| framing))
+        }
+        Err(httparse::Error::TooManyHeaders) => None,
+        Ok(httparse::Status::Partial) | Err(_) => Some(Err(UpstreamError::Field)),
+    }
 }
 
 /// Parses the rest of a status line after `HTTP/1.`: the minor version, the status and the reason. The space before an

@@ -3,8 +3,12 @@
 use std::collections::BTreeSet;
 
 use sojourn_cgi::fastcgi::{Part, Reader, RecordError};
-use sojourn_cgi::{Application, Client, HeadError, http_head};
+use sojourn_cgi::responder::{AskedError, Request, RequestReader};
+use sojourn_cgi::{Application, Client, HeadError, read_head};
 use sojourn_http::request::{Parsed, Parser};
+
+/// The most that a request's body may have here.
+const BODY_BYTES_MAX: usize = 64;
 
 /// Arrived whole or in pieces, records say the same.
 pub fn records(bytes: &[u8]) {
@@ -41,24 +45,53 @@ fn read(bytes: &[u8], step: usize) -> Said {
     said
 }
 
-/// A script's head is found at the same place however much has come behind it, and becomes one whose lines are whole.
+/// Arrived whole or in pieces, what servers ask is the same.
+pub fn requests(bytes: &[u8]) {
+    let whole = asked(bytes, bytes.len().max(1));
+    for step in [1, 7, 64] {
+        assert_eq!(asked(bytes, step), whole, "in pieces of {step}");
+    }
+}
+
+/// The requests before the first error, and that.
+fn asked(bytes: &[u8], step: usize) -> (Vec<Request>, Option<AskedError>) {
+    let (mut reader, mut requests) = (RequestReader::new(BODY_BYTES_MAX), Vec::new());
+    let mut pieces = bytes.chunks(step);
+    let mut piece = pieces.next().unwrap_or_default();
+    loop {
+        match reader.read(piece) {
+            Err(error) => return (requests, Some(error)),
+            Ok(Some(request)) => {
+                assert!(request.body.len() <= BODY_BYTES_MAX);
+                requests.push(request);
+                // There may be one more in what has come.
+                piece = &[];
+            }
+            Ok(None) => match pieces.next() {
+                Some(next) => piece = next,
+                None => return (requests, None),
+            },
+        }
+    }
+}
+
+/// A script's head is found at the same place however much has come behind it, and its lines become whole.
 pub fn response(bytes: &[u8]) {
-    let mut head = Vec::new();
-    let outcome = http_head(bytes, &mut head);
+    let mut fields = Vec::new();
+    let outcome = read_head(bytes, &mut fields);
     match outcome {
-        Ok(Some(length)) => {
-            assert!(length <= bytes.len());
-            assert!(head.starts_with(b"HTTP/1.1 ") && head.ends_with(b"\r\n\r\n"));
+        Ok(Some(head)) => {
+            let length = head.length;
+            assert!(length <= bytes.len() && fields.ends_with(b"\r\n"));
             let mut again = Vec::new();
-            assert_eq!(http_head(&bytes[..length], &mut again), Ok(Some(length)));
-            assert_eq!(again, head);
+            assert_eq!(read_head(&bytes[..length], &mut again), Ok(Some(head)));
+            assert_eq!(again, fields);
             assert!(
                 (length.saturating_sub(64)..length)
-                    .all(|end| http_head(&bytes[..end], &mut Vec::new()) == Ok(None))
+                    .all(|end| read_head(&bytes[..end], &mut Vec::new()) == Ok(None))
             );
         }
-        Ok(None) => assert!(head.is_empty()),
-        Err(HeadError::TooLong | HeadError::Empty | HeadError::Status) => {}
+        Ok(None) | Err(HeadError::TooLong | HeadError::Empty | HeadError::Status) => {}
     }
 }
 
@@ -71,15 +104,20 @@ pub fn environment(bytes: &[u8]) {
         suffix: b".php".to_vec(),
         ..Application::default()
     };
-    let client = Client { address: [127, 0, 0, 1].into(), is_secure: false };
+    let client = Client { address: [127, 0, 0, 1].into(), is_secure: false, version: request.version };
     let (mut names, mut file) = (BTreeSet::new(), Vec::new());
-    let is_inside = php.variables_of(&request, client, |name, value| {
-        assert!(name.iter().all(|byte| !byte.is_ascii_lowercase()) && !name.contains(&b'-'));
-        assert!(names.insert(name.to_vec()), "each name once");
-        if name == b"SCRIPT_FILENAME" {
-            file = value.to_vec();
-        }
-    });
+    let is_inside = php.variables_of(
+        &request,
+        client,
+        |_| false,
+        |name, value| {
+            assert!(name.iter().all(|byte| !byte.is_ascii_lowercase()) && !name.contains(&b'-'));
+            assert!(names.insert(name.to_vec()), "each name once");
+            if name == b"SCRIPT_FILENAME" {
+                file = value.concat();
+            }
+        },
+    );
     assert_eq!(is_inside, !names.is_empty());
     assert!(!names.contains(&b"HTTP_PROXY"[..]) && !names.contains(&b"HTTP_CONTENT_LENGTH"[..]));
     let climbs = file.split(|byte| *byte == b'/').any(|segment| segment == b"..");

@@ -93,7 +93,8 @@ pub fn request(bytes: &[u8]) {
     for purpose in [Purpose::Pass, Purpose::Fill, Purpose::Revalidate(&[])] {
         let client = [192, 0, 2, 1].into();
         let originator = Originator::Overwrite;
-        let hop = Hop { via: VIA, client, scheme: "http", host, originator, purpose, counts_hops: false };
+        let hop =
+            Hop { via: Some(VIA), client, scheme: "http", host, originator, purpose, counts_hops: false };
         let mut text = b"GET / HTTP/1.1\r\n".to_vec();
         append_request(&mut text, received, &hop);
         text.extend_from_slice(b"\r\n");

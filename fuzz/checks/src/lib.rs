@@ -26,6 +26,7 @@ pub const TARGETS: &[(&str, Check)] = &[
     ("cgi_response", cgi::response),
     ("connection", connection::connection),
     ("fastcgi_records", cgi::records),
+    ("fastcgi_requests", cgi::requests),
     ("http_chunked", http::chunked),
     ("http_conditions", http::conditions),
     ("http_date", http::date),

@@ -6,15 +6,16 @@
 use std::net::IpAddr;
 
 use sojourn_http::HttpDate;
+use sojourn_http::address::AddressText;
 use sojourn_http::range::ByteRange;
 use sojourn_http::request::Version;
 
-use super::fields::{Section, append_line, is_one_of};
+use super::fields::{Names, Section, append_line};
 use super::metadata::Metadata;
 
 /// Hop-by-hop fields: those of one connection, and of one hop's framing and authentication (RFC 9110, 7.6.1 and 11.7;
 /// RFC 9113, 8.2.2).
-const OF_CONNECTION: [&str; 12] = [
+const OF_CONNECTION: Names<12> = Names::new([
     "connection",
     "keep-alive",
     "proxy-connection",
@@ -27,11 +28,11 @@ const OF_CONNECTION: [&str; 12] = [
     "upgrade",
     "http2-settings",
     "content-length",
-];
+]);
 
 /// End-to-end fields that a connection option must not remove. Removing them could get a private response stored, or
 /// hide the field that selected a variant (RFC 9110, 7.6.1).
-const END_TO_END: [&str; 17] = [
+const END_TO_END: Names<17> = Names::new([
     "age",
     "authorization",
     "cache-control",
@@ -49,7 +50,7 @@ const END_TO_END: [&str; 17] = [
     "set-cookie",
     "vary",
     "via",
-];
+]);
 
 /// Fields in which proxies report a request's origin, its user and the client certificate. Compared with `_` as `-`,
 /// because some applications do so.
@@ -76,10 +77,13 @@ const ORIGINATOR_PREFIXES: [&str; 5] =
     ["ssl-client-", "x-auth-request-", "x-forwarded", "x-original-", "x-ssl-"];
 
 /// Conditions to which the origin could answer with 304.
-const CONDITIONS: [&str; 2] = ["if-modified-since", "if-none-match"];
+const CONDITIONS: Names<2> = Names::new(["if-modified-since", "if-none-match"]);
 
 /// Fields to which the origin could answer with a part.
-const RANGES: [&str; 2] = ["if-range", "range"];
+const RANGES: Names<2> = Names::new(["if-range", "range"]);
+
+/// Fields that the sender of a request writes anew.
+const WRITTEN_HERE: Names<2> = Names::new(["host", "expect"]);
 
 /// How the origin learns the client's address: Forwarded (RFC 7239) and X-Forwarded-For, -Proto and -Host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,7 +123,8 @@ pub struct Via<'a> {
 /// The properties of one request that decide how it is forwarded to the origin.
 #[derive(Clone, Copy, Debug)]
 pub struct Hop<'a> {
-    pub via: Via<'a>,
+    /// `None` for an application that is told of requests by variables.
+    pub via: Option<Via<'a>>,
     pub client: IpAddr,
     /// `http` or `https`, as used by the client.
     pub scheme: &'a str,
@@ -137,14 +142,14 @@ pub fn append_request(text: &mut Vec<u8>, received: Section<'_>, hop: &Hop<'_>) 
     append_line(text, b"Host", &[hop.host]);
     let is_left = |name: &[u8]| match hop.purpose {
         Purpose::Pass => false,
-        Purpose::Part => is_one_of(name, &CONDITIONS),
+        Purpose::Part => CONDITIONS.has(name),
         Purpose::Fill | Purpose::Rest { .. } | Purpose::Revalidate(_) => {
-            is_one_of(name, &CONDITIONS) || is_one_of(name, &RANGES)
+            CONDITIONS.has(name) || RANGES.has(name)
         }
     };
     append_passing(text, received, |name| {
-        let is_written_here = is_one_of(name, &["host", "expect"])
-            || hop.counts_hops && is_one_of(name, &["max-forwards"])
+        let is_written_here = WRITTEN_HERE.has(name)
+            || hop.counts_hops && name.eq_ignore_ascii_case(b"max-forwards")
             || hop.originator != Originator::Append && is_originator(name);
         !is_written_here && !is_left(name)
     });
@@ -164,7 +169,9 @@ pub fn append_request(text: &mut Vec<u8>, received: Section<'_>, hop: &Hop<'_>) 
     if hop.originator != Originator::Drop {
         append_originator(text, received, hop);
     }
-    append_via(text, hop.via);
+    if let Some(via) = hop.via {
+        append_via(text, via);
+    }
 }
 
 /// Appends the response's forwarded fields, Via, and the arrival time as Date if it has none (RFC 9110, 6.6.1).
@@ -176,8 +183,12 @@ pub fn append_response(
     now: i64,
     is_kept: impl Fn(&[u8]) -> bool,
 ) {
-    append_passing(text, received, is_kept);
-    if !received.has("date") {
+    let mut has_date = false;
+    append_passing(text, received, |name| {
+        has_date |= name.eq_ignore_ascii_case(b"date");
+        is_kept(name)
+    });
+    if !has_date {
         append_line(text, b"Date", &[&HttpDate::from_seconds(now).text()]);
     }
     append_via(text, via);
@@ -209,13 +220,32 @@ pub(super) fn is_set_here(name: &str) -> bool {
     name == "via" || is_originator(name.as_bytes())
 }
 
-fn append_passing(text: &mut Vec<u8>, received: Section<'_>, is_kept: impl Fn(&[u8]) -> bool) {
-    let options: Vec<&[u8]> = received.members("connection").collect();
-    let is_option = |name: &[u8]| {
-        options.iter().any(|option| option.eq_ignore_ascii_case(name)) && !is_one_of(name, &END_TO_END)
-    };
+/// Decides by their names which fields of a message are forwarded.
+#[derive(Debug)]
+pub struct Passing<'b> {
+    /// The connection options of the message: names of further hop-by-hop fields.
+    options: Vec<&'b [u8]>,
+}
+
+impl<'b> Passing<'b> {
+    pub fn of(received: Section<'b>) -> Passing<'b> {
+        // Most messages have no such field.
+        let options =
+            if received.has("connection") { received.members("connection").collect() } else { Vec::new() };
+        Passing { options }
+    }
+
+    /// Returns true unless the field is hop-by-hop.
+    pub fn passes(&self, name: &[u8]) -> bool {
+        let is_option = || self.options.iter().any(|option| option.eq_ignore_ascii_case(name));
+        !OF_CONNECTION.has(name) && (self.options.is_empty() || !is_option() || END_TO_END.has(name))
+    }
+}
+
+fn append_passing(text: &mut Vec<u8>, received: Section<'_>, mut is_kept: impl FnMut(&[u8]) -> bool) {
+    let passing = Passing::of(received);
     for (name, value) in received.lines() {
-        if !is_one_of(name, &OF_CONNECTION) && !is_option(name) && is_kept(name) {
+        if passing.passes(name) && is_kept(name) {
             append_line(text, name, &[value]);
         }
     }
@@ -230,7 +260,12 @@ fn append_via(text: &mut Vec<u8>, via: Via<'_>) {
     append_line(text, b"Via", &[version, via.pseudonym.as_bytes()]);
 }
 
-fn is_originator(name: &[u8]) -> bool {
+/// Returns true if a client could forge where a request comes from by the field called `name`.
+pub fn is_originator(name: &[u8]) -> bool {
+    // No other letters begin them.
+    if !matches!(name.first().map(u8::to_ascii_lowercase), Some(b'c' | b'f' | b's' | b't' | b'x')) {
+        return false;
+    }
     let is_same = |(one, other): (&u8, u8)| *one == b'_' && other == b'-' || one.eq_ignore_ascii_case(&other);
     let begins = |prefix: &&str| name.len() >= prefix.len() && name.iter().zip(prefix.bytes()).all(is_same);
     ORIGINATORS.iter().any(|other| name.len() == other.len() && begins(other))
@@ -245,7 +280,7 @@ fn lowered(value: &[u8]) -> Option<Vec<u8>> {
 
 /// The host needs no escaping: the request parser has checked that it has no quotes.
 fn append_originator(text: &mut Vec<u8>, received: Section<'_>, hop: &Hop<'_>) {
-    let address = hop.client.to_string();
+    let address = AddressText::of(hop.client);
     let [start, end]: [&[u8]; 2] = if hop.client.is_ipv6() { [b"for=\"[", b"]\""] } else { [b"for=", b""] };
     let scheme = hop.scheme.as_bytes();
     let element = [start, address.as_bytes(), end, b";proto=", scheme, b";host=\"", hop.host, b"\""];

@@ -12,7 +12,7 @@ fn sorted(text: &[u8]) -> String {
 
 fn forwarded(received: &str, client: &str, originator: Originator, purpose: Purpose<'_>) -> String {
     let hop = Hop {
-        via: VIA,
+        via: Some(VIA),
         client: client.parse().unwrap(),
         scheme: "http",
         host: b"example.org:8080",

@@ -56,12 +56,23 @@ impl ScriptProcess {
             variables: settings.variables.clone(),
             ..Application::default()
         };
-        let file = Path::new(OsStr::from_bytes(&script.file));
+        let file = script.file.as_path();
+        let known = Script {
+            file: [file.as_os_str().as_bytes(), b""],
+            name: &script.name,
+            path_info: &script.path_info,
+        };
         let mut command = Command::new(file);
         command.env_clear().env("PATH", PATH);
-        application.variables_for(&script, &request, job.client, |name, value| {
-            command.env(OsStr::from_bytes(name), OsStr::from_bytes(value));
-        });
+        application.variables_for(
+            &known,
+            &request,
+            job.client,
+            |_| false,
+            |name, value| {
+                command.env(OsStr::from_bytes(name), OsStr::from_bytes(&value.concat()));
+            },
+        );
         let dup = || job.socket.try_clone().map_err(|_| Status::ServiceUnavailable);
         command.stdin(if job.has_body { Stdio::from(dup()?) } else { Stdio::null() });
         command.stdout(Stdio::from(dup()?)).stderr(Stdio::piped());
@@ -128,8 +139,15 @@ impl ScriptProcess {
     }
 }
 
+/// A script in the directory.
+struct Found {
+    file: PathBuf,
+    name: Vec<u8>,
+    path_info: Vec<u8>,
+}
+
 /// Finds the script of a path: the first segment that is a file. The rest is PATH_INFO.
-fn find(settings: &ScriptSettings, path: &SitePath<'_>) -> Result<Script, Status> {
+fn find(settings: &ScriptSettings, path: &SitePath<'_>) -> Result<Found, Status> {
     let rest = path.as_bytes().strip_prefix(&settings.prefix[..]).ok_or(Status::NotFound)?;
     if path.is_hidden() {
         return Err(Status::NotFound);
@@ -165,7 +183,7 @@ fn check(
     file: PathBuf,
     name: Vec<u8>,
     path_info: Vec<u8>,
-) -> Result<Script, Status> {
+) -> Result<Found, Status> {
     let base = name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     if base.starts_with(NON_PARSED) {
         return Err(Status::NotImplemented);
@@ -175,7 +193,7 @@ fn check(
     if !base.ends_with(&settings.suffix) || !file.starts_with(&settings.directory) {
         return Err(Status::NotFound);
     }
-    Ok(Script { file: file.as_os_str().as_bytes().to_vec(), name, path_info })
+    Ok(Found { file, name, path_info })
 }
 
 #[cfg(test)]
@@ -210,7 +228,11 @@ mod tests {
             let path = SitePath::decode(target.as_bytes()).unwrap();
             find(&settings, &path).map(|script| {
                 let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-                (text(script.file), text(script.name), text(script.path_info))
+                (
+                    script.file.into_os_string().into_string().unwrap(),
+                    text(script.name),
+                    text(script.path_info),
+                )
             })
         };
         let expected = |file: &str, name: &str, info: &str| {

@@ -24,6 +24,7 @@ use rustix::net::{
     socketpair,
 };
 use sojourn_cgi::Client;
+use sojourn_http::request::Version;
 use sojourn_http::{Status, head};
 
 use super::script_process::ScriptProcess;
@@ -32,8 +33,11 @@ use crate::counters::{Counter, Served};
 /// The longest request head, including what the proxy adds; longer ones do not fit into a message.
 const REQUEST_BYTES_MAX: usize = 128 * 1024;
 
-/// Bytes of address, TLS flag and body flag.
-const PREFIX_BYTES: usize = 18;
+/// Bytes of address, TLS flag, body flag and version of HTTP.
+const PREFIX_BYTES: usize = 19;
+
+/// The versions by their byte.
+const VERSIONS: [Version; 3] = [Version::Http10, Version::Http11, Version::Http2];
 
 /// How long a script may continue after its client has left.
 const GRACE: Duration = Duration::from_secs(5);
@@ -103,6 +107,7 @@ impl Scripts {
             queue: VecDeque::new(),
             running: Vec::new(),
             counts: Arc::clone(&counts),
+            received: vec![0; PREFIX_BYTES + REQUEST_BYTES_MAX],
         };
         let thread = std::thread::Builder::new().name("scripts".to_owned());
         let spawner = Some(thread.spawn(move || spawner.run())?);
@@ -128,7 +133,12 @@ impl Scripts {
         };
         let mut prefix = [0; PREFIX_BYTES];
         prefix[..16].copy_from_slice(&address.octets());
-        (prefix[16], prefix[17]) = (client.is_secure.into(), has_body.into());
+        let version = VERSIONS.iter().position(|version| *version == client.version);
+        prefix[16..].copy_from_slice(&[
+            client.is_secure.into(),
+            has_body.into(),
+            version.expect("all are listed") as u8,
+        ]);
         let descriptors = [theirs.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -169,6 +179,8 @@ struct Spawner {
     queue: VecDeque<Job>,
     running: Vec<ScriptProcess>,
     counts: Arc<Counts>,
+    /// Room for the longest job.
+    received: Vec<u8>,
 }
 
 impl Spawner {
@@ -214,11 +226,11 @@ impl Spawner {
 
     /// Accepts a job; returns false once there will be no more.
     fn receive(&mut self) -> bool {
-        let mut bytes = vec![0; PREFIX_BYTES + REQUEST_BYTES_MAX];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-        let count = match recvmsg(&self.jobs, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
+        let count = match recvmsg(&self.jobs, &mut [IoSliceMut::new(&mut self.received)], &mut control, flags)
+        {
             Ok(message) => message.bytes,
             Err(Errno::AGAIN | Errno::INTR) => return true,
             Err(_) => 0,
@@ -227,12 +239,17 @@ impl Spawner {
             RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
             _ => None,
         });
-        let (Some(socket), Some((prefix, request))) = (socket, bytes[..count].split_at_checked(PREFIX_BYTES))
+        let (Some(socket), Some((prefix, request))) =
+            (socket, self.received[..count].split_at_checked(PREFIX_BYTES))
         else {
             return count > 0;
         };
         let octets: [u8; 16] = prefix[..16].try_into().expect("as long as an address");
-        let client = Client { address: Ipv6Addr::from(octets).to_canonical(), is_secure: prefix[16] == 1 };
+        let client = Client {
+            address: Ipv6Addr::from(octets).to_canonical(),
+            is_secure: prefix[16] == 1,
+            version: VERSIONS[usize::from(prefix[18])],
+        };
         let job = Job { socket, request: request.to_vec(), client, has_body: prefix[17] == 1 };
         let is_full = self.running.len() >= self.settings.processes_max;
         if is_full && self.queue.len() >= self.settings.queue_max {

@@ -18,7 +18,7 @@ use sojourn_http::upstream::{Body, Head, RequestKind};
 use sojourn_http_cache::Spelling;
 use sojourn_http_cache::Target;
 
-use super::{CacheMiss, Combination, Network, Revalidation};
+use super::{CacheMiss, Combination, Network, RequestHead, Revalidation};
 use crate::handler::forward_proxy::{Origin, Refusal};
 
 /// How many bytes are buffered for a client before the upstream is held back, and of a request body for an upstream.
@@ -53,8 +53,7 @@ pub(super) struct Follower {
 
 #[derive(Debug)]
 pub struct Flow {
-    /// The request head to send.
-    pub request: Vec<u8>,
+    pub request: RequestHead,
     /// The request head without conditions, for repeating the request if a 304 matches nothing stored.
     pub unconditional: Option<Vec<u8>>,
     /// The kind of request, which decides whether a response has a body.
@@ -127,7 +126,7 @@ pub struct Answer {
     pub upstream_status: u16,
     pub reason: Box<[u8]>,
     /// Field lines for clients, without framing.
-    pub fields: Box<[u8]>,
+    pub fields: Vec<u8>,
     /// The framing of the body from the upstream.
     pub body: Body,
     /// The Content-Length, even if there is no body.
@@ -148,7 +147,12 @@ pub enum End {
 
 impl Flow {
     /// A flow for a request that has not been sent yet.
-    pub fn new(request: Vec<u8>, asked: RequestKind, is_repeatable: bool, upload: Option<Upload>) -> Flow {
+    pub fn new(
+        request: RequestHead,
+        asked: RequestKind,
+        is_repeatable: bool,
+        upload: Option<Upload>,
+    ) -> Flow {
         Flow {
             request,
             unconditional: None,
@@ -189,12 +193,12 @@ impl Flow {
     }
 
     /// Sets the response's head, with `fields` for clients.
-    pub fn begin_answer(&mut self, head: &Head<'_>, fields: &[u8]) {
+    pub fn begin_answer(&mut self, head: &Head<'_>, fields: Vec<u8>) {
         self.answer = Some(Arc::new(Answer {
             status: head.status,
             upstream_status: head.status,
             reason: head.reason.into(),
-            fields: fields.into(),
+            fields,
             body: head.body,
             content_length: head.content_length,
         }));
@@ -212,7 +216,7 @@ impl Flow {
             // Only partial responses are combined with stored bytes.
             upstream_status: 206,
             reason: reason.unwrap_or_default().as_bytes().into(),
-            fields: fields.into(),
+            fields,
             body: Body::Length(length),
             content_length: Some(length),
         }));

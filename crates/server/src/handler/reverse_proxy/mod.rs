@@ -30,6 +30,7 @@ mod partial;
 mod purged_tags;
 mod relay;
 mod relayed;
+mod request_head;
 mod stored;
 mod upstream_client;
 mod upstream_connection;
@@ -60,6 +61,7 @@ pub use handler::ReverseProxy;
 pub use health_checks::{HealthCheck, UpstreamState, watch};
 pub use machine::Machine;
 pub use partial::{Combination, FetchRange, Rest};
+pub use request_head::RequestHead;
 pub use stored::{CacheMiss, Coalescing, Revalidation};
 pub(in crate::handler) use upstream_client::{ATTEMPTS_MAX, Pool};
 pub use upstream_client::{Network, UpstreamClient};
@@ -94,6 +96,19 @@ impl Proxy {
             Protocol::Http => false,
             Protocol::FastCgi(_) | Protocol::Cgi(_) => true,
         })
+    }
+
+    /// The FastCGI application of `host`, if all its upstreams are processes of one.
+    pub fn application_of(&self, host: HostId) -> Option<&Arc<Application>> {
+        let mut applications =
+            self.upstreams[self.upstreams_of(host)].iter().map(|upstream| match &upstream.protocol {
+                Protocol::FastCgi(application) => Some(application),
+                Protocol::Http | Protocol::Cgi(_) => None,
+            });
+        let first = applications.next()??;
+        let is_first =
+            |other: Option<&Arc<Application>>| other.is_some_and(|other| Arc::ptr_eq(first, other));
+        applications.all(is_first).then_some(first)
     }
 
     /// Which spellings of a path share a cache key.

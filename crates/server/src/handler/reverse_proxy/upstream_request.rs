@@ -3,20 +3,23 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use sojourn_cgi::Client;
+use sojourn_cgi::{Application, Client, fastcgi};
 use sojourn_content::HostId;
 use sojourn_http::request::{Body, Method, Request};
 use sojourn_http::upstream::RequestKind;
 use sojourn_http::{Status, head};
 
 use sojourn_http_cache::fields::Section;
-use sojourn_http_cache::forward::{self, Hop, Originator, Purpose, Via};
+use sojourn_http_cache::forward::{self, Hop, Originator, Passing, Purpose, Via, is_originator};
 use sojourn_http_cache::key::{normalised_host, rooted};
 
-use super::{Cache, CacheMiss, Changes, FetchRange, Flow, Proxy, Upload};
+use super::{Cache, CacheMiss, Changes, FetchRange, Flow, Proxy, RequestHead, Upload};
 
 /// The usual size of the fields added to a head.
 const ADDED_BYTES: usize = 256;
+
+/// About the size of a request's records, but for what the client has sent.
+const RECORDS_BYTES: usize = 768;
 
 /// The client, its transport, and the proxy's virtual host.
 #[derive(Clone, Copy, Debug)]
@@ -72,47 +75,36 @@ pub fn own_answer(request: &Request<'_>, proxy: &Proxy) -> Option<OwnAnswer> {
 /// The flow for `request`. With `miss`, its response may be stored or revalidates a stored one.
 pub fn ask(request: &Request<'_>, ask: ClientContext, proxy: &Proxy, miss: Option<CacheMiss>) -> Flow {
     let method = method(request);
-    let mut unconditional = None;
-    let mut text = match &miss {
-        Some(miss) if request.method == Method::Get => {
-            let is_part = match &miss.fetch_range {
-                FetchRange::Whole => false,
-                FetchRange::Part => true,
-                FetchRange::Rest(rest) => matches!(rest.otherwise(), FetchRange::Part),
-            };
-            let plain = head_for(request, ask, proxy, if is_part { Purpose::Part } else { Purpose::Fill });
-            let stored = miss.stored();
-            let purpose = match &miss.fetch_range {
-                FetchRange::Rest(rest) => Some(rest.purpose()),
-                _ if stored.is_empty() => None,
-                _ => Some(Purpose::Revalidate(&stored)),
-            };
-            match purpose {
-                None => plain,
-                Some(purpose) => {
-                    unconditional = Some([&plain, b"\r\n".as_slice()].concat());
-                    head_for(request, ask, proxy, purpose)
-                }
-            }
-        }
-        _ => head_for(request, ask, proxy, Purpose::Pass),
-    };
+    let client = Client { address: ask.peer, is_secure: ask.is_secure, version: request.version };
     // CGI applications read as many bytes as CONTENT_LENGTH says.
     let is_gathered = request.body == Body::Chunked && proxy.speaks_cgi(ask.host);
-    let upload = if is_gathered {
-        Some(Upload { is_gathered, is_asked_for: true, ..Upload::default() })
-    } else {
-        let upload = append_framing(&mut text, method, request);
-        text.extend_from_slice(b"\r\n");
-        upload
-    };
+    // The cache needs the text.
+    let application = proxy.application_of(ask.host).filter(|_| proxy.cache.is_none() && !is_gathered);
+    let (head, unconditional, upload) =
+        match application.and_then(|application| records_for(request, client, application)) {
+            Some(records) => {
+                let has_body = request.body != Body::Length(0);
+                (RequestHead::Records(records), None, has_body.then(Upload::default))
+            }
+            None => {
+                let (mut text, unconditional) = text_for(request, ask, proxy, miss.as_ref());
+                let upload = if is_gathered {
+                    Some(Upload { is_gathered, is_asked_for: true, ..Upload::default() })
+                } else {
+                    let upload = append_framing(&mut text, method, request);
+                    text.extend_from_slice(b"\r\n");
+                    upload
+                };
+                (RequestHead::Http(text), unconditional, upload)
+            }
+        };
     let asked = if request.method == Method::Head { RequestKind::Head } else { RequestKind::Other };
     // RFC 9110, 9.2.2; a request with a body is not repeated, because the body is not kept.
     let is_idempotent = matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE");
     let is_repeatable = is_idempotent && upload.is_none();
-    let mut flow = Flow::new(text, asked, is_repeatable, upload);
+    let mut flow = Flow::new(head, asked, is_repeatable, upload);
     (flow.miss, flow.unconditional, flow.host) = (miss, unconditional, ask.host);
-    flow.client = Some(Client { address: ask.peer, is_secure: ask.is_secure });
+    flow.client = Some(client);
     let origin = proxy.forward.as_ref().and_then(|rules| rules.origin(request, ask.peer).ok());
     flow.origin = origin.map(Arc::new);
     flow.changes =
@@ -124,6 +116,44 @@ pub fn ask(request: &Request<'_>, ask: ClientContext, proxy: &Proxy, miss: Optio
             spelling: proxy.spelling(),
         });
     flow
+}
+
+/// The request as records of FastCGI; `None` if its path leaves the site.
+fn records_for(request: &Request<'_>, client: Client, application: &Application) -> Option<Vec<u8>> {
+    let scheme = if client.is_secure { "https" } else { "http" };
+    let host = request.host.map(|host| normalised_host(scheme, host));
+    let request = Request { host: host.as_deref(), ..request.clone() };
+    let passing = Passing::of(Section(request.fields));
+    // An application is no further hop: variables tell it about client and server.
+    let is_withheld = |name: &[u8]| !passing.passes(name) || is_originator(name);
+    let mut records = Vec::with_capacity(RECORDS_BYTES + 2 * request.head_len);
+    fastcgi::head(application, &request, client, is_withheld, &mut records).then_some(records)
+}
+
+/// The request head without its framing fields, and, for a revalidation, the same without its conditions.
+fn text_for(
+    request: &Request<'_>,
+    ask: ClientContext,
+    proxy: &Proxy,
+    miss: Option<&CacheMiss>,
+) -> (Vec<u8>, Option<Vec<u8>>) {
+    let Some(miss) = miss.filter(|_| request.method == Method::Get) else {
+        return (head_for(request, ask, proxy, Purpose::Pass), None);
+    };
+    let is_part = match &miss.fetch_range {
+        FetchRange::Whole => false,
+        FetchRange::Part => true,
+        FetchRange::Rest(rest) => matches!(rest.otherwise(), FetchRange::Part),
+    };
+    let plain = head_for(request, ask, proxy, if is_part { Purpose::Part } else { Purpose::Fill });
+    let stored = miss.stored();
+    let purpose = match &miss.fetch_range {
+        FetchRange::Rest(rest) => rest.purpose(),
+        _ if stored.is_empty() => return (plain, None),
+        _ => Purpose::Revalidate(&stored),
+    };
+    let unconditional = [&plain, b"\r\n".as_slice()].concat();
+    (head_for(request, ask, proxy, purpose), Some(unconditional))
 }
 
 fn method<'a>(request: &Request<'a>) -> &'a [u8] {
@@ -143,13 +173,20 @@ fn head_for(request: &Request<'_>, ask: ClientContext, proxy: &Proxy, purpose: P
     for part in [method(request), b" ", &target, b" HTTP/1.1\r\n"] {
         text.extend_from_slice(part);
     }
+    let is_for_application = proxy.speaks_cgi(ask.host);
+    let via = Via { received: request.version, pseudonym: &proxy.pseudonym };
     let hop = Hop {
-        via: Via { received: request.version, pseudonym: &proxy.pseudonym },
+        // An application is no further hop: what it is told of the client and the server are variables.
+        via: (!is_for_application).then_some(via),
         client: ask.peer,
         scheme: ask.scheme(),
         host: &normalised_host(ask.scheme(), host(request, ask, proxy)),
         // Upstreams of a reverse proxy belong to the site; other origins do not learn the client's address.
-        originator: if proxy.forward.is_some() { Originator::Drop } else { Originator::Overwrite },
+        originator: if proxy.forward.is_some() || is_for_application {
+            Originator::Drop
+        } else {
+            Originator::Overwrite
+        },
         purpose,
         counts_hops: request.method == Method::Options,
     };
@@ -180,8 +217,11 @@ fn append_framing(text: &mut Vec<u8>, method: &[u8], request: &Request<'_>) -> O
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use sojourn_cgi::responder::RequestReader;
     use sojourn_http::request::{Parsed, Parser};
+
+    use super::*;
+    use crate::handler::reverse_proxy::{Protocol, Upstream, UpstreamState};
 
     fn of(text: &str) -> Result<Vec<String>, OwnAnswer> {
         let proxy = Proxy {
@@ -203,7 +243,7 @@ mod tests {
             &proxy,
             None,
         );
-        let text = String::from_utf8(flow.request).unwrap();
+        let text = String::from_utf8(flow.request.text().to_vec()).unwrap();
         let mut lines: Vec<_> = text.split_terminator("\r\n").map(str::to_owned).collect();
         assert_eq!(lines.pop().as_deref(), Some(""));
         lines[1..].sort_unstable();
@@ -242,6 +282,64 @@ mod tests {
             &["Transfer-Encoding: chunked"],
         );
         check("POST / HTTP/1.1\r\nHost: h\r\n\r\n", "POST / HTTP/1.1", &["Content-Length: 0"]);
+    }
+
+    /// What an application is told by records, and what by the text that the cache needs.
+    #[test]
+    fn an_application_is_told_of_client_and_server_by_variables_alone() {
+        let application = Arc::new(Application { root: b"/srv".to_vec(), ..Application::default() });
+        let upstream = Upstream {
+            name: "app".to_owned(),
+            authority: "app".to_owned(),
+            host: "127.0.0.1".to_owned(),
+            port: 0,
+            presence: Arc::new(UpstreamState::new(&[])),
+            protocol: Protocol::FastCgi(application),
+            tls: None,
+            weight: 1,
+            idle_max: None,
+        };
+        let proxy = Proxy {
+            upstreams: vec![upstream],
+            hosts: vec![0..1],
+            forward: None,
+            pseudonym: "me".to_owned(),
+            cache: None,
+        };
+        let text = "POST http://Example.org:443/a?b HTTP/1.1\r\nHost: other\r\nConnection: X-Own\r\nX-Own: 1\r\n\
+            X-Forwarded-For: 1.2.3.4\r\nVia: 1.0 there\r\nX-Y: z\r\nProxy: evil\r\nContent-Length: 2\r\n\r\n";
+        let Ok(Parsed::Complete(request)) = Parser::default().parse(text.as_bytes()) else {
+            panic!("{text}")
+        };
+        let context = ClientContext { peer: [192, 0, 2, 1].into(), is_secure: true, host: HostId(0) };
+        let flow = ask(&request, context, &proxy, None);
+        let RequestHead::Records(records) = flow.request else { panic!("no records") };
+        let told =
+            RequestReader::new(9).read(&[&records[..], &[1, 5, 0, 1, 0, 0, 0, 0]].concat()).unwrap().unwrap();
+        for (name, value) in [
+            ("HTTP_HOST", "example.org"),
+            ("SERVER_NAME", "example.org"),
+            ("SERVER_PORT", "443"),
+            ("REMOTE_ADDR", "192.0.2.1"),
+            ("HTTPS", "on"),
+            ("SCRIPT_FILENAME", "/srv/a"),
+            ("CONTENT_LENGTH", "2"),
+            ("HTTP_X_Y", "z"),
+            ("HTTP_VIA", "1.0 there"),
+            ("HTTP_X_OWN", ""),
+            ("HTTP_X_FORWARDED_FOR", ""),
+            ("HTTP_FORWARDED", ""),
+            ("HTTP_PROXY", ""),
+        ] {
+            assert_eq!(told.variables.value(name), value, "{name}");
+        }
+        assert!(flow.upload.is_some());
+        let text = head_for(&request, context, &proxy, Purpose::Pass);
+        let text = String::from_utf8(text).unwrap();
+        assert!(
+            text.contains("Via: 1.0 there\r\n") && !text.contains("me\r\n") && !text.contains("Forwarded"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -8,7 +8,10 @@ use sojourn_http_cache::forward::{Via, append_interim, append_response};
 
 use super::UpstreamClient;
 use crate::counters::Served;
-use crate::handler::reverse_proxy::{End, Flow, FlowId, Received, ResponseAction};
+use crate::handler::reverse_proxy::{End, Flow, FlowId, Received, RequestHead, ResponseAction};
+
+/// About the size of Date and Via.
+const ADDED_BYTES: usize = 128;
 
 impl UpstreamClient {
     /// Decides what to do with a response; invalidates what its request may have changed.
@@ -36,7 +39,7 @@ impl UpstreamClient {
         let waited = self.now.saturating_sub(flow.began).as_secs() as i64;
         let moments = Moments { request: now - waited, response: now };
         let via = Via { received: head.version, pseudonym: &self.proxy.pseudonym };
-        let received = Received { asked: flow.asked, sent: &flow.request, head, moments, via };
+        let received = Received { asked: flow.asked, sent: flow.request.text(), head, moments, via };
         match (&flow.miss, &flow.changes) {
             (Some(miss), _) => cache.judge(miss, &received, claim),
             (None, Some(changes)) => ResponseAction::Answer(cache.begin_posted(changes, &received)),
@@ -47,12 +50,12 @@ impl UpstreamClient {
     /// Forwards a response, and stores it if there is an insertion.
     pub fn pass_on(&mut self, id: FlowId, head: &Head<'_>, now: i64, fill: Option<Insertion>) {
         let via = Via { received: head.version, pseudonym: &self.proxy.pseudonym };
-        let mut fields = Vec::with_capacity(head.head_len);
+        let mut fields = Vec::with_capacity(head.head_len + ADDED_BYTES);
         append_response(&mut fields, Section(head.fields), via, now, |_| true);
         self.settle(id, fill.is_some());
         let flow = &mut self.flows[id.0];
         flow.store(fill);
-        flow.begin_answer(head, &fields);
+        flow.begin_answer(head, fields);
     }
 
     /// Forwards an interim response.
@@ -69,7 +72,9 @@ impl UpstreamClient {
         if flow.end.is_some() {
             return self.finish(id, End::Abandoned);
         }
-        flow.request = flow.unconditional.take().expect("only what was sent with conditions is sent again");
+        let unconditional = flow.unconditional.take();
+        flow.request =
+            RequestHead::Http(unconditional.expect("only what was sent with conditions is sent again"));
         if let Some(miss) = &mut flow.miss {
             miss.forget_stored();
         }

@@ -5,12 +5,12 @@
 //! A reverse proxy has fixed upstreams, among which [`Balancer`] chooses. For a forward proxy each request names its
 //! destination, and there are tunnels: see [`OriginConnections`].
 
-use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
+use hashbrown::HashMap;
 use slab::Slab;
 use sojourn_http::Status;
 use sojourn_http::upstream::RequestKind;
@@ -18,7 +18,7 @@ use sojourn_http::upstream::RequestKind;
 use super::balancer::Balancer;
 use super::machine::Machine;
 use super::partial::keep_as_part;
-use super::{Cache, CacheMiss, End, Flow, FlowId, FollowerId, Proxy, Stored};
+use super::{Cache, CacheMiss, End, Flow, FlowId, FollowerId, Proxy, RequestHead, Stored};
 use crate::connection::{Event, MachineId, Outbox, Shared, Wait, Want};
 use crate::counters::{Counter, Served};
 use crate::handler::forward_proxy::OriginConnections;
@@ -158,13 +158,12 @@ impl UpstreamClient {
         let flow = &mut self.flows[id.0];
         let Some(upload) = flow.upload.as_mut().filter(|_| flow.end.is_none()) else { return };
         (upload.is_gathered, upload.is_complete) = (false, true);
-        sojourn_http::head::content_length(&mut flow.request, upload.bytes.len() as u64);
-        flow.request.extend_from_slice(b"\r\n");
+        flow.request.end_with_length(upload.bytes.len() as u64);
         self.dispatch(id, served);
     }
 
     pub fn begin_stored(&mut self, pieces: impl IntoIterator<Item = Stored>) -> (FlowId, FollowerId) {
-        let mut flow = Flow::new(Vec::new(), RequestKind::Other, false, None);
+        let mut flow = Flow::new(RequestHead::default(), RequestKind::Other, false, None);
         flow.source = Some(pieces.into_iter().collect());
         let follower = flow.follow(self.token).expect("it has just begun");
         (FlowId(self.flows.insert(flow)), follower)

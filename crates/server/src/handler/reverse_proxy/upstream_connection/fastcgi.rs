@@ -4,15 +4,15 @@ use std::io::{Read, Write};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use sojourn_cgi::fastcgi::{Ending, Parameters, Part, Reader, begin, end_input, input};
+use sojourn_cgi::fastcgi::{self, Ending, Part, Reader, end_input, input};
 use sojourn_cgi::{Application, Client};
 use sojourn_http::Status;
-use sojourn_http::request::{Body, Parsed, Parser};
+use sojourn_http::request::{Body, Parsed, Parser, Version};
 use sojourn_http::upstream::{Head, RequestKind};
 
-use super::cgi::ScriptHead;
+use super::cgi::ScriptFields;
 use crate::connection::Buffer;
-use crate::handler::reverse_proxy::Upload;
+use crate::handler::reverse_proxy::{RequestHead, Upload};
 
 /// The most bytes that an application may write to standard error per request.
 const ERROR_BYTES_MAX: usize = 256 * 1024;
@@ -26,7 +26,7 @@ pub struct FastCgi {
     reader: Reader,
     /// How the application ended the current request.
     pub ending: Option<Ending>,
-    head: ScriptHead,
+    fields: ScriptFields,
     errors: Vec<u8>,
     error_bytes: usize,
 }
@@ -37,35 +37,35 @@ impl FastCgi {
             application,
             reader: Reader::default(),
             ending: None,
-            head: ScriptHead::default(),
+            fields: ScriptFields::default(),
             errors: Vec::new(),
             error_bytes: 0,
         }
     }
 
-    /// Appends the request with the HTTP head `request`, without its body.
+    /// Appends the request without its body.
     ///
     /// # Errors
     /// The status for the client, if the request cannot be sent to an application.
-    pub fn begin(&mut self, request: &[u8], client: Client, output: &mut Vec<u8>) -> Result<(), Status> {
+    pub fn begin(&mut self, head: &RequestHead, client: Client, output: &mut Vec<u8>) -> Result<(), Status> {
         (self.reader, self.ending) = (Reader::default(), None);
         self.error_bytes = 0;
-        let Ok(Parsed::Complete(request)) = Parser::default().parse(request) else {
+        let text = match head {
+            RequestHead::Records(records) => {
+                output.extend_from_slice(records);
+                return Ok(());
+            }
+            RequestHead::Http(text) => text,
+        };
+        let Ok(Parsed::Complete(request)) = Parser::default().parse(text) else {
             return Err(Status::FieldsTooLarge);
         };
         // An application reads as many bytes as CONTENT_LENGTH says.
         if request.body == Body::Chunked {
             return Err(Status::LengthRequired);
         }
-        let start = output.len();
-        begin(output);
-        let mut parameters = Parameters::begin(output);
-        if !self.application.variables_of(&request, client, |name, value| parameters.add(name, value)) {
-            output.truncate(start);
-            return Err(Status::BadRequest);
-        }
-        parameters.end();
-        Ok(())
+        let is_inside = fastcgi::head(&self.application, &request, client, |_| false, output);
+        if is_inside { Ok(()) } else { Err(Status::BadRequest) }
     }
 
     /// Reads received bytes and calls `output` with those of the response. False if they are invalid, or the
@@ -102,8 +102,9 @@ impl FastCgi {
         goes_on: impl Fn() -> bool,
     ) -> Option<u16> {
         let (mut output, mut response, mut chunk) = (Vec::new(), Buffer::default(), [0; 4096]);
-        let client = Client { address: Ipv4Addr::LOCALHOST.into(), is_secure: false };
-        self.begin(request.as_bytes(), client, &mut output).ok()?;
+        let address = Ipv4Addr::LOCALHOST.into();
+        let client = Client { address, is_secure: false, version: Version::Http11 };
+        self.begin(&RequestHead::Http(request.into()), client, &mut output).ok()?;
         end_input(&mut output);
         stream.write_all(&output).ok()?;
         while goes_on() {
@@ -122,9 +123,9 @@ impl FastCgi {
     ///
     /// # Errors
     /// If it is invalid, or cannot be forwarded.
-    pub fn parse(&mut self, response: &[u8], asked: RequestKind) -> Result<Option<Head<'_>>, ()> {
+    pub fn parse<'b>(&'b mut self, response: &'b [u8], asked: RequestKind) -> Result<Option<Head<'b>>, ()> {
         // A record marks the end of the body, so the connection survives it.
-        self.head.parse(response, asked, true)
+        self.fields.parse(response, asked, true)
     }
 }
 

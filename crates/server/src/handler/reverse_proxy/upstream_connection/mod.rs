@@ -22,7 +22,7 @@ mod request;
 mod response;
 
 use body::Body;
-use cgi::ScriptHead;
+use cgi::ScriptFields;
 use failure::fail;
 pub use fastcgi::FastCgi;
 
@@ -56,7 +56,7 @@ enum Speech {
     Http,
     FastCgi(Box<FastCgi>),
     /// The other end is a script's standard input and output.
-    Cgi(ScriptHead, Arc<Scripts>),
+    Cgi(ScriptFields, Arc<Scripts>),
 }
 
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl UpstreamConnection {
         let speech = match protocol {
             Protocol::Http => Speech::Http,
             Protocol::FastCgi(application) => Speech::FastCgi(Box::new(FastCgi::new(application))),
-            Protocol::Cgi(scripts) => Speech::Cgi(ScriptHead::default(), scripts),
+            Protocol::Cgi(scripts) => Speech::Cgi(ScriptFields::default(), scripts),
         };
         UpstreamConnection {
             upstream,

@@ -22,7 +22,7 @@ impl UpstreamConnection {
         let flow = upstream_client.flow(id);
         match &mut self.speech {
             Speech::Http => {
-                bytes.extend_from_slice(&flow.request);
+                bytes.extend_from_slice(flow.request.text());
                 if let Some(upload) = &mut flow.upload {
                     bytes.append(&mut upload.bytes);
                 }

@@ -68,7 +68,12 @@ impl UpstreamConnection {
                     });
                     is_read && fits
                 }
-                _ => fastcgi.read(buffer.unread(), |part| self.input.space().extend_from_slice(part)),
+                _ => {
+                    if !self.input.is_allocated() {
+                        self.input = shared.pool.take_buffer();
+                    }
+                    fastcgi.read(buffer.unread(), |part| self.input.space().extend_from_slice(part))
+                }
             };
             shared.pool.put_buffer(buffer);
             upstream_client.log_errors(self.upstream, &fastcgi.take_errors());
@@ -98,7 +103,7 @@ impl UpstreamConnection {
             let asked = self.flow(upstream_client).asked;
             let (ending, parsed) = match &mut self.speech {
                 Speech::Http => (None, self.parser.parse(self.input.unread(), asked).map_err(drop)),
-                Speech::Cgi(head, _) => (None, head.parse(self.input.unread(), asked, false)),
+                Speech::Cgi(fields, _) => (None, fields.parse(self.input.unread(), asked, false)),
                 Speech::FastCgi(fastcgi) => (fastcgi.ending, fastcgi.parse(self.input.unread(), asked)),
             };
             let head = match (parsed, ending) {
