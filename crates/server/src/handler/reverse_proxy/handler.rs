@@ -44,7 +44,7 @@ impl ReverseProxy {
 
     /// Serves the queue for upstream connections: one may have become free, or a request may have timed out.
     fn serve_queue(&mut self, shared: &mut Shared<'_>) {
-        if self.upstream_client.has_queue() {
+        if self.upstream_client.may_serve_queue() {
             self.upstream_client.serve_queue(shared.served);
         }
     }
@@ -218,7 +218,10 @@ impl Handler for ReverseProxy {
 
     fn tick(&mut self, shared: &mut Shared<'_>) {
         self.attend(shared);
-        self.serve_queue(shared);
+        // Somebody may have waited long enough, or an upstream may be tried again.
+        if self.upstream_client.has_queue() {
+            self.upstream_client.serve_queue(shared.served);
+        }
     }
 
     fn outbox(&mut self) -> Option<&mut Outbox> {

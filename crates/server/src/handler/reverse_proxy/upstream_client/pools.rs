@@ -52,6 +52,7 @@ impl UpstreamClient {
         let is_kept = pool.idle.len() < idle_max && !(is_held && pool.unanswered > 0);
         if is_kept {
             pool.idle.push(self.token);
+            self.note_free_connection();
         }
         is_kept
     }
@@ -63,6 +64,7 @@ impl UpstreamClient {
 
     /// The current connection has ended.
     pub fn close(&mut self, upstream: usize) {
+        self.note_free_connection();
         let (pool, token) = (&mut self.pools[upstream], self.token);
         pool.idle.retain(|idle| *idle != token);
         pool.open -= 1;
@@ -150,7 +152,7 @@ impl UpstreamClient {
         let flow = &mut self.flows[id.0];
         flow.upstream = upstream;
         let client = flow.client.expect("a client has asked");
-        let Ok(socket) = scripts.ask(&flow.request, client, flow.upload.is_some()) else {
+        let Ok(socket) = scripts.ask(flow.request.text(), client, flow.upload.is_some()) else {
             return self.refuse_for_room(id, served);
         };
         served.count(Counter::UpstreamRequests);

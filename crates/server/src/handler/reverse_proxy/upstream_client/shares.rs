@@ -4,10 +4,11 @@
 //! there is always something left for the next. Further requests wait in the client's own queue. The queues are served
 //! in turn, and a request waits for a limited time.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hashbrown::HashMap;
 use sojourn_http::Status;
 
 use super::{FlowId, UpstreamClient};
@@ -29,6 +30,8 @@ pub(super) struct Shares {
     /// The waiting clients in the order of their turns, each with its requests and their deadlines.
     queues: VecDeque<(Network, VecDeque<(FlowId, Duration)>)>,
     queued: usize,
+    /// A connection may have become free since the queues were last served.
+    has_changed: bool,
 }
 
 impl Shares {
@@ -44,6 +47,7 @@ impl Shares {
     }
 
     fn give_back(&mut self, client: Network) {
+        self.has_changed = true;
         self.total -= 1;
         let used = self.used.get_mut(&client).expect("it has taken one");
         *used -= 1;
@@ -111,6 +115,7 @@ impl UpstreamClient {
     pub fn serve_queue(&mut self, served: &mut Served) {
         // Each client gets one turn after another until none gets a connection.
         let mut refused = 0;
+        self.shares.has_changed = false;
         while refused < self.shares.queues.len()
             && let Some((client, id, until)) = self.shares.next()
         {
@@ -130,6 +135,17 @@ impl UpstreamClient {
     /// Returns true if requests wait for a connection.
     pub fn has_queue(&self) -> bool {
         self.shares.queued > 0
+    }
+
+    /// Returns true if requests wait for a connection, and one may have become free. A full pass over the queues for
+    /// every event would cost more than all else once a thousand clients wait.
+    pub fn may_serve_queue(&self) -> bool {
+        self.has_queue() && self.shares.has_changed
+    }
+
+    /// A connection is idle or closed.
+    pub(super) fn note_free_connection(&mut self) {
+        self.shares.has_changed = true;
     }
 
     /// Gives the flow a connection to an upstream, preferably an idle one; false if none is available.
