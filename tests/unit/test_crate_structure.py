@@ -19,7 +19,7 @@ CRATES = {path.parent.name: path.parent for path in (ROOT / "crates").glob("*/Ca
 
 PURE = {"cgi", "http", "http-cache", "media", "queueing", "workload"}
 """No sockets, no files, no clock, no threads."""
-PERFORMING = {"cache-store", "content", "link", "load", "measure", "rtsp-server", "server"}
+PERFORMING = {"cache-store", "content", "link", "load", "measure", "rtsp-server", "server", "web99"}
 EDGES = {"engine", "py"}
 TESTING = {"testing"}
 """Only other crates' tests use it."""

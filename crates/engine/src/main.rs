@@ -26,6 +26,7 @@ mod stream;
 mod table;
 mod text_file;
 mod virtual_time;
+mod web99;
 
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
@@ -56,6 +57,7 @@ enum Command {
     Scenario(scenario::Options),
     Still(virtual_time::Options),
     Stream(Box<stream::Options>),
+    Web99(web99::Options),
 }
 
 fn main() -> ExitCode {
@@ -101,6 +103,7 @@ fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
         Command::Scenario(options) => scenario::run(&options),
         Command::Still(options) => virtual_time::run(&options),
         Command::Stream(options) => stream::run(&options, words),
+        Command::Web99(options) => web99::run(&options),
     }
 }
 

@@ -24,6 +24,7 @@ GROUPS = {
         "serve": ("data_plane", "Serve a folder over HTTP."),
         "proxy": ("data_plane", "Pass requests on to other servers, and keep their answers."),
         "stream": ("data_plane", "Stream films to players: RTSP, video on demand."),
+        "web99": ("data_plane", "Answer the dynamic requests of load --preset web99, by FastCGI or CGI."),
         "fileset": ("fileset", "Write the files that a workload asks for, with a manifest and a WebStone file list."),
         "media": ("media", "Make test films of a rate with ffmpeg, and say the rate that ffprobe finds in them."),
     },

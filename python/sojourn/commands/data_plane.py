@@ -1,4 +1,4 @@
-"""`sojourn serve`, `proxy`, `stream`, `link`, `confine`, `scenario`: replaces this process with the engine."""
+"""`sojourn serve`, `proxy`, `stream`, `web99`, `link`, `confine`, `scenario`: replaces this process with the engine."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ def register(app: typer.Typer) -> None:
     help = "Pass requests on to other servers, and keep their answers."
     app.command("proxy", context_settings=EVERYTHING, help=help)(_become)
     app.command("stream", context_settings=EVERYTHING, help="Stream films to players: RTSP, video on demand.")(_become)
+    help = "Answer the dynamic requests of load --preset web99, by FastCGI or CGI."
+    app.command("web99", context_settings=EVERYTHING, help=help)(_become)
     app.command("link", context_settings=EVERYTHING, help="Run a command behind a slow, long or lossy link.")(_become)
     help = "Run a program with less memory, a slower disk or a slower processor than the machine has."
     app.command("confine", context_settings=EVERYTHING, help=help)(_become)

@@ -62,8 +62,8 @@ pub struct RequestOptions {
     /// The most pipelined requests per connection [default: 1, with --session-log 64].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256), help_heading = REQUESTS)]
     pipeline: Option<u32>,
-    /// Defaults of a known benchmark: WebStone's mix and run rules, or connections at 400 kbit/s over a file set like
-    /// SPECweb99's. Other options take precedence.
+    /// Defaults of a known benchmark: WebStone's mix and run rules, or connections at 400 kbit/s that ask for files and
+    /// dynamic pages as SPECweb99's do, with --web99 for files alone. Other options take precedence.
     #[arg(long, help_heading = REQUESTS)]
     pub preset: Option<Preset>,
 }
@@ -113,7 +113,18 @@ impl RequestOptions {
         }
         Ok(picked(match (self.web99, self.preset) {
             (Some(load), _) => Catalogue::web99(&form, load),
-            (None, Some(Preset::Web99)) => Catalogue::web99(&form, clients.unwrap_or(1)),
+            (None, Some(Preset::Web99)) => {
+                ensure!(self.pipeline.is_none(), "--pipeline: visitors wait for each answer");
+                ensure!(
+                    self.method == "GET" && self.body.is_none(),
+                    "--method and --body: the preset says them"
+                );
+                ensure!(
+                    version != Version::Http2,
+                    "--http 2: the preset's visitors speak HTTP/1\nhint: with --web99 N it asks for files alone, by either"
+                );
+                Catalogue::whole_web99(&form, clients.unwrap_or(1))
+            }
             (None, Some(Preset::Webstone)) => Catalogue::mix(&form, webstone::FILELIST)?,
             (None, None) => (Catalogue::single(&form), Pick::First),
         }))

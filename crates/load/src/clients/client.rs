@@ -8,6 +8,7 @@ use crate::{
     http::{cause::Cause, connection::State},
     plan::{
         scenario::user::User,
+        visitor::Visitor,
         workload::{DueRequest, VisitState},
     },
     statistics::recorder::PendingRequest,
@@ -21,6 +22,8 @@ pub struct Client {
     pub visit_state: VisitState,
     /// The virtual user that makes the visit, if the run has users.
     pub user: Option<Box<User>>,
+    /// Who it is to a site that shows advertisements.
+    pub(crate) visitor: Visitor,
     pub connection: Option<usize>,
     /// Its place on a connection of HTTP/2.
     pub place: Option<Place>,

@@ -79,6 +79,8 @@ pub(crate) struct Run<'a> {
     /// When draining started: no new requests are sent, and those in flight may end.
     pub(crate) draining: Option<Nanos>,
     pub(crate) buffer: Box<[u8; BUFFER_BYTES]>,
+    /// The last request that a visitor made.
+    pub(crate) visitor_request: Vec<u8>,
 }
 
 /// The constant parts of the plan.
@@ -198,6 +200,7 @@ impl<'a> Run<'a> {
             },
             draining: None,
             buffer: Box::new([0; BUFFER_BYTES]),
+            visitor_request: Vec::new(),
         })
     }
 

@@ -6,7 +6,7 @@ use slab::Slab;
 
 use crate::{
     clients::{client::Client, connection::Connection},
-    plan::workload::VisitState,
+    plan::{visitor::Visitor, workload::VisitState},
     statistics::snapshot::ConformingClients,
 };
 
@@ -34,6 +34,7 @@ impl ClientTable {
         self.clients.insert(Client {
             visit_state,
             user: None,
+            visitor: Visitor::of_client(serial),
             connection: None,
             place: None,
             pending: None,

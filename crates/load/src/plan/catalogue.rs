@@ -4,7 +4,10 @@
 
 use std::collections::HashMap;
 
-use sojourn_workload::web99;
+use sojourn_workload::web99::{
+    self,
+    requests::{APPLICATION_PATH, CGI_PATH, FileName, Kind},
+};
 
 use crate::{
     http::{
@@ -19,6 +22,7 @@ use crate::{
         markov_chain::WalkError,
         scenario::Scenario,
         session_file::{self, Burst, SessionFileError},
+        visitor::{self, Visitor, VisitorForm},
     },
 };
 
@@ -43,6 +47,8 @@ pub struct Catalogue {
     names: Vec<String>,
     /// Each document's index in the names.
     name_of: Vec<u32>,
+    /// Documents that are asked for as a visitor, from these on, with where the requests say which.
+    visitor_forms: Vec<(u32, VisitorForm)>,
 }
 
 /// Which responses are good.
@@ -91,6 +97,71 @@ impl Catalogue {
         };
         let weights = web99::files(load).map(add).collect();
         (catalogue, Pick::Weighted(weights))
+    }
+
+    /// The same with the dynamic requests, each kind by its share.
+    pub fn whole_web99(form: &Form<'_>, load: u32) -> (Catalogue, Pick) {
+        let mut catalogue = Catalogue::empty(form);
+        let (mut weights, mut names, mut name_of) = (Vec::new(), Vec::new(), Vec::new());
+        let paths = [APPLICATION_PATH, CGI_PATH].map(|path| form.below(path));
+        // The cookie comes last, so that what it says is at one distance from the end in all.
+        let fields = [form.fields, &[visitor::cookie()]].concat();
+        for (number, (kind, share)) in (0..).zip(Kind::SHARES) {
+            names.push(kind.name().to_owned());
+            // An answer's length is in the page that it is.
+            let own = match kind {
+                Kind::Static => form.clone(),
+                Kind::Dynamic | Kind::Cgi => Form { any_size: true, ..form.clone() },
+                Kind::CustomAdvertisement => Form { any_size: true, fields: &fields, ..form.clone() },
+                Kind::Post => Form { method: "POST", any_size: true, fields: &fields, ..form.clone() },
+            };
+            catalogue.set_form(&own);
+            let first = catalogue.ends.len() as u32;
+            for file in web99::files(load) {
+                match kind {
+                    Kind::Static => catalogue.add(&own, &form.below(&file.path), Some(file.size_bytes)),
+                    Kind::Dynamic | Kind::CustomAdvertisement => {
+                        catalogue.add(&own, &format!("{}?{}", paths[0], file.path), None)
+                    }
+                    Kind::Cgi => catalogue.add(&own, &format!("{}?{}", paths[1], file.path), None),
+                    Kind::Post => {
+                        let name = FileName::parse(&file.path).expect("it is a file of the set");
+                        let body = visitor::form_body(name);
+                        catalogue.add(&Form { body: body.as_bytes(), ..own.clone() }, &paths[0], None)
+                    }
+                };
+                weights.push((file.share * share * WEIGHT_SCALE) as u64);
+                name_of.push(number);
+            }
+            let visitor_form = match kind {
+                Kind::Static | Kind::Dynamic | Kind::Cgi => continue,
+                Kind::CustomAdvertisement => VisitorForm::ShownAdvertisement,
+                Kind::Post => VisitorForm::Posted,
+            };
+            catalogue.visitor_forms.push((first, visitor_form));
+        }
+        catalogue.set_names(names, name_of);
+        (catalogue, Pick::Weighted(weights))
+    }
+
+    /// How a document is asked for as a visitor, if it is.
+    pub(crate) fn visitor_form(&self, document: u32) -> Option<VisitorForm> {
+        let forms = self.visitor_forms.iter().rev();
+        forms.copied().find_map(|(first, form)| (document >= first).then_some(form))
+    }
+
+    /// The bytes of a document's request as a visitor makes it, in `space`.
+    pub(crate) fn request_of<'s>(
+        &self,
+        document: u32,
+        form: VisitorForm,
+        visitor: &Visitor,
+        space: &'s mut Vec<u8>,
+    ) -> &'s [u8] {
+        space.clear();
+        space.extend_from_slice(self.request(document));
+        form.write(visitor, space);
+        space
     }
 
     /// The requests of a session file of httperf, below the target's path, and the sessions.
@@ -239,6 +310,7 @@ impl Catalogue {
             contents: None,
             names: Vec::new(),
             name_of: Vec::new(),
+            visitor_forms: Vec::new(),
         }
     }
 
@@ -308,6 +380,44 @@ mod tests {
         let expected = "POST /base/ HTTP/1.1\r\nHost: 127.0.0.1:81\r\nAccept: text/html\r\nuser-agent: me\r\n\
                         Content-Length: 3\r\n\r\na=1";
         assert_eq!(text(&Catalogue::single(&form), 0), expected);
+    }
+
+    #[test]
+    fn all_kinds_of_a_dynamic_mix() {
+        let target = target();
+        let form = Form::get(&target, Version::Http11, Connections::KeepAlive);
+        let (catalogue, Pick::Weighted(weights)) = Catalogue::whole_web99(&form, 1) else { unreachable!() };
+        let files = weights.len() / Kind::SHARES.len();
+        let total: u64 = weights.iter().sum();
+        for (index, (kind, share)) in Kind::SHARES.into_iter().enumerate() {
+            let weight: u64 = weights[index * files..][..files].iter().sum();
+            assert!((weight as f64 / total as f64 - share).abs() < 1e-6, "{kind:?}");
+            assert_eq!(catalogue.name_of((index * files) as u32), Some(index as u32));
+        }
+        let visitor = Visitor { user: 10_017, last: 45, client: 17 };
+        let asked = |kind: usize| {
+            let document = (kind * files + 13) as u32;
+            let mut space = Vec::new();
+            match catalogue.visitor_form(document) {
+                None => text(&catalogue, document),
+                Some(form) => {
+                    let bytes = catalogue.request_of(document, form, &visitor, &mut space);
+                    String::from_utf8(bytes.to_vec()).unwrap()
+                }
+            }
+        };
+        let first = |kind: usize| asked(kind).lines().next().unwrap().to_owned();
+        assert_eq!(first(0), "GET /base/file_set/dir00000/class1_4 HTTP/1.1");
+        assert_eq!(first(1), "GET /base/web99/page?/file_set/dir00000/class1_4 HTTP/1.1");
+        assert_eq!(first(2), "GET /base/cgi-bin/web99?/file_set/dir00000/class1_4 HTTP/1.1");
+        assert!(asked(3).starts_with(&first(1)));
+        assert!(asked(3).ends_with("\r\nCookie: visitor=user=10017&last=045\r\n\r\n"), "{}", asked(3));
+        let post = asked(4);
+        let (head, body) = post.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("POST /base/web99/page HTTP/1.1\r\n"));
+        assert!(head.contains("\r\nCookie: visitor=user=10017&last=045\r\n"));
+        assert!(head.ends_with(&format!("\r\nContent-Length: {}", body.len())));
+        assert_eq!(body, "urlroot=/file_set&dir=00000&class=1&num=4&client=0000017");
     }
 
     #[test]

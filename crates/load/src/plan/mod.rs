@@ -11,6 +11,7 @@ pub(crate) mod replay;
 pub mod scenario;
 pub(crate) mod schedule;
 pub(crate) mod session_file;
+pub(crate) mod visitor;
 pub(crate) mod workload;
 
 use std::{net::IpAddr, sync::Arc};

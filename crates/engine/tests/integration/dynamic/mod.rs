@@ -1,8 +1,10 @@
 //! Tests of routes and their targets: scripts, applications, upstreams, redirects, fixed responses.
 
 mod applications;
+mod failures;
 mod routes;
 mod scripts;
+mod web99;
 
 use std::path::Path;
 use std::process::Command;

@@ -9,6 +9,7 @@ use crate::{
         run::Run,
     },
     http::{cause, connection::State},
+    plan::visitor::VisitorForm,
     statistics::recorder::Exchange,
 };
 
@@ -28,7 +29,18 @@ impl Run<'_> {
             return self.send_together(key, now);
         }
         let was_connecting = connection.http.state == State::Connecting;
-        match connection.http.send(self.catalogue.request(pending.document)) {
+        let form = self.catalogue.visitor_form(pending.document);
+        let bytes = match (form, connection.owner) {
+            (Some(form), Some(owner)) => {
+                if form == VisitorForm::ShownAdvertisement {
+                    connection.http.response.reset_keeping_head(false, false);
+                }
+                let visitor = &self.table.clients[owner].visitor;
+                self.catalogue.request_of(pending.document, form, visitor, &mut self.visitor_request)
+            }
+            _ => self.catalogue.request(pending.document),
+        };
+        match connection.http.send(bytes) {
             Ok(true) => self.sent(key, was_connecting, now),
             // The socket reports when it is connected.
             Ok(false) => {}

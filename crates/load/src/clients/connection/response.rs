@@ -15,7 +15,7 @@ use crate::{
         connection::{Read, Received},
         response_reader::{Progress, Response},
     },
-    plan::scenario::user::Next as Judged,
+    plan::{scenario::user::Next as Judged, visitor::VisitorForm},
     statistics::recorder::Exchange,
 };
 
@@ -171,13 +171,21 @@ impl Run<'_> {
         let connection = &mut self.table.connections[key];
         connection.http.answered += 1;
         self.opener.refused_since = None;
-        let failure = match judged {
+        let document = connection.exchange.pending.document;
+        let mut failure = match judged {
             Some(Judged::Over(failure)) => failure,
             _ => {
                 let content = connection.http.response.digest();
-                self.catalogue.judge(connection.exchange.pending.document, response, content)
+                self.catalogue.judge(document, response, content)
             }
         };
+        if let Some(VisitorForm::ShownAdvertisement) = self.catalogue.visitor_form(document)
+            && let Some(owner) = connection.owner
+        {
+            let head = connection.http.response.take_kept_head();
+            let was_shown = self.table.clients[owner].visitor.saw(&head);
+            failure = failure.or((!was_shown).then_some(Cause::ValueMissing));
+        }
         self.recorder.answer(&connection.exchange, response, failure, at);
         failure
     }

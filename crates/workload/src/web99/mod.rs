@@ -1,8 +1,15 @@
-//! A file set that grows with the load, with its request distribution: the static part of SPECweb99's workload.
-//! SPECweb99 is a trademark, and results with this file set are not SPECweb99 results.
+//! A file set that grows with the load, and its request distribution, as SPECweb99 describes them. SPECweb99 is a
+//! trademark, and results with this file set are not SPECweb99 results.
+//!
+//! [`requests`] has the kinds of requests and their shares, [`advertisements`] and [`page`] what an application does for those
+//! that are dynamic.
 //!
 //! There are 25 + 0.66 L directories for L connections, each with four classes of nine files: 102 bytes to
 //! 900 KB, 4.88 MiB together. Directories and the files of a class are popular by Zipf's law.
+
+pub mod advertisements;
+pub mod page;
+pub mod requests;
 
 /// The target rate of a connection: the next request waits until the bytes would have taken this long.
 pub const BITS_PER_SECOND: f64 = 400_000.0;
