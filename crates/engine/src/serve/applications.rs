@@ -3,12 +3,10 @@
 use std::ffi::CString;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail, ensure};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 use sojourn_cgi::Application;
 use sojourn_http::Status;
 use sojourn_server::applications::{ScriptSettings, Scripts, WorkerSettings, Workers};
@@ -17,23 +15,17 @@ use sojourn_server::handler::reverse_proxy::{Protocol, Proxy, Upstream, Upstream
 use sojourn_server::handler::routes::{Action, Pattern, Route, Routes, Table};
 use sojourn_server::{Architecture, CacheScope, Site};
 
+use super::application_socket::ApplicationSocket;
 use super::options::Options;
 use super::options::route::{RouteValue, Target};
 use super::options::routes::Command;
 use super::pseudonym;
 
-/// The backlog of connections for an application to accept.
-const BACKLOG: i32 = 4096;
-
-/// The name of the application's socket in its directory.
-const SOCKET: &str = "socket";
-
 /// The application that this server runs.
 #[derive(Debug)]
 pub struct RunningApplication {
     workers: Arc<Workers>,
-    /// A private directory, removed with the application.
-    directory: PathBuf,
+    socket: ApplicationSocket,
 }
 
 /// What routes lead to.
@@ -49,18 +41,8 @@ pub struct OpenRoutes {
 impl RunningApplication {
     /// The argument that tells a program that serves one connection where the application is.
     pub fn socket_argument(&self) -> anyhow::Result<CString> {
-        let word = [b"--app-socket=", self.socket().as_os_str().as_bytes()].concat();
+        let word = [b"--app-socket=", self.socket.path().as_os_str().as_bytes()].concat();
         Ok(CString::new(word)?)
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.directory.join(SOCKET)
-    }
-}
-
-impl Drop for RunningApplication {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 
@@ -146,9 +128,7 @@ impl Options {
         if let Some(socket) = &options.app_socket {
             return Ok((socket.clone(), None));
         }
-        let directory = private_directory()?;
-        let path = directory.join(SOCKET);
-        let listening = listening(&path).with_context(|| format!("cannot listen on {}", path.display()))?;
+        let (socket, listening) = ApplicationSocket::listen()?;
         let workers = Workers::start(WorkerSettings {
             command: command.0.iter().map(Into::into).collect(),
             count: options.app_workers.into(),
@@ -156,10 +136,9 @@ impl Options {
             grace: options.app_stop_timeout,
         });
         let workers = workers.map_err(|error| {
-            let _ = std::fs::remove_dir_all(&directory);
             anyhow!("{error}\nhint: --app takes a program and its arguments, without a shell; is it there, and executable?")
         })?;
-        Ok((path, Some(RunningApplication { workers: Arc::new(workers), directory })))
+        Ok((socket.path(), Some(RunningApplication { workers: Arc::new(workers), socket })))
     }
 }
 
@@ -272,23 +251,4 @@ fn local(name: &str, protocol: Protocol, state: UpstreamState) -> Upstream {
         weight: 1,
         idle_max: None,
     }
-}
-
-/// A directory that only this user can enter.
-fn private_directory() -> anyhow::Result<PathBuf> {
-    let mut random = [0; 8];
-    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
-    let path = std::env::temp_dir().join(format!("sojourn-app-{:016x}", u64::from_ne_bytes(random)));
-    std::fs::DirBuilder::new().mode(0o700).create(&path).map_err(|error| {
-        anyhow!("cannot make {}: {error}\nhint: TMPDIR names a directory for temporary files", path.display())
-    })?;
-    Ok(path)
-}
-
-/// A listening socket that applications inherit; accepting from it blocks.
-fn listening(path: &Path) -> anyhow::Result<std::os::fd::OwnedFd> {
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    bind(&socket, &SocketAddrUnix::new(path)?)?;
-    listen(&socket, BACKLOG)?;
-    Ok(socket)
 }

@@ -14,6 +14,7 @@ use sojourn_server::{
 };
 use toml::Value;
 
+mod application_socket;
 mod applications;
 pub mod binary_upgrade;
 pub mod config;
