@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use sojourn_server::{ALL, Counter};
+use sojourn_server::Counter;
 
 use super::{ask, body, configured};
-use crate::engine::Server;
+use crate::engine::{Server, side_by_side};
 use crate::http2::client::Client;
 
 const RESPONDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/integration/dynamic/responder.py");
@@ -30,7 +30,7 @@ fn is_alive(process: i32) -> bool {
 
 #[test]
 fn an_application_answers_on_every_architecture_and_ends_with_the_server() {
-    for architecture in ALL {
+    side_by_side(|architecture| {
         let name = architecture.name();
         let root = tempfile::tempdir().unwrap();
         let server = serve(name, root.path(), "");
@@ -46,7 +46,7 @@ fn an_application_answers_on_every_architecture_and_ends_with_the_server() {
         server.wait_until(Counter::ApplicationWorkers, 2);
         server.stop();
         assert!(!processes.iter().any(|process| is_alive(*process)), "{name}: {processes:?}");
-    }
+    });
 }
 
 #[test]

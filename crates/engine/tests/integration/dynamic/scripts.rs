@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use sojourn_server::{ALL, Counter};
+use sojourn_server::Counter;
 
 use super::{ask, body, configured};
-use crate::engine::Server;
+use crate::engine::{Server, side_by_side};
 
 const ROUTES: &str =
     "[[route]]\npath = \"/cgi-bin/\"\ncgi = \"{}/scripts\"\nvariable = { SECRET = \"said\" }\n";
@@ -38,7 +38,7 @@ fn scripts_answer_on_every_architecture() {
     let environment = "printf 'Content-Type: text/plain\\n\\n'; env | sort; pwd";
     let echo =
         "count=$(wc -c); printf 'Status: 201 Made\\nX-A: b\\n\\n%s %s\\n' \"$CONTENT_LENGTH\" \"$count\"";
-    for architecture in ALL {
+    side_by_side(|architecture| {
         let name = architecture.name();
         let root = site(&[("env", environment), ("echo", echo)]);
         let server = configured(name, root.path(), ROUTES);
@@ -64,7 +64,7 @@ fn scripts_answer_on_every_architecture() {
             ask(&server, "POST /cgi-bin/echo HTTP/1.1\r\nContent-Length: 300000", &vec![b'x'; 300_000]);
         assert!(answer.starts_with("HTTP/1.1 201 Made\r\nX-A: b\r\n"), "{name}: {answer}");
         assert!(answer.contains("300000 300000\n"), "{name}: {answer}");
-    }
+    });
 }
 
 #[test]

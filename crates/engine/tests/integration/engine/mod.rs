@@ -48,7 +48,8 @@ pub fn over_all_rich(test: impl Fn(Server, &Path) + Sync) {
     });
 }
 
-fn side_by_side(run: impl Fn(&dyn Architecture) + Sync) {
+/// Runs `run` for every architecture at once.
+pub fn side_by_side(run: impl Fn(&dyn Architecture) + Sync) {
     std::thread::scope(|scope| {
         for architecture in ALL {
             // A failed assertion is reported with the thread's name.

@@ -1,0 +1,94 @@
+//! Applications that are killed or started again under load; and clients whose bodies come slowly.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use sojourn_server::Counter;
+
+use super::configured;
+use crate::engine::successor::Successor;
+use crate::engine::{ENGINE, Server};
+
+const RESPONDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/integration/dynamic/responder.py");
+
+fn serve(root: &Path, flags: &str) -> Server {
+    let text = format!(
+        "app = \"python3 {RESPONDER}\"\napp-workers = 2\n{flags}[[route]]\npath = \"/app/\"\napp = true\n"
+    );
+    configured("amped", root, &text)
+}
+
+/// What the server's process has in memory.
+fn memory_bytes(server: &Server) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+fn load(server: &Server, options: &[&str]) -> Child {
+    let mut load = Command::new(ENGINE);
+    load.args(["load", &format!("http://{}/app/x", server.address), "--warm-up", "0s", "--format", "json"]);
+    load.args(options).stdout(Stdio::piped()).spawn().unwrap()
+}
+
+fn result(load: Child) -> Value {
+    let output = load.wait_with_output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Whoever kills a process in the middle of a request, a GET is asked for again, and nobody notices.
+#[test]
+fn processes_killed_under_load_fail_no_request() {
+    let root = tempfile::tempdir().unwrap();
+    let server = serve(root.path(), "");
+    let load = load(&server, &["--clients", "8", "--duration", "3s", "--any-size"]);
+    for _ in 0..4 {
+        std::thread::sleep(Duration::from_millis(500));
+        let answer = server.get("/app/x");
+        let process: i32 = super::body(&answer).split(' ').next().unwrap().parse().unwrap();
+        kill_process(Pid::from_raw(process).unwrap(), Signal::KILL).unwrap();
+    }
+    let result = result(load);
+    assert!(result["requests"].as_u64().unwrap() > 8, "{result}");
+    assert_eq!(result["errors"], 0, "{result}");
+    assert!(server.counters().value(Counter::ApplicationStarts) >= 5);
+}
+
+#[test]
+fn a_reload_under_load_fails_no_request() {
+    let root = tempfile::tempdir().unwrap();
+    let mut server = serve(root.path(), "");
+    let load = load(&server, &["--clients", "8", "--duration", "2s", "--any-size"]);
+    std::thread::sleep(Duration::from_millis(700));
+    let successor = Successor::of(&mut server);
+    let result = result(load);
+    assert!(result["requests"].as_u64().unwrap() > 8, "{result}");
+    assert_eq!(result["errors"], 0, "{result}");
+    successor.stop();
+}
+
+/// Many bodies that come byte by byte hold little memory, and leave others their answers.
+#[test]
+fn slow_uploads_hold_little_memory() {
+    const UPLOADS: usize = 400;
+    let root = tempfile::tempdir().unwrap();
+    fs::write(root.path().join("file"), "here").unwrap();
+    let server = serve(root.path(), "upstream-queue-timeout = \"60s\"\nconnections-per-address = 1000\n");
+    server.get("/app/x");
+    let before = memory_bytes(&server);
+    let mut clients: Vec<_> = (0..UPLOADS).map(|_| server.connect()).collect();
+    for client in &mut clients {
+        client.send(b"POST /app/x HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\nx");
+    }
+    for _ in 0..3 {
+        clients.iter_mut().for_each(|client| client.send(b"y"));
+    }
+    server.wait_until(Counter::ConnectionsOpen, UPLOADS as u64);
+    assert!(server.get("/file").ends_with("here"));
+    let each = memory_bytes(&server).saturating_sub(before) / UPLOADS as u64;
+    assert!(each < 24 * 1024, "{each} bytes for each");
+}
