@@ -7,7 +7,7 @@ VENV := .venv
 INSTALLED := $(VENV)/.installed
 DEVELOPED := $(VENV)/.developed
 
-.PHONY: demo demo-app test quick peers fuzz sbom reproducible bench-applications bench-assess bench-server bench-proxy bench-load bench-probe bench-memory bench-stream bench-conformance bench-models bench-import bench-studies clean
+.PHONY: demo demo-app test quick peers bench-applications bench-assess bench-server bench-proxy bench-dynamic bench-load bench-probe bench-memory bench-stream bench-conformance bench-models bench-import bench-studies clean
 
 ## demo: set everything up and assess an example log, or LOG=path
 demo: $(INSTALLED)
@@ -56,6 +56,11 @@ bench-server: $(INSTALLED) peers
 bench-proxy: $(INSTALLED) peers
 	cargo build --release --locked --package null-responder
 	benchmarks/proxy/bench --docs docs $(BENCH)
+
+## bench-dynamic: dynamic requests through our server beside nginx, lighttpd, Apache and Caddy, by FastCGI and CGI; writes docs/dynamic-benchmark.md; BENCH=--resume goes on
+bench-dynamic: $(INSTALLED) peers
+	cargo build --release --locked --package null-responder
+	benchmarks/dynamic/bench --docs docs $(BENCH)
 
 ## bench-load: our load generator beside wrk, h2load, ab, httperf, oha and k6; writes docs/load-benchmark.md; BENCH=--quick only tries
 bench-load: $(INSTALLED)

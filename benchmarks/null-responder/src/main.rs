@@ -8,6 +8,7 @@
 mod epoll;
 mod response;
 mod ring;
+mod script;
 
 use std::{
     io,
@@ -55,6 +56,8 @@ enum Variant {
     Sendfile,
     /// epoll; an application that speaks FastCGI
     Fastcgi,
+    /// epoll; a script is started for each request, and what it writes is the response
+    Spawn,
     /// io_uring: multishot accept; receive, send and close are one chain, so each connection is closed
     Ring,
 }
@@ -88,6 +91,10 @@ fn run(options: &Options) -> anyhow::Result<()> {
         Variant::Fastcgi => {
             let response = response.into_records();
             epoll::serve(&listener, keep, |to, sent| response.write(to, sent))?;
+        }
+        Variant::Spawn => {
+            let script = options.file.canonicalize()?;
+            epoll::serve(&listener, keep, |to, sent| script::answer(&script, to, sent))?;
         }
         Variant::Sendfile => epoll::serve(&listener, keep, |to, sent| response.send_file(to, sent))?,
         Variant::Ring if keep == Connection::Close => ring::serve(&listener, &response)?,
