@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import shlex
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ from sojourn.study.sites import LOG, films, films_list, site
 from sojourn.systems import Launch, Running
 from sojourn.systems.command import Command
 from sojourn.systems.server import EVERYWHERE, LOOPBACK
+from sojourn.systems.waiting_application import PROGRAM as WAITING_APPLICATION
 from sojourn.text import quantity
 from sojourn.workload.fileset import FILELIST
 
@@ -84,7 +86,7 @@ class LoadPoints:
                 filled(entry.architecture, point.settings),
                 confinement=self._confinement(root, point.settings),
                 address=LOOPBACK if link == NONE else EVERYWHERE,
-                options=tuple(filled(each, point.settings) for each in entry.options),
+                options=tuple(filled(each, {**point.settings, **_places(root)}) for each in entry.options),
                 upstream_core=pinned.generator,
             )
             streaming = self.workload.films is not None
@@ -181,6 +183,11 @@ class LoadPoints:
         rows = (root / FILELIST).read_text().splitlines()
         sequence.write_text("".join(f"{row.split()[0]}\n" for row in rows))
         return sequence
+
+
+def _places(root: Path) -> dict[str, str]:
+    """What the options of a system may name beside the factors."""
+    return {"python": sys.executable, "application": str(WAITING_APPLICATION), "root": str(root)}
 
 
 @dataclass(frozen=True)
