@@ -54,7 +54,6 @@ counter_table! {
     TlsHandshakesResumed "tls_handshakes_resumed" Total "Those among them that resumed a session."
     TlsHandshakesFailed "tls_handshakes_failed" Total "TLS handshakes begun and not completed."
     AcceptErrors "accept_errors" Total "Failures to accept."
-    AcceptingPaused "accepting_paused" Total "Times that a loop left new connections in the kernel's backlog because it was behind."
     ConnectionsHttp2 "connections_http2" Total "Connections on which HTTP/2 was spoken."
     Streams "streams" Total "Requests that came as streams of HTTP/2."
     StreamsCancelled "streams_cancelled" Total "Streams that the client cancelled, or made impossible to answer."

@@ -4,7 +4,6 @@ use rustix::event::epoll;
 use rustix::io::Errno;
 
 use super::client::{Client, Readiness};
-use super::lag::Change;
 use super::{Disk, LISTENERS, Loop};
 use crate::connection::{Connection, Event, Reason, Want};
 use crate::counters::Counter;
@@ -75,21 +74,9 @@ impl<D: Disk> Loop<'_, D> {
         self.accepting_is_paused = true;
     }
 
-    /// Pauses accepting while this loop lags behind.
-    pub(super) fn pause_when_behind(&mut self, has_all: bool) {
-        match self.lag.look(has_all, self.state.clock.now) {
-            Change::None => {}
-            Change::FallenBehind => {
-                self.state.served.count(Counter::AcceptingPaused);
-                self.pause_accepting();
-            }
-            Change::CaughtUp => self.resume_accepting(),
-        }
-    }
-
     /// Waits for the listeners again, in case descriptors have become free.
     pub(super) fn resume_accepting(&mut self) {
-        if !self.accepting_is_paused || self.lag.is_behind() {
+        if !self.accepting_is_paused {
             return;
         }
         self.accepting_is_paused = false;

@@ -30,11 +30,9 @@ use crate::stop::Stop;
 mod admission;
 mod client;
 mod drive;
-mod lag;
 mod single_connection;
 
 use client::{Client, Readiness};
-use lag::Lag;
 
 /// Events per wait.
 const EVENTS_MAX: usize = 512;
@@ -61,10 +59,8 @@ pub struct Loop<'a, D> {
     epoll: OwnedFd,
     /// Empty once the server is stopping.
     acceptors: Vec<Acceptor>,
-    /// The listeners are not waited for: until the next tick, because descriptors have run out, or until this loop has caught
-    /// up.
+    /// Descriptors have run out: do not wait for the listeners until the next tick.
     accepting_is_paused: bool,
-    lag: Lag,
     outcomes: Vec<(u64, Done)>,
 }
 
@@ -97,7 +93,6 @@ impl<'a, D: Disk> Loop<'a, D> {
             watch(outbox.waker_fd(), WAKER)?;
         }
         Ok(Loop {
-            lag: Lag::new(state.clock.now),
             state,
             stop,
             is_child: false,
@@ -149,7 +144,6 @@ impl<'a, D: Disk> Loop<'a, D> {
 
     fn turn(&mut self, events: &[epoll::Event]) {
         self.state.clock.look();
-        self.pause_when_behind(events.len() < EVENTS_MAX);
         for event in events {
             // What is left has to do for this event.
             if memory::is_critical() {
