@@ -161,6 +161,13 @@ def test_the_requests_of_each_repetition_are_simulated_again(station: Station, t
     assert said.response_time_mean_known_to * step.mean_for_model < 0.3 * (averages.half_width(means) or 0.0)
     unknown = simulate_measured(bare, Sessions(trace, 0.1), step, 1)
     assert unknown.response_time_mean_known_to is None
+    # Where the machine decided and not the draw, it is the simulation of any requests that is compared.
+    of_the_machine = [
+        each.model_copy(update={"response_time_seconds": Latencies(mean=mean, p95=3 * mean)})
+        for each, mean in zip(repetitions, [means[place] for place in np.argsort(np.argsort(means))[::-1]], strict=True)
+    ]
+    said = simulate_measured(bare, Sessions(trace, 0.1, {rate: of_the_machine}), step, 1)
+    assert said.response_time_mean_known_to is not None
 
 
 def test_a_server_that_overload_slows_down_still_keeps_up_where_it_was_seen_to(mix: Mix) -> None:

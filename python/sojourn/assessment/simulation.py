@@ -8,7 +8,8 @@ which takes one after the other: its work on each is measured, and is part of ev
 Of steps that were measured, the very requests of each repetition are simulated, and looked at in the same undisturbed
 windows. Near the knee the mean response time of one draw of sessions may be twice that of another: what both sides owe
 to the draw cancels, and the difference is known far better than either (correlated inspection; A. M. Law, Simulation
-Modeling and Analysis, 2015, 5.6).
+Modeling and Analysis, 2015, 5.6). Where they do not vary together, what the machine did decided and not the draw: then
+the simulation of any requests is compared.
 """
 
 from __future__ import annotations
@@ -87,10 +88,15 @@ def simulate_measured(station: Station, sessions: Sessions, step: Step, seed: in
     if not pairs:
         return simulate(station, sessions, rate, seed)
     weights = [measured.requests for measured, _ in pairs]
-    means = [again[0] - measured.mean for measured, again in pairs if again is not None]
-    p95s = [again[1] - measured.p95 for measured, again in pairs if again is not None]
-    mean, mean_known_to = _beside(step.mean_for_model, means, weights)
-    p95, p95_known_to = _beside(step.p95_for_model, p95s, weights)
+    usual = simulate(station, sessions, rate, seed)
+    assert usual.response_time_mean_seconds is not None, "the station keeps up"
+    assert usual.response_time_p95_seconds is not None, "the station keeps up"
+    usual_mean = usual.response_time_mean_seconds - station.mean_delay(rate)
+    usual_p95 = usual.response_time_p95_seconds - station.p95_delay(rate)
+    means = [(measured.mean, again[0]) for measured, again in pairs if again is not None]
+    p95s = [(measured.p95, again[1]) for measured, again in pairs if again is not None]
+    mean, mean_known_to = _beside(step.mean_for_model, means, usual_mean, weights)
+    p95, p95_known_to = _beside(step.p95_for_model, p95s, usual_p95, weights)
     return Prediction(
         requests_per_second=rate,
         response_time_mean_seconds=mean + station.mean_delay(rate),
@@ -143,12 +149,30 @@ def _again(
     return (float(inside.mean()), float(np.quantile(inside, 0.95))) if len(inside) else None
 
 
-def _beside(measured: float, beyond: Sequence[float], weights: Sequence[int]) -> tuple[float, float | None]:
-    """Combines a measured figure with the simulated repetitions' differences, and their precision."""
+def _beside(
+    measured: float, pairs: Sequence[tuple[float, float]], usual: float, weights: Sequence[int]
+) -> tuple[float, float | None]:
+    """A figure by what the simulation has beyond the repetitions, measured and simulated, and what it is known to.
+
+    As far as both vary together, it is the simulation of each repetition's own requests, else of any (control
+    variates).
+    """
+    own = _varying_together(pairs)
+    beyond = [own * simulated + (1 - own) * usual - seen for seen, simulated in pairs]
     middle = averages.middle(list(zip(beyond, weights, strict=True)))
     half_width = averages.half_width(beyond)
     assert middle is not None, "repetitions without a request are left out"
     return measured + middle, None if half_width is None else half_width / measured
+
+
+def _varying_together(pairs: Sequence[tuple[float, float]]) -> float:
+    """How far measured figures follow the simulated ones: the slope of their line, from 0 to 1; 1 for want of three."""
+    if len(pairs) < 3:
+        return 1.0
+    seen, simulated = np.array(pairs).T
+    spread = float(simulated.var())
+    slope = float(np.mean((seen - seen.mean()) * (simulated - simulated.mean()))) / spread if spread else 1.0
+    return min(1.0, max(0.0, slope))
 
 
 def _saturated(station: Station) -> Prediction:
