@@ -108,7 +108,7 @@ def test_nginx_by_tls(site: Path, certificate: tuple[Path, Path], tmp_path: Path
         f"http {{ access_log off; client_body_temp_path {tmp_path}; proxy_temp_path {tmp_path}; "
         f"fastcgi_temp_path {tmp_path}; uwsgi_temp_path {tmp_path}; scgi_temp_path {tmp_path};\n"
         f"server {{ listen 127.0.0.1:{port} ssl http2; ssl_certificate {cert}; ssl_certificate_key {key};\n"
-        f"root {site}; keepalive_requests 100000; }} }}\n"
+        f"root {site}; keepalive_requests 100; }} }}\n"
     )
     with subprocess.Popen(["/usr/sbin/nginx", "-c", str(config)], stderr=subprocess.DEVNULL) as nginx:
         try:
@@ -118,7 +118,7 @@ def test_nginx_by_tls(site: Path, certificate: tuple[Path, Path], tmp_path: Path
         finally:
             nginx.terminate()
     assert (found["requests"], found["errors"]) == (1000, 0), found["errors_by_cause"]
-    assert found["steps"][0]["connections_opened"] == 2
+    assert found["steps"][0]["connections_opened"] >= 10, "nginx ends each after 100 requests"
 
 
 def test_users_log_in_over_it(site: Path, tmp_path: Path) -> None:

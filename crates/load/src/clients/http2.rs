@@ -444,6 +444,7 @@ impl Run<'_> {
             News::Body(body) => one.reader.feed(&body).map(|(_, progress)| progress),
             News::End => one.reader.end().map(Progress::Complete),
             News::Failed(cause) => Err(cause),
+            News::Refused => return self.make_elsewhere(place, stream, arrived),
         };
         match progress {
             Ok(Progress::More) => {}
@@ -481,7 +482,22 @@ impl Run<'_> {
         }
     }
 
-    /// A request that the server never looked at is made once more, as browsers do.
+    /// Makes a request that the server has refused over another connection, within the response timeout.
+    fn make_elsewhere(&mut self, place: Place, stream: usize, at: Nanos) {
+        let Some(shared) = self.shared.live(place) else { return };
+        let Some(one) = shared.under_way.remove(&stream) else { return };
+        // An end was announced: nothing more goes over it.
+        shared.requests_left = 0;
+        let UnderWay { owner, exchange, .. } = one;
+        if at - exchange.pending.acted > self.settings.limits.response_timeout {
+            return self.fail_or_retry_shared(place, &one, Cause::Reset, at);
+        }
+        self.table.clients[owner].pending = Some(exchange.pending);
+        self.leave_shared(owner);
+        self.open_shared(owner);
+    }
+
+    /// A request that most likely met a connection that was just closed is made once more, as browsers do.
     fn fail_or_retry_shared(&mut self, place: Place, one: &UnderWay, cause: Cause, at: Nanos) {
         let answered = self.shared.live(place).is_some_and(|shared| shared.answered > 0);
         let UnderWay { owner, exchange, .. } = *one;

@@ -15,7 +15,7 @@ use std::{
 
 use bytes::Bytes;
 use h2::{
-    RecvStream,
+    Reason, RecvStream,
     client::{Builder, Connection, ResponseFuture, SendRequest},
 };
 use http::{HeaderName, HeaderValue, Method, Request, Uri, Version};
@@ -67,6 +67,8 @@ pub(crate) enum News {
     End,
     /// There is no response, or not all of it. The stream is gone.
     Failed(Cause),
+    /// The server has not looked at the request and says so (RFC 9113, 8.7). The stream is gone.
+    Refused,
 }
 
 impl Http2 {
@@ -215,6 +217,10 @@ impl Http2 {
 
     fn fail(&mut self, key: usize, error: &h2::Error, news: &mut Vec<(usize, News)>) {
         let was_reading = matches!(self.streams.remove(key), Stream::Reading(_));
+        let is_end = error.is_go_away() && error.reason() == Some(Reason::NO_ERROR);
+        if is_end || error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM) {
+            return news.push((key, News::Refused));
+        }
         let cause = match () {
             () if error.is_reset() || error.is_go_away() && error.is_remote() => Cause::Reset,
             () if error.is_io() || was_reading => self.cause_of_end(),
