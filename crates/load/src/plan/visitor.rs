@@ -31,7 +31,8 @@ impl Visitor {
 
     /// Takes what the head of an answer says was shown. Returns false if it does not say.
     pub(crate) fn saw(&mut self, head: &[u8]) -> bool {
-        let shown = sojourn_http::head::field_lines(head).find_map(|(name, value)| {
+        let status_line = head.iter().position(|byte| *byte == b'\n').map_or(head.len(), |end| end + 1);
+        let shown = sojourn_http::head::field_lines(&head[status_line..]).find_map(|(name, value)| {
             let rest = value.strip_prefix(SHOWN_COOKIE.as_bytes())?.strip_prefix(b"=ad=")?;
             let digits = name.eq_ignore_ascii_case(b"set-cookie").then(|| rest.get(..LAST_DIGITS))??;
             std::str::from_utf8(digits).ok()?.parse().ok()
