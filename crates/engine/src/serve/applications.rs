@@ -25,7 +25,7 @@ use super::pseudonym;
 #[derive(Debug)]
 pub struct RunningApplication {
     workers: Arc<Workers>,
-    socket: ApplicationSocket,
+    socket: PathBuf,
 }
 
 /// What routes lead to.
@@ -41,7 +41,7 @@ pub struct OpenRoutes {
 impl RunningApplication {
     /// The argument that tells a program that serves one connection where the application is.
     pub fn socket_argument(&self) -> anyhow::Result<CString> {
-        let word = [b"--app-socket=", self.socket.path().as_os_str().as_bytes()].concat();
+        let word = [b"--app-socket=", self.socket.as_os_str().as_bytes()].concat();
         Ok(CString::new(word)?)
     }
 }
@@ -128,17 +128,19 @@ impl Options {
         if let Some(socket) = &options.app_socket {
             return Ok((socket.clone(), None));
         }
-        let (socket, listening) = ApplicationSocket::listen()?;
+        let (kept, listening) = ApplicationSocket::listen()?;
+        let socket = kept.path();
         let workers = Workers::start(WorkerSettings {
             command: command.0.iter().map(Into::into).collect(),
             count: options.app_workers.into(),
             socket: listening,
             grace: options.app_stop_timeout,
+            kept: Box::new(kept),
         });
         let workers = workers.map_err(|error| {
             anyhow!("{error}\nhint: --app takes a program and its arguments, without a shell; is it there, and executable?")
         })?;
-        Ok((socket.path(), Some(RunningApplication { workers: Arc::new(workers), socket })))
+        Ok((socket.clone(), Some(RunningApplication { workers: Arc::new(workers), socket })))
     }
 }
 

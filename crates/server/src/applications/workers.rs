@@ -1,6 +1,7 @@
 //! Persistent application processes: started with a listening socket as standard input (as FastCGI specifies),
 //! restarted when they end, and stopped with the server.
 
+use std::any::Any;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
@@ -36,6 +37,8 @@ pub struct WorkerSettings {
     pub socket: OwnedFd,
     /// How long they may take to end after they were told to.
     pub grace: Duration,
+    /// Dropped after they have ended, by a thread that is outside the sandbox.
+    pub kept: Box<dyn Any + Send>,
 }
 
 #[derive(Debug, thiserror::Error)]
