@@ -255,7 +255,7 @@ fn own_name(name: &[u8]) -> Option<OwnName> {
         7 if is(b"upgrade") => Some(OwnName::Withheld),
         10 if is(b"connection") || is(b"keep-alive") => Some(OwnName::Withheld),
         17 if is(b"transfer-encoding") => Some(OwnName::Withheld),
-        _ => name.iter().any(|byte| *byte == b'_').then_some(OwnName::Withheld),
+        _ => name.contains(&b'_').then_some(OwnName::Withheld),
     }
 }
 

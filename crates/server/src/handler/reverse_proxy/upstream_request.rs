@@ -301,7 +301,7 @@ mod tests {
         };
         let proxy = Proxy {
             upstreams: vec![upstream],
-            hosts: vec![0..1],
+            hosts: std::iter::once(0..1).collect(),
             forward: None,
             pseudonym: "me".to_owned(),
             cache: None,
