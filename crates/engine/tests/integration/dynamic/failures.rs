@@ -40,21 +40,24 @@ fn result(load: Child) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Whoever kills a process in the middle of a request, a GET is asked for again, and nobody notices.
+/// A GET whose process is killed is retried if the connection had answered before. On a new connection the process may have
+/// been killed by the request itself: those few are answered 502.
 #[test]
-fn processes_killed_under_load_fail_no_request() {
+fn few_requests_fail_when_processes_are_killed_under_load() {
+    const KILLS: u64 = 4;
     let root = tempfile::tempdir().unwrap();
     let server = serve(root.path(), "");
     let load = load(&server, &["--clients", "8", "--duration", "3s", "--any-size"]);
-    for _ in 0..4 {
+    for _ in 0..KILLS {
         std::thread::sleep(Duration::from_millis(500));
         let answer = server.get("/app/x");
         let process: i32 = super::body(&answer).split(' ').next().unwrap().parse().unwrap();
         kill_process(Pid::from_raw(process).unwrap(), Signal::KILL).unwrap();
     }
     let result = result(load);
-    assert!(result["requests"].as_u64().unwrap() > 8, "{result}");
-    assert_eq!(result["errors"], 0, "{result}");
+    let (requests, errors) = (result["requests"].as_u64().unwrap(), result["errors"].as_u64().unwrap());
+    assert!(requests > 8 && errors <= 2 * KILLS, "{errors} of {requests} failed");
+    assert!(server.counters().value(Counter::UpstreamRetries) > 0);
     assert!(server.counters().value(Counter::ApplicationStarts) >= 5);
 }
 
