@@ -83,6 +83,7 @@ def test_children_that_end_between_two_samples_are_counted() -> None:
         assert total(found, "perf_task_clock_seconds") == pytest.approx(total(found, "cpu_seconds"), rel=0.25)
 
 
+@pytest.mark.alone
 def test_perf_stat_tells_the_same_processor_time() -> None:
     if shutil.which("perf") is None:
         pytest.skip("perf is not installed: linux-perf (Debian)")
