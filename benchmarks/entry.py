@@ -1,4 +1,4 @@
-"""How every benchmark begins and ends: a signal keeps what was measured, and a failure is two lines."""
+"""How every benchmark begins and ends: a signal keeps the results so far, and a failure prints two lines."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sojourn.failure import EXIT_COULD_NOT_RUN, CouldNotRun
 
 
 def run(benchmark: Callable[..., None]) -> None:
-    """Runs it with the command line's options, and says in two lines what it could not do."""
-    # However it ends, what was measured is kept and the servers are stopped.
+    """Runs it with the options of the command line; prints an error in two lines."""
+    # However it ends, the results are kept and the servers are stopped.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         typer.run(benchmark)

@@ -1,4 +1,4 @@
-"""What every benchmark asks of the machine and the checkout: two cores, descriptors, and which revision it is."""
+"""What every benchmark needs from the machine and the checkout: two cores, descriptors, and the revision."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def two_cores() -> cores.Cores:
-    """A core for the server and one for the generator."""
+    """Returns a core for the server and one for the generator."""
     planned = cores.plan()
     if not planned.pinned:
         raise CouldNotRun("server and generator need a core each, and there is only one", "run it on two cores or more")
@@ -21,19 +21,19 @@ def two_cores() -> cores.Cores:
 
 
 def raise_descriptors() -> int:
-    """Allows as many descriptors as may be allowed, for us and whom we start; how many that are."""
+    """Raises the limit of descriptors as far as possible, for us and our children; returns the limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard
 
 
 def revision() -> str:
-    """The revision of the checkout, marked where files were changed."""
+    """Returns the revision of the checkout, marked if files were changed."""
     return _git("describe", "--always", "--dirty")
 
 
 def last_change(path: str) -> str:
-    """The revision that last changed a folder of the checkout."""
+    """Returns the revision that last changed a folder of the checkout."""
     return _git("log", "-1", "--format=%h", "--", path)
 
 

@@ -1,4 +1,4 @@
-"""What the pages of all benchmarks have: tables, what makes a run's figures doubtful, the machine."""
+"""Parts of all benchmarks' pages: tables, warnings about doubtful figures, the machine."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from sojourn.text import format
 
 
 def table_of(header: Sequence[str], rows: Iterable[Sequence[str]], alignment: str | None = None) -> str:
-    """A table; `alignment` has a letter per column, l or r: without it the first is a name, the others are figures."""
+    """Returns a table; `alignment` has l or r per column; by default only the first column is left-aligned."""
     letters = alignment or "l" + "r" * (len(header) - 1)
     rules = ["---:" if each == "r" else "---" for each in letters]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rules, *rows))
 
 
 def warnings(run: Mapping[str, Any], *, complete: bool) -> str:
-    """What makes the figures of a run doubtful."""
+    """Returns reasons to doubt the figures of a run."""
     said = "" if complete else "\n**Incomplete**: the run was interrupted; the tables hold what it had.\n"
     if run.get("quick"):
         said += "\n**Quick**: this run only tried whether everything runs; its figures mean nothing.\n"
@@ -29,6 +29,6 @@ def warnings(run: Mapping[str, Any], *, complete: bool) -> str:
 
 
 def machine_rows(environment: Mapping[str, object]) -> list[list[str]]:
-    """A row for each thing that is known of the machine."""
+    """Returns a row for each known property of the machine."""
     rows = [(name.replace("_", " "), written(name, value)) for name, value in environment.items()]
     return [[name, value.replace("|", "\\|").replace("\t", " ")] for name, value in rows]

@@ -1,4 +1,4 @@
-"""The order of a repetition's cells: one of its own, so that no server is always measured after the same other."""
+"""The order of cells: random in each repetition, so that no server is always measured after the same other one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def shuffled(cells: Iterable[T], repetition: int, seed: int) -> list[T]:
-    """The cells in the order that the seed draws for a repetition."""
+    """Returns the cells in the order that the seed draws for a repetition."""
     order = list(cells)
     Random(f"{seed} {repetition}").shuffle(order)
     return order

@@ -1,6 +1,6 @@
-"""Ratios of figures that were measured in the same repetition: their mean, its interval, and what that says of a bound.
+"""Ratios of figures from the same repetition: their mean, its interval, and whether that decides a bound.
 
-The repetition's circumstances are in both figures and leave the ratio, where medians over all repetitions keep them.
+The conditions of a repetition affect both figures and cancel in the ratio; they remain in medians over repetitions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from sojourn.loading.confidence import LEVEL, Estimate, over_runs, student_t
 
 
 def mean_ratio(ratios: Sequence[float]) -> Estimate | None:
-    """The geometric mean of ratios and its 95 % interval; of a single one without."""
+    """Returns the geometric mean of ratios and its 95 % interval; a single ratio has no interval."""
     spread = over_runs(ratios)
     if spread is None:
         return Estimate(ratios[0]) if ratios else None
@@ -22,7 +22,7 @@ def mean_ratio(ratios: Sequence[float]) -> Estimate | None:
 
 
 def word(measured: Estimate | None, bound: float, bound_low: float = 0.0) -> str:
-    """A target is met or missed where the whole interval is, otherwise it is not decided: one repetition has none."""
+    """Returns whether the whole interval meets or misses the bound; otherwise, as without an interval, not decided."""
     if measured is None:
         return "not measured"
     if measured.low is None or measured.high is None:

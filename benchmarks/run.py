@@ -1,4 +1,4 @@
-"""A benchmark's run: what is said of it, its cells kept as each ends, and its page."""
+"""A benchmark's run: describes it, saves each cell when it ends, and writes the page."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ SMALL_SITE_BYTES_MAX = 1_000_000
 
 
 class Kept(Protocol):
-    """What one measurement told."""
+    """The result of one measurement."""
 
     def as_json(self) -> dict[str, Any]:
-        """As a line of the results' file."""
+        """Returns it as a line of the results file."""
 
 
 K = TypeVar("K", bound=Kept)
 
 
 def describe(program: str, console: Console) -> dict[str, Any]:
-    """The benchmark, the time and the machine; warns if other programs keep the machine busy."""
+    """Describes the benchmark, the time and the machine; warns if other programs keep the machine busy."""
     described = environment.describe()
     busy = busy_fraction()
     if busy > BUSY_FRACTION_MAX:
@@ -49,7 +49,7 @@ def describe(program: str, console: Console) -> dict[str, Any]:
 
 
 def small_site(folder: Path) -> Path:
-    """A site of one small document."""
+    """Makes a site of one small document."""
     site.build(folder, [("/500B", 500)], SMALL_SITE_BYTES_MAX)
     return folder
 
@@ -57,9 +57,9 @@ def small_site(folder: Path) -> Path:
 def keep(
     cells: Iterable[K], run: Mapping[str, Any], path: Path, console: Console, said: Callable[[int, K], str]
 ) -> tuple[list[K], bool]:
-    """Measures cell after cell and keeps each as it ends, behind what the run is; whether it came to the end.
+    """Measures the cells and saves each when it ends, after the run's description; returns true if it reached the end.
 
-    `said` is told of each cell, with its number from one.
+    `said` is called for each cell, with its number from one.
     """
     kept: list[K] = []
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -77,7 +77,7 @@ def keep(
 
 
 def circumstances(run: Mapping[str, Any], *, complete: bool) -> dict[str, Any]:
-    """What every page says of how, where and when was measured."""
+    """Returns what every page says about how, where and when it was measured."""
     return {
         "date": run["date"],
         "command": run["command"],
@@ -90,7 +90,7 @@ def circumstances(run: Mapping[str, Any], *, complete: bool) -> dict[str, Any]:
 
 
 def finish(name: str, text: str, folders: Iterable[Path | None], *, complete: bool, console: Console) -> NoReturn:
-    """Writes the page where it is wanted, and ends."""
+    """Writes the page if it is wanted, and ends."""
     for folder in filter(None, folders):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{name}.md").write_text(text)

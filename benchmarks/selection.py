@@ -1,4 +1,4 @@
-"""What is chosen on a benchmark's command line: comma-separated patterns of names, with * as a wildcard."""
+"""Selection on a benchmark's command line: comma-separated patterns of names, with * as a wildcard."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from sojourn.failure import CouldNotRun
 
 
 class Named(Protocol):
-    """What has a name."""
+    """Anything with a name."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Returns the name."""
 
 
 N = TypeVar("N", bound=Named)
 
 
 def chosen(patterns: str | None, everything: Sequence[N], kind: str) -> list[N]:
-    """Those whose names match one of the patterns; all without patterns.
+    """Returns those whose names match one of the patterns; all without patterns.
 
     Raises:
         CouldNotRun: a pattern matches none of them.

@@ -1,1 +1,1 @@
-"""A bottleneck hunt: the example application set to bottlenecks that are known, and what an assessment says of each."""
+"""A bottleneck hunt: assesses applications with known bottlenecks, and counts how many the assessment finds."""

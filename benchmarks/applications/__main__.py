@@ -1,4 +1,4 @@
-"""`benchmarks/applications/bench`: cases to assessments, assessments to a table of what was found."""
+"""`benchmarks/applications/bench`: runs an assessment per case, and writes a table of what each found."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ SHOP = machine.ROOT / "examples" / "shop" / "shop"
 SOJOURN = Path(sys.executable).parent / "sojourn"
 TRAFFIC = ("--users", "24")
 ENDPOINTS = ("static=GET /static/*", "search=GET /search*", "product=GET /products/*", "pages=GET /*")
-"""Few, so that a case takes a minute and a half: the hunt is for tier and cause."""
+"""Few clients, so that a case takes a minute and a half: the hunt is for tier and cause."""
 PEERS = machine.ROOT / "target" / "application-peers"
 NAMES = [each.name for each in (*CASES, *FOREIGN, *VERIFIED)]
 FOREIGN_LOG_SECONDS = 15.0
 TOOLS = "tools.md"
 OTHERS_MAX = 1.0
-"""Cores: where other programs took more, it is their bottleneck that was assessed; such a case is not counted."""
+"""Cores. If other programs used more, the assessment found their bottleneck; such a case is not counted."""
 talk = Console(stderr=True)
 
 
@@ -53,9 +53,9 @@ def _bench(
     ] = False,
     demo: Annotated[bool, typer.Option("--demo", help="Assess the shop as it is, and print the answer.")] = False,
 ) -> None:
-    """Assess applications whose bottlenecks are known, the example's and foreign ones, and count the right answers.
+    """Assess applications with known bottlenecks, the example shop and foreign ones, and count the right answers.
 
-    A case whose run is in the output's folder is not measured again.
+    A case whose run is already in the output folder is not measured again.
 
     Example: benchmarks/applications/bench --cases 'lock,db-*'
     """
@@ -95,7 +95,7 @@ def _bench(
 @contextmanager
 def _shop(venv: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="shop-") as name:
-        # PostgreSQL runs as another user where we are root.
+        # As root we run PostgreSQL as another user, which must reach the folder.
         folder = Path(name)
         folder.chmod(0o755)
         _run("start", folder, "--venv", str(venv))
@@ -107,7 +107,7 @@ def _shop(venv: Path) -> Iterator[Path]:
 
 def _log(folder: Path, seconds: float) -> Path:
     _run("traffic", folder, *TRAFFIC, "--seconds", f"{seconds:g}")
-    # The load is logged by the same server.
+    # A copy, because the server also logs the assessment's load.
     return Path(shutil.copy(folder / "access.log", folder / "traffic.log"))
 
 
@@ -118,7 +118,7 @@ def _hunted(case: Case, folder: Path, log: Path, run: Path, effort: str) -> None
 
 def _hunted_foreign(case: ForeignCase, run: Path, effort: str) -> None:
     with tempfile.TemporaryDirectory(prefix="foreign-") as name:
-        # Its processes run as another user where we are root.
+        # As root we run its processes as another user.
         folder = Path(name)
         folder.chmod(0o755)
         try:
@@ -217,7 +217,7 @@ def _page(rows: Sequence[Sequence[str]], changes: Sequence[Sequence[str]], effor
 
 
 def _others(found: ApplicationSummary) -> float | None:
-    """What other programs took of the cores beyond the knee."""
+    """Returns the cores that other programs used beyond the knee."""
     top = [step for step in found.steps if step.kind == "overload"]
     return fitting.others(top[-1], found.tiers) if top else None
 

@@ -1,4 +1,4 @@
-"""k6 and Locust beside ours on the same application: the same requests at the same rate, and what each says of them."""
+"""Compares k6 and Locust with ours on one application: the same requests at the same rate, and what each reports."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RATE, SECONDS, REPETITIONS = 100.0, 8.0, 3
 
 @dataclass(frozen=True)
 class Said:
-    """What a tool says of a run."""
+    """What a tool reports of a run."""
 
     tool: str
     requests_per_second: float
@@ -37,11 +37,11 @@ class Said:
     seconds: Mapping[float, float]
     """Percentiles of the response time."""
     cpu_seconds: float
-    """Of the tool itself."""
+    """CPU time of the tool itself."""
 
 
 def measure(url: str, paths: Sequence[str], peers: Path) -> list[Said]:
-    """Each tool in turn, and again."""
+    """Measures each tool in turn, in every repetition."""
     found = []
     for _ in range(REPETITIONS):
         for run in (_ours, _k6, _locust):
@@ -54,7 +54,7 @@ def measure(url: str, paths: Sequence[str], peers: Path) -> list[Said]:
 
 
 def table(found: Sequence[Said]) -> str:
-    """A line a tool: the median over repetitions, with the lowest and the highest."""
+    """Returns a line per tool: the median over repetitions, with the lowest and the highest."""
     lines = ["| | requests/s | failed | p50 | p95 | p99 | its CPU time, s |", "|---|---|---|---|---|---|---|"]
     for tool in dict.fromkeys(each.tool for each in found):
         runs = [each for each in found if each.tool == tool]
@@ -171,7 +171,7 @@ LOCUST_RATE_PER_USER = 5.0
 
 
 def _timed(words: Sequence[str], folder: Path) -> tuple[str, float]:
-    """What a program said, and its CPU time."""
+    """Returns a program's output and its CPU time."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, timeout=600)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

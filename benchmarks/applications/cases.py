@@ -1,6 +1,6 @@
-"""The bottlenecks: how the knobs of `examples/shop` are set, or which foreign application runs; and what is then right.
+"""The cases: the knobs of `examples/shop`, or a foreign application, each with the right answers.
 
-The rules of `diagnosis` were made with other knobs than these: `cpu_ms=25`, `slow_query_ms=40`, `external_ms=300`,
+The rules of `diagnosis` were developed with other knobs than these: `cpu_ms=25`, `slow_query_ms=40`, `external_ms=300`,
 `lock_ms=40`, `audit_kb=2000`, `page_kb=300`, one connection, one worker.
 """
 
@@ -16,12 +16,12 @@ from benchmarks.applications.foreign.running import Foreign, Parts
 
 @dataclass(frozen=True)
 class Case:
-    """The shop with one bottleneck."""
+    """The shop with one known bottleneck."""
 
     name: str
     knobs: Sequence[str]
     right: Sequence[tuple[str, str]]
-    """Tier and cause; several where the system cannot tell them apart either."""
+    """Tier and cause; several where the system itself cannot tell them apart."""
 
 
 CASES = (
@@ -41,12 +41,12 @@ CASES = (
 
 @dataclass(frozen=True)
 class Verified:
-    """The shop with changes that are carried out."""
+    """The shop with changes that are predicted and then made."""
 
     name: str
     knobs: Sequence[str]
     changes: Sequence[tuple[str, Sequence[str] | None]]
-    """What the model is told, and the knobs that do it; None: Sojourn limits a tier's cores."""
+    """The change as the model gets it, and the knobs that make it; None if Sojourn limits a tier's cores."""
 
 
 VERIFIED = (
@@ -73,7 +73,7 @@ class ForeignCase:
     name: str
     meaning: str
     starting: Callable[[Path], Callable[[Parts], Foreign]]
-    """From the folder of `peers`."""
+    """Starts it from the folder that `peers` made."""
     paths: Sequence[str]
     right: Sequence[tuple[str, str]]
 

@@ -1,1 +1,1 @@
-"""Whether an assessment's answer can be believed: run again and again, on a quiet machine and beside other work."""
+"""Checks how reliable an assessment is: repeats it on a quiet machine and beside other work."""

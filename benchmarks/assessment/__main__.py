@@ -1,4 +1,4 @@
-"""`benchmarks/assessment/bench`: subjects and kinds of other work to assessments, assessments to the page."""
+"""`benchmarks/assessment/bench`: assesses every subject beside every kind of other work, and writes the page."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def _bench(
     output: Annotated[Path, typer.Option(help="The run's folder.")] = machine.ROOT / "runs" / NAME,
     docs: Annotated[Path | None, typer.Option(help="Also put the page here.")] = None,
 ) -> None:
-    """Assess several logs and servers on a quiet machine, and the example log again and again beside other work.
+    """Assess several logs and servers on a quiet machine, and the example log repeatedly beside other work.
 
-    All of it takes about two hours. Each answer is kept as it comes: Ctrl-C ends the run and writes the page of what
-    there is, and the same command goes on. Real logs are looked for in the folder SOJOURN_TRACES.
+    A full run takes about two hours. Each answer is saved at once: Ctrl-C ends the run and writes the page of the
+    answers so far, and the same command continues. Real logs are taken from the folder SOJOURN_TRACES.
 
     Example: benchmarks/assessment/bench --subjects 'example log,nginx' --kinds quiet --repetitions 3
     """
@@ -110,13 +110,13 @@ def _present(subjects: Sequence[Subject], folder: Path) -> Iterator[Subject]:
 
 
 def _beside(kind: Kind, repetition: int) -> list[_Cell]:
-    """What is measured in a row beside other work."""
+    """Returns the cells of a kind: two in a row for the pairs, otherwise one."""
     numbers = [2 * repetition, 2 * repetition + 1] if kind == PAIRED else [repetition]
     return [_Cell(EXAMPLE, kind, number) for number in numbers]
 
 
 def _answers(cells: Sequence[_Cell], efforts: dict[str, str], output: Path, seconds: float | None) -> Iterator[Run]:
-    """Those that a run before has kept come first: they cost nothing."""
+    """Puts answers that an earlier run has saved first: they take no time."""
     cores = machine.two_cores()
     started, longest = time.monotonic(), 0.0
     kept = {cell: summary for cell in cells if (summary := _kept(cell.folder(output))) is not None}
@@ -127,7 +127,7 @@ def _answers(cells: Sequence[_Cell], efforts: dict[str, str], output: Path, seco
             talk.print("the time is used up; the same command goes on")
             return
         folder = cell.folder(output)
-        # What was cut short is measured anew.
+        # An interrupted assessment is repeated.
         shutil.rmtree(folder, ignore_errors=True)
         options = [*cell.subject.options, "--effort", efforts[cell.kind.name], "--seed", str(cell.repetition + 1)]
         with burning(cell.kind, cores, output):
@@ -140,7 +140,7 @@ def _answers(cells: Sequence[_Cell], efforts: dict[str, str], output: Path, seco
 
 
 def _kept(folder: Path) -> Summary | None:
-    """What an earlier run of this version has measured to its end."""
+    """Returns the complete results of an earlier run of this version."""
     try:
         summary = read_summary(RunFolder.open(folder))
     except (CouldNotRun, OSError):
@@ -149,7 +149,7 @@ def _kept(folder: Path) -> Summary | None:
 
 
 def _sojourn(*options: str) -> None:
-    """Runs the installed command; one that could not answer has still written its summary."""
+    """Runs the installed command; without an answer it has still written its summary."""
     command = [str(Path(sys.executable).with_name("sojourn")), *options]
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 

@@ -1,6 +1,6 @@
-"""Other work of one kind, until it is told to stop: `python -m benchmarks.assessment.burner KIND CORES FOLDER`.
+"""Does other work of one kind until it is stopped: `python -m benchmarks.assessment.burner KIND CORES FOLDER`.
 
-One process per core. It ends with its parent, so that an interrupted benchmark leaves nothing that burns.
+There is one process per core. It ends with its parent, so an interrupted benchmark leaves no work behind.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sojourn.machine.cores import Cores
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of other work, and the cores that have it."""
+    """A kind of other work, and the cores that it runs on."""
 
     name: str
     on_server: bool
@@ -31,7 +31,7 @@ class Kind:
 
 QUIET = Kind("quiet", on_server=False, on_generator=False)
 PAIRED = Kind("30 % of both cores", on_server=True, on_generator=True)
-"""As much foreign load as two answers in a row have to agree beside."""
+"""The other work beside which two answers in a row must agree."""
 KINDS = (
     QUIET,
     PAIRED,
@@ -42,9 +42,9 @@ KINDS = (
     Kind("disk", on_server=False, on_generator=True),
 )
 BURST_SECONDS = (0.05, 0.15)
-"""Busy, and not."""
+"""Lengths of a busy and of an idle phase."""
 PAIRED_SECONDS = (0.006, 0.014)
-"""The same of the work beside pairs."""
+"""The same for the work beside pairs."""
 MEMORY_BYTES = 256 << 20
 DISK_BYTES = 32 << 20
 STOP_SECONDS_MAX = 10.0
@@ -52,7 +52,7 @@ STOP_SECONDS_MAX = 10.0
 
 @contextmanager
 def burning(kind: Kind, cores: Cores, folder: Path) -> Iterator[None]:
-    """Does work of that kind beside what the caller does."""
+    """Does work of this kind while the caller's block runs."""
     where = [cores.server] * kind.on_server + [cores.generator] * kind.on_generator
     command = [sys.executable, "-m", "benchmarks.assessment.burner", kind.name]
     started = [
@@ -68,7 +68,7 @@ def burning(kind: Kind, cores: Cores, folder: Path) -> Iterator[None]:
 
 
 def burn(kind: str, core: int, folder: Path) -> None:
-    """Works on the core until its parent has gone."""
+    """Works on the core until its parent has ended."""
     os.sched_setaffinity(0, {core})
     parent = os.getppid()
     kinds: dict[str, Callable[[], None]] = {
@@ -94,7 +94,7 @@ def _burst(busy_seconds: float, idle_seconds: float) -> None:
 
 
 class _Memory:
-    """Copies more than any cache holds."""
+    """Copies more data than any cache holds."""
 
     def __init__(self) -> None:
         self._from = self._to = np.zeros(0)
@@ -106,7 +106,7 @@ class _Memory:
 
 
 class _Disk:
-    """Writes to the disk and waits for it."""
+    """Writes to the disk and waits until the data is there."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "burner"

@@ -1,4 +1,4 @@
-"""The page: every answer beside its kind of disturbance, and whether it may be believed."""
+"""The page: every answer with its kind of disturbance, and whether it is reliable."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from sojourn.text import format
 
 ORDER = [kind.name for kind in KINDS]
 AGREE_FRACTION = 0.15
-"""A definite answer beside other work is within this of the quiet one."""
+"""A definite answer beside other work must be within this fraction of the quiet one."""
 PAIR_FRACTION = 0.10
-"""Two runs in a row agree within this, or their intervals overlap."""
+"""Two runs in a row agree if they are within this fraction, or if their intervals overlap."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What one assessment answered; rates in requests/s."""
+    """The answer of one assessment; rates are in requests/s."""
 
     subject: str
     kind: str
     repetition: int
     rate: float | None
-    """None: no answer."""
+    """None without an answer."""
     low: float | None
     high: float | None
     is_lower_bound: bool
@@ -40,7 +40,7 @@ class Run:
     because: str
     highest_measured: float
     held_out_throughput: float | None
-    """The largest absolute relative error of the steps that the model was not fitted on."""
+    """The largest absolute relative error over the steps that were not used to fit the model."""
     held_out_mean: float | None
     held_out_p95: float | None
     held_out_known_to: list[float]
@@ -48,25 +48,25 @@ class Run:
     withheld: list[str]
 
     def as_json(self) -> dict[str, Any]:
-        """As a line of the results' file."""
+        """Returns it as a line of the results file."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A target and what was found."""
+    """A target and the result."""
 
     what: str
     found: str
     word: str
 
     def line(self) -> str:
-        """For a terminal."""
+        """Returns a line for a terminal."""
         return f"{self.what:70} {self.found:>20} {self.word}"
 
 
 def judge(runs: Sequence[Run]) -> list[Verdict]:
-    """Every target."""
+    """Compares the runs with every target."""
     return [
         _absurd(runs),
         *(_agrees(kind.name, runs) for kind in KINDS if kind != QUIET),
@@ -76,7 +76,7 @@ def judge(runs: Sequence[Run]) -> list[Verdict]:
 
 
 def page(run: dict[str, Any], runs: Sequence[Run], *, complete: bool) -> str:
-    """The page of a run."""
+    """Returns the page of a run."""
     template = Template(Path(__file__).with_name("page.md.template").read_text())
     return template.substitute(
         circumstances(run, complete=complete),
@@ -94,7 +94,7 @@ def page(run: dict[str, Any], runs: Sequence[Run], *, complete: bool) -> str:
 
 
 def is_absurd(run: Run) -> bool:
-    """True if the answer contradicts what the run itself measured."""
+    """Returns true if the answer contradicts the run's own measurements."""
     if run.rate is None:
         return False
     ordered = (run.low or 0.0) <= run.rate and (run.high is None or run.rate <= run.high)
@@ -111,7 +111,7 @@ def _agrees(kind: str, runs: Sequence[Run]) -> Verdict:
     quiet = [each.rate for each in _example(runs) if each.rate is not None]
     of_kind = [each for each in runs if each.kind == kind]
     definite = [each.rate for each in of_kind if each.rate is not None and not each.is_lower_bound]
-    # A bound may lie anywhere below; above, it would not be one.
+    # A lower bound may lie anywhere below the rate, but not above it.
     bounds = [each.rate for each in of_kind if each.rate is not None and each.is_lower_bound]
     if not quiet or not of_kind:
         return Verdict(what, format.NOT_MEASURED, "not measured")
@@ -131,7 +131,7 @@ def _pairs(runs: Sequence[Run]) -> list[Verdict]:
 
 
 def agrees(one: Run, two: Run) -> bool:
-    """True if two answers say the same: near, or with overlapping intervals. A bound has no upper end but its rate."""
+    """Returns true if two answers are near or their intervals overlap. A bound's interval ends at its rate."""
     if one.rate is None or two.rate is None or one.low is None or two.low is None:
         return False
     if max(one.rate, two.rate) <= (1 + PAIR_FRACTION) * min(one.rate, two.rate):
@@ -140,7 +140,7 @@ def agrees(one: Run, two: Run) -> bool:
 
 
 def _aims(runs: Sequence[Run]) -> list[Verdict]:
-    """For each subject and aim, whether the median of its runs meets it."""
+    """Returns for each subject and aim whether the median of its runs meets it."""
     found = []
     for subject in SUBJECTS:
         for aim, errors in zip(AIMS, _errors_of(subject.name, runs), strict=True):
@@ -150,7 +150,7 @@ def _aims(runs: Sequence[Run]) -> list[Verdict]:
 
 
 def _judged(errors: Sequence[tuple[float, float]], aim: float) -> str:
-    """By the median; where it misses the aim by less than it is known to, that is not decided."""
+    """Judges by the median; a miss smaller than the error's own uncertainty is not decided."""
     if not errors:
         return "not measured"
     error, known_to = sorted(errors)[len(errors) // 2]
@@ -175,7 +175,7 @@ def _errors(runs: Sequence[Run]) -> list[list[str]]:
 
 
 def _errors_of(subject: str, runs: Sequence[Run]) -> list[list[tuple[float, float]]]:
-    """Of each aim, the errors that are known, and how well."""
+    """Returns for each aim the known errors and their half-widths."""
     of = [each for each in _quiet(runs) if each.subject == subject]
     figures = [
         zip((each.held_out_throughput, each.held_out_mean, each.held_out_p95), each.held_out_known_to, strict=True)

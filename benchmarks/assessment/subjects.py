@@ -1,4 +1,4 @@
-"""What is assessed: a log and a server each, and what makes them differ in what a request costs."""
+"""The subjects: a log and a server each, chosen so that the cost of a request differs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ LARGE_LOG_SECONDS = 3600
 
 @dataclass(frozen=True)
 class Subject:
-    """A log, and the options of `sojourn assess` beside it."""
+    """A log, and further options of `sojourn assess`."""
 
     name: str
     log: Callable[[Path], Path | None]
-    """Makes or finds it, given the benchmark's folder; None: it is not on this machine."""
+    """Makes or finds the log, given the benchmark's folder; None if it is not on this machine."""
     options: tuple[str, ...] = ()
 
 
@@ -44,7 +44,7 @@ def _real(prefix: str) -> Callable[[Path], Path | None]:
 
 
 def _large_documents(folder: Path) -> Path:
-    """A log of documents so large that each takes the server milliseconds."""
+    """Makes a log of documents so large that each takes the server milliseconds."""
     path = folder / "large-documents.log"
     random = Random(1)
     lines = []
@@ -74,7 +74,7 @@ SUBJECTS = (
 
 
 def log_of(subject: Subject, folder: Path) -> Path:
-    """Where its log is.
+    """Returns the path of its log.
 
     Raises:
         CouldNotRun: it is not on this machine.

@@ -1,6 +1,6 @@
-"""`benchmarks/conformance/bench`: the suite's origin, a caching proxy before it, the suite's client; counts by kind.
+"""`benchmarks/conformance/bench`: the suite's client, a caching proxy, the suite's origin; counts results by kind.
 
-The suite judges: a test whose setup failed, or one that it depends on, is neither passed nor failed.
+The suite itself judges: a test is neither passed nor failed if its setup or a test that it depends on has failed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _bench(
     architecture: Annotated[str, typer.Option(help="Of our own.")] = "amped",
     output: Annotated[Path, typer.Option(help="The run's folder.")] = machine.ROOT / "runs" / NAME,
 ) -> None:
-    """Run http-cache-tests against caching proxies, and count.
+    """Run http-cache-tests against caching proxies, and count the results.
 
     Example: benchmarks/conformance/peers && benchmarks/conformance/bench --systems sojourn-proxy,squid
     """
@@ -71,11 +71,11 @@ def _bench(
 
 
 def _measure(suite: Path, system: systems.Server, architecture: str) -> tuple[str, list[dict[str, Any]]]:
-    """The system's version, and what the suite says of it before an origin of its own."""
+    """Returns the system's version and the suite's results, with an origin of its own."""
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         said = work / "origin.log"
-        # The suite reads what npm would have set; the port is the kernel's choice all the same.
+        # The suite reads the variables that npm sets; the kernel still chooses the port.
         settings = ["npm_config_protocol=http", "npm_config_port=0", "npm_config_pidfile=/dev/null"]
         origin = start_process(["env", *settings, "node", str(HERE / "origin.mjs"), str(suite)], said)
         try:

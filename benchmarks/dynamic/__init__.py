@@ -1,1 +1,1 @@
-"""What a dynamic request costs the server and gateway, beside others': make bench-dynamic."""
+"""The benchmark of dynamic requests: their cost in the server and gateway, beside other servers (bench-dynamic)."""

@@ -1,4 +1,4 @@
-"""One cell of the tables: an application or a script, a server in front of it, both loaded, checked and stopped."""
+"""One cell of the tables: starts an application or a script and a server in front, checks, loads and stops them."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from sojourn.failure import CouldNotRun
 from sojourn.systems import Launch
 
 _INTERPRETER = "/usr/bin/tail -n+2"
-"""It writes what follows a script's first line: as little as a program of the distribution does."""
+"""Prints what follows a script's first line: about the least that a program of the distribution does."""
 
 
 def measure(condition: Condition, competitor: Competitor, repetition: int, setting: Setting) -> Cell:
-    """Measures one cell. A server that fails is a cell with trouble; only Ctrl-C goes on to the caller."""
+    """Measures one cell. If a server fails, the cell has `trouble`; only Ctrl-C reaches the caller."""
     began = time.monotonic()
     if setting.congestion_control is not None:
         network.enter_own(setting.congestion_control)
     found = Cell(condition.name, competitor.name, repetition)
     with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as scratch:
         work = Path(scratch)
-        # Apache's worker is another user and has to enter it.
+        # Apache's worker runs as another user and must enter the folder.
         work.chmod(0o755)
         try:
             with _behind(condition, setting, work) as launch, competitor.start(launch, condition) as server:
                 verify(server.url + condition.path, setting.site / condition.size)
                 found = replace(found, version=server.version)
-                # The application shares the generator's core, which therefore may not poll.
+                # The generator must not poll, because the application shares its core.
                 options = setting.options_of(condition) | {"options": ["--wait", "sleep"]}
                 result = Bench(server, setting.cores, setting.seed).closed_loop(**options)
                 found = with_figures(found, result, condition)
@@ -48,7 +48,7 @@ def measure(condition: Condition, competitor: Competitor, repetition: int, setti
 
 @contextmanager
 def _behind(condition: Condition, setting: Setting, work: Path) -> Iterator[Launch]:
-    """What answers: the null responder as an application on the generator's core, or a directory with a script."""
+    """Starts the null responder as an application on the generator's core, or makes a directory with a script."""
     if condition.of == "cgi":
         scripts = work / "scripts"
         scripts.mkdir()

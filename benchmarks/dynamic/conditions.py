@@ -1,4 +1,4 @@
-"""What is measured: answers of an application that stays, and of a process for each request."""
+"""The conditions: responses of an application that keeps running, and of a process for each request."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ Kind = Literal["fastcgi", "cgi"]
 
 SIZES_BYTES = {"1KB": 1_000, "5KB": 5_000, "50KB": 50_000}
 CGI_CLIENTS = 4
-"""Each has a process on the server's core: more clients would only wait."""
+"""Each client has a process on the server's core: more clients would only wait."""
 
 
 @dataclass(frozen=True)
 class Condition(conditions.Condition):
-    """One row of the plan."""
+    """A row of the plan."""
 
     of: Kind = "fastcgi"
 
     @property
     def size_bytes(self) -> int:
-        """The body's."""
+        """The size of the body."""
         return SIZES_BYTES[self.size]
 
 
@@ -39,5 +39,5 @@ CONDITIONS: Sequence[Condition] = (
 
 
 def documents() -> list[Document]:
-    """What the application answers with."""
+    """The documents that the application returns."""
     return [(f"/{name}", size) for name, size in SIZES_BYTES.items()]

@@ -1,4 +1,4 @@
-"""Who takes part: our architectures, and other servers in front of an application by FastCGI or of scripts by CGI."""
+"""The competitors: our architectures, and other servers in front of a FastCGI application or of CGI scripts."""
 
 from __future__ import annotations
 
@@ -63,18 +63,18 @@ http://127.0.0.1:$port {
 
 @dataclass(frozen=True)
 class Gateway:
-    """Another server with what makes it a gateway, behind its configuration for files."""
+    """Another server, whose configuration for files is extended to make it a gateway."""
 
     server: Configured
     words: dict[Kind, str]
 
     def start(self, launch: Launch, condition: Condition) -> Running:
-        """Starts it."""
+        """Starts the server."""
         return _with_words(self.server, self.words[condition.of]).start(launch)
 
 
 def _with_words(server: Configured, words: str) -> Configured:
-    """The server, with these words at the end of its configuration."""
+    """Returns the server with this text at the end of its configuration."""
 
     class Extended(type(server)):  # type: ignore[misc]
         def _values(self, launch: Launch, port: int) -> dict[str, str]:
@@ -106,7 +106,7 @@ CADDY = Configured(
 
 
 def competitors() -> Sequence[Competitor]:
-    """Everybody, in the order of the tables: ours, peers, the bare loop."""
+    """Returns all competitors in the order of the tables: ours, peers, the bare loop."""
     return [
         *(_ours(name) for name in architectures()),
         Competitor("nginx", "peer", lambda launch, _: NGINX_PROXY.start(launch), _is("fastcgi")),
@@ -124,7 +124,7 @@ def _ours(name: str) -> Competitor:
         route = ("--route", f'{{ path = "/", {to} }}')
         return systems.SYSTEMS["sojourn"].start(replace(launch, architecture=name, upstream=None, options=route))
 
-    # A server that begins anew for each connection keeps none to the application.
+    # A server with a process per connection keeps no connection to the application.
     return Competitor(name, "ours", start, lambda condition: name != "inetd")
 
 

@@ -1,4 +1,4 @@
-"""What our server is to reach, in CPU time per request beside nginx and beside a bare loop that starts processes."""
+"""The targets: CPU time per request, compared with nginx and with a bare loop that starts processes."""
 
 from __future__ import annotations
 

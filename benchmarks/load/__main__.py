@@ -21,7 +21,7 @@ from sojourn.text import format, quantity
 
 NAME = "load-benchmark"
 QUICK_DURATION_SECONDS = 1.0
-"""Some generators take whole seconds only."""
+"""Some generators accept only whole seconds."""
 DESCRIPTORS_SPARE = 64
 talk = Console(stderr=True)
 
@@ -41,7 +41,7 @@ def _bench(
 ) -> None:
     """Measure our load generator beside others, on the null responder.
 
-    Each cell is kept as it ends: Ctrl-C ends the run and writes the page of what there is.
+    Each cell is saved when it ends: Ctrl-C ends the run and writes the page of the cells so far.
 
     Example: benchmarks/load/bench --only closed,open --generators sojourn,wrk --repetitions 3
     """
@@ -73,7 +73,7 @@ def _bench(
 
 
 def _plan(chosen: list[Condition], everybody: list[Generator], repetitions: int, seed: int) -> list[Step]:
-    """Each repetition has all cells in an order of its own, so that no generator always follows another."""
+    """Returns all cells of each repetition in a random order, so that no generator always follows the same one."""
     plan: list[Step] = []
     for repetition in range(repetitions):
         cells = [(where, who, repetition) for where in chosen for who in everybody if who.takes(where)]

@@ -1,4 +1,4 @@
-"""One cell of the tables: a generator run once against the null responder, with what it used."""
+"""One cell of the tables: runs a generator once against the null responder, and measures what it used."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from sojourn.machine.cores import Cores, pinned_command
 from sojourn.systems import Launch
 
 END_TIMEOUT_SECONDS = 60.0
-"""Beyond its duration; a generator that takes longer has failed."""
+"""A generator that takes longer than its duration plus this has failed."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What all cells of a run have in common."""
+    """The parameters that all cells of a run share."""
 
     site: Path
     cores: Cores
@@ -35,7 +35,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Cell:
-    """What came out; `trouble` says why figures are missing or doubtful."""
+    """The figures of a run; `trouble` says why they are missing or doubtful."""
 
     condition: str
     generator: str
@@ -51,12 +51,12 @@ class Cell:
     trouble: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """As a line of the results' file."""
+        """Returns it as a line of the results file."""
         return asdict(self)
 
 
 def measure(condition: Condition, generator: Generator, repetition: int, setting: Setting) -> Cell:
-    """Measures one cell; a generator that fails is a cell with trouble."""
+    """Measures one cell. If the generator fails, the cell has `trouble`."""
     cell = Cell(condition.name, generator.name, repetition)
     program = generator.program()
     if program is None:
@@ -91,7 +91,7 @@ def _run(cell: Cell, generator: Generator, command: list[str], task: Task) -> Ce
     cpu = used.ru_utime + used.ru_stime
     if said.requests == 0:
         return replace(cell, trouble="no request was answered")
-    # What the warm-up costs is in the CPU time; its requests are not in the count, but in proportion to the time.
+    # The CPU time includes the warm-up, the request count does not: add its requests in proportion to the time.
     share = task.seconds / (task.seconds + task.condition.warm_up_seconds)
     return replace(
         cell,
@@ -108,7 +108,7 @@ def _run(cell: Cell, generator: Generator, command: list[str], task: Task) -> Ce
 
 
 def _wait(process: subprocess.Popen[bytes], until: float) -> tuple[int, Any]:
-    """Its exit code and what it and its own children used; one that does not end is made to."""
+    """Waits for its end, or kills it; returns its exit code and what it and its children used."""
     try:
         while True:
             pid, status, used = os.wait4(process.pid, os.WNOHANG)

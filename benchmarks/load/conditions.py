@@ -1,4 +1,4 @@
-"""What load is made: closed and open loops, connections kept or not, and many clients that mostly think."""
+"""The conditions: closed and open loops, with and without keep-alive, and many clients that mostly think."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Literal
 
 CLIENTS = 64
 OPEN_RATE = 50_000
-"""A third of what a generator's core can do: what wakes for single arrivals and answers pays for it here."""
+"""A third of what a generator's core can do: here it shows what waking up for each arrival and response costs."""
 HIGH_OPEN_RATE = 150_000
-"""Near what a closed loop makes, so that answers come in batches as they do there."""
+"""Close to the rate of a closed loop, so that responses arrive in batches as they do there."""
 MANY_CLIENTS = 19_900
-"""Most systems let a process have 20,000 descriptors or more."""
+"""Most systems allow a process at least 20,000 descriptors."""
 MANY_CLIENTS_RATE = 5_000
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A table of the page."""
+    """A condition, which is a table of the page."""
 
     name: str
     title: str
@@ -27,10 +27,10 @@ class Condition:
     rate: int | None = None
     """Arrivals per second of an open loop; None is a closed loop."""
     timer_slack: str | None = None
-    """By how much ours may put things off in an open loop, where it is not the default."""
+    """Our timer slack in an open loop; None is the default."""
     think_seconds: float | None = None
     warm_up_seconds: float = 0.0
-    """Not measured, and paid for all the same."""
+    """Not measured, but its CPU time counts."""
 
 
 CONDITIONS: Sequence[Condition] = (
@@ -41,7 +41,7 @@ CONDITIONS: Sequence[Condition] = (
     Condition(
         "open-1ms",
         f"500 B, keep-alive, {OPEN_RATE:,} arrivals a second, put off by up to 1 ms",
-        # A connection is taken for two turns, one that sends and one that receives; twice as many are never short.
+        # A connection is used for two turns, one that sends and one that receives; twice as many always suffice.
         clients=4 * OPEN_RATE // 1000,
         rate=OPEN_RATE,
         timer_slack="1ms",

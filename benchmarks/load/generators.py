@@ -1,4 +1,4 @@
-"""The generators that are measured: the command for a condition's load, and the request count each one reports."""
+"""The generators: the command for a condition's load, and the request count that each one reports."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from benchmarks.machine import ROOT
 from sojourn import engine
 
 HTTPERF_REQUESTS_PER_SECOND = 40_000
-"""httperf counts requests, not seconds: this many are asked for in each second of the duration."""
+"""httperf takes a number of requests, not a duration: this many for each second of the duration."""
 
 AB_REQUESTS_MAX = 5_000_000
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a generator is to do."""
+    """The task of a generator."""
 
     condition: Condition
     url: str
     seconds: float
     seed: int
     work: Path
-    """A folder for files that a generator wants."""
+    """A folder for files that a generator needs."""
 
 
 @dataclass(frozen=True)
 class Said:
-    """What a generator said of its run; what it does not say is None."""
+    """What a generator reported of its run; None for what it does not report."""
 
     requests: int
     errors: int
@@ -48,7 +48,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Generator:
-    """A generator in one of its forms."""
+    """A generator in one of its variants."""
 
     name: str
     program: Callable[[], str | None]
@@ -58,7 +58,7 @@ class Generator:
 
 
 def generators() -> list[Generator]:
-    """Everybody, in the order of the tables: ours first."""
+    """Returns all generators in the order of the tables: ours first."""
     return [
         Generator("sojourn", lambda: str(engine.path()), lambda _: True, _sojourn, _read_sojourn),
         Generator("wrk", _named("wrk"), _closed, _wrk, _read_wrk),
@@ -103,7 +103,7 @@ def _sojourn(program: str, task: Task) -> list[str]:
         who += ["--timer-slack", condition.timer_slack]
     if condition.think_seconds is not None:
         who += ["--think-time", f"{condition.think_seconds:g}s"]
-    # It sleeps as the others do: what polling costs would not be the request's.
+    # It sleeps as the others do: the cost of polling does not belong to a request.
     options = ["--connection", condition.connection, "--wait", "sleep", "--seed", str(task.seed), "--format", "json"]
     settle = f"{condition.warm_up_seconds:g}s"
     return [program, "load", task.url, *who, "--duration", _seconds(task), "--warm-up", settle, *options]
@@ -158,7 +158,7 @@ def _read_h2load(output: str) -> Said:
 
 def _ab(program: str, task: Task) -> list[str]:
     keep = ["-k"] if task.condition.connection == "keep-alive" else []
-    # The last option wins: the time would otherwise bring a limit of 50,000 requests. It keeps each one in memory.
+    # The last option wins: the time limit alone implies a limit of 50,000 requests. It keeps each one in memory.
     limit = ["-c", str(task.condition.clients), "-t", f"{max(1, task.seconds):.0f}", "-n", str(AB_REQUESTS_MAX)]
     return [program, "-q", *limit, *keep, task.url]
 
@@ -172,9 +172,9 @@ def _httperf(program: str, task: Task) -> list[str]:
     clients, requests = task.condition.clients, max(1, int(HTTPERF_REQUESTS_PER_SECOND * task.seconds))
     server = ["--server", str(address.hostname), "--port", str(address.port), "--uri", address.path or "/", "--hog"]
     if task.condition.connection == "close":
-        # A connection per call; it has no closed loop but one of a single client.
+        # A connection per call; its only closed loop has a single client.
         return [program, *server, "--num-conns", str(requests // 10), "--num-calls", "1"]
-    # All connections come at once, and each goes on by itself.
+    # All connections start at once, and each continues by itself.
     calls = ["--num-conns", str(clients), "--num-calls", str(requests // clients), "--rate", str(100 * clients)]
     return [program, *server, *calls]
 
@@ -196,7 +196,7 @@ def _oha(program: str, task: Task) -> list[str]:
 def _read_oha(output: str) -> Said:
     result: dict[str, Any] = json.loads(output)
     good = sum(count for code, count in result["statusCodeDistribution"].items() if code.startswith("2"))
-    # What it cuts off at the end is no failure.
+    # Requests that it cuts off at the end are not failures.
     errors = {why: count for why, count in result["errorDistribution"].items() if "deadline" not in why}
     percentiles = result["latencyPercentiles"]
     return Said(good, sum(errors.values()), percentiles["p50"], percentiles["p99"])
@@ -246,5 +246,5 @@ def _time(pattern: str, output: str) -> float | None:
 
 
 def clients_of(conditions: Sequence[Condition]) -> int:
-    """The most connections that any of the conditions needs."""
+    """Returns the largest number of connections that a condition needs."""
     return max((condition.clients for condition in conditions), default=CLIENTS)

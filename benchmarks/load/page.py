@@ -1,4 +1,4 @@
-"""The tables and the page: medians over repetitions with their ends, ratios to ours, and the targets."""
+"""The tables and the page: medians over repetitions with minimum and maximum, ratios to ours, and the targets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Row:
     cells: list[Cell]
 
     def spread(self, figure: Callable[[Cell], float | None]) -> Spread | None:
-        """A figure's median and ends."""
+        """Returns a figure's median, minimum and maximum."""
         return Spread.of(figure(cell) for cell in self.cells)
 
     @property
@@ -38,7 +38,7 @@ class Row:
 
     @property
     def doubts(self) -> str | None:
-        """The first repetition's trouble or limit that had any."""
+        """Returns the trouble or limit of the first repetition that has any."""
         return next((said for cell in self.cells for said in (cell.trouble, cell.limited_because) if said), None)
 
 
@@ -50,13 +50,13 @@ class Table:
     rows: list[Row]
 
     def cost(self, generator: str) -> float | None:
-        """A generator's median cost."""
+        """Returns a generator's median cost."""
         spread = next((row.cost for row in self.rows if row.generator == generator), None)
         return spread.median if spread else None
 
 
 def tables(cells: Iterable[Cell]) -> list[Table]:
-    """A table per condition that has cells."""
+    """Returns a table for each condition that has cells."""
     by_place: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
         by_place.setdefault((cell.condition, cell.generator), []).append(cell)
@@ -71,7 +71,7 @@ def tables(cells: Iterable[Cell]) -> list[Table]:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A target beside what was measured; None where it was not."""
+    """A target and the measured figure; None if it was not measured."""
 
     what: str
     bound: float
@@ -79,14 +79,14 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """met, not met or not measured."""
+        """Returns `met`, `not met` or `not measured`."""
         if self.measured is None:
             return "not measured"
         return "met" if self.measured <= self.bound else "not met"
 
 
 def judge(measured: Sequence[Table]) -> list[Verdict]:
-    """Every target."""
+    """Compares the tables with every target."""
     by_name = {table.condition.name: table for table in measured}
 
     def ratio(where: str, peer: str, peer_where: str) -> float | None:
@@ -118,7 +118,7 @@ def judge(measured: Sequence[Table]) -> list[Verdict]:
 
 
 def page(run: dict[str, Any], cells: Iterable[Cell], *, complete: bool) -> str:
-    """The page of a run."""
+    """Returns the page of a run."""
     measured = tables(cells)
     targets = [
         [verdict.what, f"≤ {verdict.bound:.2f}", _number(verdict.measured), verdict.word] for verdict in judge(measured)

@@ -1,1 +1,1 @@
-"""The memory benchmark: our bandwidths beside those of mbw and of STREAM, where they measure the same thing."""
+"""The memory benchmark: compares our bandwidths with those of mbw and STREAM where they measure the same."""

@@ -27,9 +27,9 @@ def _bench(
     output: Annotated[Path, typer.Option(help="The run's folder.")] = machine.ROOT / "runs" / NAME,
     docs: Annotated[Path | None, typer.Option(help="Also put the page here.")] = None,
 ) -> None:
-    """Measure copy bandwidth by ours, mbw and STREAM, on one core, in turn.
+    """Measure copy bandwidth with ours, mbw and STREAM, on one core, in turn.
 
-    Ctrl-C ends the run and writes the page of what there is.
+    Ctrl-C ends the run and writes the page of the rounds so far.
 
     Example: benchmarks/memory/bench --sizes 32MiB --repetitions 3
     """
@@ -44,7 +44,7 @@ def _bench(
 
 
 def _plan(sizes: list[int], repetitions: int, seed: int) -> list[tuple[Tool, int]]:
-    """Round after round, so that a disturbance spoils one round of all and not all of one."""
+    """Returns the runs round by round, so that a disturbance affects one round of every program."""
     plan: list[tuple[Tool, int]] = []
     for repetition in range(repetitions):
         plan += shuffled([(tool, size) for tool in TOOLS for size in sizes], repetition, seed)

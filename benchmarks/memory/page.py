@@ -1,4 +1,4 @@
-"""The tables and the page: the best of all rounds, as STREAM does it, and whether they agree."""
+"""The tables and the page: the best of all rounds, as in STREAM, and whether the programs agree."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from sojourn.text import format
 
 DISAGREEMENT_MAX = 0.10
 STREAM_COMPARED_BYTES_MIN = 16 * MEBIBYTE
-"""Between two copies STREAM does three other loops with three arrays: smaller ones leave the second cache by that."""
+"""Between two copies STREAM runs three other loops over three arrays, which evict smaller ones from the L2 cache."""
 OURS = "sojourn"
 SAME: Sequence[tuple[str, str, str]] = (
     ("copy-block", "mbw", "MCBLOCK"),
     ("copy-block", "STREAM", "Copy"),
 )
-"""Our kernel, and the peer's that does the same with the same instructions: all three call the library's copy."""
+"""Our kernel, and the peer's with the same instructions: all three call the C library's copy."""
 ALIKE = ("copy-strided-load", "mbw", "words")
 """Both copy word by word, with instructions of each compiler's choice."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """What one run of a program told."""
+    """The figures that one run of a program reported."""
 
     tool: str
     array_bytes: int
     rates: dict[str, list[float]]
-    """Bytes per second, a copied one counted once, by what was done."""
+    """Bytes per second by operation; a copied byte counts once."""
     trouble: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """As a line of the results' file."""
+        """Returns it as a line of the results file."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class Rate:
-    """Bytes per second over the rounds: the best, which disturbances spare, and the middle of the rounds' bests."""
+    """Bytes per second: the best of all rounds, which disturbances affect least, and the median of rounds' bests."""
 
     best: float
     middle: float
@@ -52,25 +52,25 @@ class Rate:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Ours beside a peer's; None where one of them is missing."""
+    """Our figure and a peer's; None if one of them is missing."""
 
     what: str
     ratio: float | None
 
     @property
     def word(self) -> str:
-        """met, not met or not measured."""
+        """Returns `met`, `not met` or `not measured`."""
         if self.ratio is None:
             return "not measured"
         return "met" if abs(self.ratio - 1) <= DISAGREEMENT_MAX else "not met"
 
     def line(self) -> str:
-        """For a terminal."""
+        """Returns a line for a terminal."""
         return f"{self.what:60} {_number(self.ratio):>6} {self.word}"
 
 
 def judge(figures: Iterable[Figure]) -> list[Verdict]:
-    """Every target, for every size."""
+    """Compares the figures with every target, for every size."""
     kept = list(figures)
     return [
         Verdict(f"{format.size(size)}: {ours} ÷ {tool}'s {theirs}", _ratio(kept, size, (ours, tool, theirs)))
@@ -81,7 +81,7 @@ def judge(figures: Iterable[Figure]) -> list[Verdict]:
 
 
 def page(run: dict[str, Any], figures: Sequence[Figure], *, complete: bool) -> str:
-    """The page of a run."""
+    """Returns the page of a run."""
     troubles = dict.fromkeys(f"- {each.tool}: {each.trouble}" for each in figures if each.trouble)
     targets = [[each.what, "0.90–1.10", _number(each.ratio), each.word] for each in judge(figures)]
     template = Template(Path(__file__).with_name("page.md.template").read_text())

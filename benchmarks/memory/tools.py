@@ -1,6 +1,6 @@
-"""The three programs, each run once on a core and read: bytes per second by what was done and how large an array is.
+"""Runs each of the three programs once on a core and reads its bytes per second, by operation and size of an array.
 
-A copied byte counts once here, as ours and mbw count it; STREAM counts it twice, as read and as written.
+A copied byte counts once here, as in ours and mbw; STREAM counts it twice, as read and as written.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DOUBLE_BYTES = 8
 RUNS = 10
 """Copies in one run of a program; STREAM has the same number."""
 ONE_COPY = "1us"
-"""The engine ends a measurement after the copy in which this has passed."""
+"""The engine ends a measurement after the first copy that ends later than this."""
 LIMIT_SECONDS = 600.0
 STREAM_BYTES_MAX = 64 * MEBIBYTE
 _HPCC_SETTINGS = Path("/usr/share/doc/hpcc/examples/_hpccinf.txt")
@@ -33,7 +33,7 @@ _MBW = re.compile(r"^\d+\tMethod: \w+\t.*Copy: (?P<rate>[0-9.]+) MiB/s$", re.MUL
 _STREAM = re.compile(r"^SingleSTREAM_(?P<method>\w+)=(?P<rate>[0-9.e+]+)$", re.MULTILINE)
 
 Found = dict[str, list[float]]
-"""By the name of what was done, bytes per second of each of its runs, or of the best alone."""
+"""By operation, the bytes per second of each run, or of the best one only."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Tool:
 
     name: str
     run: Callable[[int, int | None], Found]
-    """With arrays of so many bytes, on a core.
+    """Runs it with arrays of this many bytes, on a core.
 
     Raises:
         CouldNotRun: it is not installed, or failed.
@@ -50,10 +50,10 @@ class Tool:
 
 
 def sojourn(array_bytes: int, core: int | None) -> Found:
-    """`sojourn-engine memory`: a copy's working set is both arrays.
+    """Runs `sojourn-engine memory`: a copy's working set is both arrays.
 
-    One copy at a time and a process per kernel, as the others do it: a program that copies for longer may have more of
-    a last cache that others use too.
+    One copy at a time and a process per kernel, as with the others: a program that copies for longer may get more of a
+    last-level cache that it shares.
     """
     found: Found = {}
     for kernel in ("copy-block", "copy-strided-load"):
@@ -66,10 +66,10 @@ def sojourn(array_bytes: int, core: int | None) -> Found:
 
 
 def mbw(array_bytes: int, core: int | None) -> Found:
-    """The library's copy, as mbw does it in one block of an array's size, and mbw's loop over words.
+    """Runs mbw: the library's copy, in one block of the array's size, and mbw's loop over words.
 
-    Its third method is taken for the first of these: the other two have each other's names in Debian's release, which
-    does not tell its version. One that does is taken at its word.
+    For the library's copy we take mbw's third method, because Debian's release, which does not print its version, has
+    swapped the names of the other two. If mbw prints its version, the names are right.
     """
     tells_version = re.search(r"\bv\d", _usage()) is not None
     tests = {"MCBLOCK": ["-t2", "-b", str(array_bytes)], "words": ["-t1" if tells_version else "-t0"]}
@@ -88,7 +88,7 @@ def _usage() -> str:
 
 
 def stream(array_bytes: int, core: int | None) -> Found:
-    """STREAM within hpcc, which makes its arrays a third of a matrix; it tells the best of its runs."""
+    """Runs STREAM within hpcc, whose arrays are a third of a matrix; it reports the best of its runs."""
     if not _HPCC_SETTINGS.is_file():
         raise CouldNotRun("hpcc is not installed", "benchmarks/memory/peers")
     if array_bytes > STREAM_BYTES_MAX:
@@ -106,7 +106,7 @@ def stream(array_bytes: int, core: int | None) -> Found:
 
 
 def hpcc_settings(example: str, order: int) -> str:
-    """The example's settings for one process and a matrix of this order."""
+    """Returns hpcc's example settings for one process and a matrix of this order."""
     lines = example.splitlines()
     for number, line in enumerate(lines):
         words = line.split()
@@ -120,7 +120,7 @@ def hpcc_settings(example: str, order: int) -> str:
 def _said(command: Sequence[str], core: int | None, cwd: Path | None = None) -> str:
     if shutil.which(command[0]) is None:
         raise CouldNotRun(f"{command[0]} is not installed", "benchmarks/memory/peers")
-    # One process alone needs none of what MPI refuses to root.
+    # MPI refuses root for reasons that do not matter to a single process.
     settings = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(
         pinned_command(core, list(command)),

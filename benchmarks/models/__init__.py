@@ -1,5 +1,5 @@
-"""The models beside other tools: how fast, and how right.
+"""The benchmark of the models: their speed and accuracy beside other tools.
 
-`cases` is what is solved, `competitors` who solves it, `peers/` the other tools' programs, which run in an environment
-of their own; `record` keeps what was measured, `page` and `plot` show it, `__main__` puts it together.
+`cases` has the systems to solve, `competitors` the programs that solve them, `peers/` the other tools' programs, which
+run in an environment of their own. `record` keeps the runs, `page` and `plot` show them, `__main__` ties all together.
 """

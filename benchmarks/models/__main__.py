@@ -1,4 +1,4 @@
-"""`benchmarks/models/bench`: options to a plan, the plan to runs, runs to the page."""
+"""`benchmarks/models/bench`: plans the runs, measures them, and writes the page."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from sojourn.report.image import image
 NAME = "models-benchmark"
 QUICK_CASES = ("mm1", "lps-H2-4", "thesis-4", "closed-thesis")
 NETWORK_SHARE = 3
-"""A network's jobs visit several stations: so many times fewer of them."""
+"""A network gets this many times fewer jobs, because each visits several stations."""
 talk = Console(stderr=True)
 
 Step = tuple[Case, Competitor, int]
@@ -51,7 +51,7 @@ def _bench(
 ) -> None:
     """Measure the models beside other tools: speed, and error against exact values.
 
-    Each run is kept as it ends; Ctrl-C writes the page of what there is.
+    Each run is saved when it ends; Ctrl-C writes the page of the runs so far.
 
     Example: benchmarks/models/bench --only "lps-H2-*" --tools sojourn,ciw
     """
@@ -82,7 +82,7 @@ def _bench(
 
 
 def _pin(core: int) -> None:
-    # What is started from here on runs where this runs.
+    # Programs started from here on run on the same core.
     try:
         os.sched_setaffinity(0, {core})
     except OSError as error:
@@ -94,7 +94,7 @@ def _matches(name: str, patterns: str | None) -> bool:
 
 
 def _plan(chosen: Sequence[Case], everybody: Sequence[Competitor], repetitions: int, seed: int) -> list[Step]:
-    """Each repetition has all cells in an order of its own, so that no program always follows another."""
+    """Returns all cells of each repetition in a random order, so that no program always follows the same one."""
     plan: list[Step] = []
     for repetition in range(repetitions):
         cells = [(case, each, repetition) for case in chosen for each in everybody if each.takes(case)]
@@ -148,7 +148,7 @@ def _about(core: int, repetitions: int, seed: int, everybody: Sequence[Competito
 
 
 def _without_output(arguments: list[str]) -> list[str]:
-    # Where a person keeps runs says nothing of how they were made.
+    # The path of the output says nothing about how the runs were made.
     if "--output" not in arguments:
         return arguments
     place = arguments.index("--output")

@@ -1,4 +1,4 @@
-"""Exact answers and the CPU time to import: what a simulation is not needed for, and what everyone pays first."""
+"""Measures the CPU time of exact answers, which need no simulation, and of the import, which every user pays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.models.competitors import HERE, call, ours, python_of_peers
 
 @dataclass(frozen=True)
 class Answer:
-    """A figure in CPU seconds, with the target it was set."""
+    """A figure in CPU seconds, and its target."""
 
     name: str
     seconds: float
@@ -24,7 +24,7 @@ class Answer:
 
 
 def measure(repetitions: int, with_peers: bool) -> list[Answer]:
-    """All figures, each the median of so many processes."""
+    """Measures all figures, each as the median over several processes."""
     asked: list[tuple[str, Callable[[], float], float | None]] = [
         ("response-time law of M/H2/1/LPS, r = 4", lambda: _said(ours("lps", "4")), 0.5),
         ("response-time law of M/H2/1/LPS, r = 16", lambda: _said(ours("lps", "16")), 2.0),
@@ -51,7 +51,7 @@ def _said(command: list[str]) -> float:
 
 
 def _import(python: str, module: str) -> float:
-    # The whole process less an empty one.
+    # The CPU time of the whole process minus that of an empty one.
     def seconds(program: str) -> float:
         begun = _of_children()
         call([python, "-c", program])

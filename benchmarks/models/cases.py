@@ -1,7 +1,7 @@
-"""What is solved: systems as files, each with its exact answer where there is one.
+"""The cases: systems as files, each with its exact answer if there is one.
 
-Deterministic and hyper-exponential demand are always among them: with exponential demand the mean response time of
-limited processor sharing is the same for every r, and no mistake in r shows.
+They include deterministic and hyper-exponential demand. With exponential demand the mean response time of limited
+processor sharing is the same for every r, so it would not show a mistake in r.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Group = Literal["single", "thesis", "network"]
 
 @dataclass(frozen=True)
 class Case:
-    """A system, and its exact mean response time in seconds where it is known."""
+    """A system, and its exact mean response time in seconds if it is known."""
 
     name: str
     title: str
@@ -44,11 +44,11 @@ class Case:
     r: int | None = None
     law: str | None = None
     fifo_seconds: float | None = None
-    """What first come, first served would answer; None where that is no mistake to make."""
+    """The mean under first come, first served; None if no program would confuse the two."""
 
 
 def cases() -> list[Case]:
-    """All of them, in the order of the page."""
+    """Returns all cases in the order of the page."""
     found = [_station("mm1", "M/M/1", "M", None, fifo=True)]
     found += [_station(f"lps-{law}-{r}", f"M/{law}/1/LPS, r = {r}", law, r) for law in LAWS for r in LIMITS]
     found.append(_station("ps-H2", "M/H2/1/PS", "H2", None))
@@ -94,8 +94,8 @@ def _one_station(discipline: str, demand: str, rate: float) -> str:
 
 def _networks() -> list[Case]:
     closed = (STUDIES / "isp-with-proxy.toml").read_text()
-    # With demands drawn at each station the network is of product form, for its ten users never reach r.
-    # A model of JMT cannot say otherwise than that each station draws its own: what comes back is that network.
+    # If each station draws its own demands, the network has product form, because its ten users never reach r.
+    # In a model of JMT each station must draw its own demands, so it answers for that network.
     independent = jsimg_reader.read(
         ElementTree.fromstring(jsimg_writer.write(queueing.System(closed), "").text), ""
     ).text

@@ -1,11 +1,11 @@
-"""Every solver and the simulator against the independent programs of `oracles/`: what is claimed, and the worst error.
+"""Checks solvers and simulator against the independent programs of `oracles/`: claimed and worst error.
 
     python -m benchmarks.models.checked --docs docs
 
-An answer's own label is what it is held to: `exact` means within the error of the oracle; a proven bound means within
-it; an approximation must lie within the range that it names. Where a label says that the error is not known, the error
-is only reported. A simulated figure must be where its 95 % interval says, within twice its half-width: of hundreds of
-intervals, some miss by less.
+Every answer must keep what its own label claims: `exact` means within the oracle's error, a proven bound means within
+the bound, and an approximation must lie within the range that it names. If a label says that the error is not known,
+the error is only reported. A simulated figure must lie within twice the half-width of its 95 % interval, because among
+hundreds of intervals some miss by less than that.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ SIMULATOR = "simulate"
 HALF_WIDTHS = 2.0
 JOBS_MAX = 4_000_000
 MEANS_WITHIN = 1e-6
-"""What `exact` means of a mean, beside the error of the oracle."""
+"""The relative error allowed to an `exact` mean, in addition to the oracle's error."""
 PERCENTILES_WITHIN = 1e-3
 EQUATION_LOW = 0.01
-"""The range of Eq. 2.2 names no error below: 1 % is the roundness of its figures."""
+"""The range of Eq. 2.2 names no error below: 1 % covers the rounding of its figures."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One figure of one answer beside the truth."""
+    """One figure of one answer, and the true value."""
 
     solver: str
     label: str
@@ -46,33 +46,33 @@ class Check:
     expected: float
     obtained: float
     low: float | None
-    """The bounds of the relative error that the label allows; None where it says that the error is not known."""
+    """The bounds of the relative error that the label allows; None if it says that the error is not known."""
     high: float | None
     within: float = 0.0
-    """What the truth itself may be off by."""
+    """The error of the true value itself."""
 
     @property
     def error(self) -> float:
-        """Relative."""
+        """Returns the relative error."""
         return self.obtained / self.expected - 1
 
     @property
     def beyond(self) -> float:
-        """How far the error is beyond that of the truth itself; of a simulated figure in half-widths."""
+        """Returns by how much the error exceeds that of the true value; for a simulated figure in half-widths."""
         if self.solver == SIMULATOR and self.high:
             return abs(self.error) / (self.high / HALF_WIDTHS)
         return abs(self.error) - self.within
 
     @property
     def holds(self) -> bool:
-        """Whether the label says the truth."""
+        """Returns true if the error is as the label claims."""
         if self.low is None or self.high is None:
             return True
         return self.low - self.within <= self.error <= self.high + self.within
 
 
 def check(model: Model, half_width: float = 0.01) -> Iterator[Check]:
-    """Every answer to a model, figure by figure; simulations are of this half-width, or of `JOBS_MAX`."""
+    """Checks every answer to a model, figure by figure; simulates to this half-width or up to `JOBS_MAX`."""
     truths, system = model.truths(), queueing.System(model.text)
     for solver, outcome in queueing.predict(system)["solvers"].items():
         answer = outcome["answer"]
@@ -129,7 +129,7 @@ def _figure(answer: SolverAnswer, figure: str) -> float | None:
 
 
 def _estimate(result: queueing.Simulation, figure: str) -> tuple[float, float] | None:
-    """With its half-width; None where there is no interval."""
+    """Returns the estimate with its half-width; None without an interval."""
     kind, _, subject = figure.partition(" ")
     if kind == "throughput":
         of_class = result["classes"][subject or "c"]
@@ -148,7 +148,7 @@ def _estimate(result: queueing.Simulation, figure: str) -> tuple[float, float] |
 
 
 def _label(said: str) -> str:
-    """Without the names of stations and what differs from model to model."""
+    """Returns the label without names of stations and other details that differ between models."""
     return re.sub(r"\b[a-z]: ", "", re.sub(r"-?\+?[\d.]+ %", "… %", re.sub(r"bounds .*", "bounds", said)))
 
 
@@ -164,7 +164,7 @@ def _stated(means: str) -> tuple[float | None, float | None]:
 
 
 def _stated_percentile(said: str, figure: str) -> tuple[float | None, float | None]:
-    """The range that an approximation of one station names."""
+    """Returns the range that an approximation of one station names."""
     found = re.search(r"off by (-\d+) % to \+(\d+) %", said)
     if found is not None:
         return float(found[1]) / 100, float(found[2]) / 100
@@ -174,7 +174,7 @@ def _stated_percentile(said: str, figure: str) -> tuple[float | None, float | No
 
 
 def page(checks: Iterable[Check]) -> str:
-    """What the checks found, as Markdown."""
+    """Returns the results of the checks as Markdown."""
     found = list(checks)
     text = (Path(__file__).parent / "checked.md.template").read_text()
     return (

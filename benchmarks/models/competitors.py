@@ -1,4 +1,4 @@
-"""Who solves the cases: a row each, with the cases it can take and the jobs that make about a second of them."""
+"""The programs that solve the cases: a row each, with its cases and the number of jobs for about a second."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TIMEOUT_SECONDS = 600
 
 @dataclass(frozen=True)
 class Competitor:
-    """A program; `jobs` for a case of one station, a third of them for a network."""
+    """A program; `jobs` is for a case of one station, a network gets a third of them."""
 
     name: str
     title: str
@@ -44,7 +44,7 @@ class Competitor:
                 "cpu_seconds": float(seconds),
                 "mean_response_time_seconds": mean,
             }
-        # LINE talks on standard output too; the figures are the last line.
+        # LINE also prints messages on standard output; the figures are on the last line.
         found: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
         return found
 
@@ -53,7 +53,7 @@ def call(command: Sequence[str], given: str = "") -> subprocess.CompletedProcess
     """Runs a program to its end.
 
     Raises:
-        CouldNotRun: with the last thing it said.
+        CouldNotRun: with the program's last line.
     """
     try:
         return subprocess.run(
@@ -69,7 +69,7 @@ def call(command: Sequence[str], given: str = "") -> subprocess.CompletedProcess
 
 
 def ours(*arguments: str) -> list[str]:
-    """Our side in a process of its own."""
+    """Runs our side in a process of its own."""
     return [sys.executable, "-m", "benchmarks.models.ours", *arguments]
 
 
@@ -77,19 +77,19 @@ def build_c() -> Path:
     """Compiles the C loop."""
     BUILD.mkdir(parents=True, exist_ok=True)
     program = BUILD / "lps"
-    # For any machine of its kind, as our module is built.
+    # For any machine of this architecture, as our module is built.
     call(["cc", "-O3", "-o", str(program), str(HERE / "lps.c"), "-lm"])
     return program
 
 
 def install_peers() -> None:
-    """Makes the environment of the peers, if the lock file is newer than it."""
+    """Makes the peers' environment, unless it is newer than the lock file."""
     done = call([str(HERE / "peers" / "install"), sys.executable, str(PEERS)])
     print(done.stdout, end="", file=sys.stderr)
 
 
 def competitors(quick: bool) -> list[Competitor]:
-    """All of them; quick: only ours and the C loop, and few jobs."""
+    """Returns all competitors; with `quick` only ours and the C loop, with few jobs."""
     program = build_c()
     everybody = [
         Competitor("sojourn", "Sojourn", 200_000 if quick else 6_000_000, lambda *_: ours("simulate"), lambda _: True),
@@ -112,12 +112,12 @@ def competitors(quick: bool) -> list[Competitor]:
 
 
 def python_of_peers() -> str:
-    """The interpreter that has the peers."""
+    """Returns the Python interpreter of the peers' environment."""
     return str(PEERS / "bin" / "python")
 
 
 def versions() -> dict[str, str]:
-    """Name and version of each peer as it was installed."""
+    """Returns name and version of each installed peer."""
     listed: list[dict[str, Any]] = json.loads(
         call([python_of_peers(), "-m", "pip", "list", "--format", "json", "--disable-pip-version-check"]).stdout
     )

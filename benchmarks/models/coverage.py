@@ -1,10 +1,10 @@
-"""How often the simulator's 95 % intervals cover: an experiment whose truths do not come from the simulator.
+"""Measures how often the simulator's 95 % intervals cover true values that do not come from the simulator.
 
     python -m benchmarks.models.coverage --docs docs
 
-Truths are closed forms and the programs in `oracles/`, which share nothing with the simulator. Every run is kept as it
-ends, and the same command goes on where the last one stopped (`--minutes` ends it early). A figure passes if 90 % of
-the intervals of converged runs cover, as far as chance allows to say.
+True values come from closed forms and the programs in `oracles/`, which share no code with the simulator. Every run is
+saved when it ends, and the same command continues where the last one stopped (`--minutes` ends it early). A figure
+passes unless chance can hardly explain that fewer than 90 % of the intervals of converged runs cover.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ SIMULATOR = "crates/queueing/src/simulator"
 FILE = machine.ROOT / "runs" / "models-coverage" / "runs.jsonl"
 
 Truths = dict[str, float]
-"""The true value of figures, by their keys in results."""
+"""The true values of figures, by their keys in results."""
 Result = queueing.Simulation | queueing.StationSimulation
 
 
 @dataclass(frozen=True)
 class Case:
-    """One model, one way to simulate it, and what is true of it."""
+    """One model, one way to simulate it, and its true values."""
 
     name: str
     what: str
@@ -56,7 +56,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of one run; a station's converges when it has an interval."""
+    """A figure of one run; a station's figure has converged if it has an interval."""
 
     value: float
     half_width: float | None
@@ -70,7 +70,7 @@ class Run:
     case: str
     seed: int
     revision: str
-    """Of the last change to the simulator."""
+    """The revision of the last change to the simulator."""
     jobs: int
     figures: dict[str, Figure]
 
@@ -92,12 +92,12 @@ class Row:
 
     @property
     def passes(self) -> bool:
-        """Whether so few would be covered by chance in less than one experiment of forty, were 90 % the truth."""
+        """Returns false if, at a true coverage of 90 %, so few would cover in less than one experiment of forty."""
         return bool(binom.cdf(self.converged_covered, self.converged, COVERED_MIN) >= CHANCE_MIN)
 
 
 def cases() -> Iterator[Case]:
-    """The cases."""
+    """Returns all cases."""
     exponential = '{ law = "exponential", mean = "1s" }'
     queue = _station("fifo", exponential, 0.95)
     heavy = _station("fifo", '{ law = "log-normal", mean = "1s", scv = 20 }', 0.7)
@@ -126,7 +126,7 @@ def cases() -> Iterator[Case]:
 
 
 def measure(case: Case, seeds: range, threads: int) -> Iterator[Run]:
-    """Simulates with every seed."""
+    """Simulates the cases with every seed."""
     revision = machine.last_change(SIMULATOR)
     with ThreadPoolExecutor(threads) as pool:
         for seed, result in zip(seeds, pool.map(case.run, seeds), strict=True):
@@ -134,12 +134,12 @@ def measure(case: Case, seeds: range, threads: int) -> Iterator[Run]:
 
 
 def rows(case: Case, runs: list[Run]) -> list[Row]:
-    """A row for each figure whose truth is known."""
+    """Returns a row for each figure whose true value is known."""
     return [_row(case, name, truth, runs) for name, truth in case.truths().items() if name in runs[0].figures]
 
 
 def table(found: list[Row]) -> str:
-    """The rows as Markdown."""
+    """Returns the rows as Markdown."""
     lines = [
         "| case | figure | seeds | jobs a run | converged | of these, cover | intervals | of these, cover | bias |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -154,7 +154,7 @@ def table(found: list[Row]) -> str:
 
 
 def read(path: Path = FILE) -> list[Run]:
-    """The runs that were kept."""
+    """Reads the saved runs."""
     if not path.exists():
         return []
     kept = []
@@ -201,7 +201,7 @@ def _users() -> queueing.System:
 
 
 def _two_users() -> Truths:
-    """Of M/M/1//2 by hand: the weights of none, one and two at the station are 1, 2 and 2."""
+    """Returns the true values of M/M/1//2 by hand: the weights of 0, 1 and 2 jobs at the station are 1, 2 and 2."""
     return {"throughput": 0.8, "utilisation": 0.8, "queue": 1.2, "residence": 1.5, "mean": 1.5}
 
 

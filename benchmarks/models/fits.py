@@ -1,7 +1,7 @@
-"""How often the intervals of `sojourn fit` cover, over made-up measurements whose truth is known.
+"""Measures how often the intervals of `sojourn fit` cover, with synthetic measurements of known true values.
 
-Demands by size that scatter, and the utilisation law with throughputs that are wrong. The tests have the same with
-fewer seeds.
+The cases are demands by size with scatter, and the utilisation law with errors in the throughputs. The tests run the
+same with fewer seeds.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ DEMANDS_SECONDS, BACKGROUND = (2e-3, 5e-3), 0.03
 INTERVALS = 40
 
 Trial = Callable[[int], Sequence[bool]]
-"""Of a seed: whether the interval of each figure covers."""
+"""For a seed: whether the interval of each figure covers."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One way to measure, and the figures that are fitted."""
+    """One kind of measurement, and the fitted figures."""
 
     what: str
     figures: Sequence[str]
@@ -37,7 +37,7 @@ class Case:
 
 
 def cases() -> Iterator[Case]:
-    """The cases."""
+    """Returns all cases."""
     for law, variation in (("gamma", 0.1), ("log-normal", 0.3), ("log-normal", 0.5), ("gamma", 1.0)):
         what = f"`sizes`: 24 demands of 8 sizes, {law} scatter of {variation:g}"
         yield Case(what, ("fixed part", "per byte"), partial(_sizes, law, variation))
@@ -47,7 +47,7 @@ def cases() -> Iterator[Case]:
 
 
 def table(seeds: int) -> tuple[str, list[str]]:
-    """The shares as Markdown, and what falls below 90 %."""
+    """Returns the shares as Markdown, and the figures below 90 %."""
     lines = ["| fit | seeds | intervals that cover |", "|---|---|---|"]
     failed = []
     with ProcessPoolExecutor(os.cpu_count()) as pool:

@@ -1,6 +1,6 @@
-"""Our side of a case, in a process of its own as the peers are: simulated, or solved.
+"""Our side of a case, simulated or solved, in a process of its own like the peers.
 
-One station goes to the station simulator, a network to the network simulator; all statistics are on.
+A single station goes to the station simulator, a network to the network simulator; all statistics are on.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from sojourn import queueing
 from sojourn.queueing import System
 
 UNREACHABLE_HALF_WIDTH = 1e-9
-"""The number of jobs ends the run."""
+"""A half-width that no run reaches, so that the number of jobs ends the run."""
 REPEATS = 5
-"""Short solutions are solved this often, and the middle one counts."""
+"""Short solutions run this often, and the median counts."""
 
 
 def simulate(text: str, jobs: int, seed: int) -> dict[str, float]:
-    """Jobs, visits, CPU seconds and the mean response time in seconds."""
+    """Returns jobs, visits, CPU seconds and the mean response time in seconds."""
     system = System(text)
     begun = time.process_time()
     result = queueing.simulate(system, half_width=UNREACHABLE_HALF_WIDTH, jobs_max=jobs, seed=seed)
@@ -31,7 +31,7 @@ def simulate(text: str, jobs: int, seed: int) -> dict[str, float]:
 
 
 def simulate_station(text: str, jobs: int, seed: int) -> dict[str, float]:
-    """The same of a single station, by the simulator for one."""
+    """Does the same for a single station, with the station simulator."""
     system = System(text)
     station, kind = system.stations[0], system.classes[0]
     assert kind.rate_per_second is not None
@@ -46,7 +46,7 @@ def simulate_station(text: str, jobs: int, seed: int) -> dict[str, float]:
 
 
 def solve_lps(limit: int) -> dict[str, float]:
-    """The response-time distribution of M/H2/1/LPS, C2 = 10, rho = 0.8, with five percentiles."""
+    """Solves the response-time distribution of M/H2/1/LPS, C2 = 10, rho = 0.8, with five percentiles."""
     demand = queueing.hyper_exponential(0.025675, 10.0)
 
     def solve() -> None:
@@ -57,7 +57,7 @@ def solve_lps(limit: int) -> dict[str, float]:
 
 
 def solve_mva(users: int) -> dict[str, float]:
-    """Exact mean value analysis of four stations, with every other solver that answers."""
+    """Solves four stations by exact mean value analysis, and by every other solver that answers."""
     stations = "".join(f'stations.s{each} = {{ discipline = "ps", demand = "{5 + each}ms" }}\n' for each in range(4))
     system = System(
         stations + f'classes.users = {{ users = {users}, think_time = "1s", route = ["s0", "s1", "s2", "s3"] }}\n'
@@ -71,7 +71,7 @@ def solve_mva(users: int) -> dict[str, float]:
 
 
 def _law(system: System) -> queueing.Distribution:
-    """The demand of the only visit; the cases have no other laws than these."""
+    """Returns the demand of the only visit; the cases use no other distributions than these."""
     visit = system.classes[0].routes[0].visits[0]
     mean = visit.demand_mean_seconds
     if visit.by_size:

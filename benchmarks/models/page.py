@@ -1,4 +1,4 @@
-"""The page: speed and truth per case, exact answers, targets, and the machine. Its words are in page.md.template."""
+"""The page: speed and accuracy per case, exact answers, targets, and the machine. Its text is in page.md.template."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def page(
     answers: Sequence[Answer],
     images: Sequence[tuple[str, str]],
 ) -> str:
-    """The page of a benchmark; `images` are titles and file names."""
+    """Returns the page of a benchmark; `images` are titles and file names."""
     about = record.about
     template = Template(Path(__file__).with_name("page.md.template").read_text())
     return template.substitute(
@@ -105,7 +105,7 @@ def _error(cell: Cell, reference: float, itself: bool) -> str:
 
 
 def _wrong(record: Record, cases: Sequence[Case], everybody: Sequence[Competitor]) -> str:
-    """The error of each solver, and whether its answer is for first come, first served."""
+    """Returns the error of each solver, and whether its answer is the one for first come, first served."""
     lines = []
     for each in everybody:
         cells = [(case, record.cell(case.name, each.name)) for case in cases if case.exact_seconds is not None]

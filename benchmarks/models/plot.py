@@ -1,4 +1,4 @@
-"""The plots of the page: speed against r, and what each program says of the mean against what is so."""
+"""The plots of the page: speed against r, and each program's mean against the exact one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOOKS: dict[str, tuple[int, Mark, Line]] = {
 
 
 def charts(record: Record, cases: Sequence[Case], everybody: Sequence[Competitor]) -> list[Chart]:
-    """Those for which there are figures."""
+    """Returns the charts that have figures."""
     found = [_speed(record, everybody)]
     exact = [case for case in cases if case.law == "H2" and case.r is not None]
     if len(exact) > 1 and any(record.cell(case.name, "sojourn") for case in exact):
@@ -34,7 +34,7 @@ def _speed(record: Record, everybody: Sequence[Competitor]) -> Chart:
     def rate(cell: Cell) -> tuple[float, float, float]:
         return cell.rate, min(cell.rates), max(cell.rates)
 
-    # The law that most of them take; the C loop has the thesis's.
+    # The distribution that most programs support; the C loop has the thesis's.
     series = _series(
         record, everybody, lambda name, r: f"thesis-{r}" if name == "c" else f"lps-H2-{r}", rate, _millions
     )

@@ -1,4 +1,4 @@
-"""The runs of a benchmark as JSON lines, written as each ends, and what they say per case and competitor."""
+"""The runs of a benchmark as JSON lines, each written when it ends, and their figures per case and competitor."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from scipy.stats import t
 
 FILE = "runs.jsonl"
 WRONG_BEYOND = 0.1
-"""An error that the interval over the seeds misses by more than this is the program's and not chance: of many intervals
-some miss by a little, and a discipline that is not that of the case is far off."""
+"""If the interval over the seeds misses the exact value by more than this, the program is wrong, not unlucky: of many
+intervals some miss by a little, and a wrong discipline misses by far."""
 
 
 @dataclass(frozen=True)
@@ -38,29 +38,29 @@ class Cell:
 
     @property
     def rates(self) -> list[float]:
-        """Station visits per CPU second of each run; jobs where there is one station."""
+        """Returns the station visits per CPU second of each run; jobs if there is one station."""
         return [run.visits / run.cpu_seconds for run in self.runs]
 
     @property
     def rate(self) -> float:
-        """Their median."""
+        """Returns the median of the rates."""
         return median(self.rates)
 
     @property
     def jobs(self) -> float:
-        """Jobs per run."""
+        """Returns the jobs per run."""
         return self.runs[0].jobs
 
     @property
     def mean(self) -> float:
-        """The mean response time over the seeds, seconds."""
+        """Returns the mean response time over the seeds, in seconds."""
         return fmean(run.mean_response_time_seconds for run in self.runs)
 
     @property
     def half_width(self) -> float:
-        """Of the 95 % interval of that mean, by Student's t over the seeds; zero for solvers without chance.
+        """Returns the half-width of that mean's 95 % interval, by Student's t over the seeds.
 
-        Infinite for one seed, which says nothing of the others.
+        It is zero for deterministic solvers, and infinite for a single seed.
         """
         if self.jobs == 0:
             return 0.0
@@ -71,12 +71,12 @@ class Cell:
         return float(t.ppf(0.975, count - 1)) * spread / math.sqrt(count)
 
     def is_wrong(self, exact: float) -> bool:
-        """Whether chance does not explain the distance to the exact mean."""
+        """Returns true if chance does not explain the distance to the exact mean."""
         return abs(self.mean - exact) > self.half_width + WRONG_BEYOND * exact
 
 
 class Record:
-    """The file of a benchmark; its first line says what it was."""
+    """The file of a benchmark; its first line describes the benchmark."""
 
     def __init__(self, folder: Path, about: dict[str, Any]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ class Record:
         self.path.write_text(json.dumps(about) + "\n")
 
     def add(self, run: Run) -> None:
-        """Keeps a run, in the file before anything else happens."""
+        """Adds a run, and writes it to the file at once."""
         self.runs.append(run)
         with self.path.open("a") as file:
             file.write(json.dumps(asdict(run)) + "\n")

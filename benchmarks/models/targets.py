@@ -1,4 +1,4 @@
-"""The figures that the models are held to, and whether a run met them."""
+"""The targets of the models, and whether a run met them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OF_THE_C_LOOP = 0.8
 
 @dataclass(frozen=True)
 class Verdict:
-    """A target and what came of it."""
+    """A target and the result."""
 
     name: str
     wanted: str
@@ -25,12 +25,12 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """In the table."""
+        """Returns the word for the table."""
         return "met" if self.met else "**not met**"
 
 
 def judge(record: Record, answers: Sequence[Answer]) -> list[Verdict]:
-    """The targets whose figures were measured."""
+    """Returns the targets whose figures were measured."""
     verdicts = []
     for name, title, wanted in (
         ("thesis-4", "simulated jobs/s, M/G/1/LPS with r = 4, all statistics", JOBS_PER_SECOND),

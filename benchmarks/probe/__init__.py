@@ -1,5 +1,5 @@
-"""The probe benchmark: what being observed costs a server, and whether the CPU time that is seen is the right one.
+"""The probe benchmark: what the probe costs a server, and whether it counts CPU time correctly.
 
-A server under steady load is measured with the probe and without it, in turn, for each group of sources. Beside that,
+A server under steady load is measured with and without the probe, in turn, for each group of sources. In addition,
 `perf stat` counts the same processes over the same requests.
 """

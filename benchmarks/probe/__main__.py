@@ -1,4 +1,4 @@
-"""`benchmarks/probe/bench`: options to servers, servers to cells, cells to the page."""
+"""`benchmarks/probe/bench`: starts the servers, measures their cells, and writes the page."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from sojourn.text import format, quantity
 NAME = "probe-benchmark"
 QUICK_SECONDS = 0.5
 DETAILED_REPETITIONS = 3
-"""In the first of them each group is measured alone, and the CPU time beside perf stat: that spreads little."""
+"""Only these repetitions measure each group alone, and compare CPU time with perf stat: that varies little."""
 FORKING = "fork"
-"""The architecture whose children live for a connection: their time has to be found after they have ended."""
+"""The architecture whose children live for one connection: their time must be found after they have ended."""
 FORKED = (Load("steady", "close", 1 / 8), Load("saturated", "close", None))
-"""A process per connection costs so much more than a request."""
+"""The steady rate is an eighth, because a process per connection costs that much more than a request."""
 talk = Console(stderr=True)
 
 
@@ -49,9 +49,9 @@ def _bench(
     docs: Annotated[Path | None, typer.Option(help="Also put the page here.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Two repetitions of half a second: does it run.")] = False,
 ) -> None:
-    """Measure what being probed costs a server, and our CPU time beside perf stat's.
+    """Measure what the probe costs a server, and compare its CPU time with perf stat's.
 
-    Each cell is kept as it ends: Ctrl-C ends the run and writes the page of what there is.
+    Each cell is saved when it ends: Ctrl-C ends the run and writes the page of the cells so far.
 
     Example: benchmarks/probe/bench --repetitions 5 --servers nginx
     """
@@ -69,9 +69,9 @@ def _bench(
 
 
 def _cells(chosen: list[competitors.Competitor], setting: Setting, repetitions: int) -> Iterator[Cell | Agreement]:
-    """A repetition is a server started anew and observed in every way, in an order of its own.
+    """Measures a repetition: starts the server anew and observes it in every way, in a random order.
 
-    Ended connections are remembered for longer than a repetition takes, so what is measured among them comes last.
+    The kernel remembers ended connections for longer than a repetition takes, so the cells among them come last.
     """
     forking = competitors.chosen(FORKING)[0]
     for repetition in range(repetitions):
@@ -80,7 +80,7 @@ def _cells(chosen: list[competitors.Competitor], setting: Setting, repetitions: 
         for who in random.sample(chosen, len(chosen)):
             with _started(who, setting) as server:
                 for how in (STEADY, SATURATED):
-                    # What a group alone costs shows best where the server is always awake.
+                    # The cost of a single group shows best if the server never sleeps.
                     every = VARIANTS if is_detailed and how is SATURATED else COMPARED
                     for variant in _shuffled(every, random):
                         yield cost(server, who.name, how, variant, repetition, setting)
@@ -115,10 +115,10 @@ def _shuffled(variants: Sequence[Variant], random: Random) -> list[Variant]:
 def _started(who: competitors.Competitor, setting: Setting) -> Iterator[Running]:
     condition = conditions.Condition("", "", "500B")
     with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as work:
-        # Peers' workers may be other users.
+        # The workers of peers may run as other users.
         Path(work).chmod(0o755)
         with who.start(Launch(setting.site, Path(work), setting.cores.server, "", False), condition) as server:
-            # How it keeps up shows in the cells.
+            # The cells show how it keeps up.
             with suppress(CouldNotRun):
                 load(server, setting)
             yield server

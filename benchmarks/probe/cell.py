@@ -1,7 +1,7 @@
-"""One cell: a server under a steady load, observed in one way or not at all, and what a request cost it.
+"""One cell: loads a server steadily, observed in one way or not at all, and measures the cost of a request.
 
-The server's CPU time is read twice, before the load and after, so that a server that is not probed is not looked at
-while it works.
+The server's CPU time is read only before and after the load, so that nothing observes a server without a probe while
+it works.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from sojourn.systems import Running
 
 CLIENTS = 64
 RATE_FRACTION_MIN = 0.95
-"""A server that answers less than this of what is asked is not under a steady load."""
+"""If a server answers a smaller fraction of the requests than this, the load is not steady."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What all cells of a run have in common."""
+    """The parameters that all cells of a run share."""
 
     site: Path
     cores: Cores
@@ -42,7 +42,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Cell:
-    """What came out; `trouble` says why there is nothing."""
+    """The figures of a cell; `trouble` says why there are none."""
 
     server: str
     load: str
@@ -51,7 +51,7 @@ class Cell:
     requests: int = 0
     cpu_seconds_per_request: float | None = None
     probe_cpu_fraction: float | None = None
-    """Of a core at ten samples a second: one that has to wait for its core takes fewer."""
+    """The fraction of a core at ten samples a second; a probe that must wait for its core takes fewer samples."""
     samples_per_second: float | None = None
     trouble: str | None = None
 
@@ -62,16 +62,16 @@ class Cell:
 
 @dataclass(frozen=True)
 class Agreement:
-    """The CPU time of the same processes over the same requests: ours twice, and by `perf stat`."""
+    """The CPU time of the same processes over the same requests: by two of our counters, and by `perf stat`."""
 
     server: str
     load: str
     repetition: int
     requests: int = 0
     accounted_seconds_per_request: float | None = None
-    """By /proc: `cpu_seconds`."""
+    """From /proc: `cpu_seconds`."""
     event_seconds_per_request: float | None = None
-    """By the probe's own perf event: `perf_task_clock_seconds`."""
+    """From the probe's own perf event: `perf_task_clock_seconds`."""
     perf_stat_seconds_per_request: float | None = None
     switches_per_request: float | None = None
     trouble: str | None = None
@@ -83,22 +83,22 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Load:
-    """How the server is asked: at a rate that leaves it time to sleep, or without end."""
+    """The load: at a rate that lets the server sleep, or as much as it can answer."""
 
     name: str
     connection: str = "keep-alive"
     rate_share: float | None = 1.0
-    """Of the setting's rate; None is a closed loop."""
+    """The fraction of the setting's rate; None is a closed loop."""
 
 
 STEADY = Load("steady")
 SATURATED = Load("saturated", rate_share=None)
 TIME_WAIT = Load("time-wait", rate_share=None)
-"""Saturated, while the kernel remembers many connections that have ended."""
+"""Saturated, while the kernel remembers many ended connections."""
 
 
 def load(server: Running, setting: Setting, how: Load = STEADY) -> int:
-    """Asks for the setting's duration; how many requests were answered.
+    """Loads the server for the setting's duration; returns the number of answered requests.
 
     Raises:
         CouldNotRun: requests failed, or the server did not keep up.
@@ -120,7 +120,7 @@ def load(server: Running, setting: Setting, how: Load = STEADY) -> int:
 
 
 def cost(server: Running, who: str, how: Load, variant: Variant, repetition: int, setting: Setting) -> Cell:
-    """Measures a cell; what cannot be measured is a cell with trouble."""
+    """Measures a cell. If that is impossible, the cell has `trouble`."""
     cell = Cell(who, how.name, variant.name, repetition)
     try:
         with ExitStack() as observing:
@@ -134,7 +134,7 @@ def cost(server: Running, who: str, how: Load, variant: Variant, repetition: int
     if watched is None or watched.recording is None:
         return cell
     times = watched.recording.time_seconds
-    # The first one is not among what it used.
+    # The probe's usage is counted from its first sample on.
     samples = len(times) - 1
     if not samples:
         return replace(cell, trouble="the probe got to take no second sample")
@@ -154,7 +154,7 @@ def _observe(observing: ExitStack, server: Running, variant: Variant, setting: S
 
 
 def agreement(server: Running, who: str, how: Load, repetition: int, setting: Setting) -> Agreement:
-    """Counts a load's CPU time by all three; the server is idle before and after, so that their ends do not matter."""
+    """Counts a load's CPU time in all three ways; the server is idle before and after, so exact ends do not matter."""
     found = Agreement(who, how.name, repetition)
     try:
         with (

@@ -1,4 +1,4 @@
-"""Connections that have ended and that the kernel remembers for a minute (TIME_WAIT): what a busy server is among."""
+"""Ended connections that the kernel remembers for a minute (TIME_WAIT), as on the machine of a busy server."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from sojourn.failure import CouldNotRun
 
 COUNT_MIN = 20_000
 _COUNT = 25_000
-"""Some are forgotten while the cells are measured."""
+"""More than needed: the kernel forgets some while the cells are measured."""
 _PER_ADDRESS = 10_000
-"""Of the ports that there are for connections to one address, part."""
+"""A part of the ports for connections to one address."""
 _ADDRESSES = 8
 _REMEMBERED = re.compile(r"^TCP: .*\btw (\d+)", re.MULTILINE)
 
 
 def remembered() -> int:
-    """How many there are."""
+    """Returns their number."""
     found = _REMEMBERED.search(Path("/proc/net/sockstat").read_text())
     if found is None:
         raise CouldNotRun("/proc/net/sockstat tells no ended connections")
@@ -26,7 +26,7 @@ def remembered() -> int:
 
 
 def make_enough() -> None:
-    """Connects to ourselves and closes, until there are enough.
+    """Connects to this process and closes, until there are enough.
 
     Raises:
         CouldNotRun: the kernel forgets them (`net.ipv4.tcp_max_tw_buckets`).
@@ -35,7 +35,7 @@ def make_enough() -> None:
         port = listener.getsockname()[1]
         for number in range(_ADDRESSES):
             for _ in range(min(_PER_ADDRESS, _COUNT - remembered())):
-                # Whole 127/8 is this machine, and each address has ports of its own.
+                # All of 127/8 is this machine, and each address has its own ports.
                 with socket.create_connection((f"127.0.0.{2 + number}", port)) as connection:
                     listener.accept()[0].close()
                     connection.recv(1)

@@ -1,4 +1,4 @@
-"""The tables and the page: medians, ratios to not being observed with their intervals, and the targets."""
+"""The tables and the page: medians, ratios to the server without a probe with their intervals, and the targets."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from sojourn.loading.confidence import Estimate
 from sojourn.text import format
 
 COST_MAX = 0.01
-"""Of the server's CPU time."""
+"""The most of the server's CPU time."""
 OWN_COST_MAX = 0.02
-"""Of the core that the probe shares with the generator."""
+"""The most of the core that the probe shares with the generator."""
 DISAGREEMENT_MAX = 0.02
 _MICROSECONDS = 1e6
 Place = tuple[str, str]
@@ -35,26 +35,26 @@ _OURS: dict[str, Callable[[Agreement], float | None]] = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """A target beside what was measured; None where it was not."""
+    """A target and the measured figure; None if it was not measured."""
 
     what: str
     bound: float
     measured: Estimate | None
     both_sides: bool = False
-    """Whether less than nothing is as wrong as more."""
+    """True if a deviation below is as wrong as one above."""
 
     @property
     def word(self) -> str:
-        """A target is met or missed where the whole interval is, otherwise it is not decided."""
+        """Returns whether the whole interval meets or misses the target; otherwise it is not decided."""
         return word(self.measured, 1 + self.bound, 1 - self.bound if self.both_sides else 0.0)
 
     def line(self) -> str:
-        """For a terminal."""
+        """Returns a line for a terminal."""
         return f"{self.what:60} {_percent(self.measured):26} {self.word}"
 
 
 def judge(cells: Iterable[Cell | Agreement]) -> list[Verdict]:
-    """Every target, for every server."""
+    """Compares the cells with every target, for every server."""
     kept = list(cells)
     found = []
     for place in _places(kept, Cell):
@@ -72,7 +72,7 @@ def judge(cells: Iterable[Cell | Agreement]) -> list[Verdict]:
 
 
 def page(run: dict[str, Any], cells: Sequence[Cell | Agreement], *, complete: bool) -> str:
-    """The page of a run."""
+    """Returns the page of a run."""
     targets = [
         [each.what, f"{'±' if each.both_sides else '+'}{100 * each.bound:g} %", _percent(each.measured), each.word]
         for each in judge(cells)
@@ -136,7 +136,7 @@ def _agreement_section(cells: Sequence[Cell | Agreement]) -> str:
 
 
 def _per_switch(cell: Agreement) -> float | None:
-    """What `cpu_seconds` has more than perf stat, per context switch."""
+    """Returns what `cpu_seconds` counts beyond perf stat, per context switch."""
     accounted, counted, switches = (
         cell.accounted_seconds_per_request,
         cell.perf_stat_seconds_per_request,
@@ -154,7 +154,7 @@ def _at(cells: Iterable[Cell | Agreement], place: Place, kind: type[T]) -> list[
 
 
 def _ratio_to_off(cells: list[Cell], variant: str) -> Estimate | None:
-    """Over the repetitions in which both were measured, each with its own: same server, same minute."""
+    """Returns the mean ratio within repetitions that measured both: the same server in the same minute."""
     of = {
         (cell.variant, cell.repetition): cell.cpu_seconds_per_request for cell in cells if cell.cpu_seconds_per_request
     }
@@ -168,13 +168,13 @@ def _ratio_to_off(cells: list[Cell], variant: str) -> Estimate | None:
 
 
 def _own_cost(cells: list[Cell]) -> Estimate | None:
-    """A core with the probe over one without: what the generator, which shares it, would have to have more."""
+    """Returns a core with the probe over one without: the probe shares this core with the generator."""
     mine = [cell.probe_cpu_fraction for cell in cells if cell.variant == ALL.name]
     return mean_ratio([1 + fraction for fraction in mine if fraction is not None])
 
 
 def _agreed(cells: list[Agreement], figure: Callable[[Agreement], float | None]) -> list[float]:
-    """Ours over perf stat's, of the repetitions that have both."""
+    """Returns ours over perf stat's, over the repetitions that have both."""
     return [
         ours / cell.perf_stat_seconds_per_request
         for cell in cells

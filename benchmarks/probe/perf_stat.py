@@ -20,24 +20,24 @@ _CLOCK = re.compile(r"^(?P<milliseconds>[0-9.]+),msec,task-clock", re.MULTILINE)
 
 @dataclass
 class Counted:
-    """Known once it has ended."""
+    """The counted time; known when perf has ended."""
 
     task_clock_seconds: float = 0.0
 
 
 @contextmanager
 def perf_stat(pids: Sequence[int]) -> Iterator[Counted]:
-    """Counts these processes, and those that they start, until the block ends; it counts when this yields.
+    """Counts these processes and those that they start until the block ends; counting has begun when this yields.
 
     Raises:
-        CouldNotRun: there is no perf, or it may not.
+        CouldNotRun: perf is missing or not permitted.
     """
     if shutil.which("perf") is None:
         raise CouldNotRun("perf is not installed", "install linux-perf (Debian)")
     listens, orders = os.pipe()
     answers, says = os.pipe()
     command = ["perf", "stat", "--event", "task-clock", "--field-separator", ",", "--pid", ",".join(map(str, pids))]
-    # It begins at our word, and says so: attaching takes it a while.
+    # perf starts when we tell it and confirms that, because attaching takes it a while.
     command += ["--delay", "-1", "--control", f"fd:{listens},{says}"]
     process = subprocess.Popen(
         command,

@@ -9,6 +9,6 @@ from sojourn.probe.profile import tree
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:
-    """What they and their living descendants have used, to the nanosecond."""
+    """Returns what they and their living descendants have used, to the nanosecond."""
     threads = [thread for pid in tree(pids) for thread in Path(f"/proc/{pid}/task").iterdir()]
     return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9

@@ -1,4 +1,4 @@
-"""The probe at work beside a server, as a process of its own whose CPU time the kernel tells in the end."""
+"""Runs the probe beside a server, as a process of its own whose CPU time the kernel reports at its end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ POLL_SECONDS = 0.02
 
 @dataclass
 class Watched:
-    """What a probe saw, and what it used itself from its first sample on; known once it has ended."""
+    """A probe's recording, and what the probe used from its first sample on; known when it has ended."""
 
     recording: Recording | None = None
     cpu_seconds: float = 0.0
@@ -34,7 +34,7 @@ class Watched:
 
 @contextmanager
 def probe(pids: Sequence[int], core: int | None, sources: str | None, port: int | None = None) -> Iterator[Watched]:
-    """Probes the processes, and the accept queue of a port, until the block ends; it has begun when this yields.
+    """Probes the processes and the accept queue of a port until the block ends; it has begun when this yields.
 
     Raises:
         CouldNotRun: the machine offers none of these sources.
@@ -47,7 +47,7 @@ def probe(pids: Sequence[int], core: int | None, sources: str | None, port: int 
     command += ["--sources", sources] if sources else []
     watched = Watched()
     with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as work:
-        # Not a pipe: nothing reads it while the server is measured.
+        # Not a pipe, because nothing reads it while the server is measured.
         output = Path(work) / "samples"
         with output.open("wb") as file:
             process = subprocess.Popen(command, stdout=file, process_group=0)

@@ -1,5 +1,5 @@
-"""The proxy benchmark: what a request costs our caching proxy beside nginx, Squid, Varnish and Traffic Server.
+"""The proxy benchmark: the cost of a request in our caching proxy, nginx, Squid, Varnish and Traffic Server.
 
-`benchmarks/proxy/bench` measures and writes docs/proxy-benchmark.md. What it shares with the benchmark of static
-serving, it has from there.
+`benchmarks/proxy/bench` measures it and writes docs/proxy-benchmark.md. Parts shared with the benchmark of static
+serving are in `benchmarks.server`.
 """

@@ -1,4 +1,4 @@
-"""One cell of the tables: an origin and a proxy started, checked, loaded, and stopped."""
+"""One cell of the tables: starts an origin and a proxy, checks, loads and stops them."""
 
 from __future__ import annotations
 
@@ -22,43 +22,43 @@ from sojourn.loading.record import RequestsRecord
 from sojourn.systems import Launch, Running
 
 ASKED_FIRST = 3
-"""Some keep an answer, or take it into memory, the second time only."""
+"""Some proxies store a response, or move it into memory, only on the second request."""
 SETTLE_SECONDS = 0.2
 REQUESTS_PER_SECOND_MAX = 50_000
-"""More than any proxy passes on here: so many documents are there to be asked for."""
+"""More than any proxy forwards here: the session file has this many documents per second."""
 STORE_SECONDS_MAX = 120.0
 MEMORY_FOLDER = Path("/dev/shm")
 
 
 @dataclass(frozen=True)
 class Cell(cell.Cell):
-    """What came out; `stored` where memory was measured, `upstream_connections` where requests were passed on."""
+    """The figures of a cell: `stored` if memory was measured, `upstream_connections` if requests were forwarded."""
 
     stored: Stored | None = None
     upstream_connections: int | None = None
 
     @property
     def cost(self) -> float | None:
-        """CPU seconds per request, or bytes per answer that is kept."""
+        """Returns the CPU seconds per request, or the bytes per stored response."""
         return self.cpu_seconds_per_request if self.stored is None else self.stored.bytes_per_object
 
     @property
     def said(self) -> str:
-        """What is said when it ends."""
+        """Returns the message for its end."""
         if self.stored is None or self.trouble:
             return super().said
         return f"{self.stored.bytes_per_object:.0f} B/answer"
 
     @classmethod
     def of_json(cls, fields: dict[str, Any]) -> Self:
-        """The reverse of `as_json`."""
+        """Reads what `as_json` returned."""
         kept = fields.pop("stored")
         return replace(super().of_json(fields), stored=None if kept is None else Stored(**kept))
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A proxy that runs, its origin, and what is to be measured."""
+    """A running proxy, its origin, and the condition to measure."""
 
     condition: Condition
     setting: Setting
@@ -67,21 +67,21 @@ class Trial:
     work: Path
 
     def load(self, **changes: Any) -> RequestsRecord:
-        """Loads the proxy by the generator; what it reports."""
+        """Loads the proxy; returns the generator's report."""
         options = self.setting.options_of(self.condition) | changes
         return Bench(self.proxy, self.setting.cores, self.setting.seed).closed_loop(**options)
 
     def end_origin(self) -> None:
-        """Whatever is answered from now on comes from the proxy's cache."""
+        """Ends the origin: every later response comes from the proxy's cache."""
         self.origin.stop()
 
     def verify(self) -> None:
-        """Compares the condition's document."""
+        """Checks that the proxy returns the condition's document."""
         verify(self.proxy.url + self.condition.path, self.setting.site / self.condition.size)
 
 
 def measure(condition: Condition, competitor: Competitor, repetition: int, setting: Setting) -> Cell:
-    """Measures one cell. A proxy that fails is a cell with trouble; only Ctrl-C goes on to the caller."""
+    """Measures one cell. If a proxy fails, the cell has `trouble`; only Ctrl-C reaches the caller."""
     began = time.monotonic()
     if setting.congestion_control is not None:
         network.enter_own(setting.congestion_control)
@@ -90,11 +90,11 @@ def measure(condition: Condition, competitor: Competitor, repetition: int, setti
 
 
 def _measure(found: Cell, condition: Condition, competitor: Competitor, setting: Setting) -> Cell:
-    # Where there is a file system in memory, a cache that consists of files is in memory as well.
+    # If there is a file system in memory, a cache that consists of files is in memory, too.
     folder = MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="sojourn-bench-", dir=folder) as scratch:
         work = Path(scratch)
-        # Proxies that change to another user have to enter it.
+        # Proxies that change to another user must enter the folder.
         work.chmod(0o755)
         try:
             with upstream.start(setting.site, work / "origin", setting.cores.generator, condition) as origin:
@@ -122,7 +122,7 @@ def _passing(found: Cell, trial: Trial) -> Cell:
     condition, setting = trial.condition, trial.setting
     requests = never_before.rounded((setting.duration_seconds + setting.warm_up_seconds) * REQUESTS_PER_SECOND_MAX)
     options = never_before.write(trial.work / "sessions", requests, condition.size, condition.size_bytes)
-    # The origin shares the generator's core, which therefore may not poll.
+    # The generator must not poll, because the origin shares its core.
     result = trial.load(path="", options=[*options, "--wait", "sleep"])
     return replace(with_figures(found, result, condition), upstream_connections=upstream.connections(trial.origin))
 

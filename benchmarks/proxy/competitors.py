@@ -1,4 +1,4 @@
-"""Who takes part: our architectures that can be a proxy, the peers, and the null responder for what is in memory."""
+"""The competitors: our architectures that can be a proxy, the peers, and the null responder for cached responses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OURS = "sojourn-proxy"
 
 
 def competitors() -> list[Competitor]:
-    """Everybody, in the order of the tables: ours, peers, null."""
+    """Returns all competitors in the order of the tables: ours, peers, null."""
     null = null_responder("epoll")
     return [
         *(_ours(name) for name in architectures("proxy")),

@@ -1,4 +1,4 @@
-"""What is measured of a proxy: answers from its memory, answers that only pass, answers that it keeps on their way."""
+"""The conditions: responses from the proxy's memory, forwarded responses, and responses that it also stores."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from benchmarks.server.conditions import SIZES_BYTES
 from sojourn.workload.site import Document
 
 Kind = Literal["hit", "pass", "keep", "fastcgi", "store"]
-"""hit: one document, from memory, the origin gone. pass: documents never asked for before that must not be kept. keep:
-the same that are kept. fastcgi: the same from an application, not kept. store: what memory so many of them take."""
+"""hit: one document from memory, with the origin stopped. pass: documents never requested before that must not be
+stored. keep: the same, but stored. fastcgi: as pass, from an application. store: the memory of stored documents."""
 
 STORED_OBJECTS = 50_000
 SIZES = ("500B", "5KB", "50KB", "500KB")
@@ -23,12 +23,12 @@ CACHE_CONTROL: dict[Kind, str] = {
     "fastcgi": "no-store",
     "store": "max-age=86400",
 }
-"""What the origin says."""
+"""The origin's Cache-Control."""
 
 
 @dataclass(frozen=True)
 class Condition(conditions.Condition):
-    """One row of the plan; `store` is `idle`: it measures memory, not load."""
+    """A row of the plan; `store` counts as `idle`, because it measures memory, not load."""
 
     of: Kind = "hit"
 
@@ -48,5 +48,5 @@ CONDITIONS: Sequence[Condition] = (
 
 
 def documents() -> list[Document]:
-    """What the origin answers with."""
+    """The documents that the origin returns."""
     return [(f"/{name}", SIZES_BYTES[name]) for name in SIZES]

@@ -1,4 +1,4 @@
-"""Documents that were never requested before: a session file with a path of its own for each request."""
+"""Documents that were never requested before: writes a session file with a different path for each request."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SESSIONS = 500
-"""Of a file, all of one length: a client opens a connection for each."""
+"""The sessions of a file, all of the same length: a client opens a connection for each."""
 
 
 def rounded(requests: float) -> int:
-    """The least number above that makes equal sessions."""
+    """Rounds up to a number that makes equal sessions."""
     return math.ceil(requests / SESSIONS) * SESSIONS
 
 
 def paths(requests: int, size: str) -> Iterator[str]:
-    """So many paths; the origin answers all with the same document."""
+    """Returns this many paths; the origin answers all with the same document."""
     return (f"/{number}/{size}" for number in range(requests))
 
 
 def write(file: Path, requests: int, size: str, size_bytes: int) -> list[str]:
-    """Writes the session file of so many requests, in equal sessions; answers its options of `sojourn load`."""
+    """Writes a session file of this many requests in equal sessions; returns the options for `sojourn load`."""
     each = requests // SESSIONS
     assert each * SESSIONS == requests, "sessions are of one length"
     lines = [f"{path} size={size_bytes}" for path in paths(requests, size)]

@@ -1,4 +1,4 @@
-"""What a run came to: its tables on the terminal, and the page in a folder."""
+"""The outcome of a run: tables on the terminal, and the page in a folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sojourn.engine.description import default_architecture
 
 
 class Outcome(outcome.Outcome):
-    """The tables of what a record holds."""
+    """The tables of a record's cells."""
 
     name = "proxy-benchmark"
 

@@ -1,4 +1,4 @@
-"""The page: targets, a table per condition, memory per stored answer. Its words are in page.md.template."""
+"""The page: targets, a table per condition, memory per stored response. Its text is in page.md.template."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sojourn.text import format
 
 
 def page(run: dict[str, Any], measured: Sequence[Table], tables: Tables) -> str:
-    """The page of a run."""
+    """Returns the page of a run."""
     template = Template(Path(__file__).with_name("page.md.template").read_text())
     under_load = [table for table in measured if not table.condition.idle]
     return template.substitute(
@@ -38,7 +38,7 @@ def page(run: dict[str, Any], measured: Sequence[Table], tables: Tables) -> str:
 
 
 def _upstream_connections(measured: Sequence[Table]) -> str:
-    """Requests per connection to the origin: a row per proxy, a column per condition."""
+    """Returns requests per connection to the origin: a row per proxy, a column per condition."""
     passing = [table for table in measured if any(_per_connection(row) is not None for row in table.rows)]
     names = list(dict.fromkeys(row.competitor for table in passing for row in table.rows))
     header = ["proxy", *(table.condition.name for table in passing)]

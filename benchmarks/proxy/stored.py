@@ -1,4 +1,4 @@
-"""Memory of what is kept: what a proxy's processes, and its files in memory, grow by with many small answers."""
+"""Memory of stored responses: by how much a proxy's processes and its files in memory grow with many small ones."""
 
 from __future__ import annotations
 
@@ -13,49 +13,49 @@ from sojourn.systems import Running
 
 SETTLE_SECONDS = 1.0
 SAMPLE = 200
-"""So many of the answers are asked for once more, the origin gone."""
+"""The number of responses that are requested once more, with the origin stopped."""
 ANSWER_TIMEOUT_SECONDS = 10.0
 KEPT_FRACTION_MIN = 0.95
 _BLOCK_BYTES = 512
 
 
 class Forgotten(Exception):
-    """It has not kept what it was given."""
+    """The proxy has not stored enough of the responses."""
 
 
 @dataclass(frozen=True)
 class Stored:
-    """Memory before and after, and how many answers came in between."""
+    """Memory before and after, and the number of responses in between."""
 
     objects: int
     process_bytes_before: int
     process_bytes_after: int
-    """Proportional (PSS): pages that processes share count once."""
+    """Proportional set size (PSS): pages that processes share count once."""
     file_bytes_before: int
     file_bytes_after: int
-    """Of a cache that is files in memory."""
+    """The size of a cache that consists of files in memory."""
     kept_fraction: float
-    """Of a sample."""
+    """The fraction of a sample that was stored."""
 
     @property
     def bytes_per_object(self) -> float:
-        """Processes and files together."""
+        """Returns the growth of processes and files per stored response."""
         grown = self.process_bytes_after - self.process_bytes_before + self.file_bytes_after - self.file_bytes_before
         return grown / self.objects
 
 
 def memory(proxy: Running, work: Path) -> tuple[int, int]:
-    """Bytes of its processes and of its files."""
+    """Returns the bytes of its processes and of its files."""
     time.sleep(SETTLE_SECONDS)
     files = sum(path.lstat().st_blocks * _BLOCK_BYTES for path in work.rglob("*") if not path.is_symlink())
     return idle.memory(proxy.pids)[1], files
 
 
 def kept_fraction(proxy: Running, paths: list[str]) -> float:
-    """Of `paths`, the share that is still answered; the origin is gone.
+    """Returns the share of `paths` that is still answered without the origin.
 
     Raises:
-        Forgotten: too few are.
+        Forgotten: the share is too small.
     """
     sample = paths[:: max(1, len(paths) // SAMPLE)]
     kept = sum(_is_answered(proxy.url + path) for path in sample)

@@ -1,4 +1,4 @@
-"""What our proxy is to reach, in CPU time per request beside the peers."""
+"""The targets: our proxy's CPU time per request, compared with the peers."""
 
 from __future__ import annotations
 

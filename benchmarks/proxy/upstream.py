@@ -1,4 +1,4 @@
-"""The origin behind the proxies: the null responder, and how many connections were made to it."""
+"""The origin behind the proxies: starts the null responder, and counts the connections to it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def start(site: Path, work: Path, core: int | None, condition: Condition) -> Run
 
 
 def connections(origin: Running) -> int:
-    """How many connections were made to it within the last minute, by what the kernel still knows of them.
+    """Returns the number of connections to it within the last minute, from the kernel's table.
 
-    Open ones have an entry on each side, of which the origin's is counted; of those that ended, the side that
-    ended them waits for a minute (TIME_WAIT).
+    An open connection has an entry on each side; the origin's is counted. Of an ended connection, the side that closed
+    first keeps an entry for a minute (TIME_WAIT).
     """
     port = urlsplit(origin.url).port
     found = 0
-    # A cell may be in a network namespace of its own, which is this thread's.
+    # A cell may have its own network namespace, which is this thread's.
     for line in Path("/proc/thread-self/net/tcp").read_text().splitlines()[1:]:
         _, local, remote, state = line.split()[:4]
         is_origins = _port(local) == port

@@ -1,5 +1,5 @@
-"""The server benchmark: our architectures, other people's servers and the null responder, side by side in one run.
+"""The server benchmark: our architectures, other servers and the null responder, side by side in one run.
 
-The figure is the server's CPU time per request, since on a shared machine it is steadier than requests per second;
-both are kept. `python -m benchmarks.server` runs it, docs/server-benchmark.md is what it writes.
+It compares the server's CPU time per request, which is steadier on a shared machine than requests per second; it
+records both. `python -m benchmarks.server` runs it and writes docs/server-benchmark.md.
 """

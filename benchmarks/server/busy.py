@@ -1,4 +1,4 @@
-"""Whether the machine does other work: figures that were measured beside it are not worth much."""
+"""Measures whether the machine does other work: figures measured beside it are not reliable."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from pathlib import Path
 
 WATCHED_SECONDS = 0.5
 BUSY_FRACTION_MAX = 0.05
-"""More than this of the machine, and the page says so."""
+"""If other programs use more of the machine than this, the page says so."""
 # proc_stat(5): user nice system idle iowait ...
 _IDLE = slice(3, 5)
 
 
 def busy_fraction() -> float:
-    """The share of all cores' time that was used while this watched."""
+    """Returns the share of all cores' time that was used during the observation."""
     before = _ticks()
     time.sleep(WATCHED_SECONDS)
     spent = [after - earlier for after, earlier in zip(_ticks(), before, strict=True)]
-    # Counts of idle time may step back by a tick.
+    # Counts of idle time may go back by a tick.
     return max(0.0, 1 - sum(spent[_IDLE]) / max(1, sum(spent)))
 
 

@@ -1,4 +1,4 @@
-"""One cell of the tables: a server started, checked, loaded or filled with idle connections, and stopped."""
+"""One cell of the tables: starts a server, checks it, loads it or fills it with idle connections, and stops it."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from sojourn.text import format
 
 VERIFY_TIMEOUT_SECONDS = 10.0
 SERVED_FRACTION_MIN = 0.5
-"""A server that keeps fewer of its clients going than this has left the others waiting, and works for few."""
+"""If a server serves a smaller fraction of its clients than this, the others only wait."""
 SETTLE_SECONDS_PER_1000_CLIENTS = 0.2
-"""What many clients need to connect is added to the warm-up."""
+"""Time for many clients to connect, added to the warm-up."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What all cells of a run have in common."""
+    """The parameters that all cells of a run share."""
 
     site: Path
     cores: Cores
@@ -39,10 +39,10 @@ class Setting:
     duration_seconds: float
     warm_up_seconds: float
     congestion_control: str | None
-    """None leaves it, and the network, as they are."""
+    """None leaves congestion control and network as they are."""
 
     def seconds_of(self, condition: Condition) -> float:
-        """How long a cell's load takes, starting and stopping left out."""
+        """Returns how long a cell's load takes, without starting and stopping."""
         if condition.idle:
             return 0.0
         return self.duration_seconds + self._warm_up(condition)
@@ -51,7 +51,7 @@ class Setting:
         return self.warm_up_seconds + condition.clients / 1000 * SETTLE_SECONDS_PER_1000_CLIENTS
 
     def options_of(self, condition: Condition) -> dict[str, Any]:
-        """The generator's options."""
+        """Returns the generator's options."""
         return {
             "path": condition.path,
             "clients": condition.clients,
@@ -63,13 +63,13 @@ class Setting:
 
 @dataclass(frozen=True)
 class Cell:
-    """What came out: a figure that could not be measured is None, and `trouble` says why."""
+    """The figures of a cell; if one could not be measured it is None, and `trouble` says why."""
 
     condition: str
     competitor: str
     repetition: int
     seconds: float = 0.0
-    """How long measuring it took, starting and stopping the server included."""
+    """The time for measuring it, including starting and stopping the server."""
     version: str | None = None
     cpu_seconds_per_request: float | None = None
     cpu_user_fraction: float | None = None
@@ -80,18 +80,18 @@ class Cell:
     core_steal_fraction: float | None = None
     memory: idle.Growth | None = None
     limited_because: str | None = None
-    """Why the generator was the limit, where it was."""
+    """Why the generator was the limit, if it was."""
     trouble: str | None = None
     """Errors, wrong sizes, or why the server could not be measured at all."""
 
     @property
     def cost(self) -> float | None:
-        """The figure that is compared: CPU seconds per request, or bytes per idle connection."""
+        """Returns the compared figure: CPU seconds per request, or bytes per idle connection."""
         return self.cpu_seconds_per_request if self.memory is None else self.memory.proportional_bytes_per_connection
 
     @property
     def said(self) -> str:
-        """What is said when it ends."""
+        """Returns the message for its end."""
         if self.trouble:
             return self.trouble
         if self.memory is not None:
@@ -99,12 +99,12 @@ class Cell:
         return f"{format.seconds(self.cpu_seconds_per_request)}/request, {format.rate(self.requests_per_second)}"
 
     def as_json(self) -> dict[str, Any]:
-        """As a line of the results' file."""
+        """Returns it as a line of the results file."""
         return asdict(self)
 
     @classmethod
     def of_json(cls, fields: dict[str, Any]) -> Self:
-        """The reverse."""
+        """Reads what `as_json` returned."""
         memory = fields.pop("memory")
         return cls(**fields, memory=None if memory is None else idle.Growth(**memory))
 
@@ -113,7 +113,7 @@ C = TypeVar("C", bound=Cell)
 
 
 def measure(condition: Condition, competitor: Competitor, repetition: int, setting: Setting) -> Cell:
-    """Measures one cell. A server that fails is a cell with trouble; only Ctrl-C goes on to the caller."""
+    """Measures one cell. If a server fails, the cell has `trouble`; only Ctrl-C reaches the caller."""
     began = time.monotonic()
     if setting.congestion_control is not None:
         network.enter_own(setting.congestion_control)
@@ -123,7 +123,7 @@ def measure(condition: Condition, competitor: Competitor, repetition: int, setti
 
 def _measure(cell: Cell, condition: Condition, competitor: Competitor, setting: Setting) -> Cell:
     with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as work:
-        # Apache's worker is another user and has to enter it.
+        # Apache's worker runs as another user and must enter the folder.
         Path(work).chmod(0o755)
         launch = Launch(setting.site, Path(work), setting.cores.server, "", condition.access_log)
         try:
@@ -141,12 +141,12 @@ def _measure(cell: Cell, condition: Condition, competitor: Competitor, setting: 
 
 
 def with_trouble(cell: C, error: Exception) -> C:
-    """The cell of a server that failed."""
+    """Returns the cell of a failed server."""
     return replace(cell, trouble=str(error).removeprefix("error: ").partition("\nhint: ")[0])
 
 
 def with_figures(cell: C, result: RequestsRecord, condition: Condition) -> C:
-    """The cell with what came of its load."""
+    """Returns the cell with the figures of its load."""
     step = result.steps[0]
     use = step.server or ServerUse()
     return replace(
@@ -168,13 +168,13 @@ def _figure(reading: float | Unavailable) -> float | None:
 
 
 def _trouble(result: RequestsRecord, step: Step, condition: Condition) -> str | None:
-    """What makes the figures of a cell mean something else than they seem to."""
+    """Returns why the figures of a cell do not mean what they seem to."""
     if result.errors:
         causes = ", ".join(f"{count} {cause}" for cause, count in result.errors_by_cause.items())
         return f"{result.errors} of {result.requests + result.errors} requests failed: {causes}"
     if not result.requests:
         return "no request was answered"
-    # Sessions have pauses between their requests, and so no law.
+    # Little's law does not apply to sessions, which pause between their requests.
     if step.little is not None and _law_holds(result):
         served = step.little.accounted
         if served < SERVED_FRACTION_MIN * condition.clients:
@@ -186,24 +186,24 @@ def _trouble(result: RequestsRecord, step: Step, condition: Condition) -> str | 
 
 
 def _law_holds(result: RequestsRecord) -> bool:
-    """Whether Little's law says how many clients are served.
+    """Returns true if Little's law gives the number of clients that are served.
 
-    Throughput times response time is the requests under way, of which each client has one; but only over a time in
-    which a client is answered several times.
+    Throughput times response time is the number of requests in progress, one per client. This holds only if each client
+    gets several responses within the measured time.
     """
     median = result.response_time_seconds.p50
     return median is not None and median * 4 < result.duration_seconds
 
 
 class WrongResponse(Exception):
-    """A server does not serve the document as it is."""
+    """A server does not serve the document correctly."""
 
 
 def verify(url: str, document: Path) -> None:
-    """Asks once for the document, by a client that is not the generator, and compares status, size and hash.
+    """Requests the document once, with a client that is not the generator, and compares status, size and hash.
 
     Raises:
-        WrongResponse: it is not answered, or by something else.
+        WrongResponse: there is no response, or another one.
     """
     body = document.read_bytes()
     try:

@@ -1,4 +1,4 @@
-"""The command of a benchmark of servers, or of proxies: options to a plan, the plan to cells, cells to the page."""
+"""The command line of the benchmarks of servers and of proxies: plans the cells, measures them, writes the page."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from benchmarks.server.runner import Benchmark, K
 
 @dataclass(frozen=True)
 class Command(Generic[K]):
-    """A benchmark, and what may be chosen of it."""
+    """A benchmark, and what the command line may select of it."""
 
     benchmark: Benchmark[K]
     conditions: Sequence[K]
     everybody: Callable[[], Sequence[Competitor]]
     kind: str
-    """What takes part, in the plural: the name of the option that chooses among them."""
+    """The competitors' kind in the plural, which names the option that selects them."""
     example: str
     about: str
     check: Callable[[], object] = bool
-    """Whether what is always needed is there; it raises CouldNotRun."""
+    """Raises CouldNotRun if something is missing that every run needs."""
 
     def run(self) -> None:
-        """Does what the command line says, and ends."""
+        """Runs the benchmark as the command line says, and ends."""
         which = typer.Option(None, f"--{self.kind}", help=f"{self.kind.capitalize()}, in the same way.")
         lists = typer.Option(False, "--list", help=f"Name the conditions and {self.kind}, and end.")
 

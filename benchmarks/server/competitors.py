@@ -1,6 +1,6 @@
-"""The measured servers: our architectures, as the installed engine lists them, the peers, and the null responder.
+"""The competitors: our architectures, as the installed engine lists them, the peers, and the null responder.
 
-All run on one core with one worker; our helpers and Apache's threads share that core.
+Each runs on one core with one worker; our helpers and Apache's threads share that core.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from sojourn.systems.running import start_process, wait_until
 Kind = Literal["ours", "peer", "null"]
 
 REFERENCE = "nginx"
-"""The peer that everything is compared with."""
+"""The peer with which all others are compared."""
 NULL_LARGE_BYTES = 50_000
-"""From this size on, sending from the page cache may be the cheapest way."""
+"""From this size on, `sendfile` may be the cheapest way to send."""
 _LISTENING = re.compile(r"^listening on (\S+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Competitor:
-    """A server in one of its forms."""
+    """A server in one of its variants."""
 
     name: str
     kind: Kind
     start: Callable[[Launch, Condition], Running]
     takes: Callable[[Condition], bool]
-    """Whether it has a part in a condition."""
+    """Whether it takes part in a condition."""
 
 
 def competitors() -> list[Competitor]:
-    """Everybody, in the order of the tables: ours, peers, null."""
+    """Returns all competitors in the order of the tables: ours, peers, null."""
     return [
         *(_ours(name) for name in architectures()),
         *(_peer(peer) for peer in systems.PEERS),
@@ -52,7 +52,7 @@ def competitors() -> list[Competitor]:
 
 
 def chosen(patterns: str | None, everybody: Sequence[Competitor] | None = None) -> list[Competitor]:
-    """Those whose names match one of the comma-separated patterns; all without patterns."""
+    """Returns those whose names match one of the comma-separated patterns; all without patterns."""
     everybody = competitors() if everybody is None else everybody
     found = selection.chosen(patterns, everybody, "server")
     if any(each.kind == "null" for each in found):
@@ -65,7 +65,7 @@ def _ours(name: str) -> Competitor:
         del condition
         return systems.SYSTEMS["sojourn"].start(launch.with_architecture(name))
 
-    # The log is written in the same way by all of them.
+    # All of them write the log in the same format.
     return Competitor(name, "ours", start, lambda condition: name == default_architecture() or not condition.access_log)
 
 
@@ -78,7 +78,7 @@ def _peer(peer: systems.Server) -> Competitor:
 
 
 def null_responder(variant: str) -> Competitor:
-    """The null responder in one of its variants."""
+    """Returns the null responder in one of its variants."""
 
     def start(launch: Launch, condition: Condition) -> Running:
         return start_null_responder(launch, condition, "--variant", variant)
@@ -104,10 +104,10 @@ def start_null_responder(launch: Launch, condition: Condition, *options: str) ->
 
 
 def null_responder_path() -> Path:
-    """Where it was built.
+    """Returns the path of the built null responder.
 
     Raises:
-        CouldNotRun: it was not.
+        CouldNotRun: it was not built.
     """
     built = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "null-responder"
     if not built.is_file():

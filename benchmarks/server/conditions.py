@@ -1,4 +1,4 @@
-"""What is measured: documents, ways to use connections, numbers of clients. A condition's name selects it."""
+"""The conditions: documents, use of connections, numbers of clients. You select a condition by its name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIZES_BYTES = {"500B": 500, "5KB": 5_000, "50KB": 50_000, "500KB": 500_000, "5MB
 
 @dataclass(frozen=True)
 class Condition:
-    """One row of the plan; `idle` ones hold connections open instead of loading the server."""
+    """A row of the plan; `idle` ones hold connections open instead of loading the server."""
 
     name: str
     title: str
@@ -29,12 +29,12 @@ class Condition:
 
     @property
     def path(self) -> str:
-        """Where the document is on every server."""
+        """Returns the document's path on every server."""
         return f"/{self.size}"
 
     @property
     def size_bytes(self) -> int:
-        """The document's size."""
+        """Returns the document's size."""
         return SIZES_BYTES[self.size]
 
 
@@ -53,5 +53,5 @@ CONDITIONS: Sequence[Condition] = (
 
 
 def documents() -> list[Document]:
-    """The site that every server serves."""
+    """Makes the site that every server serves."""
     return [(f"/{name}", size_bytes) for name, size_bytes in SIZES_BYTES.items()]

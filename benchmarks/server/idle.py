@@ -1,7 +1,7 @@
-"""Memory of idle connections: what a server's processes grow by when many clients stay connected.
+"""Memory of idle connections: by how much a server's processes grow when many clients stay connected.
 
-Each connection has asked once and read its answer, as a browser's has. Resident memory counts a page that several
-processes share in each of them; the proportional set size (PSS, proc_pid_smaps(5)) divides it among them.
+Each connection has sent one request and read the response, as a browser's would. Resident memory counts a page that
+several processes share in each of them; the proportional set size (PSS, proc_pid_smaps(5)) divides it among them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from benchmarks.server.conditions import Condition
 from sojourn.systems import Running
 
 ANSWER_TIMEOUT_SECONDS = 3.0
-"""One request at a time is asked: who takes longer has no worker left for it."""
+"""There is one request at a time: a server that takes longer has no free worker."""
 SETTLE_SECONDS = 0.5
 RECEIVE_BYTES_MAX = 65_536
 
@@ -41,12 +41,12 @@ class Growth:
 
     @property
     def resident_bytes_per_connection(self) -> float:
-        """Beyond the footprint that was there before."""
+        """Returns the growth of resident memory per connection."""
         return (self.resident_bytes_after - self.resident_bytes_before) / self.connections
 
     @property
     def proportional_bytes_per_connection(self) -> float:
-        """The same, pages that are shared counted once."""
+        """Returns the growth per connection with shared pages counted once."""
         return (self.proportional_bytes_after - self.proportional_bytes_before) / self.connections
 
 
@@ -54,7 +54,7 @@ def measure(server: Running, condition: Condition) -> Growth:
     """Fills a server with idle connections.
 
     Raises:
-        Refused: it did not answer on one of them or did not keep it.
+        Refused: the server did not answer on one of them, or closed it.
     """
     resident_before, proportional_before, _ = memory(server.pids)
     with contextlib.ExitStack() as stack:
@@ -68,7 +68,7 @@ def measure(server: Running, condition: Condition) -> Growth:
 
 
 def _connect(server: Running, condition: Condition) -> Iterator[socket.socket]:
-    """One after the other, so that what a server needs for many requests at once is not taken for idle memory."""
+    """Connects one after the other, so that memory for simultaneous requests does not count as idle memory."""
     where = urlsplit(server.url)
     assert where.hostname is not None
     assert where.port is not None
@@ -95,7 +95,7 @@ def _read_answer(connection: socket.socket, body_bytes: int) -> None:
 
 
 def _closed_by_server(connections: list[socket.socket]) -> int:
-    """How many can be read from: nothing is due on an idle connection but its end."""
+    """Returns the number of readable connections: an idle connection becomes readable only when it is closed."""
     poll = select.poll()
     for connection in connections:
         poll.register(connection, select.POLLIN | select.POLLRDHUP)
@@ -103,7 +103,7 @@ def _closed_by_server(connections: list[socket.socket]) -> int:
 
 
 def memory(pids: list[int]) -> tuple[int, int, int]:
-    """Resident and proportional bytes of the processes and their descendants, and how many they are."""
+    """Returns resident and proportional bytes of the processes and their descendants, and the number of processes."""
     processes = list(_tree(pids))
     totals = {"Rss": 0, "Pss": 0}
     for pid in processes:

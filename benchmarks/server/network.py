@@ -1,8 +1,8 @@
-"""A network of a cell's own: a namespace with nothing but a loopback, and one congestion control for all.
+"""A network per cell: a namespace with only a loopback interface, and one congestion control for all.
 
-What a cell leaves behind, 100,000 connections in TIME_WAIT or what the kernel remembers of a path, would make the next
-one dearer. Few servers let their congestion control be chosen, so the kernel's default is set, in the namespace alone:
-nothing has to be restored, even after a crash, and other programs' connections do not matter.
+A cell may leave 100,000 connections in TIME_WAIT, or metrics of a path in the kernel, which would make the next cell
+more expensive. Few servers let you choose their congestion control, so the kernel's default is set, in the namespace
+alone: nothing has to be restored, even after a crash, and other programs' connections do not change.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _SETTINGS = Path("/proc/sys/net/ipv4")
 
 
 def enter_own(congestion_control: str) -> None:
-    """Moves this thread, and what it will start, to a new network namespace; the one before ends with its sockets.
+    """Moves this thread, and what it will start, to a new network namespace; its old one ends with its sockets.
 
     Raises:
-        CouldNotRun: it is not allowed, or the kernel has no such congestion control, or not for other networks.
+        CouldNotRun: it is not permitted, or the kernel lacks this congestion control, or lacks it in other networks.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNET) != 0:

@@ -1,4 +1,4 @@
-"""What the benchmarks of servers and of proxies are asked alike, and the setting that it makes."""
+"""The options that the benchmarks of servers and of proxies share, and the setting that they make."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sojourn.workload.site import Document
 
 SYSTEM_CONGESTION_CONTROL = "system"
 QUICK_DURATION_SECONDS = 0.3
-"""Enough that a server is given a core meanwhile, where others work too."""
+"""Long enough for the server to get its core, even if other programs run."""
 
 Only = Annotated[str | None, typer.Option(help="Conditions, comma-separated, * allowed; --list shows all.")]
 Repetitions = Annotated[int, typer.Option(min=1, max=100, help="How often each cell is measured.")]
@@ -36,7 +36,7 @@ Quick = Annotated[bool, typer.Option("--quick", help="One repetition of a moment
 
 @dataclass(frozen=True)
 class Asked:
-    """The options, as they were given."""
+    """The options as given."""
 
     repetitions: int
     duration: str
@@ -49,10 +49,10 @@ class Asked:
     quick: bool
 
     def setting(self, documents: Iterable[Document], site_bytes_max: int) -> Setting:
-        """Builds the site and enters the network in which cells are measured."""
+        """Builds the site, and enters the network in which cells are measured."""
         control = None if self.congestion_control == SYSTEM_CONGESTION_CONTROL else self.congestion_control
         if control is not None:
-            # Before anything is measured: whether it can be done, and so that what is described is this network.
+            # Before the first cell, to find out whether it works, and so that the description is of this network.
             network.enter_own(control)
         machine.raise_descriptors()
         folder = self.output / "site"

@@ -1,4 +1,4 @@
-"""What a run came to: its tables on the terminal, and the page with its plots in a folder."""
+"""The outcome of a run: tables on the terminal, and the page with its plots in a folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sojourn.text import format
 
 
 class Outcome:
-    """The tables of what a record holds; the proxy benchmark's has other targets and another page."""
+    """The tables of a record's cells; the proxy benchmark has other targets and another page."""
 
     name = "server-benchmark"
 
@@ -41,7 +41,7 @@ class Outcome:
         self.run: dict[str, Any] = record.run | {"complete": complete, "seconds": seconds, "versions": peers}
 
     def print(self, console: Console) -> None:
-        """A line per cell, cheapest first, and the targets that were measured."""
+        """Prints a line per cell, cheapest first, and the measured targets."""
         for table in self.measured:
             console.print(grid(table))
             for note in page.notes([table]):
@@ -51,21 +51,21 @@ class Outcome:
                 console.print(verdict.line, highlight=False)
 
     def write(self, folder: Path) -> Path:
-        """Writes the page and its plots; answers the page's path."""
+        """Writes the page and its plots; returns the page's path."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{self.name}.md"
         path.write_text(self._page(folder))
         return path
 
     def _default(self) -> str:
-        """The architecture that the targets are for."""
+        """Returns the architecture to which the targets apply."""
         return default_architecture()
 
     def _verdicts(self) -> list[Verdict]:
         return judge(self.tables)
 
     def _page(self, folder: Path) -> str:
-        """The page; its plots are written to the folder."""
+        """Returns the page; writes its plots to the folder."""
         images = []
         for chart in plot.charts(self.tables, self.measured):
             name = f"{self.name}-{chart.identifier}.svg"
@@ -75,7 +75,7 @@ class Outcome:
 
 
 def grid(table: Table) -> Grid:
-    """The table on a terminal."""
+    """Returns the table for a terminal."""
     idle = table.condition.idle
     drawn = Grid(title=table.condition.title, title_justify="left", box=None, header_style="dim")
     drawn.add_column("server")

@@ -1,4 +1,4 @@
-"""The page: targets, a table per condition, the memory of idle connections. Its words are in page.md.template."""
+"""The page: targets, a table per condition, the memory of idle connections. Its text is in page.md.template."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SYSTEM_NETWORK = "All cells share the system's network, in which connections of
 
 
 def page(run: dict[str, Any], measured: Sequence[Table], tables: Tables, images: Sequence[tuple[str, str]]) -> str:
-    """The page of a run; `images` are titles and file names."""
+    """Returns the page of a run; `images` are titles and file names."""
     template = Template(Path(__file__).with_name("page.md.template").read_text())
     return template.substitute(
         circumstances(run),
@@ -40,7 +40,7 @@ def page(run: dict[str, Any], measured: Sequence[Table], tables: Tables, images:
 
 
 def circumstances(run: dict[str, Any]) -> dict[str, object]:
-    """What a page says of how, where and when was measured."""
+    """Returns what a page says about how, where and when it was measured."""
     return {
         "date": run["date"],
         "took": format.duration(run["seconds"]),
@@ -59,7 +59,7 @@ def circumstances(run: dict[str, Any]) -> dict[str, object]:
 
 
 def notes(measured: Iterable[Table]) -> list[str]:
-    """Why figures are marked."""
+    """Returns the notes that explain marked figures."""
     return [
         f"{sign} {row.competitor}, {table.condition.title}: {why}"
         for table in measured
@@ -78,23 +78,23 @@ def _doubts(row: Row) -> Iterator[tuple[str, str]]:
 
 
 def cheapest_first(rows: Iterable[Row]) -> list[Row]:
-    """In the order of the tables; those without a figure stand last."""
+    """Sorts the rows, cheapest first; those without a figure come last."""
     return sorted(rows, key=lambda row: row.cost.median if row.cost else float("inf"))
 
 
 def mark(row: Row) -> str:
-    """What a competitor's name is followed by where its figures need a note."""
+    """Returns the mark after a competitor's name if its figures need a note."""
     return "".join(f" {sign}" for sign, _ in _doubts(row))
 
 
 def ratio_of(row: Row, other: Row | None) -> str:
-    """A ratio of costs; none to itself."""
+    """Returns a ratio of costs; empty for the reference itself."""
     value = ratio(row, other)
     return format.NOT_MEASURED if value is None or row is other else f"{value:.2f}"
 
 
 def cost_of(row: Row, *, idle: bool) -> str:
-    """The figure that is compared: bytes per idle connection, or microseconds per request with their spread."""
+    """Returns the compared figure: bytes per idle connection, or microseconds per request with their spread."""
     if row.cost is None:
         return format.NOT_MEASURED
     if idle:
@@ -104,12 +104,12 @@ def cost_of(row: Row, *, idle: bool) -> str:
 
 
 def median_of(spread: Spread | None) -> float | None:
-    """A figure's median, where it was measured."""
+    """Returns a figure's median, if it was measured."""
     return spread.median if spread else None
 
 
 def targets(verdicts: Iterable[Verdict], default: str) -> str:
-    """A table of targets and whether they are met; `default` is the architecture that they are for."""
+    """Returns a table of targets and whether they are met, for the architecture `default`."""
     rows = []
     for verdict in verdicts:
         target = verdict.target
@@ -124,7 +124,7 @@ def targets(verdicts: Iterable[Verdict], default: str) -> str:
 
 
 def loaded(table: Table) -> str:
-    """The table of a condition under load."""
+    """Returns the table of a condition under load."""
     header = [
         "server",
         "",
@@ -179,13 +179,13 @@ def _idle(table: Table) -> str:
 
 
 def notes_section(measured: Iterable[Table]) -> str:
-    """The section of notes, if there are any."""
+    """Returns the section of notes, if there are any."""
     found = notes(measured)
     return "## Notes\n\n" + "\n".join(f"- {note}" for note in found) if found else ""
 
 
 def _machine(run: dict[str, Any]) -> str:
-    """The machine as a table, with the revision and the servers' versions."""
+    """Returns the machine as a table, with the revision and the servers' versions."""
     versions = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
     return table_of(
         ["", ""], [["revision", run["revision"]], *machine_rows(run["environment"]), ["servers", versions]], "ll"

@@ -1,4 +1,4 @@
-"""The plots of the page: cost against document size and against the number of clients, in time and beside nginx."""
+"""The plots of the page: cost by document size and by number of clients, in CPU time and relative to nginx."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Look:
 
 
 def charts(tables: Tables, measured: Sequence[Table]) -> list[Chart]:
-    """Those that have at least two places along their axis."""
+    """Returns the plots that have at least two points along their axis."""
     by_size = [table for table in measured if _is_plain(table.condition) and table.condition.clients == CLIENTS]
     by_clients = [table for table in measured if _is_plain(table.condition) and table.condition.size == "500B"]
     looks = _looks(tables)

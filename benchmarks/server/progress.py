@@ -1,6 +1,6 @@
-"""How far the run is: on a terminal one line with the time left, elsewhere a line per cell.
+"""Progress of the run: one line with the time left on a terminal, otherwise a line per cell.
 
-It is written between cells only. A bar that moves by itself would take its time from the generator's core.
+It is written only between cells, because a moving bar would take CPU time from the generator's core.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from benchmarks.server.cell import Cell
 from sojourn.text import format
 
 OVERHEAD_SECONDS_AT_FIRST = 0.6
-"""Starting, checking and stopping a server, until it is known from the cells that were measured."""
+"""Time to start, check and stop a server, until the measured cells tell it."""
 
 
 class Progress:
-    """Cells done and to do; the time left is their load's plus what each has cost beside it so far."""
+    """Cells done and to do; the time left is that of their load plus the mean overhead per cell so far."""
 
     def __init__(self, console: Console, load_seconds: Sequence[float]) -> None:
         self._console = console
@@ -38,13 +38,13 @@ class Progress:
         self._show("")
 
     def begin(self, name: str) -> None:
-        """The next cell."""
+        """Shows the next cell."""
         self._began = time.monotonic()
         self._name = name
         self._show(f"{self._done + 1} of {self._total}, {format.duration(self._seconds_left())} left: {name}")
 
     def done(self, cell: Cell) -> None:
-        """The cell ended."""
+        """Counts a cell as done."""
         self._overhead_seconds += time.monotonic() - self._began - self._left.pop(0)
         if not self._console.is_terminal:
             self._console.print(
@@ -53,7 +53,7 @@ class Progress:
 
     def _show(self, said: str) -> None:
         if self._console.is_terminal:
-            # To the line's beginning, and what was there is gone; rich would take the carriage return out.
+            # Return to the start of the line and clear it; rich would remove the carriage return.
             self._console.file.write(f"\r\033[K{said}")
             self._console.file.flush()
 

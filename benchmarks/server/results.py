@@ -1,7 +1,7 @@
-"""The cells of a run as a file of JSON lines, written as each ends, and their medians.
+"""The cells of a run as a file of JSON lines, each written when it ends, and their medians.
 
-The first line says what the run was (machine, seed, durations); a run that is resumed has to agree with it in what the
-figures depend on.
+The first line describes the run (machine, seed, durations). A resumed run must match it in everything on which the
+figures depend.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Key = tuple[str, str, int]
 
 
 class Record:
-    """The file of a run; its lines are `kind`s of cells."""
+    """The file of a run; each line is a cell of the type `kind`."""
 
     def __init__(self, folder: Path, run: dict[str, Any], *, resume: bool, kind: type[Cell] = Cell) -> None:
         self.path = folder / FILE
@@ -52,11 +52,11 @@ class Record:
 
     @property
     def done(self) -> set[Key]:
-        """The cells that are there."""
+        """Returns the cells in the file."""
         return {(cell.condition, cell.competitor, cell.repetition) for cell in self.cells}
 
     def add(self, cell: Cell) -> None:
-        """Keeps a cell, in the file before anything else happens."""
+        """Adds a cell, and writes it to the file at once."""
         self.cells.append(cell)
         with self.path.open("a") as file:
             file.write(json.dumps(cell.as_json()) + "\n")
@@ -72,7 +72,7 @@ class Spread:
 
     @staticmethod
     def of(values: Iterable[float | None]) -> Spread | None:
-        """None where no repetition has the figure."""
+        """Returns None if no repetition has the figure."""
         found = [value for value in values if value is not None]
         return Spread(median(found), min(found), max(found)) if found else None
 
@@ -86,27 +86,27 @@ class Row:
     cells: list[Cell]
 
     def spread(self, figure: Callable[[Cell], float | None]) -> Spread | None:
-        """A figure's median and ends."""
+        """Returns a figure's median, minimum and maximum."""
         return Spread.of(figure(cell) for cell in self.cells)
 
     @property
     def cost(self) -> Spread | None:
-        """The figure that is compared."""
+        """Returns the compared figure."""
         return self.spread(lambda cell: cell.cost)
 
     @property
     def trouble(self) -> str | None:
-        """The first repetition's trouble that had any."""
+        """Returns the trouble of the first repetition that has any."""
         return next((cell.trouble for cell in self.cells if cell.trouble), None)
 
     @property
     def limited_because(self) -> str | None:
-        """Why the generator was the limit, in the first repetition in which it was."""
+        """Returns why the generator was the limit, in the first repetition in which it was."""
         return next((cell.limited_because for cell in self.cells if cell.limited_because), None)
 
     @property
     def stolen_fraction(self) -> float:
-        """The most that the hypervisor took of the server's core in a repetition."""
+        """Returns the largest share of the server's core that the hypervisor took in a repetition."""
         return max((cell.core_steal_fraction or 0.0 for cell in self.cells), default=0.0)
 
 
@@ -118,23 +118,23 @@ class Table:
     rows: list[Row]
 
     def row(self, competitor: str) -> Row | None:
-        """One of them."""
+        """Returns one competitor's row."""
         return next((row for row in self.rows if row.competitor == competitor), None)
 
     def best(self, kind: Kind) -> Row | None:
-        """The cheapest of a kind, among those without trouble."""
+        """Returns the cheapest of a kind, among those without trouble."""
         sound = [(row.cost.median, row) for row in self.rows if row.kind == kind and row.cost and not row.trouble]
         return min(sound, key=lambda pair: pair[0])[1] if sound else None
 
     @property
     def reference(self) -> Row | None:
-        """The peer that everything is compared with, unless it had trouble."""
+        """Returns the peer with which all others are compared, unless it had trouble."""
         row = self.row(REFERENCE)
         return None if row is None or row.trouble else row
 
 
 def tables(cells: Iterable[Cell], conditions: Iterable[Condition], everybody: Iterable[Competitor]) -> list[Table]:
-    """A table per condition that has cells."""
+    """Returns a table for each condition that has cells."""
     by_place: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
         by_place.setdefault((cell.condition, cell.competitor), []).append(cell)
@@ -154,7 +154,7 @@ def tables(cells: Iterable[Cell], conditions: Iterable[Condition], everybody: It
 
 
 def ratio(row: Row | None, other: Row | None) -> float | None:
-    """The cost of one over the cost of another."""
+    """Returns the cost of one over the cost of another."""
     if row is None or other is None or row.cost is None or other.cost is None or other.cost.median <= 0:
         return None
     return row.cost.median / other.cost.median

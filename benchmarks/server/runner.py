@@ -1,4 +1,4 @@
-"""Runs a benchmark of servers: its plan, its cells one after the other, and what the run's page says of it."""
+"""Runs a benchmark of servers: plans the cells, measures one after the other, and describes the run for the page."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from sojourn.machine import cores
 from sojourn.workload.site import Document
 
 ONCE_REPETITIONS = 1
-"""Memory does not vary from one start to the next."""
+"""Memory does not vary between starts."""
 
 K = TypeVar("K", bound=Condition)
 
 
 @dataclass(frozen=True)
 class Benchmark(Generic[K]):
-    """What one benchmark has of its own."""
+    """The parts that differ between the benchmarks."""
 
     program: str
     documents: Sequence[Document]
@@ -44,7 +44,7 @@ class Benchmark(Generic[K]):
 def run_and_end(
     benchmark: Benchmark[K], asked: Asked, chosen: Sequence[K], everybody: Sequence[Competitor], console: Console
 ) -> NoReturn:
-    """Measures what was asked for, prints it, writes the page where it was wanted, and ends."""
+    """Measures the requested cells, prints them, writes the page if it is wanted, and ends."""
     setting = asked.setting(benchmark.documents, benchmark.site_bytes_max)
     repetitions = 1 if asked.quick else asked.repetitions
     about = describe(benchmark.program, setting, repetitions, console)
@@ -61,7 +61,7 @@ def run_and_end(
 def plan(
     chosen: Sequence[K], everybody: Sequence[Competitor], repetitions: int, seed: int
 ) -> list[tuple[K, Competitor, int]]:
-    """Each repetition has all cells in an order of its own, so that no server always follows another."""
+    """Returns all cells of each repetition in a random order, so that no server always follows the same one."""
     steps: list[tuple[K, Competitor, int]] = []
     for repetition in range(repetitions):
         cells = [
@@ -81,7 +81,7 @@ def measure_all(
     measure: Callable[[K, Competitor, int, Setting], Cell],
     console: Console,
 ) -> bool:
-    """Measures what the record lacks; answers whether it came to the end."""
+    """Measures the cells that the record lacks; returns true if it reached the end."""
     missing = [step for step in steps if (step[0].name, step[1].name, step[2]) not in record.done]
     load_seconds = [setting.seconds_of(condition) for condition, _, _ in missing]
     with cores.keep_off_server_core(setting.cores), Progress(console, load_seconds) as progress:
@@ -97,7 +97,7 @@ def measure_all(
 
 
 def describe(program: str, setting: Setting, repetitions: int, console: Console) -> dict[str, Any]:
-    """The run: what its page says, and what a run that goes on has to agree with."""
+    """Describes the run for its page; a resumed run must match the description."""
     about = run.describe(program, console)
     return about | {
         "seed": setting.seed,

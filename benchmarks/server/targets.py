@@ -1,4 +1,4 @@
-"""What our servers are to reach, and whether they do: a ratio of costs, or a cost, and its bound."""
+"""The targets of our servers, and whether they meet them: a ratio of costs, or a cost, and its bound."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ IDLE_BYTES_MAX = 512.0
 
 @dataclass(frozen=True)
 class Target:
-    """A bound on what `figure` finds in a condition's table."""
+    """A bound on the `figure` of a condition's table."""
 
     condition: str
     of: str
@@ -34,20 +34,20 @@ class Tables:
         return self._tables.get(condition)
 
     def ours(self, condition: str) -> Row | None:
-        """The default architecture."""
+        """Returns the row of the default architecture."""
         table = self[condition]
         row = table.row(self.default) if table else None
         return None if row is None or row.trouble else row
 
 
 def against_nginx(tables: Tables, condition: str) -> float | None:
-    """The default architecture's cost over the reference's."""
+    """Returns the default architecture's cost over the reference's."""
     table = tables[condition]
     return ratio(tables.ours(condition), table.reference) if table else None
 
 
 def against_best_peer(tables: Tables, condition: str) -> float | None:
-    """The default architecture's cost over the cheapest peer's."""
+    """Returns the default architecture's cost over the cheapest peer's."""
     table = tables[condition]
     return ratio(tables.ours(condition), table.best("peer")) if table else None
 
@@ -91,7 +91,7 @@ TARGETS: Sequence[Target] = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """A target beside what was measured; `measured` is None where it was not, or only with errors."""
+    """A target and the measured figure; `measured` is None if there is none without errors."""
 
     target: Target
     condition: Condition
@@ -99,14 +99,14 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """met, not met or not measured."""
+        """Returns `met`, `not met` or `not measured`."""
         if self.measured is None:
             return "not measured"
         return "met" if self.measured <= self.target.bound else "not met"
 
     @property
     def line(self) -> str:
-        """As a line on a terminal."""
+        """Returns a line for a terminal."""
         target = self.target
         measured = "      –" if self.measured is None else f"{self.measured:7.2f}"
         return f"{target.condition:16} {target.against:27} {measured} <= {target.bound:<5g} {self.word}"
@@ -115,6 +115,6 @@ class Verdict:
 def judge(
     tables: Tables, targets: Sequence[Target] = TARGETS, conditions: Sequence[Condition] = CONDITIONS
 ) -> list[Verdict]:
-    """Every target."""
+    """Compares the tables with every target."""
     by_name = {condition.name: condition for condition in conditions}
     return [Verdict(target, by_name[target.condition], target.figure(tables, target.condition)) for target in targets]

@@ -1,1 +1,1 @@
-"""Our streaming server beside GStreamer's and VLC's: what a stream costs, and how many of them conform."""
+"""The streaming benchmark: our server, GStreamer's and VLC's, by the cost and the number of conforming streams."""

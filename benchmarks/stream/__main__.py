@@ -1,4 +1,4 @@
-"""`benchmarks/stream/bench`: options to films and plays, plays to measurements, measurements to the page."""
+"""`benchmarks/stream/bench`: makes the films, plays and measures them, and writes the page."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def _bench(
     output: Annotated[Path, typer.Option(help="The run's folder.")] = machine.ROOT / "runs" / NAME,
     docs: Annotated[Path | None, typer.Option(help="Also put the page here.")] = None,
 ) -> None:
-    """Measure what a stream costs each server, how many of them conform, and how late ours sends many.
+    """Measure what a stream costs each server, how many streams conform, and how late ours sends many.
 
-    Ctrl-C ends the run and writes the page of what there is.
+    Ctrl-C ends the run and writes the page of the measurements so far.
 
     Examples: benchmarks/stream/bench --quick --servers gst-* --rates 300k --transports udp;
     benchmarks/stream/bench --minutes 15
@@ -54,7 +54,7 @@ def _bench(
     competitors = selection.chosen(servers, COMPETITORS, "server")
     cores = machine.two_cores()
     machine.raise_descriptors()
-    # The pace has one film and one server.
+    # The pace is measured with one film and one server.
     played = [] if parts == [PACE] else rates.split(",")
     places = [
         (competitor, rate, transport)
@@ -93,7 +93,7 @@ def _effort(quick: bool, minutes: float | None, parts: Sequence[Part], plays: in
 
 
 def _film(output: Path, rate: str, seconds: float) -> Path:
-    """One film of a rate; made anew only where it is not there."""
+    """Returns a film of this rate; makes it only if it is missing."""
     folder = output / "films" / f"{rate}-{seconds:g}s"
     if not folder.is_dir():
         talk.print(f"making a film of {rate}bit/s and {seconds:g} s", highlight=False)
@@ -102,7 +102,7 @@ def _film(output: Path, rate: str, seconds: float) -> Path:
 
 
 def _images(measured: Measured, folders: Iterable[Path | None]) -> list[tuple[str, str]]:
-    """Writes the plots beside the page; their titles and names."""
+    """Writes the plots beside the page; returns their titles and names."""
     drawn = charts(tables(measured.costs))
     for folder in filter(None, folders):
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""How many streams a server carries: the largest number of viewers of whom 99 % of streams conform."""
+"""A server's capacity: the largest number of viewers at which 99 % of the streams conform."""
 
 from __future__ import annotations
 
@@ -23,45 +23,45 @@ from sojourn.machine.cores import Cores
 from sojourn.text import format
 
 CONDITION = "served>=99%"
-"""Of all that came: of those too that had no packet when the run ended."""
+"""Of all viewers, including those without a packet at the end of the run."""
 URL = "rtsp://film"
-"""Stands for the server's, which has another port in every run."""
+"""A placeholder for the server's URL, which has another port in every run."""
 START_FRACTION = 0.85
-"""Of the viewers for whom a core should do: the search begins where a run is likely to pass, near the edge."""
+"""The fraction of the estimated capacity at which the search begins: near the limit, but likely to pass."""
 GROWTH = 1.4
-"""By what viewers become more, or fewer, until one run has passed and one failed."""
+"""The factor on the viewers, up or down, until one run has passed and one has failed."""
 START_CLIENTS_WITHOUT_COSTS = 100
 JUDGED_MAX = 300
-"""UDP viewers of the generator, which are judged; the others discard what they receive and cost next to nothing."""
+"""The UDP viewers that the generator judges; the others discard what they receive and cost next to nothing."""
 UNREAD_COME_WITHIN_SECONDS = 3.0
 UNREAD_BEGIN_WITHIN_SECONDS = 10.0
-"""Of the film: it does not end before the run does."""
+"""Seconds of the film within which they begin, so that it does not end before the run does."""
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """What a search found; None where it did not, with the reason in `trouble`."""
+    """The result of a search; figures are None if it failed, with the reason in `trouble`."""
 
     competitor: str
     rate: str
     transport: str
     start: int = 0
-    """Where the search began."""
+    """The number of viewers at which the search began."""
     capacity: float | None = None
     low: float | None = None
     high: float | None = None
-    """The interval; without a capacity `low` is the most that passed."""
+    """The upper end of the interval; without a capacity `low` is the most that passed."""
     runs: int = 0
     ending: str | None = None
     limited_because: str | None = None
-    """What gave in the generator, where it gave before the server."""
+    """What limited the generator, if it was the limit."""
     core_fraction: float | None = None
-    """What the server used of its core in the run with most viewers that passed."""
+    """The fraction of its core that the server used in the passed run with the most viewers."""
     trouble: str | None = None
 
     @property
     def figure(self) -> str:
-        """In the tables."""
+        """Returns the figure for the tables."""
         if self.capacity is not None:
             return format.number(self.capacity)
         if self.low is not None:
@@ -70,20 +70,20 @@ class Capacity:
 
     @property
     def said(self) -> str:
-        """What is said when it ends."""
+        """Returns the message for its end."""
         found = self.trouble or f"{self.figure} streams conform ({self.runs} runs, {self.ending})"
         return f"{self.rate}, {self.transport}: {self.competitor}: {found}"
 
     def as_json(self) -> dict[str, Any]:
-        """As a line of the results' file."""
+        """Returns it as a line of the results file."""
         return {"part": "capacity", **dataclasses.asdict(self)}
 
 
 def carried(costs: Mapping[int, float]) -> float | None:
-    """How many streams one core should do for, from CPU seconds per stream-second by number of viewers.
+    """Estimates how many streams one core can serve, from CPU seconds per stream-second by number of viewers.
 
-    What is done for any number of streams, such as waking up, and what is done for each are told apart by the line
-    through two points: the rest of a core is for streams.
+    A line through two points separates the fixed cost, such as waking up, from the cost per stream. The core's time
+    beyond the fixed cost is for streams.
     """
     if not costs:
         return None
@@ -97,13 +97,13 @@ def carried(costs: Mapping[int, float]) -> float | None:
 
 
 def judged_max(transport: str) -> float:
-    """How many viewers the generator may have: in a connection somebody has to take what comes."""
+    """Returns how many viewers the generator may have: interleaved packets must be read, so there it has all."""
     return JUDGED_MAX if transport == "udp" else math.inf
 
 
 def start_clients(rows: Iterable[Row], *, all_are_judged: bool) -> int:
-    """Where a search begins: what the server's core should do for, or the generator's if that has all viewers."""
-    # Streams that did not conform cost about as much: for a start that is near enough.
+    """Returns the start of a search: what the server's core can serve, or the generator's if it has all viewers."""
+    # Streams that did not conform cost about as much, which is accurate enough for a start.
     known = list(rows)
     servers = {row.clients: row.cost.median for row in known if row.cost}
     generators = {row.clients: row.generator_cost.median for row in known if row.generator_cost and all_are_judged}
@@ -112,7 +112,7 @@ def start_clients(rows: Iterable[Row], *, all_are_judged: bool) -> int:
 
 
 def measure(play: Play, start: int, effort: Effort, cores: Cores) -> Capacity:
-    """Searches, each run with the server started anew."""
+    """Searches for the capacity; starts the server anew for each run."""
     capacity = Capacity(play.competitor.name, play.rate, play.transport, start)
     core_fractions: dict[float, float | None] = {}
 

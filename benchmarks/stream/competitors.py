@@ -1,4 +1,4 @@
-"""The streaming servers: how each is started on a film, and under what URL it has it."""
+"""The streaming servers: how to start each with a film, and the film's URL."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STARTS_MAX = 3
 SAID = "said.log"
 ENDED_WITHIN_SECONDS = 10.0
 SESSIONS_MAX = 65536
-"""Our server's own limit is no answer to how many it carries."""
+"""High enough that our server's own limit does not decide how many streams it carries."""
 
 
 @dataclass(frozen=True)
@@ -32,36 +32,36 @@ class Competitor:
 
     name: str
     command: Callable[[Path, int, Path], list[str]]
-    """For a film, a port and a folder of its own."""
+    """The command for a film, a port and a folder."""
     path: Callable[[Path], str]
-    """Of the film in its URLs."""
+    """The path of the film in the URL."""
     lacking: Callable[[], str | None]
-    """Why it cannot run here, if it cannot."""
+    """Returns why it cannot run here, if it cannot."""
     transports: tuple[str, ...] = ("udp", "tcp")
-    """The ways of packets that it has."""
+    """The transports that it supports."""
 
 
 @dataclass(frozen=True)
 class Running:
-    """A server at work."""
+    """A running server."""
 
     pid: int
     url: str
     said: Path
-    """What it has printed."""
+    """The file with its output."""
 
 
 @contextmanager
 def running(competitor: Competitor, film: Path, core: int | None) -> Iterator[Running]:
-    """The server on a free port, with one film, on a core of its own.
+    """Starts the server on a free port, with one film, on a core of its own.
 
     Raises:
-        CouldNotRun: it is not installed, or did not begin to listen.
+        CouldNotRun: it is not installed, or did not listen in time.
     """
     if (why := competitor.lacking()) is not None:
         raise CouldNotRun(f"{competitor.name}: {why}")
     with tempfile.TemporaryDirectory() as folder:
-        # A server that gives up root's rights has to read it.
+        # A server that drops root must still be able to read it.
         Path(folder).chmod(0o777)
         process, port = _started(competitor, film, core, Path(folder))
         try:
@@ -72,7 +72,7 @@ def running(competitor: Competitor, film: Path, core: int | None) -> Iterator[Ru
 
 
 def _started(competitor: Competitor, film: Path, core: int | None, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
-    """The server, listening, and on which port: another one if somebody took the first before it."""
+    """Returns the listening server and its port; tries another port if the first was taken meanwhile."""
     environment = {**os.environ, "HOME": str(folder)}
     for _ in range(STARTS_MAX):
         port = free_port()
@@ -105,7 +105,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _ours(film: Path, port: int, folder: Path) -> list[str]:
     words = [str(engine.path()), "stream", str(film.parent), "--listen", f"127.0.0.1:{port}"]
-    # All UDP viewers are set up before any plays.
+    # All UDP viewers are set up before the first plays.
     return [*words, "--sessions-max", str(SESSIONS_MAX), "--setups-max", str(SESSIONS_MAX), "--setup-timeout", "60s"]
 
 
@@ -118,7 +118,7 @@ def _vlc(film: Path, port: int, folder: Path) -> list[str]:
     settings.write_text(f"new film vod enabled\nsetup film input {film.resolve().as_uri()}\n")
     settings.chmod(0o644)
     command = ["cvlc", "--intf", "dummy", "--no-dbus", "--vlm-conf", str(settings), "--rtsp-port", str(port)]
-    # It does not run as root.
+    # It refuses to run as root.
     return ["setpriv", "--reuid", "nobody", "--clear-groups", *command] if os.geteuid() == 0 else command
 
 
@@ -140,7 +140,7 @@ def _vlc_lacks() -> str | None:
 
 
 def ours_with(*options: str) -> Competitor:
-    """Our server with more options than it has in the comparison."""
+    """Returns our server with more options than in the comparison."""
     return replace(COMPETITORS[0], command=lambda film, port, folder: [*_ours(film, port, folder), *options])
 
 
@@ -150,5 +150,5 @@ COMPETITORS = (
     Competitor("gst-rtsp-server", _gstreamer, lambda film: f"/{film.name}", _gstreamer_lacks),
     Competitor("VLC", _vlc, lambda film: "/film", _vlc_lacks, ("udp",)),
 )
-"""VLC refuses packets within the connection (461). MediaMTX is not among them: it has no films of its own, but runs one
-ffmpeg per film."""
+"""VLC refuses interleaved packets (461). MediaMTX is left out: it does not read films itself, but runs one ffmpeg per
+film."""

@@ -1,4 +1,4 @@
-"""What a stream costs a server: CPU time and memory with so many viewers, which are few enough for all servers."""
+"""The cost of a stream: a server's CPU time and memory with a number of viewers that every server can serve."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from sojourn.probe.totals import CounterUse
 from sojourn.text import format
 
 CONFORMING_MIN = 0.99
-"""With fewer a server has done less than it was asked to, and its costs are compared with nothing."""
+"""With a smaller fraction the server has done less than its task, and its costs are not compared."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What one repetition measured; None where it did not, with the reason in `trouble`."""
+    """The figures of one repetition; None if it failed, with the reason in `trouble`."""
 
     competitor: str
     rate: str
@@ -40,23 +40,23 @@ class Cost:
     bits_per_second_per_stream: float | None = None
     generator_cpu_seconds_per_stream_second: float | None = None
     limited_because: str | None = None
-    """Why the generator was the limit, where it was."""
+    """Why the generator was the limit, if it was."""
     trouble: str | None = None
 
     @property
     def said(self) -> str:
-        """What is said when it ends."""
+        """Returns the message for its end."""
         cpu, memory = format.seconds(self.cpu_seconds_per_stream_second), format.size(self.resident_bytes_per_stream)
         found = self.trouble or f"{cpu} per stream-second, {memory} per stream"
         return f"{self.rate}, {self.transport}, {self.clients} streams: {self.competitor}: {found}"
 
     def as_json(self) -> dict[str, Any]:
-        """As a line of the results' file."""
+        """Returns it as a line of the results file."""
         return {"part": "costs", **dataclasses.asdict(self)}
 
 
 def measure(play: Play, clients: int, repetition: int, seconds: float, cores: Cores) -> Cost:
-    """Starts the server anew and lets so many watch. A server that fails is a cost with trouble."""
+    """Starts the server anew and measures it with these viewers. If the server fails, the cost has `trouble`."""
     cost = Cost(play.competitor.name, play.rate, play.transport, clients, repetition)
     try:
         with running(play.competitor, play.film, cores.server) as server:
@@ -87,7 +87,7 @@ def _with_figures(cost: Cost, result: LoadResult, idle_bytes: int) -> Cost:
 
 
 def _trouble(streams: StreamFigures) -> str | None:
-    """What makes the figures mean something else than they seem to."""
+    """Returns why the figures do not mean what they seem to."""
     if streams.played_seconds == 0:
         refused = {f"refused with {code}": count for code, count in streams.refused_by_status.items()}
         causes = {**refused, **streams.failures_by_cause}
@@ -99,13 +99,13 @@ def _trouble(streams: StreamFigures) -> str | None:
 
 
 def resident_bytes(pid: int) -> int:
-    """What a server and its children have in memory."""
+    """Returns the resident memory of a server and its children."""
     pages = [int(Path(f"/proc/{each}/statm").read_text().split()[1]) for each in tree([pid])]
     return sum(pages) * resource.getpagesize()
 
 
 def core_fraction(result: LoadResult) -> float | None:
-    """What the server used of its core."""
+    """Returns the fraction of its core that the server used."""
     return result.record.probe.counters.get("cpu_seconds", CounterUse()).per_second if result.record.probe else None
 
 

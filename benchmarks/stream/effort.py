@@ -1,4 +1,4 @@
-"""How long and how precisely is measured: in full, in a given time, or only to try whether everything runs."""
+"""The effort of a run: in full, within a given time, or only to try whether everything runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sojourn.failure import CouldNotRun
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the benchmark, and its share of the time where all are measured."""
+    """A part of the benchmark, and its share of the time if all are measured."""
 
     name: str
     share: float
@@ -20,33 +20,33 @@ class Part:
 
 COSTS, CAPACITY, PACE = PARTS = (Part("costs", 0.42), Part("capacity", 0.43), Part("pace", 0.15))
 COST_BESIDE_SECONDS = 3.5
-"""What a cost takes beside its measurement: the server's start and the probe's, viewers that come and leave."""
+"""The overhead of measuring a cost: starting server and probe, viewers that start and leave."""
 COST_SECONDS_MIN = 2.0
-"""In less time chance decides what a stream costs."""
+"""In less time, chance dominates the cost of a stream."""
 SEARCH_SECONDS_MIN = 25.0
-"""In less time no search has three runs."""
+"""In less time, no search has three runs."""
 SEARCH_RUN_SECONDS_MIN = 6.0
-"""Players have five seconds in hand before they can have nothing to show."""
+"""Longer than the five seconds that players buffer."""
 PACE_BESIDE_SECONDS = 14.0
-"""To set up so many streams, to begin them one after the other, and to end."""
+"""The overhead of the pace: setting up the streams, starting them one after the other, and ending them."""
 PACE_SECONDS_MIN = 5.0
 FILM_SPARE_SECONDS = 30.0
-"""A film is longer than whatever is measured by this: viewers come one after the other, and some begin later in it."""
+"""A film is longer than a measurement by this: viewers start one after the other, and some later in the film."""
 CLIENTS = (20, 100)
 REPETITIONS_IN_SHORT = 3
-"""With fewer no interval of a ratio decides anything."""
+"""With fewer repetitions, no interval of a ratio decides anything."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """What is done for every part."""
+    """The effort for every part."""
 
     repetitions: int
     clients: tuple[int, ...]
-    """Streams under which costs are measured: few enough for every server."""
+    """Numbers of streams at which costs are measured: few enough for every server."""
     cost_seconds: float
     search_seconds: float
-    """Of each run of a search: a server that is too slow has to fall behind by 5 % within it."""
+    """The length of each run of a search: a server that is too slow must fall behind by 5 % within it."""
     search_budget_seconds: float
     precision: float
     pace_streams: int
@@ -54,11 +54,11 @@ class Effort:
     film_seconds: float
 
     def repeated(self, repetitions: int | None) -> Effort:
-        """The same with another number of repetitions, if one is given."""
+        """Returns the same effort with another number of repetitions, if one is given."""
         return self if repetitions is None else replace(self, repetitions=repetitions)
 
     def as_json(self) -> dict[str, Any]:
-        """For the run's record."""
+        """Returns it for the run's record."""
         return asdict(self)
 
 
@@ -87,10 +87,10 @@ QUICK = Effort(
 
 
 def within(minutes: float, parts: Collection[Part], plays: int, repetitions: int | None = None) -> Effort:
-    """What fits into a time for so many plays: a server with a film and a way of packets.
+    """Returns the effort that fits into a time for this many plays: a server with a film and a transport.
 
     Raises:
-        CouldNotRun: too little to measure anything.
+        CouldNotRun: the time is too short to measure anything.
     """
     repetitions = REPETITIONS_IN_SHORT if repetitions is None else repetitions
     share_each = 60 * minutes / sum(part.share for part in parts)

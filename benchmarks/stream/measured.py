@@ -1,4 +1,4 @@
-"""What a run has measured so far, by part."""
+"""The measurements of a run so far, by part."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from benchmarks.stream.pace import Pace
 
 @dataclass(frozen=True)
 class Measured:
-    """The measurements in the order in which they ended."""
+    """The measurements of each part, in the order of their ends."""
 
     costs: list[Cost] = field(default_factory=list)
     capacities: list[Capacity] = field(default_factory=list)
     paces: list[Pace] = field(default_factory=list)
 
     def add(self, measurement: Cost | Capacity | Pace) -> None:
-        """Keeps a measurement with those of its part."""
+        """Adds a measurement to its part."""
         if isinstance(measurement, Cost):
             self.costs.append(measurement)
         elif isinstance(measurement, Capacity):

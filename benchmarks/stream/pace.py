@@ -1,4 +1,4 @@
-"""How late our server sends so many streams by UDP from one core: its own histogram, and who had the core."""
+"""Measures how late our server sends many UDP streams from one core: its own histogram, and who used the core."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from sojourn.text import format
 RATE = "300k"
 P99_SECONDS_MAX = 0.01
 SLOT_SECONDS = "0.005"
-"""What is due within one leaves together (docs/streaming.md)."""
+"""Everything due within a slot leaves together (docs/streaming.md)."""
 LATE_FRACTION_MAX = 0.01
-"""Of the samples may be later than that."""
+"""The fraction of samples that may be later than the aim."""
 COME_WITHIN_SECONDS = 5.0
 SETTLE_SECONDS = 1.5
 """The server publishes its counters once a second."""
@@ -33,7 +33,7 @@ TIMEOUT_SECONDS = 10.0
 SESSION_TIMEOUT = "600s"
 """The UDP viewers send nothing after PLAY."""
 _STEAL = 8
-"""Of the fields of a core's line: proc_stat(5)."""
+"""The index of stolen time in a core's line: proc_stat(5)."""
 _BUCKET = re.compile(r'^sojourn_stream_(\w+)_seconds_bucket\{le="([^"]+)"\} (\d+)$', re.MULTILINE)
 _ADMIN = re.compile(r"^metrics on (?:http://)?([0-9.:]+)", re.MULTILINE)
 _FIGURE = re.compile(r"^sojourn_stream_(\w+) ([0-9.e+-]+)$", re.MULTILINE)
@@ -41,7 +41,7 @@ _FIGURE = re.compile(r"^sojourn_stream_(\w+) ([0-9.e+-]+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Pace:
-    """One repetition; None where it did not measure, with the reason in `trouble`. Fractions are of the core's time."""
+    """One repetition; None without a figure, with the reason in `trouble`. Fractions are of the core's time."""
 
     streams: int
     repetition: int
@@ -49,12 +49,12 @@ class Pace:
     playing: int | None = None
     samples: int | None = None
     later_fractions: dict[str, float] = field(default_factory=dict)
-    """The share of samples that were sent later than so many seconds after they were due."""
+    """By seconds, the share of samples that were sent later than that."""
     long_turns_fraction: float | None = None
-    """The share of the loop's turns that took more CPU time than a slot has."""
+    """The share of loop iterations that took more CPU time than a slot."""
     core_fraction: float | None = None
     core_wait_fraction: float | None = None
-    """How long the server was ready to go on while others had its core."""
+    """The time during which the server was runnable while others used its core."""
     core_steal_fraction: float | None = None
     packets_per_second: float | None = None
     calls_per_second: float | None = None
@@ -63,29 +63,29 @@ class Pace:
 
     @property
     def late_fraction(self) -> float | None:
-        """The share that is later than the aim allows."""
+        """Returns the share of samples that are later than the aim."""
         return self.later_fractions.get(f"{P99_SECONDS_MAX:g}")
 
     @property
     def p99_seconds(self) -> float | None:
-        """The least edge of the histogram within which 99 % were sent."""
+        """Returns the smallest edge of the histogram within which 99 % were sent."""
         within = [float(edge) for edge, share in self.later_fractions.items() if share <= 0.01]
         return min(within, default=None)
 
     @property
     def said(self) -> str:
-        """What is said when it ends."""
+        """Returns the message for its end."""
         late, core = format.percent(self.late_fraction), format.percent(self.core_fraction)
         found = self.trouble or f"{late} later than {format.seconds(P99_SECONDS_MAX)}, {core} of the core"
         return f"{self.streams:,} streams: {found}"
 
     def as_json(self) -> dict[str, Any]:
-        """As a line of the results' file."""
+        """Returns it as a line of the results file."""
         return {"part": "pace", **dataclasses.asdict(self)}
 
 
 def measure(film: Path, streams: int, repetition: int, seconds: float, cores: Cores) -> Pace:
-    """Starts our server anew and has it play to UDP viewers."""
+    """Starts our server anew and lets it play to UDP viewers."""
     pace = Pace(streams, repetition)
     assert cores.server is not None
     try:
@@ -104,7 +104,7 @@ def measure(film: Path, streams: int, repetition: int, seconds: float, cores: Co
 
 
 def _admin(said: str) -> str:
-    """Where the server's metrics are."""
+    """Returns the address of the server's metrics."""
     found = _ADMIN.search(said)
     if found is None:
         raise CouldNotRun("our server did not say where its metrics are")
@@ -113,11 +113,11 @@ def _admin(said: str) -> str:
 
 @dataclass(frozen=True)
 class _Moment:
-    """What the server and the system had counted at a moment."""
+    """The counters of the server and the system at a moment."""
 
     at: float
     within: dict[str, dict[str, int]]
-    """How many samples were sent so soon, and how many turns took so little, by edges of the histograms."""
+    """The histograms' counts of samples by lateness and of loop iterations by CPU time, cumulative by edge."""
     figures: dict[str, float]
     cpu_seconds: float
     stolen_seconds: float
@@ -165,14 +165,14 @@ def _between(pace: Pace, before: _Moment, after: _Moment) -> Pace:
 
 
 def _later(before: _Moment, after: _Moment, name: str) -> tuple[int, dict[str, float]]:
-    """How many a histogram has of the time between, and what share of them is above each edge."""
+    """Returns a histogram's count between two moments, and the share above each edge."""
     within = {edge: count - before.within[name][edge] for edge, count in after.within[name].items()}
     count = within.pop("+Inf")
     return count, {edge: 1 - below / count for edge, below in within.items()} if count else {}
 
 
 def _trouble(pace: Pace, playing: int, samples: int, figures: dict[str, float]) -> str | None:
-    """What makes the figures mean something else than they seem to."""
+    """Returns why the figures do not mean what they seem to."""
     if playing < pace.streams:
         return f"{playing:,} of {pace.streams:,} sessions played"
     if not samples:

@@ -1,4 +1,4 @@
-"""The page: the aims, what a stream costs, how many each server carries. Its words are in page.md.template."""
+"""The page: the aims, the cost of a stream, the capacity of each server. Its text is in page.md.template."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _MICROSECONDS = 1e6
 
 
 def verdicts(measured: Measured) -> list[Verdict]:
-    """Every aim of which anything was measured."""
+    """Returns a verdict for every aim that was measured."""
     return [*targets.of_costs(tables(measured.costs)), *targets.of_pace(measured.paces)]
 
 
 def page(run: Mapping[str, Any], measured: Measured, images: Sequence[tuple[str, str]] = (), *, complete: bool) -> str:
-    """The page of a run; `images` are titles and file names."""
+    """Returns the page of a run; `images` are titles and file names."""
     costs = tables(measured.costs)
     template = Template(Path(__file__).with_name("page.md.template").read_text())
     return template.substitute(
@@ -141,7 +141,7 @@ def _capacity_row(found: Capacity) -> list[str]:
 
 
 def _paces(found: Sequence[Pace]) -> str:
-    """A row per repetition: what a disturbance did to one of them shows."""
+    """Returns a row per repetition, which shows the effect of a disturbance on one of them."""
     edges = [edge for edge in _EDGES if any(edge in pace.later_fractions for pace in found)]
     header = ["", *(f"> {format.seconds(float(edge))}" for edge in edges), *_PACES]
     rows = [_pace_row(pace, edges) for pace in found]

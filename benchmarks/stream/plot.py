@@ -1,4 +1,4 @@
-"""The plots of the page: what a stream costs against how many watch, one plot per way of packets."""
+"""The plots of the page: the cost of a stream by the number of viewers, one plot per transport."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LINES: Sequence[Line] = ("solid", "dashed", "dotted")
 
 
 def charts(tables: Iterable[Table]) -> list[Chart]:
-    """Those that have at least two numbers of viewers."""
+    """Returns the plots that have at least two numbers of viewers."""
     measured = list(tables)
     found = []
     for transport in dict.fromkeys(table.transport for table in measured):
@@ -39,7 +39,7 @@ def _chart(transport: str, tables: Sequence[Table], series: Sequence[Series]) ->
 
 
 def _series(tables: Sequence[Table]) -> list[Series]:
-    """A colour and a mark per server, a line per rate."""
+    """Returns the series: a colour and a mark per server, a line per rate."""
     drawn = []
     for number, competitor in enumerate(COMPETITORS):
         for line, rate in zip(LINES, dict.fromkeys(table.rate for table in tables), strict=False):

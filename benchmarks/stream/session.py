@@ -1,4 +1,4 @@
-"""A session of measurements: its parts one after the other, a measurement at a time."""
+"""A session of measurements: measures its parts one after the other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sojourn.machine.cores import Cores
 
 @dataclass(frozen=True)
 class MeasurementSession:
-    """What is measured, and what has been."""
+    """The parts to measure, and the measurements so far."""
 
     plays: Sequence[Play]
     pace_film: Path
@@ -31,7 +31,7 @@ class MeasurementSession:
     measured: Measured = field(default_factory=Measured)
 
     def measurements(self, parts: Sequence[Part]) -> Iterator[Cost | Capacity | Pace]:
-        """Measures the parts, each measurement when it is asked for."""
+        """Measures the parts lazily: each measurement when the caller takes it."""
         measures: dict[Part, Callable[[], Iterator[Cost | Capacity | Pace]]] = {
             COSTS: self._costs,
             CAPACITY: self._capacities,
@@ -43,14 +43,14 @@ class MeasurementSession:
                 yield measurement
 
     def count(self, parts: Sequence[Part]) -> int:
-        """How many measurements that will be."""
+        """Returns the number of measurements."""
         repetitions = self.effort.repetitions
         costs_count = len(self.plays) * len(self.effort.clients) * repetitions
         counts = {COSTS: costs_count, CAPACITY: len(self.plays), PACE: repetitions}
         return sum(counts[part] for part in parts)
 
     def _costs(self) -> Iterator[Cost]:
-        """Each repetition has all cells in an order of its own, so that no server always follows another."""
+        """Measures all cells of each repetition in a random order, so that no server always follows the same one."""
         cells = [(play, clients) for play in self.plays for clients in self.effort.clients]
         for repetition in range(self.effort.repetitions):
             for play, clients in shuffled(cells, repetition, self.seed):
@@ -63,7 +63,7 @@ class MeasurementSession:
             yield capacity.measure(play, start, self.effort, self.cores)
 
     def _row(self, play: Play, clients: int) -> Row:
-        """What so many viewers cost; measured once, and not kept, where costs are no part of this session."""
+        """Returns the cost for a number of viewers; measures it once, unrecorded, if the session has no costs."""
         place = (play.competitor.name, play.rate, play.transport, clients)
         known = [
             cost for cost in self.measured.costs if place == (cost.competitor, cost.rate, cost.transport, cost.clients)

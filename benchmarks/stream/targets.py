@@ -1,4 +1,4 @@
-"""What our streaming server is to reach, and whether it does."""
+"""The targets of our streaming server, and whether it meets them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sojourn.loading.confidence import Estimate
 from sojourn.text import format
 
 COST_RATIO_MAX = 0.5
-"""Our CPU time per stream over the best peer's."""
+"""The most of our CPU time per stream over the best peer's."""
 DISTURBED_FRACTION_MIN = 0.02
-"""Of the server's core: who was kept from it for longer may be late because of that."""
+"""The fraction of the core's time; if others kept the server from it for longer, that may explain lateness."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """An aim beside what was measured, in words."""
+    """An aim and the result, in words."""
 
     aim: str
     bound: str
@@ -30,12 +30,12 @@ class Verdict:
 
     @property
     def line(self) -> str:
-        """As a line on a terminal."""
+        """Returns a line for a terminal."""
         return f"{self.aim}: {self.measured} ({self.bound}): {self.word}"
 
 
 def of_costs(tables: Iterable[Table]) -> list[Verdict]:
-    """Whether ours costs at most half of the best peer."""
+    """Judges whether ours costs at most half as much as the best peer."""
     found = []
     for table in tables:
         peer = table.best_peer
@@ -47,9 +47,9 @@ def of_costs(tables: Iterable[Table]) -> list[Verdict]:
 
 
 def of_pace(paces: Sequence[Pace]) -> list[Verdict]:
-    """Whether ours sends as many streams as that in time.
+    """Judges whether ours sends this many streams in time.
 
-    A repetition that others disturbed may be late because of them: if it is, it says nothing.
+    A repetition that is late while other programs disturbed it decides nothing.
     """
     shares = [pace.late_fraction for pace in paces if not pace.trouble and pace.late_fraction is not None]
     if not shares:
@@ -71,7 +71,7 @@ def _is_disturbed(pace: Pace) -> bool:
 
 
 def said(estimate: Estimate | None) -> str:
-    """A ratio with its interval."""
+    """Returns a ratio with its interval."""
     if estimate is None:
         return format.NOT_MEASURED
     if estimate.low is None or estimate.high is None:

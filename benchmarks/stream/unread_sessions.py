@@ -1,7 +1,7 @@
 """UDP viewers that cost the machine next to nothing: sessions that share a few ports, which are never read.
 
-A viewer of the generator takes five descriptors and looks at every packet. Of these, many share a connection for what
-they ask and a pair of ports for what they get; what a socket's small buffer does not hold, the kernel drops there.
+A viewer of the generator needs five descriptors and inspects every packet. Many of these sessions share one RTSP
+connection and one pair of ports; the kernel drops the packets that do not fit into the socket's small buffer.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ PORTS = 256
 SESSIONS_PER_CONNECTION = 30
 TIMEOUT_SECONDS = 20.0
 RECEIVE_BUFFER_BYTES = 1
-"""The kernel makes it the least it allows."""
+"""The kernel raises it to its minimum."""
 
 
 @contextmanager
 def watching(url: str, sessions: int, come_within_seconds: float, begin_within_seconds: float) -> Iterator[None]:
-    """So many sessions, which begin evenly over a time and at random points of the film's first seconds.
+    """Plays this many sessions, which begin evenly over a time and at random points of the film's first seconds.
 
     Raises:
-        CouldNotRun: the server does not take them, or does not play to all.
+        CouldNotRun: the server does not accept them, or does not play to all.
     """
     random = Random(1)
     with ExitStack() as stack:
@@ -51,7 +51,7 @@ def watching(url: str, sessions: int, come_within_seconds: float, begin_within_s
 
 
 def _set_up(talk: Conversation, tracks: Sequence[Track], ports: Sequence[int]) -> str:
-    """A session with all tracks of the film."""
+    """Sets up a session with all tracks of the film."""
     session = ""
     for track in tracks:
         session = talk.set_up(track, (ports[0], ports[1]), session)

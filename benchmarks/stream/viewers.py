@@ -1,4 +1,4 @@
-"""So many viewers of a film for some seconds, by our generator, with a probe at the server."""
+"""Runs our generator with a number of viewers of a film for some seconds, and a probe on the server."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from sojourn.probe.companion import Watched
 PROBE_INTERVAL = "200ms"
 ARRIVALS_PER_SECOND_MIN = 50
 COME_WITHIN_SECONDS = 2
-"""All viewers, so that a run of many does not consist of their coming."""
+"""All viewers start within this time, so that a run of many does not consist of their starts."""
 
 
 @dataclass(frozen=True)
 class Play:
-    """Who sends what to whom: a row of the tables, over its repetitions."""
+    """A server, a film and the viewers: a row of the tables, over its repetitions."""
 
     competitor: Competitor
     rate: str
@@ -30,26 +30,26 @@ class Play:
 
     @property
     def name(self) -> str:
-        """In the tables and on the terminal."""
+        """Returns the name for the tables and the terminal."""
         return f"{self.rate}, {self.transport}: {self.competitor.name}"
 
 
 def options(play: Play, clients: int, seconds: float, cores: Cores) -> list[str]:
-    """The generator's options, but for the film's URL."""
+    """Returns the generator's options, without the film's URL."""
     words = ["--clients", str(clients), "--duration", f"{seconds:g}s", "--transport", play.transport]
     return words if cores.generator is None else [*words, "--core", str(cores.generator)]
 
 
 def coming(clients: int) -> list[str]:
-    """How fast that many come."""
+    """Returns the options for the rate at which this many viewers start."""
     return ["--ramp", f"{max(ARRIVALS_PER_SECOND_MIN, clients // COME_WITHIN_SECONDS)}/s"]
 
 
 def run(server: Running, words: Sequence[str]) -> LoadResult:
-    """One run of the generator on the server's film.
+    """Runs the generator once on the server's film.
 
     Raises:
-        KeyboardInterrupt: it was interrupted, and what it measured is not whole.
+        KeyboardInterrupt: the run was interrupted, and its results are incomplete.
     """
     result = probed(run_load, Watched((server.pid,), None, PROBE_INTERVAL))([server.url, *words], None)
     if result.record.interrupted:

@@ -1,1 +1,1 @@
-"""All studies in a budget, and one page of what they found: the acceptance test of the whole."""
+"""Runs all studies within a budget and writes one page of their findings: the acceptance test of the whole."""

@@ -1,4 +1,4 @@
-"""`benchmarks/studies/bench`: a budget to studies, their folders to the page."""
+"""`benchmarks/studies/bench`: runs the studies within a budget, and writes the page from their folders."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def _bench(
 ) -> None:
     """Run all studies in a budget, and write one page of all findings.
 
-    The studies' folders are below runs/study; Ctrl-C keeps what was measured, and the same command goes on there. The
-    errors of models are those of the assessments in runs.
+    The studies' folders are below runs/study. Ctrl-C keeps the measurements, and the same command continues there. The
+    errors of models come from the assessments in runs.
 
     Example: benchmarks/studies/bench --budget 4h
     """

@@ -1,4 +1,4 @@
-"""The page: how many findings hold, how far models were off, and every finding with its figures."""
+"""The page: how many findings hold, the errors of models, and every finding with its figures."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ EVIDENCE_NOTE = (
     "numbers and formulas give, and nothing about a machine."
 )
 Found = tuple[Path, Any]
-"""A study's folder and what its summary says."""
+"""A study's folder and its summary."""
 
 
 def page(found: Sequence[Found], assessed: Sequence[Assessed], command: str, revision: str) -> str:
-    """The page of all studies that were run."""
+    """Returns the page of all studies that were run."""
     sources = by_source(found, lambda each: each[1]["source"])
     template = Template(Path(__file__).with_name("page.md.template").read_text())
     return template.substitute(
@@ -46,7 +46,7 @@ def page(found: Sequence[Found], assessed: Sequence[Assessed], command: str, rev
 
 
 def _when(folders: Iterable[Path]) -> str:
-    """From the first point to the last."""
+    """Returns the dates of the first and the last point."""
     times = [point.stat().st_mtime for folder in folders for point in folder.glob(f"{POINTS}/*.json")]
     if not times:
         return "nothing was measured"
@@ -103,7 +103,7 @@ def _study(place: str, summary: Any) -> str:
 
 
 def _figures(verdict: Any) -> str:
-    """With what explains it, or would decide it."""
+    """Returns a finding's figures, with what explains it or would decide it."""
     notes = [*verdict["because"], *filter(None, [verdict.get("to_decide")])]
     return "; ".join([f"{verdict['metric']}: {verdict['why']}", *notes])
 
@@ -118,6 +118,6 @@ def _cells(texts: Iterable[str]) -> list[str]:
 
 
 def _machine(folders: Iterable[Path]) -> list[list[str]]:
-    """As in the first session; the studies' own pages say in which it differed."""
+    """Returns the machine of the first session; the studies' own pages show where it differed."""
     seen = next((each for folder in folders for each in json.loads((folder / ENVIRONMENTS).read_text())), {})
     return machine_rows(seen)

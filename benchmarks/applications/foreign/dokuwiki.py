@@ -36,7 +36,7 @@ php_admin_value[include_path] = .:{php}
 
 
 def starting(unpacked: Path, children: int) -> Callable[[Parts], Foreign]:
-    """How it is started with so many php-fpm processes."""
+    """Returns a function that starts it with this many php-fpm processes."""
 
     def start(parts: Parts) -> Foreign:
         program = shutil.which("php-fpm8.2", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
@@ -64,7 +64,7 @@ def starting(unpacked: Path, children: int) -> Callable[[Parts], Foreign]:
 
 
 def _laid_out(unpacked: Path, folder: Path) -> Path:
-    """A wiki of its own: the program, its settings, and pages with something in them."""
+    """Makes a wiki: the program, its settings, and pages with text."""
     wiki, kept = folder / "wiki", unpacked / "var/lib/dokuwiki"
     shutil.copytree(
         unpacked / "usr/share/dokuwiki",
@@ -82,7 +82,7 @@ def _laid_out(unpacked: Path, folder: Path) -> Path:
         "$conf['updatecheck'] = 0;\n$conf['baseurl'] = '';\n"
     )
     (wiki / "inc/preload.php").write_text(f"<?php\ndefine('DOKU_CONF', '{conf}/');\n")
-    # Debian's packages name each other by where they are when they are installed.
+    # Debian's packages refer to each other by their installed paths.
     for program in (*(wiki / "inc").rglob("*.php"), *(wiki / "vendor").rglob("*.php")):
         text = program.read_text(errors="surrogateescape")
         if "/usr/share/php" in text:

@@ -1,4 +1,4 @@
-"""json-server from npm under Node: one process that answers a REST interface from a file that it keeps in memory."""
+"""json-server from npm under Node: one process with a REST interface to a file that it keeps in memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PATHS: Sequence[str] = (
 
 
 def starting(installed: Path) -> Callable[[Parts], Foreign]:
-    """How it is started."""
+    """Returns a function that starts it."""
 
     def start(parts: Parts) -> Foreign:
         node, program = shutil.which("node"), installed / "node_modules/json-server/lib/cli/bin.js"

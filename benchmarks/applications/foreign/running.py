@@ -1,4 +1,4 @@
-"""Starts a foreign application with nginx before it in a folder, makes it an access log, and ends what was started."""
+"""Starts a foreign application behind nginx in a folder, makes an access log, and ends what it started."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ http {{
 
 @dataclass(frozen=True)
 class Foreign:
-    """One that runs."""
+    """A running application."""
 
     url: str
     log: Path
     tiers: Mapping[str, int]
-    """The port of each."""
+    """The port of each tier."""
 
 
 class Parts:
@@ -57,7 +57,7 @@ class Parts:
         self._started: list[subprocess.Popen[bytes]] = []
 
     def start(self, command: Sequence[str | Path], folder: Path | None = None) -> None:
-        """Starts one; what it says is in the folder."""
+        """Starts a process; its output goes to the folder."""
         with (self.folder / f"{Path(command[0]).name}.log").open("ab") as log:
             words = list(map(str, command))
             self._started.append(
@@ -79,7 +79,7 @@ class Parts:
         return port
 
     def end(self) -> None:
-        """Ends all, the last first."""
+        """Ends all processes, the last one first."""
         for process in reversed(self._started):
             process.send_signal(signal.SIGTERM)
             try:
@@ -91,7 +91,7 @@ class Parts:
 
 @contextmanager
 def started(folder: Path, start: Callable[[Parts], Foreign], paths: Sequence[str], seconds: float) -> Iterator[Foreign]:
-    """An application that runs and has a log: users ask for these paths for a while, early ones more often."""
+    """Starts an application and makes its log: users request these paths for a while, early ones more often."""
     parts = Parts(folder)
     try:
         running = start(parts)
@@ -105,7 +105,7 @@ def started(folder: Path, start: Callable[[Parts], Foreign], paths: Sequence[str
 
 
 def free_port() -> int:
-    """A port that nobody has at this moment."""
+    """Returns a port that is free at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -1,4 +1,4 @@
-"""One station with exponential demand: the numbers of jobs by detailed balance, in plain arithmetic."""
+"""One station with exponential demand: the distribution of the number of jobs by detailed balance."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from scipy.integrate import simpson
 from benchmarks.models.oracles.figures import PERCENTILES
 
 PIECES = 400
-"""Of the numerical integral."""
+"""The number of intervals of the numerical integral."""
 
 
 def probabilities(birth: Callable[[int], float], death: Callable[[int], float], most: int) -> list[float]:
-    """That n jobs are present, n from 0 to `most`."""
+    """Returns the probabilities that n jobs are present, for n from 0 to `most`."""
     weights = [1.0]
     for n in range(most):
         weights.append(weights[-1] * birth(n) / death(n + 1))
@@ -24,7 +24,7 @@ def probabilities(birth: Callable[[int], float], death: Callable[[int], float], 
 
 
 def mm1(rho: float) -> tuple[float, dict[str, float]]:
-    """Mean and percentiles of the response time of M/M/1, mean demand 1: it is exponential."""
+    """Returns mean and percentiles of the response time of M/M/1, mean demand 1: it is exponential."""
     mean = 1 / (1 - rho)
     return mean, {name: -mean * math.log(1 - p) for name, p in PERCENTILES.items()}
 
@@ -37,7 +37,7 @@ def mmck(rate: float, servers: int, capacity: int) -> tuple[float, float, dict[s
     mean = math.fsum(n * p for n, p in enumerate(found)) / (rate * (1 - loss))
 
     def beyond(t: float) -> float:
-        """Of the accepted: the wait for n - c + 1 departures at rate c, and an own exponential demand."""
+        """P(T > t) of accepted jobs: the wait for n - c + 1 departures at rate c, and their own exponential demand."""
         total = []
         for n, p in enumerate(accepted):
             total.append(p * _erlang_and_exponential(t, max(0, n - servers + 1), float(servers)))
@@ -47,7 +47,7 @@ def mmck(rate: float, servers: int, capacity: int) -> tuple[float, float, dict[s
 
 
 def _erlang_and_exponential(t: float, stages: int, rate: float) -> float:
-    """P(E + X > t), E of `stages` stages of `rate`, X exponential of mean 1; by integrating over X numerically."""
+    """P(E + X > t), E of `stages` stages of `rate`, X exponential of mean 1; integrates over X numerically."""
     if stages == 0:
         return math.exp(-t)
     # P(E > t) + ∫₀ᵗ f_E(s) e^{-(t-s)} ds, by Simpson.
@@ -58,7 +58,7 @@ def _erlang_and_exponential(t: float, stages: int, rate: float) -> float:
 
 
 def where(beyond: Callable[[float], float], p: float) -> float:
-    """The time beyond which the rest is p."""
+    """Returns the time that is exceeded with probability p."""
     low, high = 0.0, 1.0
     while beyond(high) > p:
         high *= 2

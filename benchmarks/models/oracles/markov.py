@@ -1,4 +1,4 @@
-"""Markov chains written out state by state: all states that can be reached, global balance, times to absorption."""
+"""Markov chains written out state by state: reachable states, global balance, times to absorption."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from scipy.stats import poisson
 
 State = TypeVar("State", bound=Hashable)
 Moves = Callable[[State], Iterable[tuple[float, State | None]]]
-"""Where a state goes at which rate; None is the end."""
+"""The transitions of a state with their rates; None is the absorbing state."""
 SURVIVAL_MIN = 1e-5
 
 
 @dataclass(frozen=True)
 class Chain(Generic[State]):
-    """The states and the rates between them; what leaves a row beyond its sum is the rate of the end."""
+    """The states and the rates between them; what `leaving` exceeds a row's sum by goes to the absorbing state."""
 
     states: Mapping[State, int]
     between: csr_matrix
     leaving: NDArray[np.float64]
 
     def stationary(self) -> NDArray[np.float64]:
-        """The probabilities of the states, of a chain without an end."""
+        """Returns the stationary probabilities of a chain without an absorbing state."""
         balance = (self.between - diags(self.leaving)).T.tolil()
         balance[0, :] = 1.0
         right = np.zeros(len(self.states))
@@ -35,7 +35,7 @@ class Chain(Generic[State]):
         return np.asarray(spsolve(balance.tocsc(), right))
 
     def survival(self, start: Mapping[State, float]) -> Survival:
-        """Of the time to the end, from these states with these probabilities."""
+        """Returns the survival of the time to absorption, for these initial probabilities of the states."""
         rate = float(self.leaving.max())
         step = csr_matrix((eye(len(self.states)) + (self.between - diags(self.leaving)) / rate).T)
         now = np.zeros(len(self.states))
@@ -50,18 +50,18 @@ class Chain(Generic[State]):
 
 @dataclass(frozen=True)
 class Survival:
-    """How likely a time is exceeded: by the number of jumps of a Poisson process of this rate."""
+    """The probability that a time is exceeded, by uniformisation with a Poisson process of this rate."""
 
     rate: float
     beyond: NDArray[np.float64]
 
     def at(self, time: float) -> float:
-        """P(T > time)."""
+        """Returns P(T > time)."""
         jumps = np.arange(len(self.beyond))
         return float(poisson.pmf(jumps, self.rate * time) @ self.beyond)
 
     def percentile(self, p: float) -> float:
-        """By bisection."""
+        """Returns a percentile by bisection."""
         low, high = 0.0, (len(self.beyond) - 1) / self.rate
         while self.at(high) > 1 - p:
             high *= 2
@@ -72,7 +72,7 @@ class Survival:
 
 
 def explore(start: Iterable[State], moves: Moves[State]) -> Chain[State]:
-    """The chain of all states that can be reached from some."""
+    """Returns the chain of all states that can be reached from the given ones."""
     states: dict[State, int] = {}
     waiting = []
     for state in start:

@@ -1,6 +1,6 @@
-"""The models that solvers and simulator are held against, each with what an independent program says of it.
+"""The models for the checks of solvers and simulator, each with true values from an independent program.
 
-All times are in units of a second. The class is `c`, the station `a`, unless a truth names others.
+All times are in seconds. The class is `c` and the station `a`, unless a true value names others.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from benchmarks.models.oracles.product_form import Place
 from benchmarks.models.oracles.tagged_job import Phases
 
 Truths = Mapping[str, float]
-"""By figure: `mean`, `p50` … `p999`, `loss`, `throughput`, `residence STATION`; `mean CLASS` of one of several."""
+"""By figure: `mean`, `p50` … `p999`, `loss`, `throughput`, `residence STATION`; `mean CLASS` if there are several."""
 
 LATTICE = "compound geometric distribution by FFT"
 CHAIN = "global balance of all states, a tagged job followed"
@@ -40,22 +40,22 @@ THEOREM = "theorem"
 
 @dataclass(frozen=True)
 class Model:
-    """A system and what is true of it."""
+    """A system and its true values."""
 
     name: str
     text: str
     source: str
     truths: Callable[[], Truths]
     percentiles_within: float = 1e-5
-    """What the oracle's own percentiles may be off by, as a fraction."""
+    """The relative error of the oracle's own percentiles."""
     within: float = 1e-7
-    """The same of its means; a printed table is rounded."""
+    """The relative error of its means; a printed table is rounded."""
     slow: bool = False
     simulated: bool = True
 
 
 def all_models() -> Iterator[Model]:
-    """Every model."""
+    """Returns every model."""
     yield from _exponential_stations()
     yield from _fifo()
     yield from _limited_sharing()
@@ -93,14 +93,14 @@ def _exponential_stations() -> Iterator[Model]:
         return {"mean": mean, "loss": loss, **percentiles}
 
     def unlimited(rate: float, servers: int) -> Truths:
-        # 110 jobs are never present: 0.8 to the power of a hundred.
+        # 110 jobs are hardly ever present: the probability is about 0.8 to the power of a hundred.
         _, mean, percentiles = birth_death.mmck(rate, servers, 110)
         return {"mean": mean, **percentiles}
 
     for rho in (0.3, 0.9):
         text = _open(f'discipline = "fifo"\ndemand = {_exponential(1.0)}', rho)
         yield Model(f"M/M/1 FIFO, ρ {rho}", text, THEOREM, partial(mm1, rho))
-    # So near saturation that the lattice does not reach 0.1 %, and says so.
+    # So near saturation that the solver's lattice does not reach 0.1 %, and says so.
     text = _open('discipline = "fifo"\ndemand = { law = "erlang", mean = "1s", stages = 2 }', 0.997)
     yield Model("M/E₂/1 FIFO, ρ 0.997", text, THEOREM, partial(_erlang_2, 0.997), simulated=False)
     text = _open(f'discipline = "fifo"\nservers = 4\ndemand = {_exponential(1.0)}', 3.2)
@@ -114,7 +114,7 @@ def _exponential_stations() -> Iterator[Model]:
 
 
 def _fifo() -> Iterator[Model]:
-    """One server in order of arrival, any law of demand."""
+    """One server in order of arrival, with any distribution of demand."""
 
     def of(survival: lattice.Survival, mean: float, scv: float, rho: float, step: float) -> Truths:
         found = lattice.percentiles(survival, mean, rho, step * mean)
@@ -140,7 +140,7 @@ def _fifo() -> Iterator[Model]:
         survival, mean = lattice.values_survival(values, weights)
         scv = sum(w * v * v for v, w in zip(values, weights, strict=True)) / sum(weights) / mean**2 - 1
         demand = f'{{ law = "empirical", values = {[f"{v}s" for v in values]}, weights = {weights} }}'.replace("'", '"')
-        # The oracle spreads an atom over its cell.
+        # The oracle spreads a point mass over its cell.
         yield add(f"the values {values}", demand, (survival, mean, scv), 0.315, 1 / 64 / mean, 1e-2)
     yield add("constant", '"1s"', (*lattice.values_survival([1], [1]), 0.0), 0.8, 1 / 256, 5e-3)
     yield _thesis()
@@ -221,7 +221,7 @@ def _servers(servers: int, n: int) -> float:
 
 
 def _insensitive() -> Iterator[Model]:
-    """Processor sharing and delays do not feel the law of the demand."""
+    """Processor sharing and delays, which are insensitive to the distribution of demand."""
     for law, name in (('"1s"', "constant"), (_law("log-normal", 1.0, scv=15), "log-normal C² 15")):
         text = _open(f'discipline = "ps"\ndemand = {law}', 0.8)
         yield Model(f"M/G/1/PS, {name}, ρ 0.8", text, THEOREM, lambda: {"mean": 5.0})
@@ -248,7 +248,7 @@ def _insensitive() -> Iterator[Model]:
 
 
 def _finite() -> Iterator[Model]:
-    """What only the simulator solves."""
+    """Systems that only the simulator solves."""
 
     def retry() -> Truths:
         mean, _ = small_networks.retrial(0.6, 1.0, 3, 0.5)
@@ -274,7 +274,7 @@ def _networks() -> Iterator[Model]:
     behind = f'[stations.b]\ndiscipline = "fifo"\ndemand = {_exponential(0.8)}\n'
 
     def series() -> Truths:
-        """The sum of two independent exponential times (E. Reich, 1957)."""
+        """Two M/M/1 in series: the response time is a sum of two independent exponential times (E. Reich, 1957)."""
         one, other = 1 - 0.6, 1 / 0.8 - 0.6
 
         def beyond(t: float) -> float:
@@ -412,7 +412,7 @@ def _erlang_2(rho: float) -> Truths:
 
 
 def _approximated() -> Iterator[Model]:
-    """Laws without phases: sample paths in plain Python, so long that they take minutes."""
+    """Distributions without phases, by sample paths in plain Python that are so long that they take minutes."""
     sigma = float(np.sqrt(np.log1p(15)))
 
     def log_normal(chance: random.Random) -> float:
@@ -420,7 +420,7 @@ def _approximated() -> Iterator[Model]:
 
     def paths(run: Callable[..., list[float]], rate: float, limit: int) -> Truths:
         found = [np.array(run(rate, log_normal, limit, 2_000_000, seed)) for seed in range(1, 6)]
-        # At p99.9 ten million jobs are too few.
+        # Ten million jobs are too few for p99.9.
         percentiles = {
             name: fmean(np.quantile(each, p) for each in found) for name, p in PERCENTILES.items() if p < 0.999
         }

@@ -1,4 +1,4 @@
-"""Closed networks of processor sharing and delays: the weights of all states, one by one."""
+"""Closed networks of processor sharing and delays: adds up the weights of all states."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Place:
-    """A station, or the users' thinking; `speed` is v(n), None where nobody waits. `demands` are per class and job."""
+    """A station, or the users' think time; `speed` is v(n), None for a delay. `demands` are per class and job."""
 
     demands: tuple[float, ...]
     speed: Callable[[int], float] | None = lambda n: min(n, 1)
 
     def weight(self, present: Sequence[int]) -> float:
-        """Of these jobs per class."""
+        """Returns the weight of this number of jobs per class."""
         total = sum(present)
         weight = 1.0
         for demand, count in zip(self.demands, present, strict=True):
@@ -27,7 +27,7 @@ class Place:
 
 
 def throughputs(places: Sequence[Place], users: Sequence[int]) -> list[float]:
-    """Jobs/s of each class: G without one of its users over G."""
+    """Returns the jobs/s of each class: G without one of its users over G."""
     whole = _constant(places, users)
     found = []
     for index, count in enumerate(users):
@@ -45,7 +45,7 @@ def _constant(places: Sequence[Place], users: Sequence[int]) -> float:
 
 
 def _spread(count: int, places: int) -> Iterator[tuple[int, ...]]:
-    """All ways to spread jobs over places."""
+    """Returns all ways to spread jobs over places."""
     if places == 1:
         yield (count,)
         return

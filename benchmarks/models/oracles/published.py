@@ -1,4 +1,4 @@
-"""Figures as others have printed them."""
+"""Figures printed in the literature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stations followed job by job in plain Python, for distributions that no chain has: slow, and short."""
+"""Simulates stations job by job in plain Python, for distributions without a chain: slow, but simple to check."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Draw = Callable[[random.Random], float]
 
 
 def multi_server(rate: float, draw: Draw, servers: int, jobs: int, seed: int) -> list[float]:
-    """Response times in order of arrival: each job takes the server that is free first (Kiefer, Wolfowitz)."""
+    """Returns response times in order of arrival: each job takes the server that is free first (Kiefer, Wolfowitz)."""
     chance = random.Random(seed)
     times: list[float] = []
     free, now = [0.0] * servers, 0.0
@@ -25,7 +25,7 @@ def multi_server(rate: float, draw: Draw, servers: int, jobs: int, seed: int) ->
 
 
 def limited_sharing(rate: float, draw: Draw, r: int, jobs: int, seed: int) -> list[float]:
-    """Response times of LPS: what each job in service has got grows by the time over their number."""
+    """Returns response times of LPS: each job in service receives the elapsed time divided by their number."""
     chance = random.Random(seed)
     times: list[float] = []
     served: list[tuple[float, float]] = []

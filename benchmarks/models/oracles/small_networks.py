@@ -1,4 +1,4 @@
-"""Networks small enough for global balance of every state: no theorem of queueing is used but Little's law."""
+"""Networks small enough for global balance of every state: the only theorem used is Little's law."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ JOBS_MAX = 90
 
 
 def tandem(first: Phases, second_rate: float, rate: float) -> tuple[float, float]:
-    """Mean times at two FIFO stations in series, the second with exponential demand."""
+    """Returns the mean times at two FIFO stations in series, the second with exponential demand."""
 
     def moves(state: tuple[int, int, int]) -> Iterator[tuple[float, tuple[int, int, int]]]:
         ahead, phase, behind = state
@@ -41,7 +41,7 @@ def tandem(first: Phases, second_rate: float, rate: float) -> tuple[float, float
 
 
 def lossy_tandem(rate: float, capacity: int, first: float, second: float) -> tuple[float, float]:
-    """M/M/1/K, then an exponential server: the loss, and the mean time of the accepted at the second."""
+    """M/M/1/K, then an exponential server: returns the loss, and the mean time of accepted jobs at the second."""
 
     def moves(state: tuple[int, int]) -> Iterator[tuple[float, tuple[int, int]]]:
         here, behind = state
@@ -59,7 +59,7 @@ def lossy_tandem(rate: float, capacity: int, first: float, second: float) -> tup
 
 
 def blocking(rate: float, first: float, second: float, capacity: int) -> float:
-    """Mean time in M/M/1 → ·/M/1/K with blocking after service: a served job keeps its server until there is room."""
+    """Mean time in M/M/1 → ·/M/1/K with blocking after service: a job keeps its server until the next has room."""
 
     def moves(state: tuple[int, int, bool]) -> Iterator[tuple[float, tuple[int, int, bool]]]:
         here, behind, blocked = state
@@ -68,7 +68,7 @@ def blocking(rate: float, first: float, second: float, capacity: int) -> float:
         if here and not blocked:
             yield first, ((here - 1, behind + 1, False) if behind < capacity else (here, behind, True))
         if behind:
-            # The blocked job takes the place at once.
+            # The blocked job takes the free place at once.
             yield second, ((here - 1, behind, False) if blocked else (here, behind - 1, False))
 
     chain = markov.explore([(0, 0, False)], moves)
@@ -77,7 +77,7 @@ def blocking(rate: float, first: float, second: float, capacity: int) -> float:
 
 
 def retrial(rate: float, served: float, capacity: int, again: float) -> tuple[float, float]:
-    """M/M/1/K whose rejected jobs come again after exponential times, for ever: the mean time, and P(full)."""
+    """M/M/1/K whose rejected jobs retry after exponential times, for ever: the mean time, and P(full)."""
 
     def moves(state: tuple[int, int]) -> Iterator[tuple[float, tuple[int, int]]]:
         here, away = state
@@ -97,7 +97,7 @@ def retrial(rate: float, served: float, capacity: int, again: float) -> tuple[fl
 
 
 def closed_lps(demand: Phases, r: int, users: int, thinking: float) -> float:
-    """Throughput of users who think for exponential times and then come to one LPS station."""
+    """Returns the throughput of users with exponential think times at one LPS station."""
     station = Station(demand, 0.0, r, lambda n: min(n, 1), users)
 
     def moves(state: tuple[int, Counts]) -> Iterator[tuple[float, tuple[int, Counts]]]:
@@ -125,7 +125,7 @@ def closed_lps(demand: Phases, r: int, users: int, thinking: float) -> float:
 def mixed(
     open_rate: float, open_demand: float, closed_demand: float, users: int, thinking: float
 ) -> tuple[float, float]:
-    """One PS station: the mean time of the open class, and the throughput of the closed one."""
+    """One PS station: returns the mean time of the open class, and the throughput of the closed one."""
 
     def moves(state: tuple[int, int]) -> Iterator[tuple[float, tuple[int, int]]]:
         visitors, members = state

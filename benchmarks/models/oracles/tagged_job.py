@@ -1,8 +1,8 @@
-"""Limited processor sharing with phase-type demand: global balance of all states, and one job followed through them.
+"""Limited processor sharing with phase-type demand: global balance of all states, and a tagged job.
 
-At most r jobs are in service and share the speed v(n) equally; the others wait in order. Arrivals are Poisson. A job
-finds what global balance says (PASTA). From there it is followed: while it waits, the jobs behind it are counted,
-because they compete with it later.
+At most r jobs are in service and share the speed v(n) equally; the others wait in order. Arrivals are Poisson, so the
+tagged job finds each state with the probability of global balance (PASTA). A second chain follows it from there. While
+it waits, that chain counts the jobs behind it, because they compete with it later.
 """
 
 from __future__ import annotations
@@ -18,44 +18,44 @@ Counts = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Phases:
-    """A demand of exponential phases; what `following` lacks to one ends the demand."""
+    """A demand of exponential phases; a row of `following` lacks to one what ends the demand."""
 
     start: tuple[float, ...]
     rates: tuple[float, ...]
     following: tuple[tuple[float, ...], ...]
 
     def ends(self, phase: int) -> float:
-        """How likely the demand ends with this phase."""
+        """Returns the probability that the demand ends with this phase."""
         return 1 - sum(self.following[phase])
 
 
 def exponential(mean: float) -> Phases:
-    """One phase."""
+    """Returns a demand of one phase."""
     return Phases((1.0,), (1 / mean,), ((0.0,),))
 
 
 def h2(mean: float, scv: float) -> Phases:
-    """Two exponential branches with balanced means: p₁/μ₁ = p₂/μ₂."""
+    """Returns a demand of two exponential branches with balanced means: p₁/μ₁ = p₂/μ₂."""
     p = (1 + ((scv - 1) / (scv + 1)) ** 0.5) / 2
     return Phases((p, 1 - p), (2 * p / mean, 2 * (1 - p) / mean), ((0.0, 0.0), (0.0, 0.0)))
 
 
 def erlang(mean: float, stages: int) -> Phases:
-    """A chain of equal phases."""
+    """Returns a demand of equal phases in series."""
     following = tuple(tuple(float(j == i + 1) for j in range(stages)) for i in range(stages))
     return Phases((1.0, *[0.0] * (stages - 1)), (stages / mean,) * stages, following)
 
 
 @dataclass(frozen=True)
 class Solved:
-    """The mean by Little's law, the share of the offered jobs that is lost, and the response time's distribution."""
+    """The mean by Little's law, the share of offered jobs that is lost, and the response time's distribution."""
 
     mean: float
     loss: float
     survival: markov.Survival
 
     def percentiles(self, wanted: Mapping[str, float]) -> dict[str, float]:
-        """By their names."""
+        """Returns the percentiles by name."""
         return {name: self.survival.percentile(p) for name, p in wanted.items()}
 
 
@@ -68,7 +68,7 @@ def solve(
     capacity: int | None = None,
     jobs_max: int = 200,
 ) -> Solved:
-    """Of jobs that arrive at `rate`. Without a capacity the chain ends at `jobs_max`, where none should be lost."""
+    """Solves it for arrivals at `rate`. Without a capacity the chain ends at `jobs_max`, where none should be lost."""
     station = Station(demand, rate, r or capacity or jobs_max, speed, capacity or jobs_max)
     chain = markov.explore([(0, station.empty)], station.moves)
     found = chain.stationary()
@@ -162,7 +162,7 @@ class Station:
                 yield p, _changed(counts, phase, 1)
 
     def served(self, counts: Counts, in_service: int) -> Iterator[tuple[float, Counts, bool]]:
-        """The jobs in service that change their phase or end; a tagged one among `in_service` does not count."""
+        """Returns the transitions of the jobs in service, without the tagged one among `in_service`."""
         for phase, count in enumerate(counts):
             if not count:
                 continue

@@ -1,6 +1,6 @@
 """Reads the subset of system files that the cases use, for programs that cannot import Sojourn.
 
-Demands become functions that draw seconds; a document's size is drawn once per job, as the files mean it.
+Demands become functions that draw seconds. A document's size is drawn once per job, as system files define it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def law(table: Any) -> Callable[[], float]:
 
 
 def branches(table: dict[str, Any]) -> tuple[float, float, float]:
-    """Balanced means: the share of the first branch, and both rates."""
+    """Returns the share of the first branch and both rates, with balanced means."""
     mean, scv = quantity(table["mean"]), table["scv"]
     share = (1.0 + math.sqrt((scv - 1.0) / (scv + 1.0))) / 2
     return share, 2 * share / mean, 2 * (1 - share) / mean
@@ -104,13 +104,13 @@ def read(text: str) -> Model:
 
 
 def answer(run: Callable[[str, int, int], dict[str, float]]) -> None:
-    """Runs the case that came on standard input, and prints its figures."""
+    """Runs the case from standard input, and prints its figures."""
     case = json.load(sys.stdin)
     print(json.dumps(run(case["text"], case["jobs"], case["seed"])))
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    """CPU seconds, those of programs that it starts among them."""
+    """Returns the CPU seconds, including those of programs that it starts."""
     begun = cpu_seconds()
     result = work()
     return cpu_seconds() - begun, result

@@ -1,6 +1,6 @@
 """LINE: its discrete-event simulator for one station, and its analytic solvers by name.
 
-The simulator runs as a program of its own, which its time includes, as for anyone who calls it.
+The simulator runs as a program of its own; the time includes its start, as for every caller.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""LINE's exact mean value analysis of four processor-sharing stations and users who think."""
+"""LINE's exact mean value analysis of four processor-sharing stations and users with think time."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""SimPy, which has no processor sharing: with the fastest that we could write for it, in virtual time.
+"""SimPy, with the fastest processor sharing that we could write for it (it has none), by virtual time.
 
-FIFO is SimPy's own `Resource`. At the shared station V grows by 1/n a second while n are in service, a job is done when
-V reaches its tag, and one timeout is pending for the least tag; a timeout that was overtaken finds another version.
+FIFO is SimPy's own `Resource`. At the shared station, V grows by 1/n per second while n jobs are in service. A job is
+done when V reaches its tag. One timeout is pending, for the least tag; an outdated timeout finds another version.
 """
 
 from __future__ import annotations
