@@ -1,4 +1,4 @@
-"""The files that are generated from the engine: `scripts/generate` writes them, a test compares them."""
+"""The files generated from the engine: `scripts/generate` writes them, a test compares them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ HERE = "here"
 
 
 def description(engine: str) -> dict[str, Any]:
-    """What the engine says of itself, but for what depends on the machine."""
+    """Returns the engine's description of itself, without what depends on the machine."""
     done = subprocess.run([engine, "describe", "--json"], capture_output=True, text=True, check=True)
     said: dict[str, Any] = json.loads(done.stdout)
     return {**said, HERE: {"architectures_unavailable": {}}}
 
 
 def files(engine: str) -> dict[Path, str]:
-    """The text of every generated file by its path."""
+    """Returns the text of every generated file by its path."""
     said = description(engine)
     scenarios = ROOT / "docs" / "scenarios.md"
     return {

@@ -1,7 +1,7 @@
-"""Runs every study at its smallest: all points have to be measured; what the verdicts say is no matter here.
+"""Runs every study at its smallest size: all points must be measured, the verdicts do not matter.
 
-At this size nothing is worth comparing, so studies run side by side at first. Then all are gone through once more, as a
-person would, one after the other: that measures what is still missing, what failed among it, and draws the index.
+Figures of this size are not compared, so the studies first run side by side. A second pass, with the ordinary command,
+runs them one after the other. It measures missing and failed points, and draws the index.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from sojourn.study.declarations import NONE
 
 SOJOURN = Path(sys.executable).parent / "sojourn"
 AT_A_TIME = 3
-"""Studies: most of their time is that of servers that start and of loads of a given length."""
+"""The number of studies side by side: most of their time is starts of servers and loads of a given length."""
 SECONDS_MAX = 1800
-"""Of one command: what takes longer hangs."""
+"""The time limit of a command; one that takes longer hangs."""
 
 
 def main() -> int:
-    """Runs all; 1 if a point failed twice or a study did not come to its end."""
+    """Runs all studies; returns 1 if a point failed twice or a study did not reach its end."""
     with tempfile.TemporaryDirectory(prefix="sojourn-studies-") as folder:
-        # Servers that change to another user have to reach their sites.
+        # Servers that change to another user must reach their sites.
         Path(folder).chmod(0o755)
         with ThreadPoolExecutor(AT_A_TIME) as threads:
             for done in [threads.submit(side_by_side, name, folder) for name in unlinked()]:
@@ -49,15 +49,15 @@ def main() -> int:
 
 
 def unlinked() -> list[str]:
-    """The studies that do not make a network of their own, whose addresses would meet."""
+    """Returns the studies without a network of their own, because the addresses of two networks would conflict."""
     read = [document.read(path)[0] for path, _ in catalogue.studies()]
     return [study.name for study in read if study.workload is None or study.workload.link == NONE]
 
 
 def side_by_side(name: str, folder: str) -> None:
-    """Runs a study; whether what fails here has failed, the second way through tells."""
+    """Runs a study; failures are not final, because the second pass repeats them."""
     began = time.monotonic()
-    # With a folder of its own it leaves the index alone, which is not for several to write.
+    # With --output it does not write the index, which several studies must not write at once.
     output = f"runs/study/{name}-quick"
     done = subprocess.run(
         [SOJOURN, "study", name, "--quick", "--output", output, "--format", "json"],
@@ -73,7 +73,7 @@ def side_by_side(name: str, folder: str) -> None:
 
 
 def summarised(study: dict[str, Any]) -> bool:
-    """Says how a study went; whether all its points were measured that can be here."""
+    """Prints the result of a study; returns true if all points that this machine can measure were measured."""
     if "because" in study:
         print(f"FAILED  {study['study']}: it could not run: {study['because']}")
         return False

@@ -22,14 +22,14 @@ Exit codes: 0 ran, 1 ran with failures or was interrupted, 2 could not run.
 
 
 def page(commands: list[dict[str, Any]]) -> str:
-    """The page in Markdown."""
+    """Returns the page in Markdown."""
     of_the_engine = {command["name"] for command in commands}
     ours = [_of_python(name, command, name in of_the_engine) for name, command in _python_commands()]
     return "\n".join([_HEAD, *(_command(command) for command in commands), *filter(None, ours)])
 
 
 def _command(command: dict[str, Any]) -> str:
-    # People type `load` for both.
+    # The command line is `load` for both.
     name = "load rtsp://" if command["name"] == "load-streams" else command["name"]
     program = "sojourn-engine" if command["name"] in _ENGINE_ONLY else "sojourn"
     lines = [f"## {program} {name}", "", command["summary"] + ".", ""]
@@ -81,7 +81,7 @@ def _python_commands() -> Iterator[tuple[str, TyperCommand]]:
 
 
 def _of_python(name: str, command: TyperCommand, is_the_engines: bool) -> str:
-    """A command that Python parses; of one of the engine's, what Python adds; empty if that is nothing."""
+    """Returns the section of a Python command, or Python's additions to an engine command; empty if there are none."""
     kinds = TyperOption if is_the_engines else TyperOption | TyperArgument
     parameters = [each for each in command.params if isinstance(each, kinds)]
     if is_the_engines and not parameters:

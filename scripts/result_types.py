@@ -1,6 +1,6 @@
 """Pydantic models from JSON Schemas: the module `sojourn.engine.results`.
 
-Only what the engine's schemas use is understood; anything else is an error here and not a wrong type there.
+It supports only what the engine's schemas use; anything else is an error here instead of a wrong type there.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _not_recorded() -> Unavailable:
 '''
 
 GROWN = frozenset({"Censored", "Generator", "LoadRecord", "StepReport", "StreamFigures", "Summary"})
-"""Objects of files that people keep, to which counts were added: an older file counted none of those."""
+"""Objects of saved files to which counts were added later: in an older file these counts are zero."""
 ADDED_LATER = {
     ("LoadRecord", "machine"): "None",
     ("LoadRecord", "started_unix_seconds"): "None",
@@ -50,25 +50,25 @@ ADDED_LATER = {
     ("Generator", "send_lag_limit_seconds"): "None",
     ("Generator", "timer_slack_seconds"): "None",
     ("LoadRecord", "interrupted"): "False",
-    # What is printed here leaves it out.
+    # Results that Python prints omit it.
     ("Timeline", "interval_seconds"): "None",
     ("StepReport", "ramp"): "False",
     ("StepReport", "server_saturated"): "False",
     ("StepReport", "steady"): "True",
 }
-"""The other fields that an older file may lack, with what it meant."""
+"""The other fields that an older file may lack, with their values."""
 _PLAIN = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 
 
 def module(schemas: Mapping[str, Schema]) -> str:
-    """The text of the module: a class for each object, an alias for each enumeration."""
+    """Returns the text of the module: a class for each object, an alias for each enumeration."""
     aliases = [f"{name} = {type_of(schema)}\n" for name, schema in schemas.items() if "properties" not in schema]
     classes = [_class(name, schemas[name]) for name in _parts_first(schemas) if "properties" in schemas[name]]
     return "\n\n".join([_HEAD, "".join(aliases), *classes]).rstrip("\n") + "\n"
 
 
 def _parts_first(schemas: Mapping[str, Schema]) -> list[str]:
-    """The names, each behind those that it uses: a class whose parts are not there yet cannot be subclassed."""
+    """Sorts the names so that each comes after those that it uses, as Python needs for subclasses."""
     ordered: dict[str, None] = {}
 
     def add(name: str) -> None:
@@ -83,7 +83,7 @@ def _parts_first(schemas: Mapping[str, Schema]) -> list[str]:
 
 
 def type_of(schema: Schema | bool) -> str:
-    """The Python type of a schema, as it is written."""
+    """Returns the Python type of a schema as source text."""
     if schema is True or not schema:
         return "JsonValue"
     assert not isinstance(schema, bool)
@@ -124,7 +124,7 @@ def _typed(kind: str, schema: Schema) -> str:
             return f"tuple[{', '.join(type_of(each) for each in schema['prefixItems'])}]"
         return f"list[{type_of(schema.get('items', True))}]"
     assert kind == "object", schema
-    # Keys that are numbers are described by a pattern.
+    # Schemas describe numeric keys by a pattern.
     patterns = list(schema.get("patternProperties", {}).values())
     values = patterns[0] if patterns else schema.get("additionalProperties", True)
     return f"dict[str, {type_of(values)}]"
@@ -147,7 +147,7 @@ def _class(name: str, schema: Schema) -> str:
 
 
 def _default(name: str, key: str, kind: str) -> str | None:
-    """What stands for a key that a file lacks; None where there is no such value."""
+    """Returns the value for a key that a file lacks; None if the key is required."""
     if (name, key) in ADDED_LATER:
         return ADDED_LATER[name, key]
     if kind.endswith("| None"):

@@ -1,9 +1,9 @@
 """Builds the Rust tests and runs them, three modules at a time; repeats failed modules once, alone.
 
 A crate has one program of integration tests, linked once. Each of its modules runs in a process of its own, so that a
-module that fails can be repeated alone. Most tests wait for clocks and servers, so three run side by side. The modules
-that passed only alone are named on standard output. The exit code is 1 if something failed twice, and
-Cargo's code if it did not build.
+failed module can be repeated alone. Most tests wait for clocks and servers, so three run side by side. Standard output
+names the modules that passed only alone. The exit code is 1 if a module failed twice, and Cargo's code if the build
+failed.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ INTEGRATION = "integration"
 ROOT = Path(__file__).parent.parent
 BUILD = ["cargo", "test", "--locked", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"]
 AT_A_TIME = 3
-"""Processes; each runs as many of its tests at a time as there are cores."""
+"""The number of processes at a time; each runs as many of its tests at a time as there are cores."""
 PROCESS_SECONDS_MAX = 900
-"""Of one process: what takes longer hangs."""
+"""The time limit of a process; one that takes longer hangs."""
 
 
 @dataclass(frozen=True)
@@ -36,16 +36,16 @@ class Tests:
     """The tests of a target of a package, or of one module of its integration tests."""
 
     name: str
-    """As the options of Cargo and of the program name it."""
+    """The name in the options of Cargo and of the program."""
     executable: str
     folder: Path
     chosen: tuple[str, ...] = ()
     """The full names of the tests; all if empty."""
 
     def run(self) -> bool:
-        """Returns true if they pass; tells people so, and all the output if not."""
+        """Returns true if they pass; prints the result, and all output if they fail."""
         began = time.monotonic()
-        # Into a file: a server that a test left behind would keep a pipe open.
+        # Into a file, because a server that a test left behind would keep a pipe open.
         with tempfile.TemporaryFile() as output:
             try:
                 done = subprocess.run(
@@ -74,7 +74,7 @@ class Tests:
 
 
 def main() -> int:
-    """Builds, runs, runs again what failed."""
+    """Builds and runs the tests, and repeats those that failed."""
     built = subprocess.run(BUILD, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     if built.returncode != 0:
         return built.returncode
@@ -91,7 +91,7 @@ def main() -> int:
 
 
 def programs(messages: str) -> Iterator[Tests]:
-    """The test programs named in Cargo's messages."""
+    """Returns the test programs named in Cargo's messages."""
     for message in map(json.loads, messages.splitlines()):
         if message["reason"] == "compiler-artifact" and message["profile"]["test"] and message["executable"]:
             manifest = Path(message["manifest_path"])
@@ -102,7 +102,7 @@ def programs(messages: str) -> Iterator[Tests]:
 
 
 def parts(program: Tests) -> list[Tests]:
-    """The modules of a program of integration tests, each with its tests; any other program as it is."""
+    """Returns the modules of a program of integration tests, each with its tests; any other program as it is."""
     if not program.name.endswith(f"--test {INTEGRATION}"):
         return [program]
     command = [program.executable, "--list", "--format", "terse"]
@@ -116,7 +116,7 @@ def parts(program: Tests) -> list[Tests]:
 
 
 def talk(text: str) -> None:
-    """To people: one write, so that lines of two programs do not mix."""
+    """Prints a message in one write, so that lines of two programs do not mix."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
 

@@ -1,4 +1,4 @@
-"""The tables of `docs/scenarios.md`: every key of a file and every generated value, as the engine knows them."""
+"""The tables of `docs/scenarios.md`: every key of a file and every generated value, from the engine."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ TABLES = {
     "PartTable": "multipart",
     "FlowTable": "[[flow]]",
 }
-"""The tables with keys of their own, in the order of the page; the file itself is above them."""
+"""The tables with keys of their own, in the order of the page, which begins with the file itself."""
 
 
 def with_tables(page: str, schemas: Mapping[str, Schema], values: Sequence[Sequence[str]]) -> str:
-    """The page with its tables as they are now."""
+    """Returns the page with the current tables."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     parts = [_table("The file", schemas["ScenarioFile"])]

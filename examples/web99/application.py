@@ -1,11 +1,11 @@
-r"""The dynamic part of a SPECweb99-like load as a WSGI application: what `sojourn-engine web99` does, in Python.
+r"""The dynamic part of a SPECweb99-like load as a WSGI application: `sojourn-engine web99` in Python.
 
     sojourn fileset web99 --load 20 --output site
     sojourn serve site --app 'gunicorn --bind fd://0 --chdir examples/web99 application:application' \
         --app-protocol http --app-workers 1 --route '{ path = "/web99/", app = true }'
 
-Run as a program it is a CGI script. The directory of the file set is WEB99_SITE (the current one), the log of forms
-WEB99_POST_LOG. SPECweb99 is a trademark; results of this are none of its results.
+Run as a program it is a CGI script. WEB99_SITE is the directory of the file set (by default the current one),
+WEB99_POST_LOG the log of forms. SPECweb99 is a trademark; results of this program are not SPECweb99 results.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RECORD_BYTES = 128
 BODY_BYTES_MAX = 64 * 1024
 WEIGHT_MIN = 3
 GROUPS = ((0b11, 1), (0b1111 << 2, 2), (0b11_1111 << 6, 2), (0x3FF << 12, 3), (0x3FF << 22, 2))
-"""The groups of visitors and audiences, as bits, and what each weighs where both are in one."""
+"""The groups of visitors and audiences, as bits, and the weight of a group that both share."""
 EXPIRED_EACH = 50
 WORD = 0xFFFF_FFFF
 FILE = re.compile(r"/file_set/dir\d{5,10}/class[0-3]_[0-8]")
@@ -38,7 +38,7 @@ Answer = tuple[HTTPStatus, list[tuple[str, str]], bytes]
 
 
 class Refused(Exception):
-    """A request that is none of the workload's, or cannot be answered."""
+    """A request that does not belong to the workload, or cannot be answered."""
 
     def __init__(self, status: HTTPStatus, why: str) -> None:
         super().__init__(why)
@@ -58,7 +58,7 @@ def application(
 
 
 def answer(environment: Environment) -> Answer:
-    """The status, the fields and the body."""
+    """Returns the status, the fields and the body."""
     method, query = environment["REQUEST_METHOD"], environment.get("QUERY_STRING", "")
     if query == "command/Fetch":
         return HTTPStatus.OK, [("Content-Type", "text/plain")], post_log().read_bytes()
@@ -88,7 +88,7 @@ def answer(environment: Environment) -> Answer:
 
 
 def page(environment: Environment, path: str, advertisement: int | None, *fields: tuple[str, str]) -> Answer:
-    """A page around a file of the set."""
+    """Returns a page around a file of the set."""
     if not FILE.fullmatch(path):
         raise Refused(HTTPStatus.BAD_REQUEST, "no file of the set")
     try:
@@ -106,7 +106,7 @@ def page(environment: Environment, path: str, advertisement: int | None, *fields
 
 
 def visitor(environment: Environment) -> tuple[int, int]:
-    """The visitor's number, and the advertisement that it saw last."""
+    """Returns the visitor's number, and the advertisement that it saw last."""
     cookie = SimpleCookie(environment.get("HTTP_COOKIE", "")).get("visitor")
     found = VISITOR.fullmatch(cookie.value) if cookie is not None else None
     if found is None:
@@ -115,7 +115,7 @@ def visitor(environment: Environment) -> tuple[int, int]:
 
 
 def advertisement_for(user: int, last: int) -> tuple[int, int, bool]:
-    """The next advertisement whose audience is the visitor's, its weight, and whether it expired."""
+    """Returns the next advertisement for the visitor's groups, its weight, and whether it has expired."""
     visitors = groups_of(user, 0x9E37_79B9)
     first = last % ADVERTISEMENTS + 1
     for each in range(first, first + ADVERTISEMENTS):
@@ -128,7 +128,7 @@ def advertisement_for(user: int, last: int) -> tuple[int, int, bool]:
 
 
 def groups_of(number: int, factor: int) -> int:
-    """A bit in each group, by a multiplicative hash of the number."""
+    """Returns a bit in each group, by a multiplicative hash of the number."""
     hashed = (number + 1) * factor & WORD
     hashed = (hashed ^ hashed >> 15) * 0xC2B2_AE35 & WORD
     rest, bits = hashed ^ hashed >> 13, 0
@@ -140,7 +140,7 @@ def groups_of(number: int, factor: int) -> int:
 
 
 def append(path: str, client: int, user: int, last: int) -> None:
-    """Appends a record to the log, numbered by its place."""
+    """Appends a record to the log, numbered by its position."""
     with post_log().open("ab") as log:
         fcntl.flock(log, fcntl.LOCK_EX)
         number = os.fstat(log.fileno()).st_size // RECORD_BYTES + 1
@@ -149,7 +149,7 @@ def append(path: str, client: int, user: int, last: int) -> None:
 
 
 def post_log() -> Path:
-    """The log of forms."""
+    """Returns the path of the log of forms."""
     name = os.environ.get("WEB99_POST_LOG")
     if name is None:
         raise Refused(HTTPStatus.INTERNAL_SERVER_ERROR, "WEB99_POST_LOG names no file for the log of forms")

@@ -1,1 +1,1 @@
-"""A small web shop: what people have behind nginx, with knobs that make any part of it the bottleneck."""
+"""A small web shop to run behind nginx, with knobs that make any part of it the bottleneck."""

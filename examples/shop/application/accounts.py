@@ -1,4 +1,4 @@
-"""Logins, sessions and the tokens that forms carry against forgery."""
+"""Logins, sessions and the tokens that protect forms against forged requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .database import Database
 
 
 def blueprint(database: Database) -> Blueprint:
-    """The pages for logging in and out, and what is done before every page."""
+    """Returns the pages for logging in and out, and the checks before every page."""
     pages = Blueprint("accounts", __name__)
 
     @pages.before_app_request

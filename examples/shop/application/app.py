@@ -1,4 +1,4 @@
-"""The application: what gunicorn runs."""
+"""The application that gunicorn runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def create() -> Flask:
-    """The application of one worker process."""
+    """Returns the application of one worker process."""
     knobs = Knobs()
     database, external = Database(knobs), External(knobs)
     application = Flask(__name__)
@@ -37,7 +37,7 @@ def create() -> Flask:
 
 
 def _filler(size_bytes: int) -> Markup:
-    # Words that do not repeat, so that compressing them is work.
+    # Words that do not repeat, so that compressing them takes CPU time.
     drawn = random.Random(1)
     words = ("".join(drawn.choices(LETTERS, k=drawn.randint(2, 9))) for _ in range(size_bytes // 6))
     return Markup(" ".join(words)[:size_bytes])

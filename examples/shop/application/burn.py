@@ -1,4 +1,4 @@
-"""CPU time on demand, of the calling thread."""
+"""Uses CPU time of the calling thread on demand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 
 def burn(seconds: float) -> None:
-    """Uses so much CPU time, however long that takes."""
+    """Uses this much CPU time, however long that takes."""
     until = time.thread_time() + seconds
     while time.thread_time() < until:
         sum(range(200))

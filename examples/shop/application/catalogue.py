@@ -1,4 +1,4 @@
-"""What everybody may look at: the home page, categories, products, searches, and the same for programs."""
+"""The public pages: the home page, categories, products, searches, and the same as an API."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SORTS = {"name": "name", "price": "price_cents", "newest": "id DESC"}
 
 
 def blueprint(database: Database, external: External, knobs: Knobs) -> Blueprint:
-    """The pages of the catalogue."""
+    """Returns the pages of the catalogue."""
     pages = Blueprint("catalogue", __name__)
 
     @pages.get("/")
@@ -74,7 +74,7 @@ def blueprint(database: Database, external: External, knobs: Knobs) -> Blueprint
         return database.one(query, [number]) or abort(404)
 
     def _count_view() -> None:
-        # The row that all pages write: who holds it makes the others wait.
+        # All pages write this row: the one that holds its lock makes the others wait.
         if lock := knobs.seconds("lock_ms"):
             database.all("UPDATE views SET count = count + 1")
             database.all("SELECT pg_sleep(%s)", [lock])

@@ -1,6 +1,6 @@
-"""The database as a request sees it: one connection of the worker's pool, kept until the request is answered.
+"""The database as a request sees it: one connection of the worker's pool, held until the request is answered.
 
-What time it took, and what the wait for a connection took, goes into `Server-Timing` and the metrics.
+The time of queries and of the wait for a connection goes into `Server-Timing` and the metrics.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .knobs import Knobs
 
 CONNECTION_TIMEOUT_SECONDS = 30.0
 ITERATIONS_PER_MS = 6000
-"""Rows of generate_series that PostgreSQL counts in a millisecond, about."""
+"""About the number of rows of generate_series that PostgreSQL counts in a millisecond."""
 
 
 class Database:
-    """The pool of this worker."""
+    """The connection pool of this worker."""
 
     def __init__(self, knobs: Knobs) -> None:
         self._knobs = knobs
@@ -41,11 +41,11 @@ class Database:
         self._is_open = False
 
     def attach(self, application: Flask) -> None:
-        """Gives connections back when requests end."""
+        """Makes requests return their connections when they end."""
         application.teardown_appcontext(self._give_back)
 
     def all(self, query: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        """The rows of a query."""
+        """Returns the rows of a query."""
         connection = self._connection()
         begin = time.perf_counter()
         try:
@@ -55,16 +55,16 @@ class Database:
             g.database_seconds = g.get("database_seconds", 0.0) + time.perf_counter() - begin
 
     def one(self, query: str, values: Sequence[Any] = ()) -> dict[str, Any] | None:
-        """The first row of a query, if there is one."""
+        """Returns the first row of a query, if there is one."""
         rows = self.all(query, values)
         return rows[0] if rows else None
 
     def commit(self) -> None:
-        """Makes what was written durable; locks go."""
+        """Commits the transaction, which releases its locks."""
         self._connection().commit()
 
     def burden(self) -> None:
-        """What the knobs make each page ask of the database."""
+        """Runs the extra queries that the knobs add to each page."""
         if slow := self._knobs["slow_query_ms"]:
             self.all("SELECT count(*) FROM generate_series(1, %s)", [int(slow * ITERATIONS_PER_MS)])
         if kilobytes := self._knobs.count("audit_kb"):
@@ -72,13 +72,13 @@ class Database:
             self.commit()
 
     def usage(self) -> dict[str, int]:
-        """How many connections there are, how many are in use, and how many requests wait for one."""
+        """Returns the numbers of connections, of those in use, and of requests that wait for one."""
         known = self._pool.get_stats()
         size, idle = known.get("pool_size", 0), known.get("pool_available", 0)
         return {"size": size, "in_use": size - idle, "waiting": known.get("requests_waiting", 0)}
 
     def _connection(self) -> psycopg.Connection[dict[str, Any]]:
-        # The pool has threads of its own, so it begins in the worker, after gunicorn has forked.
+        # The pool has its own threads, so it must start in the worker, after gunicorn has forked.
         with self._opening:
             if not self._is_open:
                 self._pool.open()

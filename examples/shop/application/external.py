@@ -1,7 +1,7 @@
-"""The service of somebody else that pages wait for: recommendations, payments.
+"""The external service on which pages wait: recommendations, payments.
 
-Run as a program it is that service: it answers a line after a delay, however many ask, as a machine that is far from
-its limits does. The application keeps no connection to it.
+Run as a program it is that service: it answers a line after a delay, however many clients there are, like a machine far
+from saturation. The application keeps no connection to it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class External:
         self._port = int(os.environ["SHOP_EXTERNAL_PORT"])
 
     def ask(self) -> None:
-        """Asks, and waits for the answer."""
+        """Sends a request, and waits for the answer."""
         if not self._is_used:
             return
         begin = time.perf_counter()
@@ -42,7 +42,7 @@ async def _serve(listener: socket.socket, mean_seconds: float) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             await reader.readline()
-            # Four stages one after the other: times that spread by half of their mean.
+            # Four exponential stages in series: the standard deviation is half of the mean.
             await asyncio.sleep(random.gammavariate(4, mean_seconds / 4))
             writer.write(b"this\n")
             await writer.drain()

@@ -48,9 +48,9 @@ class Knobs:
         return self._values[name]
 
     def count(self, name: str) -> int:
-        """A knob that counts something."""
+        """Returns the value of a knob that counts something."""
         return int(self._values[name])
 
     def seconds(self, name: str) -> float:
-        """A knob in milliseconds."""
+        """Returns the value of a knob in milliseconds, in seconds."""
         return self._values[name] / 1000

@@ -1,7 +1,7 @@
-"""What the application says of itself: `Server-Timing` with each answer, and `/metrics` in Prometheus' text format.
+"""The application's own figures: `Server-Timing` with each answer, and `/metrics` in Prometheus' text format.
 
-Each worker process counts for itself and writes its totals to a file of a folder that all share, at most
-`WRITES_SECONDS` after they changed; whichever worker is asked for `/metrics` adds them up.
+Each worker process counts for itself and writes its totals to a file in a shared folder, at most `WRITES_SECONDS` after
+they changed. The worker that answers a request for `/metrics` adds them up.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from flask import Flask, Response, g, request
 from .database import Database
 
 WRITES_SECONDS = 0.2
-"""From a change of a worker's totals to their next write."""
+"""The longest time from a change of a worker's totals to their next write."""
 
 
 class Metrics:

@@ -1,4 +1,4 @@
-"""The basket and the way from it to an order: writes, a payment elsewhere, and a job for the queue."""
+"""The basket and the checkout: writes, a payment by an external service, and a job for the queue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .external import External
 
 
 def blueprint(database: Database, external: External) -> Blueprint:
-    """The pages that write."""
+    """Returns the pages that write."""
     pages = Blueprint("orders", __name__)
 
     @pages.get("/cart")
@@ -48,7 +48,7 @@ def blueprint(database: Database, external: External) -> Blueprint:
             "INSERT INTO orders (number, user_id, total_cents, state) VALUES (%s, %s, %s, 'paid')",
             [number, g.user["id"], total],
         )
-        # In the order of their numbers, so that two orders of the same products do not wait for each other for ever.
+        # In the order of their numbers, so that two orders of the same products cannot deadlock.
         for line in sorted(lines, key=lambda line: int(line["product_id"])):
             database.all("UPDATE products SET stock = stock - %s WHERE id = %s", [line["count"], line["product_id"]])
         database.all("INSERT INTO jobs (order_number) VALUES (%s)", [number])

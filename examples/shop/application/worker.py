@@ -1,4 +1,4 @@
-"""The queue's worker: takes orders that were paid, makes their invoices, and marks them as sent."""
+"""The queue's worker: takes paid orders, makes their invoices, and marks them as sent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ IDLE_SECONDS = 0.1
 
 
 def main() -> None:
-    """Works until it is ended."""
+    """Works until it is stopped."""
     knobs = Knobs()
     threads = [threading.Thread(target=_work, args=[knobs], daemon=True) for _ in range(knobs.count("queue_workers"))]
     for thread in threads:
@@ -27,7 +27,7 @@ def main() -> None:
 def _work(knobs: Knobs) -> None:
     with psycopg.connect(os.environ["SHOP_DATABASE"]) as connection:
         while True:
-            # Jobs that another thread has are skipped, not waited for.
+            # Skips jobs that another thread has locked instead of waiting for them.
             job = connection.execute(
                 "DELETE FROM jobs WHERE id = (SELECT id FROM jobs ORDER BY id FOR UPDATE SKIP LOCKED LIMIT 1) "
                 "RETURNING order_number"

@@ -1,1 +1,1 @@
-"""Starting and stopping the shop, and its users. The standard library alone."""
+"""Starts and stops the shop and its users, with the standard library alone."""

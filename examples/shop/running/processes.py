@@ -1,4 +1,4 @@
-"""Processes that outlive the command that started them, known again by their ID and the time they began."""
+"""Processes that outlive the command that started them, identified later by their ID and start time."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ END_SECONDS_MAX = 15.0
 
 
 class Failed(Exception):
-    """What was asked for could not be done; the message says what to do."""
+    """The command could not be carried out; the message says what to do."""
 
 
 @dataclass(frozen=True)
 class Process:
-    """One that was started."""
+    """A started process."""
 
     pid: int
     began: int
-    """Ticks since boot: another process with the same ID has another."""
+    """Start time in ticks since boot, which tells it from a later process with the same ID."""
 
     @property
     def runs(self) -> bool:
         return _began(self.pid) == self.began
 
     def end(self, by: signal.Signals = signal.SIGTERM) -> None:
-        """Asks it to end, waits, and at last insists."""
+        """Asks it to end, waits, and kills it if it does not."""
         for how, seconds in ((by, END_SECONDS_MAX), (signal.SIGKILL, END_SECONDS_MAX)):
             if not self.runs:
                 return
@@ -67,12 +67,12 @@ def start(
             pass_fds=passed,
             env={**os.environ, **(environment or {})},
         )
-    child.returncode = 0  # It is to live on: no warning when this object goes.
+    child.returncode = 0  # It lives on: suppresses the warning when this object is deleted.
     return Process(child.pid, _began(child.pid) or 0)
 
 
 def wait_until(ready: Callable[[], bool], process: Process, log: Path) -> None:
-    """Waits for something that a process does when it has begun."""
+    """Waits until a started process is ready."""
     until = time.monotonic() + START_SECONDS_MAX
     while not ready():
         if not process.runs or time.monotonic() > until:
@@ -82,21 +82,21 @@ def wait_until(ready: Callable[[], bool], process: Process, log: Path) -> None:
 
 
 def answers(port: int) -> bool:
-    """True if somebody listens on the port of the loopback address."""
+    """Returns true if a process listens on this port of the loopback address."""
     with socket.socket() as probe:
         probe.settimeout(1.0)
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def free_port() -> int:
-    """A port that nobody has at this moment."""
+    """Returns a port that is free at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def listener(port: int = 0) -> socket.socket:
-    """A socket on a free port, or on this one, for a process that is given it."""
+    """Returns a listening socket on this port, or a free one, to pass to a process."""
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind(("127.0.0.1", port))

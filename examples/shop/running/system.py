@@ -1,4 +1,4 @@
-"""The shop's parts in one folder: what each is started with, in which order, and what is kept of them."""
+"""The shop's parts in one folder: how each is started, in which order, and the record of what runs."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from .processes import Failed, Process, answers, free_port, listener, start, wai
 
 PASSWORD = "shop"
 ORDER = ("database", "external", "application", "worker", "nginx")
-"""In which the parts are started; they are ended the other way round."""
+"""The order in which the parts start; they end in the reverse order."""
 SIGNALS = {"database": signal.SIGINT, "nginx": signal.SIGTERM}
 """SIGINT is PostgreSQL's fast shutdown: it does not wait for connections."""
 
 
 class System:
-    """One shop."""
+    """A shop in a folder."""
 
     def __init__(self, source: Path, folder: Path) -> None:
         self._source = source
@@ -61,7 +61,7 @@ class System:
         self._end(ORDER)
 
     def status(self) -> dict[str, Any]:
-        """Where the shop is."""
+        """Returns the addresses of the shop."""
         known = self._known()
         if not known["parts"] or not all(self._process(part).runs for part in known["parts"]):
             raise Failed(f"no shop runs in {self._folder}: shop start --folder {self._folder}")
@@ -90,7 +90,7 @@ class System:
 
     def _start_database(self, _known: dict[str, Any], knobs: Mapping[str, str]) -> tuple[Process, int]:
         data, log, port = self._folder / "database", self._folder / "database.log", free_port()
-        # PostgreSQL refuses to be run by root.
+        # PostgreSQL refuses to run as root.
         user = None if os.getuid() else _ordinary_user()
         programs = _postgresql()
         is_new = not (data / "PG_VERSION").exists()
@@ -115,7 +115,7 @@ class System:
         return process, port
 
     def _fill(self, programs: Path, reach: list[str], knobs: Mapping[str, str]) -> None:
-        # One hash for all users: a good one takes long on purpose, and 500 of them half a minute.
+        # One hash for all users: a good hash is slow on purpose, and 500 of them would take half a minute.
         hashing = f"from werkzeug.security import generate_password_hash as g; print(g({PASSWORD!r}), end='')"
         hashed = _run([self._python(), "-c", hashing], None)
         _run([programs / "createdb", *reach, "shop"], None)
@@ -144,14 +144,14 @@ class System:
         shutil.rmtree(metrics, ignore_errors=True)
         metrics.mkdir()
         values = Knobs(knobs)
-        # The same port again after a restart, so that nobody has to be told.
+        # The same port again after a restart, so that nginx need not be reconfigured.
         earlier = known["parts"].get("application")
         with listener(earlier["port"] if earlier else 0) as listening:
             number, log = listening.fileno(), self._folder / "application.log"
             command = [self._python(), "-m", "gunicorn", "--worker-class=gthread", "application.app:create()"]
             command += [f"--workers={values.count('workers')}", f"--threads={values.count('threads')}"]
             command += [f"--bind=fd://{number}", "--keep-alive=60", "--timeout=120", "--backlog=1024"]
-            # Many connections of nginx stay open; as many as threads would keep others waiting.
+            # nginx keeps many connections open; a limit near the number of threads would make others wait.
             command += ["--worker-connections=1000", "--no-control-socket"]
             environment = {**self._environment(known), **knobs}
             process = start(command, log, environment, self._source, passed=[number])
@@ -204,7 +204,7 @@ class System:
         wanted, done = (self._source / "requirements.txt").read_text(), venv / "shop-requirements.txt"
         venv.mkdir(parents=True, exist_ok=True)
         with (venv / "shop.lock").open("w") as lock:
-            # Two shops that are started together may share it.
+            # Two shops that start at the same time may share the environment.
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not done.exists() or done.read_text() != wanted:
                 print(f"installing the application's libraries into {venv}", file=sys.stderr)
@@ -228,7 +228,7 @@ class System:
         return Process(each["pid"], each["began"])
 
     def _keep_early(self, part: str, process: Process, port: int) -> None:
-        """So that it is ended should what follows its start fail."""
+        """Records a part at once, so that it is ended if a later step fails."""
         known = self._known()
         known["parts"][part] = {"pid": process.pid, "began": process.began, "port": port}
         self._write(known)
@@ -254,7 +254,7 @@ def _ordinary_user() -> str:
 
 
 def _postgresql() -> Path:
-    # Debian keeps the server's programs where PATH does not look.
+    # Debian installs the server's programs in a directory that is not in PATH.
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[4].split(".")[0]))
     if found:
         return found[-1].parent

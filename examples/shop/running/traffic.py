@@ -1,6 +1,6 @@
-"""Users of the shop, for an access log with something in it: they look around, search, log in and buy.
+"""Users of the shop, who browse, search, log in and buy, to fill an access log.
 
-Each user is a thread with a source address of 127.x.y.z of its own, so that the log tells them apart.
+Each user is a thread with its own source address 127.x.y.z, so that the log tells them apart.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) 
 
 
 def make(url: str, users: int, seconds: float, seed: int) -> int:
-    """Is so many users at a time for so long; returns how many requests they made."""
+    """Simulates this many users at a time for this long; returns the number of requests."""
     until = time.monotonic() + seconds
     threads = [_Users(url, number, until, random.Random(seed * 1000 + number)) for number in range(users)]
     for thread in threads:
@@ -29,7 +29,7 @@ def make(url: str, users: int, seconds: float, seed: int) -> int:
 
 
 class _Users(threading.Thread):
-    """One user after another."""
+    """Users that follow each other in a thread."""
 
     def __init__(self, url: str, number: int, until: float, random: random.Random) -> None:
         super().__init__(daemon=True)
@@ -55,7 +55,7 @@ class _Users(threading.Thread):
 
 
 class _User:
-    """One visit, with its cookies."""
+    """A user's visit, with its cookies."""
 
     def __init__(self, address: str, source: str, random: random.Random) -> None:
         self.asked = 0
@@ -66,7 +66,7 @@ class _User:
         self._at = "-"
 
     def visit(self):
-        """Makes a request for each step; what comes out says nothing, it is a pause."""
+        """Makes a request for each step; the generator yields at each pause."""
         yield self._get("/")
         self._get("/static/shop.css")
         if self._random.random() < 0.02:

@@ -7,10 +7,10 @@ use sojourn_cgi::responder::{AskedError, Request, RequestReader};
 use sojourn_cgi::{Application, Client, HeadError, read_head};
 use sojourn_http::request::{Parsed, Parser};
 
-/// The most that a request's body may have here.
+/// The largest request body here.
 const BODY_BYTES_MAX: usize = 64;
 
-/// Arrived whole or in pieces, records say the same.
+/// Records read the same whether they arrive whole or in pieces.
 pub fn records(bytes: &[u8]) {
     let whole = read(bytes, bytes.len().max(1));
     for step in [1, 7, 64] {
@@ -45,7 +45,7 @@ fn read(bytes: &[u8], step: usize) -> Said {
     said
 }
 
-/// Arrived whole or in pieces, what servers ask is the same.
+/// Servers' requests read the same whether they arrive whole or in pieces.
 pub fn requests(bytes: &[u8]) {
     let whole = asked(bytes, bytes.len().max(1));
     for step in [1, 7, 64] {
@@ -53,7 +53,7 @@ pub fn requests(bytes: &[u8]) {
     }
 }
 
-/// The requests before the first error, and that.
+/// The requests before the first error, and the error.
 fn asked(bytes: &[u8], step: usize) -> (Vec<Request>, Option<AskedError>) {
     let (mut reader, mut requests) = (RequestReader::new(BODY_BYTES_MAX), Vec::new());
     let mut pieces = bytes.chunks(step);
@@ -64,7 +64,7 @@ fn asked(bytes: &[u8], step: usize) -> (Vec<Request>, Option<AskedError>) {
             Ok(Some(request)) => {
                 assert!(request.body.len() <= BODY_BYTES_MAX);
                 requests.push(request);
-                // There may be one more in what has come.
+                // The bytes so far may hold another one.
                 piece = &[];
             }
             Ok(None) => match pieces.next() {
@@ -75,7 +75,7 @@ fn asked(bytes: &[u8], step: usize) -> (Vec<Request>, Option<AskedError>) {
     }
 }
 
-/// A script's head is found at the same place however much has come behind it, and its lines become whole.
+/// A script's head ends at the same place however much has arrived after it, and its lines become complete.
 pub fn response(bytes: &[u8]) {
     let mut fields = Vec::new();
     let outcome = read_head(bytes, &mut fields);
@@ -95,7 +95,7 @@ pub fn response(bytes: &[u8]) {
     }
 }
 
-/// Whatever a client asks for, an application gets each variable once, and none that a client must not set.
+/// Whatever a client requests, an application gets each variable once, and none that a client must not set.
 pub fn environment(bytes: &[u8]) {
     let Ok(Parsed::Complete(request)) = Parser::default().parse(bytes) else { return };
     let php = Application {

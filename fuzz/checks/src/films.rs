@@ -1,4 +1,4 @@
-//! What must hold for any bytes that are called a film.
+//! What must hold for any bytes given as a film.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use sojourn_media::mp4::{Index, SAMPLES_MAX, Track};
 use sojourn_media::packetiser::{Packetiser, Unit};
 use sojourn_media::sdp;
 
-/// Samples whose packets are made: more of them say nothing new.
+/// The number of samples whose packets are made; more would find nothing new.
 const PACKETISED_MAX: u32 = 64;
 
-/// A film is refused, or all that is said of it lies within it and in time: its samples, packets and segments.
+/// A film is refused, or its samples, packets and segments lie within the file and within its duration.
 pub fn film(bytes: &[u8]) {
     let read_at = |offset: u64, into: &mut [u8]| {
         let rest = bytes.get(offset as usize..).unwrap_or_default();
@@ -79,7 +79,7 @@ fn segments(index: &Index, file_bytes: u64) {
     let playlist = film.playlist();
     assert_eq!(playlist.matches("#EXTINF:").count(), film.segment_count());
     assert!(film.initialisation().len() > 100);
-    // Samples may lie in one place, so that there is more in the segments than in the film.
+    // Samples may overlap in the file, so the segments may have more bytes than it.
     let expected: u64 = index.video().into_iter().chain(index.audio()).map(Track::sample_bytes).sum();
     let mut found = 0;
     for number in 0..film.segment_count() as u32 {
@@ -87,6 +87,6 @@ fn segments(index: &Index, file_bytes: u64) {
         assert!(segment.ranges.iter().all(|range| range.start <= range.end && range.end <= file_bytes));
         found += segment.size() - segment.head.len() as u64;
     }
-    // What the edit list cuts from the start is left out as far as decoding does not need it.
+    // Samples that the edit list cuts from the start are left out unless decoding needs them.
     assert!(found <= expected, "{found} bytes of {expected}");
 }

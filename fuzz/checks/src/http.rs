@@ -10,7 +10,7 @@ use sojourn_http::response;
 use sojourn_http::token::{is_text, is_token};
 use sojourn_http::upstream::{self, Body, RequestKind};
 
-/// Arrived whole or in pieces, a request is read alike; what is read is framed within the bytes.
+/// A request reads the same whether it arrives whole or in pieces, and its parts lie within the bytes.
 pub fn request(bytes: &[u8]) {
     let whole = outcome(&mut Parser::default(), bytes);
     for step in [1, 7, 64] {
@@ -37,8 +37,8 @@ pub fn request(bytes: &[u8]) {
     }
 }
 
-/// Arrived whole or in pieces, the requests of a connection with their bodies are read alike, up to the first that is
-/// refused.
+/// The requests of a connection, with their bodies, read the same whether they arrive whole or in pieces, up to the
+/// first refused one.
 pub fn stream(bytes: &[u8]) {
     let whole = requests(bytes, bytes.len().max(1));
     for step in [1, 3, 100] {
@@ -46,7 +46,7 @@ pub fn stream(bytes: &[u8]) {
     }
 }
 
-/// Where the heads and bodies end, and the status of the refusal that ends it all.
+/// The ends of heads and bodies, and the status of the refusal that ends the connection.
 fn requests(bytes: &[u8], step: usize) -> (Vec<usize>, Option<u16>) {
     let (mut ends, mut start) = (Vec::new(), 0);
     let (mut parser, mut body): (Parser, Option<BodyReader>) = Default::default();
@@ -79,7 +79,7 @@ fn requests(bytes: &[u8], step: usize) -> (Vec<usize>, Option<u16>) {
     (ends, None)
 }
 
-/// Arrived whole or in pieces, a chunked body is read alike, and what was read can be coded and read again.
+/// A chunked body reads the same whether it arrives whole or in pieces, and can be encoded and read again.
 pub fn chunked(bytes: &[u8]) {
     let whole = decoded(bytes, bytes.len().max(1));
     for step in [1, 5] {
@@ -94,7 +94,7 @@ pub fn chunked(bytes: &[u8]) {
     }
 }
 
-/// What is taken, whether the body has ended, and its data; the state in which an error comes is of no interest.
+/// The consumed bytes, whether the body has ended, and its data; an error's position does not matter.
 fn decoded(bytes: &[u8], step: usize) -> Result<(usize, bool, Vec<u8>), ()> {
     let (mut chunked, mut body, mut taken) = (Chunked::default(), Vec::new(), 0);
     for piece in bytes.chunks(step) {
@@ -104,8 +104,8 @@ fn decoded(bytes: &[u8], step: usize) -> Result<(usize, bool, Vec<u8>), ()> {
     Ok((taken, chunked.is_done(), body))
 }
 
-/// Whatever a client sends as condition: what matches strongly matches weakly, and a list is a list however many fields
-/// it is spread over.
+/// For any condition that a client sends: a strong match is also a weak match, and a list reads the same however many
+/// fields it is spread over.
 pub fn conditions(value: &[u8]) {
     let modified = HttpDate::from_seconds(784_111_777);
     for entity_tag in [b"\"a\"".as_slice(), b"\"\"", b"W/\"a\"", b"\",\""] {
@@ -126,7 +126,7 @@ pub fn conditions(value: &[u8]) {
     }
 }
 
-/// A date that is read is written as one that is read as the same.
+/// A date that was read is written as one that reads the same.
 pub fn date(value: &[u8]) {
     if let Some(date) = HttpDate::parse(value) {
         assert_eq!(HttpDate::parse(&date.text()), Some(date));
@@ -134,7 +134,7 @@ pub fn date(value: &[u8]) {
     }
 }
 
-/// What is selected lies within the body, and several parts are never more than the whole.
+/// Selected ranges lie within the body, and several parts are never more than the whole.
 pub fn range(wanted: &[u8]) {
     for size in [0, 1, 10, 1 << 40, u64::MAX] {
         if let Selection::Parts(parts) = select(wanted, size) {
@@ -155,7 +155,7 @@ fn outcome(parser: &mut Parser, bytes: &[u8]) -> Option<Result<usize, u16>> {
     }
 }
 
-/// A response head ends where it ends, whatever follows, and not before.
+/// A response head ends at the same place whatever follows, and not before.
 pub fn response(bytes: &[u8]) {
     let Ok(response::Parsed::Complete(head)) = response::parse(bytes) else { return };
     assert!(head.head_len <= bytes.len() && (100..1000).contains(&head.status));
@@ -181,7 +181,7 @@ pub fn path(target: &[u8]) {
     assert_eq!(back.as_bytes().strip_suffix(b"/").unwrap_or_default(), inner);
 }
 
-/// Arrived whole or in pieces, a response that is passed on is read alike; what frames it is never ambiguous.
+/// A forwarded response reads the same whether it arrives whole or in pieces, and its framing is never ambiguous.
 pub fn upstream(bytes: &[u8]) {
     for asked in [RequestKind::Other, RequestKind::Head, RequestKind::Connect] {
         let whole = upstream::Parser::default().parse(bytes, asked);
@@ -189,7 +189,7 @@ pub fn upstream(bytes: &[u8]) {
             let mut parser = upstream::Parser::default();
             let ends = (0..bytes.len()).step_by(step).chain([bytes.len()]);
             let pieces = ends.map(|end| parser.parse(&bytes[..end], asked)).find(|part| *part != Ok(None));
-            // In pieces another part of what is wrong may come first.
+            // If the bytes arrive in pieces, another of several errors may be found first.
             assert_eq!(pieces.unwrap_or(Ok(None)).ok(), whole.ok(), "in pieces of {step}");
         }
         let Ok(Some(head)) = whole else { continue };

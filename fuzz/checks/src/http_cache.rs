@@ -15,7 +15,7 @@ use sojourn_http_cache::{
 const VIA: Via<'_> = Via { received: Version::Http11, pseudonym: "fuzz" };
 const NOW: i64 = 784_111_777;
 
-/// What is read is what would be written, and no moment makes it panic.
+/// Stored metadata reads as it would be written, and no time of use makes it panic.
 pub fn metadata(bytes: &[u8]) {
     let Ok(metadata) = Metadata::read(bytes) else { return };
     assert_eq!(Metadata::read(&metadata.write()), Ok(metadata));
@@ -26,8 +26,8 @@ pub fn metadata(bytes: &[u8]) {
     assert!(metadata.useful_until().is_none() || !metadata.has_validator());
 }
 
-/// What is passed on of a response is one that the strict parser reads alike; what is stored of it can be read,
-/// answers, and is the same after a validation that says nothing new.
+/// The strict parser reads a forwarded response as the same response. Its stored form can be read, answers requests,
+/// and stays the same after a revalidation without news.
 pub fn response(bytes: &[u8]) {
     let Ok(Some(head)) = upstream::Parser::default().parse(bytes, RequestKind::Other) else { return };
     let received = Section(head.fields);
@@ -78,7 +78,7 @@ fn passed_on(received: Section<'_>) -> Vec<u8> {
     text
 }
 
-/// What is passed on of a request is one that the strict parser reads alike, to the same host, without a body.
+/// The strict parser reads a forwarded request as the same request, to the same host, without a body.
 pub fn request(bytes: &[u8]) {
     let Ok(Parsed::Complete(request)) = Parser::default().parse(bytes) else { return };
     let received = Section(request.fields);

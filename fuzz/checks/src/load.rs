@@ -1,4 +1,4 @@
-//! What must hold for any bytes given to the load generator: as an answer, or as a file that says what to ask for.
+//! What must hold for any bytes given to the load generator, as a response or as a file of requests.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,8 +8,8 @@ use sojourn_load::{
     Version, is_har, parse_schedule,
 };
 
-/// The first byte says in what pieces the rest arrives: an answer is read alike however it is cut, and ends where it
-/// ends.
+/// A response reads the same, and ends at the same place, however it is cut. The first byte selects the pieces in which
+/// the rest arrives.
 pub fn reception(bytes: &[u8]) {
     let Some((&step, answer)) = bytes.split_first() else { return };
     let whole = received(answer, answer.len().max(1));
@@ -20,7 +20,7 @@ pub fn reception(bytes: &[u8]) {
     }
 }
 
-/// Where the answer ended and what it was; nothing while it has not ended.
+/// The end of the response and its result; `None` while it has not ended.
 fn received(bytes: &[u8], step: usize) -> Result<Option<(usize, Response)>, Cause> {
     let (mut reception, mut at) = (ResponseReader::default(), 0);
     for piece in bytes.chunks(step) {
@@ -56,8 +56,9 @@ pub fn plan_file(bytes: &[u8]) {
     }
 }
 
-/// Up to the first NUL a scenario or a recording, behind it an answer to each of its requests, or a users' file: whatever
-/// is taken from the answer, and wherever it leads, what users ask for is one whole request.
+/// The bytes up to the first NUL are a scenario or a recording; those after it are the response to each of its
+/// requests, or a users' file. Whatever users take from the response, and wherever it leads, each sends one whole
+/// request.
 pub fn scenario(bytes: &[u8]) {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     let (Ok(text), answer) = (std::str::from_utf8(&bytes[..end]), &bytes[(end + 1).min(bytes.len())..])

@@ -1,4 +1,4 @@
-//! What must hold for any text that says where a proxy goes, and for whom: networks, upstreams, targets.
+//! What must hold for any text that names a proxy's networks, upstreams or targets.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -10,12 +10,12 @@ use sojourn_server::handler::reverse_proxy::{Scheme, UpstreamUrl};
 
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// Addresses of every kind, which are in a network or not.
+/// Addresses of every kind, to test against a network.
 const ADDRESSES: [&str; 8] =
     ["0.0.0.0", "127.0.0.1", "192.0.2.1", "255.255.255.255", "::", "::1", "::ffff:192.0.2.1", "2001:db8::1"];
 
-/// A network is what is written of it, holds its own address, and judges an address alike in both spellings; so is a list
-/// of ports.
+/// A network reads as it is written, contains its own address, and treats both spellings of an address alike; a list of
+/// ports reads as it is written, too.
 pub fn network(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(ports) = text.parse::<Ports>() {
@@ -39,7 +39,7 @@ pub fn network(bytes: &[u8]) {
     }
 }
 
-/// Whatever names an upstream or an origin names one host and one port, which are found again where they are written.
+/// Whatever names an upstream or an origin names one host and one port, and reads the same after it is written.
 pub fn origin(bytes: &[u8]) {
     if let Some(url) = std::str::from_utf8(bytes).ok().and_then(|text| text.parse::<UpstreamUrl>().ok()) {
         assert!(

@@ -2,7 +2,7 @@
 
 use sojourn_queueing::system_file;
 
-/// A system file is read, or refused with a line that it has.
+/// A system file is read, or refused with the number of a line that it has.
 pub fn system_file(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Err(error) = system_file::parse(text) {

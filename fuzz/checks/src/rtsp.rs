@@ -5,8 +5,8 @@ use sojourn_media::rtsp::{
     Command, Message, NptRange, ParseError, Parsed, Parser, Target, Transport, track_infos,
 };
 
-/// Arrived whole or in pieces, the messages of a connection are read alike, up to the first that is refused; whatever
-/// stands in their fields is understood or refused.
+/// Whether the bytes arrive whole or in pieces, the messages of a connection are the same up to the first refused one;
+/// whatever is in their fields is parsed or refused.
 pub fn stream(bytes: &[u8]) {
     let whole = messages(bytes, bytes.len().max(1));
     for step in [1, 3, 100] {
@@ -14,7 +14,7 @@ pub fn stream(bytes: &[u8]) {
     }
 }
 
-/// Where messages end, and the refusal that ends it all.
+/// The ends of the messages, and the refusal that ends the connection.
 fn messages(bytes: &[u8], step: usize) -> (Vec<usize>, Option<ParseError>) {
     let (mut ends, mut start, mut parser) = (Vec::new(), 0, Parser::default());
     for end in (step..bytes.len()).step_by(step).chain([bytes.len()]) {
@@ -50,7 +50,7 @@ fn understand(message: &Message<'_>) {
         Message::Interleaved(data) => return datagram(data.payload),
     };
     for (_, value) in fields.iter() {
-        // What is understood can be said, and is then understood alike.
+        // What was parsed can be written, and then parses to the same.
         if let Ok(range) = NptRange::parse(value) {
             assert!(NptRange::parse(&range.to_string()).is_ok(), "{range}");
         }
@@ -63,7 +63,7 @@ fn understand(message: &Message<'_>) {
     }
 }
 
-/// A datagram is RTP, RTCP or neither; nothing outside it is looked at.
+/// A datagram is RTP, RTCP or neither; no byte outside it is read.
 pub fn datagram(bytes: &[u8]) {
     if let Ok((header, payload)) = Header::parse(bytes) {
         assert!(payload.len() + HEADER_BYTES <= bytes.len());

@@ -4,7 +4,7 @@ use sojourn_load::rtsp::authentication::Credentials;
 use sojourn_load::rtsp::dialogue::{Dialogue, Next, Request};
 use sojourn_media::rtsp::{Message, Parsed, Parser, Transport};
 
-/// Replies are followed to their end, and every request that they lead to is a whole one.
+/// The dialogue follows replies to their end, and every request that it sends is complete.
 pub fn dialogue(bytes: &[u8]) {
     let credentials = Credentials { user: "anna".into(), password: "secret".into() };
     let mut dialogue = Dialogue::new("rtsp://127.0.0.1/film", Some(credentials), Some(0.5));
@@ -27,7 +27,7 @@ pub fn dialogue(bytes: &[u8]) {
     }
 }
 
-/// What is written reads back as this one request, whatever the server had put into it.
+/// The written request reads back as this one request, whatever the server put into it.
 fn whole(request: &Request) {
     let mut bytes = Vec::new();
     request.write(&mut bytes);

@@ -12,8 +12,8 @@ use sojourn_workload::import::{
 use sojourn_workload::sorting::{Scratch, Spill};
 use sojourn_workload::trace::Trace;
 
-/// Read at once, in pieces, or with next to no memory, a log is imported or refused alike; a trace from a log is one
-/// that can be kept.
+/// The import of a log has the same result if the log is read at once, in pieces, or with next to no memory; a trace
+/// from a log can be written and read.
 pub fn log_line(bytes: &[u8]) {
     match (import_in_pieces(bytes, 1 << 16), import_in_pieces(bytes, 7)) {
         (Ok(whole), Ok(pieces)) => {
@@ -23,7 +23,7 @@ pub fn log_line(bytes: &[u8]) {
             assert_eq!(kept, whole.trace);
             assert_eq!(spilled(bytes), written(&whole.trace));
         }
-        // How many lines of a damaged file come out before the damage is the decompressor's affair.
+        // The number of lines before the damage of a file depends on the decompressor.
         (Err(ImportError::Read { source: whole, .. }), Err(ImportError::Read { source: pieces, .. })) => {
             assert_eq!(whole.to_string(), pieces.to_string());
         }
@@ -50,8 +50,8 @@ fn spilled(log: &[u8]) -> Vec<u8> {
     file
 }
 
-/// A format string is compiled or refused; what it compiles to reads the rest of the bytes without a panic, and never
-/// says more than the line. The first line is the format, the others are the log.
+/// A format string is compiled or refused. The compiled format reads the rest of the bytes without a panic, and never
+/// returns more than the line has. The first line is the format, the others are the log.
 pub fn log_format(bytes: &[u8]) {
     let split = bytes.iter().position(|&byte| byte == b'\n').unwrap_or(bytes.len());
     let (first, log) = bytes.split_at(split);
@@ -70,7 +70,8 @@ pub fn log_format(bytes: &[u8]) {
     }
 }
 
-/// A trace that is read is written as the same bytes, its sums do not overflow, and it is the same from its file.
+/// A trace that was read is written as the same bytes, its sums do not overflow, and reading it from a file gives the
+/// same.
 pub fn trace_file(bytes: &[u8]) {
     let Ok(trace) = Trace::read(bytes) else { return };
     assert_eq!(written(&trace), bytes);

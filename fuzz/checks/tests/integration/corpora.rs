@@ -6,7 +6,7 @@ use std::{fs, thread};
 
 use sojourn_fuzz_checks::{Check, TARGETS};
 
-/// A smaller corpus was not committed whole.
+/// The fewest inputs of a corpus; one with fewer was not committed completely.
 const INPUTS_MIN: usize = 5;
 
 fn fuzz_folder() -> PathBuf {

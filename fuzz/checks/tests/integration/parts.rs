@@ -1,4 +1,4 @@
-//! Bytes that random input would hardly come upon: messages made of likely parts in any order.
+//! Bytes that random input would hardly produce: messages made of likely parts in any order.
 
 use proptest::prelude::*;
 use sojourn_fuzz_checks::{connection, load, viewer};
@@ -18,7 +18,7 @@ proptest! {
         let mut number = 0;
         let mut bytes = Vec::new();
         for part in parts {
-            // Each head has the number of the request that it most likely answers.
+            // Each head has the number of the request to which it most likely responds.
             number += u32::from(REPLY_PARTS[part].starts_with("RTSP/"));
             bytes.extend(REPLY_PARTS[part].replace("CSEQ", &number.to_string()).into_bytes());
         }
@@ -44,7 +44,7 @@ proptest! {
     }
 }
 
-/// A frame of HTTP/2, mostly of one of a few streams and with a payload that its kind may have.
+/// A frame of HTTP/2, mostly of one of a few streams and with a payload that fits its type.
 fn frame() -> impl Strategy<Value = Vec<u8>> {
     let flags = prop_oneof![Just(4), Just(5), Just(0), Just(1), any::<u8>()];
     let stream = prop_oneof![Just(0), Just(1), Just(3), Just(5), Just(7), any::<u32>()];
@@ -61,7 +61,7 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Field blocks, settings, windows, codes; well or not.
+/// Field blocks, settings, windows, codes; well-formed or not.
 const PAYLOADS: [&[u8]; 16] = [
     b"",
     b"\x82\x84\x86\x41\x01h",
@@ -81,7 +81,7 @@ const PAYLOADS: [&[u8]; 16] = [
     b"12345678",
 ];
 
-/// What clients of HTTP/1 send.
+/// Parts of what HTTP/1 clients send.
 const REQUEST_PARTS: [&str; 16] = [
     "GET / HTTP/1.1\r\nHost: h\r\n\r\n",
     "HEAD /a?b HTTP/1.1\r\nHost: h\r\n\r\n",
@@ -101,7 +101,7 @@ const REQUEST_PARTS: [&str; 16] = [
     "\n",
 ];
 
-/// What streaming servers say, well or not.
+/// Parts of what streaming servers send, well-formed or not.
 const REPLY_PARTS: [&str; 16] = [
     "RTSP/1.0 200 OK\r\nCSeq: CSEQ\r\n",
     "RTSP/1.0 200 OK\r\nCSeq: CSEQ\r\n\r\n",
@@ -121,7 +121,7 @@ const REPLY_PARTS: [&str; 16] = [
     "ANNOUNCE rtsp://h/ RTSP/1.0\r\nCSeq: 1\r\n\r\n",
 ];
 
-/// What random bytes would hardly come upon.
+/// Parts of what HTTP/1 servers send, well-formed or not.
 const PARTS: [&str; 14] = [
     "HTTP/1.1 200 OK\r\n",
     "HTTP/1.1 100 Continue\r\n\r\n",
