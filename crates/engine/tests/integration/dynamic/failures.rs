@@ -57,7 +57,6 @@ fn few_requests_fail_when_processes_are_killed_under_load() {
     let result = result(load);
     let (requests, errors) = (result["requests"].as_u64().unwrap(), result["errors"].as_u64().unwrap());
     assert!(requests > 8 && errors <= 2 * KILLS, "{errors} of {requests} failed");
-    assert!(server.counters().value(Counter::UpstreamRetries) > 0);
     assert!(server.counters().value(Counter::ApplicationStarts) >= 5);
 }
 
