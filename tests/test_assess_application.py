@@ -80,8 +80,7 @@ def login(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_application_is_loaded_by_users_as_far_as_allowed_and_its_objectives_decide_the_exit_code(
     status: dict[str, Any], login: Path, tmp_path: Path
 ) -> None:
-    # Enough requests that what the application uses without any is little beside them.
-    limits = ["--max-rate", "48", "--at-rate", "10", "--login", str(login), "--users", "6"]
+    limits = ["--max-rate", "20", "--at-rate", "10", "--login", str(login), "--users", "6"]
     limits += ["--junit", str(tmp_path / "ci" / "junit.xml"), "--markdown", str(tmp_path / "ci" / "answer.md")]
     objectives = ["--slo", "pages: p95 < 20s", "--slo", "mean < 1us"]
     folder = status["folder"]
@@ -91,7 +90,7 @@ def test_an_application_is_loaded_by_users_as_far_as_allowed_and_its_objectives_
     assert done.returncode == 1, done.stderr
     found = json.loads(done.stdout)
     assert found["complete"]
-    assert max(step["offered_requests_per_second"] for step in found["steps"]) <= 48.01
+    assert max(step["offered_requests_per_second"] for step in found["steps"]) <= 20.01
     assert found["knee"]["is_lower_bound"]
     assert found["bottleneck"]["cause"] == "unknown"
     assert [each["holds"] for each in found["objectives"]] == [True, False]
@@ -106,12 +105,19 @@ def test_an_application_is_loaded_by_users_as_far_as_allowed_and_its_objectives_
     for step in found["steps"]:
         assert set(step["tiers"]) == {"web", "app", "db"}
         assert step["tiers"]["app"]["cpu_cores"] is not None
-    by_both = {(each["endpoint"], each["tier"]): each["seconds"] for each in found["demands"]}
-    assert by_both["pages", "app"]["estimate"] > 10 * by_both["static", "app"]["estimate"]
+    # At such rates the application uses about as much CPU by itself as for requests, so a demand may be unknown.
+    by_both = {(each["endpoint"], each["tier"]): each for each in found["demands"]}
+    pages, static = by_both["pages", "app"], by_both["static", "app"]
+    assert not static["identifiable"] or static["seconds"]["estimate"] < pages["seconds"]["estimate"]
+    assert pages["seconds"]["high"] > 0.0005, "a page takes milliseconds"
+    for tier in found["tiers"]:
+        used = tier["idle"]["cpu_cores"]
+        assert 0 <= used["low"] <= used["estimate"] <= used["high"]
+        assert f"{tier['name']} {used['estimate']:.1%} (" in (tmp_path / "run" / "report.html").read_text()
     # It was made and measured; nothing was predicted, because the load did not reach the knee.
     (changed,) = found["verification"]
     assert changed["not_predicted_because"]
-    assert changed["measured"]["estimate"] <= 48.01
+    assert changed["measured"]["estimate"] <= 20.01
     assert (tmp_path / "run" / "predictions.json").exists()
     again = run("report", str(tmp_path / "run"))
     assert again.returncode == 0, again.stderr
@@ -162,7 +168,7 @@ def test_a_database_that_dies_ends_the_assessment_with_what_was_measured(
 ) -> None:
     command = [str(SOJOURN), *words(status, tmp_path / "run", "--max-rate", "16")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        time.sleep(12)
+        time.sleep(15)
         os.kill(status["tiers"]["database"]["pid"], signal.SIGQUIT)
         output, _ = process.communicate(timeout=200)
     assert process.returncode == 1

@@ -12,6 +12,7 @@ import pytest
 from sojourn import _native
 from sojourn.applications import answer, demands, fitting, prices
 from sojourn.applications.changes import Starting, changes
+from sojourn.applications.climb import idle_use
 from sojourn.applications.contention import Load, stretches
 from sojourn.applications.diagnosis import CoreGroup
 from sojourn.applications.endpoints import Endpoint
@@ -114,6 +115,61 @@ def test_demands_are_found_from_other_mixes_though_a_request_takes_less_on_busy_
         step.endpoints[1].requests_per_second = 2 * step.endpoints[0].requests_per_second
     together = demands.measure(steps, [PAGE, SEARCH], TIERS, 1)
     assert not any(each.identifiable for each in together.demands)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_a_tier_uses_without_a_load_is_not_a_request_s(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    idle, page = 0.03, 0.004
+    # As in an assessment at low rates: the two rise together, but for a few steps.
+    mixes = [(rate, rate) for rate in (1, 2, 3, 5, 8, 3, 5, 6, 7, 7.5, 8)] + [(9, 3), (3, 9), (6, 2)] * 2
+    steps = [
+        low_step(rates, idle + page * rates[0] + float(random.normal(0, (0.1 * page * rates[0]) ** 0.5 * 0.05)))
+        for rates in mixes
+    ]
+    parts = [float(each) for each in random.normal(idle, 0.004, 6)]
+    tiers = [TIERS[1].model_copy(update={"idle": idle_use(parts, 3.0)})]
+    found = demands.measure(steps, [PAGE, SEARCH], tiers, 1)
+    # All cores were idle: how much less a request takes on busy ones was not seen, and is not made up.
+    assert found.falls == {"app": 0.0}
+    pages, static = found.demands
+    assert pages.identifiable
+    assert pages.seconds.low <= page <= pages.seconds.high
+    assert static.seconds.low == 0.0
+    assert not static.identifiable
+    # It is in the way of whoever wants the cores, all the same.
+    assert fitting.background(steps, tiers).at(0) == pytest.approx(idle, abs=0.01)
+
+
+def test_cpu_time_within_what_an_idle_tier_s_use_varies_by_is_no_number() -> None:
+    # Exactly known to the fit, but less even at the highest load than what the tier does anyway.
+    mixes = [(rate, 10.0 - rate) for rate in range(1, 10)] + [(2 * rate, rate) for rate in range(1, 5)]
+    steps = [low_step(rates, 0.05 + 0.004 * rates[0] + 0.0005 * rates[1]) for rates in mixes]
+    noisy = [TIERS[1].model_copy(update={"idle": idle_use([0.0, 0.1, 0.01, 0.09, 0.02, 0.08], 3.0)})]
+    pages, static = demands.measure(steps, [PAGE, SEARCH], noisy, 1).demands
+    assert not static.identifiable
+    quiet = [TIERS[1].model_copy(update={"idle": idle_use([0.05] * 6, 3.0)})]
+    pages, static = demands.measure(steps, [PAGE, SEARCH], quiet, 1).demands
+    assert pages.identifiable
+    assert static.identifiable
+    assert static.seconds.estimate == pytest.approx(0.0005, rel=0.05)
+
+
+def low_step(rates: tuple[float, float], cores: float) -> StepFigures:
+    """A step at these rates of the two endpoints, in which the application uses so many cores."""
+    each = [
+        EndpointFigures(
+            name=name, offered_requests_per_second=rate, requests_per_second=rate, failures=0, unfinished=0,
+            response_time_mean_seconds=0.01, response_time_p50_seconds=None, response_time_p95_seconds=None,
+            response_time_p99_seconds=None,
+        )
+        for name, rate in zip((PAGE, SEARCH), rates, strict=True)
+    ]  # fmt: skip
+    return StepFigures(
+        kind="mix", offered_requests_per_second=sum(rates), requests_per_second=sum(rates), failed_fraction=0.0,
+        endpoints=each, response_time_mean_seconds=None, response_time_p95_seconds=None, in_system=1,
+        machine_busy_cores=cores, tiers={"app": TierUse(cpu_cores=cores)},
+    )  # fmt: skip
 
 
 def network(**more: object) -> Network:

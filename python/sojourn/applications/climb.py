@@ -11,14 +11,22 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+from scipy.stats import t
+
 from sojourn.applications.diagnosis import unhindered_seconds
 from sojourn.applications.failures import cure, in_words
 from sojourn.applications.request import Effort
-from sojourn.applications.summary import EndpointFigures, StepFigures
+from sojourn.applications.summary import EndpointFigures, IdleUse, StepFigures, TierDescription
 from sojourn.applications.traffic import EndpointStep, Step, Traffic
 from sojourn.failure import CouldNotRun
+from sojourn.results.records import Interval
 from sojourn.tiers.watch import SystemUse, Watch
 
+IDLE_LENGTH = 2.0
+"""How long the tiers are watched without a load, in multiples of the effort's step."""
+IDLE_PARTS = 6
+"""The parts of that time whose spread gives the interval."""
 FIRST_RATE = 2.0
 """Requests/s of the first step."""
 GROWTH = 1.8
@@ -70,6 +78,16 @@ class Climb:
     steps: list[tuple[Step, StepFigures]] = field(default_factory=list)
     quickest: float | None = None
     """The smallest mean response time of a step so far."""
+
+    def idle(self) -> dict[str, IdleUse]:
+        """Watches the tiers without a load: what they use then is no request's."""
+        self._require_tiers()
+        self.told("no load")
+        self._cool()
+        begin, seconds = time.time(), IDLE_LENGTH * self.effort.step_seconds
+        time.sleep(seconds)
+        used = self.watch.cpu_cores(begin, begin + seconds, IDLE_PARTS)
+        return {name: idle_use(parts, seconds) for name, parts in used.items() if parts}
 
     def explore(self, first: float | None = None) -> tuple[float, str]:
         """Raises the load until a step fails; returns a first estimate of the knee (requests/s) and the reason."""
@@ -229,6 +247,24 @@ def _refused(step: Step, rate: float, because: str) -> CouldNotRun:
     shown = [f"  {each.name}: {each.first_failure}" for each in step.endpoints if each.first_failure is not None]
     said = "\n".join([f"not even {rate:.1f} requests/s are taken: {because}", *shown[:SHOWN_MAX]])
     return CouldNotRun(said, cure(step.failed_by) or "does the target answer what the log asks?")
+
+
+def idle_use(parts: Sequence[float], seconds: float) -> IdleUse:
+    """CPU usage without a load, from that in successive parts of the time."""
+    mean = float(np.mean(parts))
+    half = float(t.ppf(0.975, len(parts) - 1) * np.std(parts, ddof=1) / len(parts) ** 0.5)
+    interval = Interval(estimate=mean, low=max(0.0, mean - half), high=mean + half)
+    return IdleUse(cpu_cores=interval, parts_cpu_cores=list(parts), seconds=seconds)
+
+
+def idle_in_words(tiers: Sequence[TierDescription]) -> str:
+    """What tiers use without a load; empty if none was measured."""
+    return ", ".join(
+        f"{each.name} {used.estimate:.1%} ({used.low:.1%} to {used.high:.1%})"
+        for each in tiers
+        if each.idle is not None
+        for used in (each.idle.cpu_cores,)
+    )
 
 
 def described(kind: str, step: Step, used: SystemUse) -> StepFigures:

@@ -1,7 +1,9 @@
 """Fits CPU time of each tier per request of each endpoint, by the utilisation law over steps with varied mixes.
 
 A request takes less CPU time where cores are busy: fewer wake-ups, warmer caches. By how much less is fitted, too.
-The law, its intervals and what it says of throughputs that cannot be told apart are `calibration.utilisation_law`'s.
+What a tier uses without any request (heartbeats, background processes) is no request's: it was measured before the
+load, and stands in the fit as steps without requests. The law, its intervals and what it says of throughputs that
+cannot be told apart are `calibration.utilisation_law`'s.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import nnls
+from scipy.stats import f
 
 from sojourn.applications.summary import Demand, StepFigures, TierDescription
 from sojourn.calibration import utilisation_law
@@ -19,10 +22,16 @@ from sojourn.failure import CouldNotRun
 
 FALLS = np.arange(0.0, 1.55, 0.1)
 """The values tried for the additional CPU time of a request on idle cores, relative to busy ones."""
+SHOWN = 0.95
+"""The confidence with which there is any."""
 WIDTH_MAX = 1.5
 """A demand whose interval is wider than this multiple of its estimate is not identifiable."""
 CPU_MIN = 1e-4
 """A tier that uses fewer cores is idle."""
+SCATTER_CORES = 0.01
+"""At any load a tier's CPU usage scatters as much as that of Poisson requests which use so many cores, because of the
+moments that background work falls on, and of the clock's ticks.
+"""
 
 
 @dataclass(frozen=True)
@@ -53,40 +62,51 @@ def measure(
     for description in tiers:
         tier = description.name
         known = [step for step in steps if (step.tiers[tier].cpu_cores or 0.0) > CPU_MIN]
+        unloaded = [] if description.idle is None else description.idle.parts_cpu_cores
         if len(known) < len(steps) / 2:
             warnings.append(f"Tier {tier} used too little CPU time, or it could not be measured: no demands.")
             continue
-        throughputs = np.array([[_throughput(step, name) for name in endpoints] for step in known])
-        busy = np.array([step.tiers[tier].cpu_cores for step in known], dtype=float)
-        idle = np.array([_idle(step, description) for step in known])
-        falls[tier] = _fall(throughputs, busy, idle)
-        throughputs *= (1 + falls[tier] * idle)[:, np.newaxis]
+        nothing = [[0.0] * len(endpoints)] * len(unloaded)
+        throughputs = np.array([*([_throughput(step, name) for name in endpoints] for step in known), *nothing])
+        busy = np.array([*(step.tiers[tier].cpu_cores for step in known), *unloaded], dtype=float)
+        unused = np.array([*(_unused(step, description) for step in known), *(1.0 for _ in unloaded)])
+        # The CPU time of requests that arrive at random scatters as its square root.
+        weights = 1 / np.sqrt(busy + SCATTER_CORES)
+        falls[tier] = _fall(throughputs, busy, unused, weights)
+        throughputs *= (1 + falls[tier] * unused)[:, np.newaxis]
         try:
-            fit = utilisation_law.fit(throughputs, busy, endpoints, 1, seed)
+            fit = utilisation_law.fit(throughputs, busy, endpoints, 1, seed, weights)
         except CouldNotRun as failure:
             warnings.append(f"Tier {tier}: {failure.what}.")
             continue
         errors[tier] = fit.held_out.relative_error_median
-        for name, interval, inflation in zip(endpoints, fit.demands_seconds, fit.inflation_factors, strict=True):
-            told = inflation <= utilisation_law.INFLATION_FACTOR_MAX and interval.estimate > 0
+        without_load = fit.background_utilisation
+        for name, interval, inflation, most in zip(
+            endpoints, fit.demands_seconds, fit.inflation_factors, throughputs.max(axis=0), strict=True
+        ):
+            told = inflation <= utilisation_law.INFLATION_FACTOR_MAX and interval.low > 0
             told = told and interval.high - interval.low <= WIDTH_MAX * interval.estimate
+            # Even at the highest load it may be what the tier uses anyway.
+            told = told and interval.estimate * most > (without_load.high - without_load.low) / 2
             demands.append(Demand(endpoint=name, tier=tier, seconds=interval, identifiable=told))
     return Measured(demands, errors, falls, warnings)
 
 
-def _fall(throughputs: FloatArray, busy: FloatArray, idle: FloatArray) -> float:
-    """Chooses the best-fitting additional CPU time per request on idle cores."""
+def _fall(throughputs: FloatArray, busy: FloatArray, unused: FloatArray, weights: FloatArray) -> float:
+    """The best-fitting additional CPU time per request on idle cores; 0 unless the steps show that there is any."""
 
     def left(fall: float) -> float:
-        design = np.column_stack([throughputs * (1 + fall * idle)[:, np.newaxis], np.ones(len(busy))])
-        # Steps with little load have the same weight as others, because they show the effect.
-        weights = 1 / np.sqrt(busy)
-        return float(nnls(design * weights[:, np.newaxis], busy * weights)[1])
+        design = np.column_stack([throughputs * (1 + fall * unused)[:, np.newaxis], np.ones(len(busy))])
+        return float(nnls(design * weights[:, np.newaxis], busy * weights)[1]) ** 2
 
-    return float(min(FALLS, key=left))
+    best = float(min(FALLS, key=left))
+    freedom = max(1, len(busy) - throughputs.shape[1] - 2)
+    # The likelihood ratio, as an F test of one parameter.
+    is_shown = left(0.0) > left(best) * (1 + float(f.ppf(SHOWN, 1, freedom)) / freedom)
+    return best if is_shown else 0.0
 
 
-def _idle(step: StepFigures, tier: TierDescription) -> float:
+def _unused(step: StepFigures, tier: TierDescription) -> float:
     """The unused share of a tier's cores; 0 where unknown."""
     if step.machine_busy_cores is None or not tier.cores:
         return 0.0

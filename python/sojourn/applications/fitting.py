@@ -162,7 +162,12 @@ def tried(found: Fitted, seed: int) -> list[HeldOutFigure]:
 def beside(network: Network, step: StepFigures, tiers: Sequence[TierDescription]) -> Network:
     """The network with the cores that others used in a step."""
     taken = others(step, tiers)
-    return network if taken is None else replace(network, background=Background(taken))
+    return network if taken is None else replace(network, background=Background(taken + idle(tiers)))
+
+
+def idle(tiers: Sequence[TierDescription]) -> float:
+    """Cores that the tiers use without any request."""
+    return sum(tier.idle.cpu_cores.estimate for tier in tiers if tier.cores and tier.idle is not None)
 
 
 def turns(top: StepFigures, tiers: Sequence[TierDescription]) -> dict[str, int]:
@@ -177,10 +182,10 @@ def turns(top: StepFigures, tiers: Sequence[TierDescription]) -> dict[str, int]:
 
 
 def background(steps: Sequence[StepFigures], tiers: Sequence[TierDescription]) -> Background:
-    """Cores used outside the tiers at high loads: by the load generator and the probes."""
+    """Cores used by no request at high loads: by the load generator, the probes, and the tiers' own background work."""
     busiest = sorted(steps, key=lambda step: step.requests_per_second)[-BACKGROUND_STEPS:]
     taken = [each for step in busiest if (each := others(step, tiers)) is not None]
-    return Background(float(np.quantile(taken, QUIET_QUANTILE))) if taken else Background()
+    return Background(idle(tiers) + (float(np.quantile(taken, QUIET_QUANTILE)) if taken else 0.0))
 
 
 def undisturbed(steps: Sequence[StepFigures], tiers: Sequence[TierDescription]) -> list[StepFigures]:

@@ -10,7 +10,7 @@ from sojourn import __version__, interrupts
 from sojourn.applications import baseline, objectives, verdicts, work
 from sojourn.applications.answer import conclude
 from sojourn.applications.changes import Starting
-from sojourn.applications.climb import Climb, Stopped, log_mix, shares
+from sojourn.applications.climb import Climb, Stopped, idle_in_words, log_mix, shares
 from sojourn.applications.knee import locate
 from sojourn.applications.objectives import Objective, Tried
 from sojourn.applications.request import ApplicationRequest
@@ -126,6 +126,10 @@ class _Assessment:
                 told=lambda said: self.stages.update(0, None, said),
                 steps=self.steps,
             )
+            self.stages.begin("no load")
+            idle = climb.idle()
+            self.summary.tiers = [each.model_copy(update={"idle": idle.get(each.name)}) for each in self.summary.tiers]
+            self.stages.done(idle_in_words(self.summary.tiers) or "not measured")
             self._climb(climb)
             self.summary.warnings += [f"No {name}: {why}" for name, why in watch.missing.items()]
         if self.planned:

@@ -68,6 +68,17 @@ class StepFigures(Record):
     """The prediction of a model that did not see this step."""
 
 
+class IdleUse(Record):
+    """A tier's CPU usage without any request, measured before the load."""
+
+    cpu_cores: Interval
+    """The mean, with a 95 % interval from its spread."""
+    parts_cpu_cores: list[float]
+    """In successive parts of the time."""
+    seconds: float
+    """How long it was measured."""
+
+
 class TierDescription(Record):
     """A tier as found on its machine."""
 
@@ -77,6 +88,8 @@ class TierDescription(Record):
     cores: list[int] = Field(default_factory=list)
     """The cores available to it; empty where unknown."""
     port: int | None = None
+    idle: IdleUse | None = None
+    """None where it was not measured."""
 
 
 class Demand(Record):

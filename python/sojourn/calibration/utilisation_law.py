@@ -9,6 +9,9 @@ Least squares takes the throughputs as exact. Where they are not, as counts of a
 demands come out too low and the background too high. What scatters cannot be told from the points, so the intervals
 hold both extremes: all of the scatter in the utilisation, and all of it in the throughputs, in proportion to each
 (moments corrected for it: W. Fuller, Measurement Error Models, 1987, 2.2; the bounds are R. Frisch's of 1934).
+
+Points without any throughput tell the background from the classes' work; as nothing is to be predicted there, they are
+never held out. Points that scatter less than others may have more weight.
 """
 
 from __future__ import annotations
@@ -60,18 +63,26 @@ class UtilisationLawFit:
 
 
 def fit(
-    throughputs: FloatArray, utilisations: FloatArray, classes: Sequence[str], servers: int, seed: int
+    throughputs: FloatArray,
+    utilisations: FloatArray,
+    classes: Sequence[str],
+    servers: int,
+    seed: int,
+    weights: FloatArray | None = None,
 ) -> UtilisationLawFit:
     """Fits the demands; intervals are percentile bootstrap over intervals (`BOOTSTRAP_SAMPLES` draws).
 
     Args:
         throughputs: requests/s; shape (points, classes).
-        utilisations: busy share of all servers, above zero; shape (points,).
+        utilisations: busy share of all servers, above zero but in points without any throughput; shape (points,).
         classes: names for messages; shape (classes,).
         servers: how many cores share the work.
         seed: of the folds and the bootstrap.
+        weights: of the points' residuals, all alike unless given; shape (points,).
     """
-    points = len(utilisations)
+    is_loaded = np.any(throughputs > 0, axis=1)
+    loaded, unloaded = np.flatnonzero(is_loaded), np.flatnonzero(~is_loaded)
+    points = len(loaded)
     needed = POINTS_PER_CLASS_MIN * (len(classes) + 1)
     if points < needed:
         raise CouldNotRun(
@@ -79,24 +90,26 @@ def fit(
             "measure more intervals, with different mixes",
         )
     busy = utilisations * servers
-    solution = _solve(throughputs, busy)
+    weights = np.ones(len(busy)) if weights is None else weights
+    design, weighted = _design(throughputs) * weights[:, np.newaxis], busy * weights
+    solution = _solve(design, weighted)
     random = np.random.default_rng(seed)
-    draws = (random.integers(0, points, points) for _ in range(BOOTSTRAP_SAMPLES))
+    draws = (random.integers(0, len(busy), len(busy)) for _ in range(BOOTSTRAP_SAMPLES))
     samples, corrected_samples = (
         np.array(each)
         for each in zip(
-            *((_solve(throughputs[draw], busy[draw]), _corrected(throughputs[draw], busy[draw])[0]) for draw in draws),
+            *((_solve(design[draw], weighted[draw]), _corrected(design[draw], weighted[draw])[0]) for draw in draws),
             strict=True,
         )
     )
-    corrected, throughput_error = _corrected(throughputs, busy)
-    condition, inflation = _collinearity(throughputs)
+    corrected, throughput_error = _corrected(design, weighted)
+    condition, inflation = _collinearity(throughputs[loaded])
     error = cross_validated(
         "utilisation",
         f"{FOLDS} parts of the points in turn",
-        folds(range(points), seed),
+        [(np.append(loaded[fitted], unloaded), loaded[out]) for fitted, out in folds(range(points), seed)],
         busy,
-        lambda fitted, out: _design(throughputs[out]) @ _solve(throughputs[fitted], busy[fitted]),
+        lambda fitted, out: _design(throughputs[out]) @ _solve(design[fitted], weighted[fitted]),
     )
     factor = widening(points, len(classes) + 1)
     intervals = []
@@ -126,23 +139,21 @@ def _design(throughputs: FloatArray) -> FloatArray:
     return np.column_stack([throughputs, np.ones(len(throughputs))])
 
 
-def _solve(throughputs: FloatArray, busy: FloatArray) -> FloatArray:
+def _solve(design: FloatArray, busy: FloatArray) -> FloatArray:
     # Columns are scaled to length one, so that the solver's tolerance applies to each alike.
-    design = _design(throughputs)
     scale = np.linalg.norm(design, axis=0)
     scale[scale == 0] = 1.0
     solution: FloatArray = nnls(design / scale, busy)[0] / scale
     return solution
 
 
-def _corrected(throughputs: FloatArray, busy: FloatArray) -> tuple[FloatArray, float]:
+def _corrected(design: FloatArray, busy: FloatArray) -> tuple[FloatArray, float]:
     """The solution if the throughputs have proportional errors, and the size of these errors."""
-    design = _design(throughputs)
     points, count = design.shape
     products, right = design.T @ design, design.T @ busy
-    squares = np.append(np.sum(throughputs**2, axis=0), 0.0)
+    squares = np.append(np.sum(design[:, :-1] ** 2, axis=0), 0.0)
     scale = np.sqrt(np.maximum(np.diag(products), np.finfo(float).tiny))
-    solution = _solve(throughputs, busy)
+    solution = _solve(design, busy)
     share = 0.0
     for _ in range(CORRECTION_STEPS):
         scatter = float(np.sum((busy - design @ solution) ** 2)) * points / max(1, points - count)

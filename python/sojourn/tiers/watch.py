@@ -32,6 +32,8 @@ ASKED_EVERY_SECONDS = 0.25
 """The interval between samples of connections and PostgreSQL."""
 ASKING_CORES_MAX = 0.05
 """The share of a core that sampling may use; a more expensive source is sampled less often."""
+RATES_MIN = 2
+"""Fewer rates have no spread."""
 METRICS_EVERY_SECONDS = 1.0
 """The interval between requests for metrics, which use the application's own time."""
 
@@ -186,6 +188,14 @@ class Watch:
         metrics = [known for at, known in self._metrics if begin <= at <= end]
         return SystemUse(tiers, _database(looks), _levels(metrics), busy)
 
+    def cpu_cores(self, begin: float, end: float, parts: int) -> dict[str, list[float]]:
+        """Each tier's CPU usage in about so many successive parts of a span, in cores; empty where it is not known."""
+        found = {}
+        for name, companion in self._companions.items():
+            ahead = companion.clock_ahead_seconds
+            found[name] = _Span.of(companion.recording, begin + ahead, end + ahead).rates("cpu_seconds", parts)
+        return found
+
     def _watched(self, tier: Tier) -> Watched:
         core = self._sources.own_core
         if tier.host is None:
@@ -240,23 +250,25 @@ class Watch:
 class _Span:
     """The samples of a probe between two moments."""
 
-    def __init__(self, columns: dict[str, np.ndarray], seconds: float) -> None:
+    def __init__(self, columns: dict[str, np.ndarray], times: np.ndarray) -> None:
         self._columns = columns
-        self._seconds = seconds
+        self._times = times
+        self._seconds = float(times[-1] - times[0]) if times.size else 0.0
 
     @classmethod
     def of(cls, recording: Recording | None, begin: float, end: float) -> _Span:
+        nothing = cls({}, np.empty(0))
         if recording is None:
-            return cls({}, 0.0)
+            return nothing
         # The probe keeps adding rows meanwhile: use as many of each column as all have.
         count = min(len(recording.rows), len(recording.unix_seconds))
         times = np.array(recording.unix_seconds[:count])
         inside = np.flatnonzero((times >= begin) & (times <= end))
         if inside.size < 2:
-            return cls({}, 0.0)
+            return nothing
         rows = np.array([recording.rows[index] for index in inside])
         columns = {counter.name: rows[:, place] for place, counter in enumerate(recording.counters)}
-        return cls(columns, float(times[inside[-1]] - times[inside[0]]))
+        return cls(columns, times[inside])
 
     def per_second(self, name: str) -> float | None:
         """The rate of a total; None unless known at both ends."""
@@ -264,6 +276,16 @@ class _Span:
         if values is None or self._seconds <= 0 or not (math.isfinite(values[0]) and math.isfinite(values[-1])):
             return None
         return float(values[-1] - values[0]) / self._seconds
+
+    def rates(self, name: str, parts: int) -> list[float]:
+        """The rates of a total in so many successive parts, or in as many as were sampled; empty if it is not known."""
+        values = self._columns.get(name)
+        parts = min(parts, self._times.size - 1)
+        if values is None or parts < RATES_MIN:
+            return []
+        ends = np.linspace(0, self._times.size - 1, parts + 1).round().astype(int)
+        found = np.diff(values[ends]) / np.diff(self._times[ends])
+        return [float(each) for each in found] if np.isfinite(found).all() else []
 
     def mean(self, name: str) -> float | None:
         """The mean of a level."""

@@ -145,11 +145,12 @@ def _beside_others(carrying: Carrying, planned: Planned, change: VerifiedChange)
     taken = [each for step in change.steps if (each := fitting.others(step, carrying.described)) is not None]
     if carrying.starting is None or change.predicted is None or change.measured is None or not taken:
         return
-    now, before = statistics.median(taken), carrying.starting.network.background.fixed
+    idle = fitting.idle(carrying.described)
+    now, before = statistics.median(taken), carrying.starting.network.background.fixed - idle
     if abs(now - before) < OTHERS_DIFFERENT:
         return
     change.others_cores = now
-    change.predicted_beside_others = carrying.starting.beside(planned.modification, now)
+    change.predicted_beside_others = carrying.starting.beside(planned.modification, now + idle)
     if not change.is_lower_bound:
         change.error_beside_others = change.predicted_beside_others.estimate / change.measured.estimate - 1
 

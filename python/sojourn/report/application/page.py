@@ -202,5 +202,18 @@ def _endpoints(summary: ApplicationSummary) -> Markup:
 
 
 def _tiers(summary: ApplicationSummary) -> Markup:
-    rows = [[each.name, each.declared, each.command or "", ", ".join(map(str, each.cores))] for each in summary.tiers]
-    return texts("table-tiers", "Tiers", ["tier", "declared", "runs", "cores"], rows)
+    rows = [
+        [
+            each.name,
+            each.declared,
+            each.command or "",
+            ", ".join(map(str, each.cores)),
+            "" if each.idle is None else format.percent(each.idle.cpu_cores.estimate),
+            ""
+            if each.idle is None
+            else f"{format.percent(each.idle.cpu_cores.low)} to {format.percent(each.idle.cpu_cores.high)}",
+        ]
+        for each in summary.tiers
+    ]
+    head = ["tier", "declared", "runs", "cores", "CPU without a load, of a core", "95 % interval"]
+    return texts("table-tiers", "Tiers", head, rows)

@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sojourn.applications import baseline
+from sojourn.applications.climb import idle_in_words
 from sojourn.applications.diagnosis import in_words
 from sojourn.applications.summary import ApplicationSummary
 from sojourn.applications.verdicts import objective_in_words, rates
@@ -34,7 +35,10 @@ def print_application(summary: ApplicationSummary, console: Console) -> None:
         console.print()
         console.print(demand_table(summary))
         if not all(each.identifiable for each in summary.demands):
-            console.print("?: not identifiable", highlight=False)
+            console.print(
+                "?: not identifiable: it cannot be told from others, from zero, or from what the tier uses when idle",
+                highlight=False,
+            )
     for warning in summary.warnings:
         console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
 
@@ -57,6 +61,9 @@ def sentences(summary: ApplicationSummary) -> list[str]:
         said.append(f"bottleneck: {in_words(summary.bottleneck)}")
     if summary.next_bottleneck is not None:
         said.append(f"next:       {in_words(summary.next_bottleneck)}")
+    idle = idle_in_words(summary.tiers)
+    if idle:
+        said.append(f"idle:       without a load, of a core: {idle}")
     for change in summary.changes:
         cost = f", for {change.cost}" if change.cost is not None else ""
         said.append(f"change:     {change.what}: {rates(change.capacity)} requests/s (x{change.factor:.2f}){cost}")
