@@ -1,6 +1,6 @@
 """The native half of Sojourn: log import, histograms and queueing, written in Rust (`crates/py`)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -274,4 +274,6 @@ def simulate_step(
     quota: tuple[float, float] | None = None,
     wakeup: float = 0.0,
     client: float = 0.0,
+    station_interruptions: Sequence[tuple[float, float]] = (),
+    client_interruptions: Sequence[tuple[float, float]] = (),
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]: ...

@@ -131,15 +131,26 @@ def test_a_made_up_server_is_recovered_from_half_its_steps(station: Station, mix
 def test_the_requests_of_each_repetition_are_simulated_again(station: Station, trace: _native.Trace) -> None:
     rate, slower = 0.8 * station.busy_capacity, 1.1
 
+    interrupted = ((1.72, 1.74), (1.9, 1.91))
+
     def repetition(seed: int) -> ClimbStep:
         """As a server measures it that takes a tenth longer, in the second half of its measured part."""
         answered_at, times, demands = _native.simulate_step(
-            trace, [rate / 2, rate], 1.0, 0.4, 0.1, station.demands, station.r, LATENCY, seed
+            trace,
+            [rate / 2, rate],
+            1.0,
+            0.4,
+            0.1,
+            station.demands,
+            station.r,
+            LATENCY,
+            seed,
+            station_interruptions=interrupted,
         )
         assert set(demands) <= set(station.demands)
         inside = slower * times[answered_at > 1.7]
         times_seen = Latencies(mean=float(inside.mean()), p95=float(np.quantile(inside, 0.95)))
-        sent = Sent((rate / 2, rate), 1.0, 0.4, seed, ((1.7, 3.0),))
+        sent = Sent((rate / 2, rate), 1.0, 0.4, seed, ((1.7, 3.0),), interrupted)
         return ClimbStep.model_construct(
             requests=len(inside),
             response_time_seconds=times_seen,

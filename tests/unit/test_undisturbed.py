@@ -126,3 +126,27 @@ def test_a_step_knows_what_says_which_requests_it_sent() -> None:
     # Where windows are not judged, it is the measured part.
     assert unseen.sent == Sent((1000.0, 1000.0), 2.5, 0.5, 7, ((3.0, 5.0),))
     assert "sent" not in row(judged, "repetition-1")
+
+
+def test_what_others_took_of_a_core_is_known_by_window() -> None:
+    columns = Columns(
+        time_seconds=[0.1, 0.2, 0.3, 0.4],
+        step=[None, 0, 0, 0],
+        undisturbed=[None, False, True, False],
+        server_core_lost_seconds=[0.05, 0.012, 0.001, None],
+        generator_core_lost_seconds=[0.0, 0.0, 0.3, 0.0],
+    )
+    seen = undisturbed(1e-4, 15, usual=0.002)
+    seen = seen.model_copy(update={"generator_core": seen.server_core})
+    timeline = Timeline(interval_seconds=0.1, columns=columns)
+    result = RequestsRecord.model_construct(steps=[step(1e-3, seen)], timeline=timeline, seed=7)
+    (found,) = of_climb(result, Effort(1, 0.4, 0.1))
+    assert found.sent is not None
+    # 10 ms beyond the usual about the middle of the second window, and all of the third, which is all there is of it.
+    assert found.sent.server_interruptions == (pytest.approx((0.145, 0.155)),)
+    assert found.sent.generator_interruptions == (pytest.approx((0.2, 0.3)),)
+    coarse = seen.model_copy(update={"server_core": undisturbed(1e-4, 15, resolution_seconds=0.01).server_core})
+    result = RequestsRecord.model_construct(steps=[step(1e-3, coarse)], timeline=timeline, seed=7)
+    (found,) = of_climb(result, Effort(1, 0.4, 0.1))
+    assert found.sent is not None
+    assert found.sent.server_interruptions == ()

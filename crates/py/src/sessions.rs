@@ -5,7 +5,7 @@ use std::ops::Range;
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use sojourn_queueing::simulator::{self, Answered, ChainedJob, Quota};
+use sojourn_queueing::simulator::{self, Answered, ChainedJob, Interruption, Quota, Surroundings};
 use sojourn_queueing::station::Service;
 use sojourn_workload::arrivals::{Arrival, Level, Staircase};
 use sojourn_workload::trace;
@@ -48,18 +48,20 @@ fn simulate_sessions<'py>(
 ) -> PyResult<(Times<'py>, Times<'py>)> {
     let levels = vec![Level { start_ns: 0, requests_per_second }];
     let staircase = Staircase { levels, end_ns: ns(seconds), settle_ns: 0, think_scale, seed };
-    let through = Through { r, latency, quota, wakeup, client };
-    let answered = simulate(py, &trace.inner, &staircase, 0.0..f64::INFINITY, &demands, through)?;
+    let surroundings =
+        Surroundings { latency, wakeup, client, quota: limit(quota), ..Surroundings::default() };
+    let answered = simulate(py, &trace.inner, &staircase, 0.0..f64::INFINITY, &demands, r, surroundings)?;
     Ok((times(py, &answered, |job| job.at), times(py, &answered, |job| job.response_time)))
 }
 
 /// The requests of one step of a climb through one station: those that the load generator sends with this seed.
 ///
 /// `rates` are those of all steps so far, each of so many seconds, the first of which settle; the last is simulated. The
-/// rest is as for `simulate_sessions`. Returns, in seconds since the climb's start, when each request left the station,
+/// station and the client stand still during their interruptions: begins and ends in seconds since the climb's start.
+/// The rest is as for `simulate_sessions`. Returns, in seconds since the climb's start, when each request left the station,
 /// how long it was there, and its demand.
 #[pyfunction]
-#[pyo3(signature = (trace, rates, step_seconds, settle_seconds, think_scale, demands, r, latency, seed, quota=None, wakeup=0.0, client=0.0))]
+#[pyo3(signature = (trace, rates, step_seconds, settle_seconds, think_scale, demands, r, latency, seed, quota=None, wakeup=0.0, client=0.0, station_interruptions=vec![], client_interruptions=vec![]))]
 #[allow(clippy::too_many_arguments, reason = "they are keywords on the other side")]
 fn simulate_step<'py>(
     py: Python<'py>,
@@ -75,22 +77,31 @@ fn simulate_step<'py>(
     quota: Option<(f64, f64)>,
     wakeup: f64,
     client: f64,
+    station_interruptions: Vec<(f64, f64)>,
+    client_interruptions: Vec<(f64, f64)>,
 ) -> PyResult<(Times<'py>, Times<'py>, Times<'py>)> {
     let staircase = Staircase::in_steps(&rates, ns(step_seconds), ns(settle_seconds), think_scale, seed);
     let from = step_seconds * rates.len().saturating_sub(1) as f64;
-    let through = Through { r, latency, quota, wakeup, client };
-    let answered = simulate(py, &trace.inner, &staircase, from..from + step_seconds, &demands, through)?;
+    let surroundings = Surroundings {
+        latency,
+        wakeup,
+        client,
+        quota: limit(quota),
+        station_interruptions: spans(station_interruptions),
+        client_interruptions: spans(client_interruptions),
+    };
+    let due = from..from + step_seconds;
+    let answered = simulate(py, &trace.inner, &staircase, due, &demands, r, surroundings)?;
     let of = |figure: fn(&Answered) -> f64| times(py, &answered, figure);
     Ok((of(|job| job.at), of(|job| job.response_time), of(|job| job.demand)))
 }
 
-/// What the station and the client are told, in seconds.
-struct Through {
-    r: Option<u32>,
-    latency: f64,
-    quota: Option<(f64, f64)>,
-    wakeup: f64,
-    client: f64,
+fn limit(quota: Option<(f64, f64)>) -> Option<Quota> {
+    quota.map(|(seconds, period_seconds)| Quota { seconds, period_seconds })
+}
+
+fn spans(spans: Vec<(f64, f64)>) -> Vec<Interruption> {
+    spans.into_iter().map(|(begin, end)| Interruption { begin, end }).collect()
 }
 
 /// The requests that are due in a span.
@@ -100,23 +111,21 @@ fn simulate(
     staircase: &Staircase,
     due: Range<f64>,
     demands: &PyReadonlyArray1<'_, f64>,
-    through: Through,
+    r: Option<u32>,
+    surroundings: Surroundings,
 ) -> PyResult<Vec<Answered>> {
     let demands: Vec<f64> = demands.as_array().to_vec();
     if demands.len() != trace.requests.len() {
         let message = format!("{} demands for {} requests", demands.len(), trace.requests.len());
         return Err(PyValueError::new_err(message));
     }
-    let Through { r, latency, quota, wakeup, client } = through;
     let service = r.map_or(Service::ps(1), |r| Service::lps(r as usize, 1));
-    let quota = quota.map(|(seconds, period_seconds)| Quota { seconds, period_seconds });
     let answered = py.detach(|| {
         let arrivals = staircase.arrivals(trace).map_err(|error| error.to_string())?;
         let chains = arrivals.map(|arrival| chain(trace, &arrival, staircase.think_scale, &demands, &due));
         let mut chains: Vec<_> = chains.filter(|chain| !chain.is_empty()).collect();
         chains.sort_by(|one, other| one[0].due.total_cmp(&other[0].due));
-        simulator::simulate_sessions(chains, service, latency, wakeup, client, quota)
-            .map_err(|error| error.to_string())
+        simulator::simulate_sessions(chains, service, surroundings).map_err(|error| error.to_string())
     });
     answered.map_err(PyValueError::new_err)
 }

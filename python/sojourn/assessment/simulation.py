@@ -6,10 +6,12 @@ thus includes bursts and think times, which the closed form's Poisson requests d
 which takes one after the other: its work on each is measured, and is part of every response time that it measures.
 
 Of steps that were measured, the very requests of each repetition are simulated, and looked at in the same undisturbed
-windows. Near the knee the mean response time of one draw of sessions may be twice that of another: what both sides owe
-to the draw cancels, and the difference is known far better than either (correlated inspection; A. M. Law, Simulation
-Modeling and Analysis, 2015, 5.6). Where they do not vary together, what the machine did decided and not the draw: then
-the simulation of any requests is compared.
+windows. What each core lost to others in a window is measured: the simulated server and generator stand still for as
+long, so that a backlog is there, too, which an interruption leaves to an undisturbed window. Near the knee the mean
+response time of one draw of sessions may be twice that of another: what both sides owe to the draw cancels, and the
+difference is known far better than either (correlated inspection; A. M. Law, Simulation Modeling and Analysis, 2015,
+5.6). Where they do not vary together, what the machine did decided and not the draw: then the simulation of any
+requests is compared.
 """
 
 from __future__ import annotations
@@ -143,6 +145,8 @@ def _again(
         station.quota_of_requests,
         station.wakeup_seconds,
         station.client_seconds / float(demands.mean()),
+        sent.server_interruptions,
+        sent.generator_interruptions,
     )
     # A time inside a window has an odd number of edges before it, because windows do not overlap.
     inside = times[np.searchsorted(np.ravel(sent.windows), answered_at) % 2 == 1]

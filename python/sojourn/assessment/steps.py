@@ -22,6 +22,8 @@ from sojourn.results.records import Spread
 from sojourn.text import format
 
 Row = dict[str, JsonValue]
+Span = tuple[float, float]
+"""Begin and end in seconds."""
 
 OBSERVED = (
     "cpu_seconds",
@@ -48,8 +50,12 @@ class Sent:
     step_seconds: float
     settle_seconds: float
     seed: int
-    windows: tuple[tuple[float, float], ...]
+    windows: tuple[Span, ...]
     """The undisturbed windows in seconds since the climb's start; the measured part where windows are not judged."""
+    server_interruptions: tuple[Span, ...] = ()
+    """When others had the server's core, in seconds since the climb's start, ascending."""
+    generator_interruptions: tuple[Span, ...] = ()
+    """The same of the generator's core."""
 
 
 class ClimbStep(record.Step):
@@ -74,14 +80,13 @@ def of_climb(result: record.RequestsRecord, effort: Effort) -> list[ClimbStep]:
             effort.settle_seconds,
             result.seed,
             _windows(whole, index, result.timeline, effort),
+            *_interruptions(whole, index, result.timeline),
         )
         found.append(whole.model_copy(update={"server_core_lost_squared_seconds": lost, "sent": sent}))
     return found
 
 
-def _windows(
-    step: record.Step, index: int, timeline: Timeline | None, effort: Effort
-) -> tuple[tuple[float, float], ...]:
+def _windows(step: record.Step, index: int, timeline: Timeline | None, effort: Effort) -> tuple[Span, ...]:
     if isinstance(step.undisturbed, Unavailable) or timeline is None:
         start = index * effort.step_seconds
         return ((start + effort.settle_seconds, start + effort.step_seconds),)
@@ -89,6 +94,35 @@ def _windows(
     spans = pairwise([0.0, *columns.time_seconds])
     rows = zip(spans, columns.step, columns.undisturbed, strict=True)
     return tuple(span for span, of, undisturbed in rows if of == index and undisturbed)
+
+
+def _interruptions(
+    step: record.Step, index: int, timeline: Timeline | None
+) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
+    """What each core lost in a window of the step beyond the usual, in one piece, about the window's middle.
+
+    Where in the window it was is not known, nor in how many pieces: one piece delays most.
+    """
+    if isinstance(step.undisturbed, Unavailable) or timeline is None:
+        return (), ()
+    columns = timeline.columns
+    begins = [0.0, *columns.time_seconds]
+
+    def spans(core: CoreLoss | Unavailable, lost: Sequence[float | None]) -> tuple[Span, ...]:
+        if not isinstance(core, CoreLoss) or core.resolution_seconds > LOST_RESOLUTION_MAX_SECONDS:
+            return ()
+        usual = core.usual_in_a_window_seconds
+        found = []
+        for begin, end, of, seconds in zip(begins, columns.time_seconds, columns.step, lost, strict=False):
+            taken = min(end - begin, (seconds or 0.0) - usual)
+            if of == index and taken > 0:
+                found.append(((begin + end - taken) / 2, (begin + end + taken) / 2))
+        return tuple(found)
+
+    return (
+        spans(step.undisturbed.server_core, columns.server_core_lost_seconds),
+        spans(step.undisturbed.generator_core, columns.generator_core_lost_seconds),
+    )
 
 
 SHARE_USED = 0.95

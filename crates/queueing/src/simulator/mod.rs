@@ -11,8 +11,8 @@ mod estimate;
 mod histogram;
 mod interval;
 mod network;
+mod pace;
 mod poisson;
-mod quota;
 mod recorder;
 mod result;
 mod sequential;
@@ -29,13 +29,13 @@ use crate::distribution::DistributionError;
 pub use ensemble::REPLICATIONS_MAX;
 pub(crate) use network::refuse_unstable;
 pub use network::{Trace, simulate_system};
+pub use pace::{Interruption, Quota};
 pub use poisson::{PoissonStation, simulate_poisson};
-pub use quota::Quota;
 pub use result::{
     ClassResult, Figure, Loss, ResponseTime, RouteResult, StationResult, StationRun, Stop, SystemResult,
     Target,
 };
-pub use sessions::{Answered, ChainedJob, simulate_sessions};
+pub use sessions::{Answered, ChainedJob, Surroundings, simulate_sessions};
 pub use trace::simulate_station;
 
 /// The default limit of jobs: enough for ±1 % of a mean at ρ = 0.9.

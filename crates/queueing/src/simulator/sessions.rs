@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::SimulationError;
-use super::quota::{Pace, Quota};
+use super::pace::{Interruption, Interruptions, Pace, Quota};
 use super::trace::validate_service;
 use crate::station::{Service, Station};
 
@@ -27,32 +27,46 @@ pub struct Answered {
     pub demand: f64,
 }
 
+/// What surrounds the station. The default adds nothing to it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Surroundings {
+    /// The way to the client and back, in seconds: a job enters no earlier than this after its predecessor left.
+    pub latency: f64,
+    /// A job that finds the station empty needs so many seconds more of it (an M/G/1 station with exceptional first
+    /// service, after Welch).
+    pub wakeup: f64,
+    /// The client takes answers one after the other, and needs this share of the demand of each. It begins while the
+    /// station sends the answer, and the response time ends when it has all.
+    pub client: f64,
+    /// The station stands still for the rest of each period whose quota it has used up.
+    pub quota: Option<Quota>,
+    /// The station stands still meanwhile.
+    pub station_interruptions: Vec<Interruption>,
+    /// The client neither takes answers nor sends jobs meanwhile.
+    pub client_interruptions: Vec<Interruption>,
+}
+
 /// Runs every chain to its end and returns its jobs in the order they left.
 ///
-/// `chains` must come in order of their first job's due time, and no chain may be empty. A job enters no
-/// earlier than `latency` seconds after its predecessor left: the way to the client and back. A station with a `quota`
-/// stands still for the rest of each period whose quota it has used up. A job that finds the station empty needs
-/// `wakeup` seconds more of it (an M/G/1 station with exceptional first service, after Welch). What has left waits for
-/// the client, which takes answers one after the other and needs `client` times the demand of each. It begins while the
-/// station sends the answer, and the response time ends when it has all.
+/// `chains` must come in order of their first job's due time, and no chain may be empty. Response times count from when
+/// a job is due and its predecessor has left: what an interrupted client sends late has waited.
 ///
 /// # Errors
 /// [`SimulationError`] when a chain is empty, out of order, holds a value that is not finite or a negative
-/// demand, or when the service has no place for a job, or the quota no time.
+/// demand, or when the service has no place for a job, the quota no time, or interruptions are not in order.
 pub fn simulate_sessions<C>(
     chains: impl IntoIterator<Item = C>,
     service: Service,
-    latency: f64,
-    wakeup: f64,
-    client: f64,
-    quota: Option<Quota>,
+    surroundings: Surroundings,
 ) -> Result<Vec<Answered>, SimulationError>
 where
     C: AsRef<[ChainedJob]>,
 {
     validate_service(&service)?;
+    let Surroundings { latency, wakeup, client, quota, station_interruptions, client_interruptions } =
+        surroundings;
     quota.as_ref().map_or(Ok(()), Quota::validate)?;
-    for (name, value) in [("wake-up", wakeup), ("client's share", client)] {
+    for (name, value) in [("latency", latency), ("wake-up", wakeup), ("client's share", client)] {
         if !(value.is_finite() && value >= 0.0) {
             let requirement = "at least 0 and finite";
             return Err(SimulationError::Parameter { name, requirement, value });
@@ -60,10 +74,16 @@ where
     }
     let mut run = Run {
         station: Station::new(service),
-        pace: Pace::new(quota),
+        pace: Pace::new(quota, Interruptions::new(station_interruptions)?),
+        latency,
         wakeup,
-        client,
-        client_free: f64::NEG_INFINITY,
+        client: Client {
+            share: client,
+            free: f64::NEG_INFINITY,
+            taking: Interruptions::new(client_interruptions.clone())?,
+            sending: Interruptions::new(client_interruptions)?,
+            sends_from: f64::NEG_INFINITY,
+        },
         now: 0.0,
         live: Vec::new(),
         due: BinaryHeap::new(),
@@ -76,22 +96,20 @@ where
             return Err(SimulationError::TraceOrder { index });
         }
         latest = first;
-        run.until(first, latency);
-        run.live.push(Live { chain, next: 0, entered: first });
-        run.enter(first, index as u32);
+        run.until(first);
+        run.live.push(Live { chain, next: 0, since: first });
+        run.send(first, index as u32);
     }
-    run.until(f64::INFINITY, latency);
+    run.until(f64::INFINITY);
     Ok(run.answered)
 }
 
 struct Run<C> {
     station: Station<u32>,
     pace: Pace,
-    /// The extra demand of a job that finds the station empty, in seconds.
+    latency: f64,
     wakeup: f64,
-    /// The client's processing time per second of demand, and the time at which it has taken all answers so far.
-    client: f64,
-    client_free: f64,
+    client: Client,
     /// The time of the previous event.
     now: f64,
     live: Vec<Live<C>>,
@@ -100,44 +118,83 @@ struct Run<C> {
     answered: Vec<Answered>,
 }
 
+struct Client {
+    /// Seconds to take an answer per second of its demand.
+    share: f64,
+    /// The time at which it has taken all answers so far.
+    free: f64,
+    taking: Interruptions,
+    sending: Interruptions,
+    /// It sends nothing before.
+    sends_from: f64,
+}
+
+impl Client {
+    /// The time at which it sends a job that is due at `due`.
+    fn sent_at(&mut self, due: f64) -> f64 {
+        if due >= self.sends_from {
+            self.sends_from = self.sending.over_at(due);
+        }
+        self.sends_from
+    }
+
+    /// The time at which it has an answer with this demand, which the station has sent at `now`.
+    fn taken_at(&mut self, now: f64, demand: f64) -> f64 {
+        let from = self.free.max(now - demand);
+        let done = self.taking.done_at(from, self.share * demand);
+        self.free = self.taking.over_at(done.max(now));
+        self.free
+    }
+}
+
 struct Live<C> {
     chain: C,
     /// The index of the job that is at the station or due next.
     next: usize,
-    entered: f64,
+    /// The time from which that job's response time counts.
+    since: f64,
 }
 
 impl<C: AsRef<[ChainedJob]>> Run<C> {
-    /// Handles all events before `end`, each job's successor being due `latency` later at the earliest.
-    fn until(&mut self, end: f64, latency: f64) {
+    /// Handles all events before `end`.
+    fn until(&mut self, end: f64) {
         loop {
             let completion = self.pace.real(self.station.next_completion());
             let due = self.due.peek().map_or(f64::INFINITY, |Reverse(due)| due.time);
-            let turn = self.turn();
-            if completion.min(due).min(turn) >= end {
+            let change = self.next_change();
+            if completion.min(due).min(change) >= end {
                 return;
             }
-            if turn < completion && turn <= due {
-                self.now = turn;
-                self.pace.turn(turn, self.work(turn));
+            if change < completion && change <= due {
+                self.now = change;
+                self.pace.change(change, self.work(change));
             } else if completion <= due {
-                self.complete(completion, latency);
+                self.complete(completion);
             } else if let Some(Reverse(due)) = self.due.pop() {
-                self.enter(due.time, due.chain);
+                self.send(due.time, due.chain);
             }
         }
     }
 
-    /// The time at which the quota stops or resumes a busy station.
-    fn turn(&self) -> f64 {
+    /// The time at which a busy station stops or resumes.
+    fn next_change(&self) -> f64 {
         if self.station.present() == 0 {
             return f64::INFINITY;
         }
-        self.pace.next_turn(self.now, self.work(self.now))
+        self.pace.next_change(self.now, self.work(self.now))
     }
 
     fn work(&self, now: f64) -> f64 {
         self.station.busy_time(self.pace.own(now))
+    }
+
+    fn send(&mut self, due: f64, chain: u32) {
+        let sent = self.client.sent_at(due);
+        if sent > due {
+            self.due.push(Reverse(Due { time: sent, chain }));
+        } else {
+            self.enter(due, chain);
+        }
     }
 
     fn enter(&mut self, now: f64, chain: u32) {
@@ -146,23 +203,22 @@ impl<C: AsRef<[ChainedJob]>> Run<C> {
         if found_empty {
             self.pace.wake(now, self.work(now));
         }
-        let live = &mut self.live[chain as usize];
-        live.entered = now;
+        let live = &self.live[chain as usize];
         let demand = live.chain.as_ref()[live.next].demand + if found_empty { self.wakeup } else { 0.0 };
         self.station.arrive(self.pace.own(now), demand, chain);
     }
 
-    fn complete(&mut self, now: f64, latency: f64) {
+    fn complete(&mut self, now: f64) {
         let Some(chain) = self.station.complete() else { return };
         self.now = now;
         let live = &mut self.live[chain as usize];
         let demand = live.chain.as_ref()[live.next].demand;
-        let taken = now.max(self.client_free.max(now - demand) + self.client * demand);
-        self.client_free = taken;
-        self.answered.push(Answered { at: taken, response_time: taken - live.entered, demand });
+        let taken = self.client.taken_at(now, demand);
+        self.answered.push(Answered { at: taken, response_time: taken - live.since, demand });
         live.next += 1;
         if let Some(job) = live.chain.as_ref().get(live.next) {
-            self.due.push(Reverse(Due { time: job.due.max(taken + latency), chain }));
+            live.since = job.due.max(taken + self.latency);
+            self.due.push(Reverse(Due { time: live.since, chain }));
         }
     }
 }
@@ -221,9 +277,26 @@ mod tests {
         quota: Option<Quota>,
         expected: &[(f64, f64)],
     ) {
-        let answered = simulate_sessions(chains, service, latency, 0.0, 0.0, quota).unwrap();
+        let surroundings = Surroundings { latency, quota, ..Surroundings::default() };
+        let answered = simulate_sessions(chains, service, surroundings).unwrap();
         let found: Vec<_> = answered.iter().map(|job| (job.at, job.response_time)).collect();
         assert_eq!(found, expected);
+    }
+
+    fn limited(quota: Option<Quota>) -> Surroundings {
+        Surroundings { quota, ..Surroundings::default() }
+    }
+
+    fn waking(wakeup: f64) -> Surroundings {
+        Surroundings { wakeup, ..Surroundings::default() }
+    }
+
+    fn taking(client: f64) -> Surroundings {
+        Surroundings { client, ..Surroundings::default() }
+    }
+
+    fn spans<const N: usize>(spans: [(f64, f64); N]) -> Vec<Interruption> {
+        spans.map(|(begin, end)| Interruption { begin, end }).to_vec()
     }
 
     #[test]
@@ -259,7 +332,7 @@ mod tests {
     fn an_overloaded_station_with_a_quota_serves_its_share() {
         let chains = (0..1000).map(|k| [job(f64::from(k) * 0.01, 0.1)]);
         let quota = Some(Quota { seconds: 0.0125, period_seconds: 0.05 });
-        let answered = simulate_sessions(chains, Service::ps(1), 0.0, 0.0, 0.0, quota).unwrap();
+        let answered = simulate_sessions(chains, Service::ps(1), limited(quota)).unwrap();
         let last = answered.iter().map(|job| job.at).fold(0.0, f64::max);
         assert!((last - 400.0).abs() < 0.1, "{last}");
     }
@@ -268,7 +341,7 @@ mod tests {
     fn a_job_that_finds_the_station_empty_needs_more_of_it() {
         // The second job arrives while the first is served, the third at an empty station.
         let chains = [vec![job(0.0, 1.0)], vec![job(1.0, 1.0)], vec![job(9.0, 1.0)]];
-        let answered = simulate_sessions(chains, Service::fifo(1), 0.0, 0.5, 0.0, None).unwrap();
+        let answered = simulate_sessions(chains, Service::fifo(1), waking(0.5)).unwrap();
         let times: Vec<_> = answered.iter().map(|job| job.response_time).collect();
         assert_eq!(times, [1.5, 1.5, 1.5]);
     }
@@ -278,12 +351,79 @@ mod tests {
         // It needs twice the demand of each and begins with the first at 0, when the station does: it has that at 2, the
         // second at 4; its session goes on then, and the third, served from 4 to 4.5, is there at 5.
         let chains = [vec![job(0.0, 1.0)], vec![job(0.5, 1.0), job(1.0, 0.5)]];
-        let answered = simulate_sessions(chains.clone(), Service::fifo(1), 0.0, 0.0, 2.0, None).unwrap();
+        let answered = simulate_sessions(chains.clone(), Service::fifo(1), taking(2.0)).unwrap();
         let found: Vec<_> = answered.iter().map(|job| (job.at, job.response_time)).collect();
         assert_eq!(found, [(2.0, 2.0), (4.0, 3.5), (5.0, 1.0)]);
         // A faster one has each answer when the station has sent it.
-        let answered = simulate_sessions(chains, Service::fifo(1), 0.0, 0.0, 0.5, None).unwrap();
+        let answered = simulate_sessions(chains, Service::fifo(1), taking(0.5)).unwrap();
         assert_eq!(answered[1].at, 2.0);
+    }
+
+    #[test]
+    fn an_interrupted_station_stands_still() {
+        // The first is served from 0 to 1 and from 3 to 5; the second comes in an interruption of the idle station.
+        let chains = [vec![job(0.0, 3.0)], vec![job(8.0, 1.0)], vec![job(20.0, 1.0)]];
+        let station_interruptions = spans([(1.0, 2.0), (1.5, 3.0), (6.0, 6.5), (7.0, 9.0), (21.0, 22.0)]);
+        let surroundings = Surroundings { station_interruptions, ..Surroundings::default() };
+        let answered = simulate_sessions(chains, Service::fifo(1), surroundings).unwrap();
+        let found: Vec<_> = answered.iter().map(|job| (job.at, job.response_time)).collect();
+        assert_eq!(found, [(5.0, 5.0), (10.0, 2.0), (21.0, 1.0)]);
+    }
+
+    #[test]
+    fn interruptions_use_up_no_quota() {
+        // It works from 0 to 1 and from 2 to 3, has used its quota of 2, and goes on at 4.
+        let surroundings = Surroundings {
+            quota: Some(Quota { seconds: 2.0, period_seconds: 4.0 }),
+            station_interruptions: spans([(1.0, 2.0)]),
+            ..Surroundings::default()
+        };
+        let answered = simulate_sessions([vec![job(0.0, 3.0)]], Service::fifo(1), surroundings).unwrap();
+        assert_eq!(answered[0].at, 5.0);
+    }
+
+    #[test]
+    fn an_interrupted_client_neither_sends_nor_takes() {
+        // The second is due at 1 and sent at 3, with the third. Their answers come at 4 and 5, when the client is
+        // interrupted again: it has the one at 6, and the other half a second later.
+        let chains = [vec![job(0.0, 0.5)], vec![job(1.0, 1.0)], vec![job(2.0, 1.0)]];
+        let client_interruptions = spans([(0.75, 3.0), (3.5, 6.0)]);
+        let surroundings = Surroundings { client: 0.5, client_interruptions, ..Surroundings::default() };
+        let answered = simulate_sessions(chains, Service::fifo(1), surroundings).unwrap();
+        let found: Vec<_> = answered.iter().map(|job| (job.at, job.response_time)).collect();
+        assert_eq!(found, [(0.5, 0.5), (6.0, 5.0), (6.5, 4.5)]);
+    }
+
+    #[test]
+    fn interruptions_agree_with_work_of_a_higher_class() {
+        // M/G/1 with preemptive-resume priorities: interruptions come nu times a second for H seconds, so that the mean
+        // is E[S] / (1 - nu H) + (rate E[S^2] + nu H^2) / (2 (1 - nu H) (1 - nu H - rho)).
+        let mut state = 11_u64;
+        let mut exponential = |mean: f64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            -(((state >> 11) as f64 + 0.5) / (1_u64 << 53) as f64).ln() * mean
+        };
+        let (rate, nu, length) = (0.5, 0.02, 8.0);
+        let mut now = 0.0;
+        let chains: Vec<_> = (0..400_000)
+            .map(|_| {
+                now += exponential(1.0 / rate);
+                [job(now, 1.0)]
+            })
+            .collect();
+        let (mut at, mut free, mut station_interruptions) = (0.0, 0.0_f64, vec![]);
+        while at < now {
+            at += exponential(1.0 / nu);
+            let begin = free.max(at);
+            free = begin + length;
+            station_interruptions.push(Interruption { begin, end: free });
+        }
+        let surroundings = Surroundings { station_interruptions, ..Surroundings::default() };
+        let answered = simulate_sessions(chains, Service::fifo(1), surroundings).unwrap();
+        let mean = answered.iter().map(|job| job.response_time).sum::<f64>() / answered.len() as f64;
+        let left = 1.0 - nu * length;
+        let expected = 1.0 / left + (rate + nu * length * length) / (2.0 * left * (left - rate));
+        assert!((mean / expected - 1.0).abs() < 0.04, "{mean} is not {expected}");
     }
 
     #[test]
@@ -300,7 +440,7 @@ mod tests {
                 [job(now, 1.0)]
             })
             .collect();
-        let answered = simulate_sessions(chains, Service::fifo(1), 0.0, 1.0, 0.0, None).unwrap();
+        let answered = simulate_sessions(chains, Service::fifo(1), waking(1.0)).unwrap();
         let mean = answered.iter().map(|job| job.response_time).sum::<f64>() / answered.len() as f64;
         let (rate, rho, first) = (0.5, 0.5, 2.0);
         let empty = (1.0 - rho) / (1.0 - rho + rate * first);
@@ -315,7 +455,7 @@ mod tests {
         let times: Vec<f64> = (0..500).map(|k| f64::from(k) * 0.7).collect();
         let demands: Vec<f64> = (0..500).map(|k| f64::from(k * 37 % 11) * 0.1).collect();
         let chains = times.iter().zip(&demands).map(|(&due, &demand)| [job(due, demand)]);
-        let mut found: Vec<f64> = simulate_sessions(chains, Service::lps(3, 1), 0.0, 0.0, 0.0, None)
+        let mut found: Vec<f64> = simulate_sessions(chains, Service::lps(3, 1), Surroundings::default())
             .unwrap()
             .iter()
             .map(|job| job.response_time)
@@ -331,15 +471,22 @@ mod tests {
     #[test]
     fn bad_chains_are_refused() {
         let refused = |chains: &[Vec<ChainedJob>]| {
-            simulate_sessions(chains, Service::ps(1), 0.0, 0.0, 0.0, None).is_err()
+            simulate_sessions(chains, Service::ps(1), Surroundings::default()).is_err()
         };
         assert!(refused(&[vec![]]));
         assert!(refused(&[vec![job(0.0, -1.0)]]));
         assert!(refused(&[vec![job(f64::NAN, 1.0)]]));
         assert!(refused(&[vec![job(1.0, 1.0)], vec![job(0.0, 1.0)]]));
         let none = Some(Quota { seconds: 0.0, period_seconds: 1.0 });
-        assert!(simulate_sessions([vec![job(0.0, 1.0)]], Service::ps(1), 0.0, 0.0, 0.0, none).is_err());
-        assert!(simulate_sessions([vec![job(0.0, 1.0)]], Service::ps(1), 0.0, -1.0, 0.0, None).is_err());
-        assert!(simulate_sessions([vec![job(0.0, 1.0)]], Service::ps(1), 0.0, 0.0, f64::NAN, None).is_err());
+        let backwards = vec![Interruption { begin: 2.0, end: 3.0 }, Interruption { begin: 1.0, end: 4.0 }];
+        for surroundings in [
+            limited(none),
+            waking(-1.0),
+            taking(f64::NAN),
+            Surroundings { station_interruptions: backwards.clone(), ..Surroundings::default() },
+            Surroundings { client_interruptions: backwards, ..Surroundings::default() },
+        ] {
+            assert!(simulate_sessions([vec![job(0.0, 1.0)]], Service::ps(1), surroundings).is_err());
+        }
     }
 }
