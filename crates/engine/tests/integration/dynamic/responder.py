@@ -58,6 +58,8 @@ def serve(connection):
             os._exit(3)
         if told["PATH_INFO"].endswith("/sleep"):
             time.sleep(0.2)
+        if told["PATH_INFO"].endswith("/hang"):
+            time.sleep(5)
         text = f"{os.getpid()} {told['REQUEST_METHOD']} {told['DOCUMENT_URI']} {told['CONTENT_LENGTH']} {len(body)}"
         answer = f"Content-Type: text/plain\r\nContent-Length: {len(text)}\r\n\r\n{text}".encode()
         connection.sendall(record(6, answer) + record(6, b"") + record(3, bytes(8)))

@@ -74,6 +74,8 @@ pub struct Flow {
     pub end: Option<End>,
     /// How often the request was given to a connection.
     pub attempts: u32,
+    /// True if a new connection has failed after the request was sent, without an answer.
+    pub was_lost: bool,
     /// The destination, if it is not one of the upstreams.
     pub origin: Option<Arc<Origin>>,
     pub upstream: usize,
@@ -166,6 +168,7 @@ impl Flow {
             standing: None,
             end: None,
             attempts: 0,
+            was_lost: false,
             origin: None,
             upstream: 0,
             began: Duration::ZERO,

@@ -27,8 +27,10 @@ pub type Network = (bool, u64);
 pub(super) struct Shares {
     used: HashMap<Network, usize>,
     total: usize,
-    /// The waiting clients in the order of their turns, each with its requests and their deadlines.
-    queues: VecDeque<(Network, VecDeque<(FlowId, Duration)>)>,
+    /// The waiting clients in the order of their turns.
+    turns: VecDeque<Network>,
+    /// The requests of each, with their deadlines; never empty.
+    queues: HashMap<Network, VecDeque<(FlowId, Duration)>>,
     queued: usize,
     /// A connection may have become free since the queues were last served.
     has_changed: bool,
@@ -61,20 +63,19 @@ impl Shares {
         if self.queued >= UPSTREAM_QUEUE_MAX {
             return false;
         }
-        self.queued += 1;
-        match self.queues.iter_mut().find(|(other, _)| *other == client) {
-            Some((_, queue)) => queue.push_back((id, until)),
-            None => self.queues.push_back((client, VecDeque::from([(id, until)]))),
-        }
+        self.queue_of(client).push_back((id, until));
         true
     }
 
     /// Takes the next request of the client whose turn it is.
     fn next(&mut self) -> Option<(Network, FlowId, Duration)> {
-        let (client, mut queue) = self.queues.pop_front()?;
+        let client = self.turns.pop_front()?;
+        let queue = self.queues.get_mut(&client).expect("who has a turn waits");
         let (id, until) = queue.pop_front().expect("who has nothing does not wait");
-        if !queue.is_empty() {
-            self.queues.push_back((client, queue));
+        if queue.is_empty() {
+            self.queues.remove(&client);
+        } else {
+            self.turns.push_back(client);
         }
         self.queued -= 1;
         Some((client, id, until))
@@ -82,11 +83,17 @@ impl Shares {
 
     /// Returns a request that could not be served to the front of its client's queue.
     fn put_back(&mut self, client: Network, id: FlowId, until: Duration) {
+        self.queue_of(client).push_front((id, until));
+    }
+
+    /// The queue of a client, to which one request will be added. A client without any gets its turn after all others.
+    fn queue_of(&mut self, client: Network) -> &mut VecDeque<(FlowId, Duration)> {
         self.queued += 1;
-        match self.queues.iter_mut().find(|(other, _)| *other == client) {
-            Some((_, queue)) => queue.push_front((id, until)),
-            None => self.queues.push_back((client, VecDeque::from([(id, until)]))),
+        let queue = self.queues.entry(client).or_default();
+        if queue.is_empty() {
+            self.turns.push_back(client);
         }
+        queue
     }
 }
 
@@ -116,7 +123,7 @@ impl UpstreamClient {
         // Each client gets one turn after another until none gets a connection.
         let mut refused = 0;
         self.shares.has_changed = false;
-        while refused < self.shares.queues.len()
+        while refused < self.shares.turns.len()
             && let Some((client, id, until)) = self.shares.next()
         {
             if self.flows[id.0].end.is_some() {

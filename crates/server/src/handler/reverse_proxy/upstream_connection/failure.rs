@@ -34,10 +34,17 @@ impl UpstreamConnection {
                 (self.is_sent, self.stage) = (true, Stage::Head);
                 self.receive()
             }
-            // The upstream may have closed an idle connection, which is not a failure.
-            Stage::Sending | Stage::Head if self.answered > 0 && !self.parser.is_partial() => {
+            Stage::Sending | Stage::Head if !self.has_begun_to_answer() => {
+                // The upstream may have closed an idle connection, which is not a failure. On a new one it is: the process
+                // that accepted it has died. Another one may answer, but the request may also be what kills them.
+                let is_new = self.answered == 0;
+                if is_new && !self.is_abandoned(upstream_client) {
+                    upstream_client.fail_at(self.upstream);
+                }
                 let flow = self.flow.take().expect("there is a request");
-                fail(flow, Status::BadGateway, true, upstream_client, shared);
+                let was_lost = &mut upstream_client.flow(flow).was_lost;
+                let is_worth_repeating = !is_new || !std::mem::replace(was_lost, true);
+                fail(flow, Status::BadGateway, is_worth_repeating, upstream_client, shared);
                 Want::Close(Reason::Failed)
             }
             Stage::New | Stage::Connecting => {
@@ -48,6 +55,17 @@ impl UpstreamConnection {
             }
             _ => self.give_up(Status::BadGateway, upstream_client, shared),
         }
+    }
+
+    /// Returns true if any part of an answer to the current request has arrived. A script's request counts as answered from
+    /// its start, because its process was for this request alone.
+    fn has_begun_to_answer(&self) -> bool {
+        let has_received = match &self.speech {
+            Speech::Http => self.parser.is_partial() || self.interim_responses > 0,
+            Speech::FastCgi(fastcgi) => fastcgi.has_received,
+            Speech::Cgi(..) => true,
+        };
+        has_received || !self.input.unread().is_empty()
     }
 
     /// The upstream has closed an idle connection, or sent something on it. An assigned flow moves to another

@@ -24,6 +24,8 @@ const SHOWN_BYTES_MAX: usize = 8 * 1024;
 pub struct FastCgi {
     application: Arc<Application>,
     reader: Reader,
+    /// True if any bytes have arrived for the current request.
+    pub has_received: bool,
     /// How the application ended the current request.
     pub ending: Option<Ending>,
     fields: ScriptFields,
@@ -36,6 +38,7 @@ impl FastCgi {
         FastCgi {
             application,
             reader: Reader::default(),
+            has_received: false,
             ending: None,
             fields: ScriptFields::default(),
             errors: Vec::new(),
@@ -48,7 +51,7 @@ impl FastCgi {
     /// # Errors
     /// The status for the client, if the request cannot be sent to an application.
     pub fn begin(&mut self, head: &RequestHead, client: Client, output: &mut Vec<u8>) -> Result<(), Status> {
-        (self.reader, self.ending) = (Reader::default(), None);
+        (self.reader, self.ending, self.has_received) = (Reader::default(), None, false);
         self.error_bytes = 0;
         let text = match head {
             RequestHead::Records(records) => {
@@ -71,6 +74,7 @@ impl FastCgi {
     /// Reads received bytes and calls `output` with those of the response. False if they are invalid, or the
     /// application has written too much to standard error.
     pub fn read(&mut self, received: &[u8], mut output: impl FnMut(&[u8])) -> bool {
+        self.has_received = true;
         let (ending, errors, error_bytes) = (&mut self.ending, &mut self.errors, &mut self.error_bytes);
         let outcome = self.reader.read(received, |part| match part {
             Part::Output(bytes) => output(bytes),
