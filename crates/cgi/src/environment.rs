@@ -39,10 +39,19 @@ pub struct Application {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Client {
     pub address: IpAddr,
+    pub ends: Ends,
     /// True if the request arrived by `https`.
     pub is_secure: bool,
     /// The version that it speaks.
     pub version: Version,
+}
+
+/// What else is known of the connection's two ends, as far as it is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ends {
+    pub client_port: Option<u16>,
+    /// The address at which the server accepted it.
+    pub server: Option<IpAddr>,
 }
 
 /// The script that a path names, and the rest of the path.
@@ -122,6 +131,12 @@ impl Application {
         }
         add(b"QUERY_STRING", &[query]);
         add(b"REMOTE_ADDR", &[AddressText::of(client.address).as_bytes()]);
+        if let Some(port) = client.ends.client_port {
+            add(b"REMOTE_PORT", &[AddressText::of_port(port).as_bytes()]);
+        }
+        if let Some(server) = client.ends.server {
+            add(b"SERVER_ADDR", &[AddressText::of(server).as_bytes()]);
+        }
         add(b"DOCUMENT_ROOT", &[&self.root]);
         add(b"DOCUMENT_URI", &[script.name, script.path_info]);
         add(b"SCRIPT_NAME", &[script.name]);
@@ -291,7 +306,8 @@ mod tests {
         let Ok(Parsed::Complete(request)) = Parser::default().parse(head.as_bytes()) else {
             panic!("{head}")
         };
-        let client = Client { address: [192, 0, 2, 1].into(), is_secure, version: request.version };
+        let ends = Ends { client_port: Some(40_001), server: Some([198, 51, 100, 7].into()) };
+        let client = Client { address: [192, 0, 2, 1].into(), ends, is_secure, version: request.version };
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         let mut found = BTreeMap::new();
         let is_withheld = |name: &[u8]| name == b"x-withheld";
@@ -338,6 +354,8 @@ mod tests {
             ("SERVER_PORT", "8443"),
             ("HTTPS", "on"),
             ("REMOTE_ADDR", "192.0.2.1"),
+            ("REMOTE_PORT", "40001"),
+            ("SERVER_ADDR", "198.51.100.7"),
             ("CONTENT_LENGTH", "3"),
             ("CONTENT_TYPE", "text/plain"),
             ("HTTP_COOKIE", "a=1; b=2"),

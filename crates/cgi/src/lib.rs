@@ -9,5 +9,5 @@ pub mod fastcgi;
 pub mod responder;
 pub mod response;
 
-pub use environment::{Application, Client, Script};
+pub use environment::{Application, Client, Ends, Script};
 pub use response::{HeadError, ScriptHead, read_head};

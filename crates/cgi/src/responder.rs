@@ -197,14 +197,19 @@ mod tests {
 
     use super::*;
     use crate::fastcgi::{self, Ending, Part};
-    use crate::{Application, Client};
+    use crate::{Application, Client, Ends};
 
     /// What [`fastcgi`] writes is read as it was meant, in pieces of any size.
     #[test]
     fn both_sides_agree() {
         let head = b"POST /a?b HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nX-Long: xxxxxxxxxxxxxxxxxxxxxxxxx\r\n\r\n";
         let Ok(Parsed::Complete(request)) = Parser::default().parse(head) else { unreachable!() };
-        let client = Client { address: [127, 0, 0, 1].into(), is_secure: false, version: request.version };
+        let client = Client {
+            address: [127, 0, 0, 1].into(),
+            ends: Ends::default(),
+            is_secure: false,
+            version: request.version,
+        };
         let application =
             Application { root: vec![b'r'; 70_000], script: Some(b"/s".to_vec()), ..Application::default() };
         let mut records = Vec::new();

@@ -1,4 +1,4 @@
-//! The text of an IP address, without the machinery of formatting: every request that is passed on has one or two.
+//! The text of an IP address or a port, without the machinery of formatting: every request that is passed on has one or two.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
@@ -21,6 +21,16 @@ impl AddressText {
                 let mut rest = &mut text.bytes[..];
                 write!(rest, "{address}").expect("there is room for the longest");
                 text.length = TEXT_BYTES_MAX - rest.len();
+            }
+        }
+        text
+    }
+
+    pub fn of_port(port: u16) -> AddressText {
+        let mut text = AddressText { bytes: [0; TEXT_BYTES_MAX], length: 0 };
+        for unit in [10_000, 1000, 100, 10, 1] {
+            if port >= unit || unit == 1 {
+                text.push(b'0' + (port / unit % 10) as u8);
             }
         }
         text
@@ -61,6 +71,9 @@ mod tests {
         for text in ["0.0.0.0", "127.0.0.1", "255.109.10.99", "::", "::1", "::ffff:192.0.2.1", longest] {
             let address: IpAddr = text.parse().unwrap();
             assert_eq!(AddressText::of(address).as_bytes(), address.to_string().as_bytes());
+        }
+        for port in [0, 9, 10, 80, 100, 999, 8080, 10_000, 65_535] {
+            assert_eq!(AddressText::of_port(port).as_bytes(), port.to_string().as_bytes());
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use sojourn_cgi::fastcgi::{Part, Reader, RecordError};
 use sojourn_cgi::responder::{AskedError, Request, RequestReader};
-use sojourn_cgi::{Application, Client, HeadError, read_head};
+use sojourn_cgi::{Application, Client, Ends, HeadError, read_head};
 use sojourn_http::request::{Parsed, Parser};
 
 /// The largest request body here.
@@ -104,7 +104,12 @@ pub fn environment(bytes: &[u8]) {
         suffix: b".php".to_vec(),
         ..Application::default()
     };
-    let client = Client { address: [127, 0, 0, 1].into(), is_secure: false, version: request.version };
+    let client = Client {
+        address: [127, 0, 0, 1].into(),
+        ends: Ends { client_port: Some(1), server: None },
+        is_secure: false,
+        version: request.version,
+    };
     let (mut names, mut file) = (BTreeSet::new(), Vec::new());
     let is_inside = php.variables_of(
         &request,

@@ -23,7 +23,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, Shutdown, SocketFlags, SocketType, recvmsg, send, sendmsg, shutdown,
     socketpair,
 };
-use sojourn_cgi::Client;
+use sojourn_cgi::{Client, Ends};
 use sojourn_http::request::Version;
 use sojourn_http::{Status, head};
 
@@ -33,8 +33,8 @@ use crate::counters::{Counter, Served};
 /// The longest request head, including what the proxy adds; longer ones do not fit into a message.
 const REQUEST_BYTES_MAX: usize = 128 * 1024;
 
-/// Bytes of address, TLS flag, body flag and version of HTTP.
-const PREFIX_BYTES: usize = 19;
+/// Bytes of the client's address, TLS flag, body flag, version of HTTP, the server's address and the client's port.
+const PREFIX_BYTES: usize = 37;
 
 /// The versions by their byte.
 const VERSIONS: [Version; 3] = [Version::Http10, Version::Http11, Version::Http2];
@@ -127,18 +127,7 @@ impl Scripts {
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         // The script's end is blocking, as programs expect of standard output.
         ioctl_fionbio(&ours, true)?;
-        let address = match client.address {
-            IpAddr::V4(address) => address.to_ipv6_mapped(),
-            IpAddr::V6(address) => address,
-        };
-        let mut prefix = [0; PREFIX_BYTES];
-        prefix[..16].copy_from_slice(&address.octets());
-        let version = VERSIONS.iter().position(|version| *version == client.version);
-        prefix[16..].copy_from_slice(&[
-            client.is_secure.into(),
-            has_body.into(),
-            version.expect("all are listed") as u8,
-        ]);
+        let prefix = prefix_of(client, has_body);
         let descriptors = [theirs.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -244,13 +233,8 @@ impl Spawner {
         else {
             return count > 0;
         };
-        let octets: [u8; 16] = prefix[..16].try_into().expect("as long as an address");
-        let client = Client {
-            address: Ipv6Addr::from(octets).to_canonical(),
-            is_secure: prefix[16] == 1,
-            version: VERSIONS[usize::from(prefix[18])],
-        };
-        let job = Job { socket, request: request.to_vec(), client, has_body: prefix[17] == 1 };
+        let (client, has_body) = of_prefix(prefix.try_into().expect("split there"));
+        let job = Job { socket, request: request.to_vec(), client, has_body };
         let is_full = self.running.len() >= self.settings.processes_max;
         if is_full && self.queue.len() >= self.settings.queue_max {
             self.queue.retain(|job| !is_alone(&job.socket));
@@ -305,6 +289,38 @@ impl Spawner {
     }
 }
 
+fn prefix_of(client: Client, has_body: bool) -> [u8; PREFIX_BYTES] {
+    let octets = |address| match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
+    };
+    let version = VERSIONS.iter().position(|version| *version == client.version);
+    let mut prefix = [0; PREFIX_BYTES];
+    prefix[..16].copy_from_slice(&octets(client.address));
+    prefix[16..19].copy_from_slice(&[
+        client.is_secure.into(),
+        has_body.into(),
+        version.expect("all are listed") as u8,
+    ]);
+    // What is unknown is sent as zeros, which no accepted connection has.
+    prefix[19..35].copy_from_slice(&client.ends.server.map_or([0; 16], octets));
+    prefix[35..].copy_from_slice(&client.ends.client_port.unwrap_or(0).to_be_bytes());
+    prefix
+}
+
+fn of_prefix(prefix: &[u8; PREFIX_BYTES]) -> (Client, bool) {
+    let address = |at| {
+        let octets: [u8; 16] = prefix[at..at + 16].try_into().expect("as long as an address");
+        Ipv6Addr::from(octets).to_canonical()
+    };
+    let ends = Ends {
+        client_port: Some(u16::from_be_bytes([prefix[35], prefix[36]])).filter(|port| *port != 0),
+        server: Some(address(19)).filter(|server| !server.is_unspecified()),
+    };
+    let version = VERSIONS[usize::from(prefix[18])];
+    (Client { address: address(0), ends, is_secure: prefix[16] == 1, version }, prefix[17] == 1)
+}
+
 /// Returns true if the other end is closed.
 fn is_alone(socket: &OwnedFd) -> bool {
     let mut fds = [PollFd::new(socket, PollFlags::empty())];
@@ -319,4 +335,26 @@ fn refuse(socket: &OwnedFd, status: Status) {
     let answer = format!("Status: {text}\r\nContent-Type: text/html\r\n\r\n{page}");
     // The socket is new, so its buffer has room.
     let _ = send(socket, answer.as_bytes(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_spawner_is_told_all_about_the_client() {
+        let server = "2001:db8::7".parse().unwrap();
+        for (address, ends) in [
+            ("192.0.2.1", Ends { client_port: Some(40_001), server: Some([198, 51, 100, 7].into()) }),
+            ("2001:db8::1", Ends { client_port: None, server: Some(server) }),
+            ("::1", Ends::default()),
+        ] {
+            for version in VERSIONS {
+                for is_secure in [false, true] {
+                    let client = Client { address: address.parse().unwrap(), ends, is_secure, version };
+                    assert_eq!(of_prefix(&prefix_of(client, !is_secure)), (client, !is_secure));
+                }
+            }
+        }
+    }
 }

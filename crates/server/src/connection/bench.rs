@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use sojourn_cgi::Ends;
 use sojourn_content::{Budgets, Caches, Directory, Rules};
 
 use super::{Context, Handler, Pool, SendPath, Shared};
@@ -50,6 +51,7 @@ impl Bench {
                 limits: &self.limits,
                 is_draining: self.is_draining,
                 token: 0,
+                ends: Ends::default(),
             },
         }
     }

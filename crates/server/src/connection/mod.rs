@@ -12,6 +12,7 @@ use std::ops::{Deref, DerefMut};
 
 use rustls::client::ClientConnection;
 use rustls::server::ServerConnection;
+use sojourn_cgi::Ends;
 
 use crate::access_log::AccessLog;
 use crate::clock::Clock;
@@ -65,6 +66,8 @@ pub struct Shared<'a> {
     pub is_draining: bool,
     /// The token of the connection that handles an event.
     pub token: u64,
+    /// Its ends, if the site's content [uses them](crate::handler::Content::speaks_cgi).
+    pub ends: Ends,
 }
 
 impl<'a> Deref for Context<'a> {

@@ -61,6 +61,11 @@ pub trait Content: Debug + Send + Sync {
         false
     }
 
+    /// Returns true if its applications get CGI variables, which include both ends of the client's connection.
+    fn speaks_cgi(&self) -> bool {
+        false
+    }
+
     /// Adds counters that it keeps for the whole server to the table.
     fn report(&self, _served: &mut Served) {}
 

@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::sockopt::set_tcp_nodelay;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use sojourn_cgi::Ends;
 
 use crate::access_log::AccessLog;
 use crate::clients::Clients;
@@ -20,7 +21,7 @@ use crate::counters::scoreboard::{Permit, Slot};
 use crate::counters::{Counter, Served};
 use crate::memory;
 use crate::runtime::disk::Disk;
-use crate::runtime::sockets::accept::{Arrival, shed};
+use crate::runtime::sockets::accept::{Arrival, ends, shed};
 use crate::runtime::timers::Deadline;
 use crate::runtime::timers::drain::Drain;
 use crate::runtime::timers::wheel::Timers;
@@ -33,13 +34,15 @@ pub struct Client<P> {
     pub deadline: Deadline,
     /// An upstream connection has no permit.
     pub permit: Permit,
+    /// Unknown unless the site's content uses them.
+    pub ends: Ends,
     pub progress: P,
 }
 
 impl<P> Client<P> {
     /// A new client that has not started to wait.
     pub fn new(socket: OwnedFd, connection: Connection, permit: Permit, progress: P) -> Client<P> {
-        Client { socket, connection, deadline: Deadline::new(), permit, progress }
+        Client { socket, connection, deadline: Deadline::new(), permit, ends: Ends::default(), progress }
     }
 }
 
@@ -91,6 +94,7 @@ impl<'a, P> LoopState<'a, P> {
             limits: &self.site.limits,
             is_draining: self.drain.is_some() || memory::is_short(),
             token,
+            ends: Ends::default(),
         };
         (&mut self.clients, Context { handler: &mut *self.handler, shared })
     }
@@ -98,7 +102,18 @@ impl<'a, P> LoopState<'a, P> {
     /// Passes an event to the connection with `token`; returns its next want.
     pub fn handle(&mut self, token: u64, event: Event) -> Want {
         let (clients, mut context) = self.context(token);
-        clients.at(token).connection.handle(event, &mut context)
+        let client = clients.at(token);
+        context.shared.ends = client.ends;
+        client.connection.handle(event, &mut context)
+    }
+
+    /// Adds a client that was accepted, whose token was vacant.
+    pub fn welcome(&mut self, mut client: Client<P>) {
+        if self.site.content.speaks_cgi() {
+            client.ends = ends(&client.socket);
+        }
+        self.served.count(Counter::ConnectionsAccepted);
+        self.clients.insert(client);
     }
 
     /// The permit for a new connection; without one, the connection is refused and counted.

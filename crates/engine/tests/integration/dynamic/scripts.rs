@@ -42,7 +42,12 @@ fn scripts_answer_on_every_architecture() {
         let name = architecture.name();
         let root = site(&[("env", environment), ("echo", echo)]);
         let server = configured(name, root.path(), ROUTES);
-        let answer = ask(&server, "GET /cgi-bin/env/x%20y?q=1 HTTP/1.1\r\nProxy: evil\r\nX-Y: z", b"");
+        let mut client = server.connect();
+        let port = client.stream.local_addr().unwrap().port();
+        let head =
+            "GET /cgi-bin/env/x%20y?q=1 HTTP/1.1\r\nHost: h\r\nConnection: close\r\nProxy: evil\r\nX-Y: z";
+        client.send(format!("{head}\r\n\r\n").as_bytes());
+        let answer = String::from_utf8(client.rest()).unwrap();
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{name}: {answer}");
         let has = |line: &str| assert!(answer.contains(&format!("{line}\n")), "{name}: {line}: {answer}");
         let scripts = root.path().canonicalize().unwrap().join("scripts");
@@ -52,6 +57,8 @@ fn scripts_answer_on_every_architecture() {
             "PATH_INFO=/x y",
             "QUERY_STRING=q=1",
             "REMOTE_ADDR=127.0.0.1",
+            "SERVER_ADDR=127.0.0.1",
+            &format!("REMOTE_PORT={port}"),
             "SECRET=said",
             "HTTP_X_Y=z",
             &format!("SCRIPT_FILENAME={}/env", scripts.display()),

@@ -91,11 +91,8 @@ impl Proxy {
 
     /// Returns true if an upstream of `host` gets requests as CGI variables, so that it needs the length of bodies
     /// first.
-    pub fn speaks_cgi(&self, host: HostId) -> bool {
-        self.upstreams[self.upstreams_of(host)].iter().any(|upstream| match upstream.protocol {
-            Protocol::Http => false,
-            Protocol::FastCgi(_) | Protocol::Cgi(_) => true,
-        })
+    pub fn has_applications(&self, host: HostId) -> bool {
+        self.upstreams[self.upstreams_of(host)].iter().any(Upstream::speaks_cgi)
     }
 
     /// The FastCGI application of `host`, if all its upstreams are processes of one.
@@ -152,6 +149,10 @@ impl Content for Proxy {
 
     fn makes_connections(&self) -> bool {
         true
+    }
+
+    fn speaks_cgi(&self) -> bool {
+        self.upstreams.iter().any(Upstream::speaks_cgi)
     }
 
     fn report(&self, served: &mut Served) {
@@ -211,6 +212,13 @@ pub struct Upstream {
 }
 
 impl Upstream {
+    fn speaks_cgi(&self) -> bool {
+        match self.protocol {
+            Protocol::Http => false,
+            Protocol::FastCgi(_) | Protocol::Cgi(_) => true,
+        }
+    }
+
     /// Returns true if its address comes from DNS and may change.
     pub fn is_named(&self) -> bool {
         let is_local = self.presence.addresses().iter().any(|address| matches!(address, Address::Unix(_)));

@@ -146,7 +146,7 @@ impl ReverseProxy {
         let is_forward = self.upstream_client.proxy().forward.is_some();
         let is_secure = if is_forward { request.scheme == Some(Scheme::Https) } else { response.is_secure() };
         let host = self.services.service_of(request).unwrap_or(HostId(0));
-        ClientContext { peer: response.peer(), is_secure, host }
+        ClientContext { peer: response.peer(), ends: response.shared.ends, is_secure, host }
     }
 
     /// The cache's decision about `request`.

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use sojourn_cgi::{Application, Client, fastcgi};
+use sojourn_cgi::{Application, Client, Ends, fastcgi};
 use sojourn_content::HostId;
 use sojourn_http::request::{Body, Method, Request};
 use sojourn_http::upstream::RequestKind;
@@ -25,6 +25,7 @@ const RECORDS_BYTES: usize = 768;
 #[derive(Clone, Copy, Debug)]
 pub struct ClientContext {
     pub peer: IpAddr,
+    pub ends: Ends,
     /// True if the client used `https`.
     pub is_secure: bool,
     pub host: HostId,
@@ -75,9 +76,10 @@ pub fn own_answer(request: &Request<'_>, proxy: &Proxy) -> Option<OwnAnswer> {
 /// The flow for `request`. With `miss`, its response may be stored or revalidates a stored one.
 pub fn ask(request: &Request<'_>, ask: ClientContext, proxy: &Proxy, miss: Option<CacheMiss>) -> Flow {
     let method = method(request);
-    let client = Client { address: ask.peer, is_secure: ask.is_secure, version: request.version };
+    let client =
+        Client { address: ask.peer, ends: ask.ends, is_secure: ask.is_secure, version: request.version };
     // CGI applications read as many bytes as CONTENT_LENGTH says.
-    let is_gathered = request.body == Body::Chunked && proxy.speaks_cgi(ask.host);
+    let is_gathered = request.body == Body::Chunked && proxy.has_applications(ask.host);
     // The cache needs the text.
     let application = proxy.application_of(ask.host).filter(|_| proxy.cache.is_none() && !is_gathered);
     let (head, unconditional, upload) =
@@ -173,7 +175,7 @@ fn head_for(request: &Request<'_>, ask: ClientContext, proxy: &Proxy, purpose: P
     for part in [method(request), b" ", &target, b" HTTP/1.1\r\n"] {
         text.extend_from_slice(part);
     }
-    let is_for_application = proxy.speaks_cgi(ask.host);
+    let is_for_application = proxy.has_applications(ask.host);
     let via = Via { received: request.version, pseudonym: &proxy.pseudonym };
     let hop = Hop {
         // An application is no further hop: what it is told of the client and the server are variables.
@@ -239,7 +241,12 @@ mod tests {
         }
         let flow = ask(
             &request,
-            ClientContext { peer: [192, 0, 2, 1].into(), is_secure: true, host: HostId(0) },
+            ClientContext {
+                peer: [192, 0, 2, 1].into(),
+                ends: Ends::default(),
+                is_secure: true,
+                host: HostId(0),
+            },
             &proxy,
             None,
         );
@@ -311,7 +318,12 @@ mod tests {
         let Ok(Parsed::Complete(request)) = Parser::default().parse(text.as_bytes()) else {
             panic!("{text}")
         };
-        let context = ClientContext { peer: [192, 0, 2, 1].into(), is_secure: true, host: HostId(0) };
+        let context = ClientContext {
+            peer: [192, 0, 2, 1].into(),
+            ends: Ends::default(),
+            is_secure: true,
+            host: HostId(0),
+        };
         let flow = ask(&request, context, &proxy, None);
         let RequestHead::Records(records) = flow.request else { panic!("no records") };
         let told =

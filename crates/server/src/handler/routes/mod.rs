@@ -61,6 +61,10 @@ impl Content for Routes {
         self.proxy.is_some()
     }
 
+    fn speaks_cgi(&self) -> bool {
+        self.proxy.as_ref().is_some_and(|proxy| proxy.speaks_cgi())
+    }
+
     fn report(&self, served: &mut Served) {
         if let Some(proxy) = &self.proxy {
             proxy.report(served);

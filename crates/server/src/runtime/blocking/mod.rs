@@ -9,6 +9,8 @@
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use sojourn_cgi::Ends;
+
 use crate::access_log::AccessLog;
 use crate::clock::Clock;
 use crate::connection::{Connection, Context, Event, Handler, Pool, Reason, Shared, Want};
@@ -140,6 +142,8 @@ impl<'a> Service<'a> {
             limits: &self.site.limits,
             is_draining,
             token: 0,
+            // Applications are served by event loops.
+            ends: Ends::default(),
         };
         Context { handler: &mut *state.handler, shared }
     }

@@ -46,11 +46,10 @@ impl<D: Disk> Loop<'_, D> {
 
     /// Serves a new connection that has a permit or needs none here.
     pub(super) fn welcome(&mut self, Arrival { socket, peer, transport, .. }: Arrival, permit: Permit) {
-        self.state.served.count(Counter::ConnectionsAccepted);
         let token = self.state.clients.vacant();
         let connection = Connection::new(peer, self.state.site.tls_session(transport));
         let progress = Readiness::of(&connection);
-        self.state.clients.insert(Client::new(socket, connection, permit, progress));
+        self.state.welcome(Client::new(socket, connection, permit, progress));
         self.drive_parked(token);
     }
 

@@ -3,7 +3,7 @@
 //! One descriptor is kept in reserve. When descriptors run out, it is released for as long as it takes to accept one
 //! connection, answer 503 and close it. So the backlog drains and clients get an answer.
 
-use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -11,7 +11,10 @@ use std::time::Duration;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::net::sockopt::Timeout;
-use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, SocketFlags, acceptfrom_with, recv, send};
+use rustix::net::{
+    RecvFlags, SendFlags, SocketAddrAny, SocketFlags, acceptfrom_with, getpeername, getsockname, recv, send,
+};
+use sojourn_cgi::Ends;
 
 use super::registry;
 use crate::connection::Transport;
@@ -175,6 +178,17 @@ fn reserve() -> Option<OwnedFd> {
     open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
+/// The ends of an accepted connection.
+pub fn ends(socket: &OwnedFd) -> Ends {
+    let internet = |address: SocketAddrAny| SocketAddr::try_from(address).ok();
+    let client = getpeername(socket).ok().flatten().and_then(internet);
+    let server = getsockname(socket).ok().and_then(internet);
+    Ends {
+        client_port: client.map(|client| client.port()),
+        server: server.map(|server| server.ip().to_canonical()),
+    }
+}
+
 pub fn address(peer: SocketAddrAny) -> IpAddr {
-    std::net::SocketAddr::try_from(peer).map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip().to_canonical())
+    SocketAddr::try_from(peer).map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip().to_canonical())
 }

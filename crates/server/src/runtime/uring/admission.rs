@@ -146,11 +146,10 @@ impl Ring<'_> {
     fn admit(&mut self, arrival: Arrival) {
         let Some(permit) = self.state.permit(&arrival) else { return };
         let Arrival { socket, peer, transport, .. } = arrival;
-        self.state.served.count(Counter::ConnectionsAccepted);
         let token = self.state.clients.vacant();
         let connection = Connection::new(peer, self.state.site.tls_session(transport));
         let want = connection.start();
-        self.state.clients.insert(Client::new(socket, connection, permit, Pending::default()));
+        self.state.welcome(Client::new(socket, connection, permit, Pending::default()));
         self.drive(token, want);
     }
 

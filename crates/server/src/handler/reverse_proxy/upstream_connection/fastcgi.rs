@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use sojourn_cgi::fastcgi::{self, Ending, Part, Reader, end_input, input};
-use sojourn_cgi::{Application, Client};
+use sojourn_cgi::{Application, Client, Ends};
 use sojourn_http::Status;
 use sojourn_http::request::{Body, Parsed, Parser, Version};
 use sojourn_http::upstream::{Head, RequestKind};
@@ -107,7 +107,7 @@ impl FastCgi {
     ) -> Option<u16> {
         let (mut output, mut response, mut chunk) = (Vec::new(), Buffer::default(), [0; 4096]);
         let address = Ipv4Addr::LOCALHOST.into();
-        let client = Client { address, is_secure: false, version: Version::Http11 };
+        let client = Client { address, ends: Ends::default(), is_secure: false, version: Version::Http11 };
         self.begin(&RequestHead::Http(request.into()), client, &mut output).ok()?;
         end_input(&mut output);
         stream.write_all(&output).ok()?;
