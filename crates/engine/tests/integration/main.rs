@@ -8,6 +8,7 @@ mod binary_upgrade;
 mod changing_files;
 mod cold_disk;
 mod configuration;
+mod contention;
 mod descriptors;
 mod dynamic;
 mod engine;

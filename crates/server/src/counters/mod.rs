@@ -39,6 +39,7 @@ counter_table! {
     LimitSend "limit_hits_send_timeout" Limit "Connections closed because the client took its response too slowly."
     LimitEnd "limit_hits_end_timeout" Limit "Connections closed because the client did not close after the last response."
     LimitChildren "limit_hits_children_max" Limit "Connections turned away because too many children served others."
+    LimitWorkers "limit_hits_workers" Limit "Connections closed on clients that kept a worker waiting while others waited for one."
     LimitUpstreamConnect "limit_hits_upstream_connect_timeout" Limit "Upstreams given up because they did not accept a connection in time."
     LimitUpstreamSend "limit_hits_upstream_send_timeout" Limit "Upstreams given up because they did not take a request in time."
     LimitUpstreamHead "limit_hits_upstream_head_timeout" Limit "Upstreams given up because they did not begin to answer in time."

@@ -36,13 +36,23 @@ pub struct Client<P> {
     pub permit: Permit,
     /// Unknown unless the site's content uses them.
     pub ends: Ends,
+    /// Others wait for the worker that it holds: its next response is its last.
+    pub is_contended: bool,
     pub progress: P,
 }
 
 impl<P> Client<P> {
     /// A new client that has not started to wait.
     pub fn new(socket: OwnedFd, connection: Connection, permit: Permit, progress: P) -> Client<P> {
-        Client { socket, connection, deadline: Deadline::new(), permit, ends: Ends::default(), progress }
+        Client {
+            socket,
+            connection,
+            deadline: Deadline::new(),
+            permit,
+            ends: Ends::default(),
+            is_contended: false,
+            progress,
+        }
     }
 }
 
@@ -104,6 +114,7 @@ impl<'a, P> LoopState<'a, P> {
         let (clients, mut context) = self.context(token);
         let client = clients.at(token);
         context.shared.ends = client.ends;
+        context.shared.is_draining |= client.is_contended;
         client.connection.handle(event, &mut context)
     }
 

@@ -152,6 +152,11 @@ impl Scoreboard {
         })
     }
 
+    /// Admitted connections, in all processes.
+    pub fn open(&self) -> u64 {
+        self.memory.open().load(Ordering::Relaxed)
+    }
+
     /// Returns the permit of a closed connection.
     pub fn release(&self, permit: Permit) {
         if permit.is_taken() {

@@ -3,17 +3,18 @@
 //! Several workers wait in `accept` on the same socket: the kernel wakes the one that has waited longest, so work is
 //! shared evenly and none wakes in vain. `accept` cannot wait for several sockets; in that case each worker has its own
 //! epoll, and the kernel wakes one of them (`EPOLLEXCLUSIVE`), though not in order. If all workers are busy,
-//! connections wait in the socket's backlog.
+//! connections wait in the socket's backlog, and idle clients [give way](crate::runtime::contention).
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::event::{Timespec, epoll};
 
 use super::Worker;
 use crate::counters::Counter;
 use crate::counters::scoreboard::Permit;
+use crate::runtime::contention::Backlog;
 use crate::runtime::sockets::accept::Listener;
 use crate::runtime::sockets::accept::{Accepted, Acceptor, shed};
 use crate::site::Site;
@@ -71,26 +72,26 @@ impl WorkerAcceptor<'_> {
         events.first().map_or(Accepted::Nobody, |event| self.acceptors[event.data.u64() as usize].accept())
     }
 
-    fn has_waiting(&self) -> bool {
-        let listeners: Vec<_> = self.acceptors.iter().map(Acceptor::fd).collect();
-        let mut waits: Vec<_> = listeners.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        poll(&mut waits, Some(&now)).is_ok_and(|count| count > 0)
+    /// Readable while connections wait to be accepted.
+    fn listeners(&self) -> Vec<BorrowedFd<'_>> {
+        self.acceptors.iter().map(Acceptor::fd).collect()
     }
 }
 
 /// Lets `worker` serve accepted connections until `stop`, and then those in the backlog.
 pub fn accept_and_serve(worker: &mut dyn Worker, acceptor: &WorkerAcceptor<'_>, site: &Site, stop: &Stop) {
+    let workers = site.workers.min(site.limits.connections_max);
+    let backlog = Backlog::new(acceptor.listeners(), &site.scoreboard, workers);
     while !worker.is_overdue() {
         // After a stop, only connections in the backlog are served.
-        if stop.is_requested() && !acceptor.has_waiting() {
+        if stop.is_requested() && !backlog.has_waiting() {
             return;
         }
         match acceptor.accept() {
             Accepted::Connection(arrival) => match site.scoreboard.acquire(arrival.peer, &site.limits) {
                 Ok(permit) => {
                     worker.permit(permit);
-                    worker.serve(arrival);
+                    worker.serve(arrival, Some(&backlog));
                     worker.permit(Permit::default());
                     site.scoreboard.release(permit);
                 }

@@ -17,6 +17,7 @@ use crate::connection::{Buffer, Event, Output, Pool, Reason, Wait, Want};
 use crate::counters::Counter;
 use crate::counters::scoreboard::Permit;
 use crate::memory;
+use crate::runtime::contention::{Backlog, Contention};
 use crate::runtime::disk::Inline;
 use crate::runtime::sockets::accept::Arrival;
 use crate::runtime::sockets::transfer::{self, Transfer};
@@ -40,6 +41,8 @@ enum Woken {
     TimedOut,
     /// A stop was requested.
     Stopping,
+    /// Others wait for a worker, and the client does not use this one.
+    Contended,
     /// The drain timeout passed.
     Overdue,
 }
@@ -67,14 +70,17 @@ impl<'a> BlockingWorker<'a> {
         }
     }
 
-    fn handle(&mut self, client: &mut Client, event: Event) -> Want {
-        let is_draining = self.begin_drain() || memory::is_short();
+    fn handle(&mut self, client: &mut Client<'_>, event: Event) -> Want {
+        let is_draining = self.begin_drain() || memory::is_short() || client.contention.is_certain();
         let traffic = std::mem::take(&mut self.traffic);
         let connection = &mut client.connection;
-        self.service.handle(connection, event, &mut self.pool, &self.clock, is_draining, traffic)
+        let (want, answered) =
+            self.service.handle(connection, event, &mut self.pool, &self.clock, is_draining, traffic);
+        client.answers += answered;
+        want
     }
 
-    fn receive(&mut self, client: &mut Client, buffer: Buffer) -> Result<Event, Reason> {
+    fn receive(&mut self, client: &mut Client<'_>, buffer: Buffer) -> Result<Event, Reason> {
         let mut buffer = self.pool.fill(buffer);
         loop {
             if client.is_readable || self.drain.is_some() {
@@ -92,12 +98,28 @@ impl<'a> BlockingWorker<'a> {
                 // A request may have arrived; check that first.
                 Woken::Stopping => {}
                 Woken::TimedOut => return Ok(Event::Expired),
+                Woken::Contended => {
+                    self.service.count(Counter::LimitWorkers);
+                    let is_idle = client.connection.waits_for() == Wait::Request;
+                    return if is_idle { self.leave(client, buffer) } else { Ok(Event::Expired) };
+                }
                 Woken::Overdue => return Err(Reason::TimedOut),
             }
         }
     }
 
-    fn look(&mut self, client: &mut Client, buffer: Buffer) -> Event {
+    /// Ends an idle connection, unless a request has just arrived.
+    fn leave(&mut self, client: &mut Client<'_>, mut buffer: Buffer) -> Result<Event, Reason> {
+        match self.receive_now(client, &mut buffer) {
+            Transfer::Complete(_) => Ok(Event::Received(buffer)),
+            Transfer::Blocked | Transfer::Ended | Transfer::Failed => {
+                self.pool.put_buffer(buffer);
+                Err(Reason::Finished)
+            }
+        }
+    }
+
+    fn look(&mut self, client: &mut Client<'_>, buffer: Buffer) -> Event {
         let mut buffer = self.pool.fill(buffer);
         match self.receive_now(client, &mut buffer) {
             Transfer::Complete(_) => Event::Received(buffer),
@@ -110,7 +132,7 @@ impl<'a> BlockingWorker<'a> {
         }
     }
 
-    fn receive_now(&mut self, client: &mut Client, buffer: &mut Buffer) -> Transfer {
+    fn receive_now(&mut self, client: &mut Client<'_>, buffer: &mut Buffer) -> Transfer {
         let room = buffer.space().capacity() - buffer.space().len();
         let outcome = transfer::receive(&client.socket, buffer);
         if let Transfer::Complete(count) = outcome {
@@ -121,12 +143,12 @@ impl<'a> BlockingWorker<'a> {
     }
 
     /// Returns true if it has no request in progress while the server stops.
-    fn is_idle(&self, client: &Client) -> bool {
+    fn is_idle(&self, client: &Client<'_>) -> bool {
         self.drain.is_some_and(|drain| drain.is_over_for_idle(self.clock.now))
             && client.connection.waits_for() == Wait::Request
     }
 
-    fn send(&mut self, client: &mut Client, mut output: Output) -> Result<Event, Reason> {
+    fn send(&mut self, client: &mut Client<'_>, mut output: Output) -> Result<Event, Reason> {
         loop {
             let before = output.sent;
             let outcome = transfer::transmit(&client.socket, &mut output);
@@ -139,17 +161,25 @@ impl<'a> BlockingWorker<'a> {
             match self.wait(client, PollFlags::OUT) {
                 Woken::Ready | Woken::Stopping => {}
                 Woken::TimedOut => return Ok(Event::Expired),
-                Woken::Overdue => return Err(Reason::TimedOut),
+                Woken::Contended | Woken::Overdue => return Err(Reason::TimedOut),
             }
         }
     }
 
-    fn wait(&mut self, client: &mut Client, flags: PollFlags) -> Woken {
+    fn wait(&mut self, client: &mut Client<'_>, flags: PollFlags) -> Woken {
         self.clock.look();
         let limits = &self.service.site.limits;
         let mut deadline = client.deadline(self.clock.now, limits);
+        // If the client must read a response, the send rate limits how long it may take.
+        let may_give_way = flags == PollFlags::IN;
+        if may_give_way {
+            client.contention.observe(client.connection.waits_for(), client.answers, self.clock.now);
+        }
         loop {
             self.write_due_lines();
+            if may_give_way && client.contention.ends(self.clock.now) {
+                return Woken::Contended;
+            }
             // Checked before reading: trickling bytes would always be there.
             if self.clock.now >= deadline {
                 if !client.earns_more(self.clock.now, limits) {
@@ -163,14 +193,28 @@ impl<'a> BlockingWorker<'a> {
                 .map(|drain| if is_waiting_for_request { drain.idle_until() } else { drain.until() });
             let until = drained.map_or(deadline, |drained| deadline.min(drained));
             let lines_due = self.service.log.as_ref().and_then(|log| log.due_in());
+            let (look, watched) = client.contention.next(self.clock.now, may_give_way);
+            let until = look.map_or(until, |look| until.min(look));
             let timeout = until.saturating_sub(self.clock.now).min(lines_due.unwrap_or(Duration::MAX));
             let timeout = Timespec::try_from(timeout).ok();
             // The stop stays readable, so once it is noticed it must not be waited for.
             let count = if self.drain.is_none() { 2 } else { 1 };
-            let mut waits = [PollFd::new(&client.socket, flags), PollFd::new(self.stop, PollFlags::IN)];
-            let outcome = poll(&mut waits[..count], timeout.as_ref());
-            let (is_ready, is_stopping) = (!waits[0].revents().is_empty(), !waits[1].revents().is_empty());
+            let mut own = [PollFd::new(&client.socket, flags), PollFd::new(self.stop, PollFlags::IN)];
+            let mut all = Vec::new();
+            let mut waits = &mut own[..count];
+            if !watched.is_empty() {
+                all.extend_from_slice(waits);
+                all.extend(watched.iter().map(|fd| PollFd::new(fd, PollFlags::IN)));
+                waits = &mut all;
+            }
+            let outcome = poll(waits, timeout.as_ref());
+            let is_set = |wait: &PollFd<'_>| !wait.revents().is_empty();
+            let (is_ready, is_stopping) = (is_set(&waits[0]), waits[1..count].iter().any(is_set));
+            let is_contended = waits[count..].iter().any(is_set);
             self.clock.look();
+            if is_contended {
+                client.contention.suspect(self.clock.now);
+            }
             match outcome {
                 Ok(_) if is_stopping && self.begin_drain() => return Woken::Stopping,
                 Ok(_) if is_ready => return Woken::Ready,
@@ -197,10 +241,11 @@ impl<'a> BlockingWorker<'a> {
 }
 
 impl Worker for BlockingWorker<'_> {
-    fn serve(&mut self, arrival: Arrival) {
+    fn serve(&mut self, arrival: Arrival, backlog: Option<&Backlog<'_>>) {
         self.service.begin();
         self.clock.look();
-        let mut client = Client::new(arrival, self.service.site);
+        let contention = Contention::new(backlog, 0, self.clock.now);
+        let mut client = Client::new(arrival, self.service.site, contention);
         let mut want = client.connection.start();
         let reason = loop {
             let event = match want {

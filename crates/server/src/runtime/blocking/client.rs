@@ -5,25 +5,42 @@ use std::time::Duration;
 
 use crate::connection::{Connection, Wait};
 use crate::limits::Limits;
+use crate::runtime::contention::Contention;
 use crate::runtime::sockets::accept::Arrival;
 use crate::runtime::sockets::send_rate::SendRate;
 use crate::site::Site;
 
-pub struct Client {
+pub struct Client<'a> {
     pub socket: OwnedFd,
     pub connection: Connection,
     /// True if there may be something to receive; a short read means that the socket is empty.
     pub is_readable: bool,
+    /// The number of its requests that were answered.
+    pub answers: u64,
+    pub contention: Contention<'a>,
     wait: Option<Wait>,
     deadline: Duration,
     send_rate: SendRate,
 }
 
-impl Client {
-    pub fn new(Arrival { socket, peer, transport, .. }: Arrival, site: &Site) -> Client {
+impl<'a> Client<'a> {
+    pub fn new(
+        Arrival { socket, peer, transport, .. }: Arrival,
+        site: &Site,
+        contention: Contention<'a>,
+    ) -> Client<'a> {
         let connection = Connection::new(peer, site.tls_session(transport));
         let (deadline, send_rate) = (Duration::MAX, SendRate::default());
-        Client { socket, connection, is_readable: false, wait: None, deadline, send_rate }
+        Client {
+            socket,
+            connection,
+            is_readable: false,
+            answers: 0,
+            contention,
+            wait: None,
+            deadline,
+            send_rate,
+        }
     }
 
     /// The deadline of a wait that starts at `now`.

@@ -11,6 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::Worker;
 use crate::counters::Counter;
 use crate::counters::scoreboard::{Permit, Slot};
+use crate::runtime::contention::Backlog;
 use crate::runtime::disk::Inline;
 use crate::runtime::epoll::Loop;
 use crate::runtime::sockets::accept::Arrival;
@@ -36,8 +37,8 @@ impl<'a> EventLoopWorker<'a> {
 }
 
 impl Worker for EventLoopWorker<'_> {
-    fn serve(&mut self, arrival: Arrival) {
-        self.event_loop.serve(arrival);
+    fn serve(&mut self, arrival: Arrival, backlog: Option<&Backlog<'_>>) {
+        self.event_loop.serve(arrival, backlog);
     }
 
     fn count(&mut self, counter: Counter) {

@@ -89,6 +89,7 @@ impl<'a> Service<'a> {
         state.publish();
     }
 
+    /// Passes an event to `connection`. Returns its next want, and how many requests it has answered.
     fn handle(
         &self,
         connection: &mut Connection,
@@ -97,15 +98,16 @@ impl<'a> Service<'a> {
         clock: &Clock,
         is_draining: bool,
         traffic: Traffic,
-    ) -> Want {
+    ) -> (Want, u64) {
         let mut state = self.lock();
+        let before = state.served.value(Counter::Requests);
         let want = connection.handle(event, &mut self.context(&mut state, pool, clock, is_draining));
         state.served.add(Counter::ReceivedBytes, traffic.received as u64);
         state.served.add(Counter::SentBytes, traffic.sent as u64);
         let State { handler, served, .. } = &mut *state;
         handler.report(clock.now, served);
         state.publish();
-        want
+        (want, state.served.value(Counter::Requests) - before)
     }
 
     fn end(&self, mut connection: Connection, reason: Reason, pool: &mut Pool, clock: &Clock) {

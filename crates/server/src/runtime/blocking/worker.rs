@@ -6,13 +6,14 @@ use std::os::fd::BorrowedFd;
 use super::{BlockingWorker, EventLoopWorker, Service};
 use crate::counters::Counter;
 use crate::counters::scoreboard::{Permit, Slot};
+use crate::runtime::contention::Backlog;
 use crate::runtime::sockets::accept::Arrival;
 use crate::site::Site;
 use crate::stop::Stop;
 
 pub trait Worker {
-    /// Serves one connection until it ends.
-    fn serve(&mut self, arrival: Arrival);
+    /// Serves one connection until it ends. A client that keeps the worker waiting gives way to those in the backlog.
+    fn serve(&mut self, arrival: Arrival, backlog: Option<&Backlog<'_>>);
 
     /// Counts and publishes.
     fn count(&mut self, counter: Counter);
@@ -53,7 +54,7 @@ pub fn run_worker(
 /// If the process cannot serve.
 pub fn serve_one(site: &Site, arrival: Arrival, slot: Slot, stop: &Stop) -> io::Result<()> {
     run_worker(site, slot, stop, |worker| {
-        worker.serve(arrival);
+        worker.serve(arrival, None);
         Ok(())
     })
 }

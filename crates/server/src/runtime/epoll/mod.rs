@@ -118,8 +118,9 @@ impl<'a, D: Disk> Loop<'a, D> {
     }
 
     /// Waits for events until `timeout`.
-    fn wait(&self, events: &mut Vec<epoll::Event>, timeout: Option<Timespec>) -> io::Result<()> {
+    fn wait(&self, events: &mut Vec<epoll::Event>, timeout: Option<Duration>) -> io::Result<()> {
         events.clear();
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
@@ -131,15 +132,14 @@ impl<'a, D: Disk> Loop<'a, D> {
     }
 
     /// The time until the next tick, if anything depends on it.
-    fn timeout(&mut self) -> Option<Timespec> {
-        let wait = if self.state.can_go_on() {
-            Duration::ZERO
+    fn timeout(&mut self) -> Option<Duration> {
+        if self.state.can_go_on() {
+            Some(Duration::ZERO)
         } else if self.state.clients.is_empty() && !self.accepting_is_paused && !memory::is_short() {
-            return None;
+            None
         } else {
-            wheel::until_next(self.state.clock.now)
-        };
-        Some(Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) })
+            Some(wheel::until_next(self.state.clock.now))
+        }
     }
 
     fn turn(&mut self, events: &[epoll::Event]) {

@@ -5,14 +5,13 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use rustix::event::Timespec;
-
-use super::{Disk, Loop};
+use super::{Client, Disk, Loop};
 use crate::access_log::AccessLog;
-use crate::connection::Reason;
+use crate::connection::{Event, Reason, Wait};
 use crate::counters::Counter;
 use crate::counters::scoreboard::{Permit, Slot};
-use crate::runtime::event_loop::LoopState;
+use crate::runtime::contention::{Backlog, Contention};
+use crate::runtime::event_loop::{EventLoop, LoopState};
 use crate::runtime::sockets::accept::Arrival;
 use crate::runtime::timers::wheel;
 use crate::site::Site;
@@ -20,8 +19,6 @@ use crate::stop::Stop;
 
 /// Events per wait; there are few connections.
 const EVENTS_MAX: usize = 16;
-
-const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 impl<'a, D: Disk> Loop<'a, D> {
     /// For a thread of the process that serves `site`.
@@ -37,13 +34,18 @@ impl<'a, D: Disk> Loop<'a, D> {
     }
 
     /// Serves one connection until it has ended, and so have the exchanges that it started for coalesced requests.
-    pub fn serve(&mut self, arrival: Arrival) {
+    /// A client that keeps the loop waiting gives way to those in the backlog.
+    pub fn serve(&mut self, arrival: Arrival, backlog: Option<&Backlog<'_>>) {
         // Upstreams may have closed connections meanwhile, and the server may be stopping.
         self.rest();
+        let token = self.state.clients.vacant();
+        let mut contention = Contention::new(backlog, self.answers(), self.state.clock.now);
         self.welcome(arrival, Permit::default());
         let mut events = Vec::with_capacity(EVENTS_MAX);
         while self.is_busy() {
-            let timeout = self.timeout();
+            let (look, _) = contention.next(self.state.clock.now, self.state.clients.find(token).is_some());
+            let look = look.map(|look| look.saturating_sub(self.state.clock.now));
+            let timeout = self.timeout().into_iter().chain(look).min();
             if self.wait(&mut events, timeout).is_err() {
                 // Out of memory for the wait itself: connections end, as with any failure.
                 for token in self.state.clients.tokens() {
@@ -51,16 +53,49 @@ impl<'a, D: Disk> Loop<'a, D> {
                 }
             }
             self.turn(&events);
+            self.give_way(token, &mut contention);
             self.write_due_lines();
         }
         self.publish();
+    }
+
+    /// Ends the connection with `token` if its client keeps the loop waiting and others wait for it.
+    fn give_way(&mut self, token: u64, contention: &mut Contention<'_>) {
+        let (now, answers) = (self.state.clock.now, self.answers());
+        let Some(client) = self.state.clients.find(token) else { return };
+        let wait = client.connection.waits_for();
+        contention.observe(wait, answers, now);
+        contention.look_if_due(now);
+        let ends = contention.ends(now);
+        client.is_contended = contention.is_certain();
+        if !ends {
+            return;
+        }
+        if wait != Wait::Request {
+            self.state.served.count(Counter::LimitWorkers);
+            client.progress.parked = None;
+            return self.happen(token, Event::Expired);
+        }
+        // A request may just have arrived.
+        client.progress.is_readable = true;
+        self.drive_parked(token);
+        let is_idle = |client: &mut Client| client.connection.waits_for() == Wait::Request;
+        if self.state.clients.find(token).is_some_and(is_idle) && self.answers() == answers {
+            self.state.served.count(Counter::LimitWorkers);
+            self.close(token, Reason::Finished);
+        }
+    }
+
+    /// The number of requests answered.
+    fn answers(&self) -> u64 {
+        self.state.served.value(Counter::Requests)
     }
 
     /// Handles events that arrived between two connections.
     pub fn rest(&mut self) {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         // If it fails, it is tried again with the next connection.
-        if self.wait(&mut events, Some(AT_ONCE)).is_ok() {
+        if self.wait(&mut events, Some(Duration::ZERO)).is_ok() {
             self.turn(&events);
         }
         self.write_due_lines();

@@ -190,7 +190,7 @@ fn serve_as_helper(site: &Site, slot: Slot, stop: &Stop, channel: &ToDispatcher)
             }
             if worker.wait_for_work(channel.as_fd(), !is_leaving) {
                 let Some(arrival) = channel.receive() else { return Ok(()) };
-                worker.serve(arrival);
+                worker.serve(arrival, None);
                 channel.send(Message::Ready);
             }
         }
