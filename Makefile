@@ -29,7 +29,7 @@ quick: $(DEVELOPED)
 peers:
 	scripts/peers
 
-## fuzz: each fuzz target for FUZZ=30 seconds, from the committed corpora; needs a nightly compiler and cargo-fuzz
+## fuzz: each fuzz target for FUZZ=30 seconds, from the committed corpora; by coverage if there are a nightly compiler and cargo-fuzz
 fuzz:
 	scripts/fuzz $(FUZZ)
 

@@ -7,6 +7,7 @@ mod pages;
 pub mod requests;
 pub mod rich_fixture;
 pub mod script;
+pub mod smuggling;
 mod until;
 pub mod upstream;
 

@@ -49,6 +49,39 @@ fn a_small_address_space_is_not_the_end() {
     }
 }
 
+/// What many clients have used at once goes back to the kernel when they are gone.
+#[test]
+fn memory_goes_back_after_a_burst() {
+    /// What makes the test worth while, and what the allocator may keep beside the caches.
+    const BURST_BYTES: u64 = 96 << 20;
+    const KEPT_BYTES: u64 = 48 << 20;
+    for architecture in ["amped", "uring"] {
+        let root = fixture::site();
+        let server = Server::start(architecture, root.path(), &["--workers", "1"]);
+        answers_again(&server, architecture);
+        let before = server.memory_bytes();
+        let mut greedy = Vec::new();
+        while server.memory_bytes() < before + BURST_BYTES {
+            assert!(greedy.len() < 1000, "{architecture}: {} bytes", server.memory_bytes() - before);
+            for _ in 0..10 {
+                let mut client = server.connect();
+                client.send(&streams_that_are_not_taken());
+                greedy.push(client);
+            }
+            // Until all are answered as far as they may be.
+            server.wait_until(Counter::ConnectionsOpen, greedy.len() as u64);
+        }
+        drop(greedy);
+        let begun = Instant::now();
+        while server.memory_bytes() > before + KEPT_BYTES {
+            let more = server.memory_bytes() - before;
+            assert!(begun.elapsed() < DEADLINE, "{architecture} keeps {more} bytes");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        server.stop();
+    }
+}
+
 /// An HTTP/2 client that fills its connection with requests for a file and never reads the responses.
 fn streams_that_are_not_taken() -> Vec<u8> {
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\x06\x04\0\0\0\0\0\0\x04\0\0\xff\xff".to_vec();

@@ -3,9 +3,9 @@
 use std::fs::{self, OpenOptions};
 use std::time::{Duration, Instant};
 
-use crate::engine::{Client, over_all};
+use crate::engine::{Client, Server, over_all, side_by_side};
 use sojourn_server::{ALL, Architecture, Counter};
-use sojourn_testing::fixture::{LARGE_BYTES, large, write};
+use sojourn_testing::fixture::{LARGE_BYTES, large, site, write};
 
 const KEPT: &[u8] = b"GET /hello.txt HTTP/1.1\r\nHost: h\r\n\r\n";
 
@@ -173,6 +173,30 @@ fn the_idle_timeout_begins_with_the_connection() {
         std::thread::sleep(Duration::from_millis(1200));
         hello(&mut server.connect());
         assert_eq!(server.stop().value(Counter::Timeouts), 0);
+    });
+}
+
+/// Where a worker does nothing else meanwhile, requests have less time to arrive.
+#[test]
+fn workers_wait_five_seconds_for_a_request() {
+    side_by_side(|architecture| {
+        let name = architecture.name();
+        let is_one_of_workers =
+            matches!(name, "fork" | "inetd" | "helper" | "helper+fork" | "standard" | "mp" | "mt");
+        let root = site();
+        let server = Server::start(name, root.path(), &[]);
+        let mut client = server.connect();
+        let began = Instant::now();
+        client.send(b"GET / HTTP/1.1\r\nHo");
+        if is_one_of_workers {
+            assert!(client.rest().starts_with(b"HTTP/1.1 408 "), "{name}");
+            let took = began.elapsed();
+            assert!(took >= Duration::from_secs(5) && took < Duration::from_secs(12), "{name}: {took:?}");
+        } else {
+            client.stream.set_read_timeout(Some(Duration::from_secs(7))).unwrap();
+            let read = std::io::Read::read(&mut client.stream, &mut [0; 1]);
+            assert_eq!(read.unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "{name}");
+        }
     });
 }
 

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::num::NonZero;
+use std::panic::resume_unwind;
 use std::sync::Barrier;
 use std::thread::{available_parallelism, scope};
 
@@ -46,10 +47,10 @@ impl Architecture for Uring {
         let built = Barrier::new(rings.len());
         let own = rings.pop().expect("at least one");
         let serve = |(listeners, disk)| {
+            let others = StopsOthers(stop);
             let outcome = uring::run(site, listeners, stop, disk, &built);
-            if outcome.is_err() {
-                // If one fails, stop all; otherwise the others would go on and hide the failure.
-                stop.request();
+            if outcome.is_ok() {
+                std::mem::forget(others);
             }
             outcome
         };
@@ -59,9 +60,95 @@ impl Architecture for Uring {
             let own = serve(own);
             threads
                 .into_iter()
-                .map(|thread| thread.join().expect("a ring does not panic"))
+                .map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
                 .fold(own, Result::and)
         })?;
         Ok(site.counters())
+    }
+}
+
+/// If one ring fails or panics, all stop; otherwise the others would go on and hide the failure.
+struct StopsOthers<'a>(&'a Stop);
+
+impl Drop for StopsOthers<'_> {
+    fn drop(&mut self) {
+        self.0.request();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use sojourn_content::{Directory, Rules};
+    use sojourn_http::Status;
+    use sojourn_http::request::Request;
+
+    use super::*;
+    use crate::connection::{Handler, Response, Step, Transport};
+    use crate::handler::{Content, Kind, Setup, echo};
+
+    /// Panics when asked to, and counts the handlers that were dropped.
+    #[derive(Clone, Debug)]
+    struct Fragile(Arc<AtomicUsize>);
+
+    struct FragileHandler(Arc<AtomicUsize>);
+
+    impl Content for Fragile {
+        fn kind(&self) -> Kind {
+            echo::KIND
+        }
+
+        fn start(&self, _setup: &Setup<'_>) -> io::Result<Box<dyn Handler>> {
+            Ok(Box::new(FragileHandler(Arc::clone(&self.0))))
+        }
+    }
+
+    impl Handler for FragileHandler {
+        fn begin(&mut self, request: &Request<'_>, response: &mut Response<'_, '_>) -> Step {
+            assert_ne!(request.target, b"/panic", "as requested");
+            response.page(request, Status::Ok)
+        }
+    }
+
+    impl Drop for FragileHandler {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// The other rings stop, and the ring itself keeps its memory: the kernel may still write there.
+    #[test]
+    fn a_panic_in_one_ring_ends_all_and_frees_nothing_that_the_kernel_uses() {
+        for rings in [1, 2] {
+            let root = tempfile::tempdir().unwrap();
+            let dropped = Arc::new(AtomicUsize::new(0));
+            let site = Site {
+                content: Arc::new(Fragile(Arc::clone(&dropped))),
+                workers: rings,
+                ..Site::new(Arc::new(Directory::new(root.path(), Rules::default()).unwrap()))
+            };
+            let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = socket.local_addr().unwrap();
+            let (over, ended) = mpsc::channel();
+            std::thread::spawn(move || {
+                let listeners = vec![Listener { socket, transport: Transport::Plain }];
+                let stop = Stop::new().unwrap();
+                let serve = || Uring.serve(&site, listeners, &stop).map(drop);
+                let served = std::panic::catch_unwind(std::panic::AssertUnwindSafe(serve));
+                over.send(served.is_err()).unwrap();
+            });
+            let _waiting = TcpStream::connect(address).unwrap();
+            let mut client = TcpStream::connect(address).unwrap();
+            client.write_all(b"GET /panic HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+            let has_panicked = ended.recv_timeout(Duration::from_secs(20)).expect("the others go on");
+            assert!(has_panicked);
+            assert_eq!(dropped.load(Ordering::SeqCst), rings - 1);
+        }
     }
 }

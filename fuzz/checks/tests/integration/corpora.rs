@@ -9,15 +9,21 @@ use sojourn_fuzz_checks::{Check, TARGETS};
 /// The fewest inputs of a corpus; one with fewer was not committed completely.
 const INPUTS_MIN: usize = 5;
 
-fn fuzz_folder() -> PathBuf {
+pub fn fuzz_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-fn replay(name: &str, check: Check) {
+/// The inputs of a target's corpus, in the order of their names.
+pub fn inputs(name: &str) -> Vec<Vec<u8>> {
     let corpus = fuzz_folder().join("corpus").join(name);
-    let inputs: Vec<_> = fs::read_dir(&corpus).unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert!(inputs.len() >= INPUTS_MIN, "{} holds only {} inputs", corpus.display(), inputs.len());
-    inputs.iter().for_each(|input| check(&fs::read(input).unwrap()));
+    let mut files: Vec<_> = fs::read_dir(&corpus).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(files.len() >= INPUTS_MIN, "{} holds only {} inputs", corpus.display(), files.len());
+    files.sort();
+    files.iter().map(|file| fs::read(file).unwrap()).collect()
+}
+
+fn replay(name: &str, check: Check) {
+    inputs(name).iter().for_each(|input| check(input));
 }
 
 #[test]

@@ -22,13 +22,6 @@ fn serve(root: &Path, flags: &str) -> Server {
     configured("amped", root, &text)
 }
 
-/// What the server's process has in memory.
-fn memory_bytes(server: &Server) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
-}
-
 fn load(server: &Server, options: &[&str]) -> Child {
     let mut load = Command::new(ENGINE);
     load.args(["load", &format!("http://{}/app/x", server.address), "--warm-up", "0s", "--format", "json"]);
@@ -111,7 +104,7 @@ fn slow_uploads_hold_little_memory() {
     fs::write(root.path().join("file"), "here").unwrap();
     let server = serve(root.path(), "upstream-queue-timeout = \"60s\"\nconnections-per-address = 1000\n");
     server.get("/app/x");
-    let before = memory_bytes(&server);
+    let before = server.memory_bytes();
     let mut clients: Vec<_> = (0..UPLOADS).map(|_| server.connect()).collect();
     for client in &mut clients {
         client.send(b"POST /app/x HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\nx");
@@ -121,6 +114,6 @@ fn slow_uploads_hold_little_memory() {
     }
     server.wait_until(Counter::ConnectionsOpen, UPLOADS as u64);
     assert!(server.get("/file").ends_with("here"));
-    let each = memory_bytes(&server).saturating_sub(before) / UPLOADS as u64;
+    let each = server.memory_bytes().saturating_sub(before) / UPLOADS as u64;
     assert!(each < 24 * 1024, "{each} bytes for each");
 }

@@ -1,6 +1,7 @@
 //! Tests of routes and their targets: scripts, applications, upstreams, redirects, fixed responses.
 
 mod applications;
+mod conformance;
 mod failures;
 mod routes;
 mod scripts;

@@ -167,6 +167,13 @@ impl Server {
         Pid::from_child(&self.process)
     }
 
+    /// What its first process has in memory.
+    pub fn memory_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    }
+
     /// Its child processes, except the launcher.
     pub fn children(&self) -> Vec<Pid> {
         let path = format!("/proc/{0}/task/{0}/children", self.pid());

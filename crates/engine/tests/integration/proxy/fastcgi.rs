@@ -17,13 +17,13 @@ const HELLO: &[u8] = b"Content-Type: text/plain\n\nhello";
 
 /// A request as the application receives it.
 #[derive(Debug)]
-struct Asked {
-    variables: BTreeMap<String, String>,
-    body: Vec<u8>,
+pub struct Asked {
+    pub variables: BTreeMap<String, String>,
+    pub body: Vec<u8>,
 }
 
 /// The next request; `None` at the end of the connection.
-fn asked(peer: &mut Peer) -> Option<Asked> {
+pub fn asked(peer: &mut Peer) -> Option<Asked> {
     let (mut parameters, mut body) = (Vec::new(), Vec::new());
     loop {
         let header = peer.take(8)?;
@@ -69,7 +69,7 @@ fn end(status: u8) -> Vec<u8> {
 }
 
 /// The records of a complete response.
-fn answer(response: &[u8]) -> Vec<u8> {
+pub fn answer(response: &[u8]) -> Vec<u8> {
     let output: Vec<u8> = response.chunks(60_000).flat_map(|part| record(STDOUT, part)).collect();
     [output, record(STDOUT, b""), end(0)].concat()
 }

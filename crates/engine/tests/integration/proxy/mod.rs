@@ -4,7 +4,7 @@
 mod configuration;
 mod failures;
 mod fair_shares;
-mod fastcgi;
+pub mod fastcgi;
 mod files;
 mod forward;
 mod hanging_disk;
