@@ -26,6 +26,7 @@ mod signals;
 mod site;
 mod stop;
 pub mod tls;
+mod watermark;
 
 pub use access_log::{AccessLog, FormatError, LogFormat, NICKNAMES, append_escaped};
 pub use architecture::{ALL, Architecture, CacheScope};

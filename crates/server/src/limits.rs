@@ -6,8 +6,17 @@
 
 use std::time::Duration;
 
+use crate::watermark::Watermark;
+
 /// Practically unlimited: clients are still bound by their other timeouts.
 pub const DRAIN_UNLIMITED: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// Watermarks of open connections, in percent of [`Limits::connections_max`].
+const CONNECTIONS_HIGH_PERCENT: usize = 90;
+const CONNECTIONS_LOW_PERCENT: usize = 80;
+
+/// Where connections are that few, all may be used.
+const CONNECTIONS_FEW: usize = 32;
 
 /// Connection limits and the timeouts of clients.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +75,16 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// From which number of open connections on idle ones are closed, to leave places for new clients.
+    pub(crate) fn connections_watermark(&self) -> Watermark {
+        let max = self.connections_max;
+        let percent = |share| max / 100 * share + max % 100 * share / 100;
+        if max <= CONNECTIONS_FEW {
+            return Watermark::new(usize::MAX, usize::MAX);
+        }
+        Watermark::new(percent(CONNECTIONS_LOW_PERCENT), percent(CONNECTIONS_HIGH_PERCENT))
+    }
+
     /// The bytes that a client must read per sending period, if bodies make up this fraction of them.
     pub fn sent_bytes_min(&self, body_fraction: f64) -> u64 {
         let bytes = self.send.as_secs_f64() * self.send_rate_min as f64;
@@ -123,5 +142,21 @@ impl Default for UpstreamLimits {
             tunnel: Duration::from_secs(300),
             tunnels_per_client: 256,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn most_connections_are_many_unless_there_are_few() {
+        let high = |max, level| {
+            let limits = Limits { connections_max: max, ..Limits::default() };
+            limits.connections_watermark().update(level)
+        };
+        assert!(!high(1000, 899) && high(1000, 900));
+        assert!(!high(33, 28) && high(33, 29));
+        assert!(!high(32, 32) && !high(1, 1) && !high(usize::MAX, 1 << 40));
     }
 }

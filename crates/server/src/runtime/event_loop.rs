@@ -26,6 +26,7 @@ use crate::runtime::timers::Deadline;
 use crate::runtime::timers::drain::Drain;
 use crate::runtime::timers::wheel::Timers;
 use crate::site::Site;
+use crate::watermark::Watermark;
 
 /// A connection and its socket; `P` is the driver's state of it.
 pub struct Client<P> {
@@ -38,6 +39,8 @@ pub struct Client<P> {
     pub ends: Ends,
     /// Others wait for the worker that it holds: its next response is its last.
     pub is_contended: bool,
+    /// Too many connections are open: it ends as soon as no request is in progress.
+    pub is_surplus: bool,
     pub progress: P,
 }
 
@@ -51,6 +54,7 @@ impl<P> Client<P> {
             permit,
             ends: Ends::default(),
             is_contended: false,
+            is_surplus: false,
             progress,
         }
     }
@@ -70,6 +74,8 @@ pub struct LoopState<'a, P> {
     pub timers: Timers,
     pub served: Served,
     pub slot: Slot,
+    /// Open connections of the whole server.
+    connections: Watermark,
     /// Set once the server is stopping.
     pub drain: Option<Drain>,
 }
@@ -89,6 +95,7 @@ impl<'a, P> LoopState<'a, P> {
             clock,
             served: Served::default(),
             slot,
+            connections: site.limits.connections_watermark(),
             drain: None,
         })
     }
@@ -102,7 +109,7 @@ impl<'a, P> LoopState<'a, P> {
             send_path: &self.site.send_path,
             log: self.log.as_ref(),
             limits: &self.site.limits,
-            is_draining: self.drain.is_some() || memory::is_short(),
+            is_draining: self.drain.is_some() || memory::is_short() || self.connections.is_high(),
             token,
             ends: Ends::default(),
         };
@@ -131,7 +138,10 @@ impl<'a, P> LoopState<'a, P> {
     pub fn permit(&mut self, arrival: &Arrival) -> Option<Permit> {
         memory::look_at_arrival(self.site.limits.memory_limit);
         match self.site.scoreboard.acquire(arrival.peer, &self.site.limits) {
-            Ok(permit) => Some(permit),
+            Ok(permit) => {
+                self.look_at_connections();
+                Some(permit)
+            }
             Err(limit) => {
                 shed(arrival);
                 self.served.count(Counter::ConnectionsShed);
@@ -141,11 +151,42 @@ impl<'a, P> LoopState<'a, P> {
         }
     }
 
-    /// Returns true if a connection that waits so is to close: nothing is in progress, and the server is stopping or short of
-    /// memory.
-    pub fn ends(&self, wait: Wait) -> bool {
+    fn look_at_connections(&mut self) -> usize {
+        let open = usize::try_from(self.site.scoreboard.open()).unwrap_or(usize::MAX);
+        self.connections.update(open);
+        open
+    }
+
+    /// Above the high watermark of connections: marks those that have been idle longest, as many as are above the low one.
+    /// They end once the driver sees that no request has come.
+    pub fn choose_surplus(&mut self) -> Vec<u64> {
+        let open = self.look_at_connections();
+        let surplus = self.connections.surplus(open);
+        if surplus == 0 {
+            return Vec::new();
+        }
+        let mut idle: Vec<(u32, u64)> = Vec::new();
+        for token in self.clients.tokens() {
+            let Client { deadline, connection, permit, .. } = self.clients.at(token);
+            if permit.is_taken() && connection.waits_for() == Wait::Request {
+                idle.extend(deadline.idle_since(self.clock.now).map(|tick| (tick, token)));
+            }
+        }
+        idle.sort_unstable();
+        idle.truncate(surplus);
+        self.served.add(Counter::OverloadConnectionsClosed, idle.len() as u64);
+        let chosen: Vec<u64> = idle.into_iter().map(|(_, token)| token).collect();
+        chosen.iter().for_each(|token| self.clients.at(*token).is_surplus = true);
+        chosen
+    }
+
+    /// Returns true if a connection that waits so is to close: nothing is in progress, and the server is stopping, short of
+    /// memory, or has too many connections.
+    pub fn ends(&mut self, token: u64, wait: Wait) -> bool {
         wait.is_idle()
-            && (memory::is_short() || self.drain.is_some_and(|drain| drain.is_over_for_idle(self.clock.now)))
+            && (memory::is_short()
+                || self.drain.is_some_and(|drain| drain.is_over_for_idle(self.clock.now))
+                || self.clients.at(token).is_surplus)
     }
 
     /// The clients that keep the server waiting, which are counted: memory is running out.
@@ -205,6 +246,8 @@ impl<'a, P> LoopState<'a, P> {
     pub fn report(&mut self, disk: &impl Disk) {
         self.handler.report(self.clock.now, &mut self.served);
         let made = self.launched();
+        self.served.set(Counter::OverloadMemory, memory::is_short().into());
+        self.served.set(Counter::OverloadConnections, self.connections.is_high().into());
         self.served.set(Counter::ConnectionsOpen, self.clients.len().saturating_sub(made) as u64);
         disk.report(&mut self.served);
     }

@@ -220,6 +220,7 @@ impl Handler for ReverseProxy {
         self.attend(shared);
         // Somebody may have waited long enough, or an upstream may be tried again.
         if self.upstream_client.has_queue() {
+            self.upstream_client.expire_queue(shared.served);
             self.upstream_client.serve_queue(shared.served);
         }
     }

@@ -139,6 +139,15 @@ impl<D: Disk> Loop<'_, D> {
         }
     }
 
+    /// Closes idle connections if most of those allowed are open.
+    pub(super) fn close_surplus(&mut self) {
+        for token in self.state.choose_surplus() {
+            // A request may have arrived without an event so far.
+            self.state.clients.at(token).progress.is_readable = true;
+            self.drive_parked(token);
+        }
+    }
+
     /// Closes the remaining connections when the drain timeout has passed.
     pub(super) fn end_drain(&mut self) {
         let Some(drain) = self.state.drain else { return };

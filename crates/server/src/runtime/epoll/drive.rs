@@ -126,7 +126,7 @@ impl<D: Disk> Loop<'_, D> {
         let client = self.state.clients.at(token);
         client.progress.parked = want;
         let wait = client.connection.waits_for();
-        if self.state.ends(wait) {
+        if self.state.ends(token, wait) {
             return self.close(token, Reason::Finished);
         }
         if !self.watch(token) {

@@ -170,6 +170,7 @@ impl<'a, D: Disk> Loop<'a, D> {
             self.end_drain();
             self.state.tick();
             self.save_memory();
+            self.close_surplus();
         }
         self.publish();
     }

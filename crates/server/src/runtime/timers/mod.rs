@@ -14,12 +14,17 @@ use crate::runtime::sockets::send_rate::SendRate;
 pub mod drain;
 pub mod wheel;
 
-use wheel::{Timers, deadline};
+use wheel::{Timers, deadline, ticks};
+
+/// A client that has been idle for less may be about to send a request.
+const IDLE_TICKS_MIN: u32 = 4;
 
 /// A client's deadline and its entry in the timers.
 #[derive(Debug)]
 pub struct Deadline {
     wait: Wait,
+    /// The tick at which the wait began.
+    began: u32,
     /// The tick of the deadline.
     deadline: u32,
     /// The tick of the entry; `u32::MAX` without one.
@@ -31,6 +36,7 @@ impl Deadline {
     pub fn new() -> Deadline {
         Deadline {
             wait: Wait::Request,
+            began: 0,
             deadline: u32::MAX,
             entered: u32::MAX,
             send_rate: SendRate::default(),
@@ -46,10 +52,17 @@ impl Deadline {
     }
 
     fn start(&mut self, token: u64, now: Duration, limits: &Limits, timers: &mut Timers) {
+        self.began = ticks(now);
         self.deadline = limits.timeout(self.wait).map_or(u32::MAX, |timeout| deadline(now, timeout));
         if self.deadline < self.entered {
             self.entered = timers.enter(token, self.deadline);
         }
+    }
+
+    /// The tick from which on its client has been idle, if that is longer than [`IDLE_TICKS_MIN`].
+    pub fn idle_since(&self, now: Duration) -> Option<u32> {
+        let is_long = ticks(now).saturating_sub(self.began) >= IDLE_TICKS_MIN;
+        (self.wait == Wait::Request && is_long).then_some(self.began)
     }
 
     /// Handles the entry at `tick`: returns true if the deadline has passed; otherwise the entry moves to the current

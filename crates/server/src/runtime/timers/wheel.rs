@@ -69,7 +69,7 @@ pub fn deadline(now: Duration, timeout: Duration) -> u32 {
     ticks(now).saturating_add(ticks(timeout.saturating_add(TICK - NANOSECOND))).saturating_add(1)
 }
 
-fn ticks(time: Duration) -> u32 {
+pub fn ticks(time: Duration) -> u32 {
     (time.as_millis() / TICK.as_millis()).try_into().unwrap_or(u32::MAX)
 }
 

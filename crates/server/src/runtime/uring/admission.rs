@@ -224,6 +224,16 @@ impl Ring<'_> {
         }
     }
 
+    /// Closes idle connections if most of those allowed are open, unless a request has just arrived.
+    pub(super) fn close_surplus(&mut self) {
+        for token in self.state.choose_surplus() {
+            let progress = &self.state.clients.at(token).progress;
+            if matches!(progress.operation, Operation::Receiving(_)) && progress.interruption.is_none() {
+                self.interrupt(token, Interruption::Drained);
+            }
+        }
+    }
+
     /// Closes the remaining connections when the drain timeout has passed.
     pub(super) fn end_drain(&mut self) {
         let Some(drain) = self.state.drain else { return };

@@ -171,6 +171,7 @@ impl<'a> Ring<'a> {
             self.end_drain();
             self.state.tick();
             self.save_memory();
+            self.close_surplus();
         }
         self.publish();
     }

@@ -23,7 +23,7 @@ const POLL_FIRST: u16 = 1;
 impl Ring<'_> {
     pub(super) fn receive(&mut self, token: u64, buffer: Buffer) {
         let wait = self.state.clients.at(token).connection.waits_for();
-        if self.state.ends(wait) {
+        if self.state.ends(token, wait) {
             return self.look_once(token, buffer);
         }
         self.state.clients.at(token).progress.operation = Operation::Receiving(buffer);

@@ -338,6 +338,9 @@ impl UpstreamClient {
     pub fn report(&self, now: Duration, served: &mut Served) {
         served.set(Counter::UpstreamConnectionsOpen, self.open() as u64);
         served.set(Counter::UpstreamsDown, self.health.down(now));
+        let (length, is_high) = self.queue_length();
+        served.set(Counter::UpstreamQueueLength, length as u64);
+        served.set(Counter::OverloadUpstreamQueue, is_high.into());
         served.set(Counter::TunnelsOpen, self.tunnels_open() as u64);
     }
 

@@ -2,7 +2,8 @@
 //!
 //! A client may use as many connections as are still free: a single one gets half of all, two get a third each, and
 //! there is always something left for the next. Further requests wait in the client's own queue. The queues are served
-//! in turn, and a request waits for a limited time.
+//! in turn, and a request waits for a limited time. Once many wait, new ones may wait only a part of it: they would get
+//! their answers long after most clients have given up, and so would all who come after them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,15 +16,23 @@ use super::{FlowId, UpstreamClient};
 use crate::counters::scoreboard::network;
 use crate::counters::{Counter, Served};
 use crate::handler::reverse_proxy::{End, Protocol};
+use crate::watermark::Watermark;
 
 /// The most requests that wait for a connection, per loop; more are answered 503.
 pub const UPSTREAM_QUEUE_MAX: usize = 1024;
+
+/// From the high one until the low one, requests may wait [for less time](SHORT_WAIT_PART).
+const QUEUE_HIGH_WATERMARK: usize = UPSTREAM_QUEUE_MAX / 4;
+const QUEUE_LOW_WATERMARK: usize = UPSTREAM_QUEUE_MAX / 16;
+
+/// The part of the queue timeout that they may then wait.
+const SHORT_WAIT_PART: u32 = 10;
 
 /// A client's address, or its network.
 pub type Network = (bool, u64);
 
 /// The connections that each client uses, and the queues.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Shares {
     used: HashMap<Network, usize>,
     total: usize,
@@ -32,8 +41,23 @@ pub(super) struct Shares {
     /// The requests of each, with their deadlines; never empty.
     queues: HashMap<Network, VecDeque<(FlowId, Duration)>>,
     queued: usize,
+    watermark: Watermark,
     /// A connection may have become free since the queues were last served.
     has_changed: bool,
+}
+
+impl Default for Shares {
+    fn default() -> Shares {
+        Shares {
+            used: HashMap::new(),
+            total: 0,
+            turns: VecDeque::new(),
+            queues: HashMap::new(),
+            queued: 0,
+            watermark: Watermark::new(QUEUE_LOW_WATERMARK, QUEUE_HIGH_WATERMARK),
+            has_changed: false,
+        }
+    }
 }
 
 impl Shares {
@@ -58,11 +82,13 @@ impl Shares {
         }
     }
 
-    /// Queues a request until its deadline; false if too many wait already.
-    fn wait(&mut self, client: Network, id: FlowId, until: Duration) -> bool {
+    /// Queues a request for `timeout` from `now` on, or less; false if too many wait already.
+    fn wait(&mut self, client: Network, id: FlowId, now: Duration, timeout: Duration) -> bool {
         if self.queued >= UPSTREAM_QUEUE_MAX {
             return false;
         }
+        let is_high = self.watermark.update(self.queued + 1);
+        let until = now.saturating_add(if is_high { timeout / SHORT_WAIT_PART } else { timeout });
         self.queue_of(client).push_back((id, until));
         true
     }
@@ -78,7 +104,26 @@ impl Shares {
             self.turns.push_back(client);
         }
         self.queued -= 1;
+        self.watermark.update(self.queued);
         Some((client, id, until))
+    }
+
+    /// Takes the requests that have waited for too long.
+    fn take_overdue(&mut self, now: Duration) -> Vec<FlowId> {
+        let mut overdue = Vec::new();
+        self.queues.retain(|_, queue| {
+            queue.retain(|(id, until)| {
+                let is_overdue = now >= *until;
+                overdue.extend(is_overdue.then_some(*id));
+                !is_overdue
+            });
+            !queue.is_empty()
+        });
+        let queues = &self.queues;
+        self.turns.retain(|client| queues.contains_key(client));
+        self.queued -= overdue.len();
+        self.watermark.update(self.queued);
+        overdue
     }
 
     /// Returns a request that could not be served to the front of its client's queue.
@@ -105,10 +150,25 @@ impl UpstreamClient {
         if self.place(id, client, served) {
             return;
         }
-        let until = self.now.saturating_add(self.limits.upstream.queue);
-        if !self.shares.wait(client, id, until) {
+        if !self.shares.wait(client, id, self.now, self.limits.upstream.queue) {
             self.refuse_for_room(id, served);
         }
+    }
+
+    /// Answers 503 to requests that have waited for too long.
+    pub fn expire_queue(&mut self, served: &mut Served) {
+        for id in self.shares.take_overdue(self.now) {
+            if self.flows[id.0].end.is_some() {
+                self.finish(id, End::Abandoned);
+            } else {
+                self.refuse_for_room(id, served);
+            }
+        }
+    }
+
+    /// The number of requests that wait for a connection, and whether that is above the high watermark.
+    pub fn queue_length(&self) -> (usize, bool) {
+        (self.shares.queued, self.shares.watermark.is_high())
     }
 
     /// The flow no longer uses its connection.
@@ -118,7 +178,8 @@ impl UpstreamClient {
         }
     }
 
-    /// Serves waiting requests as far as there are connections; those past their deadline are answered 503.
+    /// Serves waiting requests as far as there are connections. One past its deadline is answered 503 even then: others
+    /// have waited for less.
     pub fn serve_queue(&mut self, served: &mut Served) {
         // Each client gets one turn after another until none gets a connection.
         let mut refused = 0;
@@ -128,10 +189,10 @@ impl UpstreamClient {
         {
             if self.flows[id.0].end.is_some() {
                 self.finish(id, End::Abandoned);
-            } else if self.place(id, client, served) {
-                refused = 0;
             } else if self.now >= until {
                 self.refuse_for_room(id, served);
+            } else if self.place(id, client, served) {
+                refused = 0;
             } else {
                 self.shares.put_back(client, id, until);
                 refused += 1;
@@ -223,9 +284,9 @@ mod tests {
     #[test]
     fn clients_take_turns() {
         let mut shares = Shares::default();
-        let later = Duration::from_secs(5);
+        let (now, timeout) = (Duration::ZERO, Duration::from_secs(5));
         for (client, flow) in [(1, 10), (1, 11), (1, 12), (2, 20)] {
-            assert!(shares.wait((false, client), FlowId(flow), later));
+            assert!(shares.wait((false, client), FlowId(flow), now, timeout));
         }
         let (client, id, until) = shares.next().unwrap();
         assert_eq!((client, id), ((false, 1), FlowId(10)));
@@ -234,8 +295,24 @@ mod tests {
         assert_eq!(order, [20, 10, 11, 12]);
         assert_eq!(shares.queued, 0);
         for flow in 0..UPSTREAM_QUEUE_MAX {
-            assert!(shares.wait((false, 1), FlowId(flow), later));
+            assert!(shares.wait((false, 1), FlowId(flow), now, timeout));
         }
-        assert!(!shares.wait((false, 2), FlowId(0), later));
+        assert!(!shares.wait((false, 2), FlowId(0), now, timeout));
+    }
+
+    #[test]
+    fn where_many_wait_nobody_waits_long() {
+        let mut shares = Shares::default();
+        let (now, timeout) = (Duration::from_secs(100), Duration::from_secs(5));
+        for flow in 0..QUEUE_HIGH_WATERMARK {
+            assert!(!shares.watermark.is_high());
+            assert!(shares.wait((false, flow as u64 % 3), FlowId(flow), now, timeout));
+        }
+        assert!(shares.watermark.is_high());
+        assert_eq!(shares.take_overdue(now + timeout / SHORT_WAIT_PART), [FlowId(QUEUE_HIGH_WATERMARK - 1)]);
+        assert_eq!(shares.take_overdue(now + timeout / 2), []);
+        assert_eq!(shares.queued, QUEUE_HIGH_WATERMARK - 1);
+        assert_eq!(shares.take_overdue(now + timeout).len(), QUEUE_HIGH_WATERMARK - 1);
+        assert!(!shares.watermark.is_high() && shares.queues.is_empty() && shares.turns.is_empty());
     }
 }
