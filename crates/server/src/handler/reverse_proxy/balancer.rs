@@ -40,17 +40,20 @@ impl Balancer {
 
     /// The next upstream at `now` for which `may` is true; one that is down only if all are.
     pub fn choose(&mut self, now: Duration, may: impl Fn(usize) -> bool) -> Option<usize> {
-        let usable: Vec<usize> = (0..self.0.len()).filter(|index| may(*index)).collect();
-        let is_up = |index: &usize| self.0[*index].is_up(now);
-        let up: Vec<usize> = usable.iter().copied().filter(is_up).collect();
-        let among = if up.is_empty() { usable } else { up };
-        let total: i64 = among.iter().map(|index| self.0[*index].weight).sum();
-        for index in &among {
-            self.0[*index].credit += self.0[*index].weight;
+        let is_any_up = (0..self.0.len()).any(|index| may(index) && self.0[index].is_up(now));
+        let (mut total, mut chosen) = (0, None);
+        for index in 0..self.0.len() {
+            if !may(index) || is_any_up && !self.0[index].is_up(now) {
+                continue;
+            }
+            self.0[index].credit += self.0[index].weight;
+            total += self.0[index].weight;
+            if chosen.is_none_or(|chosen: usize| self.0[index].credit > self.0[chosen].credit) {
+                chosen = Some(index);
+            }
         }
-        let chosen = among.into_iter().rev().max_by_key(|index| self.0[*index].credit)?;
-        self.0[chosen].credit -= total;
-        Some(chosen)
+        self.0[chosen?].credit -= total;
+        chosen
     }
 
     /// The index of the address of `upstream` to use, out of `count`.
