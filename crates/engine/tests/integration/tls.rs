@@ -4,9 +4,11 @@ use crate::engine;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::engine::tls::{Identity, VERSIONS, connect, get, presented};
+use crate::engine::successor::Successor;
+use crate::engine::tls::{Identity, VERSIONS, connect, get, presented, trusting_all};
 use crate::engine::{Client, ENGINE, Server, over_all};
 use rustls::HandshakeKind;
 use sojourn_server::Counter;
@@ -73,6 +75,96 @@ fn sessions_are_resumed_whichever_process_serves() {
         assert_eq!(counted.value(Counter::TlsHandshakesResumed), 10);
         assert_eq!(counted.value(Counter::TlsHandshakesFailed), 0);
     });
+}
+
+/// Full and resumed handshakes of several clients succeed while the certificate is replaced.
+#[test]
+fn a_new_certificate_under_load_fails_nobody() {
+    let identity = Identity::new();
+    let root = fixture::site();
+    let mut server = Server::start("amped", root.path(), &identity.flags());
+    let address = server.another_address(0);
+    let before = presented(address, "localhost");
+    let (is_over, resumed, full) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
+    let successor = std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let config = trusting_all();
+                while !is_over.load(Ordering::Relaxed) {
+                    let (answer, kind) = get(address, &config, "/hello.txt");
+                    assert!(answer.ends_with(b"\r\n\r\nhello"), "{:?}", String::from_utf8_lossy(&answer));
+                    let count = if kind == HandshakeKind::Resumed { &resumed } else { &full };
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        // Also if this thread panics.
+        let _over = engine::WhenDropped(&is_over);
+        std::thread::sleep(Duration::from_millis(300));
+        identity.renew("localhost");
+        let successor = Successor::of(&mut server);
+        std::thread::sleep(Duration::from_millis(300));
+        successor
+    });
+    assert_ne!(presented(address, "localhost"), before);
+    let (resumed, full) = (resumed.into_inner(), full.into_inner());
+    // Each client makes one full handshake with each of the two processes, unless it finds the first one only.
+    assert!(resumed > 10 && (4..=6).contains(&full), "{resumed} resumed, {full} full");
+    successor.stop();
+}
+
+/// An answer that `openssl ocsp` has signed reaches `openssl s_client`.
+#[test]
+fn an_answer_about_revocation_goes_with_the_certificate() {
+    let folder = tempfile::tempdir().unwrap();
+    let openssl = |words: &str| {
+        let mut command = Command::new("openssl");
+        command.args(words.split(' ')).current_dir(folder.path()).stdin(Stdio::null());
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
+    openssl(&format!("req -x509 {key} -keyout ca.key -out ca.pem -subj /CN=authority -days 2"));
+    openssl(&format!(
+        "req {key} -keyout key.pem -out ask.pem -subj /CN=localhost -addext subjectAltName=DNS:localhost"
+    ));
+    openssl(
+        "x509 -req -in ask.pem -CA ca.pem -CAkey ca.key -set_serial 4096 -days 2 -copy_extensions copy -out certificate.pem",
+    );
+    std::fs::write(folder.path().join("index.txt"), "V\t991231235959Z\t\t1000\tunknown\t/CN=localhost\n")
+        .unwrap();
+    openssl("ocsp -issuer ca.pem -cert certificate.pem -no_nonce -reqout ask.der");
+    openssl(
+        "ocsp -index index.txt -CA ca.pem -rsigner ca.pem -rkey ca.key -reqin ask.der -respout answer.der -ndays 1",
+    );
+
+    let root = fixture::site();
+    let [certificate, key, answer] =
+        ["certificate.pem", "key.pem", "answer.der"].map(|name| folder.path().join(name));
+    let [certificate, key, answer] = [&certificate, &key, &answer].map(|file| file.to_str().unwrap());
+    let flags = [
+        "--tls-listen",
+        "127.0.0.1:0",
+        "--tls-certificate",
+        certificate,
+        "--tls-key",
+        key,
+        "--tls-ocsp",
+        answer,
+    ];
+    let server = Server::start("amped", root.path(), &flags);
+    let address = server.another_address(0);
+    for version in ["-tls1_2", "-tls1_3"] {
+        let said = openssl(&format!(
+            "s_client -connect {address} -servername localhost -CAfile ca.pem -status -verify_return_error {version}"
+        ));
+        assert!(said.contains("OCSP Response Status: successful (0x0)"), "{version}: {said}");
+        assert!(
+            said.contains("Serial Number: 1000\n") && said.contains("Cert Status: good"),
+            "{version}: {said}"
+        );
+    }
 }
 
 #[test]
