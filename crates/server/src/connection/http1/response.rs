@@ -89,7 +89,9 @@ impl<'a, 'c> Response<'a, 'c> {
         let output = &mut self.machine.output;
         match reason {
             Some(reason) => {
-                write!(output, "HTTP/1.1 {code} ").expect("writing to memory cannot fail");
+                output.extend_from_slice(b"HTTP/1.1 ");
+                head::decimal(output, code.into());
+                output.push(b' ');
                 output.extend_from_slice(reason);
                 output.extend_from_slice(b"\r\n");
             }
