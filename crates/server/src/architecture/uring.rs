@@ -97,6 +97,7 @@ mod tests {
     #[derive(Clone, Debug)]
     struct Fragile(Arc<AtomicUsize>);
 
+    #[derive(Debug)]
     struct FragileHandler(Arc<AtomicUsize>);
 
     impl Content for Fragile {

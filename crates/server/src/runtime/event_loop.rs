@@ -109,7 +109,7 @@ impl<'a, P> LoopState<'a, P> {
             send_path: &self.site.send_path,
             log: self.log.as_ref(),
             limits: &self.site.limits,
-            is_draining: self.drain.is_some() || memory::is_short() || self.connections.is_high(),
+            is_draining: self.drain.is_some() || memory::is_short(),
             token,
             ends: Ends::default(),
         };
@@ -118,10 +118,12 @@ impl<'a, P> LoopState<'a, P> {
 
     /// Passes an event to the connection with `token`; returns its next want.
     pub fn handle(&mut self, token: u64, event: Event) -> Want {
+        let are_many = self.connections.is_high();
         let (clients, mut context) = self.context(token);
         let client = clients.at(token);
         context.shared.ends = client.ends;
-        context.shared.is_draining |= client.is_contended;
+        // Connections to upstreams are kept nevertheless.
+        context.shared.is_draining |= client.is_contended || are_many && client.permit.is_taken();
         client.connection.handle(event, &mut context)
     }
 
