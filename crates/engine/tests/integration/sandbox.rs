@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
+use sojourn_server::ALL;
+use sojourn_testing::upstream::Upstream;
 use sojourn_testing::{fixture, until};
 
-use crate::engine::{Server, over_all};
+use crate::engine::{ENGINE, Server, over_all};
+use crate::proxy::proxy;
 
 /// The fields of /proc/PID/status.
 fn status(process: Pid) -> BTreeMap<String, String> {
@@ -24,6 +28,17 @@ fn capabilities(status: &BTreeMap<String, String>, set: &str) -> u64 {
 /// The capabilities that root keeps: reading and writing any file.
 const LEFT: u64 = 0b110;
 
+/// Checks that a process is in the sandbox.
+fn assert_confined(process: Pid) {
+    let status = status(process);
+    assert_eq!((&*status["Seccomp"], &*status["NoNewPrivs"]), ("2", "1"));
+    for set in ["CapEff", "CapPrm"] {
+        assert_eq!(capabilities(&status, set) & !LEFT, 0, "{set}");
+    }
+    // Only root has capabilities to give up.
+    assert!(!rustix::process::geteuid().is_root() || capabilities(&status, "CapBnd") & !LEFT == 0);
+}
+
 #[test]
 fn processes_that_meet_clients_are_confined() {
     over_all(&[], |server, _| {
@@ -35,17 +50,29 @@ fn processes_that_meet_clients_are_confined() {
         // inetd's first process executes programs that enter the sandbox, and serves no clients itself.
         let first = (!is_inetd).then(|| server.pid());
         for process in server.children().into_iter().chain(first) {
-            let status = status(process);
-            assert_eq!((&*status["Seccomp"], &*status["NoNewPrivs"]), ("2", "1"));
-            for set in ["CapEff", "CapPrm"] {
-                assert_eq!(capabilities(&status, set) & !LEFT, 0, "{set}");
-            }
-            // Only root has capabilities to give up.
-            assert!(!rustix::process::geteuid().is_root() || capabilities(&status, "CapBnd") & !LEFT == 0);
+            assert_confined(process);
         }
         drop(client);
         server.stop();
     });
+}
+
+#[test]
+fn so_are_proxies_and_streaming_servers() {
+    let upstream = Upstream::answering(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello".to_vec());
+    for architecture in ALL.iter().filter(|architecture| architecture.cache_scope().is_some()) {
+        let server = proxy(architecture.name(), &[upstream.address], &[]);
+        assert!(server.get("/").ends_with("hello"), "{}", architecture.name());
+        server.children().into_iter().chain([server.pid()]).for_each(assert_confined);
+        server.stop();
+    }
+    let films = tempfile::tempdir().unwrap();
+    let mut command = Command::new(ENGINE);
+    let server = Server::run(command.arg("stream").arg(films.path()).args(["--listen", "127.0.0.1:0"]));
+    let mut client = server.connect();
+    client.send(b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n");
+    assert!(client.until(b"\r\n\r\n").starts_with(b"RTSP/1.0 200 OK\r\n"));
+    server.children().into_iter().chain([server.pid()]).for_each(assert_confined);
 }
 
 #[test]
