@@ -157,19 +157,38 @@ counter_table! {
 
 pub const COUNT: usize = Counter::ALL.len();
 
+/// Words of a bit for each counter.
+const WORDS: usize = COUNT.div_ceil(u64::BITS as usize);
+
 /// The values of all counters, of one loop or of all.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Served(pub(crate) [u64; COUNT]);
+#[derive(Clone, Debug)]
+pub struct Served {
+    values: [u64; COUNT],
+    /// A bit for each that has changed since it was last published: an event changes few of them.
+    changed: [u64; WORDS],
+}
 
 impl Default for Served {
     fn default() -> Self {
-        Served([0; COUNT])
+        Served::of([0; COUNT])
     }
 }
 
+impl PartialEq for Served {
+    fn eq(&self, other: &Self) -> bool {
+        self.values == other.values
+    }
+}
+
+impl Eq for Served {}
+
 impl Served {
+    fn of(values: [u64; COUNT]) -> Served {
+        Served { values, changed: [0; WORDS] }
+    }
+
     pub fn value(&self, counter: Counter) -> u64 {
-        self.0[counter as usize]
+        self.values[counter as usize]
     }
 
     /// The value in seconds of a counter of nanoseconds.
@@ -182,12 +201,32 @@ impl Served {
     }
 
     pub fn add(&mut self, counter: Counter, amount: u64) {
-        self.0[counter as usize] += amount;
+        self.values[counter as usize] += amount;
+        self.mark(counter as usize);
     }
 
     /// Sets a counter that is maintained elsewhere.
     pub fn set(&mut self, counter: Counter, value: u64) {
-        self.0[counter as usize] = value;
+        if self.values[counter as usize] != value {
+            self.values[counter as usize] = value;
+            self.mark(counter as usize);
+        }
+    }
+
+    fn mark(&mut self, index: usize) {
+        self.changed[index / u64::BITS as usize] |= 1 << (index % u64::BITS as usize);
+    }
+
+    /// Passes the index and value of each counter that has changed since the last call to `publish`.
+    fn publish_changes(&mut self, mut publish: impl FnMut(usize, u64)) {
+        for (word, changed) in self.changed.iter_mut().enumerate() {
+            let mut left = std::mem::take(changed);
+            while left != 0 {
+                let index = word * u64::BITS as usize + left.trailing_zeros() as usize;
+                publish(index, self.values[index]);
+                left &= left - 1;
+            }
+        }
     }
 
     /// Sets the counters of the path, field and body caches.
@@ -215,8 +254,8 @@ impl Served {
     }
 
     pub fn merge(&mut self, other: &Served) {
-        for (sum, value) in self.0.iter_mut().zip(other.0) {
-            *sum += value;
+        for counter in Counter::ALL {
+            self.add(*counter, other.value(*counter));
         }
     }
 }

@@ -260,8 +260,8 @@ impl<'a, P> LoopState<'a, P> {
     }
 
     /// Publishes the table.
-    pub fn publish(&self) {
-        self.slot.publish(&self.served);
+    pub fn publish(&mut self) {
+        self.slot.publish_changes(&mut self.served);
     }
 }
 

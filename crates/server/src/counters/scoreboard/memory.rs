@@ -110,7 +110,7 @@ impl Memory {
     /// Reads the counters of a slot.
     pub fn read(&self, index: usize) -> Served {
         let row = self.row(index);
-        Served(std::array::from_fn(|counter| row[counter].load(Ordering::Relaxed)))
+        Served::of(std::array::from_fn(|counter| row[counter].load(Ordering::Relaxed)))
     }
 }
 

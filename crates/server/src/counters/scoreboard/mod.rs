@@ -239,9 +239,15 @@ impl Scoreboard {
 impl Slot {
     /// Publishes `served` to readers of the scoreboard.
     pub fn publish(&self, served: &Served) {
-        for (cell, value) in self.memory.row(self.index).iter().zip(served.0) {
-            cell.store(value, Ordering::Relaxed);
+        for (cell, counter) in self.memory.row(self.index).iter().zip(Counter::ALL) {
+            cell.store(served.value(*counter), Ordering::Relaxed);
         }
+    }
+
+    /// The same for counters of which only this slot's owner has published any.
+    pub fn publish_changes(&self, served: &mut Served) {
+        let row = self.memory.row(self.index);
+        served.publish_changes(|index, value| row[index].store(value, Ordering::Relaxed));
     }
 
     /// Records the permit of the connection served here; if the process dies, its parent releases it.
@@ -274,7 +280,10 @@ mod tests {
     fn the_board_adds_up() {
         let scoreboard = Scoreboard::new();
         let (worker, child) = (scoreboard.slot(), scoreboard.connection_slot());
-        worker.publish(&served(7, 1));
+        let mut own = served(7, 2);
+        worker.publish_changes(&mut own);
+        own.set(Counter::ConnectionsOpen, 1);
+        worker.publish_changes(&mut own);
         child.publish(&served(3, 1));
         assert_eq!(scoreboard.read(), served(10, 2));
         assert_eq!(scoreboard.workers(), [served(7, 1)]);

@@ -168,7 +168,7 @@ impl Drop for Service<'_> {
 }
 
 impl State {
-    fn publish(&self) {
-        self.slot.publish(&self.served);
+    fn publish(&mut self) {
+        self.slot.publish_changes(&mut self.served);
     }
 }
