@@ -266,6 +266,7 @@ impl Launched {
 pub struct Outbox {
     launches: Vec<Launch>,
     wakes: Vec<u64>,
+    spare: Vec<u64>,
     /// The number of open connections that this handler made.
     open: usize,
     queue: Arc<WakerQueue>,
@@ -280,7 +281,7 @@ impl Outbox {
     /// If there is no descriptor for the queue of wakers.
     pub fn new() -> io::Result<Outbox> {
         let queue = WakerQueue::new()?;
-        Ok(Outbox { launches: Vec::new(), wakes: Vec::new(), open: 0, queue, waker: None })
+        Ok(Outbox { launches: Vec::new(), wakes: Vec::new(), spare: Vec::new(), open: 0, queue, waker: None })
     }
 
     pub fn launch(&mut self, launch: Launch) {
@@ -326,9 +327,16 @@ impl Outbox {
         !self.launches.is_empty() || !self.wakes.is_empty()
     }
 
-    /// Returns connections to make, and connections to wake.
+    /// Returns connections to make, and connections to wake; give the latter's memory [back](Outbox::give_back).
     pub fn take(&mut self) -> (Vec<Launch>, Vec<u64>) {
-        (std::mem::take(&mut self.launches), std::mem::take(&mut self.wakes))
+        let wakes = std::mem::replace(&mut self.wakes, std::mem::take(&mut self.spare));
+        (std::mem::take(&mut self.launches), wakes)
+    }
+
+    /// Takes memory for the next wakes: nearly every iteration has some.
+    pub fn give_back(&mut self, mut wakes: Vec<u64>) {
+        wakes.clear();
+        self.spare = wakes;
     }
 
     /// The number of open connections made by this handler.

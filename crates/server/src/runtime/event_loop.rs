@@ -285,10 +285,13 @@ pub trait EventLoop<'a> {
         for launch in launches {
             self.launch(launch);
         }
-        for token in wakes {
-            if self.state().clients.find(token).is_some() {
-                self.happen(token, Event::Woken);
+        for token in &wakes {
+            if self.state().clients.find(*token).is_some() {
+                self.happen(*token, Event::Woken);
             }
+        }
+        if let Some(outbox) = self.state().handler.outbox() {
+            outbox.give_back(wakes);
         }
     }
 

@@ -13,7 +13,7 @@ use std::process::Command;
 use crate::engine::{ENGINE, Server};
 
 /// A server of `directory` with the configuration `text`, where `{}` stands for the directory.
-fn configured(architecture: &str, directory: &Path, text: &str) -> Server {
+pub fn configured(architecture: &str, directory: &Path, text: &str) -> Server {
     let file = directory.join("serve.toml");
     std::fs::write(&file, text.replace("{}", directory.to_str().unwrap())).unwrap();
     let mut command = Command::new(ENGINE);
