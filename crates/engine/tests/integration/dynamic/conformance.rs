@@ -42,7 +42,7 @@ fn over_both(test: impl Fn(&Server, &dyn Fn() -> Vec<Arrived>)) {
     let root = tempfile::tempdir().unwrap();
     let route = format!("[[route]]\npath = \"/\"\nupstream = \"fcgi://{}\"\n", application.address);
     let server = configured("amped", root.path(), &route);
-    test(&server, &|| std::mem::take(&mut arrived.lock().unwrap()));
+    test(&server, &|| std::mem::take(&mut *arrived.lock().unwrap()));
     server.stop();
 
     let root = tempfile::tempdir().unwrap();

@@ -205,7 +205,7 @@ impl<'a> BlockingWorker<'a> {
             if !watched.is_empty() {
                 all.extend_from_slice(waits);
                 all.extend(watched.iter().map(|fd| PollFd::new(fd, PollFlags::IN)));
-                waits = &mut all;
+                waits = all.as_mut_slice();
             }
             let outcome = poll(waits, timeout.as_ref());
             let is_set = |wait: &PollFd<'_>| !wait.revents().is_empty();
