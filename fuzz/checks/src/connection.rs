@@ -1,5 +1,6 @@
 //! Invariants for any bytes that a client sends on a connection, with HTTP/1 and HTTP/2.
 
+use sojourn_cgi::Ends;
 use sojourn_server::connection::{Connection, Context, Event, Pool, SendPath, Shared, Want};
 use sojourn_server::handler::echo::Echo;
 use sojourn_server::{Clock, Limits, Served};
@@ -71,6 +72,7 @@ impl Driver {
                 limits: &self.limits,
                 is_draining: false,
                 token: 0,
+                ends: Ends::default(),
             },
         }
     }

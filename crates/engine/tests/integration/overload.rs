@@ -83,6 +83,6 @@ fn five_times_the_capacity_is_answered_as_far_as_it_goes() {
         assert!(slowest <= WAIT_SECONDS_MAX, "{architecture}: the 99th percentile is {slowest} s");
         let counters = server.counters();
         assert!(counters.value(Counter::LimitUpstreamConnections) > answered, "{counters:?}");
-        println!("{architecture}: {capacity:.0}/s alone; {goodput:.0}/s of {rate}/s, p99 {slowest:.2} s");
+        eprintln!("{architecture}: {capacity:.0}/s alone; {goodput:.0}/s of {rate}/s, p99 {slowest:.2} s");
     }
 }

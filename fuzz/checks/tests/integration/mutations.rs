@@ -77,7 +77,7 @@ fn mutations_of_every_input_pass_their_checks() {
                 while let Some(&(name, check)) = { waiting.lock().unwrap().pop_front() } {
                     let mut fuzzer = Fuzzer::new(name, seed);
                     match fuzzer.run(check, time) {
-                        Ok(count) => println!("{name}: {count} inputs"),
+                        Ok(count) => eprintln!("{name}: {count} inputs"),
                         Err(failure) => failed.lock().unwrap().push(failure),
                     }
                 }
