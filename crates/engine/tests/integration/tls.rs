@@ -108,8 +108,8 @@ fn a_new_certificate_under_load_fails_nobody() {
     });
     assert_ne!(presented(address, "localhost"), before);
     let (resumed, full) = (resumed.into_inner(), full.into_inner());
-    // Each client makes one full handshake with each of the two processes, unless it finds the first one only.
-    assert!(resumed > 10 && (4..=6).contains(&full), "{resumed} resumed, {full} full");
+    // A ticket of one process means nothing to the other, and for a moment both accept connections.
+    assert!(full >= 4 && resumed > full, "{resumed} resumed, {full} full");
     successor.stop();
 }
 
