@@ -1,7 +1,8 @@
 """Runs every study at its smallest size: all points must be measured, the verdicts do not matter.
 
-Figures of this size are not compared, so the studies first run side by side. A second pass, with the ordinary command,
-runs them one after the other. It measures missing and failed points, and draws the index.
+Figures of this size are not compared, so each point is measured once, and the studies first run side by side. A second
+pass, with the ordinary command, runs them one after the other. It measures missing and failed points, and draws the
+index.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from sojourn.study import catalogue, document
+from sojourn.study import catalogue, document, scale
 from sojourn.study.declarations import NONE
 
 SOJOURN = Path(sys.executable).parent / "sojourn"
 AT_A_TIME = 3
 """The number of studies side by side: most of their time is starts of servers and loads of a given length."""
+SMALLEST = ("--quick", "--repetitions", "1", "--format", "json")
 SECONDS_MAX = 1800
 """The time limit of a command; one that takes longer hangs."""
 
@@ -31,11 +33,11 @@ def main() -> int:
         # Servers that change to another user must reach their sites.
         Path(folder).chmod(0o755)
         with ThreadPoolExecutor(AT_A_TIME) as threads:
-            for done in [threads.submit(side_by_side, name, folder) for name in unlinked()]:
+            for done in [threads.submit(side_by_side, name, folder) for name in longest_first()]:
                 done.result()
         began = time.monotonic()
         every = subprocess.run(
-            [SOJOURN, "study", "--all", "--quick", "--format", "json"],
+            [SOJOURN, "study", "--all", *SMALLEST],
             cwd=folder,
             stdout=subprocess.PIPE,
             text=True,
@@ -48,10 +50,12 @@ def main() -> int:
         return 0 if all([summarised(study) for study in json.loads(every.stdout)["studies"]]) else 1
 
 
-def unlinked() -> list[str]:
+def longest_first() -> list[str]:
     """Returns the studies without a network of their own, because the addresses of two networks would conflict."""
-    read = [document.read(path)[0] for path, _ in catalogue.studies()]
-    return [study.name for study in read if study.workload is None or study.workload.link == NONE]
+    read = [document.read(path)[0].shortened() for path, _ in catalogue.studies()]
+    unlinked = [study for study in read if study.workload is None or study.workload.link == NONE]
+    # A long one that began last would run alone.
+    return [study.name for study in sorted(unlinked, key=scale.whole_seconds, reverse=True)]
 
 
 def side_by_side(name: str, folder: str) -> None:
@@ -60,7 +64,7 @@ def side_by_side(name: str, folder: str) -> None:
     # With --output it does not write the index, which several studies must not write at once.
     output = f"runs/study/{name}-quick"
     done = subprocess.run(
-        [SOJOURN, "study", name, "--quick", "--output", output, "--format", "json"],
+        [SOJOURN, "study", name, *SMALLEST, "--output", output],
         cwd=folder,
         capture_output=True,
         text=True,

@@ -23,6 +23,8 @@ for name, same in (("random", False), ("same", True)):
 settings.load_profile("same")
 
 SOJOURN = Path(sys.executable).parent / "sojourn"
+REAL_LOGS = Path(os.environ.get("SOJOURN_TRACES", REPOSITORY / ".." / "shared" / "traces"))
+"""The folder of real logs, which are not the project's to ship; it may be missing."""
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
@@ -84,11 +86,10 @@ def small_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def real_logs() -> Path:
-    """The folder of real logs; they are not the project's to ship."""
-    folder = Path(os.environ.get("SOJOURN_TRACES", REPOSITORY / ".." / "shared" / "traces"))
-    if not folder.is_dir():
-        pytest.skip(f"no real logs: {folder} is not a folder (set SOJOURN_TRACES)")
-    return folder
+    """The folder of real logs."""
+    if not REAL_LOGS.is_dir():
+        pytest.skip(f"no real logs: {REAL_LOGS} is not a folder (set SOJOURN_TRACES)")
+    return REAL_LOGS
 
 
 @pytest.fixture

@@ -1,4 +1,7 @@
-"""The main job end to end, on the installed programs and real servers, with the quick effort."""
+"""The main job end to end, on the installed programs and real servers, with the quick effort.
+
+An assessment takes half a minute, so several tests look at the same one.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from typing import Any
 import polars
 import pytest
 
-from conftest import SOJOURN, run
+from conftest import REAL_LOGS, SOJOURN, run
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 
@@ -48,23 +51,39 @@ def looks_like_an_answer(summary: dict[str, Any]) -> None:
     assert summary["demand_fit"]["fixed_seconds"]["low"] > 0
 
 
-def assess_the_example(log: Path, output: Path) -> dict[str, Any]:
-    return assessed(log, output, "--access-line", "100Mbit/s")
+def assess_the_example(log: Path, output: Path, *options: str) -> Path:
+    assessed(log, output, "--access-line", "100Mbit/s", *options)
+    return output
 
 
 @pytest.fixture(scope="module")
 def example_run(example_log: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run folder of the example log on our server."""
-    output = tmp_path_factory.mktemp("example") / "run"
-    assess_the_example(example_log, output)
-    return output
+    return assess_the_example(example_log, tmp_path_factory.mktemp("example") / "run")
+
+
+@pytest.fixture(scope="module")
+def verified_run(example_log: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run folder of a second assessment of it, with one change carried out afterwards."""
+    return assess_the_example(example_log, tmp_path_factory.mktemp("verified") / "run", "--verify", "half-processor")
+
+
+def summary_of(run_folder: Path) -> dict[str, Any]:
+    summary: dict[str, Any] = json.loads((run_folder / "summary.json").read_text())
+    return summary
+
+
+def log_of_a_site(name: str, small_log: Path) -> tuple[Path, tuple[str, ...]]:
+    """A real log if there is one, otherwise the small one; and the options with which it loads a server."""
+    real = REAL_LOGS / name
+    return (real, ()) if real.is_file() else (small_log, ("--think-scale", "0.1"))
 
 
 @pytest.mark.alone
 @pytest.mark.slow
 def test_the_example_log_on_our_server(example_run: Path) -> None:
     output = example_run
-    summary = json.loads((output / "summary.json").read_text())
+    summary = summary_of(output)
     looks_like_an_answer(summary)
     answer = summary["answer"]
     assert answer["bottleneck"] == "access line"
@@ -92,7 +111,8 @@ def test_the_example_log_on_our_server(example_run: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
 def test_nginx_as_the_second_system(small_log: Path, tmp_path: Path) -> None:
-    summary = assessed(small_log, tmp_path / "run", "--server", "nginx", "--think-scale", "0.1")
+    log, options = log_of_a_site("nasa_ksc_1995-07-09.log.gz", small_log)
+    summary = assessed(log, tmp_path / "run", "--server", "nginx", *options)
     looks_like_an_answer(summary)
     assert summary["system"]["name"] == "nginx"
     assert summary["steps"][0]["server_cpu_seconds_per_request"]["median"] > 1e-6
@@ -100,24 +120,19 @@ def test_nginx_as_the_second_system(small_log: Path, tmp_path: Path) -> None:
 
 @pytest.mark.alone
 @pytest.mark.slow
-@pytest.mark.parametrize("log", ["nasa_ksc_1995-07-09.log.gz", "calgary_1994-10-24_1995-01-31.log.gz"])
-def test_real_logs(real_logs: Path, log: str, tmp_path: Path) -> None:
-    looks_like_an_answer(assessed(real_logs / log, tmp_path / "run"))
-
-
-@pytest.mark.alone
-@pytest.mark.slow
 def test_a_url_of_a_server_that_runs(small_log: Path, tmp_path: Path) -> None:
+    log, options = log_of_a_site("calgary_1994-10-24_1995-01-31.log.gz", small_log)
     site = tmp_path / "site"
-    assert run("trace", small_log, "--build-site", site).returncode == 0
+    assert run("trace", log, "--build-site", site).returncode == 0
     command = [str(SOJOURN), "serve", str(site), "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
         address = server.stderr.readline().split()[-1]
         try:
-            summary = assessed(small_log, tmp_path / "run", "--server", f"http://{address}", "--think-scale", "0.1")
+            summary = assessed(log, tmp_path / "run", "--server", f"http://{address}", *options)
         finally:
             server.terminate()
+    assert summary["complete"]
     assert summary["system"]["command"] == []
     assert all(step["server_core_busy_fraction"] is None for step in summary["steps"])
     assert all(step["server_cpu_fraction"] is not None for step in summary["steps"])
@@ -187,9 +202,8 @@ def left_behind(output: Path) -> list[int]:
 
 @pytest.mark.alone
 @pytest.mark.slow
-def test_two_runs_agree(example_log: Path, example_run: Path, tmp_path: Path) -> None:
-    one, two = json.loads((example_run / "summary.json").read_text()), assess_the_example(example_log, tmp_path / "two")
-    answers = [summary["answer"] for summary in (one, two)]
+def test_two_runs_agree(example_run: Path, verified_run: Path) -> None:
+    answers = [summary_of(each)["answer"] for each in (example_run, verified_run)]
     (low, high), (other_low, other_high) = (
         (each["low_requests_per_second"], each["high_requests_per_second"] or math.inf) for each in answers
     )
@@ -211,13 +225,12 @@ def verified_or_without_model(summary: dict[str, Any]) -> dict[str, Any] | None:
 
 @pytest.mark.alone
 @pytest.mark.slow
-def test_a_prediction_is_carried_out(small_log: Path, tmp_path: Path) -> None:
-    output = tmp_path / "run"
-    made = verified_or_without_model(assessed(small_log, output, "--think-scale", "0.1", "--verify", "half-processor"))
+def test_a_prediction_is_carried_out(verified_run: Path) -> None:
+    made = verified_or_without_model(summary_of(verified_run))
     if made is None or made["unmade_because"] is not None:
         assert made is None or "control group" in made["unmade_because"]
         return
-    folder = output / "verification" / "half-processor"
+    folder = verified_run / "verification" / "half-processor"
     prediction = json.loads((folder / "prediction.json").read_text())
     assert prediction["measured_knee"] is None
     assert prediction["predicted_capacity_requests_per_second"] == made["predicted_capacity_requests_per_second"]
@@ -228,7 +241,7 @@ def test_a_prediction_is_carried_out(small_log: Path, tmp_path: Path) -> None:
     assert made["measured_knee"]["requests_per_second"] > 0
     assert made["verdict"] in ("within the aims", "missed", "disturbed", "not measured")
     assert (made["verdict"] == "disturbed") <= bool(made["disturbed_because"])
-    page = (output / "report.html").read_text()
+    page = (verified_run / "report.html").read_text()
     assert "predicted beside measured" in page
     assert "plot-verification" in page
 

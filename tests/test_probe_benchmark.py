@@ -28,8 +28,9 @@ def records(path: Path) -> list[dict[str, Any]]:
 @pytest.mark.slow
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="server and generator need a core each")
 @pytest.mark.skipif(shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin") is None, reason="nginx is not there")
-def test_a_quick_run_observes_in_every_way(tmp_path: Path) -> None:
-    done = bench("probe", "--quick", "--servers", "nginx", "--rate", "200", "--output", str(tmp_path))
+def test_a_short_run_observes_in_every_way(tmp_path: Path) -> None:
+    short = ("--repetitions", "1", "--duration", "500ms")
+    done = bench("probe", *short, "--servers", "nginx", "--rate", "200", "--output", str(tmp_path))
     assert done.returncode == 0, done.stderr
     cells = records(tmp_path / "cells.jsonl")
     costs = [cell for cell in cells if cell["kind"] == "cost" and cell["load"] == "saturated"]

@@ -152,7 +152,8 @@ class System:
             command += [f"--workers={values.count('workers')}", f"--threads={values.count('threads')}"]
             command += [f"--bind=fd://{number}", "--keep-alive=60", "--timeout=120", "--backlog=1024"]
             # nginx keeps many connections open; a limit near the number of threads would make others wait.
-            command += ["--worker-connections=1000", "--no-control-socket"]
+            # A request may wait half a minute for a database that is gone; the end does not wait for it.
+            command += ["--worker-connections=1000", "--no-control-socket", "--graceful-timeout=5"]
             environment = {**self._environment(known), **knobs}
             process = start(command, log, environment, self._source, passed=[number])
             port = int(listening.getsockname()[1])

@@ -13,6 +13,7 @@ import typer
 
 from sojourn import interrupts
 from sojourn.commands.formats import Format, FormatOption, data, print_json, print_where, talk
+from sojourn.commands.help import FurtherOption
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
 from sojourn.text import quantity
 
@@ -43,6 +44,10 @@ def _study(
             help="Repeat open findings until they are decided, for at most this long, such as 30m; with --all, shared "
             "among the studies."
         ),
+    ] = None,
+    repetitions: Annotated[
+        int | None,
+        FurtherOption(min=1, max=1000, help="How often each point is measured [default: the study's number]."),
     ] = None,
     output: Annotated[
         Path | None, typer.Option(help="The run folder [default: runs/study/NAME, NAME-quick with --quick].")
@@ -83,7 +88,7 @@ def _study(
     if every and output is not None:
         raise CouldNotRun("--output is the folder of one study", "without it they go below runs/study")
     files = [path for path, _ in catalogue.studies()] if every else [catalogue.find(str(target))]
-    asked = _Asked(quick, budget, output, work_dir, log, output_format is Format.json)
+    asked = _Asked(quick, budget, repetitions, output, work_dir, log, output_format is Format.json)
     parts = [asked.part_of(file) for file in files]
     if every and budget is not None:
         began = time.monotonic()
@@ -105,6 +110,7 @@ class _Asked:
 
     quick: bool
     budget: str | None
+    repetitions: int | None
     output: Path | None
     work_dir: Path | None
     log: Path | None
@@ -116,6 +122,8 @@ class _Asked:
 
         whole, text = document.read(file)
         study = whole.shortened() if self.quick else whole
+        if self.repetitions is not None:
+            study = study.model_copy(update={"repetitions": self.repetitions})
         if self.budget is not None and not self.quick:
             study = study.model_copy(update={"until_decided": True})
         if self.log is not None and study.takes_log:
