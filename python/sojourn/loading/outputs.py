@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,10 +14,7 @@ from sojourn.loading.record import RequestsRecord
 from sojourn.loading.result import LoadResult
 from sojourn.results import writing
 from sojourn.results.run_folder import parquet
-
-Samples = list[tuple[str, float | None]]
-"""Pairs of labels and value; a family without values is left out."""
-Family = tuple[str, str, str, Samples]
+from sojourn.text.prometheus import Exposition, Samples
 
 PROMETHEUS_QUANTILES = {"0.5": "p50", "0.9": "p90", "0.95": "p95", "0.99": "p99", "0.999": "p999", "1": "max"}
 
@@ -47,41 +44,60 @@ def timeline(result: LoadResult) -> polars.DataFrame:
 
 
 def prometheus(result: LoadResult) -> str:
-    """Prometheus' text exposition format 0.0.4, for the node exporter's textfile collector or a push gateway."""
-    record, lines = result.record, list[str]()
-
-    def family(name: str, kind: str, help_text: str, samples: Samples) -> None:
-        known = [(labels, value) for labels, value in samples if value is not None]
-        if known:
-            lines.append(f"# HELP sojourn_load_{name} {help_text}")
-            lines.append(f"# TYPE sojourn_load_{name} {kind}")
-            lines.extend(f"sojourn_load_{name}{labels} {float(value):.9g}" for labels, value in known)
-
+    """Prometheus' text format, for the node exporter's textfile collector or a push gateway."""
+    record, written = result.record, Exposition("sojourn_load_")
     if result.is_streams:
-        for each in families(result):
-            family(*each)
+        _add_streams(written, result)
     else:
-        _requests(result.of_requests, family)
+        _add_requests(written, result.of_requests)
     for key, times in record:
-        if not key.endswith("_seconds") or not isinstance(times, Summary) or times.mean is None:
-            continue
-        samples: Samples = [(f'{{quantile="{q}"}}', getattr(times, name)) for q, name in PROMETHEUS_QUANTILES.items()]
-        family(key, "summary", "See the documentation of the load's results.", samples)
-        lines.append(f"sojourn_load_{key}_sum {times.mean * times.count:.9g}")
-        lines.append(f"sojourn_load_{key}_count {times.count}")
-    family("generator_cpu_fraction", "gauge", "CPU of the generator.", [("", record.generator.cpu_fraction)])
-    limited: Samples = [("", int(record.generator.limited))]
-    family("generator_limited", "gauge", "1 if the generator, not the server, was the limit: do not compare.", limited)
-    family("complete", "gauge", "1 if the run went to its end.", [("", int(record.complete))])
-    return "\n".join(lines) + "\n"
+        if key.endswith("_seconds") and isinstance(times, Summary) and times.mean is not None:
+            quantiles = {quantile: getattr(times, name) for quantile, name in PROMETHEUS_QUANTILES.items()}
+            about = "See the documentation of the load's results."
+            written.summary(key, about, quantiles, times.mean * times.count, times.count)
+    generator = record.generator
+    written.family("generator_cpu_fraction", "gauge", "CPU of the generator.", _one(generator.cpu_fraction))
+    limited = "1 if the generator, not the server, was the limit: do not compare."
+    written.family("generator_limited", "gauge", limited, _one(generator.limited))
+    written.family("complete", "gauge", "1 if the run went to its end.", _one(record.complete))
+    return written.text()
 
 
-def _requests(record: RequestsRecord, family: Callable[[str, str, str, Samples], None]) -> None:
-    family("requests", "gauge", "Good answers.", [("", record.requests)])
-    causes: Samples = [(f'{{cause="{cause}"}}', count) for cause, count in record.errors_by_cause.items()]
-    family("errors", "gauge", "Requests that failed.", causes or [("", 0)])
-    family("requests_per_second", "gauge", "Good answers per second.", [("", record.requests_per_second)])
-    family("bytes_per_second", "gauge", "Bytes received per second.", [("", record.bytes_per_second)])
+def _one(value: float | None) -> Samples:
+    return [({}, value)]
+
+
+def _by(label: str, counts: Mapping[str, int]) -> Samples:
+    """A sample per cause or status; 0 without labels if there are none."""
+    return [({label: each}, count) for each, count in counts.items()] or _one(0)
+
+
+def _add_requests(written: Exposition, record: RequestsRecord) -> None:
+    written.family("requests", "gauge", "Good answers.", _one(record.requests))
+    written.family("errors", "gauge", "Requests that failed.", _by("cause", record.errors_by_cause))
+    written.family("requests_per_second", "gauge", "Good answers per second.", _one(record.requests_per_second))
+    written.family("bytes_per_second", "gauge", "Bytes received per second.", _one(record.bytes_per_second))
+
+
+def _add_streams(written: Exposition, result: LoadResult) -> None:
+    """Streams by outcome; packets or segments received, late and lost."""
+    streaming = result.of_streams.streaming
+    streams, starvation = streaming.streams, streaming.starvation
+    for name in ("started", "judged", "conforming", "timed_out", "films_over", "unfinished"):
+        written.family(f"streams_{name}", "gauge", f"Streams: {name.replace('_', ' ')}.", _one(getattr(streams, name)))
+    share = "Share of the judged streams that conform."
+    written.family("streams_conforming_fraction", "gauge", share, _one(streams.conforming_fraction))
+    refused = _by("status", streams.refused_by_status)
+    written.family("streams_refused", "gauge", "Streams that the server refused.", refused)
+    written.family("streams_failed", "gauge", "Streams that failed.", _by("cause", streams.failures_by_cause))
+    kind, came = stream_metrics.name(result), stream_metrics.pieces(result)
+    said = {stream_metrics.PACKETS: "RTP packets", stream_metrics.SEGMENTS: "Segments"}[kind]
+    for name in ("received", "expected", "lost", "late", "reordered", "duplicates", "void", "overflowed"):
+        written.family(f"{kind}_{name}", "gauge", f"{said}: {name}.", _one(getattr(came, name, None)))
+    written.family("starvations", "gauge", "How often a player had nothing to show.", _one(starvation.count))
+    written.family("starvation_seconds", "gauge", "How long players had nothing to show.", _one(starvation.seconds))
+    about = "RTP packets, or responses with segments, including their headers."
+    written.family("bytes_per_second", "gauge", about, _one(result.record.bytes_per_second))
 
 
 _OUTPUTS = (
@@ -90,29 +106,3 @@ _OUTPUTS = (
     Output("prometheus", "Prometheus' text format", lambda run: prometheus(run).encode()),
 )
 OUTPUTS = {output.name: output for output in _OUTPUTS}
-
-
-def families(result: LoadResult) -> Iterator[Family]:
-    """The metric families of a streaming run: streams by outcome, packets received, late and lost."""
-    streaming = result.of_streams.streaming
-    streams, starvation = streaming.streams, streaming.starvation
-    for name in ("started", "judged", "conforming", "timed_out", "films_over", "unfinished"):
-        yield f"streams_{name}", "gauge", f"Streams: {name.replace('_', ' ')}.", [("", getattr(streams, name))]
-    share: Samples = [("", streams.conforming_fraction)]
-    yield "streams_conforming_fraction", "gauge", "Share of the judged streams that conform.", share
-    refused: Samples = [(f'{{status="{status}"}}', count) for status, count in streams.refused_by_status.items()]
-    yield "streams_refused", "gauge", "Streams that the server refused.", refused or [("", 0)]
-    failed: Samples = [(f'{{cause="{cause}"}}', count) for cause, count in streams.failures_by_cause.items()]
-    yield "streams_failed", "gauge", "Streams that failed.", failed or [("", 0)]
-    kind, came = stream_metrics.name(result), stream_metrics.pieces(result)
-    said = {stream_metrics.PACKETS: "Packets of RTP", stream_metrics.SEGMENTS: "Segments"}[kind]
-    for name in ("received", "expected", "lost", "late", "reordered", "duplicates", "void", "overflowed"):
-        yield f"{kind}_{name}", "gauge", f"{said}: {name}.", [("", getattr(came, name, None))]
-    yield "starvations", "gauge", "Times that a player had nothing to show.", [("", starvation.count)]
-    yield "starvation_seconds", "gauge", "How long players had nothing to show.", [("", starvation.seconds)]
-    yield (
-        "bytes_per_second",
-        "gauge",
-        "Packets of RTP, or answers with segments, with their headers.",
-        [("", result.record.bytes_per_second)],
-    )

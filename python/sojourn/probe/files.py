@@ -19,6 +19,7 @@ from sojourn.probe.recording import Recording
 from sojourn.probe.totals import summary
 from sojourn.results import writing
 from sojourn.results.run_folder import parquet
+from sojourn.text.prometheus import Exposition, Kind
 
 ENDINGS = (".parquet", ".json", ".prom")
 
@@ -84,27 +85,21 @@ def read(path: Path) -> Recording:
 
 def prometheus(recording: Recording) -> str:
     """The last sample in the text exposition format; a comment gives the reason for each counter without a value."""
-    lines = []
+    written = Exposition("sojourn_probe_")
     for place, counter in enumerate(recording.counters):
         value = recording.rows[-1][place] if recording.rows else math.nan
         if math.isnan(value):
-            why = recording.missing.get(counter.name, "no sample was taken")
-            lines.append(f"# {_metric(counter)} is unavailable: {_one_line(why)}")
-            continue
-        lines.append(f"# HELP {_metric(counter)} {_one_line(counter.meaning)}")
-        lines.append(f"# TYPE {_metric(counter)} {'counter' if counter.kind == 'total' else 'gauge'}")
-        lines.append(f"{_metric(counter)} {value!r}")
+            written.unavailable(_metric(counter), recording.missing.get(counter.name, "no sample was taken"))
+        else:
+            kind: Kind = "counter" if counter.kind == "total" else "gauge"
+            written.family(_metric(counter), kind, counter.meaning, [({}, value)])
     for counter in recording.refused:
-        lines.append(f"# {_metric(counter)} is unavailable: {_one_line(recording.unavailable[counter.name])}")
-    return "\n".join(lines) + "\n"
+        written.unavailable(_metric(counter), recording.unavailable[counter.name])
+    return written.text()
 
 
 def _metric(counter: Counter) -> str:
-    return f"sojourn_probe_{counter.name}" + ("_total" if counter.kind == "total" else "")
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return counter.name + ("_total" if counter.kind == "total" else "")
 
 
 def _described(recording: Recording) -> _Described:
