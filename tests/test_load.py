@@ -225,8 +225,8 @@ def test_a_load_is_repeated_in_turn_with_another_server_and_a_regression_ends_wi
         (("--max-regression", "5%"), "needs something to compare with"),
         (("--against", "http://127.0.0.1:2/", "--baseline", "runs/a"), "give one of them"),
         (("--against", "http://127.0.0.1:2/", "--observe-pid", "1"), "--observe-pid names one server"),
-        (("--repeat", "2", "--csv", "a.csv"), "are of one run"),
-        (("--repeat", "2", "--search", "p99<1s"), "a search repeats runs by itself"),
+        (("--repeat", "2", "--csv", "a.csv"), "each describe a single run"),
+        (("--repeat", "2", "--search", "p99<1s"), "--search repeats its runs by itself"),
         (("--baseline", "nowhere"), "nowhere"),
     ],
 )

@@ -106,9 +106,9 @@ def test_an_interrupted_run_says_what_it_had() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--threshold", "p99<1s"), "is no figure of streams"),
+        (("--threshold", "p99<1s"), "is not a metric of streams"),
         (("--slow", "5%"), "--slow needs --transport tcp"),
-        (("--on", "a,b"), "made by one machine"),
+        (("--on", "a,b"), "from one machine only"),
         (("--media", "/nonexistent"), "cannot read /nonexistent"),
         (("--rate", "5"), "unexpected argument"),
     ],

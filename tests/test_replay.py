@@ -150,7 +150,7 @@ def test_a_log_of_which_little_can_be_replayed_is_refused_and_what_is_left_out_i
     done = run(*words)
     assert done.returncode == 2
     assert "10 of the log's 12 requests are not replayed: 10 with a query" in done.stderr
-    assert "hint: --paths original would take them; --left-out-limit allows it" in done.stderr
+    assert "hint: --paths original would include them; --left-out-limit raises the limit" in done.stderr
     allowed = run(*words, "--left-out-limit", "90%")
     assert allowed.returncode == 0, allowed.stderr
     assert "warning: 10 of the log's 12 requests are not replayed" in allowed.stderr

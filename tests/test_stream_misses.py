@@ -57,9 +57,9 @@ def test_what_viewers_cannot_do_is_said(film: Path) -> None:
         (("--url", url, "--path", "/missing.mp4", *server), "was answered with 404"),
         (("--url", url, "--path", film.name, "--seconds", "8", *server), "lasts 14 s"),
         (("--url", url, "--path", film.name, "--seconds", "30", *server), "too long"),
-        (("--url", url, *server), "named once"),
-        (("--url", url, "--path", film.name, "--requests", "9", *server), "--requests says nothing"),
-        (("--url", f"http://127.0.0.1:{port}", "--clients", "9", *server), "--clients says nothing"),
+        (("--url", url, *server), "both choose the films"),
+        (("--url", url, "--path", film.name, "--requests", "9", *server), "--requests does not apply"),
+        (("--url", f"http://127.0.0.1:{port}", "--clients", "9", *server), "--clients does not apply"),
     ):
         done = run("misses", *arguments)
         assert done.returncode == 2, (arguments, done.stdout)

@@ -38,7 +38,11 @@ def test_what_meets_its_aim_says_so() -> None:
 
 @pytest.mark.parametrize(
     ("place", "off", "lacks"),
-    [(0, -0.4, "does not depend on the load"), (1, -0.4, "arrivals in bursts"), (1, 0.4, "wait less than its station")],
+    [
+        (0, -0.4, "does not depend on the load"),
+        (1, -0.4, "bursts of arrivals"),
+        (1, 0.4, "wait less than at its station"),
+    ],
 )
 def test_what_misses_its_aim_says_by_how_much_and_what_the_model_lacks(place: int, off: float, lacks: str) -> None:
     _, mean, _ = distances(summary({place: error(off)}))

@@ -72,9 +72,9 @@ def test_thresholds_of_names(text: str, value: float) -> None:
 def test_a_name_that_there_is_not_passes_nothing() -> None:
     for text in ("logout p95<1s", "logout errors<1"):
         assert not Threshold.parse(text).judge(_result(NAMES, errors=0)).passed
-    with pytest.raises(CouldNotRun, match="not known by name"):
+    with pytest.raises(CouldNotRun, match="not available by name"):
         Threshold.parse("login connect.p99<1s")
-    with pytest.raises(CouldNotRun, match="not known by name"):
+    with pytest.raises(CouldNotRun, match="not available by name"):
         Threshold.parse("login throughput>1Mbit/s")
     with pytest.raises(CouldNotRun, match="not a metric"):
         Threshold.parse("login nonsense<1s")

@@ -85,7 +85,7 @@ def test_interrupts_and_processes_that_have_gone_are_told_apart(root: Path) -> N
     stat(root, interrupts=40)
     assert "20 % of core 0 (interrupts)" in since(before, root).sentences[0]
     stat(root, busy=40)
-    assert "20 % of core 0 (processes that came and went)" in since(before, root).sentences[0]
+    assert "20 % of core 0 (short-lived processes)" in since(before, root).sentences[0]
 
 
 def test_the_hypervisor_is_said(root: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_core_that_cannot_be_seen_is_not_quiet(root: Path) -> None:
     found = since(before, root)
     assert [core.other_work_fraction for core in found.cores] == [None, None]
     assert not found.is_quiet
-    assert found.sentences[0].startswith("What others take of the cores is unknown")
+    assert found.sentences[0].startswith("Other work on the cores is unknown")
 
 
 def test_a_burner_beside_is_seen_and_named() -> None:

@@ -69,9 +69,9 @@ def test_figures_are_of_a_second_of_one_stream_and_of_all() -> None:
 @pytest.mark.parametrize(
     ("longer", "said"),
     [
-        ({"Ir": 3000, "behind": 1}, "less of their films"),
+        ({"Ir": 3000, "behind": 1}, "less than the films' pace"),
         ({"Ir": 3000, "lost": 7}, "7 packets"),
-        ({"Ir": 900}, "starting the server took more"),
+        ({"Ir": 900}, "the server's start cost more"),
     ],
 )
 def test_figures_of_runs_that_went_wrong_are_void(longer: Counts, said: str) -> None:

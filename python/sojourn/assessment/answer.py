@@ -189,9 +189,9 @@ def _resources(evidence: Evidence, limits: dict[str, float], rate: float) -> lis
 def _server_cpu(evidence: Evidence, limit: float | None, rate: float) -> Resource:
     utilisation, said = _interpolated_busy(evidence.steps, rate, evidence.processors)
     if limit is None:
-        said += "; its limit is not known, for the measurement ended before the server did"
+        said += "; its limit is unknown: the measurement ended before the server reached it"
     elif evidence.knee.is_lower_bound:
-        said += "; its limit is the model's, for the measurement ended before the server did"
+        said += "; its limit comes from the model: the measurement ended before the server reached it"
     return Resource(name=CPU, limit_requests_per_second=limit, utilisation=utilisation, evidence=said)
 
 
@@ -231,7 +231,7 @@ def _access_line(line: Line | None, limit: float | None, rate: float) -> Resourc
 
 def _helpers(helpers: Helpers | None, limit: float | None, rate: float) -> Resource:
     if helpers is None:
-        said = "this server has no helpers, or does not say what they do"
+        said = "this server has no helpers, or does not report their busy time"
         return Resource(name=HELPERS, limit_requests_per_second=None, utilisation=None, evidence=said)
     return Resource(
         name=HELPERS,
@@ -252,7 +252,7 @@ def _bottleneck(
     knee = evidence.knee
     if knee.is_lower_bound:
         if knee.reason == "generator":
-            cure = "give the generator more of the machine (cores of its own), or a second machine"
+            cure = "give the generator cores of its own, or a second machine"
         else:
             cure = "assess on a machine where the server can be brought to its limit"
         return None, f"{REASONS[knee.reason]}; {cure}"

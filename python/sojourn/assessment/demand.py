@@ -104,7 +104,7 @@ def _answered(bench: Bench, effort: Effort, size: int, clients: int, connection:
             else "the server must serve the site that `sojourn trace LOG --build-site DIR` builds"
         )
         raise CouldNotRun(f"{what}: {causes}", hint)
-    because = result.generator.limited_because or f"all {clients} clients waited all the time"
+    because = result.generator.limited_because or f"all {clients} clients waited for the whole time"
     raise CouldNotRun(f"{what}: {because}", "assess on a machine with less other work, or with more --effort")
 
 

@@ -16,16 +16,12 @@ UTILISATION_MAX = 0.9
 """Above this utilisation, small errors of the capacity cause large errors of times."""
 _LIGHT = 0.5
 """Below this utilisation, waiting is negligible."""
-_DELAYS = "a delay that does not depend on the load: waking up, timers, the network"
+_DELAYS = "a delay that does not depend on the load: wake-ups, timers, the network"
 _WAITING = (
-    "waiting that its station does not know: arrivals in bursts, other work on the core, requests that hold up others"
+    "waiting that its station does not model: bursts of arrivals, other work on the core, requests that block others"
 )
-_LESS = (
-    "what makes the server wait less than its station: work that overlaps, or delays that were rarer than in the fit"
-)
-_SERVED = (
-    "why what was asked for did not come, or came beyond its capacity: failures, late clients, answers of other sizes"
-)
+_LESS = "a reason to wait less than at its station: overlapping work, or delays that were rarer than in the fit"
+_SERVED = "a reason for missing or additional throughput: failures, late clients, responses of other sizes"
 
 
 @dataclass(frozen=True)
@@ -93,7 +89,7 @@ class Distance:
         if self.missed_by is None:
             return f"{self.short} ({where})"
         side = "less" if self.error < 0 else "more"
-        return f"{self.short}; {where} it says {side} than was measured. It lacks {self._lacks}"
+        return f"{self.short}; {where} it predicts {side} than was measured. It lacks {self._lacks}"
 
     @property
     def _lacks(self) -> str:

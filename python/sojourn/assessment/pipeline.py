@@ -322,7 +322,7 @@ class _Assessment:
                 quota(self.request.processors) if self.request.processors else None,
             )
             withheld = self._judge_model()
-            self.stages.done("predicted beside measured" if self.station else "no model that could be believed")
+            self.stages.done("predicted beside measured" if self.station else "no credible model")
         self._answer(saturation, withheld)
 
     def _judge_model(self) -> list[Withheld]:

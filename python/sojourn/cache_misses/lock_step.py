@@ -47,7 +47,7 @@ class Mix:
         except (OSError, IndexError, ValueError) as error:
             raise CouldNotRun(f"{path} is not a file list: {error}", "write lines of `/path weight`") from error
         if not paths or sum(weights) <= 0:
-            raise CouldNotRun(f"{path} names nothing to ask for", "write lines of `/path weight`")
+            raise CouldNotRun(f"{path} lists no path", "write lines of `/path weight`")
         return cls(paths, weights)
 
     def draw(self, count: int, seed: int) -> list[str]:
@@ -97,7 +97,7 @@ def _ask(connection: http.client.HTTPConnection, below: str, path: str, program:
     except (OSError, http.client.HTTPException) as error:
         raise CouldNotRun(f"no answer to {path}: {error or type(error).__name__}", program.hint()) from error
     if response.status != http.client.OK:
-        raise CouldNotRun(f"{path} was answered with {response.status}", "name paths that the server has")
+        raise CouldNotRun(f"{path} was answered with {response.status}", "use paths that the server has")
 
 
 def wait_until_quiet(program: Program) -> None:
@@ -110,7 +110,7 @@ def wait_until_quiet(program: Program) -> None:
         if now == before:
             return
         if time.monotonic() > deadline:
-            raise CouldNotRun("the server does not come to rest", "its own timers run, or somebody else asks it")
+            raise CouldNotRun("the server does not become idle", "it has timers of its own, or other clients")
         before = now
 
 

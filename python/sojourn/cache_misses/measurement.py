@@ -103,11 +103,11 @@ class Measurement:
         """The reason why the figures are meaningless; None if they are valid."""
         behind, runs = self._total("behind"), len(self.shorter) + len(self.longer)
         if behind:
-            return f"viewers got less of their films than time passed, {behind} of all in {runs} runs"
+            return f"viewers received less than the films' pace, {behind} of all in {runs} runs"
         if lost := self._total("lost"):
             return f"{lost} packets were not received: the machine was too busy to count them"
         if self.request.asked.steps and any(a["Ir"] >= b["Ir"] for a, b in zip(self.shorter, self.longer, strict=True)):
-            return "starting the server took more in a shorter run than in the longer: take more seconds, or try again"
+            return "the server's start cost more in a shorter run than in a longer one: use more --seconds"
         return None
 
     @property

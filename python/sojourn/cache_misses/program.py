@@ -50,8 +50,8 @@ class Program:
             raise CouldNotRun(f"there is no program {command[0]}", "give the server's command after --")
         if hold and platform.machine() != _HELD_MACHINE:
             raise CouldNotRun(
-                f"time can be held still on {_HELD_MACHINE} only, and this is {platform.machine()}",
-                "--free-running does without it; counts then differ a little from run to run",
+                f"virtual time needs {_HELD_MACHINE}, and this is {platform.machine()}",
+                "use the real clock with --free-running: counts then differ a little between runs",
             )
         self._said = folder / "said.log"
         self._output = folder / "counts"
@@ -99,7 +99,7 @@ class Program:
             self._process.stdin.flush()
             return float(self._process.stdout.readline())
         except (OSError, ValueError):
-            raise CouldNotRun("the server ended while time passed", self.hint()) from None
+            raise CouldNotRun("the server ended during the measurement", self.hint()) from None
 
     def activity(self) -> dict[str, str]:
         """How often each thread has run; unchanged while all are idle."""
@@ -142,7 +142,7 @@ class Program:
         """Its last output, without valgrind's own messages."""
         lines = self._said.read_text(errors="replace").splitlines()
         words = [line for line in lines if line.strip() and not line.startswith(("==", "--"))]
-        return "; ".join(words[-_SAID_LINES:]) or "it said nothing; try the command by itself"
+        return "; ".join(words[-_SAID_LINES:]) or "it printed nothing; try the command by itself"
 
     def _processes(self) -> list[int]:
         """Its processes, parents first."""

@@ -89,14 +89,14 @@ class Conversation:
         with _answering(method, url):
             found = _STATUS.match(first := self._answers.readline())
             if found is None:
-                raise CouldNotRun(f"{method} {url} was answered by what is no RTSP: {first[:80]!r}")
+                raise CouldNotRun(f"{method} {url} got a response that is not RTSP: {first[:80]!r}")
             fields = dict[str, str]()
             while line := self._answers.readline().decode(errors="replace").strip():
                 name, _, value = line.partition(":")
                 fields[name.strip().lower()] = value.strip()
             body = self._answers.read(int(fields.get("content-length", "0"))).decode(errors="replace")
         if int(found["code"]) != HTTPStatus.OK:
-            hint = "name films that the server has, and no more viewers than it lets in"
+            hint = "use films that the server has, and no more viewers than it admits"
             raise CouldNotRun(f"{method} {url} was answered with {found['code'].decode()}", hint)
         return fields, body
 

@@ -51,7 +51,7 @@ class Viewers:
         if 2 * self.seconds + BEGINNING_SECONDS > PLAYED_SECONDS_MAX:
             most = (PLAYED_SECONDS_MAX - BEGINNING_SECONDS) / 2
             raise CouldNotRun(
-                f"{self.seconds:g} s is too long for viewers that report nothing", f"give {most:g} s at most"
+                f"{self.seconds:g} s is too long for viewers that send no RTCP reports", f"give {most:g} s at most"
             )
 
     @property
@@ -120,9 +120,9 @@ def films_of(path: Path) -> list[str]:
     try:
         films = path.read_text().split()
     except (OSError, ValueError) as error:
-        raise CouldNotRun(f"{path} is no list of films: {error}", "write a path in each line") from error
+        raise CouldNotRun(f"{path} is not a list of films: {error}", "write a path in each line") from error
     if not films:
-        raise CouldNotRun(f"{path} names no film", "write a path in each line")
+        raise CouldNotRun(f"{path} lists no film", "write a path in each line")
     return [f"/{film.lstrip('/')}" for film in films]
 
 
@@ -138,7 +138,7 @@ def _seen(viewers: Sequence[Viewer], end: float) -> Counts:
 
 def _check(url: str, film: Film, seconds: float) -> None:
     if film.seconds is not None and film.seconds < seconds:
-        what = f"{url} lasts {film.seconds:g} s, and viewers are to play for up to {seconds:g} s"
+        what = f"{url} lasts {film.seconds:g} s, but viewers play for up to {seconds:g} s"
         raise CouldNotRun(what, "give fewer --seconds, or a longer film")
 
 
@@ -159,6 +159,6 @@ def _connected(url: str, program: Program) -> socket.socket:
 def _allow_descriptors(count: int) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < count:
-        raise CouldNotRun(f"so many viewers need {count} descriptors, and {hard} are allowed", "raise ulimit -n")
+        raise CouldNotRun(f"so many viewers need {count} descriptors, but the limit is {hard}", "raise ulimit -n")
     if soft < count:
         resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))

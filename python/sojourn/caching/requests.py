@@ -40,7 +40,7 @@ def read_requests(
         trace, _ = import_log(source, options, seed, progress)
         requests = _native.CacheTrace.of_trace(trace)
     if not len(requests):
-        raise CouldNotRun(f"{source} holds no request", "give a log or a trace with some")
+        raise CouldNotRun(f"{source} contains no request", "give a log or a trace with some")
     return requests
 
 
@@ -52,7 +52,7 @@ def _block_trace(source: str) -> _native.CacheTrace:
     except (OSError, EOFError, zlib.error) as error:
         raise CouldNotRun(f"cannot read {source}: {error}", "give a block trace, plain or gz") from error
     if len(data) % _ENTRY.itemsize:
-        raise CouldNotRun(f"{source} ends in the middle of a request", "get it again: it was cut short")
+        raise CouldNotRun(f"{source} ends in the middle of a request", "download it again: it is truncated")
     entries = np.frombuffer(data, _ENTRY)
     # As in libCacheSim, an entry without a size is not a request.
     entries = entries[entries["size"] > 0]

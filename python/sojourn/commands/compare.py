@@ -46,7 +46,7 @@ def _compare(
 
     if _are_studies(first, second):
         if max_regression is not None:
-            raise CouldNotRun("studies have no regressions", "compare two runs of one load for that")
+            raise CouldNotRun("--max-regression does not apply to studies", "leave it out, or compare two load runs")
         _compare_studies(Path(first), Path(second), output_format)
         return
     limit = None if max_regression is None else metrics.find("error_rate").parse(max_regression)

@@ -14,7 +14,7 @@ EVERYTHING = {"allow_extra_args": True, "ignore_unknown_options": True, "help_op
 def register(app: typer.Typer) -> None:
     """Registers the commands; the engine parses their options and prints their help."""
     app.command("serve", context_settings=EVERYTHING, help="Serve a folder over HTTP.")(_become)
-    help = "Pass requests on to other servers, and keep their answers."
+    help = "Forward requests to other servers, and cache their responses."
     app.command("proxy", context_settings=EVERYTHING, help=help)(_become)
     app.command("stream", context_settings=EVERYTHING, help="Stream films to players: RTSP, video on demand.")(_become)
     help = "Answer the dynamic requests of load --preset web99, by FastCGI or CGI."

@@ -45,7 +45,7 @@ def runner(tool: Tool, words: Sequence[str], wanted: RunOptions) -> Runner:
     from sojourn.loading.run import plays_streams
 
     if wanted.machines is not None and plays_streams(words):
-        raise CouldNotRun("viewers of films are made by one machine", "leave out --on")
+        raise CouldNotRun("films can be played from one machine only", "leave out --on")
     if wanted.machines is None:
         from sojourn.loading.run import local
 

@@ -70,7 +70,7 @@ def _load(
     if run_options.show_help:
         engine_run.print_help(context, "load", everything=run_options.show_all_help)
     elif search and (repeat or against or baseline or max_regression):
-        raise CouldNotRun("a search repeats runs by itself", "leave out --repeat, --against and --baseline")
+        raise CouldNotRun("--search repeats its runs by itself", "leave out --repeat, --against and --baseline")
     elif search:
         with interrupts.held(to_the_end=True):
             _search(context.args, run_options, search, search_time, search_precision)

@@ -75,7 +75,7 @@ def _misses(
         _refuse(url, {"--mix": mix, "--requests": requests, "--free-running": free_running or None})
         asked = Viewers(_films(path, media), clients or _CLIENTS, _SECONDS if seconds is None else seconds)
     else:
-        raise CouldNotRun(f"{url!r} is not where a server listens", "give http://HOST:PORT or rtsp://HOST:PORT")
+        raise CouldNotRun(f"{url!r} is not a server's address", "give http://HOST:PORT or rtsp://HOST:PORT")
     given = (("I1", i1), ("D1", d1), ("LL", ll))
     request = Request(
         command=command,
@@ -94,7 +94,7 @@ def _misses(
     else:
         _print(found)
     if not found.complete:
-        talk.print(f"interrupted: {len(found.longer)} of {repetitions} repetitions were whole", soft_wrap=True)
+        talk.print(f"interrupted: {len(found.longer)} of {repetitions} repetitions were complete", soft_wrap=True)
     if found.void or not found.complete:
         raise typer.Exit(EXIT_RAN_WITH_FAILURES)
 
@@ -102,19 +102,22 @@ def _misses(
 def _refuse(url: str, options: Mapping[str, object]) -> None:
     for name, value in options.items():
         if value is not None:
-            raise CouldNotRun(f"{name} says nothing about a server at {url}", "leave it out")
+            raise CouldNotRun(f"{name} does not apply to a server at {url}", "leave it out")
 
 
 def _mix(path: list[str] | None, mix: Path | None) -> Mix:
     if path and mix:
-        raise CouldNotRun("--path and --mix both say what to ask for", "give one of them")
+        raise CouldNotRun("--path and --mix both choose the requests", "give one of them")
     paths = path or ["/"]
     return Mix.of_filelist(mix) if mix else Mix(paths, [1.0] * len(paths))
 
 
 def _films(path: list[str] | None, media: Path | None) -> list[str]:
     if bool(path) == (media is not None):
-        raise CouldNotRun("the films are to be named once", "give --path /film.mp4, or --media with a list")
+        raise CouldNotRun(
+            "--path and --media both choose the films, and one is needed",
+            "give --path /film.mp4, or --media with a list",
+        )
     return films_of(media) if media else [f"/{each.lstrip('/')}" for each in path or ()]
 
 
@@ -132,7 +135,7 @@ def _print(found: Measurement) -> None:
     agreement = {True: "all repetitions gave the same counts", False: "repetitions differ, as shown", None: "one run"}
     data.print(Text(f"{found.valgrind}; {agreement[found.is_identical]}", style="dim"))
     if not found.request.hold:
-        data.print(Text("time was not held still", style="dim"))
+        data.print(Text("time was not virtual", style="dim"))
     elif not found.takes_turns:
         data.print(Text("threads did not take turns in a fixed order: that needs real-time scheduling", style="dim"))
 

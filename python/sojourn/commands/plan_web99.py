@@ -70,5 +70,5 @@ def _web99(
 
 def _bytes_per_second(text: str) -> float:
     if not text.endswith("/s"):
-        raise CouldNotRun(f"{text!r} is not a rate of a disk", "write it in bytes per second, as 17.7MB/s, or none")
+        raise CouldNotRun(f"{text!r} is not a disk throughput", "write it in bytes per second, as 17.7MB/s, or none")
     return float(quantity.size_bytes(text.removesuffix("/s")))

@@ -129,7 +129,9 @@ class _FlameGraph:
 
     def __init__(self, path: Path) -> None:
         if path.suffix != ".svg" or not path.parent.is_dir():
-            raise CouldNotRun(f"{path} cannot hold a flame graph", "give a name that ends in .svg, in a folder")
+            raise CouldNotRun(
+                f"{path} is not a file name for a flame graph", "give a name that ends in .svg, in a folder"
+            )
         self._path = path
         self._profiler: Profiler | None = None
 

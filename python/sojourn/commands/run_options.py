@@ -19,7 +19,7 @@ from sojourn.failure import CouldNotRun
 
 _OUTPUTS = "Outputs and verdicts"
 _MACHINES = "Several machines"
-_PROBE = "What the server uses meanwhile"
+_PROBE = "Resource usage of the server"
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ def simulated(
 def _half_width(text: str) -> float:
     value = quantity.fraction(text)
     if not 0 < value < 1:
-        raise CouldNotRun(f"--half-width {text}: no interval is as wide as that", "write it as in 2% or 0.02")
+        raise CouldNotRun(f"--half-width {text}: an interval of that width says nothing", "write it as in 2% or 0.02")
     return value
 
 

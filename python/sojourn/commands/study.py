@@ -84,7 +84,7 @@ def _study(
     if every == (target is not None):
         raise CouldNotRun("give one study, or --all", "sojourn study list shows what there is")
     if every and quick and budget is not None:
-        raise CouldNotRun("--all has one length", "give --quick, or --budget")
+        raise CouldNotRun("--quick and --budget exclude each other with --all", "give one of them")
     if every and output is not None:
         raise CouldNotRun("--output is the folder of one study", "without it they go below runs/study")
     files = [path for path, _ in catalogue.studies()] if every else [catalogue.find(str(target))]
@@ -305,6 +305,6 @@ def _run(part: _Part, asked: _Asked, *, may_repeat: bool, looks: int | None = No
         repeated = f" ({progress.repeated:,} of them to decide what was open)" if progress.repeated else ""
         stages.done(
             f"{progress.ending}: {progress.measured:,} points measured{repeated}, "
-            f"{failed}{progress.before:,} were there"
+            f"{failed}{progress.before:,} from earlier runs"
         )
     return _Done(part, findings, progress.ending, report)

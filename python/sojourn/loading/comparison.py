@@ -289,14 +289,14 @@ _NOT_PLAN = ("--output", "--histograms", "--timeline", "--intervals")
 _SAID: dict[Measured, str] = {
     "alternately": "",
     "in sequence": (
-        "the runs of each were measured in sequence: what changed on the machine in between is in neither, so only a"
+        "the runs of each were measured in sequence: a change of the machine in between shows in neither, so only a"
         " difference larger than that of single runs counts; sojourn load --against measures alternately and sees less"
     ),
     "one against several": (
-        "the only run is judged by how the runs of the other differ: repeat both, sojourn load --repeat 5"
+        "a single run is judged by the spread of the other's runs: repeat both with sojourn load --repeat 5"
     ),
     "single runs": (
-        "one run of each does not show how runs differ: only what is far beyond its own batches, and more than"
+        "single runs do not show how runs spread: only a difference far beyond the batches within a run, and above"
         " {ratio}, counts; repeat: sojourn load URL --against OTHER --repeat 5"
     ),
 }

@@ -70,10 +70,10 @@ class Fleet:
         except ValueError:
             weights = [0.0]
         if not all(weight > 0 for weight in weights):
-            raise CouldNotRun(f"{text!r} has a weight that is no positive number", "--on big=2,small=1")
+            raise CouldNotRun(f"{text!r} has a weight that is not a positive number", "--on big=2,small=1")
         odd = [host for host, _, _ in parts if not host or host.startswith("-")]
         if odd:
-            raise CouldNotRun(f"{odd[0]!r} is no machine: ssh would take it for an option", "--on HOST[=WEIGHT],…")
+            raise CouldNotRun(f"{odd[0]!r} is not a machine: ssh would take it for an option", "--on HOST[=WEIGHT],…")
         if "{command}" not in remote_shell:
             raise CouldNotRun(f"--remote-shell {remote_shell!r} runs nothing", f"as in --remote-shell '{REMOTE_SHELL}'")
         machines = [Machine(part[0], weight / sum(weights)) for part, weight in zip(parts, weights, strict=True)]
@@ -216,9 +216,9 @@ class _MachineRun:
 
     def wait_ready(self) -> None:
         """Waits until the engine is ready."""
-        if not self._answer("it did not become ready").ready:
+        if not self._answer("it did not get ready in time").ready:
             raise CouldNotRun(
-                f"{self.machine.host} did not say that it is ready", "is its sojourn-engine of our version?"
+                f"{self.machine.host} did not report that it is ready", "does its sojourn-engine have this version?"
             )
 
     def read_clock(self) -> None:
@@ -227,7 +227,7 @@ class _MachineRun:
         for _ in range(CLOCK_READINGS):
             asked = time.time()
             self.say("clock")
-            told = self._answer("it did not tell its time").clock_seconds or math.nan
+            told = self._answer("it did not report its clock").clock_seconds or math.nan
             answered = time.time()
             readings.append((answered - asked, told - (asked + answered) / 2))
         self.round_trip_seconds, self.clock_offset_seconds = min(readings)

@@ -49,7 +49,7 @@ class LoadSearch:
     ) -> None:
         varied = [name for name in LOADS if option(options, name) is not None]
         if len(varied) != 1:
-            raise CouldNotRun("a search varies the rate or the clients", "give --rate or --clients to begin with")
+            raise CouldNotRun("a search varies the rate or the clients", "give --rate or --clients to start from")
         plays = plays_streams(options)
         if plays:
             require_of_streams([threshold.metric for threshold in thresholds])
@@ -146,7 +146,7 @@ def _start(name: str, text: str) -> float:
     try:
         start = float(number)
     except ValueError:
-        raise CouldNotRun(f"{text!r} is not a load to begin with", f"{name} 100") from None
+        raise CouldNotRun(f"{text!r} is not a load to start from", f"{name} 100") from None
     if start <= 0:
-        raise CouldNotRun(f"{name} {text} is no load", f"{name} 100")
+        raise CouldNotRun(f"{name} {text} is not a load", f"{name} 100")
     return start

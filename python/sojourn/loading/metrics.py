@@ -157,7 +157,7 @@ def _server_cpu_of(intervals: Sequence[Interval]) -> float:
 _SCALARS = (
     Metric(
         "rps",
-        "good answers per second",
+        "successful responses per second",
         "rate",
         "higher",
         lambda run: run.requests_per_second,
@@ -174,14 +174,14 @@ _SCALARS = (
     Metric("error_rate", "share of requests that failed or were not answered", "fraction", "lower", _error_rate),
     Metric(
         "smallest.mean",
-        "mean response time of the smallest size class, of those that have answers",
+        "mean response time of the smallest size class, of those with responses",
         "time",
         "lower",
         lambda run: _mean_of_class(run, 0),
     ),
     Metric(
         "largest.mean",
-        "mean response time of the largest size class, of those that have answers",
+        "mean response time of the largest size class, of those with responses",
         "time",
         "lower",
         lambda run: _mean_of_class(run, -1),
@@ -195,7 +195,7 @@ _SCALARS = (
     ),
     Metric(
         "server.cpu_per_request",
-        "CPU time of the server per good answer, observed or probed",
+        "CPU time of the server per successful response, observed or probed",
         "time",
         "lower",
         _server_cpu_per_request,
@@ -203,7 +203,7 @@ _SCALARS = (
     ),
     Metric(
         "server.cpu_user_per_request",
-        "CPU time in user code per good answer, of a probed server",
+        "CPU time in user code per successful response, of a probed server",
         "time",
         "lower",
         _probed(lambda probe: probe.cpu_user_seconds_per_request),
@@ -211,7 +211,7 @@ _SCALARS = (
     ),
     Metric(
         "server.cpu_system_per_request",
-        "CPU time in the kernel per good answer, of a probed server",
+        "CPU time in the kernel per successful response, of a probed server",
         "time",
         "lower",
         _probed(lambda probe: probe.cpu_system_seconds_per_request),
@@ -227,7 +227,7 @@ _SCALARS = (
     ),
     Metric(
         "server.minor_faults",
-        "page faults per second that memory answered, of a probed server",
+        "minor page faults per second, of a probed server",
         "rate",
         "lower",
         _probed_per_second("minor_faults"),
@@ -235,7 +235,7 @@ _SCALARS = (
     ),
     Metric(
         "server.major_faults",
-        "page faults per second that waited for a disk, of a probed server",
+        "major page faults per second, which waited for a disk, of a probed server",
         "rate",
         "lower",
         _probed_per_second("major_faults"),

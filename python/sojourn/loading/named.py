@@ -49,7 +49,7 @@ def latency(pattern: str, metric: Metric, kind: str, figure: Callable[[_native.H
         CouldNotRun: it is not kept by name.
     """
     if kind not in TAGS:
-        raise CouldNotRun(f"{metric.name} is not known by name", _KNOWN)
+        raise CouldNotRun(f"{metric.name} is not available by name", _KNOWN)
 
     def of_run(run: LoadResult) -> float:
         tags = [tag(kind, each.name) for each in figures_of(run, pattern)]
@@ -66,7 +66,7 @@ def count(pattern: str, metric: Metric) -> Metric:
         CouldNotRun: it is not kept by name.
     """
     if metric.name not in _COUNTS:
-        raise CouldNotRun(f"{metric.name} is not known by name", _KNOWN)
+        raise CouldNotRun(f"{metric.name} is not available by name", _KNOWN)
     figure = _COUNTS[metric.name]
 
     def of_run(run: LoadResult) -> float:

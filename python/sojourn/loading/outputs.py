@@ -59,7 +59,7 @@ def prometheus(result: LoadResult) -> str:
     written.family("generator_cpu_fraction", "gauge", "CPU of the generator.", _one(generator.cpu_fraction))
     limited = "1 if the generator, not the server, was the limit: do not compare."
     written.family("generator_limited", "gauge", limited, _one(generator.limited))
-    written.family("complete", "gauge", "1 if the run went to its end.", _one(record.complete))
+    written.family("complete", "gauge", "1 if the run is complete.", _one(record.complete))
     return written.text()
 
 
@@ -73,9 +73,9 @@ def _by(label: str, counts: Mapping[str, int]) -> Samples:
 
 
 def _add_requests(written: Exposition, record: RequestsRecord) -> None:
-    written.family("requests", "gauge", "Good answers.", _one(record.requests))
+    written.family("requests", "gauge", "Successful responses.", _one(record.requests))
     written.family("errors", "gauge", "Requests that failed.", _by("cause", record.errors_by_cause))
-    written.family("requests_per_second", "gauge", "Good answers per second.", _one(record.requests_per_second))
+    written.family("requests_per_second", "gauge", "Successful responses per second.", _one(record.requests_per_second))
     written.family("bytes_per_second", "gauge", "Bytes received per second.", _one(record.bytes_per_second))
 
 
@@ -94,7 +94,9 @@ def _add_streams(written: Exposition, result: LoadResult) -> None:
     said = {stream_metrics.PACKETS: "RTP packets", stream_metrics.SEGMENTS: "Segments"}[kind]
     for name in ("received", "expected", "lost", "late", "reordered", "duplicates", "void", "overflowed"):
         written.family(f"{kind}_{name}", "gauge", f"{said}: {name}.", _one(getattr(came, name, None)))
-    written.family("starvations", "gauge", "How often a player had nothing to show.", _one(starvation.count))
+    written.family(
+        "starvations", "gauge", "Starvations: how often a player had nothing to show.", _one(starvation.count)
+    )
     written.family("starvation_seconds", "gauge", "How long players had nothing to show.", _one(starvation.seconds))
     about = "RTP packets, or responses with segments, including their headers."
     written.family("bytes_per_second", "gauge", about, _one(result.record.bytes_per_second))

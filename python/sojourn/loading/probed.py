@@ -66,7 +66,7 @@ def attached(record: T, recording: Recording, *, offset_seconds: float = 0.0, co
     """Adds the usage in the run and in each step to the record."""
     started = record.started_unix_seconds
     if started is None:
-        raise CouldNotRun("the run does not say when it began", "it was written by an older version: measure it again")
+        raise CouldNotRun("the run has no start time", "it was written by an older version: measure it again")
     spans = [(started + step.start_seconds, step.duration_seconds) for step in record.steps]
     if not spans:
         return record.model_copy(update={PROBE: ProbeUse(unavailable="no step was measured")})
@@ -138,7 +138,7 @@ def _per_unit(spans: Sequence[Mapping[str, CounterUse]], done: float, unit: str)
     spent = [counters.get("cpu_seconds", CounterUse(unavailable="no process was probed")) for counters in spans]
     lacking = next((each.unavailable for each in spent if each.total is None), None)
     if done <= 0 or lacking:
-        why = Unavailable(unavailable=lacking or "nothing was done for clients")
+        why = Unavailable(unavailable=lacking or "no client was served")
         return {whole: why, user: why, system: why}
     each = sum(part.total or 0.0 for part in spent) / done
     ticks = [
@@ -146,7 +146,7 @@ def _per_unit(spans: Sequence[Mapping[str, CounterUse]], done: float, unit: str)
         for name in ("cpu_user_seconds", "cpu_system_seconds")
     ]
     if sum(ticks) < TICKED_SECONDS_MIN:
-        why = Unavailable(unavailable=f"less than {TICKED_SECONDS_MIN} s of CPU time: ticks of 10 ms do not split it")
+        why = Unavailable(unavailable=f"less than {TICKED_SECONDS_MIN} s of CPU time: ticks of 10 ms are too coarse")
         return {whole: each, user: why, system: why}
     share = ticks[0] / sum(ticks)
     return {whole: each, user: each * share, system: each * (1 - share)}

@@ -115,7 +115,7 @@ class LoadResult:
     def limited_because(self) -> str | None:
         """The reason why the generator was the limit, not the server; None if it was not."""
         generator = self.record.generator
-        return (generator.limited_because or "it says so itself") if generator.limited else None
+        return (generator.limited_because or "it reported so") if generator.limited else None
 
     @property
     def of_requests(self) -> RequestsRecord:

@@ -159,8 +159,8 @@ RESOURCES = (
     Resource(
         "page faults",
         MAJOR_FAULTS_PER_ANSWER_MAX,
-        f"{MAJOR_FAULTS_PER_ANSWER_MAX:g} faults per answer that waited for a disk",
-        "faults per answer",
+        f"{MAJOR_FAULTS_PER_ANSWER_MAX:g} faults per response that waited for a disk",
+        "faults per response",
         _faults,
     ),
     Resource(
@@ -170,12 +170,12 @@ RESOURCES = (
         "threads waiting on average",
         _disk,
     ),
-    Resource("network", LINE_MAX, f"{format.percent(LINE_MAX)} of the line that was named (--line)", "share", _line),
+    Resource("network", LINE_MAX, f"{format.percent(LINE_MAX)} of the line's bandwidth (--line)", "share", _line),
     Resource(
         "accept queue",
         ACCEPT_QUEUE_MIN,
-        "never empty when it was looked at, or overflown",
-        "connections waiting at the least",
+        "never empty in any sample, or overflowed",
+        "connections waiting at least",
         _accept_queue,
     ),
     Resource("helpers", HELPERS_MAX, f"busy {format.percent(HELPERS_MAX)} of the time", "share", _helpers),
@@ -184,13 +184,11 @@ RESOURCES = (
 
 
 def _sentence(first: Use, others: Sequence[Use], place: int, load: str, steps: Sequence[AnyStep]) -> str:
-    said = (
-        f"{first.name}{_split(steps) if first.name == 'CPU' else ''} was the first that had nothing left, at {load}: "
-    )
+    said = f"{first.name}{_split(steps) if first.name == 'CPU' else ''} saturated first, at {load}: "
     said += f"{written(first, first.values[place])}{'' if first.unit == 'share' else ' ' + first.unit}"
     said += f" ({first.criterion})."
     if others:
-        said += f" At the same load: {', '.join(use.name for use in others)}."
+        said += f" Also saturated at that load: {', '.join(use.name for use in others)}."
     return said
 
 
@@ -209,8 +207,8 @@ def _split(steps: Sequence[AnyStep]) -> str:
 
 def _nothing(uses: Sequence[Use]) -> str:
     unknown = [use.name for use in uses if all(value is None for value in use.values)]
-    said = "Not shown: no resource that was looked at reached its limit."
-    return f"{said} Not looked at: {', '.join(unknown)}." if unknown else said
+    said = "Not shown: no measured resource reached its limit."
+    return f"{said} Not measured: {', '.join(unknown)}." if unknown else said
 
 
 def _is_looked_at(step: AnyStep) -> bool:

@@ -68,7 +68,7 @@ class StepResult:
         if self._is_ramp:
             return "the load changed within the step"
         if len(self.intervals) < BATCHES_MIN:
-            return f"{len(self.intervals)} intervals, and fewer than {BATCHES_MIN} batches say nothing"
+            return f"{len(self.intervals)} intervals, but an interval needs {BATCHES_MIN} batches"
         return None
 
     def as_run(self) -> LoadResult:
@@ -86,9 +86,9 @@ class StepResult:
         for name in METRICS:
             estimate = self.estimate(metrics.find(name))
             if math.isnan(estimate.value):
-                found[name] = Bounds(unavailable="nothing was answered")
+                found[name] = Bounds(unavailable="there was no response")
             elif estimate.low is None:
-                why = because or "its batches hang together: the step is too short"
+                why = because or "its batches are correlated: the step is too short"
                 found[name] = Bounds(value=estimate.value, unavailable=why)
             else:
                 found[name] = Bounds(

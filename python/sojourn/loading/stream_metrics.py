@@ -17,10 +17,10 @@ Pieces = Packets | Deliveries
 STREAM_LATENCIES = {
     "setup": ("setup_time", "streams: time from connecting until PLAY was answered, or the playlist there"),
     "start": ("time_to_first_packet", "streams: time from PLAY, or the first segment's request, to the first packet"),
-    "behind": ("behind", "streams: by how much packets or segments came after the pace of the first"),
+    "behind": ("behind", "streams: how far packets or segments fell behind the pace of the first"),
     "jitter": ("jitter", "streams by RTSP: jitter of each track at its end"),
     "startup": ("startup_time", "streams by HLS: time from connecting until the player shows something"),
-    "segment": ("segment_time", "streams by HLS: time from asking for a segment until it is there whole"),
+    "segment": ("segment_time", "streams by HLS: time from requesting a segment until it is complete"),
 }
 """Latencies by the name before the dot: the histogram's tag, and the description."""
 
@@ -58,14 +58,14 @@ def _cpu_per_stream_second(run: LoadResult) -> float:
 STREAM_METRICS = (
     Metric(
         "conforming",
-        "streams: the share that conforms",
+        "streams: the conforming share",
         "fraction",
         "higher",
         _figure(lambda streaming: streaming.streams.conforming_fraction),
     ),
     Metric(
         "served",
-        "streams: the share that conforms, of these and those that had no packet yet when the run ended",
+        "streams: the conforming share, where streams without a packet at the end count as failed",
         "fraction",
         "higher",
         _served,
@@ -110,7 +110,7 @@ STREAM_METRICS = (
     ),
     Metric(
         "starved",
-        "streams: how many had nothing to show at times",
+        "streams: how many starved at times",
         "count",
         "lower",
         _figure(lambda streaming: streaming.starvation.streams),
@@ -142,7 +142,7 @@ def require_of_streams(metrics: Sequence[Metric]) -> None:
         names = [*(each.name for each in STREAM_METRICS), *_COMMON]
         if metric.name not in names and kind not in STREAM_LATENCIES:
             latencies = [f"{kind}.pNN" for kind in STREAM_LATENCIES]
-            raise CouldNotRun(f"{metric.name!r} is no figure of streams", f"one of {', '.join(names + latencies)}")
+            raise CouldNotRun(f"{metric.name!r} is not a metric of streams", f"one of {', '.join(names + latencies)}")
 
 
 PACKETS = "packets"
@@ -154,15 +154,15 @@ _TIMES: dict[str, tuple[Time, ...]] = {
     PACKETS: (
         ("connecting until playing", lambda record: record.setup_time_seconds),
         ("PLAY until the first packet", lambda record: record.time_to_first_packet_seconds),
-        ("packets behind the first's pace", lambda record: record.behind_seconds),
+        ("packets behind the pace", lambda record: record.behind_seconds),
         ("jitter of tracks", lambda record: record.jitter_seconds),
     ),
     SEGMENTS: (
         ("connecting until the playlist", lambda record: record.setup_time_seconds),
-        ("asking until the first byte", lambda record: record.time_to_first_packet_seconds),
+        ("request until the first byte", lambda record: record.time_to_first_packet_seconds),
         ("connecting until it is shown", lambda record: record.startup_time_seconds),
-        ("asking until a whole segment", lambda record: record.segment_time_seconds),
-        ("segments behind the first's pace", lambda record: record.behind_seconds),
+        ("request until a whole segment", lambda record: record.segment_time_seconds),
+        ("segments behind the pace", lambda record: record.behind_seconds),
     ),
 }
 

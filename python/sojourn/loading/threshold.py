@@ -16,7 +16,7 @@ from sojourn.loading.result import LoadResult
 
 _OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 _GRAMMAR = re.compile(r"\s*(?P<metric>(?:\S.*[\s])?[A-Za-z_.0-9]+?)\s*(?P<operator><=|>=|<|>)\s*(?P<limit>.*?)\s*")
-_EXAMPLE = "write METRIC OPERATOR LIMIT, as in p99<250ms, error_rate<1%, or of a name 'login p95<300ms'"
+_EXAMPLE = "write METRIC OPERATOR LIMIT, as in p99<250ms or error_rate<1%; for one request: 'login p95<300ms'"
 
 
 @dataclass(frozen=True)

@@ -91,17 +91,17 @@ def between(
     unavailable: dict[str, str] = {}
     seen = [_core(core, roles, before, after, seconds, root) for core in roles]
     if any(each.other_work_fraction is None for each in seen):
-        unavailable["other_work_fraction"] = "/proc/stat does not have the core, or did not move"
+        unavailable["other_work_fraction"] = "/proc/stat lacks the core, or did not advance"
         unavailable["steal_fraction"] = unavailable["other_work_fraction"]
     if any(each.frequency_hertz is None for each in seen):
-        unavailable["frequency_hertz"] = "the kernel does not say it (no cpufreq: usual in virtual machines)"
+        unavailable["frequency_hertz"] = "the kernel does not report it (no cpufreq: usual in virtual machines)"
     if any(each.heat_throttles is None for each in seen):
         unavailable["heat_throttles"] = (
             "the kernel does not count them (no thermal_throttle: usual in virtual machines)"
         )
     throttled = None
     if before.quota is None or after.quota is None:
-        unavailable["quota_cores"] = "no control group says how much processor time it allows"
+        unavailable["quota_cores"] = "no control group limits processor time"
         unavailable["throttled_seconds"] = unavailable["quota_cores"]
     else:
         throttled = max(0.0, after.quota.throttled_seconds - before.quota.throttled_seconds)
@@ -206,7 +206,7 @@ def _remarks(found: Disturbance) -> list[str]:
     said = []
     if _unseen(found.cores):
         why = found.unavailable["other_work_fraction"]
-        said.append(f"What others take of the cores is unknown: {why}.")
+        said.append(f"Other work on the cores is unknown: {why}.")
     for each in found.cores:
         low, high = (min(each.frequency_hertz), max(each.frequency_hertz)) if each.frequency_hertz else (0.0, 0.0)
         if high - low > FREQUENCY_CHANGE_MAX * high:
@@ -220,7 +220,7 @@ def _remarks(found: Disturbance) -> list[str]:
 
 def _outcome(core: CoreDisturbance) -> str:
     if core.role == "generator":
-        return "the generator will be late, and response times too long"
+        return "the generator will be late, and measured response times too long"
     return "answers will be lower bounds"
 
 
@@ -228,7 +228,7 @@ def _named(core: CoreDisturbance) -> str:
     if core.top:
         return " (" + "; ".join(f"{work.name}, pid {work.pid}" for work in core.top) + ")"
     interrupts, work = core.interrupt_fraction or 0.0, core.other_work_fraction or 0.0
-    return " (interrupts)" if interrupts > work / 2 else " (processes that came and went)"
+    return " (interrupts)" if interrupts > work / 2 else " (short-lived processes)"
 
 
 def _percent(fraction: float) -> str:

@@ -27,7 +27,7 @@ ENDINGS = (".parquet", ".json", ".prom")
 def check_name(path: Path) -> None:
     """Refuses an unknown extension before anything is measured."""
     if path.suffix not in ENDINGS:
-        raise CouldNotRun(f"{path} does not say how to write it", f"let the name end in {', '.join(ENDINGS)}")
+        raise CouldNotRun(f"{path} has an unknown extension", f"use {', '.join(ENDINGS)}")
     if not path.parent.is_dir():
         raise CouldNotRun(f"{path.parent} is not a folder", "make it first")
 

@@ -43,7 +43,7 @@ def require_overlap(recording: Recording, begin: float, end: float, offset_secon
     if not times or end < times[0] + offset_seconds or begin > times[-1] + offset_seconds:
         raise CouldNotRun(
             "the recording and the run do not overlap in time",
-            "probe while the load runs, and mind the difference of the machines' clocks (--offset)",
+            "probe while the load runs, and correct for the machines' clocks with --offset",
         )
 
 

@@ -61,7 +61,7 @@ def _require_open_to_others(folder: Path) -> None:
     for each in (folder, *folder.parents):
         if not each.stat().st_mode & stat.S_IXOTH:
             raise CouldNotRun(
-                f"apache2 does not serve as root, and other users may not enter {each}",
+                f"apache2 does not run as root, and other users may not enter {each}",
                 f"chmod o+x {each}, or give a folder elsewhere",
             )
 

@@ -57,9 +57,9 @@ class Configured:
     def start(self, launch: Launch) -> Running:
         """Starts it in the foreground as a child process, whose workers die with it."""
         if launch.address != LOOPBACK:
-            raise CouldNotRun(f"{self.name} listens on the loopback alone here", "behind a link, study sojourn itself")
+            raise CouldNotRun(f"{self.name} listens only on the loopback here", "behind a link, study sojourn itself")
         if launch.options:
-            raise CouldNotRun(f"{self.name} takes no options here", "it is set up by its configuration file alone")
+            raise CouldNotRun(f"{self.name} takes no options here", "it is configured by its file only")
         program = self._program()
         port = free_port()
         values = self._values(launch, port)

@@ -107,7 +107,7 @@ def wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], name
         _kill(process)
         words = said.read_text(errors="replace").strip().removeprefix("error: ")
         what, _, hint = words.partition("\nhint: ")
-        raise CouldNotRun(f"{name} {ended}: {what or 'it said nothing'}", hint or f"see {said}")
+        raise CouldNotRun(f"{name} {ended}: {what or 'it printed nothing'}", hint or f"see {said}")
 
 
 def _ended_before(ready: Callable[[], bool], process: subprocess.Popen[bytes]) -> str | None:

@@ -41,7 +41,7 @@ class AlreadyRunning:
             with socket.create_connection((self.host, self.port), timeout=5) as connection:
                 address = connection.getpeername()[0]
         except OSError as error:
-            raise CouldNotRun(f"nothing answers at {self.name}: {error}", "start the server first") from error
+            raise CouldNotRun(f"no server answers at {self.name}: {error}", "start the server first") from error
         pids = listeners(self.port) if ipaddress.ip_address(address).is_loopback else []
         return Running(self.name, "unknown", [], None, pids)
 

@@ -169,7 +169,7 @@ def _check(law: LogNormal) -> None:
     )
     for name, value, holds, wanted in limits:
         if not holds:
-            raise CouldNotRun(f"{name} {value} cannot be", f"give a value {wanted}")
+            raise CouldNotRun(f"{name} {value} is not allowed", f"give a value {wanted}")
 
 
 def from_trace(trace: _native.Trace | _native.StoredTrace, log_name: str) -> FileSet:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 _REASONS = {
     "with_query": ("with a query", "--paths original"),
-    "other_method": ("of other methods than GET and HEAD", "--allow-methods"),
+    "other_method": ("with methods other than GET and HEAD", "--allow-methods"),
     "failed": ("failed or redirected", "--failed expect"),
-    "partial": ("answered in part", "--failed send"),
+    "partial": ("answered partially", "--failed send"),
     "without_size": ("without a size", "--assume-size"),
-    "of_unknown_size": ("of documents whose size the log never says", "--assume-size"),
+    "of_unknown_size": ("of documents whose size is not in the log", "--assume-size"),
     "without_target": ("without a request line", None),
 }
 """By key of the import's report: a description, and the option that includes them."""
@@ -48,4 +48,4 @@ class LeftOut:
     def hint(self) -> str:
         """The options that include them."""
         options = [option for key in self.by_reason if (option := _REASONS[key][1])]
-        return f"{', '.join(dict.fromkeys(options))} would take them; --left-out-limit allows it"
+        return f"{', '.join(dict.fromkeys(options))} would include them; --left-out-limit raises the limit"

@@ -237,7 +237,7 @@ def require_default(source: str, options: LogOptions) -> None:
     """Refuses log options for a trace."""
     if given := options.given():
         raise CouldNotRun(
-            f"{source} is a trace, and {', '.join(given)} says how a log is read",
+            f"{source} is a trace, and {', '.join(given)} says how to read a log",
             "give these options to `sojourn trace LOG --output TRACE`, or give the log itself",
         )
 

@@ -66,7 +66,7 @@ class Film:
         )
         for name, value, least, most, unit in limits:
             if not least <= value <= most:
-                raise CouldNotRun(f"{name} {value:g} cannot be", f"give a value from {least:,} to {most:,} {unit}")
+                raise CouldNotRun(f"{name} {value:g} is not allowed", f"give a value from {least:,} to {most:,} {unit}")
 
     @property
     def name(self) -> str:
@@ -112,7 +112,7 @@ def make(
     """
     film.check()
     if not 1 <= copies <= COPIES_MAX:
-        raise CouldNotRun(f"--copies {copies} cannot be", f"give a number from 1 to {COPIES_MAX:,}")
+        raise CouldNotRun(f"--copies {copies} is not allowed", f"give a number from 1 to {COPIES_MAX:,}")
     _check_programs()
     try:
         return _make(film, folder, copies, progress)
@@ -167,14 +167,14 @@ def measure(path: Path) -> Measured:
             pictures += 1
             keyframes += "K" in packet["flags"]
     if not end:
-        raise CouldNotRun(f"ffprobe finds no packets in {path}", "remove the file and make it again")
+        raise CouldNotRun(f"ffprobe found no packets in {path}", "remove the file and make it again")
     return Measured(bits["video"] / end, bits["audio"] / end, end, pictures, keyframes, path.stat().st_size)
 
 
 def _check_programs() -> None:
     missing = [program for program in PROGRAMS if shutil.which(program) is None]
     if missing:
-        raise CouldNotRun(f"{' and '.join(missing)} cannot be found", "install the package ffmpeg")
+        raise CouldNotRun(f"{' and '.join(missing)} not found", "install the package ffmpeg")
 
 
 def _encode(film: Film, path: Path) -> None:
@@ -211,7 +211,7 @@ def _encode(film: Film, path: Path) -> None:
 def _run(command: list[str]) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
         raise CouldNotRun(f"{command[0]} failed: {last}", f"try it yourself: {' '.join(command)}")
     return done.stdout
 

@@ -49,9 +49,9 @@ def as_log(path: str) -> str:
         elif int(entry["response"].get("status") or 0) >= 100:
             lines.append(_line(entry, url.path, url.query, Path(path).stem))
     if not lines:
-        raise CouldNotRun(f"{path}: the recording has no answer of {site}", "record it again, with its contents")
+        raise CouldNotRun(f"{path}: the recording has no response from {site}", "record it again, with its contents")
     if others:
-        print(f"warning: {path}: {others} requests to other hosts than {site} are left out", file=sys.stderr)
+        print(f"warning: {path}: {others} requests to hosts other than {site} are left out", file=sys.stderr)
     descriptor = os.memfd_create("recording", 0)
     with open(descriptor, "w", encoding="utf-8", closefd=False) as file:  # it has no path
         file.writelines(sorted(lines))
@@ -68,7 +68,8 @@ def _entries(path: str) -> list[dict[str, Any]]:
             each["request"]["url"], each["request"]["method"], each["response"].get  # they are there
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CouldNotRun(
-            f"{path} is no whole recording (HAR): {type(error).__name__}: {error}", "export it again from the browser"
+            f"{path} is not a complete recording (HAR): {type(error).__name__}: {error}",
+            "export it again from the browser",
         ) from error
     if not timed:
         raise CouldNotRun(f"{path}: the recording is empty", "record the site with the browser's developer tools open")

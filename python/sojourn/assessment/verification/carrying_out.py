@@ -37,7 +37,7 @@ COMPARED_FRACTIONS = (0.5, 0.84)
 """Loads at which response times are compared, as fractions of the predicted capacity."""
 LIGHT_REPETITIONS = 2
 """Climbs of another server at light loads, from which other loads are predicted."""
-NO_MODEL = "without a model there are no predictions to try"
+NO_MODEL = "without a model there are no predictions to verify"
 LINK_ADDRESS = "10.77.0.1"
 """The server's address behind a link."""
 

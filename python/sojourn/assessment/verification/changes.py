@@ -192,7 +192,7 @@ class Helpers:
 class FewerWorkers:
     """So few workers that they are the limit, not the processor."""
 
-    says = "so few workers that they hold half of the load"
+    says = "so few workers that they can hold only half of the load"
 
     def inapplicable(self, assessed: Assessed) -> str | None:
         if assessed.server.has_architectures and assessed.launch.architecture in KEEP_A_CONNECTION:

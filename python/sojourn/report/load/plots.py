@@ -96,7 +96,7 @@ def distribution(run: LoadRun) -> Chart | Missing:
             series.append(Series(name, colour, _percentiles(*histograms[tag].recorded()), line=line))
     points = [point for each in series for point in each.points if point]
     if not points:
-        return Missing(identifier, title, "nothing was answered")
+        return Missing(identifier, title, "there was no response")
     rarest = max(point.x for point in points)
     return Chart(
         identifier,

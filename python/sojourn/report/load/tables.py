@@ -27,8 +27,8 @@ def latencies(run: LoadRun) -> Markup:
     ]
     title = "Latencies by phase"
     if not rows:
-        return absent("table-latencies", title, "nothing was answered")
-    note = "Good answers only. Where nothing else is said, a time counts from when the request was sent."
+        return absent("table-latencies", title, "there was no response")
+    note = "Successful responses only. Unless stated otherwise, a time counts from when the request was sent."
     return grid("table-latencies", title, [("", "Count", *_HEAD)], rows, note)
 
 
@@ -108,7 +108,7 @@ def sizes(run: LoadRun) -> Markup:
     ]
     title = "Response time by size"
     if not rows:
-        return absent("table-sizes", title, "nothing was answered")
+        return absent("table-sizes", title, "there was no response")
     return grid("table-sizes", title, [("Body", "Requests", *_HEAD)], rows)
 
 
