@@ -56,7 +56,7 @@ def test_load_runs_are_fitted_predicted_and_planned(runs: list[Path], tmp_path: 
     assert planned.returncode == 0, planned.stderr
     beyond = json.loads(planned.stdout)["never_validated"]
     assert any("largest traffic" in each and "measured up to" in each for each in beyond)
-    assert any("no run was made with it" in each for each in beyond)
+    assert any("no run measured it" in each for each in beyond)
 
 
 def test_the_rate_that_is_asked_for_is_written(runs: list[Path]) -> None:

@@ -42,7 +42,7 @@ def test_the_answer_and_the_plots_are_drawn(tmp_path: Path) -> None:
     figures = re.findall(r'<figure id="(plot-[a-z-]+)".*?</figure>', document, re.DOTALL)
     assert len(figures) == 13
     for figure in re.findall(r"<figure .*?</figure>", document, re.DOTALL):
-        if "Not measured: the timeline does not hold it" in figure:
+        if "Not measured: the timeline does not contain it" in figure:
             # The example was run without a probe.
             assert re.search(r'id="plot-timeline-(queue|memory)"', figure)
             continue

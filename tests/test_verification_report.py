@@ -81,7 +81,7 @@ def test_without_changes_the_page_has_no_such_section(tmp_path: Path) -> None:
 
 def test_a_plot_of_changes_that_were_not_measured_says_so(tmp_path: Path) -> None:
     page = write_report(write_example(tmp_path / "run", verification=MADE[-1:])).read_text()
-    assert "no change was measured to its end" in page
+    assert "no change was measured completely" in page
 
 
 def test_the_terminal_has_a_line_for_each(tmp_path: Path) -> None:
@@ -93,4 +93,4 @@ def test_the_terminal_has_a_line_for_each(tmp_path: Path) -> None:
     assert half == ["half-processor", "6,150", "5,900", "+4.2", "%", "−50.0", "%", "+0.0", "%", "missed"]
     assert "≥ 3,000" in said
     assert "not made: slow-line: the link needs root" in said
-    assert "disturbed: errors over measurements beside other work are no verdict" in said
+    assert "disturbed: errors of measurements beside other work are no verdict" in said

@@ -35,7 +35,7 @@ def document() -> SystemDocument:
 def test_solvers_and_simulation_lose_the_same(document: SystemDocument) -> None:
     assert document.system.stations[0].capacity == 5
     assert document.system.turns_away
-    assert document.system.unstable_station() is None, "what is too much is turned away"
+    assert document.system.unstable_station() is None, "what is too much is rejected"
     solvers = predict(document.system)["solvers"]
     for name in ("open", "exact-lps"):
         answer = solvers[name]["answer"]
@@ -65,7 +65,7 @@ def test_a_target_says_how_much_may_be_lost(document: SystemDocument) -> None:
     assert (target.loss_max, target.load) == (0.005, "1 req/s")
     endless = SystemDocument({**TABLE, "stations": {"server": {"discipline": "ps", "demand": "1ms"}}})
     assert parse_target("p95 < 9s", endless)[0].loss_max is None
-    with pytest.raises(CouldNotRun, match="no station turns jobs away"):
+    with pytest.raises(CouldNotRun, match="no station rejects jobs"):
         parse_target("p95 < 9s and loss < 1%", endless)
 
 

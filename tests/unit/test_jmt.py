@@ -175,7 +175,7 @@ def test_feedback_becomes_routes(tmp_path: Path) -> None:
         (("routing", "EmpiricalStrategy", "RoundRobinStrategy"), "routing of class"),
         (("priority", 'name="web" priority="0"', 'name="web" priority="1"'), "different priority"),
         (("region", "<connection ", '<blockingRegion name="r" /><connection '), "a finite capacity region (r)"),
-        (("number", "<value>10.0</value>", "<value>ten</value>"), "'ten' where a number belongs"),
+        (("number", "<value>10.0</value>", "<value>ten</value>"), "'ten' is not a number"),
     ],
     ids=lambda change: change[0] if isinstance(change, tuple) else "",
 )
@@ -217,7 +217,7 @@ def test_what_a_system_file_cannot_say_is_refused_by_name(
         (
             STATIONS.replace("servers = 2", 'queue = 3\nwhen_full = { retry = "1s" }')
             + '[classes.a]\nrate = "9/s"\nroute = ["disk"]\n',
-            "clients that come again when it is full",
+            "clients that retry when it is full",
         ),
     ],
 )

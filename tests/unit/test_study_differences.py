@@ -17,7 +17,7 @@ PLAN = study().plan()
     [
         ("duration_seconds = 2", "duration_seconds = 3", "duration_seconds was 2.0 and is 3.0"),
         ('"10KiB", "100KiB"]', '"10KiB", "1MiB"]', "factors.size has 1MiB in addition; factors.size has lost 100KiB"),
-        ('["1KiB", "10KiB", "100KiB"]', '["10KiB", "1KiB", "100KiB"]', "factors.size has another order"),
+        ('["1KiB", "10KiB", "100KiB"]', '["10KiB", "1KiB", "100KiB"]', "factors.size has a different order"),
         (
             '{ name = "slow" }',
             '{ name = "slow", architecture = "mt" }',

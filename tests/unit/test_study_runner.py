@@ -179,7 +179,7 @@ def test_the_page_and_the_summary_come_from_the_folder_alone(tmp_path: Path) -> 
 
 def test_two_processes_do_not_share_a_folder(tmp_path: Path) -> None:
     first = StudyFolder.begin(tmp_path / "run", study(), TEXT)
-    with pytest.raises(CouldNotRun, match="another sojourn study measures into"):
+    with pytest.raises(CouldNotRun, match="is measuring into"):
         StudyFolder.begin(tmp_path / "run", study(), TEXT)
     first.close()
     StudyFolder.begin(tmp_path / "run", study(), TEXT).close()
@@ -192,7 +192,7 @@ def test_two_processes_do_not_share_a_folder(tmp_path: Path) -> None:
         (('metric = "rps"', 'metric = "speed"'), "'speed' is not a metric"),
         (("repetitions = 4", "repetitions = 0"), "repetitions"),
         (('question = "does it work?"', 'question = "?"\nrepeat = 3'), "repeat"),
-        (('{ name = "slow" }', '{ name = "fast" }'), "each its own"),
+        (('{ name = "slow" }', '{ name = "fast" }'), "distinct names"),
         (('{ name = "slow" }', '{ name = "slow", solver = "open" }'), "others none"),
         (("\nfactors", '\nmodel = { system = "public-site" }\nfactors'), "others none"),
         (("\nfactors", "\nprogram = { metrics = {} }\nfactors"), "one of workload, model, program"),
@@ -248,7 +248,7 @@ def test_a_set_of_files_has_the_mean_that_its_name_says(name: str, files: int, m
 
 
 def test_a_set_of_files_without_a_name_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CouldNotRun, match="'everything' is no file set"):
+    with pytest.raises(CouldNotRun, match="'everything' is not a file set"):
         site("everything", {"system": "any"}, tmp_path)
 
 

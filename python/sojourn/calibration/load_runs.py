@@ -112,7 +112,7 @@ def _runs_in(path: Path) -> list[Path]:
         return [path]
     found = folder.points(path)
     if not found:
-        raise CouldNotRun(f"{path} is a search without a run", "give its folder whole, with its point-*.json")
+        raise CouldNotRun(f"{path} is a search without a run", "give its complete folder, with its point-*.json")
     return found
 
 
@@ -177,7 +177,7 @@ def _uneven(runs: Sequence[Path], tables: Sequence[polars.DataFrame]) -> list[st
 def _refuse_different_servers(runs: Sequence[Path], results: Sequence[LoadResult]) -> None:
     for run, result in zip(runs, results, strict=True):
         if result.is_streams:
-            raise CouldNotRun(f"{run} is of viewers of films", "give runs of requests")
+            raise CouldNotRun(f"{run} is a run of viewers of films", "give runs of requests")
     named = {urlsplit(result.record.url).netloc for result in results}
     if len(named) > 1:
         raise CouldNotRun(
@@ -193,7 +193,7 @@ def _points(run: Path, result: LoadResult) -> polars.DataFrame:
     )
     if busy is None or not np.isfinite(busy).any():
         raise CouldNotRun(
-            f"{run} does not say what CPU time the server used",
+            f"{run} does not contain the server's CPU time",
             "measure again with sojourn load … --probe, or --observe-pid PID",
         )
     good = np.isfinite(busy) & np.isfinite(table["requests"])
@@ -249,7 +249,7 @@ def _loads(results: Sequence[LoadResult]) -> tuple[list[_Load], list[str]]:
 
 def _useless(step: Step) -> str | None:
     if step.offered_requests_per_second is None:
-        return "clients that wait for their answers (--clients) offer no rate"
+        return "a closed loop (--clients) has no offered rate"
     if step.generator.limited:
         return "the generator was the limit"
     if not step.steady:

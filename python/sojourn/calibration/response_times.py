@@ -95,14 +95,14 @@ def fit(requests: Requests, servers: int, seed: int) -> ResponseTimesFit:
     if not REQUESTS_MIN <= count <= REQUESTS_MAX:
         raise CouldNotRun(
             f"{count:,} requests: between {REQUESTS_MIN:,} and {REQUESTS_MAX:,} can be fitted",
-            "give the records of one steady span",
+            "give the records of one steady period",
         )
     backwards = np.flatnonzero(requests.ended <= requests.accepted)
     if len(backwards):
         place = backwards[0]
         raise CouldNotRun(
             f"a request ended at {requests.ended[place]:.9g} s, accepted at {requests.accepted[place]:.9g} s",
-            "the times must be of one clock",
+            "the times must come from one clock",
         )
     warnings: list[str] = []
     unknown = np.zeros(count, dtype=bool)
@@ -124,7 +124,7 @@ def fit(requests: Requests, servers: int, seed: int) -> ResponseTimesFit:
     if np.any(received[~unknown] <= 0):
         raise CouldNotRun(
             "some requests ended without any service",
-            "the times must be of one clock and of one station, and every request must be there",
+            "the times must come from one clock and one station, and no request may be missing",
         )
     names = np.array(requests.classes)
     random = np.random.default_rng(seed)
@@ -153,8 +153,8 @@ def _observed_limit(
     late = np.diff(requests.started) < 0
     if late.mean() > EARLY_FRACTION_MAX:
         warnings.append(
-            f"{late.mean():.1%} of the requests started before one accepted earlier: this is no FIFO queue in front "
-            "of the service, and r means less than it says."
+            f"{late.mean():.1%} of the requests started before one accepted earlier: the queue is not FIFO, and "
+            "r means less than it says."
         )
     # While requests wait, all places are taken, so r is the number in service.
     held = in_service[waiting > 0]
@@ -195,7 +195,7 @@ def _likeliest_limit(requests: Requests, servers: int) -> tuple[int | None, dict
     if not np.isfinite(highest):
         raise CouldNotRun(
             "no limit r explains the order in which the requests ended",
-            "the times must be of one clock and of one station, and every request must be there",
+            "the times must come from one clock and one station, and no request may be missing",
         )
     relative = {str(limit): value - highest for limit, (value, _) in sorted(tried.items()) if np.isfinite(value)}
     # Processor sharing is the simplest candidate that is equivalent to the best.

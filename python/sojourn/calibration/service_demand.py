@@ -234,7 +234,7 @@ def _falling(sizes: FloatArray, demands: FloatArray) -> tuple[str, ...]:
     if correlation > FALLING_MAX:
         return ()
     return (
-        f"Larger documents needed less work (rank correlation {correlation:.2f}): g was kept from falling; "
+        f"Larger documents needed less work (rank correlation {correlation:.2f}): g was constrained not to fall; "
         "look for what else differs between the sizes.",
     )
 
@@ -244,8 +244,8 @@ def _scattered(residuals: FloatArray, cap: float, scatter: float) -> tuple[str, 
     warnings = []
     if outliers:
         warnings.append(
-            f"{outliers} of {len(residuals)} demands lie far off the others and were kept from bending g: look at how "
-            "they were measured."
+            f"{outliers} of {len(residuals)} demands lie far from the others and got less weight in the fit of g: "
+            "check how they were measured."
         )
     if scatter > SCATTER_MAX:
         warnings.append(

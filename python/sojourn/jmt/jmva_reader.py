@@ -60,7 +60,7 @@ def _class(element: Element, demands: Mapping[str, float], stations: Mapping[str
     else:
         raise refused(f"class {name} of kind {element.tag}")
     if not visited:
-        raise refused(f"class {name}: its jobs ask nothing of any station")
+        raise refused(f"class {name}: its jobs have no demand at any station")
     route = [{"station": station, "demand": system_file.time(demand)} for station, demand in visited.items()]
     return source | {"route": route}
 
@@ -118,4 +118,4 @@ def _number(text: str | None, name: str) -> float:
     try:
         return float(text or "")
     except ValueError:
-        raise refused(f"{name}: {text!r} where a number belongs") from None
+        raise refused(f"{name}: {text!r} is not a number") from None

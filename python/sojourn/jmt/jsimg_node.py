@@ -33,7 +33,7 @@ class Node:
     def service(self, class_name: str) -> Law:
         """The demand of a class."""
         if class_name not in self.services:
-            raise refused(f"class {class_name} comes to {self.name}, which does not serve it")
+            raise refused(f"class {class_name} arrives at {self.name}, which does not serve it")
         return self.services[class_name]
 
 
@@ -71,7 +71,9 @@ def _station(section: Element, name: str, kind: str) -> Table:
         raise refused(f"node {name}: servers of different types")
     for class_name, strategy in _by_class(_parameter(section, "PSStrategy")):
         if not str(strategy.get("classPath")).endswith(".EPSStrategy"):
-            raise refused(f"node {name}: {strategy.get('name')} for class {class_name}", "only equal sharing is known")
+            raise refused(
+                f"node {name}: {strategy.get('name')} for class {class_name}", "only equal sharing is supported"
+            )
     station: Table = {"discipline": "fifo"}
     if kind == "PSServer":
         station = {"discipline": "lps", "r": running} if running > 0 else {"discipline": "ps"}
@@ -88,7 +90,7 @@ def _limit(section: Element, name: str) -> Table:
     if not known:
         raise refused(
             f"node {name}: a queue of limited size with {' and '.join(sorted(found))}",
-            f"known, for all classes alike: {', '.join(DROP_STRATEGIES.values())}",
+            f"supported, the same for all classes: {', '.join(DROP_STRATEGIES.values())}",
         )
     return {"capacity": size, "when_full": known[0]}
 
@@ -97,7 +99,7 @@ def _check_queue(section: Element, name: str) -> None:
     for parameter in section.findall("parameter"):
         path = str(parameter.get("classPath"))
         if ".QueueGetStrategies." in path and not path.endswith(".FCFSstrategy"):
-            raise refused(f"node {name}: {parameter.get('name')}", "only first come, first served is known")
+            raise refused(f"node {name}: {parameter.get('name')}", "only first come, first served is supported")
     for class_name, strategy in _by_class(_parameter(section, "QueuePutStrategy")):
         if not str(strategy.get("classPath")).endswith(".TailStrategy"):
             raise refused(f"node {name}: {strategy.get('name')} for class {class_name}")
@@ -134,7 +136,7 @@ def _laws(section: Element, name: str) -> Iterator[tuple[str, str, dict[str, flo
         if kind == "ZeroServiceTimeStrategy":
             yield class_name, "DeterministicDistr", {"t": 0.0}
         elif kind not in ("ServiceTimeStrategy", "DisabledServiceTimeStrategy"):
-            raise refused(f"node {name}: {kind} for class {class_name}", "only load-independent service is known")
+            raise refused(f"node {name}: {kind} for class {class_name}", "only load-independent service is supported")
         else:
             parts = strategy.findall("subParameter")
             # A class that does not visit the station has no distribution.
@@ -189,4 +191,4 @@ def _number(text: str | None, name: str) -> float:
     try:
         return float(text or "")
     except ValueError:
-        raise refused(f"{name}: {text!r} where a number belongs") from None
+        raise refused(f"{name}: {text!r} is not a number") from None

@@ -38,7 +38,7 @@ def read(root: Element, name: str) -> Translation:
     names = [str(each.get("name")) for each in classes]
     nodes = {node.name: node for node in (read_node(each, names, translation) for each in simulation.findall("node"))}
     if _begins_elsewhere(simulation, classes):
-        translation.warn("where jobs are when the simulation begins (preload) is left out: it does not last")
+        translation.warn("the initial placement of jobs (preload) is left out: its effect does not last")
     described = {str(each.get("name")): _class(each, nodes, links, translation) for each in classes}
     used = {visit["station"] for each in described.values() for route in each["routes"] for visit in route["visits"]}
     stations = {node.name: node.station for node in nodes.values() if node.station and node.name in used}

@@ -133,7 +133,7 @@ def _analytic(prediction: Prediction, metric: Metric) -> Evaluation | None:
         if answer is not None and seconds is not None:
             throughput = sum(each["throughput_per_second"] for each in answer["classes"].values())
             lost = _lost(answer, throughput)
-            # Percentiles are answered only where they are exact; what is turned away is one of the means.
+            # Percentiles are answered only where they are exact; what is rejected is one of the means.
             exact = answer["means"] == "exact"
             return Evaluation(seconds, name, _mean(answer), throughput, loss_probability=lost, exact=exact)
     return None
@@ -193,6 +193,6 @@ def _simulated(result: Simulation, metric: Metric) -> Evaluation:
     if value is None:
         raise CouldNotRun(
             f"no job of the simulation ended: there is no {metric.statistic}",
-            "look for times in the system that are longer than all of it",
+            "check for times that are longer than the whole simulation",
         )
     return Evaluation(value, "simulation", mean, throughput, half_width, **lost)

@@ -26,7 +26,7 @@ def parse_growth(text: str) -> float:
     """
     match = _GROWTH.fullmatch(text)
     if match is None or match[2] not in _RATES or float(match[1]) <= 0:
-        raise CouldNotRun(f"{text!r} is not a growth", f"write it as in 30%/year (per {', '.join(_RATES)})")
+        raise CouldNotRun(f"{text!r} is not a growth rate", f"write it as in 30%/year (per {', '.join(_RATES)})")
     return float((1 + float(match[1]) / 100) ** _RATES[match[2]])
 
 

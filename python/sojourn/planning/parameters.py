@@ -85,7 +85,7 @@ def parameter(document: SystemDocument, path: str) -> Parameter:
         case ["class" | "classes", name, key]:
             return _number(path, key, _table(document.classes, name, path, "class"))
     known = "station.NAME.speed, station.NAME.rate, class.NAME.users, speed or traffic"
-    raise CouldNotRun(f"{path} is not a parameter that is a number", f"write for example {known}")
+    raise CouldNotRun(f"{path} is not a numeric parameter", f"write for example {known}")
 
 
 def levers(document: SystemDocument) -> Iterator[Parameter]:

@@ -66,7 +66,7 @@ def parse_sweep(text: str, document: SystemDocument) -> SweepRange:
         unit = swept.unit or "no unit"
         raise CouldNotRun(f"{text!r}: {path} is in {unit}", f"write both ends in it, as in {swept.text(swept.present)}")
     if not low < high or low < 0:
-        raise CouldNotRun(f"{text!r}: a sweep goes from a smaller to a larger value", "exchange the ends")
+        raise CouldNotRun(f"{text!r}: a sweep goes from a smaller to a larger value", "swap the ends")
     document.set(swept.setting(low), swept.setting(high))
     return SweepRange(swept, low, high)
 

@@ -3,7 +3,7 @@
 A setting names a key of the file (`station.line.rate`, `class.members.users`, `document.mu`), or one of the
 parameters that are not keys: a station's `speed`, a factor on how fast all demands are served there; `speed`, that
 factor for all stations but delays; a route's `probability`, to which the class's other routes are scaled; and
-`traffic`, a factor on all that is offered.
+`traffic`, a factor on all of the offered load.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def _loss(share: str | None, text: str, document: SystemDocument) -> tuple[str, 
     if document.system.turns_away:
         return (text, float(share) / 100) if share else (f"{text} and loss < {LOSS_MAX_DEFAULT:.0%}", LOSS_MAX_DEFAULT)
     if share is not None:
-        raise CouldNotRun(f"{text!r}: no station turns jobs away", "leave the loss out, or give a station a queue")
+        raise CouldNotRun(f"{text!r}: no station rejects jobs", "leave the loss out, or give a station a queue")
     return text, None
 
 

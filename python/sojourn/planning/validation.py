@@ -40,8 +40,8 @@ def _beyond(
     if traffic.factor is not None and traffic.throughput_per_second > highest:
         yield f"the largest traffic, {format.number(traffic.throughput_per_second)} requests/s: {upto}"
     if metric.statistic not in ("mean", "residence"):
-        yield f"{metric.statistic}: the fit was compared with measured means alone"
+        yield f"{metric.statistic}: the fit was compared with measured means only"
     if levers:
-        yield f"what a change gives ({', '.join(lever.label for lever in levers)}): no run was made with it"
+        yield f"what a change gives ({', '.join(lever.label for lever in levers)}): no run measured it"
     if settings:
-        yield f"the system with {', '.join(settings)}: it was measured without"
+        yield f"the system with {', '.join(settings)}: it was measured without these settings"

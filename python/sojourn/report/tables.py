@@ -92,7 +92,7 @@ def where_time_goes(saturation: Saturation | None) -> Markup:
     from sojourn.loading.saturation import written
 
     if saturation is None:
-        return absent("table-saturation", _TITLE, "the server was not looked at (--probe)")
+        return absent("table-saturation", _TITLE, "the server was not probed (--probe)")
     # Without a saturated resource, the highest loads came nearest to saturation.
     first = saturation.loads.index(saturation.at) if saturation.at is not None else len(saturation.loads)
     begin = max(0, min(first, len(saturation.loads) - LOADS_SHOWN_MAX))
@@ -106,5 +106,5 @@ def where_time_goes(saturation: Saturation | None) -> Markup:
         for use in saturation.uses
     ]
     head = ("Resource", *(saturation.loads[place] for place in shown), "Full from")
-    note = "● full. Memory stalls are the whole machine's; the cause stands above its effect."
+    note = "● saturated. Memory stalls concern the whole machine; causes stand above effects."
     return grid("table-saturation", _TITLE, [head], rows, note, finding=saturation.sentence)

@@ -35,7 +35,7 @@ def simulated_mean(system: System, size_bytes: float, jobs: int, seed: int) -> f
             slope, height = np.polyfit(sizes[chosen] - size_bytes, times[chosen], 1)
             return float(height) if np.isfinite(slope) else float(np.mean(times[chosen]))
         near *= 2
-    raise CouldNotRun(f"of {jobs:,} documents hardly one has about {size_bytes:,.0f} B", "ask about smaller documents")
+    raise CouldNotRun(f"of {jobs:,} documents hardly any has about {size_bytes:,.0f} B", "ask about smaller documents")
 
 
 @lru_cache(maxsize=8)

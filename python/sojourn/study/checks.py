@@ -82,7 +82,7 @@ class Verdict:
         if self.repetitions_to_decide is None:
             return f"{self.points_to_repeat:,} points would have to be measured again, which takes about {takes}"
         more = self.repetitions_to_decide - self.repetitions
-        return f"about {more:,} repetitions more would decide it, which take {takes}"
+        return f"about {more:,} more repetitions would decide it, which take {takes}"
 
     def as_json(self) -> dict[str, object]:
         """The verdict in the summary."""
@@ -188,7 +188,7 @@ def _ratio(check: Ratio, cells: Cells) -> _Asked:
 def _within(check: Within, cells: Cells, write: Writer) -> _Asked:
     found = cells.where(check.over)
     if not found:
-        return _Asked(None, unasked="nothing of it was measured")
+        return _Asked(None, unasked="none of it was measured")
     names = told_apart([{each: str(value) for each, value in cell.settings.items()} for cell in found])
     bounds = Bounds(check.least, check.most)
     figures = []

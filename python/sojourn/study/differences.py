@@ -34,7 +34,7 @@ def _of_values(path: str, held: object, wanted: object) -> Iterator[str]:
     elif held is None:
         yield f"{path} is new"
     elif wanted is None:
-        yield f"{path} is no more"
+        yield f"{path} was removed"
     else:
         yield f"{path} was {_shown(held)} and is {_shown(wanted)}"
 
@@ -47,7 +47,7 @@ def _of_lists(path: str, held: Sequence[object], wanted: Sequence[object]) -> It
     if gone:
         yield f"{path} has lost {', '.join(gone)}"
     if not new and not gone:
-        yield f"{path} has another order"
+        yield f"{path} has a different order"
 
 
 def _by_name(values: object) -> Mapping[str, object] | None:

@@ -89,7 +89,7 @@ class Study(BaseModel):
     def _holds_together(self) -> Self:
         names = [each.name for each in self.systems]
         if not names or len(set(names)) < len(names):
-            raise ValueError("systems need names, each its own")
+            raise ValueError("systems need distinct names")
         self._one_kind()
         known = self._known()
         if empty := [name for name, values in known.items() if not values]:
@@ -112,7 +112,7 @@ class Study(BaseModel):
                 message = f"there is no factor {name}, nor a metric: factors are {', '.join(known)}"
                 raise ValueError(message) from None
         if strange := sorted(set(self.quick.systems or ()) - set(names)):
-            raise ValueError(f"quick.systems names {strange[0]}, which is no system of the study")
+            raise ValueError(f"quick.systems names {strange[0]}, which is not a system of the study")
         return self
 
     @model_validator(mode="after")
@@ -270,4 +270,6 @@ def read(path: Path) -> tuple[Study, str]:
         place = ".".join(str(part) for part in first["loc"]) or "the study"
         raise CouldNotRun(f"{path}: {place}: {first['msg']}", "docs/studies.md has the keys of a study") from None
     except ValueError as error:
-        raise CouldNotRun(f"{path} is no study: {error}", "give a study (TOML); docs/studies.md has its keys") from None
+        raise CouldNotRun(
+            f"{path} is not a study: {error}", "give a study (TOML); docs/studies.md has its keys"
+        ) from None

@@ -75,7 +75,7 @@ class StudyFolder:
     def open(cls, path: Path) -> StudyFolder:
         """Opens the folder of an earlier run for reading."""
         if not (path / PLAN).is_file():
-            raise CouldNotRun(f"{path} holds no study: there is no {PLAN}", "run one with sojourn study")
+            raise CouldNotRun(f"{path} is not the folder of a study: it has no {PLAN}", "run one with sojourn study")
         whole, _ = read(path / DOCUMENT)
         plan = json.loads((path / PLAN).read_text())
         return cls(RunFolder(path), whole.planned(plan), whole)
@@ -84,7 +84,9 @@ class StudyFolder:
         """Copies a file on which the points depend and returns the copy's path; refuses a changed file."""
         path, text = self.run.path / name, source.read_text(encoding="utf-8")
         if path.is_file() and path.read_text(encoding="utf-8") != text:
-            raise CouldNotRun(f"{path} is not what the study takes now", "give another --output, or remove the folder")
+            raise CouldNotRun(
+                f"{path} differs from what the study uses now", "give another --output, or remove the folder"
+            )
         return path if self.run.write_text(name, text) else source
 
     def has(self, point: Point) -> bool:
@@ -139,7 +141,7 @@ def _lock(path: Path) -> IO[str]:
     except OSError:
         file.close()
         raise CouldNotRun(
-            f"another sojourn study measures into {path}", "wait until it has ended, or give another --output"
+            f"another `sojourn study` is measuring into {path}", "wait until it has ended, or give another --output"
         ) from None
     return file
 

@@ -34,7 +34,7 @@ _LOOKS_FORESEEN = 20
 """The number of future looks considered when estimating the cost of a decision."""
 _TROUBLES = ("failed", "generator_limited", "doubtful")
 """Keys of a record that exclude its figures from decisions."""
-QUICK = "--quick is to try, not to believe"
+QUICK = "--quick is a trial without verdicts"
 
 
 def schedule(first: int, looks: int = LOOKS_MAX) -> list[tuple[int, float]]:

@@ -51,7 +51,7 @@ class ProgramPoints:
                     command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=PROGRAM_SECONDS_MAX
                 )
             except subprocess.TimeoutExpired:
-                return _record(command, {}, f"it had not ended after {PROGRAM_SECONDS_MAX:g} s")
+                return _record(command, {}, f"it did not end within {PROGRAM_SECONDS_MAX:g} s")
             except OSError as error:
                 raise SystemMissing(CouldNotRun(f"cannot run {command[0]}: {error.strerror}", "install it")) from error
         said = done.stderr.decode(errors="replace").strip()
@@ -121,7 +121,7 @@ def _at(whole: object, path: str) -> float | None:
     if found is None or (isinstance(found, Mapping) and "unavailable" in found):
         return None
     if isinstance(found, bool) or not isinstance(found, int | float):
-        raise CouldNotRun(f"{path} of its output is no number: {str(found)[:80]}")
+        raise CouldNotRun(f"{path} of its output is not a number: {str(found)[:80]}")
     return float(found)
 
 
@@ -129,7 +129,7 @@ def _listed(whole: object, path: str) -> list[str]:
     """The strings of a list; empty if the list is missing."""
     found = _part_at(whole, path)
     if found is not None and not isinstance(found, list):
-        raise CouldNotRun(f"{path} of its output is no list: {str(found)[:80]}")
+        raise CouldNotRun(f"{path} of its output is not a list: {str(found)[:80]}")
     return [str(each) for each in found or []]
 
 

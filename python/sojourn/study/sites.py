@@ -54,7 +54,7 @@ def films(declared: Films, settings: Settings, work: Path) -> Path:
     film = media.Film(media.bits_per_second(filled(declared.rate, settings)), declared.seconds)
     number = filled(str(declared.number), settings)
     if not number.isdecimal():
-        raise CouldNotRun(f"{number!r} is no number of films", "write a number, or the name of a factor that is one")
+        raise CouldNotRun(f"{number!r} is not a number of films", "write a number, or the name of a factor that is one")
     root = work / f"films-{film.name}-{number}"
     if not (root / fileset.MANIFEST).is_file():
         _, made, _ = media.make(film, root, int(number))
@@ -76,7 +76,7 @@ def _named(text: str) -> FileSet:
     match = _NAMED.fullmatch(text)
     if match is None:
         known = "webstone, webstone at 9.5kB, log-normal at 9.5kB, 99 files of 50kB, 99 files of class 3, or log"
-        raise CouldNotRun(f"{text!r} is no file set", f"write {known}")
+        raise CouldNotRun(f"{text!r} is not a file set", f"write {known}")
     mean = None if match[2] is None else quantity.size_bytes(match[2])
     if match[1] == "webstone":
         return fileset.webstone() if mean is None else fileset.with_mean(fileset.webstone(), mean)
@@ -113,7 +113,9 @@ def _weight(text: str) -> float:
     try:
         weight = float(first) - float(second or 0)
     except ValueError:
-        raise CouldNotRun(f"{text!r} is no weight of a file", "write a number, or a difference as 1000 - {x}") from None
+        raise CouldNotRun(
+            f"{text!r} is not the weight of a file", "write a number, or a difference as 1000 - {x}"
+        ) from None
     if weight < 0:
         raise CouldNotRun(f"the weight {text!r} of a file is below 0", "give a factor that stays within")
     return weight

@@ -40,13 +40,13 @@ def fit_table(table: Table, options: Options, kind: str | None = None) -> Fit:
     if kind is None or not table.has(*KINDS[kind].needs):
         known = "; ".join(f"{name}: {', '.join(each.needs)}" for name, each in KINDS.items())
         asked = f" of kind {kind}" if kind else ""
-        raise CouldNotRun(f"{table.path} has not the columns of a table{asked}", f"columns by kind: {known}")
+        raise CouldNotRun(f"{table.path} lacks the columns of a table{asked}", f"columns by kind: {known}")
     found = KINDS[kind].fit(table, options)
     try:
         System(found.system_text())
     except SystemFileError as error:
         raise CouldNotRun(
-            f"{table.path}: what these numbers say is beyond what a system file may hold: {error.message}",
+            f"{table.path}: these numbers are beyond the limits of a system file: {error.message}",
             "look at the units of the columns",
         ) from None
     return found

@@ -36,7 +36,9 @@ def fit(table: Table, options: Options) -> Fit:
     found = response_times.fit(requests, options.servers, options.seed)
     span = float(accepted.max() - accepted.min())
     if span <= 0:
-        raise CouldNotRun(f"{table.path}: all requests were accepted at one time", "give the requests of a span")
+        raise CouldNotRun(
+            f"{table.path}: all requests were accepted at one time", "give the requests of a longer period"
+        )
     warnings = list(found.warnings)
     document, demand = _by_size(table, found.demands, order, options, warnings)
     described: toml.Table = {}

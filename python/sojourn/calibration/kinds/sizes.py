@@ -87,7 +87,7 @@ def _outcome_shares(
         return {"hit": options.hit_ratio, "miss": 1.0 - options.hit_ratio}
     if not has_requests:
         raise CouldNotRun(
-            "nothing says how often each outcome comes", "give --hit-ratio, or a column requests with their numbers"
+            "the frequency of the outcomes is unknown", "give --hit-ratio, or a column requests with their numbers"
         )
     return {name: float(weights[own].sum() / weights.sum()) for name, own in _parts(outcomes)}
 

@@ -30,7 +30,7 @@ def _marks(summary: Summary) -> list[Markup]:
     limited = [step for step in summary.steps if step.generator_limited]
     if limited and not bound:
         rates = ", ".join(format.number(step.offered_requests_per_second) for step in limited)
-        said = f"at {rates} requests/s the generator, not the server, was the limit; they are crossed out."
+        said = f"at {rates} requests/s the generator, not the server, was the limit; these steps are crossed out."
         marks.append(_mark("caution", "Some steps are generator limited", said))
     return marks
 
@@ -66,7 +66,11 @@ def _sentences(answer: Answer) -> Markup:
 def _facts(answer: Answer) -> Markup:
     facts = [
         ("Bottleneck", wording.bottleneck(answer), answer.bottleneck_because),
-        ("Next", answer.next_bottleneck or "not measured: no other resource was used enough to say", None),
+        (
+            "Next",
+            answer.next_bottleneck or "not measured: no other resource was used enough to estimate its limit",
+            None,
+        ),
         ("Headroom", wording.headroom(answer), None),
         ("Covers", wording.covers(answer), None),
     ]

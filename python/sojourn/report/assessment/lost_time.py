@@ -10,7 +10,7 @@ from sojourn.report.markup import Markup
 from sojourn.report.tables import Row, absent, grid
 from sojourn.text import format
 
-TITLE = "Time lost to others, per core"
+TITLE = "Time lost to other programs, per core"
 LIMIT_SECONDS = 1e-3
 """The most that a core may lose in an undisturbed window: the engine's limit for precise sources."""
 _CORES = {"server": SERVER_LOST, "generator": GENERATOR_LOST}
@@ -23,7 +23,7 @@ def lost_time(run: Run) -> Markup:
     known = {name: _windows(run.timeline, column) for name, column in _CORES.items() if column in run.timeline.columns}
     rows = [_row(name, windows) for name, windows in known.items() if windows.height]
     if not rows:
-        return absent("table-lost", TITLE, "the timeline does not hold it")
+        return absent("table-lost", TITLE, "the timeline does not contain it")
     head = ("Core of the", "Lost", "Most in a window", "Windows that lost over 1 ms", "Windows")
     note = "To other processes, interrupts and the hypervisor, over all climbs, in windows of 0.1 s."
     return grid("table-lost", TITLE, [head], rows, note)

@@ -64,7 +64,7 @@ def model(run: Run) -> Markup:
             ("Calibration factor", f"{factor.estimate:.3f} (95 %: {factor.low:.3f} to {factor.high:.3f})"),
             ("Mean demand of the log's mix, busy server", format.seconds(fit.mean_demand_seconds)),
             ("Squared variation of demand", format.number(fit.demand_squared_coefficient_of_variation)),
-            ("Jobs in service at most", "no limit: sharing" if limit is None else format.count(limit)),
+            ("Jobs in service at most", "no limit (processor sharing)" if limit is None else format.count(limit)),
             ("Latency, in the mean", format.seconds(fit.latency_seconds)),
             ("Latency, in the p95", format.seconds(fit.latency_p95_seconds)),
             ("Interruptions of the core, ν E[H²]", format.seconds(fit.interruption_seconds)),
@@ -78,7 +78,7 @@ def model(run: Run) -> Markup:
 def validation(run: Run) -> Markup:
     """The model's errors at points it was not fitted to."""
     fit = run.summary.model
-    title = "How well the model holds"
+    title = "Accuracy of the model"
     if fit is None:
         return absent("table-validation", title, f"nothing was fitted: {run.because_incomplete}")
     rows = [

@@ -43,4 +43,4 @@ class Run:
     @property
     def because_incomplete(self) -> str:
         """The reason why something may be missing, as the end of a sentence."""
-        return self.summary.incomplete_because or "the run does not hold it"
+        return self.summary.incomplete_because or "the run does not contain it"

@@ -64,7 +64,7 @@ def print_verification(made: Sequence[Verification], console: Console) -> None:
         names = ", ".join(each.change for each in made if each.unmade_because == because)
         console.print(Text(f"not made: {names}: {because}", style="dim"))
     if any(each.verdict == "disturbed" for each in made):
-        console.print(Text("disturbed: errors over measurements beside other work are no verdict", style="dim"))
+        console.print(Text("disturbed: errors of measurements beside other work are no verdict", style="dim"))
 
 
 def _rows(made: Verification) -> Iterator[Row]:

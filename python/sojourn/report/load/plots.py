@@ -20,7 +20,7 @@ from sojourn.text import format
 
 POINTS_MAX = 600
 """The most points of a plot: a screen has no more columns, so neighbouring intervals are merged."""
-_NO_INTERVALS = "the run was too short for an interval, or kept none"
+_NO_INTERVALS = "the run was too short for an interval, or stored none"
 
 Plot = Callable[[LoadRun], Chart | Missing]
 
@@ -71,10 +71,10 @@ def cpu(run: LoadRun) -> Chart | Missing:
 def in_flight(run: LoadRun) -> Chart | Missing:
     """Requests in flight and open connections over time."""
     series = [
-        series_of("requests under way", 1, "solid", run.result.timeline, "in_flight", format.count),
+        series_of("requests in flight", 1, "solid", run.result.timeline, "in_flight", format.count),
         series_of("connections open", 3, "dashed", run.result.timeline, "connections_open", format.count),
     ]
-    return over_time("in-flight", "Requests under way over time", series, "number", linear, format.count)
+    return over_time("in-flight", "Requests in flight over time", series, "number", linear, format.count)
 
 
 DISTRIBUTIONS: tuple[tuple[str, str, int, Line], ...] = (
@@ -101,8 +101,8 @@ def distribution(run: LoadRun) -> Chart | Missing:
     return Chart(
         identifier,
         title,
-        "From left to right the axis grows tenfold rarer at each mark. Every request counts from when it was due;"
-        " the dashed grey line is what a tool would have seen that counts from when it could send.",
+        "Each mark of the axis is ten times rarer than the one before. Every request counts from when it was due; the"
+        " dashed grey line counts from when it was sent, as tools with coordinated omission do.",
         Axis("percentile", _Rarity(1.0, max(10.0, rarest * 1.1)), _percentile),
         Axis("latency", logarithmic([point.y for point in points]), format.seconds),
         series,

@@ -110,10 +110,10 @@ def _faults(run: LoadRun) -> Markup:
     rows += [(f"refused with {code}", format.count(count)) for code, count in streams.refused_by_status.items()]
     causes = streams.failures_by_cause.items()
     rows += [(f"failed: {name.replace('_', ' ')}", format.count(count)) for name, count in causes]
-    others = {"films_over": "played to the end", "unfinished": "not begun at the end", "slow": "slow, not judged"}
+    others = {"films_over": "played to the end", "unfinished": "not started at the end", "slow": "slow, not judged"}
     others["vanishing"] = "vanishing, not judged"
     rows += [(said, format.count(count)) for key, said in others.items() if (count := getattr(streams, key))]
-    return pairs("table-streams", "What became of the streams", rows)
+    return pairs("table-streams", "Outcomes of the streams", rows)
 
 
 def _packets(run: LoadRun) -> Markup:

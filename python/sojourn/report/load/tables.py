@@ -68,7 +68,7 @@ def errors(run: LoadRun) -> Markup:
         (cause.replace("_", " "), format.count(count), *_statistics(record.error_time_seconds.get(cause)))
         for cause, count in record.errors_by_cause.items()
     ]
-    left = [("unfinished at the end", record.unfinished), ("skipped: too many under way", record.skipped)]
+    left = [("unfinished at the end", record.unfinished), ("skipped: too many in flight", record.skipped)]
     left.append(("never sent: their session had failed", record.abandoned))
     rows += [(name, format.count(count), *[""] * len(_HEAD)) for name, count in left if count]
     if not rows:

@@ -76,7 +76,7 @@ def print_result(result: LoadResult, console: Console) -> None:
     console.print(Text(f"{answered}:", style="bold"), Text(f"{counts}; {failed}"), highlight=False)
     for cause, count in record.errors_by_cause.items():
         console.print(Text(f"  {count:,} {cause.replace('_', ' ')}", style="red"))
-    left = [("redirections followed", record.redirects), ("abandoned: one before them had failed", record.abandoned)]
+    left = [("redirections followed", record.redirects), ("abandoned: an earlier request had failed", record.abandoned)]
     for what, count in left:
         if count:
             console.print(Text(f"  {count:,} {what}"))
@@ -278,7 +278,7 @@ _COUNTED = (
     ("refused", "refused"),
     ("timed_out", "timed out"),
     ("films_over", "to the end"),
-    ("unfinished", "not begun at the end"),
+    ("unfinished", "not started at the end"),
 )
 
 
@@ -327,8 +327,8 @@ def _server(result: LoadResult) -> list[tuple[str, str]]:
 
 
 _ENDINGS = {
-    "out of time": "the time was over before the interval was as narrow as wanted",
-    "interrupted": "interrupted; this is what was known by then",
+    "out of time": "the time ran out before the interval was narrow enough",
+    "interrupted": "interrupted; this is the result so far",
 }
 
 
@@ -370,7 +370,7 @@ def answer(found: Found, unit: str) -> str:
         return f"{at_least or 'nothing passed'}: the generator saturates first, so the server's limit is not known"
     if found.ending == "never passed":
         return "no load passed: even the smallest that was tried failed"
-    return f"{at_least or 'nothing passed yet'}: no load failed, so the limit was not met"
+    return f"{at_least or 'nothing passed yet'}: no load failed, so the limit was not reached"
 
 
 def _between(found: Found) -> str:

@@ -14,7 +14,7 @@ from sojourn.report.tables import absent, grid
 from sojourn.report.terminal import table
 from sojourn.text import format
 
-TITLE = "As the machine was, and undisturbed"
+TITLE = "All windows, and undisturbed ones"
 _HEAD = ("requests/s", "mean", "p50", "p90", "p95", "p99", "p99.9")
 
 

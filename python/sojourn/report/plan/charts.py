@@ -46,7 +46,7 @@ def _swept(plan: Plan, sweep: Sweep) -> Chart:
         guides.append(Guide("x", sweep.present, "now"))
     by = " and ".join(sorted({point.by for point in sweep.points if math.isfinite(point.seconds)}))
     overloaded = sum(not math.isfinite(point.seconds) for point in sweep.points)
-    caption = f"All else as it is. By {by}."
+    caption = f"Everything else unchanged. By {by}."
     if overloaded:
         caption += f" {overloaded} of {len(sweep.points)} values are not drawn: a station would be overloaded."
     return Chart(

@@ -90,7 +90,7 @@ def _levers(plan: Plan) -> Markup:
         for each in plan.levers
     ]
     head = ("any one of these", "now", "needed", plan.metric, "searched with")
-    return grid("table-levers", "The smallest change of one parameter, all else as it is", [head], rows)
+    return grid("table-levers", "The smallest change of one parameter, everything else unchanged", [head], rows)
 
 
 def _methods(plan: Plan) -> Markup:
@@ -113,7 +113,7 @@ def _doubling(plan: Plan) -> Markup:
     ]
     head = ("twice as much", plan.metric, "change", "largest traffic", "saturates at", "where")
     note = "The largest traffic within the target, as a factor on this load."
-    return grid("table-doubling", "What each resource gives", [head], rows, note)
+    return grid("table-doubling", "What more of each resource gives", [head], rows, note)
 
 
 def _mix(plan: Plan) -> Markup:

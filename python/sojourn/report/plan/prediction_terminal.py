@@ -43,7 +43,7 @@ def print_prediction(result: Predicted, console: Console) -> None:
         _print_classes(result, answers, console)
         _print_stations(answers, console)
     else:
-        console.print(Text("NO ANSWER: every solver refused, and why is below", style="bold red"))
+        console.print(Text("NO ANSWER: every solver refused; the reasons are below", style="bold red"))
     refusals = [(name, each["refusal"]) for name, each in result["solvers"].items() if each["refusal"]]
     rows = [(f"{name} refused", reason) for name, reason in refusals]
     for name, outcome in result["solvers"].items():

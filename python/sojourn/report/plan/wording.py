@@ -20,7 +20,7 @@ def verdict(plan: Plan) -> str:
     if plan.now.unstable_station is not None:
         return f"not met: {plan.now.unstable_station} is overloaded"
     value = with_interval(plan.now.confirmed_seconds, plan.now.half_width_seconds)
-    lost = "" if plan.loss_max is None else f", {format.percent(plan.now.loss_probability)} turned away"
+    lost = "" if plan.loss_max is None else f", {format.percent(plan.now.loss_probability)} rejected"
     return f"{'met' if plan.now.met else 'not met'}: {value}{lost}"
 
 
@@ -51,7 +51,7 @@ def largest_traffic(traffic: LargestTraffic) -> str:
     if traffic.factor is None:
         return f"none: {with_interval(traffic.confirmed_seconds, None)} even with hardly any traffic"
     rate = format.number(traffic.throughput_per_second)
-    lost = f" served, {format.percent(traffic.loss_probability)} turned away" if traffic.loss_probability else ""
+    lost = f" served, {format.percent(traffic.loss_probability)} rejected" if traffic.loss_probability else ""
     return f"{format.factor(traffic.factor)} of this load, {rate} jobs/s{lost}"
 
 
@@ -91,8 +91,8 @@ def methods(plan: Plan) -> str:
     by = ", ".join(sorted({lever.searched_by for lever in plan.levers}))
     confirmed = {plan.now.confirmed_by, plan.largest_traffic.confirmed_by, *(each.confirmed_by for each in plan.levers)}
     if "simulation" not in confirmed:
-        return f"Searched with {by}, which is exact for what was asked."
-    some = "every value needed" if len(confirmed) == 1 else "what no solver knows exactly"
+        return f"Searched with {by}, which is exact for this target."
+    some = "every value needed" if len(confirmed) == 1 else "what no solver computes exactly"
     return (
         f"Searched with {by}; {some} is confirmed by simulation of a million jobs with other random numbers "
         f"(seed {plan.seed}; {plan.simulations:,} simulations in all)."
@@ -101,7 +101,7 @@ def methods(plan: Plan) -> str:
 
 def _day(answer: Growth, date: str | None, factor: float | None) -> str:
     if factor is None:
-        return "any day: it is missed under any traffic"
+        return "always: it is missed under any traffic"
     if date is None:
-        return "not within two centuries"
+        return "not within 200 years"
     return f"{'already' if date == answer.start else date}, at {format.factor(factor)} of this traffic"

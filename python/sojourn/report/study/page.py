@@ -54,10 +54,10 @@ def write(folder: StudyFolder, findings: Findings) -> Path | None:
 def _notes(findings: Findings, environments: list[Environment]) -> Markup | None:
     notes = []
     if findings.given_up:
-        why = "To try, not to believe" if findings.study.tried else "Made shorter to fit a time"
+        why = "A trial without verdicts" if findings.study.tried else "Shortened to fit a time"
         notes.append(f"{why}: {'; '.join(findings.given_up)}.")
     if findings.points < findings.planned:
-        notes.append(f"{findings.points:,} of {findings.planned:,} points were measured; the same command goes on.")
+        notes.append(f"{findings.points:,} of {findings.planned:,} points were measured; the same command resumes.")
     if findings.repeated:
         notes.append(
             f"{findings.repeated:,} points were measured beyond the planned repetitions, to decide what was open."
@@ -89,12 +89,12 @@ def _verdicts(findings: Findings) -> Markup:
     ]
     found = [(each.finding, each.evidence) for each in findings.verdicts]
     once = "By 95 % intervals over the repetitions"
-    often = "Intervals widen from look to look, so that 5 % is the error of all together"
+    often = "Intervals widen with each look, so that all looks together have an error of 5 %"
     note = (
-        f"{'; '.join(counted(found))}. {often if findings.study.until_decided else once}; not decided: an interval "
-        "does not tell, or cannot be trusted; not enough points: some are missing, or the study was only tried."
+        f"{'; '.join(counted(found))}. {often if findings.study.until_decided else once}; not decided: the "
+        "interval crosses the bound, or cannot be trusted; not enough points: some are missing, or it was only a trial."
     )
-    return pairs("table-verdicts", "The source's findings, here", rows, note)
+    return pairs("table-verdicts", "The source's findings on this machine", rows, note)
 
 
 def notes_of(verdict: Verdict) -> list[str]:

@@ -72,7 +72,7 @@ def print_shares(shared: Sequence[Share], console: Console) -> None:
     needed, given = sum(share.needs_seconds for share in kept), sum(share.seconds for share in kept)
     said = f"{len(kept)} studies need about {format.duration(needed)} and have {format.duration(given)}"
     if len(kept) < len(shared):
-        said += f"; the time does not suffice for the other {len(shared) - len(kept)}"
+        said += f"; there is not enough time for the other {len(shared) - len(kept)}"
     console.print(Text(said, style="bold"), soft_wrap=True)
 
 

@@ -22,7 +22,7 @@ def throughput(run: Run) -> Chart | Missing:
     measured = [against_load.measured(step, step.requests_per_second, format.rate) for step in steps]
     ends = [0.0, max(step.offered_requests_per_second for step in steps)]
     series = [
-        Series("all that is offered", 0, [Point(end, end) for end in ends], line="solid"),
+        Series("all of the offered load", 0, [Point(end, end) for end in ends], line="solid"),
         _predicted("closed form", 2, "dashed", steps, lambda step: step.closed_form),
         _predicted("simulation", 4, "dotted", steps, lambda step: step.simulation),
         Series("measured", 1, measured, mark="disc"),

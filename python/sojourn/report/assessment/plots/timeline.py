@@ -60,7 +60,7 @@ def timeline_lost(run: Run) -> Chart | Missing:
         ("generator's core", GENERATOR_LOST, 4, "dashed"),
     ]
     unit = "lost in a window of 0.1 s"
-    return _chart(run, "lost", "Lost to others over time", unit, curves, linear, format.seconds)
+    return _chart(run, "lost", "Time lost to other programs", unit, curves, linear, format.seconds)
 
 
 def timeline_queue(run: Run) -> Chart | Missing:
@@ -94,7 +94,7 @@ def _chart(
     series = [_series(curve, climbs, write) for curve in curves]
     drawn = [each for each in series if any(each.points)]
     if not drawn:
-        return Missing(identifier, title, "the timeline does not hold it")
+        return Missing(identifier, title, "the timeline does not contain it")
     values = [point.y for each in drawn for point in each.points if point]
     times = [float(time) for climb in climbs for time in climb[TIME]]
     missing = [each.name for each in series if not any(each.points)]

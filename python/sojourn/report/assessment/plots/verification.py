@@ -13,8 +13,7 @@ from sojourn.text import format
 IDENTIFIER = "plot-verification"
 TITLE = "Capacity after a change, predicted against measured"
 CAPTION = (
-    "A mark per change; its bar is the predicted interval. On the line the prediction was right, above it it promised"
-    " too much."
+    "One mark per change; its bar is the predicted interval. On the line the prediction was right; above it, too high."
 )
 MARKS: tuple[Mark, ...] = ("disc", "square", "triangle", "diamond", "down")
 
@@ -23,7 +22,7 @@ def verification(run: Run) -> Chart | Missing:
     """The changes whose capacity was both predicted and measured."""
     series = list(_marks(run.summary.verification or []))
     if not series:
-        return Missing(IDENTIFIER, TITLE, "no change was measured to its end")
+        return Missing(IDENTIFIER, TITLE, "no change was measured completely")
     points = [point for each in series for point in each.points if point]
     bounds = [bound for point in points for bound in (point.x, *point.extent)]
     low, high = 0.8 * min(bounds), 1.25 * max(bounds)
