@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -10,6 +10,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.main import get_group
 
 from sojourn.commands import app as command_line
+from sojourn.commands.command_table import is_passed_on
 
 _HEAD = """# Reference
 
@@ -23,24 +24,22 @@ Exit codes: 0 ran, 1 ran with failures or was interrupted, 2 could not run.
 
 def page(commands: list[dict[str, Any]]) -> str:
     """Returns the page in Markdown."""
-    of_the_engine = {command["name"] for command in commands}
-    ours = [_of_python(name, command, name in of_the_engine) for name, command in _python_commands()]
-    return "\n".join([_HEAD, *(_command(command) for command in commands), *filter(None, ours)])
+    python_commands = list(_python_commands())
+    passed_on = {name for name, command in python_commands if is_passed_on(command)}
+    ours = [_of_python(name, command, name in passed_on) for name, command in python_commands]
+    return "\n".join([_HEAD, *(_command(command, passed_on) for command in commands), *filter(None, ours)])
 
 
-def _command(command: dict[str, Any]) -> str:
+def _command(command: dict[str, Any], passed_on: Collection[str]) -> str:
     # The command line is `load` for both.
     name = "load rtsp://" if command["name"] == "load-streams" else command["name"]
-    program = "sojourn-engine" if command["name"] in _ENGINE_ONLY else "sojourn"
+    program = "sojourn" if name.split()[0] in passed_on else "sojourn-engine"
     lines = [f"## {program} {name}", "", command["summary"] + ".", ""]
     lines += ["```", f"{program} {command['name'].replace('load-streams', 'load')} {command['usage']}", "```", ""]
     lines += ["| Option | Value | Default | Meaning |", "|---|---|---|---|"]
     lines += [_row(option) for option in command["arguments"]]
     lines += [_row(option) for option in command["options"]]
     return "\n".join([*lines, ""])
-
-
-_ENGINE_ONLY = ("describe", "machine", "still")
 
 
 def _row(option: dict[str, Any]) -> str:

@@ -126,17 +126,41 @@ def _read(terminal: int, awaited: list[str]) -> str:
     return shown.decode(errors="replace")
 
 
-def test_a_page_names_every_option(all_commands: list[Command], tmp_path: Path) -> None:
-    write_pages(all_commands, tmp_path)
-    load = (tmp_path / "man1" / "sojourn-load.1").read_text()
+@pytest.fixture(scope="module")
+def pages(all_commands: list[Command], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("man")
+    write_pages(all_commands, folder)
+    return folder / "man1"
+
+
+def _shown(page: Path) -> str:
+    """A page as `man` shows it on 80 columns."""
+    command = ["groff", "-Kutf8", "-man", "-Tutf8", "-P-cbou", "-rLL=80n", "-ww", str(page)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert not done.stderr
+    return done.stdout
+
+
+def test_a_page_names_every_option(all_commands: list[Command], pages: Path) -> None:
+    load = (pages / "sojourn-load.1").read_text()
     options = next(command for command in flattened(all_commands) if command.name == "load").options
-    assert len(options) > 20
+    assert {"--clients", "--transport", "--threshold"} <= {name for option in options for name in option.names}
     assert all(name.replace("-", "\\-") in load for option in options for name in option.names)
-    if groff := shutil.which("groff"):
-        checked = subprocess.run(
-            [groff, "-Kutf8", "-man", "-Tutf8", "-ww", "-z", *sorted(map(str, (tmp_path / "man1").iterdir()))],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert not checked.stderr
+
+
+@_needs("groff")
+def test_every_page_has_what_a_reader_looks_for(all_commands: list[Command], pages: Path) -> None:
+    for command in flattened(all_commands):
+        text = _shown(pages / f"sojourn-{command.name.replace(' ', '-')}.1")
+        for heading in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "SEE ALSO"):
+            assert f"\n{heading}\n" in text, (command.name, text)
+        if "Example" in command.details:
+            assert text.count("\nEXAMPLES\n") == 1, text
+            assert " sojourn " in text.split("\nEXAMPLES\n")[1]
+    overview = _shown(pages / "sojourn.1")
+    assert all(f"sojourn-{command.name.replace(' ', '-')}(1)" in overview for command in flattened(all_commands))
+
+
+@_needs("groff")
+def test_quotes_of_an_example_can_be_pasted_into_a_shell(pages: Path) -> None:
+    assert "--schedule '100/s for 10s, ramp to 1000/s in 30s, 1000/s for 30s'" in _shown(pages / "sojourn-load.1")

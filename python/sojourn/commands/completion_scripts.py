@@ -121,7 +121,7 @@ def _zsh_specs(option: Option) -> list[str]:
     value = ""
     if option.choices:
         value = f":value:({' '.join(option.choices)})"
-    elif option.takes_value:
+    elif option.value:
         value = ":value:_files"
     # A name is offered again only if the option may be repeated.
     first = "*" if option.repeats else f"({' '.join(option.names)})"
@@ -158,7 +158,7 @@ def _fish_choice(condition: str, commands: Sequence[Command], options: Sequence[
 
 def _fish_option(condition: str, option: Option) -> str:
     spelled = " ".join(f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names)
-    value = f" -x -a {_quoted(' '.join(option.choices))}" if option.choices else " -r" * option.takes_value
+    value = f" -x -a {_quoted(' '.join(option.choices))}" if option.choices else " -r" * bool(option.value)
     return f"complete -c sojourn -n {_quoted(condition)} {spelled}{value} -d {_quoted(option.summary)}"
 
 

@@ -89,18 +89,48 @@ def options_text(command: TyperCommand, ctx: Context, *, everything: bool, witho
     return "\n".join([*lines, ""])
 
 
+def paragraphs(command: TyperCommand) -> tuple[list[str], list[str]]:
+    """Splits the description into paragraphs and examples."""
+    whole = [" ".join(each.split()) for each in inspect.cleandoc(command.help or "").split("\n\n")]
+    first = next((at for at, each in enumerate(whole) if each.startswith("Example")), len(whole))
+    return whole[:first], whole[first:]
+
+
+def usage(command: TyperCommand) -> str:
+    """What follows the command's name: its options and arguments."""
+    return " ".join(["[OPTIONS]", *(_usage(each) for each in command.params if isinstance(each, TyperArgument))])
+
+
+def value_name(option: TyperOption) -> str:
+    """The name of an option's value; empty for a flag."""
+    return "" if option.is_flag else option.metavar or _value(option)
+
+
+def default_of(parameter: TyperOption | TyperArgument) -> str:
+    """The default as text; empty without one."""
+    default = getattr(parameter.default, "value", parameter.default)
+    if default is not None and not isinstance(default, bool):
+        return str(default)
+    return "yes" if default is True else ""
+
+
+def argument_name(argument: TyperArgument) -> str:
+    """The name of an argument in the usage."""
+    return argument.metavar or (argument.name or "").upper().replace("_", "-")
+
+
 def _text(command: TyperCommand, ctx: Context, *, everything: bool) -> str:
     width = _width()
-    told, examples = _paragraphs(command)
+    told, examples = paragraphs(command)
     lines: list[str] = []
     for paragraph in told if everything else told[:1]:
         lines += [*_wrapped(paragraph, width), ""]
     arguments = [each for each in command.params if isinstance(each, TyperArgument)]
-    lines.append(" ".join(["Usage:", ctx.command_path, "[OPTIONS]", *map(_usage, arguments)]))
+    lines.append(f"Usage: {ctx.command_path} {usage(command)}")
     if arguments:
         lines += ["", "Arguments:"]
         for argument in arguments:
-            lines += _row(f"  {_name(argument)}", _right(argument), width)
+            lines += _row(f"  {argument_name(argument)}", _right(argument), width)
     # `--help-all` is listed only where it shows more.
     without = () if _further(command) else (ALL,)
     lines += options_text(command, ctx, everything=everything, without=without).splitlines()
@@ -111,31 +141,19 @@ def _text(command: TyperCommand, ctx: Context, *, everything: bool) -> str:
     return "\n".join([*lines, ""])
 
 
-def _paragraphs(command: TyperCommand) -> tuple[list[str], list[str]]:
-    """Splits the description into paragraphs and examples."""
-    paragraphs = [" ".join(each.split()) for each in inspect.cleandoc(command.help or "").split("\n\n")]
-    first = next((at for at, each in enumerate(paragraphs) if each.startswith("Example")), len(paragraphs))
-    return paragraphs[:first], paragraphs[first:]
-
-
 def _further(command: TyperCommand) -> list[TyperOption]:
     return [each for each in command.params if isinstance(each, TyperOption) and each.hidden]
 
 
-def _name(argument: TyperArgument) -> str:
-    return argument.metavar or (argument.name or "").upper().replace("_", "-")
-
-
 def _usage(argument: TyperArgument) -> str:
-    name = _name(argument).removesuffix("...") + "..." * (argument.nargs != 1)
+    name = argument_name(argument).removesuffix("...") + "..." * (argument.nargs != 1)
     return name if argument.required else f"[{name}]"
 
 
 def _left(option: TyperOption) -> str:
     shorts = [name for name in option.opts if not name.startswith("--")]
     longs = [f"--[no-]{name[2:]}" if option.secondary_opts else name for name in option.opts if name.startswith("--")]
-    value = "" if option.is_flag else f" {option.metavar or _value(option)}"
-    return "  " + ", ".join([*shorts, *longs]) + value
+    return "  " + f"{', '.join([*shorts, *longs])} {value_name(option)}".rstrip()
 
 
 def _value(option: TyperOption) -> str:
@@ -151,11 +169,8 @@ def _right(parameter: TyperOption | TyperArgument) -> str:
     choices = parameter.type_descriptor.choices
     if choices and not any(str(choice) in text for choice in choices):
         text += f": {', '.join(map(str, choices))}"
-    default = getattr(parameter.default, "value", parameter.default)
-    if default is not None and not isinstance(default, bool):
+    if default := default_of(parameter):
         text += f" [default: {default}]"
-    elif default is True:
-        text += " [default: yes]"
     return text if not parameter.required or isinstance(parameter, TyperArgument) else f"{text} [required]"
 
 

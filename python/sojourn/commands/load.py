@@ -26,8 +26,7 @@ REPETITIONS = 5
 
 def register(app: typer.Typer) -> None:
     """Registers the command; the engine parses the options not declared here."""
-    help = "Load a server and measure what its clients see: requests (http://), or viewers of films (rtsp://, .m3u8)."
-    app.command("load", context_settings=EVERYTHING, help=help)(with_run_options(_load))
+    app.command("load", context_settings=EVERYTHING)(with_run_options(_load))
 
 
 def _load(

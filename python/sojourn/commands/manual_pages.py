@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sojourn import __version__
-from sojourn.commands.command_table import Command, flattened
+from sojourn.commands.catalogue import ABOUT, EXIT_CODES
+from sojourn.commands.command_table import Command, Option, flattened
+
+_EXIT = "Exit code"
+_ESCAPES = str.maketrans(
+    {"\\": "\\e", "-": "\\-", "'": "\\(aq", "`": "\\(ga", "^": "\\(ha", "~": "\\(ti"},
+)
+"""Groff would print typographic quotes and accents, which no shell takes."""
 
 
 def write_pages(commands: Sequence[Command], folder: Path) -> None:
@@ -14,41 +22,110 @@ def write_pages(commands: Sequence[Command], folder: Path) -> None:
     pages = folder / "man1"
     pages.mkdir(parents=True, exist_ok=True)
     runnable = list(flattened(list(commands)))
-    (pages / "sojourn.1").write_text(_overview(runnable))
+    (pages / "sojourn.1").write_text(_lines(_overview(runnable)))
     for command in runnable:
-        (pages / f"sojourn-{command.name.replace(' ', '-')}.1").write_text(_page(command))
+        (pages / f"{_title(command)}.1").write_text(_lines(_page(command)))
+
+
+def _lines(lines: Iterator[str]) -> str:
+    return "\n".join([*lines, ""])
+
+
+def _title(command: Command) -> str:
+    return f"sojourn-{command.name.replace(' ', '-')}"
+
+
+def _overview(commands: Sequence[Command]) -> Iterator[str]:
+    yield from _head("sojourn", "load, measure and model web systems")
+    yield from (
+        ".SH SYNOPSIS",
+        ".B sojourn",
+        r"\fICOMMAND\fR [OPTIONS]",
+        ".SH DESCRIPTION",
+        _roff(ABOUT),
+        ".SH COMMANDS",
+    )
+    for command in commands:
+        yield from (".TP", f".BR {_roff(_title(command))} (1)", _roff(command.summary))
+    yield from _exit_codes(EXIT_CODES)
+
+
+def _page(command: Command) -> Iterator[str]:
+    yield from _head(_title(command), command.summary)
+    yield from (".SH SYNOPSIS", f".B sojourn {_roff(command.name)}", _roff(command.usage), ".SH DESCRIPTION")
+    yield from _blocks(command.description)
+    if command.arguments:
+        yield ".SH ARGUMENTS"
+        for argument in command.arguments:
+            yield from _item(argument)
+    yield ".SH OPTIONS"
+    groups = list(dict.fromkeys(option.group for option in command.options))
+    for group in groups:
+        yield f".SS {_roff(group)}"
+        for option in command.options:
+            if option.group == group:
+                yield from _item(option)
+    yield from _blocks(command.details)
+    if _EXIT not in command.details:
+        yield from _exit_codes(EXIT_CODES)
+    yield from (".SH SEE ALSO", ".BR sojourn (1)")
+
+
+def _head(title: str, summary: str) -> Iterator[str]:
+    yield f'.TH {_roff(title.upper())} 1 "" "sojourn {__version__}"'
+    yield from (".SH NAME", rf"{_roff(title)} \- {_roff(summary.rstrip('.'))}")
+
+
+def _item(option: Option) -> Iterator[str]:
+    names = ", ".join(rf"\fB{_roff(name)}\fR" for name in option.names)
+    meaning = option.summary + (f": {', '.join(option.choices)}" if option.choices else "")
+    if option.default and "[default:" not in meaning:
+        meaning += f" [default: {option.default}]"
+    yield from (".TP", names + (rf" \fI{_roff(option.value)}\fR" if option.value else ""), _roff(f"{meaning}."))
+
+
+def _blocks(text: str) -> Iterator[str]:
+    """Paragraphs, examples as they are typed, and the exit codes."""
+    shows = False
+    for block in filter(None, text.split("\n\n")):
+        if block.startswith("Example"):
+            # The first of them has the heading in its line, or as a line of its own.
+            shows = True
+            yield ".SH EXAMPLES"
+            block = block.partition(":")[2].lstrip() if ":" in block.partition("\n")[0] else block.partition("\n")[2]
+        if block.startswith(_EXIT):
+            yield from _exit_codes(block)
+        elif block and "\n" not in block and " " not in block:
+            shows = False
+            yield f".SH {_roff(block.upper())}"
+        elif shows and (block.startswith(("sojourn ", " ")) or "\n" in block):
+            yield from _example(block)
+        elif block:
+            # Below examples, paragraphs have a heading of their own.
+            yield from [".SH NOTES"] * shows
+            shows = False
+            yield from (".PP", *map(_roff, block.splitlines()))
+
+
+def _example(block: str) -> Iterator[str]:
+    """Lines of what is shown, in words, and the indented commands."""
+    lines = textwrap.dedent(block).splitlines()
+    is_verbatim = False
+    yield ".PP"
+    for number, line in enumerate(lines):
+        is_command = line.startswith((" ", "sojourn ")) or (number > 0 and lines[number - 1].endswith("\\"))
+        if is_command != is_verbatim:
+            yield ".EX" if is_command else ".EE"
+            is_verbatim = is_command
+        yield _roff(line)
+    if is_verbatim:
+        yield ".EE"
+
+
+def _exit_codes(text: str) -> Iterator[str]:
+    yield from (".SH EXIT STATUS", _roff(text.partition(":")[2].strip()))
 
 
 def _roff(text: str) -> str:
-    escaped = text.replace("\\", "\\e").replace("-", "\\-")
-    return "\\&" + escaped if escaped.startswith((".", "'")) else escaped
-
-
-def _page(command: Command) -> str:
-    title = f"sojourn-{command.name.replace(' ', '-')}"
-    lines = [
-        f'.TH {_roff(title.upper())} 1 "" "sojourn {__version__}"',
-        ".SH NAME",
-        f"{_roff(title)} \\- {_roff(command.summary)}",
-        ".SH SYNOPSIS",
-        f".B sojourn {_roff(command.name)}",
-        "[OPTIONS]",
-        ".SH OPTIONS",
-    ]
-    for option in command.options:
-        names = ", ".join(f"\\fB{_roff(name)}\\fR" for name in option.names)
-        summary = option.summary + (f": {', '.join(option.choices)}" if option.choices else "")
-        lines += [".TP", names, _roff(summary)]
-    return "\n".join([*lines, ".SH SEE ALSO", ".BR sojourn (1)", ""])
-
-
-def _overview(commands: Sequence[Command]) -> str:
-    lines = [
-        f'.TH SOJOURN 1 "" "sojourn {__version__}"',
-        ".SH NAME",
-        "sojourn \\- how much traffic a web system can take, what its bottleneck is, and what to change",
-        ".SH COMMANDS",
-    ]
-    for command in commands:
-        lines += [".TP", f"\\fBsojourn {_roff(command.name)}\\fR", _roff(command.summary)]
-    return "\n".join([*lines, ""])
+    escaped = text.translate(_ESCAPES)
+    return "\\&" + escaped if escaped.startswith(".") else escaped

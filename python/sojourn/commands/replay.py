@@ -22,8 +22,7 @@ from sojourn.workload.log import LogOptions, import_log_to_file, is_trace, requi
 
 def register(app: typer.Typer) -> None:
     """Registers the command; the engine parses its other options."""
-    help = "Replay a log's or a trace's sessions."
-    app.command("replay", context_settings=EVERYTHING, help=help)(with_run_options(with_log_options(_replay)))
+    app.command("replay", context_settings=EVERYTHING)(with_run_options(with_log_options(_replay)))
 
 
 def _replay(
