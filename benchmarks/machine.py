@@ -1,15 +1,21 @@
-"""What every benchmark needs from the machine and the checkout: two cores, descriptors, and the revision."""
+"""What every benchmark needs from the machine and the checkout: two cores, quiet, descriptors, and the revision."""
 
 from __future__ import annotations
 
 import resource
 import subprocess
+import time
 from pathlib import Path
 
 from sojourn.failure import CouldNotRun
 from sojourn.machine import cores
 
 ROOT = Path(__file__).parents[1]
+WATCHED_SECONDS = 0.5
+BUSY_FRACTION_MAX = 0.05
+"""If other programs use more of the machine than this, the page says so."""
+# proc_stat(5): user nice system idle iowait ...
+_IDLE = slice(3, 5)
 
 
 def two_cores() -> cores.Cores:
@@ -43,3 +49,16 @@ def _git(*arguments: str) -> str:
     except (OSError, subprocess.CalledProcessError):
         return "unavailable: not a git checkout"
     return done.stdout.strip()
+
+
+def busy_fraction() -> float:
+    """Returns the share of all cores' time that was used during the observation."""
+    before = _ticks()
+    time.sleep(WATCHED_SECONDS)
+    spent = [after - earlier for after, earlier in zip(_ticks(), before, strict=True)]
+    # Counts of idle time may go back by a tick.
+    return max(0.0, 1 - sum(spent[_IDLE]) / max(1, sum(spent)))
+
+
+def _ticks() -> list[int]:
+    return [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from benchmarks.server.busy import BUSY_FRACTION_MAX
+from benchmarks.machine import BUSY_FRACTION_MAX
 from sojourn.report.assessment.measurement_tables import written
 from sojourn.text import format
 

@@ -13,8 +13,8 @@ from typing import Any, NoReturn, Protocol, TypeVar
 from rich.console import Console
 
 from benchmarks import machine
+from benchmarks.machine import BUSY_FRACTION_MAX, busy_fraction
 from benchmarks.markdown import machine_rows, table_of, warnings
-from benchmarks.server.busy import BUSY_FRACTION_MAX, busy_fraction
 from sojourn.failure import EXIT_RAN, EXIT_RAN_WITH_FAILURES
 from sojourn.machine import environment
 from sojourn.text import format

@@ -1,12 +1,15 @@
-"""Selection on a benchmark's command line: comma-separated patterns of names, with * as a wildcard."""
+"""Which cells a benchmark measures, by patterns of names with * as a wildcard, and in which order."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
+from random import Random
 from typing import Protocol, TypeVar
 
 from sojourn.failure import CouldNotRun
+
+T = TypeVar("T")
 
 
 class Named(Protocol):
@@ -34,3 +37,10 @@ def chosen(patterns: str | None, everything: Sequence[N], kind: str) -> list[N]:
         if not any(fnmatchcase(name, pattern) for name in names):
             raise CouldNotRun(f"no {kind} is named {pattern}", f"one or more of {','.join(names)}, * is a wildcard")
     return [each for each in everything if any(fnmatchcase(each.name, pattern) for pattern in wanted)]
+
+
+def shuffled(cells: Iterable[T], repetition: int, seed: int) -> list[T]:
+    """Returns the cells in the order that the seed draws for a repetition."""
+    order = list(cells)
+    Random(f"{seed} {repetition}").shuffle(order)
+    return order

@@ -19,8 +19,7 @@ from benchmarks import entry, machine, run
 from benchmarks.assessment.burner import KINDS, PAIRED, QUIET, Kind, burning
 from benchmarks.assessment.page import Run, judge, page
 from benchmarks.assessment.subjects import EXAMPLE, SUBJECTS, Subject, log_of
-from benchmarks.order import shuffled
-from benchmarks.selection import chosen
+from benchmarks.selection import chosen, shuffled
 from sojourn.assessment.held_out import distances
 from sojourn.assessment.summary import Summary, read_summary
 from sojourn.failure import CouldNotRun

@@ -15,7 +15,7 @@ from benchmarks.load.cell import Cell, Setting, measure
 from benchmarks.load.conditions import Condition
 from benchmarks.load.generators import Generator
 from benchmarks.load.page import judge, page, tables
-from benchmarks.order import shuffled
+from benchmarks.selection import shuffled
 from sojourn.machine import cores
 from sojourn.text import format, quantity
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from benchmarks import entry, machine, run
 from benchmarks.memory.page import Figure, judge, page
 from benchmarks.memory.tools import MEBIBYTE, TOOLS, Tool
-from benchmarks.order import shuffled
+from benchmarks.selection import shuffled
 from sojourn.failure import CouldNotRun
 from sojourn.machine import cores
 from sojourn.text import format, quantity

@@ -23,7 +23,7 @@ from benchmarks.models.page import page
 from benchmarks.models.plot import charts
 from benchmarks.models.record import Record, Run
 from benchmarks.models.targets import judge
-from benchmarks.order import shuffled
+from benchmarks.selection import shuffled
 from sojourn.commands.progress import Stages
 from sojourn.failure import EXIT_RAN, EXIT_RAN_WITH_FAILURES, CouldNotRun
 from sojourn.machine import environment

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks.models.oracles.figures import PERCENTILES
+from benchmarks.models.oracles import PERCENTILES
 from benchmarks.models.oracles.models import Model, all_models
 from sojourn import queueing
 from sojourn.queueing.results import SolverAnswer

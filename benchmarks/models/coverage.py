@@ -27,8 +27,7 @@ from scipy.stats import binom
 
 from benchmarks import machine
 from benchmarks.models import fits
-from benchmarks.models.oracles import birth_death, lattice, tagged_job
-from benchmarks.models.oracles.figures import PERCENTILES
+from benchmarks.models.oracles import PERCENTILES, birth_death, lattice, tagged_job
 from sojourn import queueing
 from sojourn.text import format
 

@@ -13,9 +13,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from benchmarks.probe.perf_stat import perf_stat
-from benchmarks.probe.processes import cpu_seconds
 from benchmarks.probe.variants import Variant
-from benchmarks.probe.watching import INTERVAL_SECONDS, Watched, probe
+from benchmarks.probe.watching import INTERVAL_SECONDS, Watched, cpu_seconds, probe
 from sojourn import engine
 from sojourn.engine.results import LoadRecord
 from sojourn.failure import CouldNotRun

@@ -7,15 +7,15 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.probe.processes import cpu_seconds
 from sojourn import engine
 from sojourn.engine.results import ProbeHeader, ProbeRow
 from sojourn.failure import CouldNotRun
+from sojourn.probe.profile import tree
 from sojourn.probe.recording import Recording
 
 INTERVAL_SECONDS = 0.1
@@ -84,3 +84,9 @@ def _check_offered(recording: Recording) -> None:
     if not recording.counters:
         reasons = [why for why in recording.unavailable.values() if why != "not asked for"]
         raise CouldNotRun(reasons[0] if reasons else "nothing was asked for")
+
+
+def cpu_seconds(pids: Iterable[int]) -> float:
+    """Returns what they and their living descendants have used, to the nanosecond."""
+    threads = [thread for pid in tree(pids) for thread in Path(f"/proc/{pid}/task").iterdir()]
+    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9

@@ -10,7 +10,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 from rich.console import Console
 
 from benchmarks import run
-from benchmarks.order import shuffled
+from benchmarks.selection import shuffled
 from benchmarks.server.cell import Cell, Setting
 from benchmarks.server.competitors import Competitor
 from benchmarks.server.conditions import Condition

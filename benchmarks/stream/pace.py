@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.probe.processes import cpu_seconds
+from benchmarks.probe.watching import cpu_seconds
 from benchmarks.stream import unread_sessions
 from benchmarks.stream.competitors import ours_with, running
 from benchmarks.stream.costs import resident_bytes

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.order import shuffled
+from benchmarks.selection import shuffled
 from benchmarks.stream import capacity, costs, pace
 from benchmarks.stream.capacity import Capacity
 from benchmarks.stream.costs import Cost

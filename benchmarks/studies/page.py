@@ -11,10 +11,9 @@ from typing import Any
 
 from benchmarks.markdown import machine_rows, table_of
 from sojourn.report.study.index import HELD_OUT_HEAD, HELD_OUT_NOTE, Assessed, remarks
-from sojourn.study.contents import by_source
 from sojourn.study.folder import ENVIRONMENTS, POINTS
 from sojourn.study.samples import FINDINGS
-from sojourn.study.sources import citation
+from sojourn.study.sources import by_source, citation
 from sojourn.study.tally import by_evidence, counted
 from sojourn.text import format
 

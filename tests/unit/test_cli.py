@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+import io
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from rich.table import Table
 
 from sojourn.commands import catalogue
+from sojourn.commands.formats import Terminal
 
 COMMANDS = Path(catalogue.__file__).parent
 SAID = """
@@ -56,3 +59,16 @@ def test_the_table_imports_nothing() -> None:
 
 def _imports(node: ast.AST) -> bool:
     return isinstance(node, ast.Import | ast.ImportFrom)
+
+
+def test_names_cannot_steer_the_terminal() -> None:
+    file = io.StringIO()
+    terminal = Terminal(file=file, width=80)
+    table = Table("path")
+    table.add_row("/\x1b[2J\x9b31m\u202egnp.exe")
+    terminal.print("/\x1b]0;title\x07", table, "two\nlines")
+    printed = file.getvalue()
+    assert not any(character in printed for character in "\x1b\x9b\x07\u202e")
+    assert "/\\x1b[2J\\x9b31m\\u202egnp.exe" in printed
+    assert "/\\x1b]0;title\\x07" in printed
+    assert "two\nlines" in printed

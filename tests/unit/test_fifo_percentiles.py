@@ -8,8 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.models.oracles import lattice
-from benchmarks.models.oracles.figures import PERCENTILES
+from benchmarks.models.oracles import PERCENTILES, lattice
 from sojourn import queueing
 from sojourn.queueing.results import SolverAnswer
 

@@ -7,8 +7,7 @@ from collections import Counter
 import pytest
 
 from benchmarks.models.checked import Check, check, page
-from benchmarks.models.oracles import birth_death, markov, tagged_job
-from benchmarks.models.oracles.figures import PERCENTILES
+from benchmarks.models.oracles import PERCENTILES, birth_death, markov, tagged_job
 from benchmarks.models.oracles.models import Model, all_models
 
 HALF_WIDTH = 0.05

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import tomllib
 from pathlib import Path
@@ -14,6 +15,7 @@ from sojourn.report.study.index import write_index
 from sojourn.report.study.page import write
 from sojourn.study import document, runner
 from sojourn.study.cells import Cells
+from sojourn.study.differences import differences
 from sojourn.study.document import Study
 from sojourn.study.findings import find
 from sojourn.study.fits import fitted
@@ -313,3 +315,34 @@ def test_a_size_may_be_a_difference(tmp_path: Path) -> None:
     assert study.workload is not None
     root = site(study.workload.files or "", {"size": "10KiB"}, tmp_path)
     assert (root / "file").stat().st_size == 10_239
+
+
+PLAN = study().plan()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("duration_seconds = 2", "duration_seconds = 3", "duration_seconds was 2.0 and is 3.0"),
+        ('"10KiB", "100KiB"]', '"10KiB", "1MiB"]', "factors.size has 1MiB in addition; factors.size has lost 100KiB"),
+        ('["1KiB", "10KiB", "100KiB"]', '["10KiB", "1KiB", "100KiB"]', "factors.size has a different order"),
+        (
+            '{ name = "slow" }',
+            '{ name = "slow", architecture = "mt" }',
+            "systems.slow.architecture was amped and is mt",
+        ),
+        (', { name = "slow" }', "", "systems.slow was removed"),
+        ('"--clients", "2"', '"--clients", "3"', "workload.load has 3 in addition; workload.load has lost 2"),
+    ],
+)
+def test_each_difference_is_named(before: str, after: str, said: str) -> None:
+    assert before in TEXT
+    assert "; ".join(differences(PLAN, study(TEXT.replace(before, after, 1)).plan())) == said
+
+
+def test_what_an_earlier_version_had_not_is_no_difference() -> None:
+    earlier = copy.deepcopy(PLAN)
+    for system in earlier["systems"]:
+        del system["only"]
+    assert differences(earlier, PLAN) == []
+    assert study().planned(earlier).plan() == PLAN

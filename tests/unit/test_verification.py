@@ -25,7 +25,7 @@ from sojourn.assessment.verification.changes import CHANGES, Arrangement, OtherS
 from sojourn.assessment.verification.comparison import compared
 from sojourn.assessment.verification.packet_line import transfer_times
 from sojourn.assessment.verification.predictions import mean_wait, scaled
-from sojourn.commands.verify_option import with_value
+from sojourn.commands.assess import with_value
 from sojourn.engine.results import ServerUse
 from sojourn.failure import CouldNotRun
 from sojourn.machine.cores import Cores

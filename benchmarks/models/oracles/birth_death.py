@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.integrate import simpson
 
-from benchmarks.models.oracles.figures import PERCENTILES
+from benchmarks.models.oracles import PERCENTILES
 
 PIECES = 400
 """The number of intervals of the numerical integral."""

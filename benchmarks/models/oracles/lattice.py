@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from benchmarks.models.oracles.figures import PERCENTILES
+from benchmarks.models.oracles import PERCENTILES
 
 Array = NDArray[np.float64]
 Survival = Callable[[Array], Array]

@@ -15,6 +15,7 @@ import numpy as np
 from scipy import optimize, stats
 
 from benchmarks.models.oracles import (
+    PERCENTILES,
     birth_death,
     lattice,
     product_form,
@@ -23,7 +24,6 @@ from benchmarks.models.oracles import (
     small_networks,
     tagged_job,
 )
-from benchmarks.models.oracles.figures import PERCENTILES
 from benchmarks.models.oracles.product_form import Place
 from benchmarks.models.oracles.tagged_job import Phases
 

@@ -16,13 +16,13 @@ from sojourn import __version__, _native, interrupts
 from sojourn.assessment import demand, plausibility, rising_load, steps
 from sojourn.assessment.answer import Evidence, answer
 from sojourn.assessment.climbs import Climbs
-from sojourn.assessment.connections import think_scale_within_limits
 from sojourn.assessment.knee import locate
 from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped
 from sojourn.assessment.model import Mix, Station, quota
 from sojourn.assessment.prediction import predict
 from sojourn.assessment.request import Request, as_study, settings
 from sojourn.assessment.resources import Helpers, Line, LogRates
+from sojourn.assessment.rising_load import think_scale_within_limits
 from sojourn.assessment.simulation import Sessions
 from sojourn.assessment.summary import (
     Answer,

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sojourn import interrupts, systems
 from sojourn.assessment.pipeline import assess
 from sojourn.assessment.request import EFFORTS, EffortName, Request
-from sojourn.assessment.verification.changes import CHANGES, chosen
+from sojourn.assessment.verification.changes import ALL, CHANGES, chosen
 from sojourn.commands.application_options import ApplicationOptions, with_application_options
 from sojourn.commands.formats import Format, FormatOption, data, print_json, print_where, talk
-from sojourn.commands.help import FurtherOption
+from sojourn.commands.help import Command, FurtherOption
 from sojourn.commands.log_options import as_one, with_log_options
 from sojourn.commands.progress import Stages
-from sojourn.commands.verify_option import WithVerify
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
 from sojourn.report.assessment.page import write_report
 from sojourn.report.assessment.terminal import print_summary
 from sojourn.results.run_folder import RunFolder
 from sojourn.text import quantity
 from sojourn.workload.log import LogOptions, require_log
+
+if TYPE_CHECKING:
+    from typer._click import Context
+
+_VERIFY = "--verify"
 
 
 def register(app: typer.Typer) -> None:
@@ -178,3 +183,30 @@ def _default_output(log: str) -> Path:
     candidates = (Path("runs") / (name if count == 1 else f"{name}-{count}") for count in range(1, 10_000))
     kept = ("summary.json", "application.json")
     return next(each for each in candidates if not any((each / name).exists() for name in kept))
+
+
+class WithVerify(Command):
+    """A command with `--verify`, whose value is optional; without one it means all changes.
+
+    The option parser does not support optional values. The word after `--verify` counts as its value only if it names
+    changes, so that `sojourn assess --verify access.log` works as expected.
+    """
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Parses the command line after adding the default value of `--verify`."""
+        return super().parse_args(ctx, with_value(args))
+
+
+def with_value(words: Sequence[str]) -> list[str]:
+    """Inserts `all` after a `--verify` that no changes follow."""
+    whole: list[str] = []
+    for word, behind in zip(words, [*words[1:], ""], strict=True):
+        whole.append(word)
+        if word == _VERIFY and not _names_changes(behind):
+            whole.append(ALL)
+    return whole
+
+
+def _names_changes(word: str) -> bool:
+    # One known name is enough: a misspelt one beside it is then refused by name.
+    return word == ALL or any(part.strip() in CHANGES for part in word.split(","))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -140,3 +140,15 @@ def environment(path: Path) -> Environment:
 
 def _floats(values: list[float | None]) -> Column:
     return np.array(values, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class LoadRun:
+    """A run as its report needs it, read once."""
+
+    result: LoadResult
+    environment: Environment
+
+    @classmethod
+    def read(cls, path: Path) -> LoadRun:
+        return cls(read(path), environment(path))

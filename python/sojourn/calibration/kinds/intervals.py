@@ -8,8 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from sojourn.calibration import utilisation_law
-from sojourn.calibration.fit import Fit, Options
-from sojourn.calibration.kinds.station import interval_record, server
+from sojourn.calibration.fit import Fit, Options, interval_record, server
 from sojourn.calibration.tables import Table
 from sojourn.failure import CouldNotRun
 from sojourn.queueing import system_file

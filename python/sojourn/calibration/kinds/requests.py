@@ -11,8 +11,7 @@ import numpy as np
 
 from sojourn.calibration import response_times, service_demand
 from sojourn.calibration.estimate import FloatArray, IndexArray
-from sojourn.calibration.fit import Fit, Options
-from sojourn.calibration.kinds.station import demand_table, interval_record, server
+from sojourn.calibration.fit import Fit, Options, demand_table, interval_record, server
 from sojourn.calibration.tables import Table
 from sojourn.failure import CouldNotRun
 from sojourn.queueing import system_file

@@ -6,8 +6,7 @@ Columns: `clients`, `requests_per_second`.
 from __future__ import annotations
 
 from sojourn.calibration import scalability
-from sojourn.calibration.fit import Fit, Options
-from sojourn.calibration.kinds.station import server
+from sojourn.calibration.fit import Fit, Options, server
 from sojourn.calibration.tables import Table
 from sojourn.failure import CouldNotRun
 from sojourn.queueing import system_file

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from sojourn.calibration import service_demand
 from sojourn.calibration.estimate import FloatArray
-from sojourn.calibration.fit import Fit, Options
-from sojourn.calibration.kinds.station import demand_table, interval_record, server
+from sojourn.calibration.fit import Fit, Options, demand_table, interval_record, server
 from sojourn.calibration.service_demand import ServiceDemandFit
 from sojourn.calibration.tables import Table
 from sojourn.failure import CouldNotRun

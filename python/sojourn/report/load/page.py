@@ -6,11 +6,11 @@ from importlib.resources import files
 from string import Template
 
 from sojourn.loading import metrics
+from sojourn.loading.folder import LoadRun
 from sojourn.report.assessment import measurement_tables
 from sojourn.report.drawing import figure
 from sojourn.report.load import tables
 from sojourn.report.load.plots import SECTIONS
-from sojourn.report.load.run import LoadRun
 from sojourn.report.load.server_plots import SERVER
 from sojourn.report.load.terminal import PERCENTILES, offered
 from sojourn.report.load.undisturbed import undisturbed

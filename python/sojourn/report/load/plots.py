@@ -12,9 +12,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.loading.folder import LoadRun
 from sojourn.loading.result import Column
 from sojourn.report.chart import Axis, Chart, Line, Missing, Point, Series
-from sojourn.report.load.run import LoadRun
 from sojourn.report.scales import Logarithmic, Scale, linear, logarithmic
 from sojourn.text import format
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from sojourn.loading.folder import LoadRun
 from sojourn.loading.result import Column
 from sojourn.probe.merging import PREFIX
 from sojourn.report.chart import Chart, Line, Missing, Series
 from sojourn.report.load.plots import Plot, over_time, series_of
-from sojourn.report.load.run import LoadRun
 from sojourn.report.scales import linear
 from sojourn.text import format
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from sojourn.engine.results import Summary
 from sojourn.loading import stream_metrics
+from sojourn.loading.folder import LoadRun
 from sojourn.report.assessment import measurement_tables
 from sojourn.report.chart import Chart, Missing
 from sojourn.report.drawing import figure
 from sojourn.report.load import tables
 from sojourn.report.load.page import marks, server_plots, warnings
 from sojourn.report.load.plots import over_time, series_of
-from sojourn.report.load.run import LoadRun
 from sojourn.report.load.terminal import films
 from sojourn.report.markup import Markup, element, join, shell
 from sojourn.report.scales import linear, logarithmic

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from sojourn.engine.results import ServerUse, SizeFigures, Summary, Unavailable
 from sojourn.loading import metrics
+from sojourn.loading.folder import LoadRun
 from sojourn.loading.steps import steps_of
 from sojourn.probe.totals import CounterUse
-from sojourn.report.load.run import LoadRun
 from sojourn.report.load.terminal import LATENCIES, SERVER_METRICS, STEP_METRICS, WEBSTONE, between, marks
 from sojourn.report.markup import Markup, element
 from sojourn.report.tables import absent, grid, pairs

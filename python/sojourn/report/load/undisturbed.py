@@ -6,9 +6,9 @@ from rich.console import Console
 from rich.text import Text
 
 from sojourn.engine.results import Summary, Unavailable, Undisturbed
+from sojourn.loading.folder import LoadRun
 from sojourn.loading.result import LoadResult
 from sojourn.loading.steps import StepResult, steps_of
-from sojourn.report.load.run import LoadRun
 from sojourn.report.markup import Markup
 from sojourn.report.tables import absent, grid
 from sojourn.report.terminal import table

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sojourn.loading.folder import RESULT, is_load_run
+from sojourn.loading.folder import RESULT, LoadRun, is_load_run
 from sojourn.report.load import page, streams
-from sojourn.report.load.run import LoadRun
 from sojourn.results import writing
 from sojourn.results.run_folder import RunFolder
 

@@ -17,10 +17,9 @@ from sojourn.report.markup import Markup, element, join, shell
 from sojourn.report.tables import texts
 from sojourn.results import writing
 from sojourn.results.run_folder import RunFolder
-from sojourn.study.contents import by_source
 from sojourn.study.folder import REPORT, SUMMARY
 from sojourn.study.samples import FINDINGS
-from sojourn.study.sources import citation
+from sojourn.study.sources import by_source, citation
 from sojourn.study.tally import by_evidence, counted
 from sojourn.text import format
 

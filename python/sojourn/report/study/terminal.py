@@ -10,12 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from sojourn.study.comparison import Comparison
-from sojourn.study.contents import by_source
 from sojourn.study.document import Study
 from sojourn.study.findings import Findings
 from sojourn.study.scale import whole_seconds
 from sojourn.study.shares import Share
-from sojourn.study.sources import citation
+from sojourn.study.sources import by_source, citation
 from sojourn.text import format
 
 _STYLES = {"holds": "green", "does not hold": "bold red", "not decided": "yellow", "not enough points": "yellow"}
