@@ -33,18 +33,30 @@ Everything else is predicted: the steps left out, and all steps beyond the knee.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import least_squares, lsq_linear
+from scipy.optimize import least_squares
 
 from sojourn import _native
+from sojourn.assessment.cpu_demand import (
+    BUSY,
+    ByRate,
+    FloatArray,
+    Spending,
+    at_most,
+    busy_demand,
+    by_idleness,
+    by_wakeups,
+    calibrated,
+    demand_by_rate,
+    spent,
+)
 from sojourn.assessment.held_out import UTILISATION_MAX
 from sojourn.assessment.summary import DemandFit, Prediction, Step
-from sojourn.calibration.estimate import BOOTSTRAP_SAMPLES, percentile_interval
 from sojourn.machine.confinement import PROCESSOR_PERIOD_SECONDS
 from sojourn.results.records import Interval
 
@@ -55,10 +67,6 @@ KNOWN_WELL = 0.1
 """A time with at least this relative precision has full weight in the fit."""
 COLD_FRACTION_MIN = 0.7
 """An overloaded server delivers at least this share of a busy server's capacity; with less, it has another limit."""
-IDLE_RANGE_MIN = 0.05
-"""If the steps' idle shares differ by less than this, they do not show how CPU time depends on idleness."""
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -110,19 +118,6 @@ class Delays:
 
 
 @dataclass(frozen=True)
-class ByRate:
-    """A figure known at several rates."""
-
-    rates: tuple[float, ...]
-    """Requests/s, ascending."""
-    values: tuple[float, ...]
-
-    def at(self, rate: float) -> float:
-        """Interpolates linearly, and extrapolates with the nearest value."""
-        return float(np.interp(rate, self.rates, self.values))
-
-
-@dataclass(frozen=True)
 class Station:
     """The fitted station; times in seconds, rates in requests per second."""
 
@@ -144,7 +139,7 @@ class Station:
     """The generator's CPU time per request, including kernel threads; proportional to the size of the response."""
     kept_up: float = 0.0
     """The highest rate that the server sustained, in requests/s."""
-    over_busy: ByRate = ByRate((0.0,), (1.0,))
+    over_busy: ByRate = BUSY
     """The demand of a request at a rate, relative to a busy server's; at least 1."""
 
     def demands_at(self, rate: float) -> FloatArray:
@@ -263,16 +258,14 @@ def fit_station(
     fastest = max(step.requests_per_second.median for step in (*below, *([overloaded] if overloaded else [])))
     kept_up = max(step.offered_requests_per_second for step in below)
     if quota is None:
-        rows = _by_idleness(below)
-        spending, calibration = Spending(), _calibration(float(demands.mean()), rows, _busy_demand, seed)
+        rows = by_idleness(below)
+        spending, calibration = Spending(), calibrated(float(demands.mean()), rows, busy_demand, seed)
     else:
-        rows = _by_wakeups(below)
-        spending = _spending(rows, quota.share)
-        calibration = _calibration(
-            float(demands.mean()), rows, lambda rows: _spending(rows, quota.share).per_request, seed
-        )
+        rows = by_wakeups(below)
+        spending = spent(rows, quota.share)
+        calibration = calibrated(float(demands.mean()), rows, lambda rows: spent(rows, quota.share).per_request, seed)
     share = (quota.share if quota else 1.0) - spending.per_second
-    calibration = _at_most(calibration, share / fastest / float(demands.mean()))
+    calibration = at_most(calibration, share / fastest / float(demands.mean()))
     demands = demands * calibration.estimate
     busy = share / float(demands.mean())
     capacity = busy if overloaded is None else min(busy, overloaded.requests_per_second.median)
@@ -288,7 +281,7 @@ def fit_station(
             kept_up=kept_up,
         )
     client = min(step.generator_seconds_per_request for step in below)
-    over_busy = _over_busy(rows, 1.0 / float(demands.mean()))
+    over_busy = demand_by_rate(rows, 1.0 / float(demands.mean()))
     bare = [
         Station(demands, r, calibration, capacity, client_seconds=client, kept_up=kept_up, over_busy=over_busy)
         for r in R_CANDIDATES
@@ -307,111 +300,6 @@ def with_times(steps: Sequence[Step]) -> Sequence[Step]:
     """
     idle = [step for step in steps if not step.is_generator_busy] or steps
     return [step for step in idle if step.undisturbed is not None] or idle
-
-
-class Spending(NamedTuple):
-    """A server's CPU time in its parts."""
-
-    per_request: float = 0.0
-    per_wakeup: float = 0.0
-    per_second: float = 0.0
-
-
-WAKEUPS_RANGE_MIN = 0.05
-"""If the wake-ups per request of the steps differ by less, the cost of one cannot be determined."""
-BACKGROUND_MAX = 0.5
-"""The largest background share of a server: with more it could not serve requests."""
-
-
-def _calibration(predicted: float, rows: FloatArray, demand: Callable[[FloatArray], float], seed: int) -> Interval:
-    """The ratio of measured to predicted demand, with an interval by resampling steps."""
-    if len(rows) < 2:
-        return Interval(estimate=1.0, low=1.0, high=1.0)
-    random = np.random.default_rng(seed)
-    samples = [demand(rows[random.integers(0, len(rows), len(rows))]) for _ in range(BOOTSTRAP_SAMPLES)]
-    return percentile_interval(demand(rows) / predicted, np.array(samples) / predicted)
-
-
-def _by_idleness(steps: Sequence[Step]) -> FloatArray:
-    """CPU seconds per request, idle share of the processor, wake-ups per request (or nan), rate; shape (steps, 4)."""
-    known = [
-        (cpu, 1.0 - step.server_cpu_fraction.median, step.server_wakeups_per_request, step.offered_requests_per_second)
-        for step in steps
-        if step.server_cpu_fraction is not None and (cpu := step.cpu_for_model) is not None
-    ]
-    return np.array(known, dtype=float).reshape(-1, 4)
-
-
-def _by_wakeups(steps: Sequence[Step]) -> FloatArray:
-    """CPU seconds per request of the server alone, wake-ups per request, seconds per request; shape (steps, 3)."""
-    known = [
-        (cpu, step.server_wakeups_per_request or 0.0, 1.0 / step.throughput_for_model)
-        for step in steps
-        if (cpu := step.own_cpu_for_model) is not None
-    ]
-    return np.array(known, dtype=float).reshape(-1, 3)
-
-
-def _spending(rows: FloatArray, share: float) -> Spending:
-    """Fits the plane cpu = request + wake-up * wake-ups + second * seconds, with points of equal relative precision."""
-    if not len(rows):
-        return Spending()
-    cpu, wakeups, seconds = rows.T
-    # If all steps have similar wake-ups, their cost cannot be separated from the request's.
-    told = wakeups if np.ptp(wakeups) >= WAKEUPS_RANGE_MIN else np.zeros_like(wakeups)
-    design = np.column_stack([np.ones_like(cpu), told, seconds])
-    bounds = (0, [np.inf, np.inf, BACKGROUND_MAX * share])
-    return Spending(*map(float, lsq_linear(design / cpu[:, None], np.ones_like(cpu), bounds=bounds).x))
-
-
-def _at_most(calibration: Interval, factor: float) -> Interval:
-    """Limits the factor to what the processor's time allows."""
-    low, estimate, high = (min(value, factor) for value in (calibration.low, calibration.estimate, calibration.high))
-    return Interval(low=low, estimate=estimate, high=high)
-
-
-class _Line(NamedTuple):
-    """CPU seconds per request as a line in what a busy server saves."""
-
-    at_busy: float
-    at_rows: FloatArray
-    """The line's value at each row; shape (rows,)."""
-
-
-def _busy_demand(rows: FloatArray) -> float:
-    """CPU seconds per request of an always busy server, from rows of `_by_idleness`."""
-    return _demand_line(rows).at_busy
-
-
-def _demand_line(rows: FloatArray) -> _Line:
-    cpu, idle, wakeups, _rates = rows.T
-    if np.ptp(idle) < IDLE_RANGE_MIN * (idle.max() + 1e-9):
-        median = float(np.median(cpu))
-        return _Line(median, np.full_like(cpu, median))
-    if np.isnan(wakeups).any():
-        return _line(cpu, idle)
-    # A busy server sleeps as often as the idle share predicts: with a single loop hardly ever, so that it saves
-    # wake-ups. Threads that hand work to each other sleep as often as before, and save in proportion to the idle share.
-    _slope, at_busy = np.polyfit(idle, wakeups, 1)
-    left = float(np.clip(at_busy, 0.0, wakeups.min()))
-    return _line(cpu, idle if left > 0.5 * wakeups.max() else wakeups - left)
-
-
-def _line(cpu: FloatArray, saved: FloatArray) -> _Line:
-    """Fits cpu = demand + cost * saved, both non-negative, with points of equal relative precision."""
-    design = np.column_stack([np.ones_like(saved), saved])
-    found = lsq_linear(design / cpu[:, None], np.ones_like(cpu), bounds=(0, np.inf))
-    return _Line(float(found.x[0]), design @ found.x)
-
-
-def _over_busy(rows: FloatArray, capacity: float) -> ByRate:
-    """The demand at the rows' rates, up to a busy server's capacity, relative to a busy server's demand."""
-    if len(rows) < 2 or not (line := _demand_line(rows)).at_busy:
-        return ByRate((capacity,), (1.0,))
-    rates = rows[:, 3]
-    kept = np.argsort(rates)[: np.count_nonzero(rates < capacity)]
-    factors = np.maximum(line.at_rows[kept] / line.at_busy, 1.0)
-    return ByRate((*rates[kept].tolist(), capacity), (*factors.tolist(), 1.0))
 
 
 class _Compared(NamedTuple):

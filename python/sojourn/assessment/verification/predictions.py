@@ -18,7 +18,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sojourn.assessment.model import FloatArray, Mix, Station, fit_station, quota
+from sojourn.assessment.cpu_demand import FloatArray
+from sojourn.assessment.model import Mix, Station, fit_station, quota
 from sojourn.assessment.simulation import Sessions, simulate
 from sojourn.assessment.summary import DemandFit, Prediction, Step
 from sojourn.assessment.verification.assessed import Assessed
