@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
 from sojourn.assessment.summary import Step
-from sojourn.calibration.estimate import BOOTSTRAP_SAMPLES, percentile_interval
+from sojourn.calibration.estimate import BOOTSTRAP_SAMPLES, FloatArray, percentile_interval
 from sojourn.results.records import Interval
 
 IDLE_RANGE_MIN = 0.05
@@ -25,8 +24,6 @@ WAKEUPS_RANGE_MIN = 0.05
 """If the wake-ups per request of the steps differ by less, the cost of one cannot be determined."""
 BACKGROUND_MAX = 0.5
 """The largest background share of a server: with more it could not serve requests."""
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,6 @@ from sojourn import _native
 from sojourn.assessment.cpu_demand import (
     BUSY,
     ByRate,
-    FloatArray,
     Spending,
     at_most,
     busy_demand,
@@ -57,6 +56,7 @@ from sojourn.assessment.cpu_demand import (
 )
 from sojourn.assessment.held_out import UTILISATION_MAX
 from sojourn.assessment.summary import DemandFit, Prediction, Step
+from sojourn.calibration.estimate import FloatArray
 from sojourn.machine.confinement import PROCESSOR_PERIOD_SECONDS
 from sojourn.results.records import Interval
 

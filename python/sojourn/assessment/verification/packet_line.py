@@ -12,7 +12,7 @@ from collections import deque
 
 import numpy as np
 
-from sojourn.assessment.cpu_demand import FloatArray
+from sojourn.calibration.estimate import FloatArray
 
 INITIAL_WINDOW_PACKETS = 10
 PACKETS_PER_ARRIVAL = 2

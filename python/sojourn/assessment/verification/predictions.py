@@ -18,12 +18,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sojourn.assessment.cpu_demand import FloatArray
 from sojourn.assessment.model import Mix, Station, fit_station, quota
 from sojourn.assessment.simulation import Sessions, simulate
 from sojourn.assessment.summary import DemandFit, Prediction, Step
 from sojourn.assessment.verification.assessed import Assessed
 from sojourn.assessment.verification.packet_line import transfer_times
+from sojourn.calibration.estimate import FloatArray
 from sojourn.failure import CouldNotRun
 from sojourn.results.records import Interval
 
