@@ -235,8 +235,8 @@ def test_the_knee_divides_the_steps_that_passed_from_those_that_failed() -> None
 
     clear = locate(steps((10, True), (20, True), (30, False)), 25, "why")
     assert (clear.requests_per_second, clear.is_lower_bound) == (Interval(estimate=25, low=20, high=30), False)
-    # One step that a disturbance spoilt moves the interval, not the estimate.
-    spoilt = locate(steps((10, False), (20, True), (25, True), (30, False), (31, False)), 25, "why")
-    assert spoilt.requests_per_second == Interval(estimate=27.5, low=10, high=30)
+    # One step that a disturbance untrusted_because moves the interval, not the estimate.
+    untrusted_because = locate(steps((10, False), (20, True), (25, True), (30, False), (31, False)), 25, "why")
+    assert untrusted_because.requests_per_second == Interval(estimate=27.5, low=10, high=30)
     never = locate(steps((10, True), (16, True), (16, False), (16, True)), 16, "--max-rate was reached")
     assert (never.is_lower_bound, never.requests_per_second.estimate) == (True, 16)

@@ -85,7 +85,7 @@ def test_one_repetition_decides_nothing() -> None:
     assert (verdict.finding, "no interval" in verdict.why) == ("not enough points", True)
 
 
-def spoilt(where: str, **changes: str) -> Cells:
+def untrusted_because(where: str, **changes: str) -> Cells:
     """With something amiss in all points of a system."""
     points = in_order(study())
     return Cells.of(
@@ -100,13 +100,13 @@ def spoilt(where: str, **changes: str) -> Cells:
 
 
 def test_a_failed_point_decides_nothing() -> None:
-    verdict = judge(ratio(1), spoilt("slow", failed="the server ended by itself"))
+    verdict = judge(ratio(1), untrusted_because("slow", failed="the server ended by itself"))
     assert verdict.finding == "not decided"
     assert "4 of 4 points failed: the server ended by itself" in verdict.why
 
 
 def test_a_doubtful_point_decides_nothing() -> None:
-    verdict = judge(ratio(1), spoilt("slow", doubtful="other work"))
+    verdict = judge(ratio(1), untrusted_because("slow", doubtful="other work"))
     assert verdict.finding == "not decided"
     assert "4 of 4 points are doubtful: other work" in verdict.why
 
@@ -126,7 +126,7 @@ def test_a_doubtful_point_decides_nothing() -> None:
 def test_where_the_generator_was_the_limit_a_rate_is_at_least_what_was_measured(
     limited: str, check: Check, finding: str, why: str
 ) -> None:
-    verdict = judge(check, spoilt(limited, generator_limited="it was late"))
+    verdict = judge(check, untrusted_because(limited, generator_limited="it was late"))
     assert verdict.finding == finding, verdict.why
     assert why in verdict.why
 

@@ -51,7 +51,7 @@ class Spending(NamedTuple):
     per_second: float = 0.0
 
 
-def calibrated(predicted: float, rows: FloatArray, demand: Callable[[FloatArray], float], seed: int) -> Interval:
+def calibrate(predicted: float, rows: FloatArray, demand: Callable[[FloatArray], float], seed: int) -> Interval:
     """The ratio of measured to predicted demand, with an interval by resampling steps."""
     if len(rows) < 2:
         return Interval(estimate=1.0, low=1.0, high=1.0)
@@ -80,7 +80,7 @@ def by_wakeups(steps: Sequence[Step]) -> FloatArray:
     return np.array(known, dtype=float).reshape(-1, 3)
 
 
-def spent(rows: FloatArray, share: float) -> Spending:
+def fit_spending(rows: FloatArray, share: float) -> Spending:
     """Fits the plane cpu = request + wake-up * wake-ups + second * seconds, with points of equal relative precision."""
     if not len(rows):
         return Spending()

@@ -50,9 +50,9 @@ from sojourn.assessment.cpu_demand import (
     busy_demand,
     by_idleness,
     by_wakeups,
-    calibrated,
+    calibrate,
     demand_by_rate,
-    spent,
+    fit_spending,
 )
 from sojourn.assessment.held_out import UTILISATION_MAX
 from sojourn.assessment.summary import DemandFit, Prediction, Step
@@ -259,11 +259,13 @@ def fit_station(
     kept_up = max(step.offered_requests_per_second for step in below)
     if quota is None:
         rows = by_idleness(below)
-        spending, calibration = Spending(), calibrated(float(demands.mean()), rows, busy_demand, seed)
+        spending, calibration = Spending(), calibrate(float(demands.mean()), rows, busy_demand, seed)
     else:
         rows = by_wakeups(below)
-        spending = spent(rows, quota.share)
-        calibration = calibrated(float(demands.mean()), rows, lambda rows: spent(rows, quota.share).per_request, seed)
+        spending = fit_spending(rows, quota.share)
+        calibration = calibrate(
+            float(demands.mean()), rows, lambda rows: fit_spending(rows, quota.share).per_request, seed
+        )
     share = (quota.share if quota else 1.0) - spending.per_second
     calibration = at_most(calibration, share / fastest / float(demands.mean()))
     demands = demands * calibration.estimate

@@ -123,10 +123,10 @@ class _Assessment:
         self.summary.machine = environment.machine()
         self.folder.write_json("environment.json", environment.describe(self.summary.machine))
         self.folder.write_text("study.toml", as_study(self.request.log, self.summary.settings))
-        self._look_around()
+        self._check_machine()
         trace = self._import()
         with ExitStack() as cleanup:
-            trace_file = self._kept(trace, cleanup)
+            trace_file = self._write_trace(trace, cleanup)
             work = cleanup.enter_context(work_folder(self.request.work_dir, self.folder.path, self._documents(trace)))
             root = self._build_site(trace, work)
             server = cleanup.enter_context(self._start_server(root, work))
@@ -139,7 +139,7 @@ class _Assessment:
             self._verify(trace, trace_file, self._launch(root, work))
         self.summary.complete = self.summary.incomplete_because is None
 
-    def _look_around(self) -> None:
+    def _check_machine(self) -> None:
         """Measures disturbances of the cores before any of our programs run."""
         self.stages.begin("preflight")
         found = disturbance.measure(self.cores)
@@ -165,7 +165,7 @@ class _Assessment:
         self.stages.done(f"{len(sizes):,} requests for {len(trace.documents()):,} documents")
         return trace
 
-    def _kept(self, trace: _native.Trace, cleanup: ExitStack) -> Path:
+    def _write_trace(self, trace: _native.Trace, cleanup: ExitStack) -> Path:
         """Writes the trace to a file for the generator, a temporary one if the run's folder lacks room."""
         name = "trace.sojourn"
         if self.folder.write(name, lambda partial: trace.save(str(partial))):
@@ -421,7 +421,7 @@ class _Assessment:
         """Writes the summary and the fitted system."""
         self.summary.demand_points = self.demand_points
         self.summary.duration_seconds = time.monotonic() - self.started
-        self._warn_of_doubts()
+        self._add_warnings()
         fit, answer = self.summary.demand_fit, self.summary.answer
         self._write(fit, answer)
         return self.summary
@@ -436,7 +436,7 @@ class _Assessment:
             self.folder.write_text("system.toml", system_file.write(system, COMMENT))
         write_summary(self.folder, self.summary)
 
-    def _warn_of_doubts(self) -> None:
+    def _add_warnings(self) -> None:
         self.summary.warnings += steps.warnings(self.climbs.rows)
         unsteady = [step for step in self.summary.steps if step.within_target and not step.steady]
         if unsteady:

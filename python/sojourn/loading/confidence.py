@@ -62,7 +62,7 @@ def sections(rows: Sequence[T], figure: Callable[[Sequence[T]], float]) -> Sprea
         figures = [figure(batch) for batch in _batches(rows, count)]
         if all(_is_positive(each) for each in figures):
             logs = [math.log(each) for each in figures]
-            if count // 2 < BATCHES_MIN or not _hang_together(logs):
+            if count // 2 < BATCHES_MIN or not _are_correlated(logs):
                 variance = sum((each - centre) ** 2 for each in logs) / (count - 1) / count
                 return Spread(centre, variance, count - 1)
         count //= 2
@@ -92,7 +92,7 @@ def _batches(rows: Sequence[T], count: int) -> list[Sequence[T]]:
     return [rows[edges[index] : edges[index + 1]] for index in range(count)]
 
 
-def _hang_together(logs: Sequence[float]) -> bool:
+def _are_correlated(logs: Sequence[float]) -> bool:
     """True if neighbouring batches are positively correlated, by their lag-one correlation at the 10 % level."""
     count = len(logs)
     mean = sum(logs) / count

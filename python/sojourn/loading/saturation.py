@@ -62,7 +62,7 @@ def find(points: Sequence[tuple[float, str, Sequence[AnyStep]]], setting: Settin
         The finding; None where the server was not looked at.
     """
     ordered = sorted(points, key=lambda point: point[0])
-    if not any(_is_looked_at(step) for _, _, steps in ordered for step in steps):
+    if not any(_is_measured(step) for _, _, steps in ordered for step in steps):
         return None
     uses = [
         Use(
@@ -211,7 +211,7 @@ def _nothing(uses: Sequence[Use]) -> str:
     return f"{said} Not measured: {', '.join(unknown)}." if unknown else said
 
 
-def _is_looked_at(step: AnyStep) -> bool:
+def _is_measured(step: AnyStep) -> bool:
     return step.probe is not None or _server(step) is not None
 
 

@@ -56,7 +56,7 @@ class Cell:
         why = next(filter(None, reasons), None)
         return f"{metric} could not be measured" + (f": {why}" if why else "")
 
-    def spoilt(self, metric: str) -> str | None:
+    def untrusted_because(self, metric: str) -> str | None:
         """The reason why some of the cell's figures do not describe the server."""
         if self._failed:
             return f"{len(self._failed)} of {len(self.records)} points failed: {self._failed[0]}"

@@ -106,7 +106,7 @@ class _Asked:
         """The figures behind the verdict."""
         assert self.question is not None
         figures, by, error = self.question.samples, outcome.by, outcome.error
-        if by is not None and outcome.finding == "not decided" and (reason := by.spoilt or by.lacking):
+        if by is not None and outcome.finding == "not decided" and (reason := by.untrusted_because or by.lacking):
             return reason
         if by is not None and not by.values:
             return _NO_REPETITION
@@ -194,14 +194,14 @@ def _within(check: Within, cells: Cells, write: Writer) -> _Asked:
     figures = []
     for cell, called in zip(found, names, strict=True):
         values = {each: value for each in cells.repetitions if (value := cell.value(check.metric, each)) is not None}
-        reason = cell.spoilt(check.metric)
-        spoilt = None if reason is None else f"{name(cell.settings)}: {reason}"
+        reason = cell.untrusted_because(check.metric)
+        untrusted_because = None if reason is None else f"{name(cell.settings)}: {reason}"
         sides = BOTH if reason is None else ABOVE if cell.is_lower_bound(check.metric) else NEITHER
-        figures.append(Sample(called, values, bounds, sides, spoilt))
+        figures.append(Sample(called, values, bounds, sides, untrusted_because))
     mean = mean_of(figures, ALL)
     if check.places == "together" and mean is not None:
-        spoilt = next((each.spoilt for each in figures if each.spoilt), None)
-        figures, mean = [replace(mean, spoilt=spoilt)], None
+        untrusted_because = next((each.untrusted_because for each in figures if each.untrusted_because), None)
+        figures, mean = [replace(mean, untrusted_because=untrusted_because)], None
     return _Asked(Question(figures, mean), "it", _bounds(check, write), write)
 
 
@@ -259,7 +259,7 @@ def _apart(values: Sequence[Value], check: Crossing) -> tuple[list[Value], list[
 
 def _fixed_part(check: FixedPart, cells: Cells, write: Writer) -> _Asked:
     chosen = cells.where(check.over)
-    reasons = [f"{name(cell.settings)}: {said}" for cell in chosen if (said := cell.spoilt(check.metric))]
+    reasons = [f"{name(cell.settings)}: {said}" for cell in chosen if (said := cell.untrusted_because(check.metric))]
     lines = fixed_part(check, cells)
     if lines is None:
         return _Asked(None, unasked=f"not every repetition has a line that rises along {check.along}")
@@ -289,7 +289,7 @@ def _written(found: Estimate, write: Writer, error: float) -> str:
 
 def _reach(sample: Sample) -> str:
     """Describes what a figure can show if the generator was the limit."""
-    if sample.spoilt is None or sample.sides in (BOTH, NEITHER):
+    if sample.untrusted_because is None or sample.sides in (BOTH, NEITHER):
         return ""
     return f", and {'more' if sample.sides == ABOVE else 'less'} without a generator as the limit"
 

@@ -121,7 +121,7 @@ def _figures(first: Findings, second: Findings) -> list[Apart]:
 
 def _ratio(metric: str, first: Cell, second: Cell) -> float | None:
     """The ratio of a metric; None where a figure is missing, zero, or not valid for the server."""
-    values = [None if cell.spoilt(metric) else cell.estimate(metric) for cell in (first, second)]
+    values = [None if cell.untrusted_because(metric) else cell.estimate(metric) for cell in (first, second)]
     here, there = values
     if here is None or there is None or here.value <= 0 or there.value <= 0:
         return None

@@ -79,7 +79,7 @@ class Findings:
         for name in self.study.metrics():
             each = cell.estimate(name)
             figures = {"value": None, "low": None, "high": None} if each is None else asdict(each)
-            found[name] = {**figures, "not_trusted_because": cell.spoilt(name)}
+            found[name] = {**figures, "not_trusted_because": cell.untrusted_because(name)}
         return found
 
 

@@ -51,9 +51,11 @@ class Line:
 def fitted(fit: Fit, cells: Cells) -> Line:
     """Fits the line through the matching cells."""
     chosen = cells.where(fit.over)
-    spoilt = next((said for cell in chosen if (said := cell.spoilt(fit.metric)) is not None), None)
-    if spoilt is not None:
-        return Line(fit, why=spoilt)
+    untrusted_because = next(
+        (said for cell in chosen if (said := cell.untrusted_because(fit.metric)) is not None), None
+    )
+    if untrusted_because is not None:
+        return Line(fit, why=untrusted_because)
     found = _lines(fit, chosen, cells.repetitions)
     if not found:
         return Line(fit, why=f"no repetition has two values of {fit.along}")

@@ -129,7 +129,7 @@ class Looks:
         asked = question(check, seen)
         if verdict.finding != "not decided" or asked is None:
             return verdict
-        if any(each.spoilt for each in asked.samples):
+        if any(each.untrusted_because for each in asked.samples):
             again = self._disturbed(check, verdict.repetitions)
             points = [each for each in self._points(check, range(1, verdict.repetitions + 1)) if each.name in again]
             takes = sum(self._seconds(each.settings) for each in points)

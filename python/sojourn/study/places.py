@@ -31,13 +31,13 @@ class Place:
         """Left over right, in each repetition with both."""
         return ratios(self.left, self.right, metrics, cells.repetitions)
 
-    def spoilt(self, metrics: Metrics) -> list[str]:
+    def untrusted_because(self, metrics: Metrics) -> list[str]:
         """Reasons why figures of its cells do not describe the server."""
         return [
             f"{name(cell.settings)}: {said}"
             for metric, side in self._sides(metrics)
             for cell in side
-            if (said := cell.spoilt(metric)) is not None
+            if (said := cell.untrusted_because(metric)) is not None
         ]
 
     def zero(self, metrics: Metrics) -> str | None:
@@ -54,7 +54,7 @@ class Place:
         If the figure of a side is only a lower bound, so the ratio is only a lower or upper bound.
         """
         left, right = (
-            [cell.is_lower_bound(metric) for cell in side if cell.spoilt(metric)]
+            [cell.is_lower_bound(metric) for cell in side if cell.untrusted_because(metric)]
             for metric, side in self._sides(metrics)
         )
         if not left and not right:
@@ -111,10 +111,12 @@ def together(found: Sequence[Place], called: str, metrics: Metrics, cells: Cells
 
 
 def _sample(called: str, place: Place, metrics: Metrics, values: Mapping[int, float], bounds: Bounds) -> Sample:
-    reasons = place.spoilt(metrics)
+    reasons = place.untrusted_because(metrics)
     more = f" (and {len(reasons) - 1} more such cells)" if len(reasons) > 1 else ""
-    spoilt = f"{reasons[0]}{more}" if reasons else None
-    return Sample(called, values, bounds, place.shown(metrics), spoilt, None if values else place.zero(metrics))
+    untrusted_because = f"{reasons[0]}{more}" if reasons else None
+    return Sample(
+        called, values, bounds, place.shown(metrics), untrusted_because, None if values else place.zero(metrics)
+    )
 
 
 def along(cells: Cells, factor: str, over: Where) -> list[Value]:

@@ -47,7 +47,7 @@ class Sample:
     bounds: Bounds
     sides: frozenset[Side] = BOTH
     """The sides on which it can be shown to lie: a lower bound cannot show that it lies below."""
-    spoilt: str | None = None
+    untrusted_because: str | None = None
     """The reason why it cannot be shown on both."""
     lacking: str | None = None
     """The reason why it has no values, if repetitions do not help."""
@@ -103,7 +103,7 @@ class Question:
         open_ones = [each for each in self.samples if not each.is_inside(error, repetitions)]
         if not open_ones:
             return Outcome("holds", error=error)
-        if lacking := next((each for each in open_ones if each.spoilt or each.lacking), None):
+        if lacking := next((each for each in open_ones if each.untrusted_because or each.lacking), None):
             return Outcome("not decided", lacking, error)
         if few := next((each for each in open_ones if len(each.values) < 2), None):
             return Outcome("not enough points", few, error)

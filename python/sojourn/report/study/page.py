@@ -139,7 +139,7 @@ def _cells(findings: Findings) -> Markup:
     rows = []
     for cell in findings.cells.cells:
         figures = [_figure(metric, cell) for metric in shown]
-        remarks = dict.fromkeys(remark for metric in shown if (remark := cell.spoilt(metric.name)))
+        remarks = dict.fromkeys(remark for metric in shown if (remark := cell.untrusted_because(metric.name)))
         rows.append(
             [*(str(cell.settings[name]) for name in factors), str(len(cell.records)), *figures, "; ".join(remarks)]
         )
