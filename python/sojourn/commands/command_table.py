@@ -88,7 +88,7 @@ def _described(name: str, command: object) -> Command:
             usage=usage(command),
             arguments=tuple(_argument(each) for each in command.params if isinstance(each, TyperArgument)),
             description="\n\n".join(told),
-            details="\n\n".join(examples),
+            details="\n\n".join(["Examples"] * bool(examples) + examples),
         )
     first = of_the_engine[0]
     return replace(

@@ -47,7 +47,7 @@ def _webstone(
 ) -> None:
     """Write WebStone's five files, 500 bytes to 5 MB.
 
-    Example: sojourn fileset webstone --output site, then sojourn load URL --mix site/filelist --clients 20
+    Example: sojourn fileset webstone --output site && sojourn load URL --mix site/filelist --clients 20
     """
     _write(fileset.webstone(), output, content_limit, dry_run, output_format)
 

@@ -6,6 +6,7 @@ An option declared as `FurtherOption` appears only in `--help-all`. Without such
 from __future__ import annotations
 
 import inspect
+import re
 import shutil
 import textwrap
 from collections.abc import Container
@@ -27,6 +28,8 @@ ALL = "--help-all"
 _COLUMN = 26
 """The column in which an option's text begins."""
 _WIDTH_MAX = 100
+_HEADING = re.compile("^Examples?: ")
+_WORD = re.compile(r"""(?:'[^']*'|"[^"]*"|\S)+""")
 _VALUES = {Path: "PATH", int: "N", float: "NUMBER"}
 
 
@@ -93,7 +96,19 @@ def paragraphs(command: TyperCommand) -> tuple[list[str], list[str]]:
     """Splits the description into paragraphs and examples."""
     whole = [" ".join(each.split()) for each in inspect.cleandoc(command.help or "").split("\n\n")]
     first = next((at for at, each in enumerate(whole) if each.startswith("Example")), len(whole))
-    return whole[:first], whole[first:]
+    return whole[:first], [_HEADING.sub("", each) for each in whole[first:]]
+
+
+def command_lines(command: str, width: int) -> list[str]:
+    """Breaks a long command between its words, as a shell reads it."""
+    first, *others = _WORD.findall(command)
+    lines = [first]
+    for word in others:
+        if len(lines[-1]) + len(word) + 3 <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(f"    {word}")
+    return [*(f"{line} \\" for line in lines[:-1]), lines[-1]]
 
 
 def usage(command: TyperCommand) -> str:
@@ -134,8 +149,10 @@ def _text(command: TyperCommand, ctx: Context, *, everything: bool) -> str:
     # `--help-all` is listed only where it shows more.
     without = () if _further(command) else (ALL,)
     lines += options_text(command, ctx, everything=everything, without=without).splitlines()
-    for example in examples if everything else examples[:1]:
-        lines += ["", *_wrapped(example, width)]
+    shown = examples if everything else examples[:1]
+    if shown:
+        lines += ["", "Example:" if len(shown) == 1 else "Examples:"]
+        lines += [f"  {line}" for example in shown for line in command_lines(example, width - 2)]
     if not everything:
         lines += ["", f"{len(_further(command))} more options: {ctx.command_path} {ALL}"]
     return "\n".join([*lines, ""])

@@ -9,8 +9,11 @@ from pathlib import Path
 from sojourn import __version__
 from sojourn.commands.catalogue import ABOUT, EXIT_CODES
 from sojourn.commands.command_table import Command, Option, flattened
+from sojourn.commands.help import command_lines
 
 _EXIT = "Exit code"
+_WIDTH = 72
+"""The columns of an example on a terminal of 80."""
 _ESCAPES = str.maketrans(
     {"\\": "\\e", "-": "\\-", "'": "\\(aq", "`": "\\(ga", "^": "\\(ha", "~": "\\(ti"},
 )
@@ -117,7 +120,8 @@ def _example(block: str) -> Iterator[str]:
         if is_command != is_verbatim:
             yield ".EX" if is_command else ".EE"
             is_verbatim = is_command
-        yield _roff(line)
+        is_whole = line.startswith("sojourn ") and not line.endswith("\\")
+        yield from map(_roff, command_lines(line, _WIDTH) if is_whole else [line])
     if is_verbatim:
         yield ".EE"
 

@@ -73,7 +73,7 @@ def measured(result: LoadResult, server: Running, names: Sequence[str]) -> Recor
         "disturbed": is_disturbed(result),
         "server_version": server.version,
         "server_command": server.command,
-        **_stream_outcomes(result),
+        **_outcomes(result),
         # JSON has no NaN, so values that were not measured are null.
         "metrics": {name: None if math.isnan(value) else value for name, value in values.items()},
         "unavailable": lacking,
@@ -81,7 +81,7 @@ def measured(result: LoadResult, server: Running, names: Sequence[str]) -> Recor
     }
 
 
-def _stream_outcomes(result: LoadResult) -> Record:
+def _outcomes(result: LoadResult) -> Record:
     """The number of requests, or of streams by outcome."""
     if result.is_streams:
         return {"streams": result.of_streams.streaming.streams.as_json()}
