@@ -185,6 +185,8 @@ def test_an_impatient_person_gets_the_assessment_all_the_same(small_log: Path, t
     assert assess.interrupt(signal.SIGINT, times=4) == 1
     summary = json.loads((kept / "summary.json").read_text())
     assert (summary["complete"], summary["incomplete_because"]) == (False, "interrupted")
+    assert summary["steps"]
+    assert "interrupted" in (kept / "report.html").read_text()
     assert "Traceback" not in assess.drawn
 
 

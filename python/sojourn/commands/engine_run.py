@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from sojourn import engine, interrupts
-from sojourn.commands.help import Command, options_text
+from sojourn.commands.help import Command, definition, options_text
 from sojourn.commands.run_options import RunOptions
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
 from sojourn.text import quantity
@@ -115,7 +115,7 @@ def print_help(context: typer.Context, tool: Tool, *, everything: bool) -> None:
         print("  p99, mean, ttfb.p99, rps, error_rate, …; all of them: --help-all")
         return
     for name, meaning in metrics.table():
-        print(f"  {name:24} {meaning}")
+        print(definition(name, meaning))
 
 
 def _measure(

@@ -134,6 +134,11 @@ def argument_name(argument: TyperArgument) -> str:
     return argument.metavar or (argument.name or "").upper().replace("_", "-")
 
 
+def definition(name: str, meaning: str) -> str:
+    """A name and its meaning, as options are shown."""
+    return "\n".join(_row(f"  {name}", meaning, _width()))
+
+
 def _text(command: TyperCommand, ctx: Context, *, everything: bool) -> str:
     width = _width()
     told, examples = paragraphs(command)
