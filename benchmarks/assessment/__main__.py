@@ -19,6 +19,7 @@ from benchmarks import entry, machine, run
 from benchmarks.assessment.burner import KINDS, PAIRED, QUIET, Kind, burning
 from benchmarks.assessment.page import Run, judge, page
 from benchmarks.assessment.subjects import EXAMPLE, SUBJECTS, Subject, log_of
+from benchmarks.options import Docs, Output, Seed
 from benchmarks.selection import chosen, shuffled
 from sojourn.assessment.held_out import distances
 from sojourn.assessment.summary import Summary, read_summary
@@ -54,9 +55,9 @@ def _bench(
     ] = None,
     effort: Annotated[str, typer.Option(help="Of assessments on a quiet machine.")] = "normal",
     beside_effort: Annotated[str, typer.Option(help="Of assessments beside other work.")] = "quick",
-    seed: Annotated[int, typer.Option(help="The order is drawn from this.")] = 1,
-    output: Annotated[Path, typer.Option(help="The run's folder.")] = machine.ROOT / "runs" / NAME,
-    docs: Annotated[Path | None, typer.Option(help="Also put the page here.")] = None,
+    seed: Seed = 1,
+    output: Output = machine.ROOT / "runs" / NAME,
+    docs: Docs = None,
 ) -> None:
     """Assess several logs and servers on a quiet machine, and the example log repeatedly beside other work.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +14,7 @@ from benchmarks.load.cell import Cell, Setting, measure
 from benchmarks.load.conditions import Condition
 from benchmarks.load.generators import Generator
 from benchmarks.load.page import judge, page, tables
+from benchmarks.options import Docs, Duration, Only, Output, Repetitions, Seed
 from benchmarks.selection import shuffled
 from sojourn.machine import cores
 from sojourn.text import format, quantity
@@ -29,13 +29,13 @@ Step = tuple[Condition, Generator, int]
 
 
 def _bench(
-    only: Annotated[str | None, typer.Option(help="Conditions, comma-separated, * allowed; --list shows all.")] = None,
-    who: Annotated[str | None, typer.Option("--generators", help="Generators, in the same way.")] = None,
-    repetitions: Annotated[int, typer.Option(min=1, max=100, help="How often each cell is measured.")] = 5,
-    duration: Annotated[str, typer.Option(help="How long each cell is measured.")] = "3s",
-    seed: Annotated[int, typer.Option(help="The order of cells is drawn from this.")] = 1,
-    output: Annotated[Path, typer.Option(help="The run's folder.")] = machine.ROOT / "runs" / NAME,
-    docs: Annotated[Path | None, typer.Option(help="Also put the page here.")] = None,
+    only: Only = None,
+    who: Annotated[str | None, typer.Option("--generators", help="Generators to measure, in the same way.")] = None,
+    repetitions: Repetitions = 5,
+    duration: Duration = "3s",
+    seed: Seed = 1,
+    output: Output = machine.ROOT / "runs" / NAME,
+    docs: Docs = None,
     quick: Annotated[bool, typer.Option("--quick", help="One repetition of a second: does it run.")] = False,
     list_all: Annotated[bool, typer.Option("--list", help="Name the conditions and generators, and end.")] = False,
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,6 +10,7 @@ from rich.console import Console
 from benchmarks import entry, machine, run
 from benchmarks.memory.page import Figure, judge, page
 from benchmarks.memory.tools import MEBIBYTE, TOOLS, Tool
+from benchmarks.options import Docs, Output, Seed
 from benchmarks.selection import shuffled
 from sojourn.failure import CouldNotRun
 from sojourn.machine import cores
@@ -23,9 +23,9 @@ talk = Console(stderr=True)
 def _bench(
     sizes: Annotated[str, typer.Option(help="Of each array, in whole MiB.")] = "1MiB,16MiB,64MiB,512MiB,1GiB",
     repetitions: Annotated[int, typer.Option(min=1, max=100, help="Rounds; each has every program once.")] = 5,
-    seed: Annotated[int, typer.Option(help="The order within a round is drawn from this.")] = 1,
-    output: Annotated[Path, typer.Option(help="The run's folder.")] = machine.ROOT / "runs" / NAME,
-    docs: Annotated[Path | None, typer.Option(help="Also put the page here.")] = None,
+    seed: Seed = 1,
+    output: Output = machine.ROOT / "runs" / NAME,
+    docs: Docs = None,
 ) -> None:
     """Measure copy bandwidth with ours, mbw and STREAM, on one core, in turn.
 

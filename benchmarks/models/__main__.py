@@ -23,6 +23,7 @@ from benchmarks.models.page import page
 from benchmarks.models.plot import charts
 from benchmarks.models.record import Record, Run
 from benchmarks.models.targets import judge
+from benchmarks.options import Docs, Only, Output, Repetitions, Seed
 from benchmarks.selection import shuffled
 from sojourn.commands.progress import Stages
 from sojourn.failure import EXIT_RAN, EXIT_RAN_WITH_FAILURES, CouldNotRun
@@ -39,13 +40,13 @@ Step = tuple[Case, Competitor, int]
 
 
 def _bench(
-    only: Annotated[str | None, typer.Option(help="Cases, comma-separated, * allowed; --list shows all.")] = None,
-    tools: Annotated[str | None, typer.Option(help="Competitors, in the same way.")] = None,
-    repetitions: Annotated[int, typer.Option(min=1, max=100, help="How often each cell is measured.")] = 5,
+    only: Only = None,
+    tools: Annotated[str | None, typer.Option(help="Competitors to measure, in the same way.")] = None,
+    repetitions: Repetitions = 5,
     core: Annotated[int | None, typer.Option(help="The core to run on; the last one unless said.")] = None,
-    seed: Annotated[int, typer.Option(help="The order of cells and all runs are drawn from this.")] = 1,
-    output: Annotated[Path, typer.Option(help="The run's folder.")] = machine.ROOT / "runs" / NAME,
-    docs: Annotated[Path | None, typer.Option(help="Also put the page and its plots here.")] = None,
+    seed: Seed = 1,
+    output: Output = machine.ROOT / "runs" / NAME,
+    docs: Docs = None,
     quick: Annotated[bool, typer.Option("--quick", help="Ours and the C loop alone, two short repetitions.")] = False,
     list_all: Annotated[bool, typer.Option("--list", help="Name the cases, and end.")] = False,
 ) -> None:

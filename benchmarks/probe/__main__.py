@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from benchmarks import entry, machine, run
+from benchmarks.options import Docs, Duration, Output, Repetitions, Seed
 from benchmarks.probe.cell import SATURATED, STEADY, TIME_WAIT, Agreement, Cell, Load, Setting, agreement, cost, load
 from benchmarks.probe.ended import make_enough
 from benchmarks.probe.page import judge, page
@@ -39,14 +40,14 @@ def _bench(
     servers: Annotated[
         str | None, typer.Option(help="Comma-separated, * allowed (default: our default architecture and nginx).")
     ] = None,
-    repetitions: Annotated[int, typer.Option(min=1, max=1000, help="How often each way is measured.")] = 9,
-    duration: Annotated[str, typer.Option(help="How long each cell is measured.")] = "1500ms",
+    repetitions: Repetitions = 9,
+    duration: Duration = "1500ms",
     rate: Annotated[
         float, typer.Option(min=1, help="Requests per second: steady, and well below what they can.")
     ] = 8000,
-    seed: Annotated[int, typer.Option(help="The order of cells is drawn from this.")] = 1,
-    output: Annotated[Path, typer.Option(help="The run's folder.")] = machine.ROOT / "runs" / NAME,
-    docs: Annotated[Path | None, typer.Option(help="Also put the page here.")] = None,
+    seed: Seed = 1,
+    output: Output = machine.ROOT / "runs" / NAME,
+    docs: Docs = None,
     quick: Annotated[bool, typer.Option("--quick", help="Two repetitions of half a second: does it run.")] = False,
 ) -> None:
     """Measure what the probe costs a server, and compare its CPU time with perf stat's.

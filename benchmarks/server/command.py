@@ -1,4 +1,4 @@
-"""The command line of the benchmarks of servers and of proxies: plans the cells, measures them, writes the page."""
+"""The command line of the benchmarks of servers, proxies and gateways: plans and measures cells, writes the page."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from benchmarks import entry, machine, selection
+from benchmarks.options import Docs, Duration, Only, Output, Repetitions, Seed
 from benchmarks.server import competitors, options, runner
 from benchmarks.server.competitors import Competitor
 from benchmarks.server.runner import Benchmark, K
@@ -31,19 +32,19 @@ class Command(Generic[K]):
 
     def run(self) -> None:
         """Runs the benchmark as the command line says, and ends."""
-        which = typer.Option(None, f"--{self.kind}", help=f"{self.kind.capitalize()}, in the same way.")
-        lists = typer.Option(False, "--list", help=f"Name the conditions and {self.kind}, and end.")
+        which = typer.Option(None, f"--{self.kind}", help=f"{self.kind.capitalize()} to measure, in the same way.")
+        lists = typer.Option(False, "--list", help=f"List the conditions and {self.kind}.")
 
         def bench(
-            only: options.Only = None,
+            only: Only = None,
             who: str | None = which,
-            repetitions: options.Repetitions = 3,
-            duration: options.Duration = "2s",
+            repetitions: Repetitions = 3,
+            duration: Duration = "2s",
             warm_up: options.WarmUp = "500ms",
             congestion_control: options.CongestionControl = "cubic",
-            seed: options.Seed = 1,
-            output: options.Output = machine.ROOT / "runs" / self.benchmark.outcome.name,
-            docs: options.Docs = None,
+            seed: Seed = 1,
+            output: Output = machine.ROOT / "runs" / self.benchmark.outcome.name,
+            docs: Docs = None,
             resume: options.Resume = False,
             quick: options.Quick = False,
             list_all: bool = lists,
@@ -60,7 +61,7 @@ class Command(Generic[K]):
 
         bench.__doc__ = f"""{self.about}
 
-        Each cell is kept as it ends: Ctrl-C ends the run and writes the page of what there is; --resume goes on.
+        Each cell is saved when it ends. Ctrl-C ends the run and writes the page of the cells so far; --resume resumes.
 
         Example: {self.benchmark.program} {self.example}
         """

@@ -1,4 +1,4 @@
-"""The options that the benchmarks of servers and of proxies share, and the setting that they make."""
+"""The options of the benchmarks of servers, proxies and gateways, and the setting that they make."""
 
 from __future__ import annotations
 
@@ -20,18 +20,12 @@ SYSTEM_CONGESTION_CONTROL = "system"
 QUICK_DURATION_SECONDS = 0.3
 """Long enough for the server to get its core, even if other programs run."""
 
-Only = Annotated[str | None, typer.Option(help="Conditions, comma-separated, * allowed; --list shows all.")]
-Repetitions = Annotated[int, typer.Option(min=1, max=100, help="How often each cell is measured.")]
-Duration = Annotated[str, typer.Option(help="How long each cell is measured.")]
-WarmUp = Annotated[str, typer.Option(help="How long each cell is loaded before.")]
+WarmUp = Annotated[str, typer.Option(help="Warm-up before each cell.")]
 CongestionControl = Annotated[
-    str, typer.Option(help="Of all connections; `system` leaves it and the network as they are.")
+    str, typer.Option(help="Congestion control of all connections; `system` changes nothing.")
 ]
-Seed = Annotated[int, typer.Option(help="The order of cells is drawn from this.")]
-Output = Annotated[Path, typer.Option(help="The run's folder.")]
-Docs = Annotated[Path | None, typer.Option(help="Also put the page, and its plots, here.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Keep the cells that the folder has already.")]
-Quick = Annotated[bool, typer.Option("--quick", help="One repetition of a moment: does it run, not how fast.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Keep the cells that the folder already has.")]
+Quick = Annotated[bool, typer.Option("--quick", help="One short repetition, only to try whether everything runs.")]
 
 
 @dataclass(frozen=True)

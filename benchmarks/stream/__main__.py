@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from benchmarks import entry, machine, run, selection
+from benchmarks.options import Docs, Output, Seed
 from benchmarks.stream import pace
 from benchmarks.stream.competitors import COMPETITORS
 from benchmarks.stream.effort import FULL, PACE, PARTS, QUICK, Effort, Part, within
@@ -36,11 +37,11 @@ def _bench(
     repetitions: Annotated[
         int | None, typer.Option(min=1, max=100, help="How often costs and pace are measured.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="The order of cells is drawn from this.")] = 1,
+    seed: Seed = 1,
     quick: Annotated[bool, typer.Option("--quick", help="Only try whether everything runs.")] = False,
     minutes: Annotated[float | None, typer.Option(help="Measure so shortly that all ends in about this time.")] = None,
-    output: Annotated[Path, typer.Option(help="The run's folder.")] = machine.ROOT / "runs" / NAME,
-    docs: Annotated[Path | None, typer.Option(help="Also put the page here.")] = None,
+    output: Output = machine.ROOT / "runs" / NAME,
+    docs: Docs = None,
 ) -> None:
     """Measure what a stream costs each server, how many streams conform, and how late ours sends many.
 
