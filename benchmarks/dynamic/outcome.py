@@ -1,15 +1,29 @@
-"""The outcome of a run: tables on the terminal, and the page in a folder."""
+"""The outcome of a run: its targets, tables on the terminal, and the page in a folder."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from string import Template
 
 from benchmarks.dynamic.conditions import CONDITIONS
-from benchmarks.dynamic.targets import TARGETS
 from benchmarks.server import outcome
 from benchmarks.server.page import circumstances, loaded, notes_section, targets
-from benchmarks.server.targets import Verdict, judge
+from benchmarks.server.results import ratio
+from benchmarks.server.targets import Tables, Target, Verdict, against_nginx, judge
+
+
+def _against_loop(tables: Tables, condition: str) -> float | None:
+    table = tables[condition]
+    return ratio(tables.ours(condition), table.best("null")) if table else None
+
+
+TARGETS: Sequence[Target] = (
+    Target("fastcgi-1KB", "default", "nginx", 0.80, against_nginx),
+    Target("fastcgi-5KB", "default", "nginx", 0.80, against_nginx),
+    Target("fastcgi-50KB", "default", "nginx", 0.80, against_nginx),
+    Target("cgi-1KB", "default", "bare loop", 1.10, _against_loop),
+)
 
 
 class Outcome(outcome.Outcome):

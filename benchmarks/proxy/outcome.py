@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.proxy.conditions import CONDITIONS
-from benchmarks.proxy.page import page
-from benchmarks.proxy.targets import TARGETS
+from benchmarks.proxy.page import TARGETS, page
 from benchmarks.server import outcome
 from benchmarks.server.targets import Verdict, judge
 from sojourn.engine.description import default_architecture

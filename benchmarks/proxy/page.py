@@ -12,11 +12,25 @@ from benchmarks.markdown import table_of
 from benchmarks.proxy.cell import ASKED_FIRST, Cell
 from benchmarks.proxy.conditions import CONDITIONS, STORED_OBJECTS
 from benchmarks.proxy.stored import SAMPLE, Stored
-from benchmarks.proxy.targets import TARGETS
 from benchmarks.server.page import KINDS, cheapest_first, circumstances, loaded, mark, notes_section, ratio_of, targets
 from benchmarks.server.results import Row, Table
-from benchmarks.server.targets import Tables, judge
+from benchmarks.server.targets import Tables, Target, against_best_peer, against_nginx, judge
 from sojourn.text import format
+
+TARGETS: Sequence[Target] = (
+    Target("hit-500B", "default", "best peer", 0.60, against_best_peer),
+    Target("hit-5KB", "default", "best peer", 0.60, against_best_peer),
+    Target("hit-50KB", "default", "best peer", 0.60, against_best_peer),
+    Target("hit-500KB", "default", "best peer", 0.85, against_best_peer),
+    Target("pass-500B", "default", "nginx", 1.00, against_nginx),
+    Target("pass-5KB", "default", "nginx", 1.00, against_nginx),
+    Target("pass-50KB", "default", "nginx", 1.00, against_nginx),
+    Target("fastcgi-500B", "default", "nginx", 0.80, against_nginx),
+    Target("fastcgi-5KB", "default", "nginx", 0.80, against_nginx),
+    Target("keep-500B", "default", "nginx", 1.00, against_nginx),
+    Target("keep-5KB", "default", "nginx", 1.00, against_nginx),
+    Target("keep-50KB", "default", "nginx", 1.00, against_nginx),
+)
 
 
 def page(run: dict[str, Any], measured: Sequence[Table], tables: Tables) -> str:

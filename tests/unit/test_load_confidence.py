@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from sojourn.loading import confidence, metrics
+from sojourn.loading.record import Step
+from sojourn.loading.steps import StepResult
 from sojourn.loading.threshold import Threshold
 
 
@@ -75,3 +77,17 @@ def test_the_page_has_every_metric() -> None:
     page = (Path(__file__).parents[2] / "docs" / "load-results.md").read_text()
     for name in [*metrics.SCALARS, *(f"{kind}.p99" for kind in metrics.LATENCIES if kind != "response")]:
         assert f"`{name}`" in page, name
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ({"clients": 10_000}, "10,000 clients"),
+        ({"offered_requests_per_second": 77_700.4}, "77,700/s"),
+        ({"offered_requests_per_second": 0.5}, "0.5/s"),
+        ({"offered_requests_per_second": 200_000, "ramp": True}, "200,000/s, mean of a ramp"),
+        ({}, "as logged"),
+    ],
+)
+def test_what_was_offered_is_said_as_people_write_it(record: dict[str, int | float | bool], said: str) -> None:
+    assert StepResult(1, Step.model_construct(**record), {}, []).offered == said

@@ -10,9 +10,8 @@ import pytest
 
 from benchmarks.proxy import conditions, never_before, upstream
 from benchmarks.proxy.cell import Cell
-from benchmarks.proxy.page import page
+from benchmarks.proxy.page import TARGETS, page
 from benchmarks.proxy.stored import Stored
-from benchmarks.proxy.targets import TARGETS
 from benchmarks.selection import chosen
 from benchmarks.server.results import tables
 from benchmarks.server.targets import Tables, judge

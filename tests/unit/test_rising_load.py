@@ -11,6 +11,7 @@ import pytest
 from sojourn.assessment.climbs import Climbs
 from sojourn.assessment.measurement import Bench
 from sojourn.assessment.rising_load import Climb, Effort
+from sojourn.assessment.steps import warnings
 from sojourn.engine.results import Generator, ServerUse, StepLimit, Summary, Unavailable
 from sojourn.loading.record import RequestsRecord, Step
 from sojourn.results.run_folder import RunFolder
@@ -71,3 +72,26 @@ def test_steps_that_are_not_known_well_enough_are_measured_again_alone(tmp_path:
     counts = {step.offered_requests_per_second: len(level) for level in climbs.levels() for step in level}
     assert [rate for rate, count in counts.items() if count == 30] == [pytest.approx(UNSTEADY)]
     assert sorted(counts.values()) == [*[3] * 8, 30]
+
+
+def row(busy: float, own: float, wait: float) -> dict[str, float]:
+    return {
+        "server_core_busy_fraction": busy,
+        "server_cpu_fraction": own,
+        "generator_core_wait_fraction": wait,
+    }
+
+
+def test_a_quiet_machine_gives_no_warning() -> None:
+    assert warnings([row(0.5, 0.45, 0.01), row(0.99, 0.95, 0.02)]) == []
+
+
+def test_other_work_on_either_core_is_said() -> None:
+    assert [text.split(" of the ")[0] for text in warnings([row(0.9, 0.4, 0.3)] * 3)] == [
+        "Other processes used 50 %",
+        "Other processes held the generator's core 30 %",
+    ]
+
+
+def test_nothing_is_said_where_nothing_is_known() -> None:
+    assert warnings([{"server_core_busy_fraction": None, "server_cpu_fraction": None}]) == []
