@@ -42,11 +42,11 @@ def site(tmp_path: Path) -> Path:
 @pytest.mark.alone
 @needs_valgrind
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", ["sped", "amped", "mt", "mp"])
+@pytest.mark.parametrize("architecture", ["sped", "mt", "mp"])
 def test_the_same_seed_gives_the_same_figures(site: Path, architecture: str) -> None:
     port = free_port()
     server = (ENGINE, "serve", site, "--listen", f"127.0.0.1:{port}", "--architecture", architecture, "--workers", "2")
-    server = server[:-2] if architecture in ("sped", "amped") else server
+    server = server[:-2] if architecture == "sped" else server
     options = ("--url", f"http://127.0.0.1:{port}", "--mix", site.parent / "mix", "--requests", "30")
     geometry = ("--d1", "32768,8,64", "--i1", "32768,8,64", "--ll", "1048576,16,64")
     done = run("misses", *options, *geometry, "--format", "json", "--", *server)
