@@ -157,7 +157,7 @@ def _server_cpu_of(intervals: Sequence[Interval]) -> float:
 _SCALARS = (
     Metric(
         "rps",
-        "successful responses per second",
+        "good responses per second",
         "rate",
         "higher",
         lambda run: run.requests_per_second,
@@ -195,7 +195,7 @@ _SCALARS = (
     ),
     Metric(
         "server.cpu_per_request",
-        "CPU time of the server per successful response, observed or probed",
+        "CPU time of the server per good response, observed or probed",
         "time",
         "lower",
         _server_cpu_per_request,
@@ -203,7 +203,7 @@ _SCALARS = (
     ),
     Metric(
         "server.cpu_user_per_request",
-        "CPU time in user code per successful response, of a probed server",
+        "CPU time in user code per good response, of a probed server",
         "time",
         "lower",
         _probed(lambda probe: probe.cpu_user_seconds_per_request),
@@ -211,7 +211,7 @@ _SCALARS = (
     ),
     Metric(
         "server.cpu_system_per_request",
-        "CPU time in the kernel per successful response, of a probed server",
+        "CPU time in the kernel per good response, of a probed server",
         "time",
         "lower",
         _probed(lambda probe: probe.cpu_system_seconds_per_request),

@@ -73,9 +73,9 @@ def _by(label: str, counts: Mapping[str, int]) -> Samples:
 
 
 def _add_requests(written: Exposition, record: RequestsRecord) -> None:
-    written.family("requests", "gauge", "Successful responses.", _one(record.requests))
+    written.family("requests", "gauge", "Good responses.", _one(record.requests))
     written.family("errors", "gauge", "Requests that failed.", _by("cause", record.errors_by_cause))
-    written.family("requests_per_second", "gauge", "Successful responses per second.", _one(record.requests_per_second))
+    written.family("requests_per_second", "gauge", "Good responses per second.", _one(record.requests_per_second))
     written.family("bytes_per_second", "gauge", "Bytes received per second.", _one(record.bytes_per_second))
 
 

@@ -28,7 +28,7 @@ def latencies(run: LoadRun) -> Markup:
     title = "Latencies by phase"
     if not rows:
         return absent("table-latencies", title, "there was no response")
-    note = "Successful responses only. Unless stated otherwise, a time counts from when the request was sent."
+    note = "Good responses only. Unless stated otherwise, a time counts from when the request was sent."
     return grid("table-latencies", title, [("", "Count", *_HEAD)], rows, note)
 
 
