@@ -6,10 +6,10 @@ import re
 
 import pytest
 import typer
+from typer.core import TyperCommand
 
 from sojourn.commands.app import app, register
-from sojourn.commands.command_table import Command, commands, flattened
-from sojourn.engine import description
+from sojourn.commands.command_table import Command, commands, flattened, is_passed_on
 
 OPTIONS_MAX = 15
 """As many does the first storey have, besides the help's own."""
@@ -17,8 +17,14 @@ HELPS = {"--help", "--help-all"}
 
 register(None)
 GROUP = typer.main.get_group(app)
-OF_THE_ENGINE = {each.name for each in description.description().commands}
-OURS = [each for each in flattened(commands(app)) if each.name not in OF_THE_ENGINE]
+
+
+def _is_parsed_here(command: Command) -> bool:
+    found = GROUP.commands[command.name.split()[0]]
+    return not (isinstance(found, TyperCommand) and is_passed_on(found))
+
+
+OURS = [each for each in flattened(commands(app)) if _is_parsed_here(each)]
 
 
 def _help(command: Command, which: str, capsys: pytest.CaptureFixture[str]) -> str:
