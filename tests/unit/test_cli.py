@@ -41,6 +41,7 @@ def test_the_help_names_every_command_that_a_module_adds() -> None:
     assert {module for module, _ in catalogue.COMMANDS.values()} == modules - {"app"}
     text = catalogue.help_text()
     assert all(f"  {name} " in text and summary in text for name, (_, summary) in catalogue.COMMANDS.items())
+    assert all(len(line) <= 80 for line in text.splitlines())
 
 
 @pytest.mark.parametrize(("word", "said"), [("asses", "sojourn assess"), ("--verbose", "--help"), ("zzz", "--help")])

@@ -7,55 +7,52 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-ABOUT = "How much traffic can this web system take, what is its bottleneck, and what should change?"
-EXIT_CODES = (
-    "Exit codes: 0 ran, 1 ran with failures or was interrupted, 2 could not run; 130 interrupted before it began."
-)
+ABOUT = "How much traffic can this web system take, what is its bottleneck, and\nwhat should change?"
+EXIT_CODES = """\
+Exit codes: 0 ran, 1 ran with failures or was interrupted, 2 could not run;
+130 interrupted before it began."""
 
 GROUPS = {
     "From a log to an answer": {
-        "assess": ("assess", "Find out how much traffic a site can take here, its bottleneck, and what to change."),
-        "trace": ("trace", "Import an access log and characterise it: rates, sizes, popularity, sessions."),
-        "endpoints": ("endpoints", "Group a log's requests by what answers them: patterns of paths and queries."),
+        "assess": ("assess", "Find a site's capacity, its bottleneck, and what to change."),
+        "trace": ("trace", "Import and characterise an access log: rates, sizes, sessions."),
+        "endpoints": ("endpoints", "Group a log's requests by endpoint: patterns of paths, queries."),
         "report": ("report", "Redraw a run's report.html and print its summary."),
-        "example-log": ("example_log", "Write an access log made from published statistics of web traffic."),
+        "example-log": ("example_log", "Write an access log from published statistics of web traffic."),
     },
     "Servers and what they serve": {
         "serve": ("data_plane", "Serve a folder over HTTP."),
         "proxy": ("data_plane", "Forward requests to other servers, and cache their responses."),
         "stream": ("data_plane", "Stream films to players: RTSP, video on demand."),
-        "web99": ("data_plane", "Answer the dynamic requests of load --preset web99, by FastCGI or CGI."),
-        "fileset": ("fileset", "Write the files that a workload asks for, with a manifest and a WebStone file list."),
-        "media": ("media", "Make test films of a given bit rate with ffmpeg, and check the rate with ffprobe."),
+        "web99": ("data_plane", "Answer the dynamic requests of load --preset web99."),
+        "fileset": ("fileset", "Write a file set for a workload, with a manifest and file list."),
+        "media": ("media", "Make test films of a given bit rate with ffmpeg."),
     },
     "Load": {
-        "load": ("load", "Load a server and measure what its clients see: requests, or viewers of films."),
+        "load": ("load", "Load a server and measure what its clients or viewers see."),
         "scenario": ("data_plane", "Check a scenario, or make one of a browser's recording (HAR)."),
         "replay": ("replay", "Replay a log's or a trace's sessions."),
-        "compare": ("compare", "Compare load runs: is the second faster, by how much, and is that more than chance?"),
+        "compare": ("compare", "Compare load runs: what changed, and is it more than chance?"),
         "link": ("data_plane", "Run a command behind a slow, long or lossy link."),
     },
     "Measure a server or the machine": {
-        "probe": ("probe", "Sample what processes use: CPU, faults, switches, memory, disk, queues, cache misses."),
-        "join-probe": ("join_probe", "Join a server's probe recording to a run by time, and redraw the run's report."),
-        "misses": ("misses", "Simulate the caches under a server (valgrind's cachegrind): instructions and misses."),
-        "memory": ("memory", "Measure memory bandwidth over working set and stride, and latency."),
-        "confine": ("data_plane", "Run a program with less memory, a slower disk or a slower processor."),
+        "probe": ("probe", "Sample what processes use: CPU, memory, faults, disk, queues."),
+        "join-probe": ("join_probe", "Join a server's probe recording to a run by time."),
+        "misses": ("misses", "Count a server's instructions and cache misses under valgrind."),
+        "memory": ("memory", "Measure memory bandwidth by working set and stride, and latency."),
+        "confine": ("data_plane", "Run a program with less memory, a slower disk or processor."),
     },
     "Models and plans": {
-        "predict": (
-            "predict",
-            "Predict response times, utilisations and the bottleneck, by every solver that applies.",
-        ),
-        "simulate": ("simulate", "Simulate a system of stations: response times, utilisations, throughputs."),
-        "plan": ("plan", "Plan capacity: what a target needs, what each resource gives and costs, how long it lasts."),
-        "fit": ("fit", "Fit service demands to measurements, and write them as a system file."),
+        "predict": ("predict", "Predict response times, utilisations and the bottleneck."),
+        "simulate": ("simulate", "Simulate a system of stations, with confidence intervals."),
+        "plan": ("plan", "Plan capacity: what a target needs, costs, and how long it lasts."),
+        "fit": ("fit", "Fit service demands to measurements, and write a system file."),
         "cache": ("cache", "Simulate caches on a trace: hit ratio by policy and size."),
         "import-jmt": ("jmt", "Convert a model of Java Modelling Tools to a system file."),
         "export-jmt": ("jmt", "Convert a system file to a model of Java Modelling Tools."),
     },
     "The literature": {
-        "study": ("study", "Reproduce a table or figure of the literature: what holds here, and what does not."),
+        "study": ("study", "Reproduce tables and figures of the literature on this machine."),
     },
     "This program": {
         "completion": ("shell", "Print the completion script of a shell."),
